@@ -1,0 +1,185 @@
+"""Random changes to training images, in the graph: shift, rotate, zoom, elastic, and mixup.
+
+Legend: N batch, H W height and width, C channels, K classes. Images are float32 [N, H, W, C].
+Positions are in pixels, (row, column), and say for each output pixel where in the input to look.
+Beyond the border that is the border's pixel, so that a light background stays light.
+
+`augment` and `mixup` are called in training alone. They draw random numbers from `run`, keyed by
+name and step; the functions that take the numbers are pure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toolkit import tf
+
+BETA_POINTS = 4097  # the quantile table of mixup's Beta; linear between points
+
+
+def augment(images, run):
+    """Images changed as `run.options` says; the same tensor where that is nothing, or no images."""
+    options = run.options
+    if images.shape.ndims != 4:
+        return images
+    if options.rotate or options.zoom or options.elastic:
+        return sample(images, *draw_positions(images, run))
+    if options.shift:
+        return shift(images, draw_offsets(images, run))
+    return images
+
+
+def draw_offsets(images, run):
+    """Whole offsets int32 [N, 2], each row and column even in -shift..shift."""
+    limit = run.options.shift
+    shape = [tf.shape(images)[0], 2]
+    drawn = run.uniform("augment/shift", shape, minval=-limit, maxval=limit + 1.0)
+    # Rounding can return the upper bound itself.
+    return tf.cast(tf.minimum(tf.floor(drawn), limit), tf.int32)
+
+
+def draw_positions(images, run):
+    """Rows and columns to look at, float32 [N, H, W] each."""
+    options, count = run.options, tf.shape(images)[0]
+    height, width = images.shape.as_list()[1:3]
+    limit = np.radians(options.rotate)
+    angles = run.uniform("augment/rotate", [count], minval=-limit, maxval=limit)
+    zooms = 1.0 + run.uniform("augment/zoom", [count], minval=-options.zoom, maxval=options.zoom)
+    rows, columns = affine_positions(angles, zooms, height, width)
+    if options.shift:
+        offsets = tf.cast(draw_offsets(images, run), tf.float32)[:, None, None, :]  # [N, 1, 1, 2]
+        rows, columns = rows + offsets[..., 0], columns + offsets[..., 1]
+    if options.elastic:
+        grid = elastic_grid(height, width)
+        noise = run.normal("augment/elastic", [2, count] + list(grid))
+        rows = rows + options.elastic * elastic_field(noise[0], height, width)
+        columns = columns + options.elastic * elastic_field(noise[1], height, width)
+    return rows, columns
+
+
+def affine_positions(angles, zooms, height, width):
+    """Maps that turn by `angles` (radians, [N]) and enlarge by `zooms` ([N]) about the centre."""
+    row = tf.constant(np.arange(height) - (height - 1) / 2, tf.float32)[None, :, None]  # [1, H, 1]
+    column = tf.constant(np.arange(width) - (width - 1) / 2, tf.float32)[None, None, :]  # [1, 1, W]
+    cosine = (tf.cos(angles) / zooms)[:, None, None]  # [N, 1, 1]
+    sine = (tf.sin(angles) / zooms)[:, None, None]
+    rows = cosine * row - sine * column + (height - 1) / 2  # [N, H, W]
+    columns = sine * row + cosine * column + (width - 1) / 2
+    return rows, columns
+
+
+def elastic_spacing(height, width):
+    """Pixels between the knots of the elastic field: coarse enough to bend strokes, not to tear."""
+    return max(height, width) / 7.0
+
+
+def elastic_grid(height, width):
+    """Knots (rows, columns), one beyond each border."""
+    spacing = elastic_spacing(height, width)
+    return tuple(int(np.ceil((size - 1) / spacing)) + 3 for size in (height, width))
+
+
+def smoothing_matrix(size, knots, spacing):
+    """Float32 [size, knots]: each pixel's Gaussian weights, scaled to a sum of squares of one."""
+    pixels = np.arange(size) - (size - 1) / 2
+    centres = (np.arange(knots) - (knots - 1) / 2) * spacing
+    weights = np.exp(-0.5 * ((pixels[:, None] - centres[None, :]) / spacing) ** 2)
+    return (weights / np.sqrt((weights**2).sum(axis=1, keepdims=True))).astype(np.float32)
+
+
+def elastic_field(noise, height, width):
+    """Standard normal noise [N, h, w] on the knots -> smooth field [N, H, W].
+
+    Each pixel's value is standard normal too, since the squares of its weights sum to one.
+    """
+    spacing = elastic_spacing(height, width)
+    knots = elastic_grid(height, width)
+    left = tf.constant(smoothing_matrix(height, knots[0], spacing))  # [H, h]
+    right = tf.constant(smoothing_matrix(width, knots[1], spacing))  # [W, w]
+    half = tf.tensordot(noise, right, axes=[[2], [1]])  # [N, h, W]
+    return tf.transpose(tf.tensordot(half, left, axes=[[1], [1]]), [0, 2, 1])  # [N, H, W]
+
+
+def gather_pixels(images, rows, columns):
+    """images at int32 rows and columns, any shapes that broadcast to [N, H, W]. -> [N, H, W, C]"""
+    height, width, channels = images.shape.as_list()[1:]
+    first = tf.range(tf.shape(images)[0])[:, None, None] * (height * width)  # [N, 1, 1]
+    return tf.gather(tf.reshape(images, [-1, channels]), first + rows * width + columns)
+
+
+def shift(images, offsets):
+    """Look `offsets` int32 [N, 2] further: an offset of (1, 0) moves the picture up by one."""
+    height, width = images.shape.as_list()[1:3]
+    rows = tf.range(height)[None, :] + offsets[:, :1]  # [N, H]
+    columns = tf.range(width)[None, :] + offsets[:, 1:]  # [N, W]
+    rows = tf.clip_by_value(rows, 0, height - 1)[:, :, None]
+    columns = tf.clip_by_value(columns, 0, width - 1)[:, None, :]
+    return _same_shape(gather_pixels(images, rows, columns), images)
+
+
+def sample(images, rows, columns):
+    """Images at float32 rows and columns [N, H, W], bilinear between pixels."""
+    height, width = images.shape.as_list()[1:3]
+    row, down = _split(rows, height)
+    column, right = _split(columns, width)
+    below, beside = tf.minimum(row + 1, height - 1), tf.minimum(column + 1, width - 1)
+    top = _blend(gather_pixels(images, row, column), gather_pixels(images, row, beside), right)
+    bottom = _blend(
+        gather_pixels(images, below, column), gather_pixels(images, below, beside), right
+    )
+    return _same_shape(_blend(top, bottom, down), images)
+
+
+def _split(positions, size):
+    """Positions -> the pixel before, int32 in [0, size), and the share of the pixel after."""
+    inside = tf.clip_by_value(positions, 0.0, size - 1.0)
+    before = tf.floor(inside)
+    return tf.cast(before, tf.int32), inside - before
+
+
+def _blend(first, second, share):
+    return first + (second - first) * share[..., None]
+
+
+def _same_shape(result, images):
+    result.set_shape(images.shape)
+    return result
+
+
+def beta_quantiles(alpha):
+    """Float32 [BETA_POINTS]: the quantiles of Beta(alpha, alpha) at even steps from 0 to 1."""
+    from scipy.special import betaincinv
+
+    return betaincinv(alpha, alpha, np.linspace(0.0, 1.0, BETA_POINTS)).astype(np.float32)
+
+
+def beta(uniform, alpha):
+    """uniform [N] in [0, 1) -> Beta(alpha, alpha) [N], through the inverse of its distribution.
+
+    TensorFlow 1.15 has no stateless gamma to make one of. The quantiles are exact at 4097 points
+    and linear between, so that the distribution function is nowhere off by more than 1/4096.
+    """
+    table = tf.constant(beta_quantiles(alpha))
+    place = uniform * (BETA_POINTS - 1)
+    index = tf.minimum(tf.cast(place, tf.int32), BETA_POINTS - 2)
+    share = place - tf.cast(index, tf.float32)
+    low, high = tf.gather(table, index), tf.gather(table, index + 1)
+    return low + (high - low) * share
+
+
+def mix(values, shares):
+    """values [N, ...]: row i becomes shares[i] of itself and 1 - shares[i] of row i - 1.
+
+    shares: float32 [N]. Row 0 is mixed with the last row.
+    """
+    shape = tf.concat([tf.shape(shares), tf.ones([tf.rank(values) - 1], tf.int32)], axis=0)
+    shares = tf.reshape(shares, shape)  # [N, 1, ...]
+    partners = tf.concat([values[-1:], values[:-1]], axis=0)
+    return _same_shape(partners + (values - partners) * shares, values)
+
+
+def mixup(features, targets, run):
+    """Features [N, ...] and targets [N, K], mixed with a neighbour's by at most a half."""
+    share = beta(run.uniform("augment/mixup", [tf.shape(features)[0]]), run.options.mixup)
+    share = tf.maximum(share, 1.0 - share)
+    return mix(features, share), mix(targets, share)

@@ -1,0 +1,220 @@
+"""Reports of an evaluation: each class's scores, the confusion matrix, the most confident mistakes.
+
+Legend: N examples, K classes. A confusion matrix is int [K, K]: row true, column predicted. Figures
+are drawn without pyplot, so that nothing is shared with a notebook or another run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+
+COLUMNS, ROWS = 8, 5  # of the sheet of mistakes
+LISTED = 5  # classes and confusions named in the summary
+NUMBERED = 25  # up to so many classes, the picture has numbers and names
+BLUE, ORANGE = np.array([0.13, 0.38, 0.66]), np.array([0.85, 0.37, 0.05])
+
+
+def write_reports(examples, data, folder):
+    """Write the reports of labelled `examples` into `folder`; return what the result should tell.
+
+    examples: numpy, batch first: `labels` int [N], `label` int [N] (predicted), `probability` [N],
+    and `features` [N, H, W, C] in [0, 1] where they are images. Without labels: None, and no file.
+    """
+    labels = examples.get("labels")
+    if labels is None or len(labels) == 0:
+        return None
+    names = class_names(data)
+    matrix = confusion(labels, examples["label"], len(names))
+    report = per_class(labels, examples["label"], names)
+    files = ["report.txt", "report.json", "confusion.png"]
+    with open(os.path.join(folder, "report.txt"), "w", encoding="utf-8") as file:
+        file.write(as_text(matrix, report, names))
+    with open(os.path.join(folder, "report.json"), "w", encoding="utf-8") as file:
+        content = {"classes": report, "class_names": names, "confusion": matrix.tolist()}
+        json.dump(content, file, indent=2, ensure_ascii=False)
+    draw_confusion(matrix, names, os.path.join(folder, "confusion.png"))
+    chosen = worst_mistakes(examples, data.shape)
+    if len(chosen):
+        draw_mistakes(examples, chosen, names, os.path.join(folder, "mistakes.png"))
+        files.append("mistakes.png")
+    return {
+        "files": files,
+        "mistakes": int(matrix.sum() - matrix.trace()),
+        "worst_classes": worst_classes(report),
+        "confusions": commonest(matrix, names),
+    }
+
+
+def class_names(data):
+    """A list of K strings; the class's number where it has no name."""
+    given = [str(name) for name in data.class_names or ()]
+    return given + [str(k) for k in range(len(given), data.num_classes)]
+
+
+def confusion(labels, predicted, num_classes):
+    from sklearn.metrics import confusion_matrix
+
+    return confusion_matrix(labels, predicted, labels=np.arange(num_classes))
+
+
+def per_class(labels, predicted, names):
+    """One dict per class: class, precision, recall, f1, examples; 0 where a divisor is zero."""
+    from sklearn.metrics import precision_recall_fscore_support
+
+    columns = precision_recall_fscore_support(
+        labels, predicted, labels=np.arange(len(names)), zero_division=0
+    )
+    keys = ("precision", "recall", "f1", "examples")
+    rows = zip(*(column.tolist() for column in columns))
+    return [dict(zip(keys, row), **{"class": name}) for name, row in zip(names, rows)]
+
+
+def as_text(matrix, report, names):
+    """The report and the confusion matrix as plain text."""
+    wide = max(8, max(len(name) for name in names))
+    lines = ["{:>{}}  precision  recall      f1  examples".format("class", wide)]
+    for row in report:
+        lines.append(
+            "{:>{}}     {:.4f}  {:.4f}  {:.4f}  {:>8}".format(
+                row["class"], wide, row["precision"], row["recall"], row["f1"], row["examples"]
+            )
+        )
+    total = int(matrix.sum())
+    accuracy = "{:.4f}".format(matrix.trace() / total)
+    lines += ["", "accuracy {} on {} examples".format(accuracy, total), ""]
+    lines.append("{:>{}}  predicted, in the order of the rows".format("true", wide))
+    cell = len(str(matrix.max())) + 1
+    for name, row in zip(names, matrix):
+        counts = "".join("{:>{}}".format(count or ".", cell) for count in row.tolist())
+        lines.append("{:>{}} {}".format(name, wide, counts))
+    return "\n".join(lines) + "\n"
+
+
+def worst_classes(report):
+    """The classes with the lowest recall among those that have examples and mistakes."""
+    rows = [row for row in report if row["examples"] and row["recall"] < 1]
+    rows.sort(key=lambda row: row["recall"])
+    return [{key: row[key] for key in ("class", "recall", "examples")} for row in rows[:LISTED]]
+
+
+def commonest(matrix, names):
+    """The largest counts off the diagonal."""
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:LISTED]
+    cells = [np.unravel_index(place, wrong.shape) for place in order]
+    return [
+        {"true": names[row], "predicted": names[column], "count": int(wrong[row, column])}
+        for row, column in cells
+        if wrong[row, column]
+    ]
+
+
+def worst_mistakes(examples, shape):
+    """Indices of wrong predictions, the most confident first; none where examples are no images."""
+    images = examples.get("features")
+    if images is None or images.shape[1:] != tuple(shape) or images.ndim != 4:
+        return []
+    if images.shape[3] not in (1, 3):
+        return []
+    wrong = np.flatnonzero(examples["label"] != examples["labels"])
+    order = np.argsort(-examples["probability"][wrong], kind="stable")
+    return wrong[order][: COLUMNS * ROWS]
+
+
+def new_figure(width, height):
+    """A matplotlib Figure of this many inches that renders with Agg."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=120, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def confusion_colours(matrix):
+    """float [K, K, 3]: blue by recall on the diagonal, orange by share of the worst elsewhere."""
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    diagonal = np.eye(len(matrix), dtype=bool)
+    wrong = np.where(diagonal, 0, shares)
+    # The square root lets a single mistake among thousands be seen.
+    depth = np.where(diagonal, 0.85 * shares, 0.9 * np.sqrt(wrong / max(wrong.max(), 1e-9)))
+    colour = np.where(diagonal[..., None], BLUE, ORANGE)
+    return 1 - depth[..., None] * (1 - colour)
+
+
+def draw_confusion(matrix, names, path):
+    count = len(names)
+    side = min(max(3.6, 1.6 + 0.46 * count), 13)
+    figure = new_figure(side + 0.4, side)
+    axes = figure.add_subplot(1, 1, 1)
+    axes.imshow(confusion_colours(matrix), interpolation="nearest")
+    accuracy = matrix.trace() / max(matrix.sum(), 1)
+    axes.set_title("{:.2%} of {} right".format(accuracy, matrix.sum()), fontsize=11)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_color("0.75")
+    if count <= NUMBERED:
+        label_confusion(axes, matrix, names)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def label_confusion(axes, matrix, names):
+    short = [shorten(name, 12) for name in names]
+    turned = {"rotation": 45, "ha": "right"} if max(map(len, short)) > 2 else {}
+    axes.set_xticks(range(len(names)))
+    axes.set_xticklabels(short, **turned)
+    axes.set_yticks(range(len(names)))
+    axes.set_yticklabels(short)
+    for (row, column), number in np.ndenumerate(matrix):
+        if number:
+            dark = row == column and number * 2 > matrix[row].sum()
+            size = 8 if matrix.max() < 1000 else 7
+            axes.text(
+                column, row, number, ha="center", va="center", fontsize=size,
+                color="white" if dark else "black",
+            )  # fmt: skip
+
+
+def draw_mistakes(examples, chosen, names, path):
+    columns = min(COLUMNS, max(len(chosen), 5))  # the title is five images wide
+    rows = -(-len(chosen) // columns)
+    captions = [caption(examples, index, names) for index in chosen]
+    short = max(map(len, captions)) <= 12
+    figure = new_figure(1.15 * columns, (1.3 if short else 1.4) * rows + 0.4)
+    wrong = int((examples["label"] != examples["labels"]).sum())
+    title = "{} of {} mistakes, most confident first: true \u2192 predicted, probability"
+    figure.suptitle(title.format(len(chosen), wrong), fontsize=10)
+    for place, (index, text) in enumerate(zip(chosen, captions), start=1):
+        axes = figure.add_subplot(rows, columns, place)
+        show_image(axes, examples["features"][index])
+        axes.set_title(
+            text.replace("\n", "  ") if short else text, fontsize=8 if short else 6.5, pad=3
+        )
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.15 / figure.get_figheight()))
+    figure.savefig(path)
+
+
+def caption(examples, index, names):
+    pair = (int(examples[key][index]) for key in ("labels", "label"))
+    words = " \u2192 ".join(shorten(names[k], 9) for k in pair)
+    return "{}\n{:.2f}".format(words, examples["probability"][index])
+
+
+def show_image(axes, image):
+    image = np.clip(image, 0, 1)
+    if image.shape[2] == 1:
+        axes.imshow(image[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    else:
+        axes.imshow(image, interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def shorten(name, length):
+    return name if len(name) <= length else name[: length - 1] + "\u2026"

@@ -1,0 +1,95 @@
+"""The classifier's options: names, types, defaults, limits. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, List, Mapping, Optional
+
+import pydantic
+from typing_extensions import Literal
+
+from toolkit import Options, option
+
+
+class ClassifierOptions(Options):
+    """Chosen so that the default network learns the default data best within a minute."""
+
+    core_defaults: ClassVar[Mapping[str, Any]] = {
+        "learning_rate": 0.008,
+        "schedule": "cosine",
+        "epochs": 20.0,
+        "batch_size": 64,
+    }
+
+    network: Literal["mlp", "cnn", "resnet"] = option(
+        "cnn", "perceptron, small convolutional network, or residual network", group="Network"
+    )
+    hidden: List[int] = option(
+        [128], "sizes of the hidden layers of the mlp", unit="units", group="Network", min_length=1
+    )
+    dropout: Optional[float] = option(
+        None,
+        "share of the features dropped in training; default 0.2 for the mlp, else 0",
+        group="Network",
+        ge=0,
+        le=0.9,
+    )
+
+    label_smoothing: float = option(
+        0.0, "share of each label spread over all classes", group="Loss", ge=0, lt=1
+    )
+    class_weights: str = option(
+        "none", "weight of each class: none, balanced, or a list as 1,0.5,2", group="Loss"
+    )
+    top_k: int = option(
+        3, "also report how often the label is among the k likeliest", group="Loss", ge=1
+    )
+
+    shift: int = option(
+        2, "move images up to this far, each way", unit="pixels", group="Augmentation", ge=0, le=64
+    )
+    rotate: float = option(
+        10.0,
+        "turn images up to this far, either way",
+        unit="degrees",
+        group="Augmentation",
+        ge=0,
+        le=180,
+    )
+    zoom: float = option(
+        0.1, "enlarge or shrink images up to this share", group="Augmentation", ge=0, le=0.5
+    )
+    elastic: float = option(
+        0.7,
+        "bend images by smooth random displacements of this standard deviation",
+        unit="pixels",
+        group="Augmentation",
+        ge=0,
+        le=16,
+    )
+    mixup: float = option(
+        0.0,
+        "mix pairs of examples by shares from Beta(a, a); 0 is off",
+        group="Augmentation",
+        ge=0,
+        le=10,
+    )
+
+    @pydantic.field_validator("hidden")
+    @classmethod
+    def _positive_sizes(cls, value):
+        if min(value) < 1:
+            raise ValueError("every size should be 1 or more")
+        return value
+
+    @pydantic.field_validator("class_weights")
+    @classmethod
+    def _readable_weights(cls, value):
+        if value in ("none", "balanced"):
+            return value
+        try:
+            weights = [float(part) for part in value.split(",")]
+        except ValueError:
+            raise ValueError("write none, balanced, or one number per class: 1,0.5,2") from None
+        if not all(0 <= weight < float("inf") for weight in weights) or sum(weights) == 0:
+            raise ValueError("weights should be finite, not negative, and not all zero")
+        return value

@@ -1,0 +1,61 @@
+"""Tiny data sets, made anew for each test."""
+
+import gzip
+import os
+import struct
+
+import numpy as np
+import pytest
+
+
+def idx_bytes(array, code=8):
+    """What an IDX file of `array` holds."""
+    header = struct.pack(">HBB", 0, code, array.ndim)
+    return header + struct.pack(">{}I".format(array.ndim), *array.shape) + array.tobytes()
+
+
+def numbered_images(count, side=4):
+    """uint8 [count, side, side]; the first pixels of image i tell i."""
+    images = np.zeros((count, side, side), np.uint8)
+    images[:, 0, 0] = np.arange(count) % 256
+    images[:, 0, 1] = np.arange(count) // 256
+    return images
+
+
+@pytest.fixture
+def idx_folder(tmp_path):
+    """A folder of four IDX files: 20 training and 6 test images of 4x4, labels i mod 5."""
+
+    def write(compress=False, train=20, test=6):
+        folder = tmp_path / "idx"
+        folder.mkdir(exist_ok=True)
+        for name, count in (("train", train), ("t10k", test)):
+            for kind, array in (
+                ("images-idx3", numbered_images(count)),
+                ("labels-idx1", (np.arange(count) % 5).astype(np.uint8)),
+            ):
+                path = str(folder / "{}-{}-ubyte".format(name, kind))
+                content = idx_bytes(array)
+                with open(path + (".gz" if compress else ""), "wb") as file:
+                    file.write(gzip.compress(content) if compress else content)
+        return str(folder)
+
+    return write
+
+
+@pytest.fixture
+def image_folder(tmp_path):
+    """A folder of PNGs by class: `{"cat": 3, "dog": 2}` -> cat/0.png and so on; value = number."""
+    from PIL import Image
+
+    def write(counts, size=(4, 4), mode="L", root="images"):
+        for name, count in counts.items():
+            folder = tmp_path / root / name
+            os.makedirs(str(folder), exist_ok=True)
+            for i in range(count):
+                Image.new(mode, size, i if mode == "L" else (i, 0, 0)).save(
+                    str(folder / "{}.png".format(i))
+                )
+        return str(tmp_path / root)
+
+    return write

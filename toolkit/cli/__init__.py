@@ -1,0 +1,50 @@
+"""The command line: one module per command, imported when it is used."""
+
+from __future__ import annotations
+
+import sys
+from typing import List, Optional
+
+
+def main(argv: Optional[List[str]] = None) -> None:
+    """Run the command line and leave with its exit code. A user's mistake prints no traceback."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: List[str]) -> int:
+    """The same without leaving: returns the exit code."""
+    import click
+
+    from ..errors import ToolkitError
+    from .app import app
+
+    try:
+        result = app.main(args=list(argv), prog_name="toolkit", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except ToolkitError as error:
+        _tell(str(error), error)
+        return error.exit_code
+    except click.UsageError as error:
+        _tell(error.format_message())
+        return 2
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        _tell(error.format_message())
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _tell("Interrupted.")
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone
+        sys.stderr.close()
+        return 141
+
+
+def _tell(message: str, error: Optional[BaseException] = None) -> None:
+    import os
+
+    if error is not None and error.__cause__ is not None and os.environ.get("TOOLKIT_VERBOSE"):
+        import traceback
+
+        traceback.print_exception(type(error), error, error.__traceback__)
+    sys.stderr.write("Error: {}\n".format(message))

@@ -1,0 +1,56 @@
+"""The commands of `toolkit`, by name; the module of each is imported when it is used."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+
+import click
+
+from .. import __version__
+
+# name -> (module, one line for --help)
+COMMANDS = {
+    "run": ("run", "Train a plugin's model."),
+    "resume": ("run", "Go on with a run where it was."),
+    "evaluate": ("evaluate", "Measure a trained model on a split."),
+    "predict": ("predict", "Apply a trained model to files."),
+    "export": ("export", "Write a trained model as a SavedModel."),
+    "plugins": ("plugins", "List plugins and show what they offer."),
+    "data": ("data", "List data sources and check data."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands' names and summaries without importing them."""
+
+    def list_commands(self, ctx):
+        return list(COMMANDS)
+
+    def get_command(self, ctx, name):
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module("toolkit.cli." + COMMANDS[name][0])
+        return getattr(module, name)
+
+    def resolve_command(self, ctx, args):
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = "Did you mean '{}'?".format(close[0]) if close else ""
+            known = "Commands: {}.".format(", ".join(COMMANDS))
+            raise click.UsageError("There is no command '{}'.\n{}".format(name, hint or known))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx, formatter):
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row[1]) for name, row in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="toolkit")
+def app():
+    """Train image classifiers and GANs on TensorFlow's graph runtime.
+
+    Start with: toolkit run --plugin classifier
+    """

@@ -1,0 +1,82 @@
+"""`toolkit data list` and `toolkit data check DATA`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from .common import json_option, print_json
+
+
+@click.group()
+def data():
+    """List data sources and check data."""
+
+
+@data.command("list")
+@json_option
+def list_(as_json):
+    """What --data may name."""
+    from ..data.sources import list_sources
+
+    rows = list_sources()
+    if as_json:
+        return print_json(rows)
+    for row in rows:
+        here = "offline" if row["offline"] else "downloads"
+        sys.stdout.write("{value:14} {size:24} {0:10} {what}\n".format(here, **row))
+    return None
+
+
+@data.command()
+@click.argument("value", metavar="DATA")
+@click.option("--image-size", type=click.IntRange(1, 4096), metavar="N", help="As in run.")
+@click.option("--channels", type=click.Choice(["1", "3"]), help="As in run.")
+@click.option("--sheet", metavar="FILE.png", help="Write a contact sheet of 100 training examples.")
+@json_option
+def check(value, image_size, channels, sheet, as_json):
+    """Read data whole: counts, shapes, classes, damage, duplicates across splits, SHA-256."""
+    from ..data.check import check_source, contact_sheet
+    from ..reports.console import Console, download_progress
+
+    report, dataset = check_source(
+        value,
+        image_size=image_size,
+        channels=int(channels) if channels else None,
+        progress=download_progress(Console()),
+    )
+    if sheet and dataset is not None:
+        contact_sheet(dataset, sheet)
+        report["sheet"] = sheet
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+    return 0 if report["ok"] else 4
+
+
+def _print(report) -> None:
+    out = sys.stdout.write
+    out("data     {}\n".format(report["data"]))
+    for fault in report["corrupt"]:
+        out("corrupt  {}: {}\n".format(fault["file"], fault["reason"]))
+    if not report["ok"]:
+        return
+    out("shape    {} {}\n".format("x".join(map(str, report["shape"])), report["dtype"]))
+    for name, split in report["splits"].items():
+        out("{:8} {} examples".format(name, split["examples"]))
+        counts = split.get("class_counts") or {}
+        if counts:
+            out("; class: {}".format(", ".join("{} {}".format(c, n) for c, n in counts.items())))
+        out("; {} duplicates\n".format(split["duplicates"]))
+    for name in ("test", "validation"):
+        out(
+            "shared   {} examples are in train and {}\n".format(
+                report["in_train_and_" + name], name
+            )
+        )
+    for name, digest in report["sha256"].items():
+        out("sha256   {}  {}\n".format(digest, name))
+    if "sheet" in report:
+        out("sheet    {}\n".format(report["sheet"]))

@@ -1,0 +1,127 @@
+"""`toolkit predict`: apply a trained model to image, .npz and IDX files."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, List
+
+import click
+
+from .common import (
+    checkpoint_option,
+    choose_checkpoint,
+    json_option,
+    open_trained,
+    print_json,
+    verbose_option,
+)
+
+
+@click.command()
+@click.argument("run_folder", metavar="RUN")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@checkpoint_option
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE: .json, .csv or .npz.")
+@click.option("--features", is_flag=True, help="Also give the model's features of each example.")
+@click.option(
+    "--invert",
+    type=click.Choice(["auto", "yes", "no"]),
+    default="auto",
+    help="Invert image files; auto: where ink and paper are the other way round than in training.",
+)
+@json_option
+@verbose_option
+def predict(run_folder, files, checkpoint, output, features, invert, as_json):
+    """Apply a trained model to image files, .npz and IDX files."""
+    from ..data.examples import DataSpec
+    from ..evaluation import Evaluator
+    from ..inputs import example_hook
+    from ..prediction import columns, read_examples
+
+    writer = _writer(output)
+    trained = open_trained(run_folder)
+    chosen = choose_checkpoint(trained, checkpoint)
+    data = trained.manifest["data"]
+    examples = read_examples(
+        list(files),
+        DataSpec.from_json(data["stored"]),
+        data["ink"],
+        invert,
+        example_hook(trained.plugins, "convert"),
+        lambda text: sys.stderr.write(text + "\n"),
+    )
+    evaluator = Evaluator(
+        trained.plugins, trained.options, trained.spec, "predict", trained.folder.path
+    )
+    try:
+        evaluator.load(chosen.path)
+        predictions = evaluator.predict(examples.features, trained.options.eval_batch_size)
+    finally:
+        evaluator.close()
+    shown = columns(predictions, trained.spec.class_names, features)
+    if writer is not None:
+        writer(output, examples.names, shown)
+        sys.stderr.write("{} predictions in {}\n".format(len(examples.names), output))
+    if as_json:
+        print_json(_rows(examples.names, shown))
+    elif writer is None:
+        _print(examples.names, shown)
+
+
+def _writer(output):
+    """How to write the output file; a wrong ending is told before anything is computed."""
+    if output is None:
+        return None
+    for ending, writer in ((".json", _write_json), (".csv", _write_csv), (".npz", _write_npz)):
+        if output.endswith(ending):
+            return writer
+    raise click.UsageError("{}: the output ends in .json, .csv or .npz.".format(output))
+
+
+def _rows(names: List[str], shown: Dict[str, Any]) -> List[Dict[str, Any]]:
+    return [
+        dict({"file": name}, **{column: values[i].tolist() for column, values in shown.items()})
+        for i, name in enumerate(names)
+    ]
+
+
+def _scalars(shown: Dict[str, Any]) -> Dict[str, Any]:
+    return {name: values for name, values in shown.items() if values.ndim == 1}
+
+
+def _print(names: List[str], shown: Dict[str, Any]) -> None:
+    for i, name in enumerate(names):
+        cells = ["{} {}".format(n, _cell(values[i])) for n, values in _scalars(shown).items()]
+        sys.stdout.write("{}  {}\n".format(name, "  ".join(cells)))
+
+
+def _cell(value) -> str:
+    return "{:.4f}".format(value) if value.dtype.kind == "f" else str(value)
+
+
+def _write_json(path: str, names: List[str], shown: Dict[str, Any]) -> None:
+    from ..folder import write_json
+
+    write_json(path, _rows(names, shown))
+
+
+def _write_csv(path: str, names: List[str], shown: Dict[str, Any]) -> None:
+    """One row per example; a vector takes a column per element."""
+    import csv
+
+    flat = {n: v.reshape(len(names), -1) for n, v in shown.items()}
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        header = ["file"]
+        for name, values in flat.items():
+            one = shown[name].ndim == 1
+            header += [name] if one else ["{}{}".format(name, i) for i in range(values.shape[1])]
+        writer.writerow(header)
+        for i, name in enumerate(names):
+            writer.writerow([name] + [cell for values in flat.values() for cell in values[i]])
+
+
+def _write_npz(path: str, names: List[str], shown: Dict[str, Any]) -> None:
+    import numpy as np
+
+    np.savez_compressed(path, file=np.array(names), **shown)

@@ -1,0 +1,167 @@
+"""`toolkit run` and `toolkit resume`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, List
+
+import click
+
+from .common import json_option, print_json, verbose_option
+from .selection import (
+    OptionsCommand,
+    Selection,
+    check_changeable,
+    flag_values,
+    resolve,
+    select_saved,
+    which_plugin,
+)
+
+
+class ResumeCommand(OptionsCommand):
+    """Takes the plugin from the run's saved configuration."""
+
+    def selection(self, args: List[str]) -> Selection:
+        from ..folder import open_run
+
+        paths = [a for a in args if not a.startswith("-")]
+        if not paths or {"-h", "--help"} & set(args):
+            return Selection("", [], None, [])
+        return select_saved(open_run(paths[0]))
+
+
+def _shared(command):
+    for option in (
+        json_option,
+        verbose_option,
+        click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option."),
+        click.option(
+            "--print-config", is_flag=True, help="Print each value with its origin; do not train."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(cls=OptionsCommand)
+@click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:attribute or ./file.py.")
+@click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
+@click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
+@click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
+@click.option("--force", is_flag=True, help="Move a non-empty run folder aside.")
+@_shared
+@click.pass_context
+def run(ctx, plugin, extensions, config, run_dir, force, sets, print_config, as_json, **given):
+    """Train a plugin's model, test it, and leave a run folder."""
+    import os
+
+    selection: Selection = ctx.obj
+    flags = flag_values(given, sets)
+    if selection.plugins is None and not print_config:
+        raise which_plugin()
+    resolved = resolve(selection, flags)
+    if print_config:
+        return _print_config(selection, resolved, as_json)
+
+    from .. import config as configuration
+    from ..folder import new_path, reserve
+
+    run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
+    path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
+    folder = reserve(path, force)
+    saved = configuration.for_run(selection.plugin, selection.extensions, resolved.options, path)
+    return _train(selection, resolved.options, folder, saved, as_json)
+
+
+@click.command(cls=ResumeCommand)
+@click.argument("run_folder", metavar="RUN")
+@_shared
+@click.pass_context
+def resume(ctx, run_folder, sets, print_config, as_json, **given):
+    """Go on with a run from its newest checkpoint.
+
+    Where to stop, and how it reports, saves and evaluates, may be changed. A finished run has
+    nothing left to do, unless --steps or --epochs asks for more.
+    """
+    from .. import config as configuration
+    from ..folder import open_run
+
+    folder = open_run(run_folder)
+    selection: Selection = ctx.obj
+    flags = flag_values(given, sets)
+    resolved = resolve(selection, flags, use_environment=False)
+    check_changeable(flags, resolved)
+    if print_config:
+        return _print_config(selection, resolved, as_json)
+    manifest = folder.read_manifest()
+    if manifest["status"] == "finished" and not {"steps", "epochs"} & set(flags):
+        return _nothing_left(folder, manifest, as_json)
+    saved = configuration.for_run(
+        selection.plugin, selection.extensions, resolved.options, folder.path
+    )
+    return _train(selection, resolved.options, folder, saved, as_json)
+
+
+def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
+    summary = manifest.get("summary") or {"run": str(folder), "step": manifest["step"]}
+    sys.stderr.write(
+        "Nothing left to do: {} {}.\nTo train on, name a later --steps or --epochs.\n".format(
+            folder, manifest.get("reason", "is finished")
+        )
+    )
+    if as_json:
+        print_json(summary)
+    return 0
+
+
+def _train(selection: Selection, options, folder, saved: Dict[str, Any], as_json: bool) -> int:
+    from ..reports.console import Console
+    from ..training import Job, Trainer
+
+    console = Console(every_secs=options.console_secs)
+    job = Job(selection.plugins, options, folder, saved, ["toolkit"] + sys.argv[1:])
+    trainer = Trainer(job, console)
+    try:
+        trainer.check_data()
+        if trainer.nothing_left():
+            return _nothing_left(folder, folder.read_manifest(), as_json)
+        summary = trainer.train_and_test()
+    finally:
+        trainer.close()
+    if as_json:
+        print_json(summary)
+    else:
+        _print_summary(summary)
+    return 0
+
+
+def _print_summary(summary: Dict[str, Any]) -> None:
+    rows = [
+        ("done", "{} in {:.1f} s ({})".format(summary["reason"], summary["seconds"],
+                                             "{} steps".format(summary["steps"])))
+    ]  # fmt: skip
+    test = summary.get("test")
+    if test:
+        metrics = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(test["metrics"].items()))
+        rows.append(("test", "{}  ({} examples, {} checkpoint, step {})".format(
+            metrics, test["examples"], test["checkpoint"], test["step"])))  # fmt: skip
+        if "reports" in test:
+            rows.append(("reports", "{}/{}".format(summary["run"], test["reports"])))
+    rows.append(("run", summary["run"]))
+    for name, text in rows:
+        sys.stdout.write("{:8}{}\n".format(name, text))
+
+
+def _print_config(selection: Selection, resolved, as_json: bool) -> int:
+    values = resolved.options.model_dump(mode="json")
+    rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
+    rows.update((name, (value, resolved.origins[name])) for name, value in values.items())
+    if as_json:
+        print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
+        return 0
+    width = max(map(len, rows))
+    for name, (value, origin) in rows.items():
+        text = "none" if value is None else str(value)
+        sys.stdout.write("{:{}}  {:24}  {}\n".format(name, width, text, origin).rstrip() + "\n")
+    return 0

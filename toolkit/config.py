@@ -1,0 +1,71 @@
+"""Configuration files: which plugins, which options, with paths that count from the file's own
+folder.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from .errors import UsageError
+from .folder import RunFolder
+from .options import Options, read_config
+
+PATH_PREFIXES = ("idx:", "npz:", "images:")
+
+
+class Config(NamedTuple):
+    """The content of a configuration file; paths in it count from the working directory."""
+
+    plugin: str  # "" where the file names none
+    extensions: List[str]
+    values: Dict[str, Any]
+
+
+def read(path: str) -> Config:
+    """A TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
+    values = read_config(path)
+    folder = os.path.dirname(os.path.abspath(path))
+    plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
+    if not isinstance(plugin, str) or not isinstance(extensions, list):
+        raise UsageError("{}: 'plugin' is one name and 'with' a list of names.".format(path))
+    if isinstance(values.get("data"), str):
+        values["data"] = rebased(values["data"], folder, os.getcwd())
+    return Config(
+        rebased(plugin, folder, os.getcwd()),
+        [rebased(name, folder, os.getcwd()) for name in extensions],
+        values,
+    )
+
+
+def read_run_config(folder: RunFolder) -> Config:
+    """The configuration that a run saved. Raises CheckpointError where it is missing or damaged."""
+    folder.read_config()
+    return read(folder.file("config.json"))
+
+
+def for_run(
+    plugin: str, extensions: Sequence[str], options: Options, folder: str
+) -> Dict[str, Any]:
+    """What config.json of a run in `folder` holds: all that it takes to run it again."""
+    values = options.model_dump(mode="json")
+    here = os.getcwd()
+    values["data"] = rebased(values["data"], here, folder)
+    names = [rebased(name, here, folder) for name in extensions]
+    return dict({"plugin": rebased(plugin, here, folder), "with": names}, **values)
+
+
+def rebased(reference: str, here: str, there: str) -> str:
+    """A reference with a relative path that counts from `here`, rewritten to count from `there`.
+
+    Names, `module:attribute` and absolute paths stay as they are.
+    """
+    prefix, path = "", reference
+    for known in PATH_PREFIXES:
+        if reference.startswith(known):
+            prefix, path = known, reference[len(known) :]
+    is_path = bool(prefix) or reference.endswith(".py") or os.sep in reference
+    path = os.path.expanduser(path)
+    if not is_path or os.path.isabs(path):
+        return prefix + path if is_path else reference
+    return prefix + os.path.relpath(os.path.join(here, path), there)

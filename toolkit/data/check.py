@@ -1,0 +1,104 @@
+"""What is in a data set: counts, ranges, duplicates, damage, and a contact sheet to look at."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+import numpy as np
+
+from toolkit.data.examples import Dataset, DataSpec, Split
+from toolkit.data.sources import open_data, resolve
+from toolkit.errors import DataError, UsageError
+
+_CHUNK = 4096
+
+
+def check_source(value: str, **settings) -> Tuple[Dict[str, Any], Optional[Dataset]]:
+    """Open and check what `--data` names; settings as for `open_data`.
+
+    Returns the report and the data set. Where image files are damaged the report lists every one
+    under "corrupt", "ok" is False, and there is no data set. Raises DataError for other faults.
+    """
+    if value.startswith("images:"):
+        from toolkit.data.images import corrupt_images
+
+        corrupt = corrupt_images(resolve(value, settings.get("base")))
+        if corrupt:
+            return {"data": value, "ok": False, "corrupt": corrupt}, None
+    dataset = open_data(value, **settings)
+    return check_data(dataset, value), dataset
+
+
+def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
+    """A report of JSON values: the spec, each split, duplicates across splits, files' SHA-256."""
+    splits: Dict[str, Any] = {}
+    hashes: Dict[str, Set[bytes]] = {}
+    for name, split in dataset.splits.items():
+        splits[name], hashes[name] = _check_split(
+            split, dataset.spec, "{} ({})".format(value, name)
+        )
+    return {
+        "data": value,
+        "ok": True,
+        "corrupt": [],
+        "shape": list(dataset.spec.shape),
+        "dtype": dataset.spec.dtype,
+        "classes": list(dataset.spec.class_names),
+        "splits": splits,
+        "in_train_and_test": len(hashes["train"] & hashes.get("test", set())),
+        "in_train_and_validation": len(hashes["train"] & hashes.get("validation", set())),
+        "sha256": dataset.sha256,
+    }
+
+
+def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int = 100) -> None:
+    """Write a PNG of `count` examples spread evenly over a split, each with its class below it."""
+    from toolkit.reports.grid import save_grid
+
+    if len(dataset.spec.shape) != 3 or dataset.spec.shape[-1] not in (1, 3, 4):
+        raise UsageError(
+            "The data '{}' has examples of shape {}, which are no images.".format(
+                dataset.name, list(dataset.spec.shape)
+            ),
+            hint="Leave out the contact sheet.",
+        )
+    chosen = dataset.splits[split]
+    positions = np.unique(np.linspace(0, len(chosen) - 1, count).astype(int))
+    images, labels = chosen.take(positions)
+    names = None if labels is None else [dataset.spec.class_names[label] for label in labels]
+    save_grid(path, images, labels=names)
+
+
+def _check_split(split: Split, spec: DataSpec, source: str):
+    """The report of a split, and the hashes of its examples."""
+    lowest, highest, total = np.inf, -np.inf, 0.0
+    hashes: List[bytes] = []
+    for start in range(0, len(split), _CHUNK):
+        features = split.take(slice(start, start + _CHUNK))[0]
+        if not np.isfinite(features.sum(dtype=np.float64)):
+            raise DataError(
+                "{}: expected finite numbers, found NaN or infinity in examples {} to {}.".format(
+                    source, start, start + len(features) - 1
+                ),
+                hint="Repair or remove them.",
+            )
+        lowest, highest = min(lowest, features.min()), max(highest, features.max())
+        total += float(features.sum(dtype=np.float64))
+        hashes += [hashlib.md5(example.tobytes()).digest() for example in features]
+    values = len(split) * int(np.prod(split.shape))
+    report = {
+        "examples": len(split),
+        "shape": list(split.shape),
+        "dtype": split.dtype,
+        "bytes": split.nbytes,
+        "min": np.asarray(lowest).item(),
+        "max": np.asarray(highest).item(),
+        "mean": round(total / values, 6),
+        "duplicates": len(hashes) - len(set(hashes)),
+        "labelled": split.labels is not None,
+    }
+    if split.labels is not None:
+        counts = np.bincount(split.labels, minlength=spec.num_classes)
+        report["class_counts"] = dict(zip(spec.class_names, counts.tolist()))
+    return report, set(hashes)

@@ -1,0 +1,203 @@
+"""`images:DIR`: image files of any format that Pillow reads, a folder for each class, or one
+without.
+
+DIR may hold folders `train`, `validation` and `test`, each such a folder.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from toolkit.data.examples import Dataset, Split, describe, hold_out
+from toolkit.errors import DataError, UsageError
+
+SPLIT_FOLDERS = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "test": "test",
+    "testing": "test",
+}
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
+_GREY = ("1", "L", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
+_LAYOUT = "Give a folder with a folder of images for each class, or with images."
+
+
+class Listing(NamedTuple):
+    """The image files of one split, sorted by class and name."""
+
+    paths: List[str]
+    labels: Optional[List[int]]
+    class_names: Tuple[str, ...]
+
+
+def open_images(
+    folder: str,
+    image_size: Optional[int] = None,
+    channels: Optional[int] = None,
+    validation_share: float = 0.1,
+) -> Dataset:
+    """The data set of a folder of images, uint8 [N, H, W, C].
+
+    image_size: the side to which each image is cut (to its middle square) and scaled; None leaves
+    them and wants them of one size. channels: 1, 3 or 4; None is 1 for all grey, else 3.
+    """
+    if channels not in (None, 1, 3, 4):
+        raise UsageError(
+            "The number of channels is {}, expected 1, 3 or 4.".format(channels),
+            hint="1 is grey, 3 is RGB, 4 is RGBA.",
+        )
+    listings = list_images(folder)
+    paths = [path for listing in listings.values() for path in listing.paths]
+    channels = channels or (1 if all(_is_grey(path) for path in paths) else 3)
+    size = (image_size, image_size) if image_size else None
+    splits = {}
+    first = paths[0]
+    for name, listing in listings.items():
+        pixels = _stack(listing.paths, size, channels, first)
+        splits[name] = Split(pixels, listing.labels)
+    spec = describe(splits["train"], listings["train"].class_names)
+    files = {os.path.relpath(path, folder).replace(os.sep, "/"): path for path in paths}
+    return Dataset("images:" + folder, spec, hold_out(splits, validation_share), files)
+
+
+def corrupt_images(folder: str) -> List[Dict[str, str]]:
+    """Every image file under `folder` that cannot be read: its name and why."""
+    found = []
+    for listing in list_images(folder).values():
+        for path in listing.paths:
+            try:
+                decode(path, None, 3)
+            except DataError as error:
+                name = os.path.relpath(path, folder).replace(os.sep, "/")
+                found.append({"file": name, "error": error.message})
+    return found
+
+
+def list_images(folder: str) -> Dict[str, Listing]:
+    """Split name -> its image files; "train" is always there."""
+    if not os.path.isdir(folder):
+        raise DataError("{}: expected a folder, found none.".format(folder), hint=_LAYOUT)
+    roots: Dict[str, str] = {}
+    for entry in _folders(folder):
+        if entry.lower() in SPLIT_FOLDERS:
+            roots[SPLIT_FOLDERS[entry.lower()]] = os.path.join(folder, entry)
+    if "train" not in roots:
+        roots = {"train": folder}
+    listings = {name: _list_split(root) for name, root in roots.items()}
+    names = listings["train"].class_names
+    for name, listing in listings.items():
+        if listing.class_names != names:
+            raise DataError(
+                "{}: expected the classes of 'train' ({}), found {}.".format(
+                    roots[name],
+                    ", ".join(names) or "none",
+                    ", ".join(listing.class_names) or "none",
+                ),
+                hint="Give each split a folder for each class.",
+            )
+    return listings
+
+
+def _list_split(root: str) -> Listing:
+    classes = tuple(_folders(root))
+    if not classes:
+        return Listing(_image_files(root), None, ())
+    paths: List[str] = []
+    labels: List[int] = []
+    for label, name in enumerate(classes):
+        found = _image_files(os.path.join(root, name))
+        paths += found
+        labels += [label] * len(found)
+    return Listing(paths, labels, classes)
+
+
+def _folders(root: str) -> List[str]:
+    return sorted(
+        entry.name
+        for entry in os.scandir(root)
+        if entry.is_dir() and not entry.name.startswith(".")
+    )
+
+
+def _image_files(root: str) -> List[str]:
+    """The files below `root` whose names end as images do, sorted; at least one."""
+    from PIL import Image
+
+    endings = tuple(Image.registered_extensions())
+    found = [
+        os.path.join(base, name)
+        for base, _, names in os.walk(root)
+        for name in names
+        if name.lower().endswith(endings) and not name.startswith(".")
+    ]
+    if not found:
+        raise DataError("{}: expected images, found none.".format(root), hint=_LAYOUT)
+    return sorted(found)
+
+
+def _stack(paths: List[str], size, channels: int, first: str) -> np.ndarray:
+    """uint8 [N, H, W, C] of the images, all as large as the image `first`."""
+    shape = decode(first, size, channels).shape
+    pixels = np.empty((len(paths),) + shape, np.uint8)
+    for row, path in enumerate(paths):
+        image = decode(path, size, channels)
+        if image.shape != shape:
+            raise DataError(
+                "{}: expected {}x{} pixels as in {}, found {}x{}.".format(
+                    path, shape[1], shape[0], first, image.shape[1], image.shape[0]
+                ),
+                hint="Bring all images to one size with --image-size, for example --image-size 64.",
+            )
+        pixels[row] = image
+    return pixels
+
+
+def decode(path: str, size: Optional[Tuple[int, int]], channels: int) -> np.ndarray:
+    """uint8 [H, W, C] of one file; a DataError that names it where it cannot be read."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as image:
+            upright = _eight_bits(ImageOps.exif_transpose(image)).convert(MODES[channels])
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise DataError(
+            "{}: expected an image, found {}.".format(path, _reason(path, error)),
+            hint="Replace or remove that file; 'toolkit data check' lists all such files.",
+        ) from error
+    if size is not None and upright.size != size:
+        upright = ImageOps.fit(upright, size, Image.LANCZOS)
+    return np.asarray(upright, np.uint8).reshape(upright.size[1], upright.size[0], channels)
+
+
+def _is_grey(path: str) -> bool:
+    """Whether the file's header tells a grey image; what cannot be read is met later, by name."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return image.mode in _GREY
+    except (OSError, ValueError, SyntaxError):
+        return True
+
+
+def _eight_bits(image):
+    """The image, with 16-bit grey brought to 8 bits (Pillow's own conversion would clip it)."""
+    if not image.mode.startswith("I"):
+        return image
+    from PIL import Image
+
+    return Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
+
+
+def _reason(path: str, error: Exception) -> str:
+    if not os.path.getsize(path):
+        return "an empty file"
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "bytes of no known image format"
+    return "{}".format(error).rstrip(".") or type(error).__name__

@@ -1,0 +1,85 @@
+"""Write a trained model as a SavedModel, and compare what was written with its origin."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from typing import Any, Dict
+
+import numpy as np
+
+from .compat import tf
+from .errors import CheckFailed, UsageError
+from .evaluation import Evaluator
+
+SIGNATURE = "serving_default"
+TOLERANCE = 1e-5
+
+
+def export(evaluator: Evaluator, folder: str, features: np.ndarray) -> Dict[str, Any]:
+    """Write what the evaluator (mode "predict") holds to `folder`, which must be empty or new.
+
+    The signature `serving_default` takes `features` [N, ...] of the data's dtype (uint8 images in
+    [0, 255]) and gives each tensor of the plugin's `predict`. The written model is loaded again
+    and must predict the same on `features`. Raises UsageError, CheckFailed.
+    """
+    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise UsageError("{} is not empty.".format(folder), hint="Name a new folder.")
+    part = "{}.part-{}".format(os.path.abspath(folder), secrets.token_hex(2))
+    try:
+        _write(evaluator, part)
+        difference = _largest_difference(evaluator, part, features)
+        if not difference <= TOLERANCE:
+            raise CheckFailed(
+                "The exported model differs by {:.2g} from the trained one, allowed {:g}.".format(
+                    difference, TOLERANCE
+                )
+            )
+        if os.path.isdir(folder):
+            os.rmdir(folder)
+        os.replace(part, os.path.abspath(folder))
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return {
+        "folder": folder,
+        "signature": SIGNATURE,
+        "inputs": ["features"],
+        "outputs": sorted(evaluator.graph.predictions),
+        "largest_difference": difference,
+        "checked_on": len(features),
+    }
+
+
+def _write(evaluator: Evaluator, folder: str) -> None:
+    info = tf.saved_model.utils.build_tensor_info
+    graph = evaluator.graph
+    signature = tf.saved_model.signature_def_utils.build_signature_def(
+        inputs={"features": info(graph.features)},
+        outputs={name: info(tensor) for name, tensor in graph.predictions.items()},
+        method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
+    )
+    with graph.graph.as_default():
+        builder = tf.saved_model.builder.SavedModelBuilder(folder)
+        builder.add_meta_graph_and_variables(
+            evaluator.session,
+            [tf.saved_model.tag_constants.SERVING],
+            signature_def_map={SIGNATURE: signature},
+            saver=evaluator.saver,
+        )
+        builder.save()
+
+
+def _largest_difference(evaluator: Evaluator, folder: str, features: np.ndarray) -> float:
+    expected = evaluator.predict(features, len(features))
+    with tf.Graph().as_default(), tf.Session() as session:
+        loaded = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], folder)
+        signature = loaded.signature_def[SIGNATURE]
+        fetches = {name: info.name for name, info in signature.outputs.items()}
+        found = session.run(fetches, {signature.inputs["features"].name: features})
+    differences = [
+        float(np.max(np.abs(expected[n].astype(np.float64) - found[n].astype(np.float64))))
+        for n in expected
+        if expected[n].dtype.kind in "fiu" and expected[n].size
+    ]
+    return max(differences, default=0.0)

@@ -1,0 +1,432 @@
+"""Find, load and check plugins, and ask their hooks.
+
+A plugin is any object with marked hook functions, most often a module. A *model plugin* implements
+the five model hooks; a run has exactly one. An *extension* wraps model hooks or adds to the
+others; a run has those that it names. Only what a run names is imported; listing reads the
+metadata of installed packages alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+
+import pluggy
+
+from . import hookspecs
+from .errors import ToolkitError, UsageError, nearest
+from .hookspecs import MODEL_HOOKS, PROJECT
+
+GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
+HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, PROJECT + "_spec"))
+
+
+class Entry(NamedTuple):
+    """An installed plugin as its distribution's metadata tells it."""
+
+    name: str
+    kind: str  # "model" or "extension"
+    target: str  # "module" or "module:attribute"
+    distribution: str
+    version: str
+    state: str  # "ok", "broken" or "conflict"
+    reason: str
+
+
+class Plugin(NamedTuple):
+    """A loaded plugin: its name, what named it, and the object with its hooks."""
+
+    name: str
+    reference: str
+    kind: str
+    object: Any
+    file: str
+    distribution: str
+
+    def sha256(self) -> Dict[str, str]:
+        """The hash of each Python file of the plugin: its package's, or its one file's."""
+        if not os.path.isfile(self.file):
+            return {}
+        folder = os.path.dirname(self.file)
+        if os.path.basename(self.file) != "__init__.py":
+            return {os.path.basename(self.file): _sha256(self.file)}
+        hashes = {}
+        for root, _, names in sorted(os.walk(folder)):
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    path = os.path.join(root, name)
+                    hashes[os.path.relpath(path, os.path.dirname(folder))] = _sha256(path)
+        return hashes
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+# ---------------------------------------------------------------------------------------- finding
+
+
+def installed() -> List[Entry]:
+    """Every installed plugin and extension, without importing any."""
+    found: Dict[Tuple[str, str], List[Tuple[str, str, str]]] = {}
+    for distribution in _metadata().distributions():
+        name, version = _identity(distribution)
+        for point in distribution.entry_points:
+            for kind, group in GROUPS.items():
+                if point.group == group:
+                    row = (point.value,) + _identity(distribution)
+                    rows = found.setdefault((kind, point.name), [])
+                    if row not in rows:  # one distribution seen through two paths
+                        rows.append(row)
+    entries = []
+    for (kind, name), rows in sorted(found.items()):
+        for target, distribution, version in rows:
+            state, reason = "ok", _missing(target)
+            if reason:
+                state = "broken"
+            if len({row[1] for row in rows}) > 1:
+                others = ", ".join(sorted({row[1] for row in rows} - {distribution}))
+                state, reason = "conflict", "also offered by {}".format(others)
+            entries.append(Entry(name, kind, target, distribution, version, state, reason))
+    return entries
+
+
+def _metadata():
+    try:
+        import importlib.metadata as metadata
+    except ImportError:  # Python 3.7
+        import importlib_metadata as metadata
+    return metadata
+
+
+def _identity(distribution) -> Tuple[str, str]:
+    info = distribution.metadata
+    return info["Name"], info["Version"] or ""
+
+
+def _missing(target: str) -> str:
+    package = target.partition(":")[0].partition(".")[0]
+    try:
+        found = importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        found = False
+    return "" if found else "module '{}' cannot be found".format(package)
+
+
+# ---------------------------------------------------------------------------------------- loading
+
+
+def load(reference: str, kind: str = "model") -> Plugin:
+    """Import one plugin by its installed NAME, by `module:attribute`, or by the path of a .py file.
+
+    Raises UsageError where it cannot be found, and ToolkitError where its import fails.
+    """
+    if reference.endswith(".py") or os.sep in reference:
+        return _load_file(reference, kind)
+    if ":" in reference:
+        module, _, attribute = reference.partition(":")
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # as `python -m` would
+        name = attribute if attribute.isidentifier() else module
+        return _load_target(name, reference, module, attribute, kind, "")
+    return _load_installed(reference, kind)
+
+
+def _load_installed(name: str, kind: str) -> Plugin:
+    entries = installed()
+    rows = [e for e in entries if e.name == name and e.kind == kind]
+    what = "plugin" if kind == "model" else "extension"
+    if not rows:
+        other = [e for e in entries if e.name == name]
+        if other:
+            flag = "--plugin" if kind == "extension" else "--with"
+            hint = "It is {}: write {} {}.".format(_a(other[0].kind), flag, name)
+        else:
+            hint = nearest(name, [e.name for e in entries if e.kind == kind])
+        raise UsageError("There is no {} '{}'.".format(what, name), hint=hint)
+    if len(rows) > 1:
+        raise UsageError(
+            "{} '{}' is offered by {}.".format(
+                what.capitalize(), name, " and by ".join(r.distribution for r in rows)
+            ),
+            hint="Uninstall one of them, or name one of {} instead.".format(
+                ", ".join(_as_reference(r.target) for r in rows)
+            ),
+        )
+    module, _, attribute = rows[0].target.partition(":")
+    label = "{} {}".format(rows[0].distribution, rows[0].version)
+    return _load_target(name, name, module, attribute, kind, label)
+
+
+def _a(kind: str) -> str:
+    return "a model plugin" if kind == "model" else "an extension"
+
+
+def _as_reference(target: str) -> str:
+    return target if ":" in target else target + ":"
+
+
+def _load_target(name, reference, module, attribute, kind, distribution) -> Plugin:
+    loaded = _import(reference, lambda: importlib.import_module(module))
+    found = loaded
+    for part in attribute.split(".") if attribute else ():
+        if not hasattr(found, part):
+            raise UsageError(
+                "Module '{}' has no attribute '{}'.".format(module, attribute),
+                hint=nearest(part, [n for n in dir(found) if not n.startswith("_")]),
+            )
+        found = getattr(found, part)
+    return _plugin(name, reference, kind, found, loaded, distribution)
+
+
+def _load_file(path: str, kind: str) -> Plugin:
+    if not os.path.isfile(path):
+        raise UsageError("There is no plugin file '{}'.".format(path))
+    name = os.path.splitext(os.path.basename(path))[0]
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # so that the file can import its neighbours
+
+    def execute():
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    module = _import(path, execute)
+    return _plugin(name, path, kind, module, module, "")
+
+
+def _import(reference: str, action):
+    try:
+        return action()
+    except ToolkitError:
+        raise
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == reference.partition(":")[0]:
+            raise UsageError("There is no module '{}'.".format(error.name)) from None
+        raise ToolkitError(
+            "Plugin '{}' cannot be imported: {}.".format(reference, _told(error))
+        ) from error
+
+
+def _told(error: BaseException, within: str = "") -> str:
+    """An exception in one line: type, message, and the place in the plugin's own code."""
+    text = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if within and f.filename.startswith(within)]
+    other = [f for f in frames if os.path.dirname(f.filename) != os.path.dirname(__file__)]
+    for frame in (own or other)[-1:]:
+        text += " ({}:{})".format(frame.filename, frame.lineno)
+    return text.rstrip(".")
+
+
+def _plugin(name, reference, kind, found, module, distribution) -> Plugin:
+    if inspect.isclass(found):
+        found = _import(reference, found)
+    file = os.path.abspath(getattr(module, "__file__", None) or reference)
+    plugin = Plugin(name, reference, kind, found, file, distribution)
+    _check(plugin)
+    return plugin
+
+
+# ----------------------------------------------------------------------------------------- checks
+
+
+def implemented(plugin: Plugin) -> Dict[str, Dict[str, Any]]:
+    """Hook name -> pluggy's marks, for each function that the plugin marked."""
+    reader = pluggy.PluginManager(PROJECT)
+    found = {}
+    for attribute in dir(plugin.object):
+        if attribute.startswith("__"):
+            continue
+        marks = reader.parse_hookimpl_opts(plugin.object, attribute)
+        if marks is not None:
+            found[marks.get("specname") or attribute] = dict(marks, attribute=attribute)
+    return found
+
+
+def _check(plugin: Plugin) -> None:
+    """Refuse, before anything is registered, what pluggy would take silently or half."""
+    found = implemented(plugin)
+    for hook, marks in found.items():
+        _check_implementation(plugin, hook, marks)
+    if plugin.kind == "extension":
+        return
+    missing = [name for name in MODEL_HOOKS if name not in found]
+    if not missing:
+        return
+    unmarked = [n for n in missing if callable(getattr(plugin.object, n, None))]
+    raise UsageError(
+        "Plugin '{}' ({}) lacks the model hook{} {}.".format(
+            plugin.name, plugin.file, "s" if len(missing) > 1 else "", ", ".join(missing)
+        ),
+        hint="Mark the function '{}' with @toolkit.hookimpl.".format(unmarked[0])
+        if unmarked
+        else "A model plugin implements {}.".format(", ".join(MODEL_HOOKS)),
+    )
+
+
+def _check_implementation(plugin: Plugin, hook: str, marks: Dict[str, Any]) -> None:
+    function = getattr(plugin.object, marks["attribute"])
+    place = "Hook '{}' of plugin '{}' ({})".format(hook, plugin.name, _place(function, plugin))
+    if hook not in HOOKS:
+        if not marks.get("optionalhook"):
+            raise UsageError("{} is unknown.".format(place), hint=nearest(hook, HOOKS))
+        return
+    known = _parameters(getattr(hookspecs, hook))
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise UsageError("{} takes *{}.".format(place, parameter.name), _names(known))
+        if parameter.default is not parameter.empty:
+            raise UsageError(
+                "{} gives '{}' a default, so it would never be passed.".format(
+                    place, parameter.name
+                ),
+                hint="Leave the default out.",
+            )
+        if parameter.name not in known:
+            raise UsageError(
+                "{} takes an unknown argument '{}'.".format(place, parameter.name), _names(known)
+            )
+    wraps = marks.get("wrapper") or marks.get("hookwrapper")
+    if plugin.kind == "extension" and hook in MODEL_HOOKS and not wraps:
+        raise UsageError(
+            "{} takes the model plugin's place.".format(place),
+            hint="An extension wraps a model hook: mark it @toolkit.hookimpl(wrapper=True).",
+        )
+    if plugin.kind == "model" and hook in MODEL_HOOKS and wraps:
+        raise UsageError("{} wraps itself.".format(place), hint="Leave wrapper=True out.")
+
+
+def _parameters(function) -> List[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def _names(known: List[str]) -> str:
+    return "It may take {}.".format(", ".join(known)) if known else "It takes no arguments."
+
+
+def _place(function, plugin: Plugin) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return plugin.file
+    return "{}:{}".format(code.co_filename, code.co_firstlineno)
+
+
+# ----------------------------------------------------------------------------------------- asking
+
+
+class Plugins:
+    """The plugins of one run: one model plugin, any extensions, in one PluginManager.
+
+    The wrapper of an extension that was named later runs outside of those named earlier.
+    """
+
+    def __init__(self, model: Plugin, extensions: Iterable[Plugin] = ()):
+        self.model = model
+        self.extensions = list(extensions)
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+        names = set()
+        for plugin in self.all:
+            if plugin.name in names:
+                raise UsageError("'{}' is named twice.".format(plugin.name))
+            names.add(plugin.name)
+            try:
+                self._manager.register(plugin.object, plugin.name)
+            except ValueError as error:
+                raise UsageError(
+                    "Plugin '{}' cannot be registered: {}.".format(plugin.name, error)
+                ) from None
+        self._manager.check_pending()
+
+    @classmethod
+    def load(cls, reference: str, extensions: Iterable[str] = ()) -> Plugins:
+        return cls(load(reference), [load(name, "extension") for name in extensions])
+
+    @property
+    def all(self) -> List[Plugin]:
+        return [self.model] + self.extensions
+
+    def has(self, hook: str) -> bool:
+        """Whether any plugin of this run implements the hook."""
+        return bool(getattr(self._manager.hook, hook).get_hookimpls())
+
+    def ask(self, hook: str, **arguments: Any) -> Any:
+        """Call a hook. A fault in a plugin's code is told with plugin, hook and place.
+
+        Raises ToolkitError, and the same where a model hook returns None.
+        """
+        try:
+            answer = getattr(self._manager.hook, hook)(**arguments)
+        except ToolkitError:
+            raise
+        except Exception as error:
+            plugin = self._culprit(error)
+            raise ToolkitError(
+                "Plugin '{}' failed in its hook '{}': {}.".format(
+                    plugin.name, hook, _told(error, os.path.dirname(plugin.file))
+                ),
+                hint="Run again with -v for the traceback.",
+            ) from error
+        if answer is None and hook in MODEL_HOOKS:
+            raise ToolkitError(
+                "Hook '{}' of plugin '{}' returned None ({}).".format(
+                    hook, self.model.name, self._where(hook)
+                ),
+                hint="A model hook returns what it made; is a 'return' missing?",
+            )
+        return answer
+
+    def options(self) -> List[Tuple[str, type]]:
+        """(plugin name, options class) of each plugin that has some, the model plugin first."""
+        from .options import Options
+
+        classes = []
+        for plugin in self.all:
+            if "options" not in implemented(plugin):
+                continue
+            single = Plugins._single(plugin)
+            for cls in single.ask("options"):
+                if not (inspect.isclass(cls) and issubclass(cls, Options)):
+                    raise ToolkitError(
+                        "Hook 'options' of plugin '{}' returned {!r}.".format(plugin.name, cls),
+                        hint="It returns a class derived from toolkit.Options.",
+                    )
+                classes.append((plugin.name, cls))
+        return classes
+
+    @classmethod
+    def _single(cls, plugin: Plugin) -> Plugins:
+        return cls(plugin)
+
+    def owner(self, value: Any) -> str:
+        """The name of the plugin in whose files the class of `value` was written, or ''."""
+        file = getattr(sys.modules.get(type(value).__module__), "__file__", "") or ""
+        for plugin in self.all:
+            if os.path.dirname(os.path.abspath(file)) == os.path.dirname(plugin.file):
+                return plugin.name
+        return ""
+
+    def _where(self, hook: str) -> str:
+        marks = implemented(self.model).get(hook)
+        if marks is None:
+            return self.model.file
+        return _place(getattr(self.model.object, marks["attribute"]), self.model)
+
+    def _culprit(self, error: BaseException) -> Plugin:
+        """The plugin nearest to the fault; the model plugin where no frame is a plugin's."""
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            for plugin in self.all:
+                if os.path.abspath(frame.filename) == plugin.file:
+                    return plugin
+        return self.model

@@ -1,0 +1,143 @@
+"""`Run`: what a run tells its plugins, and what it offers them while the graph is built."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from . import optimizing, randomness
+from .compat import tf
+from .errors import ToolkitError
+
+MODES = ("train", "eval", "predict")
+
+
+class Run:
+    """One per graph, read-only for plugins.
+
+    mode: "train", "eval" or "predict". options: typed and resolved. data: the `DataSpec` of the
+    examples, or None before the input is made. folder: the run's folder, or None. total_steps:
+    where training will stop, for schedules. is_chief, task: this process's part in a cluster.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        options: Any,
+        data: Any = None,
+        folder: Optional[str] = None,
+        total_steps: Optional[int] = None,
+        task: Tuple[str, int] = ("worker", 0),
+        is_chief: bool = True,
+    ):
+        if mode not in MODES:
+            raise ValueError("mode is {!r}, expected one of {}".format(mode, MODES))
+        self._facts = {
+            "mode": mode,
+            "options": options,
+            "data": data,
+            "folder": folder,
+            "total_steps": total_steps,
+            "task": task,
+            "is_chief": is_chief,
+        }
+        self._logged: Dict[str, Any] = {}
+        self._updates: List[Any] = []
+        self._counters: Dict[str, Any] = {}
+
+    def __getattr__(self, name: str):
+        facts = self.__dict__.get("_facts", {})
+        if name in facts:
+            return facts[name]
+        raise AttributeError("a run has no '{}'".format(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise AttributeError("a run is read-only: cannot set '{}'".format(name))
+        object.__setattr__(self, name, value)
+
+    # -------------------------------------------------------------------------------------- steps
+
+    @property
+    def global_step(self):
+        """int64 scalar variable: how many steps were made."""
+        return tf.train.get_or_create_global_step()
+
+    # --------------------------------------------------------------------------------- randomness
+
+    def seed(self, name: str) -> int:
+        """A seed in [0, 2**31) that is a function of the run's seed and `name`."""
+        return randomness.seed_of(self.options.seed, name)
+
+    def uniform(self, name: str, shape, minval: float = 0.0, maxval: float = 1.0):
+        """float32 of `shape` in [minval, maxval): a function of (seed, name, global step)."""
+        return tf.random.stateless_uniform(shape, self._pair(name), minval, maxval)
+
+    def normal(self, name: str, shape, mean: float = 0.0, stddev: float = 1.0):
+        """float32 of `shape`, N(mean, stddev**2): a function of (seed, name, global step)."""
+        return tf.random.stateless_normal(shape, self._pair(name), mean, stddev)
+
+    def dropout(self, x, rate: float, name: str):
+        """x with a share `rate` zeroed and the rest scaled by 1 / (1 - rate), in mode "train"
+        alone.
+        """
+        if self.mode != "train" or rate == 0:
+            return x
+        return randomness.dropout(x, rate, self._pair(name))
+
+    def initializer(self, kind: str, name: str, stddev: float = 0.05):
+        """A Keras-compatible initializer, a function of (seed, name, shape); see `Initializer` for
+        kinds.
+        """
+        return randomness.Initializer(kind, self.seed("initializer/" + name), stddev)
+
+    def _pair(self, name: str):
+        return randomness.counted(self.seed(name), self.global_step.read_value())
+
+    # --------------------------------------------------------------------------------- optimising
+
+    def minimize(
+        self,
+        loss,
+        variables: Optional[Sequence[Any]] = None,
+        name: str = "",
+        advance_step: bool = True,
+    ):
+        """One op that updates `variables` (all trainable ones by default) to lower `loss` (float32
+        scalar).
+
+        Optimizer, learning-rate schedule, clipping, accumulation, weight decay and the policy for
+        non-finite values are the core's options. The state updates that `call` added (batch
+        norm's) run with it. The global step advances last, unless `advance_step` is False. `name`
+        prefixes what is logged: gradient_norm, learning_rate.
+        """
+        if self.mode != "train":
+            raise ToolkitError("minimize was called in mode '{}'.".format(self.mode))
+        if variables is None:
+            variables = tf.trainable_variables()
+        updates, self._updates = self._updates, []
+        made = optimizing.minimize(
+            loss,
+            list(variables),
+            updates,
+            self.options,
+            self.global_step,
+            self.total_steps,
+            advance_step,
+        )
+        prefix = name + "/" if name else ""
+        self.log(prefix + "learning_rate", made.learning_rate)
+        self.log(prefix + "gradient_norm", made.gradient_norm)
+        if made.skipped is not None:
+            self._counters[prefix + "skipped_steps"] = made.skipped
+        return made.op
+
+    def log(self, name: str, value) -> None:
+        """Log a scalar tensor on steps where metrics are due; it costs nothing on others."""
+        if value.shape.ndims not in (0, None):
+            raise ToolkitError("'{}' is logged but has the shape {}.".format(name, value.shape))
+        self._logged[name] = value
+
+    @property
+    def logged(self) -> Dict[str, Any]:
+        """Name -> scalar tensor of all that was logged so far."""
+        return dict(self._logged)

@@ -1,0 +1,30 @@
+"""The `tf.ConfigProto` of a run, from its options."""
+
+from __future__ import annotations
+
+import os
+
+from ..compat import tf
+
+
+def session_config(options) -> tf.ConfigProto:
+    """Threads, GPU memory, placement log and XLA as the options say."""
+    config = tf.ConfigProto(
+        intra_op_parallelism_threads=options.intra_op_threads,
+        inter_op_parallelism_threads=options.inter_op_threads,
+        log_device_placement=options.log_device_placement,
+        allow_soft_placement=True,
+    )
+    config.gpu_options.allow_growth = options.gpu_memory_growth
+    if options.gpu_memory_fraction is not None:
+        config.gpu_options.per_process_gpu_memory_fraction = options.gpu_memory_fraction
+    if options.xla:
+        config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+    return config
+
+
+def prepare_xla(options) -> None:
+    """Let XLA compile for the CPU too; read by TensorFlow when the first session is made."""
+    if options.xla:
+        flags = os.environ.get("TF_XLA_FLAGS", "")
+        os.environ["TF_XLA_FLAGS"] = (flags + " --tf_xla_cpu_global_jit").strip()

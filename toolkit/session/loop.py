@@ -1,0 +1,278 @@
+"""The loop: run the bare train op to the next due step, run that one with the hooks, until a stop.
+
+`MonitoredTrainingSession` makes the session, restores it through our Scaffold and calls the hooks;
+all hooks are ours, its built-in ones are off. What ends a run other than its target is told as
+what it is: an interruption, a divergence, data that ran dry, a fault of the machine.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from typing import Any, Callable, List, NamedTuple, Optional
+
+from ..compat import tf
+from ..errors import (
+    DataError,
+    DivergedError,
+    InterruptedRun,
+    RetryError,
+    ToolkitError,
+)
+from ..optimizing import NOT_FINITE
+from .hook import NEVER, Hook
+
+MOST_RETRIES = 3
+CLOSE_SECS = 10
+
+
+class Ended(NamedTuple):
+    """How training ended: the last step, the seconds of the loop, and why."""
+
+    step: int
+    seconds: float
+    reason: str
+
+
+class Clock(Hook):
+    """Counts the steps; where hooks are called, compares the count with the graph's."""
+
+    name = "clock"
+
+    def __init__(self, step_after, restored: Callable[[Any], int]):
+        self._step_after = step_after
+        self._restored = restored
+
+    def is_due(self, step: int) -> bool:
+        return True
+
+    def next_step(self, step: int) -> float:
+        return NEVER
+
+    def after_create_session(self, session, coord):
+        self.loop.on_session(session, self._restored(session))
+
+    def fetches(self):
+        return self._step_after
+
+    def on_step(self, step, values, context):
+        expected = self.loop.step + 1
+        if int(values) != expected:
+            raise ToolkitError(
+                "The train op moved the global step to {}, expected {}.".format(values, expected),
+                hint="One step of 'optimize' advances run.global_step by exactly one.",
+            )
+        self.loop.advance()
+
+
+class Loop:
+    """The state of the loop that hooks may read, and the loop itself.
+
+    step: steps made so far. target: the step to stop at. restored: the step the session started
+    from.
+    """
+
+    def __init__(self, graph, hooks: List[Hook], target: int, talk: Callable[[str], None], reader):
+        self.step = self.restored = 0
+        self.target = target
+        self.reason = ""
+        self.session: Any = None
+        self.signum: Optional[int] = None
+        self._graph = graph
+        self._hooks = hooks
+        self._talk = talk
+        self._reader = reader
+        self._retries: List[int] = []
+        self._bare: Callable[[], Any] = lambda: None
+        self._last = False
+        for hook in hooks:
+            hook.loop = self
+
+    @property
+    def reader_failure(self) -> Optional[ToolkitError]:
+        """What a plugin's Python did wrong in the input, where TensorFlow only says that an op
+        failed.
+        """
+        return getattr(self._reader, "failure", None)
+
+    # ------------------------------------------------------------------------------ for the hooks
+
+    def request_stop(self, reason: str) -> None:
+        """End after the step that is under way; the first reason given is kept."""
+        self.reason = self.reason or reason
+
+    def request_last_step(self, reason: str) -> None:
+        """Make one more step, on which every hook is due, and end."""
+        if not self.reason:
+            self._last, self.reason = True, reason
+
+    def is_last(self, step: int) -> bool:
+        return self._last or step >= self.target
+
+    def advance(self) -> None:
+        self.step += 1
+
+    def on_session(self, session, step: int) -> None:
+        """A session was made (or made anew after a fault) and holds the state of `step`."""
+        if self.session is not None:
+            self._retry(step)
+        self.session = session
+        self.step = self.restored = step
+        self._bare = session.make_callable(self._graph.train_op)
+        for hook in self._hooks:
+            hook.on_restore(session, step)
+
+    def _retry(self, step: int) -> None:
+        self._retries = [s for s in self._retries if s >= self.step] + [self.step]
+        if len(self._retries) > MOST_RETRIES:
+            raise RetryError(
+                "The session was lost {} times at step {}.".format(len(self._retries), self.step),
+                hint="Resume the run when the machine is well again.",
+            )
+        self._talk(
+            "warning: the session was lost at step {}; going on from step {}".format(
+                self.step, step
+            )
+        )
+
+    # ----------------------------------------------------------------------------------- the loop
+
+    def run(self, scaffold, config) -> Ended:
+        """Train to the target or to a stop. Raises InterruptedRun, DivergedError, DataError, ..."""
+        started = time.monotonic()
+        with self._graph.graph.as_default(), _Signals(self):
+            with _faults_told(self):
+                monitored = tf.train.MonitoredTrainingSession(
+                    scaffold=scaffold,
+                    hooks=self._hooks,
+                    config=config,
+                    save_checkpoint_secs=None,
+                    save_checkpoint_steps=None,
+                    save_summaries_steps=None,
+                    save_summaries_secs=None,
+                    log_step_count_steps=None,
+                    stop_grace_period_secs=CLOSE_SECS,
+                )
+            with monitored:
+                try:
+                    with _faults_told(self):
+                        self._train(monitored)
+                except BaseException as error:
+                    self._finish(error)
+                    raise
+                self._finish(None)
+        seconds = time.monotonic() - started
+        if self.signum is not None:
+            raise InterruptedRun("", signum=self.signum)
+        return Ended(self.step, seconds, self.reason or "reached step {}".format(self.target))
+
+    def _train(self, monitored) -> None:
+        while self.step < self.target and not (self.reason and not self._last):
+            monitored.run_step_fn(self._to_next_due_step)
+            if self._last:
+                break
+
+    def _to_next_due_step(self, step_context) -> None:
+        self._run_bare()
+        if self.step < self.target:
+            step_context.run_with_hooks(self._graph.train_op)
+
+    def _run_bare(self) -> None:
+        """Bare steps up to the one before the next due step, or until a deadline or a signal."""
+        due = min(h.next_step(self.step) for h in self._hooks)
+        until = min(due, self.target) - 1
+        deadline = min(h.deadline() for h in self._hooks)
+        bare, clock = self._bare, time.monotonic
+        while self.step < until and clock() < deadline and not self._last:
+            bare()
+            self.step += 1
+
+    def _finish(self, error: Optional[BaseException]) -> None:
+        if self.session is not None:
+            for hook in self._hooks:
+                hook.on_stop(self.session, self.step, error)
+
+
+class _Signals:
+    """The first SIGINT or SIGTERM asks for a last step; the second ends the process at once."""
+
+    def __init__(self, loop: Loop):
+        self._loop = loop
+        self._before: List[Any] = []
+
+    def __enter__(self):
+        try:
+            self._before = [
+                (s, signal.signal(s, self._first)) for s in (signal.SIGINT, signal.SIGTERM)
+            ]
+        except ValueError:  # not in the main thread: whoever runs us handles the signals
+            self._before = []
+        return self
+
+    def __exit__(self, *_):
+        for signum, handler in self._before:
+            signal.signal(signum, handler)
+
+    def _first(self, signum, frame):
+        self._loop.signum = signum
+        self._loop.request_last_step("interrupted by signal {}".format(signum))
+        signal.signal(signum, signal.SIG_DFL)
+
+
+class _faults_told:
+    """Turn TensorFlow's errors into what they mean, so that none passes for success."""
+
+    def __init__(self, loop: Loop):
+        self._loop = loop
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if error is None or isinstance(error, (ToolkitError, KeyboardInterrupt)):
+            return
+        step = self._loop.step
+        if isinstance(error, tf.errors.OpError) and self._loop.reader_failure is not None:
+            raise self._loop.reader_failure from error
+        if isinstance(error, tf.errors.InvalidArgumentError) and NOT_FINITE in error.message:
+            raise DivergedError(
+                "Training diverged in step {}: {}.".format(step + 1, _values(error.message)),
+                hint="Step {} is kept; try a lower --learning-rate, or --nan skip.".format(step),
+            ) from error
+        if isinstance(error, (tf.errors.OutOfRangeError, StopIteration)):
+            raise DataError(
+                "The data ran dry in step {} of {}.".format(step + 1, self._loop.target),
+                hint="Input repeats without end; a plugin's own input has to repeat as well.",
+            ) from error
+        if isinstance(error, tf.errors.DataLossError):
+            raise DataError(
+                "The data cannot be read in step {}: {}".format(step + 1, _line(error)),
+                hint="Look at it with 'toolkit data check'.",
+            ) from error
+        if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
+            raise RetryError(
+                "The session was lost in step {}: {}".format(step + 1, _line(error)),
+                hint="Resume the run when the machine is well again.",
+            ) from error
+        if isinstance(error, tf.errors.OpError):
+            raise ToolkitError(
+                "Step {} failed: {}".format(step + 1, _line(error)),
+                hint="Run again with -v for the traceback.",
+            ) from error
+
+
+def _line(error) -> str:
+    """The telling line of a TensorFlow error, without stack and node decoration."""
+    lines = [line.strip() for line in error.message.split("\n") if line.strip()]
+    telling = [
+        line for line in lines if not line.startswith(("Graph exec", "Detected", "File", "[["))
+    ]
+    return (telling or lines or ["?"])[0].rstrip(".") + "."
+
+
+def _values(message: str) -> str:
+    found = re.search(re.escape(NOT_FINITE) + r"\] \[([^\]]*)\] \[([^\]]*)\]", message)
+    if not found:
+        return NOT_FINITE
+    return "loss {}, gradient norm {}".format(*found.groups())

@@ -1,0 +1,102 @@
+"""Evaluation within a run: after each commit, then the `best` pointer, then early stopping."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from ..errors import UsageError, nearest
+from ..folder import RunFolder
+from .hook import Hook
+
+LOWER_IS_BETTER = ("loss", "error", "distance")
+
+
+class Target:
+    """The metric that names the best checkpoint, from `NAME`, `min:NAME` or `max:NAME`.
+
+    Without a direction, names that end in loss, error or distance are better when lower. Raises
+    UsageError where no such metric is computed.
+    """
+
+    def __init__(self, text: str, known):
+        direction, _, name = text.rpartition(":")
+        if name not in known:
+            raise UsageError(
+                "There is no metric '{}' to choose the best checkpoint by.".format(name),
+                hint=nearest(name, known),
+            )
+        self.name = name
+        self.lower = direction == "min" or (not direction and name.endswith(LOWER_IS_BETTER))
+
+    def better(self, value: float, than: Optional[float]) -> bool:
+        if value != value:
+            return False
+        return than is None or (value < than if self.lower else value > than)
+
+
+class Validation(Hook):
+    """Evaluates each newly committed checkpoint; keeps `best` and the patience in the manifest.
+
+    evaluate(path) -> name to float, of the validation split. target: set before the session is
+    made, or None.
+    """
+
+    name = "evaluation"
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        evaluate: Callable[[str], Dict[str, float]],
+        patience: int,
+        record: Callable[[Dict[str, Any]], None],
+    ):
+        self._folder = folder
+        self._evaluate = evaluate
+        self.target: Optional[Target] = None
+        self._patience = patience
+        self._record = record
+        self._pending: Optional[Tuple[int, str]] = None
+
+    def committed(self, step: int, path: str) -> None:
+        """The checkpoint hook, which runs before this one, has committed `step`."""
+        self._pending = (step, path)
+
+    def is_due(self, step: int) -> bool:
+        return True  # whether there is anything to do is known only after the checkpoint hook ran
+
+    def on_restore(self, session, step):
+        # A kill between the commit and the end of its evaluation left that one to be made.
+        if step > self._folder.read_manifest().get("evaluated_step", 0):
+            self._pending = (step, self._folder.prefix(step))
+
+    def on_step(self, step, values, context):
+        self.evaluate_pending()
+
+    def on_stop(self, session, step, error):
+        if error is None:
+            self.evaluate_pending()
+
+    def evaluate_pending(self) -> None:
+        if self._pending is None:
+            return
+        (step, path), self._pending = self._pending, None
+        metrics = self._evaluate(path)
+        self._record(dict({"step": step, "kind": "eval", "split": "validation"}, **metrics))
+        manifest = self._folder.read_manifest()
+        changed = {"evaluated_step": step}
+        if self.target is not None:
+            changed.update(self._judge(step, metrics[self.target.name], manifest))
+        self._folder.update_manifest(**changed)
+
+    def _judge(self, step: int, value: float, manifest: Dict[str, Any]) -> Dict[str, Any]:
+        """What an evaluation changes in the manifest; stops when patience is at its end."""
+        best = manifest.get("best")
+        if self.target.better(value, best["value"] if best else None):
+            best = {"step": step, "metric": self.target.name, "value": value}
+            return {"best": best, "evaluations_since_best": 0}
+        waited = manifest.get("evaluations_since_best", 0) + 1
+        if self._patience and waited >= self._patience:
+            self.loop.request_stop(
+                "{} has not improved in {} evaluations".format(self.target.name, waited)
+            )
+        return {"evaluations_since_best": waited}

@@ -1,0 +1,392 @@
+"""Train: from resolved options to a run folder that holds a trained model, and its summary."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import platform
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from . import __version__, graphs
+from .compat import VERSION, tf
+from .data.stream import make_reader
+from .errors import (
+    CheckpointError,
+    DataError,
+    DivergedError,
+    InterruptedRun,
+    RetryError,
+    ToolkitError,
+    UsageError,
+)
+from .evaluation import Evaluator, compare
+from .folder import RunFolder
+from .inputs import Inputs, ink, open_inputs
+from .options import Options
+from .plugins import Plugins
+from .reporting import report
+from .reports.console import Console, download_progress
+from .run import Run
+from .session.checkpoints import Checkpoints
+from .session.config import prepare_xla, session_config
+from .session.guard import Guard
+from .session.hook import Every, Hook, PluginHook
+from .session.loop import Clock, Ended, Loop
+from .session.metrics import Metrics, Summaries
+from .session.profile import Profile
+from .session.stop import Stop
+from .session.validation import Target, Validation
+
+DEFAULT_SUMMARY_STEPS = 100
+DEFAULT_CHECKPOINT_SECS = 60.0
+
+
+class Job(NamedTuple):
+    """What to train: the plugins, the options, where, and how it was asked for."""
+
+    plugins: Plugins
+    options: Options
+    folder: RunFolder
+    config: Dict[str, Any]  # what config.json will hold
+    argv: Sequence[str]
+
+
+def total_steps(options: Any, num_examples: int) -> int:
+    """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
+    if options.steps is not None:
+        return options.steps
+    return max(1, math.ceil(options.epochs * num_examples / options.batch_size))
+
+
+class Trainer:
+    """One training run in one process. `train` may be called once."""
+
+    def __init__(self, job: Job, console: Console):
+        self._job = job
+        self._console = console
+        self._options = options = job.options
+        self._folder = job.folder
+        prepare_xla(options)
+        self._inputs: Inputs = open_inputs(job.plugins, options, download_progress(console))
+        self._evaluator: Optional[Evaluator] = None
+        self._build()
+        self._target = Target(options.best, self.evaluator.metric_names) if options.best else None
+
+    def _build(self) -> None:
+        options, inputs = self._options, self._inputs
+        graph = tf.Graph()
+        with graph.as_default():
+            self._reader = make_reader(
+                options.input,
+                inputs.splits["train"],
+                options.batch_size,
+                seed=Run("train", options).seed("shuffle"),
+                shuffle_buffer=options.shuffle_buffer,
+                filter=inputs.filter,
+                convert=inputs.convert,
+                resident_limit_bytes=options.resident_limit << 20,
+            )
+        self.total = total_steps(options, self._reader.num_examples)
+        run = Run("train", options, inputs.spec, self._folder.path, self.total)
+        self._graph = graphs.build_training(self._job.plugins, run, self._reader, graph)
+        with graph.as_default():
+            # Retention is ours: a Saver deletes the old before the new is committed, and forgets
+            # on restart.
+            self._saver = tf.train.Saver(max_to_keep=0, save_relative_paths=True)
+            self._hooks = self._make_hooks()
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Made when first needed, then kept."""
+        if self._evaluator is None:
+            self._evaluator = Evaluator(
+                self._job.plugins,
+                self._options,
+                self._inputs.spec,
+                total_steps=self.total,
+                folder=self._folder.path,
+            )
+        return self._evaluator
+
+    # -------------------------------------------------------------------------------------- hooks
+
+    def _make_hooks(self) -> List[Hook]:
+        options, folder, graph = self._options, self._folder, self._graph
+        self._validation = None
+        scalars = dict(graph.losses)
+        scalars.update(graph.logged)
+        every_log = Every(options.log_steps)
+        hooks: List[Hook] = [
+            Clock(graph.step_after, lambda session: int(session.run(graph.run.global_step))),
+            Guard(graph.counters, options.log_steps, self._record, self._console.say),
+            Metrics(scalars, options.batch_size, every_log, self._record, self._console.show),
+        ]
+        hooks += self._plugin_hooks()
+        summary_steps = options.summary_steps
+        if summary_steps is None and options.summary_secs is None:
+            summary_steps = DEFAULT_SUMMARY_STEPS
+        self._summaries = Summaries(
+            folder.file("events"), scalars, Every(summary_steps, options.summary_secs), graph.graph
+        )
+        hooks.append(self._summaries)
+        if options.profile_steps:
+            hooks.append(Profile(folder.file("profile"), options.profile_steps))
+        hooks.append(self._checkpoint_hook())
+        if options.evaluate and self._inputs.splits.get("validation"):
+            self._validation = Validation(
+                folder, self._validate, options.early_stopping, self._record_evaluation
+            )
+            hooks.append(self._validation)
+        elif options.best:
+            raise UsageError(
+                "There is no validation split to choose the best checkpoint by.",
+                hint="Set --validation-share, or leave --best out.",
+            )
+        hooks.append(Stop(options.max_secs))
+        return hooks
+
+    def _plugin_hooks(self) -> List[Hook]:
+        plugins, made = self._job.plugins, []
+        answers = plugins.ask(
+            "session_hooks", model=self._graph.model, losses=self._graph.losses, run=self._graph.run
+        )
+        for hook in [hook for answer in answers for hook in answer or ()]:
+            if not isinstance(hook, tf.train.SessionRunHook):
+                raise ToolkitError(
+                    "Hook 'session_hooks' of a plugin returned {!r}.".format(hook),
+                    hint="It returns a list of tf.train.SessionRunHooks.",
+                )
+            made.append(PluginHook(hook, plugins.owner(hook) or plugins.model.name))
+        return made
+
+    def _checkpoint_hook(self) -> Checkpoints:
+        options = self._options
+        secs = options.checkpoint_secs
+        if secs is None and options.checkpoint_steps is None:
+            secs = DEFAULT_CHECKPOINT_SECS
+        every = Every(options.checkpoint_steps, secs)
+        return Checkpoints(self._saver, self._folder, every, options, self._committed)
+
+    def _committed(self, step: int, path: str) -> None:
+        self._job.plugins.ask("checkpoint_saved", run=self._graph.run, step=step, path=path)
+        if self._validation is not None:
+            self._validation.committed(step, path)
+
+    def _validate(self, path: str) -> Dict[str, float]:
+        self.evaluator.load(path)
+        split = self._inputs.prepared("validation")
+        return self.evaluator.evaluate(split, self._options.eval_batch_size).metrics
+
+    def _record(self, record: Dict[str, Any]) -> None:
+        self._folder.append_metrics(record)
+
+    def _record_evaluation(self, record: Dict[str, Any]) -> None:
+        self._record(record)
+        measures = {n: v for n, v in record.items() if isinstance(v, float)}
+        self._summaries.write(
+            record["step"], {"validation/" + name: value for name, value in measures.items()}
+        )
+        told = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(measures.items()))
+        self._console.say("step {}  validation  {}".format(record["step"], told))
+
+    # -------------------------------------------------------------------------------------- train
+
+    def check_data(self) -> None:
+        """Refuse to go on with other data than the run began with. Raises DataError."""
+        if not os.path.exists(self._folder.file("manifest.json")):
+            return
+        known = self._folder.read_manifest()["data"]["sha256"]
+        found = self._inputs.dataset.sha256
+        for name in sorted(set(known) | set(found)):
+            if known.get(name) != found.get(name):
+                raise DataError(
+                    "The data is not the run's: {} has SHA-256 {}, expected {}.".format(
+                        name, found.get(name), known.get(name)
+                    ),
+                    hint="Put the same files back (--data says where), or start a new run.",
+                )
+
+    def nothing_left(self) -> bool:
+        """Whether the newest checkpoint is at the target already."""
+        if not os.path.exists(self._folder.file("manifest.json")):
+            return False
+        checkpoint = self._folder.newest()
+        return checkpoint is not None and checkpoint.step >= self.total
+
+    def train_and_test(self) -> Dict[str, Any]:
+        """Train, test, and return the summary that is also kept in the manifest."""
+        ended = self.train()
+        summary = {
+            "run": str(self._folder),
+            "plugin": self._job.plugins.model.name,
+            "steps": ended.step,
+            "seconds": round(ended.seconds, 2),
+            "reason": ended.reason,
+            "best": self._folder.read_manifest().get("best"),
+            "test": self.test(),
+        }
+        self._folder.update_manifest(summary=dict(summary, run="."))
+        self._job.plugins.ask("run_finished", run=self._graph.run, summary=summary)
+        return summary
+
+    def train(self) -> Ended:
+        """Train to the end, from the newest checkpoint that is whole. See `Loop.run` for errors."""
+        options, folder = self._options, self._folder
+        if self._validation is not None:
+            self._validation.target = self._target
+        self._check_fit()
+        self._prepare_folder()
+        loop = Loop(self._graph, self._hooks, self.total, self._console.say, self._reader)
+        self._announce(loop)
+        scaffold = tf.train.Scaffold(saver=self._saver, init_fn=self._restore)
+        self._console.start(self.total, lambda: loop.step)
+        try:
+            ended = loop.run(scaffold, session_config(options))
+        except ToolkitError as error:
+            self._explain(error, loop)
+            raise
+        finally:
+            self._console.stop()
+        stopped = ended.step < self.total and "seconds" in ended.reason
+        folder.update_manifest(
+            status="stopped" if stopped else "finished", step=ended.step, reason=ended.reason
+        )
+        return ended
+
+    def _restore(self, scaffold, session) -> None:
+        """Runs on each new session, after the initialisers: checkpoint, records of it, input."""
+        step = 0
+        checkpoint = self._folder.newest(lambda text: self._console.say("warning: " + text))
+        if checkpoint is not None:
+            try:
+                self._saver.restore(session, checkpoint.path)
+            except tf.errors.OpError as error:
+                raise CheckpointError(
+                    "{} cannot be restored: {}".format(
+                        checkpoint.path, error.message.split("\n")[0]
+                    )
+                ) from error
+            step = checkpoint.step
+        self._folder.forget_after(step)
+        self._folder.cut_metrics(step)
+        self._reader.initialize(session, step)
+
+    def _check_fit(self) -> None:
+        """Refuse a checkpoint of another model before a session exists."""
+        if not os.path.exists(self._folder.file("manifest.json")):
+            return
+        checkpoint = self._folder.newest()
+        if checkpoint is None:
+            return
+        with self._graph.graph.as_default():
+            difference = compare(checkpoint.path, tf.global_variables())
+        if difference:
+            raise CheckpointError(
+                difference,
+                hint="Resume with the options that the run was started with, or start a new run.",
+            )
+
+    def _prepare_folder(self) -> None:
+        """Write what describes the run, before its first step."""
+        folder, plugins, inputs = self._folder, self._job.plugins, self._inputs
+        first = not os.path.exists(folder.file("manifest.json"))
+        if first:
+            folder.make()
+        folder.lock()
+        folder.write_config(self._job.config)
+        told = {
+            "status": "running",
+            "argv": list(self._job.argv),
+            "hooks": [hook.name for hook in self._hooks],
+            "total_steps": self.total,
+            "versions": versions(),
+        }
+        if first:
+            measured = ink(inputs.splits["train"])
+            told.update(
+                created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                plugins={
+                    p.name: {"kind": p.kind, "distribution": p.distribution, "sha256": p.sha256()}
+                    for p in plugins.all
+                },
+                data={
+                    "name": inputs.dataset.name,
+                    "sha256": inputs.dataset.sha256,
+                    "examples": {name: len(split) for name, split in inputs.splits.items()},
+                    "stored": dict(inputs.dataset.spec._asdict()),
+                    "spec": dict(inputs.spec._asdict()),
+                    "ink": dict(measured._asdict()) if measured else None,
+                },
+                checkpoints=[],
+            )
+        folder.update_manifest(**told)
+
+    def _announce(self, loop: Loop) -> None:
+        say, inputs = self._console.say, self._inputs
+        counts = ", ".join("{} {}".format(len(s), n) for n, s in inputs.splits.items() if len(s))
+        say("run    {}".format(self._folder))
+        say("data   {} ({}; {})".format(inputs.dataset.name, counts, _shape(inputs.spec)))
+        say("hooks  {}".format(" > ".join(hook.name for hook in self._hooks)))
+        slow = [h.name for h in self._hooks if isinstance(h, PluginHook) and h.on_every_step]
+        if slow:
+            say("note   called on every step, which costs speed: {}".format(", ".join(slow)))
+
+    def _explain(self, error: ToolkitError, loop: Loop) -> None:
+        """Complete what the loop could not know: the folder, and how to go on."""
+        status = "failed"
+        if isinstance(error, InterruptedRun):
+            status = "interrupted"
+            error.message = "Interrupted; step {} is saved in {}.".format(loop.step, self._folder)
+            error.hint = "Go on with: toolkit resume {}".format(self._folder)
+        elif isinstance(error, DivergedError):
+            status = "diverged"
+            self._record({"step": loop.step, "kind": "event", "event": "diverged",
+                          "message": error.message})  # fmt: skip
+        elif isinstance(error, RetryError):
+            error.hint = "Go on with: toolkit resume {}".format(self._folder)
+        self._folder.update_manifest(status=status, step=loop.step, reason=error.message)
+
+    # --------------------------------------------------------------------------------- afterwards
+
+    def test(self) -> Optional[Dict[str, Any]]:
+        """Evaluate the test split with the best checkpoint, or the last one without --best."""
+        split = self._inputs.prepared("test")
+        if split is None or not self._options.evaluate:
+            return None
+        which = "best" if self._target is not None else "last"
+        if which == "best" and not self._folder.read_manifest().get("best"):
+            which = "last"
+        checkpoint = self._folder.checkpoint(which)
+        self.evaluator.load(checkpoint.path)
+        result = report(
+            self._job.plugins, self.evaluator, self._folder, "test", split, checkpoint.step
+        )
+        result["checkpoint"] = which
+        return result
+
+    def close(self) -> None:
+        if self._evaluator is not None:
+            self._evaluator.close()
+        self._folder.unlock()
+
+
+def versions() -> Dict[str, str]:
+    """The versions that a result depends on."""
+    import numpy
+    import pluggy
+
+    return {
+        "toolkit": __version__,
+        "python": platform.python_version(),
+        "tensorflow": VERSION,
+        "numpy": numpy.__version__,
+        "pluggy": pluggy.__version__,
+        "platform": sys.platform,
+    }
+
+
+def _shape(spec) -> str:
+    text = "x".join(map(str, spec.shape)) + " " + spec.dtype
+    return text + (", {} classes".format(spec.num_classes) if spec.num_classes else ", unlabelled")
