@@ -144,8 +144,12 @@ def compare(path: str, variables: Iterable[Any], partial: bool = False) -> str:
     reshaped = [n for n in sorted(set(wanted) & set(stored)) if wanted[n] != list(stored[n])]
     renamed = []
     for name in list(added):
-        twins = [r for r in set(stored) - set(wanted) if list(stored[r]) == wanted[name]]
-        if len(twins) == 1 and name.split("/")[-1] == twins[0].split("/")[-1]:
+        twins = [
+            other
+            for other in set(stored) - set(wanted)
+            if list(stored[other]) == wanted[name] and other.split("/")[-1] == name.split("/")[-1]
+        ]
+        if len(twins) == 1:
             renamed.append("{} (was {})".format(name, twins[0]))
             added.remove(name)
             if twins[0] in removed:

@@ -71,7 +71,18 @@ class RunFolder:
         write_json(self.file("config.json"), values)
 
     def read_manifest(self) -> Dict[str, Any]:
-        return _read_json(self.file("manifest.json"))
+        """What stands in manifest.json. Raises CheckpointError where it is missing or damaged."""
+        path = self.file("manifest.json")
+        manifest = _read_json(path)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise CheckpointError(
+                "{}: expected a manifest of format {}.".format(path, FORMAT),
+                hint="Read it with the version of the toolkit that wrote it.",
+            )
+        for name in ("status", "data", "checkpoints"):
+            if name not in manifest:
+                raise CheckpointError("{}: '{}' is missing.".format(path, name))
+        return manifest
 
     def update_manifest(self, **values: Any) -> None:
         path = self.file("manifest.json")

@@ -38,36 +38,59 @@ class InferenceGraph(NamedTuple):
     metrics: Dict[str, Any]  # name -> (value, update_op)
 
 
+class Step(NamedTuple):
+    """One training step: its op and the scalars that `loss` named."""
+
+    train_op: Any
+    losses: Dict[str, Any]
+
+
 def build_training(plugins: Plugins, run: Run, reader, graph) -> TrainingGraph:
     """build -> call -> loss -> optimize -> one train op, in the graph of the reader."""
     with graph.as_default():
         tf.set_random_seed(run.seed("graph"))
-        step = run.global_step
-        features, labels = reader.batch(step.read_value())
+        counter = run.global_step
         model = plugins.ask("build", run=run)
-        outputs, updates = _call(plugins, run, model, features, labels)
-        run._updates = updates
-        losses = _losses(plugins, run, model, features, labels, outputs)
-        train_op = plugins.ask(
-            "optimize",
-            model=model,
-            features=features,
-            labels=labels,
-            losses=losses["asked"],
-            run=run,
-        )
-        if not isinstance(train_op, tf.Operation):
-            raise ToolkitError(
-                "Hook 'optimize' of plugin '{}' returned {!r}, expected one tf.Operation.".format(
-                    plugins.model.name, train_op
-                ),
-                hint="Return what run.minimize returns, or a tf.group.",
-            )
-        with tf.control_dependencies([train_op]):
-            step_after = tf.identity(step.read_value(), name="step_after")
+        made = step(plugins, run, model, reader, counter)
+        with tf.control_dependencies([made.train_op]):
+            step_after = tf.identity(counter.read_value(), name="step_after")
         return TrainingGraph(
-            graph, run, model, losses["named"], run.logged, run._counters, train_op, step_after
+            graph,
+            run,
+            model,
+            made.losses,
+            run.logged,
+            run.counters,
+            made.train_op,
+            step_after,
         )
+
+
+def step(plugins: Plugins, run: Run, model, reader, counter) -> Step:
+    """call -> loss -> optimize on the reader's next batch; may be made in the body of a loop.
+
+    counter: the global step, an int64 variable.
+    """
+    features, labels = reader.batch(counter.read_value())
+    outputs, updates = _call(plugins, run, model, features, labels)
+    run.take_updates(updates)
+    losses = _losses(plugins, run, model, features, labels, outputs)
+    train_op = plugins.ask(
+        "optimize",
+        model=model,
+        features=features,
+        labels=labels,
+        losses=losses["asked"],
+        run=run,
+    )
+    if not isinstance(train_op, tf.Operation):
+        raise ToolkitError(
+            "Hook 'optimize' of plugin '{}' returned {!r}, expected one tf.Operation.".format(
+                plugins.model.name, train_op
+            ),
+            hint="Return what run.minimize returns, or a tf.group.",
+        )
+    return Step(train_op, losses["named"])
 
 
 def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:

@@ -26,7 +26,9 @@ class Minimize(NamedTuple):
     skipped: Any  # int64 variable, or None with the policy "stop"
 
 
-def minimize(loss, variables, updates, options, global_step, total_steps, advance_step) -> Minimize:
+def minimize(
+    loss, variables, updates, options, global_step, total_steps, advance_step, name=""
+) -> Minimize:
     """See `Run.minimize`. updates: state-update ops, to be run behind the guard."""
     step = global_step.read_value()
     rate = learning_rate(options, step, total_steps)
@@ -36,7 +38,9 @@ def minimize(loss, variables, updates, options, global_step, total_steps, advanc
     finite = tf.logical_and(tf.is_finite(loss), tf.is_finite(norm))
 
     def apply():
-        return _apply(optimizer, gradients, variables, updates, rate, options, step)
+        # The scope is absolute: an optimizer's own variables are named alike in a loop and outside.
+        with tf.name_scope((name or "optimizer") + "/"):
+            return _apply(optimizer, gradients, variables, updates, rate, options, step)
 
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
     # step.

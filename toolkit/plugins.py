@@ -49,6 +49,17 @@ class Plugin(NamedTuple):
     file: str
     distribution: str
 
+    @classmethod
+    def of(cls, found: Any, kind: str = "model", name: str = "") -> Plugin:
+        """A plugin from an object with hooks, or from a class of such objects."""
+        made = found() if inspect.isclass(found) else found
+        module = sys.modules.get(getattr(found, "__module__", ""), found)
+        file = os.path.abspath(getattr(module, "__file__", "") or "")
+        name = name or getattr(found, "__name__", type(made).__name__).lower()
+        plugin = cls(name, name, kind, made, file, "")
+        _check(plugin)
+        return plugin
+
     def sha256(self) -> Dict[str, str]:
         """The hash of each Python file of the plugin: its package's, or its one file's."""
         if not os.path.isfile(self.file):
@@ -195,9 +206,10 @@ def _load_file(path: str, kind: str) -> Plugin:
         sys.path.insert(0, folder)  # so that the file can import its neighbours
 
     def execute():
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(name, module)
+        # A module of that name that is there already keeps it: types are looked up by module name.
+        own = name if name not in sys.modules else "toolkit_file_" + name
+        spec = importlib.util.spec_from_file_location(own, path)
+        module = sys.modules[own] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
 

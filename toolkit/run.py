@@ -123,6 +123,7 @@ class Run:
             self.global_step,
             self.total_steps,
             advance_step,
+            name,
         )
         prefix = name + "/" if name else ""
         self.log(prefix + "learning_rate", made.learning_rate)
@@ -136,6 +137,15 @@ class Run:
         if value.shape.ndims not in (0, None):
             raise ToolkitError("'{}' is logged but has the shape {}.".format(name, value.shape))
         self._logged[name] = value
+
+    def take_updates(self, updates: Sequence[Any]) -> None:
+        """Hold the state updates that `call` added until `minimize` runs them; the core calls this."""
+        self._updates = list(updates)
+
+    @property
+    def counters(self) -> Dict[str, Any]:
+        """Name -> int64 variable of what the guard counted."""
+        return dict(self._counters)
 
     @property
     def logged(self) -> Dict[str, Any]:

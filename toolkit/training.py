@@ -249,6 +249,7 @@ class Trainer:
             raise
         finally:
             self._console.stop()
+            self._summaries.close()
         stopped = ended.step < self.total and "seconds" in ended.reason
         folder.update_manifest(
             status="stopped" if stopped else "finished", step=ended.step, reason=ended.reason

@@ -85,7 +85,9 @@ class Loop:
         self._reader = reader
         self._retries: List[int] = []
         self._bare: Callable[[], Any] = lambda: None
-        self._last = False
+        self._last = False  # the next step is to be the last one
+        self._closing = False  # the step under way is the last one
+        self._ended = False
         for hook in hooks:
             hook.loop = self
 
@@ -101,6 +103,7 @@ class Loop:
     def request_stop(self, reason: str) -> None:
         """End after the step that is under way; the first reason given is kept."""
         self.reason = self.reason or reason
+        self._ended = True
 
     def request_last_step(self, reason: str) -> None:
         """Make one more step, on which every hook is due, and end."""
@@ -108,7 +111,7 @@ class Loop:
             self._last, self.reason = True, reason
 
     def is_last(self, step: int) -> bool:
-        return self._last or step >= self.target
+        return self._closing or step >= self.target
 
     def advance(self) -> None:
         self.step += 1
@@ -168,15 +171,16 @@ class Loop:
         return Ended(self.step, seconds, self.reason or "reached step {}".format(self.target))
 
     def _train(self, monitored) -> None:
-        while self.step < self.target and not (self.reason and not self._last):
+        while self.step < self.target and not self._ended:
             monitored.run_step_fn(self._to_next_due_step)
-            if self._last:
-                break
 
     def _to_next_due_step(self, step_context) -> None:
         self._run_bare()
         if self.step < self.target:
+            self._closing = self._last
             step_context.run_with_hooks(self._graph.train_op)
+            # A last step that was asked for during this one is still to be made.
+            self._ended = self._ended or self._closing
 
     def _run_bare(self) -> None:
         """Bare steps up to the one before the next due step, or until a deadline or a signal."""
@@ -265,9 +269,8 @@ class _faults_told:
 def _line(error) -> str:
     """The telling line of a TensorFlow error, without stack and node decoration."""
     lines = [line.strip() for line in error.message.split("\n") if line.strip()]
-    telling = [
-        line for line in lines if not line.startswith(("Graph exec", "Detected", "File", "[["))
-    ]
+    noise = ("Graph exec", "Detected", "File", "Node:", "[[")
+    telling = [line for line in lines if not line.startswith(noise)]
     return (telling or lines or ["?"])[0].rstrip(".") + "."
 
 

@@ -85,6 +85,7 @@ class Summaries(Hook):
         rows = [tf.Summary.Value(tag=n, simple_value=float(v)) for n, v in scalars.items()]
         self._writer.add_summary(tf.Summary(value=rows), step)
 
-    def on_stop(self, session, step, error):
+    def close(self) -> None:
+        """Write what is left and close the file; hooks that stop later may have written more."""
         if self._writer is not None:
             self._writer.close()

@@ -68,6 +68,7 @@ class Validation(Hook):
         # A kill between the commit and the end of its evaluation left that one to be made.
         if step > self._folder.read_manifest().get("evaluated_step", 0):
             self._pending = (step, self._folder.prefix(step))
+            self.evaluate_pending()
 
     def on_step(self, step, values, context):
         self.evaluate_pending()

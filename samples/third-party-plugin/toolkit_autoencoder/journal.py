@@ -1,0 +1,22 @@
+"""An extension for any model plugin: `journal.txt` in the run's folder tells what was saved."""
+
+from __future__ import annotations
+
+import os
+
+from toolkit import hookimpl
+
+
+@hookimpl
+def checkpoint_saved(run, step):
+    _write(run, "step {}: checkpoint saved".format(step))
+
+
+@hookimpl
+def run_finished(run, summary):
+    _write(run, "step {}: {}".format(summary["steps"], summary["reason"]))
+
+
+def _write(run, line):
+    with open(os.path.join(run.folder, "journal.txt"), "a") as file:
+        file.write(line + "\n")

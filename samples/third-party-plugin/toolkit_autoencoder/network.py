@@ -1,0 +1,74 @@
+"""The network: dense layers down to a code and up again.
+
+Legend: N batch, H height, W width, C channels, F length of the code.
+"""
+
+from __future__ import annotations
+
+from toolkit import DataError, UsageError, tf
+
+
+class Autoencoder:
+    """Creates every variable when it is made; calling it creates none."""
+
+    def __init__(self, run):
+        check_data(run.data)
+        check_sizes(run.options.hidden)
+        self._run = run
+        self._shape = list(run.data.shape)
+        self._pixels = self._shape[0] * self._shape[1] * self._shape[2]
+        hidden, code = list(run.options.hidden), run.options.code
+        self._encoder = self._layers("encoder", [self._pixels] + hidden + [code])
+        self._decoder = self._layers("decoder", [code] + hidden[::-1] + [self._pixels])
+
+    def _layers(self, scope, sizes):
+        layers = []
+        for number, (inputs, units) in enumerate(zip(sizes, sizes[1:]), start=1):
+            name = "{}/dense{}".format(scope, number)
+            layer = tf.keras.layers.Dense(
+                units, kernel_initializer=self._run.initializer("glorot_uniform", name)
+            )
+            with tf.name_scope(name + "/"):  # the final slash: this very name in every graph
+                layer.build(tf.TensorShape([None, inputs]))
+            layers.append(layer)
+        return layers
+
+    def disturbed(self, images):
+        """The images with new noise in each step; a resumed run sees the same noise again."""
+        noise = self._run.normal("noise", tf.shape(images), stddev=self._run.options.noise)
+        return images + noise  # [N, H, W, C]
+
+    def __call__(self, images):
+        """images: float32 [N, H, W, C] in [0, 1]. Returns `code` [N, F], and `logits` and
+        `reconstruction` [N, H, W, C], the latter in [0, 1].
+        """
+        code = through(self._encoder, tf.reshape(images, [-1, self._pixels]))  # [N, F]
+        logits = tf.reshape(through(self._decoder, code), [-1] + self._shape)  # [N, H, W, C]
+        return {"code": code, "logits": logits, "reconstruction": tf.nn.sigmoid(logits)}
+
+
+def through(layers, x):
+    """The layers one after the other, a ReLU between two. [N, inputs] -> [N, units]."""
+    for layer in layers[:-1]:
+        x = tf.nn.relu(layer(x))
+    return layers[-1](x)
+
+
+def check_data(data) -> None:
+    """Raise DataError where the examples are not images in [0, 1]."""
+    if len(data.shape) != 3 or data.dtype != "uint8":
+        raise DataError(
+            "The autoencoder takes images, uint8 [H, W, C], but an example is {} {}.".format(
+                data.dtype, list(data.shape)
+            ),
+            hint="Choose images with --data.",
+        )
+
+
+def check_sizes(hidden) -> None:
+    """Raise UsageError where a hidden layer has no units."""
+    if any(units < 1 for units in hidden):
+        raise UsageError(
+            "The hidden layers have {} units, expected 1 or more in each.".format(list(hidden)),
+            hint="Leave --hidden out for the default.",
+        )

@@ -1,0 +1,50 @@
+"""What the tests of the classifier share: its options, a run on data of any shape, a session."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple, Tuple
+
+from toolkit_classifier.settings import ClassifierOptions
+
+from toolkit import tf
+from toolkit.options import resolve
+from toolkit.run import Run
+
+
+class Data(NamedTuple):
+    """The part of a data set's description that a classifier reads."""
+
+    shape: Tuple[int, ...] = (28, 28, 1)
+    num_classes: int = 10
+    class_names: Tuple[str, ...] = ()
+    class_counts: Tuple[int, ...] = ()
+    dtype: str = "uint8"
+
+
+PLAIN = {"shift": 0, "rotate": 0.0, "zoom": 0.0, "elastic": 0.0, "mixup": 0.0, "dropout": 0.0}
+
+
+def options(**values):
+    """Resolved options: no augmentation and no dropout unless asked for."""
+    given = dict(PLAIN, **values)
+    return resolve([("classifier", ClassifierOptions)], [("test", given)]).options
+
+
+def make_run(mode="train", data=None, **values):
+    return Run(mode, options(**values), data or Data(), total_steps=100)
+
+
+@contextlib.contextmanager
+def graph():
+    """A fresh graph as the default one."""
+    with tf.Graph().as_default() as fresh:
+        yield fresh
+
+
+def evaluate(*tensors, **kwargs):
+    """The values of tensors in a new session with initialised variables; one alone comes bare."""
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        values = session.run(list(tensors), feed_dict=kwargs.get("feed"))
+    return values[0] if len(values) == 1 else values

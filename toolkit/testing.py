@@ -1,0 +1,191 @@
+"""The test kit for plugins: small data, a run in one call, and checks that any plugin should pass.
+
+    from toolkit import testing
+
+    def test_my_plugin_keeps_the_contract(tmp_path):
+        testing.check_plugin("my_plugin", tmp_path, code_size="8")
+
+Each check raises AssertionError with what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from typing import Any, Dict, Iterable, Optional, Tuple
+
+import numpy as np
+
+from . import config, graphs
+from .compat import tf
+from .data.stream import make_reader
+from .folder import RunFolder, open_run, reserve
+from .inputs import open_inputs
+from .options import resolve
+from .plugins import Plugin, Plugins, load
+from .reports.console import Console
+from .run import Run
+from .training import Job, Trainer
+
+
+def write_digits(
+    path: str, count: int = 96, shape: Tuple[int, ...] = (8, 8, 1), classes: int = 3
+) -> str:
+    """An .npz of `count` uint8 images for training and a third of it for testing, and its `--data`
+    value.
+
+    Class k is brighter in row k, so that a model can learn it. The same arguments give the same
+    file.
+    """
+    random = np.random.RandomState(0)
+
+    def make(n: int):
+        labels = np.arange(n) % classes
+        images = random.randint(0, 60, (n,) + tuple(shape))
+        images[np.arange(n), labels] += 150
+        return images.astype(np.uint8), labels.astype(np.int64)
+
+    (x_train, y_train), (x_test, y_test) = make(count), make(count // 3)
+    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    return "npz:" + path
+
+
+def plugins_of(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
+    """The plugins of a run, each named as on the command line or given as an object with hooks."""
+    return Plugins(_loaded(plugin, "model"), [_loaded(e, "extension") for e in extensions])
+
+
+def _loaded(plugin: Any, kind: str) -> Plugin:
+    return load(plugin, kind) if isinstance(plugin, str) else Plugin.of(plugin, kind)
+
+
+def trainer(
+    plugin: Any,
+    run_dir: str,
+    extensions: Iterable[Any] = (),
+    console: Optional[Console] = None,
+    **options: Any,
+) -> Trainer:
+    """A Trainer for a new run in `run_dir`, or for the run that is there, with option values or
+    texts.
+    """
+    plugins = plugins_of(plugin, extensions)
+    layers = []
+    if os.path.exists(os.path.join(run_dir, "manifest.json")):
+        folder = open_run(run_dir)
+        layers.append(("config.json", config.read_run_config(folder).values))
+    else:
+        folder = reserve(run_dir)
+    resolved = resolve(plugins.options(), layers, flags=options).options
+    saved = config.for_run(plugins.model.reference, [], resolved, folder.path)
+    return Trainer(
+        Job(plugins, resolved, folder, saved, ["test"]), console or Console(io.StringIO())
+    )
+
+
+def train(
+    plugin: Any, run_dir: str, extensions: Iterable[Any] = (), **options: Any
+) -> Dict[str, Any]:
+    """Train, or go on training what is in `run_dir`; the summary that `run --json` prints."""
+    made = trainer(plugin, run_dir, extensions, **options)
+    try:
+        return made.train_and_test()
+    finally:
+        made.close()
+
+
+def tensors(run_dir: str, which: str = "last") -> Dict[str, np.ndarray]:
+    """Every tensor of a checkpoint by name."""
+    reader = tf.train.NewCheckpointReader(RunFolder(run_dir).checkpoint(which).path)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def fingerprint(run_dir: str, which: str = "last") -> str:
+    """One SHA-256 over the names and bytes of every tensor of a checkpoint."""
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors(run_dir, which).items()):
+        digest.update(name.encode("utf-8"))
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()
+
+
+# ------------------------------------------------------------------------------------------ checks
+
+
+def check_plugin(plugin: Any, folder: Any, extensions: Iterable[Any] = (), **options: Any) -> None:
+    """Every check below, on small generated images unless `data` is given."""
+    options.setdefault("data", write_digits(os.path.join(str(folder), "digits.npz")))
+    options.setdefault("batch_size", "8")
+    check_step_in_a_loop(plugin, extensions, **options)
+    check_resume(plugin, os.path.join(str(folder), "resume"), extensions, **options)
+
+
+def check_step_in_a_loop(
+    plugin: Any, extensions: Iterable[Any] = (), steps: int = 3, **options: Any
+) -> None:
+    """Several steps in the body of one tf.while_loop change the variables as single steps do."""
+    one_by_one = _variables_after(plugin, extensions, steps, False, options)
+    in_a_loop = _variables_after(plugin, extensions, steps, True, options)
+    _check_same_names(one_by_one, in_a_loop)
+    for name, expected in one_by_one.items():
+        found = in_a_loop[name]
+        assert np.allclose(expected, found, rtol=1e-4, atol=1e-6), (name, expected, found)
+
+
+def _variables_after(plugin, extensions, steps: int, loop: bool, options) -> Dict[str, np.ndarray]:
+    plugins = plugins_of(plugin, extensions)
+    resolved = resolve(plugins.options(), flags=options).options
+    inputs = open_inputs(plugins, resolved)
+    graph = tf.Graph()
+    with graph.as_default():
+        reader = make_reader("resident", inputs.prepared("train"), resolved.batch_size, seed=3)
+        run = Run("train", resolved, inputs.spec, None, steps)
+        step = run.global_step
+        model = plugins.ask("build", run=run)
+
+        def one_step():
+            return graphs.step(plugins, run, model, reader, step).train_op
+
+        def body(made):
+            with tf.control_dependencies([one_step()]):
+                return made + 1
+
+        if loop:
+            op = tf.while_loop(
+                lambda made: made < steps,
+                body,
+                [tf.constant(0)],
+                parallel_iterations=1,
+                back_prop=False,
+            )
+        else:
+            op = one_step()
+        variables = {v.op.name: v for v in tf.global_variables()}
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            reader.initialize(session, 0)
+            for _ in range(1 if loop else steps):
+                session.run(op)
+            return session.run(variables)
+
+
+def check_resume(
+    plugin: Any, folder: str, extensions: Iterable[Any] = (), steps: int = 6, **options: Any
+) -> None:
+    """A run that stops half-way and goes on ends with the bits of one that did not stop."""
+    options.update(evaluate="no", schedule=options.get("schedule", "constant"))
+    whole, halves = folder + "-whole", folder + "-halves"
+    train(plugin, whole, extensions, **dict(options, steps=steps))
+    train(plugin, halves, extensions, **dict(options, steps=steps // 2))
+    train(plugin, halves, extensions, **dict(options, steps=steps))
+    expected, found = tensors(whole), tensors(halves)
+    _check_same_names(expected, found)
+    for name in expected:
+        assert np.array_equal(expected[name], found[name]), name
+    assert fingerprint(whole) == fingerprint(halves)
+
+
+def _check_same_names(expected: Dict[str, Any], found: Dict[str, Any]) -> None:
+    odd = sorted(set(expected) ^ set(found))
+    assert not odd, "variables in one of the two alone: {}".format(odd)
