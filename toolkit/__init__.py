@@ -17,6 +17,7 @@ _HOME = {
     "Run": "toolkit.run",
     "tf": "toolkit.compat",
     "Hook": "toolkit.session.hook",
+    "Every": "toolkit.session.hook",
     "Split": "toolkit.data.examples",
     "DataSpec": "toolkit.data.examples",
     "Dataset": "toolkit.data.examples",

@@ -13,13 +13,13 @@ is whole.
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import os
 import secrets
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
 
 from .errors import CheckpointError, UsageError
+from .files import finite, sha256_of, sync, write_json, written_whole
 
 CHECKPOINTS = "checkpoints"
 FORMAT = 1
@@ -120,7 +120,8 @@ class RunFolder:
         with open(self.metrics_path, encoding="utf-8") as file:
             if file.read() == text:
                 return
-        _write(self.metrics_path, text.encode("utf-8"))
+        with written_whole(self.metrics_path, durable=True) as file:
+            file.write(text.encode("utf-8"))
 
     # -------------------------------------------------------------------------------- checkpoints
 
@@ -144,9 +145,9 @@ class RunFolder:
         for name in sorted(os.listdir(folder)):
             if name.startswith(start):
                 path = os.path.join(folder, name)
-                _sync(path)
+                sync(path)
                 files[name] = {"bytes": os.path.getsize(path), "sha256": sha256_of(path)}
-        _sync(folder)
+        sync(folder)
         rows = [c for c in self.checkpoints() if c.step < step]
         rows.append(Checkpoint(step, self.prefix(step), now, files))
         kept = set(keep(rows)) | {step}
@@ -332,51 +333,6 @@ def retained(keep: int, every_hours: Optional[float], always: Iterable[int] = ()
         return kept
 
     return rule
-
-
-def finite(value: Any) -> Any:
-    """The value with every non-finite float replaced by None, and numpy scalars by Python's."""
-    if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(part) for part in value]
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
-        value = value.item()
-    if isinstance(value, float) and not (abs(value) < float("inf")):
-        return None
-    return value
-
-
-def write_json(path: str, values: Any) -> None:
-    """Write atomically: a reader, and a kill, sees the old file or the new one, whole."""
-    _write(path, (json.dumps(finite(values), indent=2) + "\n").encode("utf-8"))
-
-
-def _write(path: str, data: bytes) -> None:
-    part = "{}.part".format(path)
-    with open(part, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-    _sync(os.path.dirname(path))
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sha256_of(path: str) -> str:
-    """The SHA-256 of a file, in hex."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _read_json(path: str) -> Dict[str, Any]:

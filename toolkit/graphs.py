@@ -18,6 +18,7 @@ class TrainingGraph(NamedTuple):
     graph: Any
     run: Run
     model: Any
+    tensors: Dict[str, Any]  # features, labels, outputs of the step
     losses: Dict[str, Any]
     logged: Dict[str, Any]
     counters: Dict[str, Any]
@@ -43,6 +44,7 @@ class Step(NamedTuple):
 
     train_op: Any
     losses: Dict[str, Any]
+    tensors: Dict[str, Any]  # features, labels, outputs
 
 
 def build_training(plugins: Plugins, run: Run, reader, graph) -> TrainingGraph:
@@ -58,6 +60,7 @@ def build_training(plugins: Plugins, run: Run, reader, graph) -> TrainingGraph:
             graph,
             run,
             model,
+            made.tensors,
             made.losses,
             run.logged,
             run.counters,
@@ -90,7 +93,8 @@ def step(plugins: Plugins, run: Run, model, reader, counter) -> Step:
             ),
             hint="Return what run.minimize returns, or a tf.group.",
         )
-    return Step(train_op, losses["named"])
+    tensors = {"features": features, "labels": labels, "outputs": outputs}
+    return Step(train_op, losses["named"], tensors)
 
 
 def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:

@@ -96,8 +96,9 @@ def metrics(model, features, labels, outputs, run):
 
 
 @hookspec
-def session_hooks(model, losses, run):
-    """Called before the training session is made. Return a list of `tf.train.SessionRunHook`s. A
+def session_hooks(model, features, labels, outputs, losses, run):
+    """Called before the training session is made. `features`, `labels`, `outputs`: the tensors of
+    the training step, for hooks that fetch them. Return a list of `tf.train.SessionRunHook`s. A
     `toolkit.Hook` says on which steps it is due; any other is called on every step, at the price of
     Python in every step. Ops are made here or in `begin`, never later.
     """

@@ -8,7 +8,6 @@ metadata of installed packages alone.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -21,6 +20,7 @@ import pluggy
 
 from . import hookspecs
 from .errors import ToolkitError, UsageError, nearest
+from .files import sha256_of
 from .hookspecs import MODEL_HOOKS, PROJECT
 
 GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
@@ -66,19 +66,14 @@ class Plugin(NamedTuple):
             return {}
         folder = os.path.dirname(self.file)
         if os.path.basename(self.file) != "__init__.py":
-            return {os.path.basename(self.file): _sha256(self.file)}
+            return {os.path.basename(self.file): sha256_of(self.file)}
         hashes = {}
         for root, _, names in sorted(os.walk(folder)):
             for name in sorted(names):
                 if name.endswith(".py"):
                     path = os.path.join(root, name)
-                    hashes[os.path.relpath(path, os.path.dirname(folder))] = _sha256(path)
+                    hashes[os.path.relpath(path, os.path.dirname(folder))] = sha256_of(path)
         return hashes
-
-
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
 
 
 # ---------------------------------------------------------------------------------------- finding

@@ -17,7 +17,7 @@ from .data.idx import read_idx
 from .data.images import decode
 from .data.npz import read_arrays
 from .data.prepare import Convert, prepare
-from .errors import DataError
+from .errors import DataError, UsageError
 from .inputs import border_mean
 
 ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
@@ -137,7 +137,10 @@ def columns(predictions: Dict[str, np.ndarray], class_names, with_features: bool
     """What to show: `features` on request, and the class's name beside `label`."""
     shown = {n: v for n, v in predictions.items() if with_features or n != "features"}
     if with_features and "features" not in predictions:
-        raise DataError("This plugin predicts no 'features'.")
+        raise UsageError(
+            "The plugin predicts no 'features'.",
+            hint="It predicts {}.".format(", ".join(sorted(predictions))),
+        )
     label = shown.get("label")
     if label is not None and class_names and label.ndim == 1:
         names = [class_names[int(i)] for i in label]

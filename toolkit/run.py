@@ -139,7 +139,7 @@ class Run:
         self._logged[name] = value
 
     def take_updates(self, updates: Sequence[Any]) -> None:
-        """Hold the state updates that `call` added until `minimize` runs them; the core calls this."""
+        """Hold the state updates that `call` added until `minimize` runs them; for the core."""
         self._updates = list(updates)
 
     @property

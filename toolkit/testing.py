@@ -60,6 +60,12 @@ def _loaded(plugin: Any, kind: str) -> Plugin:
     return load(plugin, kind) if isinstance(plugin, str) else Plugin.of(plugin, kind)
 
 
+def run_of(plugin: Any, mode: str, spec: Any, **options: Any) -> Run:
+    """A Run for calling a plugin's functions by hand; spec: a `toolkit.DataSpec`."""
+    resolved = resolve(plugins_of(plugin).options(), flags=options).options
+    return Run(mode, resolved, spec)
+
+
 def trainer(
     plugin: Any,
     run_dir: str,

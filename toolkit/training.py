@@ -149,8 +149,13 @@ class Trainer:
 
     def _plugin_hooks(self) -> List[Hook]:
         plugins, made = self._job.plugins, []
+        graph = self._graph
         answers = plugins.ask(
-            "session_hooks", model=self._graph.model, losses=self._graph.losses, run=self._graph.run
+            "session_hooks",
+            model=graph.model,
+            losses=graph.losses,
+            run=graph.run,
+            **graph.tensors,
         )
         for hook in [hook for answer in answers for hook in answer or ()]:
             if not isinstance(hook, tf.train.SessionRunHook):

@@ -44,7 +44,7 @@ def checkpoint_option(command):
 
 
 def print_json(value: Any) -> None:
-    from ..folder import finite
+    from ..files import finite
 
     sys.stdout.write(json.dumps(finite(value), indent=2) + "\n")
     sys.stdout.flush()

@@ -85,22 +85,23 @@ def _rows(names: List[str], shown: Dict[str, Any]) -> List[Dict[str, Any]]:
     ]
 
 
-def _scalars(shown: Dict[str, Any]) -> Dict[str, Any]:
-    return {name: values for name, values in shown.items() if values.ndim == 1}
-
-
 def _print(names: List[str], shown: Dict[str, Any]) -> None:
+    """A line per example: numbers as they are, arrays by their shape."""
     for i, name in enumerate(names):
-        cells = ["{} {}".format(n, _cell(values[i])) for n, values in _scalars(shown).items()]
+        cells = ["{} {}".format(n, _cell(values[i])) for n, values in shown.items()]
         sys.stdout.write("{}  {}\n".format(name, "  ".join(cells)))
+    if any(values.ndim > 1 for values in shown.values()):
+        sys.stderr.write("Arrays are shown by their shape; --json or -o FILE gives them.\n")
 
 
 def _cell(value) -> str:
+    if getattr(value, "shape", ()):
+        return "[{}]".format("x".join(map(str, value.shape)))
     return "{:.4f}".format(value) if value.dtype.kind == "f" else str(value)
 
 
 def _write_json(path: str, names: List[str], shown: Dict[str, Any]) -> None:
-    from ..folder import write_json
+    from ..files import write_json
 
     write_json(path, _rows(names, shown))
 

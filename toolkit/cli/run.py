@@ -45,7 +45,9 @@ def _shared(command):
 
 
 @click.command(cls=OptionsCommand)
-@click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:attribute or ./file.py.")
+@click.option(
+    "--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py."
+)
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")

@@ -112,7 +112,13 @@ def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     """A flag for each option of the core and of the plugins, under headings."""
     classes = plugins.options() if plugins else []
     typed.merge(classes)  # a name that is declared twice is refused here, before click meets it
-    flags = [FieldOption(field, field.group) for field in typed.describe(typed.CoreOptions)]
+    defaults: Dict[str, Any] = {}
+    for _, cls in classes:
+        defaults.update(cls.core_defaults)
+    flags = []
+    for field in typed.describe(typed.CoreOptions):
+        default = defaults.get(field.name, field.default)
+        flags.append(FieldOption(field._replace(default=default), field.group))
     for name, cls in classes:
         flags += [FieldOption(field, "Plugin " + name) for field in typed.describe(cls)]
     return flags

@@ -10,8 +10,8 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from toolkit.data.cache import sha256_of
 from toolkit.errors import DataError, UsageError
+from toolkit.files import sha256_of
 
 Arrays = Tuple[np.ndarray, Optional[np.ndarray]]
 

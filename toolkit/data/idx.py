@@ -15,7 +15,6 @@ from typing import Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from toolkit.data.cache import written_whole
 from toolkit.data.examples import (
     Dataset,
     RecordFiles,
@@ -25,6 +24,7 @@ from toolkit.data.examples import (
     hold_out,
 )
 from toolkit.errors import DataError
+from toolkit.files import written_whole
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FEATURE_TYPES = ("uint8", ">f4")

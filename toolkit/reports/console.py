@@ -31,7 +31,7 @@ class Console:
     def say(self, text: str) -> None:
         """One line, above the progress bar where there is one."""
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False)
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
             self._stream.write(text + "\n")
             self._stream.flush()
@@ -106,15 +106,15 @@ def _make_bar(stream, target: int, step: Callable[[], int]):
         """Reads the step count when it draws, so that the loop never waits for it."""
 
         def get_renderables(self):
-            for task in self.tasks:
-                task.completed = step()
-                task.fields["speed"] = "{:.0f} steps/s".format(task.speed or 0)
-            self.update(task_id, completed=step())
+            for task in self.tasks:  # none yet while rich makes the bar
+                speed = "{:.0f} steps/s".format(task.speed or 0)
+                self.update(task.id, completed=step(), speed=speed)
             return super().get_renderables()
 
         def tell(self, record):
             text = "  ".join("{} {}".format(n, number(v)) for n, v in _measures(record)[:2])
-            self.update(task_id, told=text)
+            for task in self.tasks:
+                self.update(task.id, told=text)
 
     bar = Bar(
         TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
@@ -126,6 +126,5 @@ def _make_bar(stream, target: int, step: Callable[[], int]):
         refresh_per_second=4,
         transient=True,
     )
-    task_id = 0
-    task_id = bar.add_task("", total=target, completed=step(), told="", speed="")
+    bar.add_task("", total=target, completed=step(), told="", speed="")
     return bar

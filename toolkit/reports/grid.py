@@ -10,8 +10,8 @@ from typing import Optional, Sequence
 
 import numpy as np
 
-from toolkit.data.cache import written_whole
 from toolkit.errors import UsageError
+from toolkit.files import written_whole
 
 _CAPTION = 12  # pixels below an image for its label
 _INK = 255
