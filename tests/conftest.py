@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from toolkit.cli import run as run_command  # taken before a command's module takes its name
+from toolkit.cli import run_command
 
 sys.path.insert(0, os.path.dirname(__file__))
 

@@ -37,8 +37,9 @@ class Checkpoint(NamedTuple):
 class RunFolder:
     """One run's folder. Made from `reserve` or found by `open_run`."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, is_new: bool = False):
         self.path = path
+        self.is_new = is_new  # what may be there belongs to another run, until `make`
         self._lock = None
 
     def __str__(self) -> str:
@@ -53,6 +54,7 @@ class RunFolder:
                 os.makedirs(self.file(name), exist_ok=True)
         except OSError as error:
             raise UsageError("{} cannot be made: {}.".format(self, error.strerror)) from None
+        self.is_new = False
 
     def file(self, *parts: str) -> str:
         return os.path.join(self.path, *parts)
@@ -287,7 +289,7 @@ def reserve(path: str, force: bool = False) -> RunFolder:
 
     force: `make` moves what is there aside.
     """
-    folder = RunFolder(os.path.abspath(path))
+    folder = RunFolder(os.path.abspath(path), is_new=True)
     taken = os.path.exists(folder.path) and (
         not os.path.isdir(folder.path) or bool(os.listdir(folder.path))
     )

@@ -238,7 +238,7 @@ def make_optimizer(name: str, rate, arguments):
     known = [
         p.name
         for p in inspect.signature(cls.__init__).parameters.values()
-        if p.name not in ("self", "learning_rate", "name", "use_locking")
+        if p.name not in ("self", "learning_rate", "name", "use_locking", "global_step")
     ]
     given = dict(arguments)
     if wanted == "momentum":
@@ -249,4 +249,6 @@ def make_optimizer(name: str, rate, arguments):
                 "Optimizer '{}' has no argument '{}'.".format(name, argument),
                 hint=nearest(argument, known),
             )
+    if "global_step" in inspect.signature(cls.__init__).parameters:
+        given["global_step"] = tf.train.get_or_create_global_step()
     return cls(learning_rate=rate, **given)

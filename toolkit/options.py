@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, ClassVar, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    ClassVar,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
 import pydantic
 from typing_extensions import Literal, get_args, get_origin
@@ -255,27 +266,23 @@ def resolve(
         values[name] = from_text(merged.model_fields[name].annotation, value)
         origins[name] = origin
 
-    for plugin, cls in classes:
-        for name, value in cls.core_defaults.items():
-            put(name, value, "plugin {}".format(plugin))
-    for origin, layer in layers:
-        _epochs_replace_steps(layer, values)
+    def put_layer(layer: Mapping[str, Any], origin: Callable[[str], str]) -> None:
+        # Epochs that are asked for in a stronger layer count, though a weaker one has steps.
+        if "epochs" in layer and "steps" not in layer and "steps" in values:
+            del values["steps"]
+            origins["steps"] = "default"
         for name, value in layer.items():
-            put(name, value, origin)
-    for name in merged.model_fields:
-        variable = ENVIRONMENT_PREFIX + name.upper()
-        if environment and variable in environment:
-            put(name, environment[variable], variable)
-    _epochs_replace_steps(flags or {}, values)
-    for name, value in (flags or {}).items():
-        put(name, value, "flag --" + name.replace("_", "-"))
+            put(name, value, origin(name))
+
+    for plugin, cls in classes:
+        put_layer(cls.core_defaults, lambda name, plugin=plugin: "plugin {}".format(plugin))
+    for file, layer in layers:
+        put_layer(layer, lambda name, file=file: file)
+    variables = {name: ENVIRONMENT_PREFIX + name.upper() for name in merged.model_fields}
+    given = {n: environment[v] for n, v in variables.items() if environment and v in environment}
+    put_layer(given, lambda name: variables[name])
+    put_layer(flags or {}, lambda name: "flag --" + name.replace("_", "-"))
     return Resolved(_validated(merged, values, origins), origins)
-
-
-def _epochs_replace_steps(layer: Mapping[str, Any], values: Dict[str, Any]) -> None:
-    """Epochs that are asked for in a stronger layer count, though a weaker one has steps."""
-    if "epochs" in layer and "steps" not in layer:
-        values.pop("steps", None)
 
 
 def _validated(merged: type, values: Mapping[str, Any], origins: Mapping[str, str]) -> Options:

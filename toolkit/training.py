@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 import platform
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
@@ -200,7 +199,7 @@ class Trainer:
 
     def check_data(self) -> None:
         """Refuse to go on with other data than the run began with. Raises DataError."""
-        if not os.path.exists(self._folder.file("manifest.json")):
+        if self._folder.is_new:
             return
         known = self._folder.read_manifest()["data"]["sha256"]
         found = self._inputs.dataset.sha256
@@ -215,7 +214,7 @@ class Trainer:
 
     def nothing_left(self) -> bool:
         """Whether the newest checkpoint is at the target already."""
-        if not os.path.exists(self._folder.file("manifest.json")):
+        if self._folder.is_new:
             return False
         checkpoint = self._folder.newest()
         return checkpoint is not None and checkpoint.step >= self.total
@@ -281,7 +280,7 @@ class Trainer:
 
     def _check_fit(self) -> None:
         """Refuse a checkpoint of another model before a session exists."""
-        if not os.path.exists(self._folder.file("manifest.json")):
+        if self._folder.is_new:
             return
         checkpoint = self._folder.newest()
         if checkpoint is None:
@@ -297,7 +296,7 @@ class Trainer:
     def _prepare_folder(self) -> None:
         """Write what describes the run, before its first step."""
         folder, plugins, inputs = self._folder, self._job.plugins, self._inputs
-        first = not os.path.exists(folder.file("manifest.json"))
+        first = folder.is_new
         if first:
             folder.make()
         folder.lock()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toolkit.data.check import check_data, check_source, contact_sheet
-from toolkit.data.examples import Split, batches, scaled
+from toolkit.data.examples import Split
 from toolkit.data.npz import open_npz
 from toolkit.data.sources import list_sources, open_data
 from toolkit.errors import DataError, UsageError
@@ -83,12 +83,6 @@ def test_a_subset_of_a_subset_keeps_its_examples():
     split = Split(np.arange(10, dtype=np.float32).reshape(10, 1), np.arange(10))
     part = split.subset(np.arange(10) % 2 == 1).subset([0, 4])
     assert part.features.tolist() == [[1.0], [9.0]] and part.labels.tolist() == [1, 9]
-
-
-def test_batches_end_with_a_smaller_one():
-    split = Split(np.full((5, 1, 1, 1), 255, np.uint8))
-    assert [len(features) for features, _ in batches(split, 2)] == [2, 2, 1]
-    assert scaled(split.features).max() == 1.0
 
 
 @pytest.mark.parametrize("share", [-0.1, 0.6])

@@ -8,19 +8,22 @@ from typing import List, Optional
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the command line and leave with its exit code. A user's mistake prints no traceback."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    sys.exit(run_command(sys.argv[1:] if argv is None else argv))
 
 
-def run(argv: List[str]) -> int:
+def run_command(argv: List[str]) -> int:
     """The same without leaving: returns the exit code."""
     import click
 
-    from ..errors import ToolkitError
+    from ..errors import InterruptedRun, ToolkitError
     from .app import app
 
     try:
         result = app.main(args=list(argv), prog_name="toolkit", standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except InterruptedRun as error:
+        sys.stderr.write("{}\n".format(error))
+        return error.exit_code
     except ToolkitError as error:
         _tell(str(error), error)
         return error.exit_code

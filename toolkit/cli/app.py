@@ -47,10 +47,17 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, row[1]) for name, row in COMMANDS.items()])
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
 @click.version_option(__version__, prog_name="toolkit")
-def app():
+@click.pass_context
+def app(ctx):
     """Train image classifiers and GANs on TensorFlow's graph runtime.
 
     Start with: toolkit run --plugin classifier
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -125,4 +125,4 @@ def _write_csv(path: str, names: List[str], shown: Dict[str, Any]) -> None:
 def _write_npz(path: str, names: List[str], shown: Dict[str, Any]) -> None:
     import numpy as np
 
-    np.savez_compressed(path, file=np.array(names), **shown)
+    np.savez_compressed(path, files=np.array(names), **shown)  # savez owns "file"

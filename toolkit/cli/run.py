@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Dict, List
 
@@ -25,10 +26,18 @@ class ResumeCommand(OptionsCommand):
     def selection(self, args: List[str]) -> Selection:
         from ..folder import open_run
 
-        paths = [a for a in args if not a.startswith("-")]
-        if not paths or {"-h", "--help"} & set(args):
+        path = _run_among(args)
+        if not path or {"-h", "--help"} & set(args):
             return Selection("", [], None, [])
-        return select_saved(open_run(paths[0]))
+        return select_saved(open_run(path))
+
+
+def _run_among(args: List[str]) -> str:
+    """The argument that is the run: the first that holds one, else the first after no flag."""
+    words = [a for a in args if not a.startswith("-")]
+    runs = [word for word in words if os.path.isfile(os.path.join(word, "manifest.json"))]
+    free = [w for before, w in zip([""] + args, args) if not (before + w).startswith("-")]
+    return next(iter(runs + [w for w in free if w in words] + words), "")
 
 
 def _shared(command):
@@ -45,9 +54,7 @@ def _shared(command):
 
 
 @click.command(cls=OptionsCommand)
-@click.option(
-    "--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py."
-)
+@click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py.")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
@@ -56,8 +63,6 @@ def _shared(command):
 @click.pass_context
 def run(ctx, plugin, extensions, config, run_dir, force, sets, print_config, as_json, **given):
     """Train a plugin's model, test it, and leave a run folder."""
-    import os
-
     selection: Selection = ctx.obj
     flags = flag_values(given, sets)
     if selection.plugins is None and not print_config:

@@ -6,7 +6,7 @@ example, H height, W width, C channels.
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -136,20 +136,6 @@ class Dataset:
         if self._sha256 is None:
             self._sha256 = {name: sha256_of(path) for name, path in sorted(self.files.items())}
         return self._sha256
-
-
-def scaled(features: np.ndarray) -> np.ndarray:
-    """Features as the graph sees them: float32, uint8 divided by 255."""
-    if features.dtype == np.uint8:
-        return features.astype(np.float32) * np.float32(1 / 255)
-    return np.asarray(features, np.float32)
-
-
-def batches(split: Split, batch_size: int) -> Iterator[Arrays]:
-    """The split in order: (float32 [n, ...], int32 [n] or None), the last batch maybe smaller."""
-    for start in range(0, len(split), batch_size):
-        features, labels = split.take(slice(start, start + batch_size))
-        yield scaled(features), labels
 
 
 def describe(split: Split, class_names=(), num_classes: int = 0) -> DataSpec:

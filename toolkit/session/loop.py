@@ -278,4 +278,4 @@ def _values(message: str) -> str:
     found = re.search(re.escape(NOT_FINITE) + r"\] \[([^\]]*)\] \[([^\]]*)\]", message)
     if not found:
         return NOT_FINITE
-    return "loss {}, gradient norm {}".format(*found.groups())
+    return "loss {}, gradient norm {}".format(*(v.replace("-nan", "nan") for v in found.groups()))

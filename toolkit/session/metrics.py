@@ -36,12 +36,13 @@ class Metrics(Hook):
         now = time.monotonic()
         record = {"step": step, "kind": "train"}
         record.update((name, float(value)) for name, value in values.items())
-        examples = (step - self._since_step) * self._batch_size
-        record["examples_per_sec"] = round(examples / max(now - self._since, 1e-9), 1)
+        steps, elapsed = step - self._since_step, max(now - self._since, 1e-9)
+        record["examples_per_sec"] = round(steps * self._batch_size / elapsed, 1)
         record["seconds"] = round(now - self._started, 3)
         self._since, self._since_step = now, step
         self._record(record)
-        self._show(record)
+        left = (self.loop.target - step) * elapsed / max(steps, 1)
+        self._show(dict(record, secs_left=round(left, 1)))
 
 
 class Summaries(Hook):
