@@ -127,7 +127,11 @@ class Trainer:
         if summary_steps is None and options.summary_secs is None:
             summary_steps = DEFAULT_SUMMARY_STEPS
         self._summaries = Summaries(
-            folder.file("events"), scalars, Every(summary_steps, options.summary_secs), graph.graph
+            folder.file("events"),
+            scalars,
+            options.batch_size,
+            Every(summary_steps, options.summary_secs),
+            graph.graph,
         )
         hooks.append(self._summaries)
         if options.profile_steps:

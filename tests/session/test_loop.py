@@ -150,6 +150,14 @@ def test_summaries_are_written_at_multiples_and_at_the_last_step(data, tmp_path)
     assert steps == [4, 8, 10]
 
 
+def test_events_hold_loss_rate_gradient_norm_speed_and_evaluations(data, tmp_path):
+    run = str(tmp_path / "run")
+    testing.train(Linear, run, data=data, steps=4, summary_steps=2)
+    tags = {value.tag for event in events(run) for value in event.summary.value}
+    assert {"loss", "learning_rate", "gradient_norm", "examples_per_sec"} <= tags
+    assert {"validation/loss", "validation/accuracy"} <= tags
+
+
 def test_two_runs_in_one_process_do_not_share_a_writer(data, tmp_path):
     for name, steps in (("one", 2), ("two", 3)):
         testing.train(
@@ -199,7 +207,7 @@ def lost(at, times=1):
 
 def test_a_lost_session_repeats_and_loses_nothing(data, tmp_path):
     calm, shaken = str(tmp_path / "calm"), str(tmp_path / "shaken")
-    options = dict(data=data, steps=12, log_steps=1, checkpoint_steps=4, evaluate="no")
+    options = {"data": data, "steps": 12, "log_steps": 1, "checkpoint_steps": 4, "evaluate": "no"}
     testing.train(Linear, calm, **options)
     testing.train(with_hooks(Every(lost(at=6))), shaken, **options)
     assert testing.fingerprint(calm) == testing.fingerprint(shaken)

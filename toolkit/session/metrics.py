@@ -9,6 +9,24 @@ from ..compat import tf
 from .hook import Every, Hook
 
 
+class Speed:
+    """Examples per second between two looks."""
+
+    def __init__(self, batch_size: int, clock: Callable[[], float] = time.monotonic):
+        self._batch_size = batch_size
+        self._clock = clock
+
+    def restart(self, step: int) -> None:
+        """Count from `step` and now."""
+        self._step, self._time = step, self._clock()
+
+    def look(self, step: int) -> float:
+        """Examples per second since the last look, or since the restart."""
+        before, since = self._step, self._time
+        self.restart(step)
+        return round((step - before) * self._batch_size / max(self._time - since, 1e-9), 1)
+
+
 class Metrics(Hook):
     """Fetches the scalars on due steps and hands a record to `record` and `show`.
 
@@ -21,40 +39,40 @@ class Metrics(Hook):
     def __init__(self, scalars: Dict[str, Any], batch_size: int, every: Every, record, show):
         self.every = every
         self._scalars = scalars
+        self._speed = Speed(batch_size)
         self._batch_size = batch_size
         self._record: Callable[[Dict[str, Any]], None] = record
         self._show: Callable[[Dict[str, Any]], None] = show
 
     def on_restore(self, session, step):
-        self._started = self._since = time.monotonic()
-        self._since_step = step
+        self._started = time.monotonic()
+        self._speed.restart(step)
 
     def fetches(self):
         return self._scalars
 
     def on_step(self, step, values, context):
-        now = time.monotonic()
         record = {"step": step, "kind": "train"}
         record.update((name, float(value)) for name, value in values.items())
-        steps, elapsed = step - self._since_step, max(now - self._since, 1e-9)
-        record["examples_per_sec"] = round(steps * self._batch_size / elapsed, 1)
-        record["seconds"] = round(now - self._started, 3)
-        self._since, self._since_step = now, step
+        speed = record["examples_per_sec"] = self._speed.look(step)
+        record["seconds"] = round(time.monotonic() - self._started, 3)
         self._record(record)
-        left = (self.loop.target - step) * elapsed / max(steps, 1)
+        left = (self.loop.target - step) * self._batch_size / max(speed, 1e-9)
         self._show(dict(record, secs_left=round(left, 1)))
 
 
 class Summaries(Hook):
-    """Writes TensorBoard events on due steps: the scalars, and what plugins put into tf.summary.
+    """Writes TensorBoard events on due steps: the scalars, examples_per_sec, and what plugins put
+    into tf.summary.
 
     The writer is this hook's own: TensorFlow's cache of writers is shared by all runs of a process.
     """
 
     name = "summaries"
 
-    def __init__(self, folder: str, scalars: Dict[str, Any], every: Every, graph):
+    def __init__(self, folder: str, scalars: Dict[str, Any], batch_size: int, every: Every, graph):
         self.every = every
+        self._speed = Speed(batch_size)
         self._folder = folder
         self._graph = graph
         self._fetches = {"scalars": scalars}
@@ -66,6 +84,7 @@ class Summaries(Hook):
             self._fetches["merged"] = merged
 
     def on_restore(self, session, step):
+        self._speed.restart(step)
         if self._writer is None:
             self._writer = tf.summary.FileWriter(self._folder)
             if step == 0:
@@ -77,7 +96,7 @@ class Summaries(Hook):
         return self._fetches
 
     def on_step(self, step, values, context):
-        self.write(step, values["scalars"])
+        self.write(step, dict(values["scalars"], examples_per_sec=self._speed.look(step)))
         if "merged" in values:
             self._writer.add_summary(values["merged"], step)
 
