@@ -1,4 +1,4 @@
-"""What tests share: a linear model as a plugin, quick to build, and a data set that it can learn."""
+"""What tests share: a linear model as a plugin, quick to build, and data that it can learn."""
 
 from __future__ import annotations
 

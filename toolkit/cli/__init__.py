@@ -19,7 +19,9 @@ def run_command(argv: List[str]) -> int:
     from .app import app
 
     try:
-        result = app.main(args=list(argv), prog_name="toolkit", standalone_mode=False)
+        result = app.main(
+            args=list(argv), prog_name="toolkit", standalone_mode=False, obj=list(argv)
+        )
         return result if isinstance(result, int) else 0
     except InterruptedRun as error:
         sys.stderr.write("{}\n".format(error))

@@ -78,7 +78,7 @@ def run(ctx, plugin, extensions, config, run_dir, force, sets, print_config, as_
     path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
     folder = reserve(path, force)
     saved = configuration.for_run(selection.plugin, selection.extensions, resolved.options, path)
-    return _train(selection, resolved.options, folder, saved, as_json)
+    return _train(ctx, resolved.options, folder, saved, as_json)
 
 
 @click.command(cls=ResumeCommand)
@@ -107,7 +107,7 @@ def resume(ctx, run_folder, sets, print_config, as_json, **given):
     saved = configuration.for_run(
         selection.plugin, selection.extensions, resolved.options, folder.path
     )
-    return _train(selection, resolved.options, folder, saved, as_json)
+    return _train(ctx, resolved.options, folder, saved, as_json)
 
 
 def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
@@ -122,12 +122,13 @@ def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
     return 0
 
 
-def _train(selection: Selection, options, folder, saved: Dict[str, Any], as_json: bool) -> int:
+def _train(ctx, options, folder, saved: Dict[str, Any], as_json: bool) -> int:
     from ..reports.console import Console
     from ..training import Job, Trainer
 
     console = Console(every_secs=options.console_secs)
-    job = Job(selection.plugins, options, folder, saved, ["toolkit"] + sys.argv[1:])
+    argv = ["toolkit"] + ctx.find_root().obj
+    job = Job(ctx.obj.plugins, options, folder, saved, argv)
     trainer = Trainer(job, console)
     try:
         trainer.check_data()

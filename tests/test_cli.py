@@ -1,0 +1,429 @@
+"""The command line: exit codes, streams, nearest names, run folders that are never overwritten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from helpers import LINEAR, REPOSITORY, Linear, read_json, write_bars
+
+from toolkit import CheckFailed, RetryError, hookimpl
+
+
+@pytest.fixture
+def train(cli, here):
+    """`train("--steps", 3)` trains the linear plugin in the folder `r`."""
+    data = write_bars("bars.npz")
+
+    def call(*argv):
+        return cli("run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", *argv)
+
+    return call
+
+
+def hashes(folder):
+    """Path -> (SHA-256, time of change) of every file below a folder."""
+    found = {}
+    for root, _, names in os.walk(str(folder)):
+        for name in names:
+            path = os.path.join(root, name)
+            with open(path, "rb") as file:
+                found[path] = hashlib.sha256(file.read()).hexdigest(), os.stat(path).st_mtime_ns
+    return found
+
+
+# ------------------------------------------------------------------------------------------ streams
+
+
+def test_results_go_to_stdout_and_talk_to_stderr(train):
+    done = train("--steps", "2")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()] == ["done", "test", "run"]
+    assert [line.split()[0] for line in done.err.splitlines()[:3]] == ["run", "data", "hooks"]
+
+
+def test_json_is_one_object_on_stdout_and_nothing_else(train):
+    summary = json.loads(train("--steps", "2", "--json").out)
+    assert summary["steps"] == 2
+    assert summary["plugin"] == "Linear"
+    assert summary["run"] == "r"
+    assert summary["test"]["examples"] == 13
+
+
+@pytest.mark.parametrize(
+    "argv", [["plugins", "list"], ["plugins", "show", LINEAR], ["data", "list"]], ids=" ".join
+)
+def test_json_of_a_list_is_json_alone(cli, argv):
+    told = cli(*(argv + ["--json"]))
+    assert told.code == 0
+    assert json.loads(told.out)
+
+
+def test_a_pipe_sees_no_carriage_return(train):
+    done = train("--steps", "4", "--log-steps", "1", "--console-secs", "0")
+    assert "\r" not in done.out + done.err and "\x1b" not in done.out + done.err
+    told = [line.split()[1] for line in done.err.splitlines() if "examples/s" in line]
+    assert told == ["1/4", "2/4", "3/4", "4/4"]
+
+
+def test_a_line_in_a_pipe_tells_the_time_left_but_the_last(train):
+    done = train("--steps", "3", "--log-steps", "1", "--console-secs", "0")
+    lines = [line for line in done.err.splitlines() if "examples/s" in line]
+    assert [line.endswith(" s left") for line in lines] == [True, True, False]
+
+
+# --------------------------------------------------------------------------------------- exit codes
+
+
+def test_exit_0_after_help_and_version(cli):
+    assert (cli("--help").code, cli("--version").code) == (0, 0)
+    assert "toolkit, version 0.1.0" in cli("--version").out
+
+
+def test_no_command_shows_the_help_without_calling_it_an_error(cli):
+    told = cli()
+    assert "Commands:" in told.out + told.err
+    assert "Error" not in told.out + told.err
+
+
+class Faulty(Linear):
+    """Fails while its graph is built, in the way that a test chooses."""
+
+    error = ValueError("no such layer")
+
+    @hookimpl
+    def build(self, run):
+        raise self.error
+
+
+def fail(cli, error):
+    Faulty.error = error
+    return cli(
+        "run", "--plugin", "test_cli:Faulty", "--data", write_bars("bars.npz"), "--steps", "2"
+    )
+
+
+def test_exit_1_where_a_plugin_fails_without_a_traceback(cli):
+    told = fail(cli, ValueError("no such layer"))
+    assert told.code == 1 and told.out == ""
+    assert (
+        "Error: Plugin 'Faulty' failed in its hook 'build': ValueError: no such layer" in told.err
+    )
+    assert "test_cli.py:" in told.err and "Traceback" not in told.err
+
+
+def test_a_plugin_may_choose_the_exit_code_by_its_error(cli):
+    assert fail(cli, CheckFailed("Not good enough.")).code == 6
+    assert fail(cli, RetryError("The disk is away.")).code == 138
+
+
+def test_a_failed_start_leaves_no_run_folder(cli, here):
+    fail(cli, ValueError("no such layer"))
+    assert [path.name for path in here.iterdir()] == ["bars.npz"]
+
+
+def test_verbose_adds_the_traceback(cli, here, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_VERBOSE", "")  # so that it is put back after the test
+    Faulty.error = ValueError("no such layer")
+    told = cli("run", "--plugin", "test_cli:Faulty", "--data", write_bars("bars.npz"), "-v")
+    assert told.code == 1
+    assert "Traceback" in told.err and "raise self.error" in told.err
+
+
+def test_exit_2_for_a_wrong_value(train):
+    told = train("--batch-size", "0")
+    assert told.code == 2
+    assert "Option 'batch_size' is '0' (flag --batch-size)" in told.err
+
+
+def test_exit_2_without_a_plugin(cli):
+    told = cli("run")
+    assert told.code == 2
+    assert "No plugin is named.\nWrite --plugin NAME; installed: " in told.err
+
+
+def test_exit_3_where_training_diverges_and_the_start_is_told(train, here):
+    told = train("--steps", "3", "--gain", "3e38")
+    assert told.code == 3
+    assert "Error: Training diverged in step 1: loss " in told.err
+    assert "tep 0 is kept" in told.err
+    assert read_json(here, "r", "manifest.json")["status"] == "diverged"
+
+
+def test_exit_4_where_the_data_cannot_be_read(cli, here):
+    (here / "bad.npz").write_bytes(b"nothing")
+    told = cli("run", "--plugin", LINEAR, "--data", "npz:bad.npz")
+    assert told.code == 4
+    assert "bad.npz: expected an .npz file" in told.err
+
+
+def test_exit_4_where_the_data_changed_since_the_run_began(cli, trained):
+    write_bars(trained / "bars.npz", train=41)
+    told = cli("resume", trained / "run", "--steps", "8")
+    assert told.code == 4
+    assert "bars.npz has SHA-256" in told.err and "expected" in told.err
+
+
+def test_exit_5_where_no_checkpoint_is_whole(cli, trained):
+    for path in (trained / "run" / "checkpoints").glob("model*"):
+        path.write_bytes(b"")
+    told = cli("resume", trained / "run", "--steps", "8")
+    assert told.code == 5
+    assert "None of the 3 checkpoints" in told.err
+
+
+def test_two_commands_may_follow_one_another_in_one_process():
+    import toolkit.cli
+
+    assert toolkit.cli.run_command(["run", "--help"]) == 0
+    assert toolkit.cli.run_command(["run", "--help"]) == 0
+
+
+# ------------------------------------------------------------------------------------ nearest names
+
+
+@pytest.mark.parametrize(
+    "argv, told",
+    [
+        (["trian"], "There is no command 'trian'."),
+        (["evalaute", "r"], "Did you mean 'evaluate'?"),
+        (["run", "--plugin", LINEAR, "--batchsize", "3"], "--batch-size"),
+        (["run", "--plugin", LINEAR, "--gian", "3"], "--gain"),
+        (["run", "--plugin", "clasifier"], "Did you mean 'classifier'?"),
+        (["run", "--plugin", LINEAR, "--with", "emma"], "There is no extension 'emma'."),
+        (["run", "--plugin", LINEAR, "--set", "lerning_rate=1"], "Did you mean 'learning_rate'?"),
+        (["run", "--plugin", LINEAR, "--optimizer", "adm"], "Did you mean 'adam'?"),
+        (["run", "--plugin", LINEAR, "--data", "mnist5"], "Did you mean 'mnist5k'?"),
+        (["run", "--plugin", LINEAR, "--best", "acuracy"], "Did you mean 'accuracy'?"),
+        (["evaluate"], "RUN"),
+        (["resume", "nowhere"], "nowhere does not exist."),
+        (["resume", "."], ". holds no run."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_name_exits_2_and_tells_the_nearest(cli, argv, told):
+    if argv[-2:-1] in (["--optimizer"], ["--best"]):
+        argv = argv + ["--data", write_bars("bars.npz")]
+    found = cli(*argv)
+    assert found.code == 2 and found.out == ""
+    assert found.err.startswith("Error: ") and "Traceback" not in found.err
+    assert told in found.err
+
+
+def test_two_options_of_one_flag_are_a_conflict_before_the_parser_sees_them(cli, here):
+    (here / "clashing.py").write_text(
+        "from toolkit import Options, hookimpl, option\n"
+        "class Mine(Options):\n    gain: float = option(1.0, 'gain', unit='times')\n"
+        "@hookimpl\ndef options():\n    return Mine\n"
+    )
+    told = cli("run", "--plugin", LINEAR, "--with", "./clashing.py", "--help")
+    assert told.code == 2
+    assert "Option 'gain' of plugin 'clashing' is already an option of plugin 'Linear'." in told.err
+
+
+def test_help_shows_the_plugins_own_options_last(cli):
+    told = cli("run", "--plugin", LINEAR, "--help").out
+    assert told.index("Optimisation:") < told.index("Plugin Linear:") < told.index("--gain")
+    assert "factor on the features" in told and "times" in told
+
+
+# -------------------------------------------------------------------------------------- run folders
+
+
+def test_a_folder_that_is_not_empty_is_refused_with_the_ways_out(train, here):
+    (here / "r").mkdir()
+    (here / "r" / "mine.txt").write_text("precious")
+    told = train("--steps", "2")
+    assert told.code == 2
+    assert "Error: r is not empty." in told.err
+    for way in ("toolkit resume r", "--run-dir", "--force"):
+        assert way in told.err
+    assert os.listdir("r") == ["mine.txt"]
+
+
+def test_force_moves_a_folder_aside_and_deletes_nothing(train, here):
+    (here / "r").mkdir()
+    (here / "r" / "mine.txt").write_text("precious")
+    assert train("--steps", "2", "--force").code == 0
+    (aside,) = here.glob("r.*")
+    assert (aside / "mine.txt").read_text() == "precious"
+    assert (here / "r" / "manifest.json").exists()
+
+
+def test_force_moves_nothing_where_the_run_cannot_start(cli, here):
+    (here / "r").mkdir()
+    (here / "r" / "mine.txt").write_text("precious")
+    told = cli("run", "--plugin", LINEAR, "--data", "npz:none.npz", "--run-dir", "r", "--force")
+    assert told.code == 4
+    assert os.listdir("r") == ["mine.txt"] and not list(here.glob("r.*"))
+
+
+def test_a_run_without_a_folder_gets_one_by_plugin_and_time(cli, here):
+    told = cli("run", "--plugin", LINEAR, "--data", write_bars("b.npz"), "--steps", "2", "--json")
+    assert told.code == 0
+    (folder,) = (here / "runs" / "Linear").iterdir()
+    assert json.loads(told.out)["run"] == os.path.join("runs", "Linear", folder.name)
+
+
+def test_the_folder_may_come_from_a_variable(cli, here, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_RUN_DIR", "elsewhere")
+    assert cli("run", "--plugin", LINEAR, "--data", write_bars("b.npz"), "--steps", "2").code == 0
+    assert (here / "elsewhere" / "manifest.json").exists()
+
+
+# ------------------------------------------------------------------------------------------- resume
+
+
+@pytest.mark.parametrize("more", [[], ["--steps", "6"], ["--steps", "4"]], ids=str)
+def test_resuming_a_finished_run_changes_no_file(cli, trained, more):
+    before = hashes(trained)
+    told = cli("resume", trained / "run", *more)
+    assert told.code == 0
+    assert "Nothing left to do" in told.err
+    assert hashes(trained) == before
+
+
+def test_resuming_a_finished_run_prints_its_summary_again(cli, trained):
+    told = cli("resume", trained / "run", "--json")
+    assert (
+        json.loads(told.out)["test"]["metrics"]
+        == (read_json(trained, "run", "manifest.json")["summary"]["test"]["metrics"])
+    )
+
+
+def test_a_finished_run_goes_on_to_a_later_step(cli, trained):
+    told = cli("resume", trained / "run", "--steps", "9", "--json")
+    assert told.code == 0, told.err
+    assert json.loads(told.out)["steps"] == 9
+    manifest = read_json(trained, "run", "manifest.json")
+    assert [row["step"] for row in manifest["checkpoints"]][-2:] == [8, 9]
+
+
+def test_the_run_may_stand_after_the_options(cli, trained):
+    told = cli("resume", "--steps", "8", trained / "run")
+    assert told.code == 0, told.err
+    assert read_json(trained, "run", "manifest.json")["step"] == 8
+
+
+@pytest.mark.parametrize(
+    "flag, value", [("batch_size", "4"), ("seed", "2"), ("learning_rate", "1"), ("gain", "2")]
+)
+def test_resume_refuses_to_change_what_the_state_depends_on(cli, trained, flag, value):
+    before = hashes(trained)
+    told = cli("resume", trained / "run", "--steps", "8", "--" + flag.replace("_", "-"), value)
+    assert told.code == 2
+    assert "Option '{}' can't change when a run goes on.".format(flag) in told.err
+    assert hashes(trained) == before
+
+
+def test_set_is_no_way_around(cli, trained):
+    assert cli("resume", trained / "run", "--steps", "8", "--set", "seed=2").code == 2
+
+
+def test_resume_may_change_how_a_run_reports_and_evaluates(cli, trained):
+    told = cli("resume", trained / "run", "--steps", "8", "--log-steps", "1", "--eval-batch-size",
+               "3", "--keep", "1")  # fmt: skip
+    assert told.code == 0, told.err
+    saved = read_json(trained, "run", "config.json")
+    assert (saved["log_steps"], saved["eval_batch_size"], saved["steps"]) == (1, 3, 8)
+
+
+def test_resume_takes_no_option_from_the_environment(cli, trained, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_BATCH_SIZE", "4")
+    assert cli("resume", trained / "run", "--steps", "8").code == 0
+    assert read_json(trained, "run", "config.json")["batch_size"] == 8
+
+
+def test_the_plugin_of_a_resume_is_the_runs_own(cli, trained, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_PLUGIN", "classifier")
+    shown = cli("resume", trained / "run", "--print-config", "--json")
+    assert json.loads(shown.out)["plugin"]["value"] == LINEAR
+
+
+# ---------------------------------------------------------------------------------- fresh processes
+
+
+def toolkit(*argv, **more):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("TOOLKIT_", "TF_"))}
+    environment["PYTHONPATH"] = os.path.join(REPOSITORY, "tests")
+    return subprocess.run(
+        [sys.executable, "-m", "toolkit"] + list(argv),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **more,
+    )
+
+
+def test_the_command_exits_with_the_code_of_the_error(here):
+    told = toolkit("resume", "nowhere", cwd=str(here))
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.startswith("Error: nowhere does not exist.")
+
+
+@pytest.mark.slow
+def test_stderr_holds_our_lines_alone(here):
+    write_bars(here / "bars.npz")
+    told = toolkit(
+        "run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", "2", cwd=str(here)
+    )
+    assert told.returncode == 0, told.stderr
+    starts = {line.split()[0] for line in told.stderr.splitlines()}
+    assert starts == {"run", "data", "hooks", "step"}
+
+
+@pytest.mark.slow
+def test_a_bar_on_a_terminal_is_gone_at_the_end(here):
+    write_bars(here / "bars.npz")
+    code, text = on_a_terminal("run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", "2")
+    assert code == 0, text
+    assert "done    reached step 2" in text and "Traceback" not in text
+    assert "\x1b[2K" in text[: text.index("done    ")]  # the bar's line was cleared
+
+
+def on_a_terminal(*argv):
+    """The exit code of a command whose output is a terminal, and what that terminal was sent."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolkit"] + list(argv),
+        stdout=theirs,
+        stderr=theirs,
+        env=dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"), TERM="xterm"),
+    )
+    os.close(theirs)
+    told, end = b"", time.monotonic() + 60
+    try:
+        while time.monotonic() < end and select.select([ours], [], [], 60)[0]:
+            try:
+                told += os.read(ours, 4096)
+            except OSError:  # the other side is closed
+                break
+        return process.wait(timeout=10), told.decode("utf-8", "replace")
+    finally:
+        process.kill()
+        os.close(ours)
+
+
+# ---------------------------------------------------------------------------------- before training
+
+
+def test_a_batch_larger_than_the_data_is_refused_with_both_numbers(train):
+    told = train("--batch-size", "64")
+    assert told.code == 2
+    assert "64" in told.err and "40" in told.err
+
+
+def test_training_needs_labels_that_fit(cli, here):
+    np.savez("odd.npz", x=np.zeros([4, 2], np.float32), y=np.zeros(3, int))
+    told = cli("run", "--plugin", LINEAR, "--data", "npz:odd.npz")
+    assert told.code == 4
+    assert "expected 4 labels, one for each example, found 3" in told.err

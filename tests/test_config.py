@@ -1,0 +1,200 @@
+"""Configuration files: what they name, paths that count from their folder, and a run's own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from helpers import LINEAR, read_json, write_bars
+
+from toolkit import CheckpointError, UsageError
+from toolkit import config as configuration
+from toolkit.folder import RunFolder
+from toolkit.options import CoreOptions
+
+
+def write(path, **values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values))
+    return path
+
+
+def printed(cli, *argv):
+    """Name -> {"value", "origin"} of `--print-config --json`."""
+    shown = cli("run", *(argv + ("--print-config", "--json")))
+    assert shown.code == 0, shown.err
+    return json.loads(shown.out)
+
+
+# -------------------------------------------------------------------------------------------- paths
+
+
+@pytest.mark.parametrize(
+    "reference, moved",
+    [
+        ("npz:a.npz", "npz:../a.npz"),
+        ("idx:sub/mnist", "idx:../sub/mnist"),
+        ("images:..", "images:../.."),
+        ("./mine.py", "../mine.py"),
+        ("mine.py", "../mine.py"),
+        ("npz:/abs/a.npz", "npz:/abs/a.npz"),
+        ("/abs/mine.py", "/abs/mine.py"),
+        ("mnist5k", "mnist5k"),
+        ("package.module:Plugin", "package.module:Plugin"),
+        ("", ""),
+    ],
+)
+def test_a_relative_path_is_rewritten_and_a_name_stays(reference, moved):
+    assert configuration.rebased(reference, "/base", "/base/run") == moved
+
+
+def test_a_home_folder_is_spelled_out(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert configuration.rebased("npz:~/a.npz", "/base", "/run") == "npz:/home/ada/a.npz"
+
+
+def test_paths_in_a_file_count_from_the_files_folder(here):
+    path = write(
+        here / "sub" / "a.json", plugin="./mine.py", data="npz:a.npz", **{"with": ["e.py"]}
+    )
+    read = configuration.read(str(path))
+    assert read == ("sub/mine.py", ["sub/e.py"], {"data": "npz:sub/a.npz"})
+
+
+@pytest.mark.parametrize("values", [{"plugin": 3}, {"with": "one"}])
+def test_plugin_is_a_name_and_with_a_list(here, values):
+    with pytest.raises(UsageError, match="'plugin' is one name and 'with' a list of names"):
+        configuration.read(str(write(here / "a.json", **values)))
+
+
+def test_what_a_run_saves_counts_from_its_folder(here):
+    options = CoreOptions(data="npz:a.npz")
+    saved = configuration.for_run("./mine.py", ["ema"], options, str(here / "runs" / "x"))
+    assert (saved["plugin"], saved["with"], saved["data"]) == (
+        "../../mine.py",
+        ["ema"],
+        "npz:../../a.npz",
+    )
+    assert set(saved) == {"plugin", "with"} | set(CoreOptions.model_fields)
+
+
+def test_a_missing_or_damaged_saved_configuration_is_a_checkpoint_error(here):
+    with pytest.raises(CheckpointError, match="config.json is missing"):
+        configuration.read_run_config(RunFolder(str(here)))
+    (here / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match="config.json is not valid JSON"):
+        configuration.read_run_config(RunFolder(str(here)))
+
+
+# --------------------------------------------------------------------------------- the command line
+
+
+def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatch):
+    (here / "a.toml").write_text(
+        'plugin = "{}"\nkeep = 2\nseed = 2\nlog_steps = 2\n'.format(LINEAR)
+    )
+    (here / "b.toml").write_text("seed = 3\nlog_steps = 3\n")
+    monkeypatch.setenv("TOOLKIT_LOG_STEPS", "4")
+    rows = printed(cli, "--config", "a.toml", "--config", "b.toml", "--steps", "5")
+    assert rows["plugin"]["value"] == LINEAR
+    assert rows["clip"] == {"value": "value", "origin": "default"}
+    assert rows["batch_size"] == {"value": 8, "origin": "plugin Linear"}
+    assert rows["keep"] == {"value": 2, "origin": "a.toml"}
+    assert rows["seed"] == {"value": 3, "origin": "b.toml"}
+    assert rows["log_steps"] == {"value": 4, "origin": "TOOLKIT_LOG_STEPS"}
+    assert rows["steps"] == {"value": 5, "origin": "flag --steps"}
+
+
+def test_print_config_as_text_has_one_line_per_option(cli):
+    shown = cli("run", "--plugin", LINEAR, "--print-config", "--set", "gain=2")
+    lines = {line.split()[0]: line.split()[1:] for line in shown.out.split("\n") if line}
+    assert shown.code == 0
+    assert lines["gain"] == ["2.0", "flag", "--gain"]
+    assert lines["steps"] == ["none", "default"]
+    assert set(lines) == set(CoreOptions.model_fields) | {"plugin", "with", "gain"}
+
+
+def test_print_config_trains_nothing_and_leaves_nothing(cli, here):
+    cli("run", "--plugin", LINEAR, "--print-config")
+    assert list(here.iterdir()) == []
+
+
+def test_set_gives_any_option_and_refuses_what_is_no_pair(cli):
+    assert printed(cli, "--plugin", LINEAR, "--set", "batch-size=3")["batch_size"]["value"] == 3
+    refused = cli("run", "--plugin", LINEAR, "--set", "batch_size", "--print-config")
+    assert refused.code == 2
+    assert "--set batch_size: expected name=value." in refused.err
+
+
+def test_the_plugin_may_come_from_a_variable(cli, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_PLUGIN", LINEAR)
+    assert printed(cli)["plugin"]["value"] == LINEAR
+
+
+def test_a_flag_names_another_plugin_than_the_file(cli, here):
+    path = write(here / "a.json", plugin="no_such_module:X")
+    assert printed(cli, "--config", path, "--plugin", LINEAR)["plugin"]["value"] == LINEAR
+
+
+def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_BATCHSIZE", "3")
+    shown = cli("run", "--plugin", LINEAR, "--print-config")
+    assert shown.code == 0
+    assert shown.err == (
+        "warning: TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?\n"
+    )
+
+
+def test_an_unknown_name_in_a_file_exits_2_with_file_and_nearest(cli, here):
+    path = write(here / "a.json", plugin=LINEAR, lerning_rate=1)
+    shown = cli("run", "--config", path, "--print-config")
+    assert shown.code == 2 and shown.out == ""
+    assert (
+        "There is no option 'lerning_rate' ({}).\nDid you mean 'learning_rate'?".format(path)
+        in shown.err
+    )
+
+
+def test_a_missing_file_exits_2(cli):
+    shown = cli("run", "--config", "none.toml")
+    assert (shown.code, shown.err) == (2, "Error: none.toml: No such file or directory.\n")
+
+
+# ------------------------------------------------------------------------------- a run's own config
+
+
+def test_a_saved_configuration_runs_again_from_another_folder(cli, here, trained, monkeypatch):
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    again = cli("run", "--config", trained / "run" / "config.json", "--run-dir", here / "again")
+    assert again.code == 0, again.err
+    first, second = (
+        read_json(trained, "run", "config.json"),
+        read_json(here, "again", "config.json"),
+    )
+    assert second.pop("data") == "npz:../trained/bars.npz"
+    assert first.pop("data") == "npz:../bars.npz"
+    assert first == second
+    summaries = [
+        read_json(f, "manifest.json")["summary"] for f in (trained / "run", here / "again")
+    ]
+    assert summaries[0]["test"] == summaries[1]["test"]
+
+
+def test_a_run_that_moved_with_its_data_still_resumes(cli, here, trained):
+    shutil.move(str(trained), str(here / "moved"))
+    resumed = cli("resume", here / "moved" / "run", "--steps", "8", "--json")
+    assert resumed.code == 0, resumed.err
+    assert json.loads(resumed.out)["steps"] == 8
+    assert read_json(here, "moved", "run", "config.json")["data"] == "npz:../bars.npz"
+
+
+def test_every_path_that_a_run_stores_is_relative(cli, here):
+    argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", "2"]
+    assert cli(*(argv + ["--run-dir", here / "r"])).code == 0
+    for name in ("config.json", "manifest.json", "checkpoints/checkpoint"):
+        text = (here / "r" / name).read_text()
+        if name == "manifest.json":
+            text = json.dumps({k: v for k, v in json.loads(text).items() if k != "argv"})
+        assert str(here) not in text, name

@@ -1,0 +1,250 @@
+"""Who imports what: held by reading the sources, and by fresh processes."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers import REPOSITORY
+
+# Words that stand for a plugin, where a person reads them as an example or a description.
+NAMED_AS_EXAMPLE = {
+    "toolkit/__init__.py": ["Train image classifiers and GANs"],
+    "toolkit/cli/app.py": [
+        "Train image classifiers and GANs",
+        "Start with: toolkit run --plugin classifier",
+    ],
+}
+VERSION_BRANCH = re.compile(r"\bsys\.version_info\b|\btf\.__version__\b|\bLINE\b|\btf\.VERSION\b")
+
+
+def sources(*folders):
+    """(path from the repository, text) of each Python file."""
+    for folder in folders:
+        for root, _, names in sorted(os.walk(os.path.join(REPOSITORY, folder))):
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    path = os.path.join(root, name)
+                    with open(path, encoding="utf-8") as file:
+                        yield os.path.relpath(path, REPOSITORY), file.read()
+
+
+def imports(path, text):
+    """(absolute module, imported names) of each import anywhere in a file."""
+    package = os.path.dirname(path).split(os.sep)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, []
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join(start + ([node.module] if node.module else []))
+            yield module, [alias.name for alias in node.names]
+
+
+def python(code, folder=REPOSITORY, **variables):
+    """What a fresh process prints."""
+    environment = dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"), **variables)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=str(folder),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def modules_after(*argv):
+    """The modules that a fresh process has imported at the end of a command."""
+    code = (
+        "import sys, toolkit.cli as c; code = c.run_command({!r}); assert code == 0, code;"
+        "sys.stderr.write(' '.join(sys.modules))".format(list(argv))
+    )
+    found = python(code)
+    assert found.returncode == 0, found.stderr
+    return set(found.stderr.split())
+
+
+# ---------------------------------------------------------------------------------- fresh processes
+
+
+def test_importing_toolkit_imports_neither_tensorflow_nor_numpy_nor_pydantic():
+    found = python("import sys, toolkit; print(' '.join(sys.modules))").stdout.split()
+    assert not {"tensorflow", "tf_keras", "numpy", "pydantic", "rich"} & set(found)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["run", "--plugin", "classifier", "--help"],
+        ["run", "--plugin", "classifier", "--print-config"],
+        ["resume", "--help"],
+        ["evaluate", "--help"],
+        ["predict", "--help"],
+        ["export", "--help"],
+        ["plugins", "show", "classifier"],
+        ["data", "list"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_only_tells_imports_no_tensorflow(argv):
+    assert "tensorflow" not in modules_after(*argv)
+
+
+def test_listing_plugins_imports_neither_tensorflow_nor_a_plugin():
+    found = modules_after("plugins", "list")
+    assert not {name for name in found if name.startswith(("tensorflow", "toolkit_"))}
+
+
+def test_every_public_name_is_there_and_dir_lists_it():
+    import toolkit
+
+    assert set(toolkit.__all__) <= set(dir(toolkit))
+    for name in toolkit.__all__:
+        assert getattr(toolkit, name) is not None
+
+
+def test_an_unknown_public_name_is_an_attribute_error():
+    import toolkit
+
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        toolkit.nothing_of_this_name  # noqa: B018
+
+
+# ----------------------------------------------------------------------------------- by the sources
+
+
+def test_compat_alone_imports_tensorflow():
+    found = [
+        path
+        for path, text in sources("toolkit", "plugins", "samples")
+        if any(
+            re.match(r"(tensorflow|tf_keras|keras)\b", module) for module, _ in imports(path, text)
+        )
+    ]
+    assert found == [os.path.join("toolkit", "compat.py")]
+
+
+def test_plugins_import_public_names_of_toolkit_and_nothing_of_each_other():
+    import toolkit
+
+    packages = os.listdir(os.path.join(REPOSITORY, "plugins"))
+    for path, text in sources("plugins", "samples"):
+        if os.sep + "tests" + os.sep in path:
+            continue
+        for module, names in imports(path, text):
+            if module.split(".")[0] == "toolkit":
+                assert module == "toolkit", "{} imports {}".format(path, module)
+                assert set(names) <= set(toolkit.__all__), "{} imports {}".format(path, names)
+            other = re.match(r"toolkit_(\w+)", module)
+            if other and other.group(1) in packages:
+                assert os.sep + "toolkit_" + other.group(1) + os.sep in path, path
+
+
+def test_the_core_names_no_plugin():
+    for path, text in sources("toolkit"):
+        for example in NAMED_AS_EXAMPLE.get(path.replace(os.sep, "/"), []):
+            assert example in text, "the exception for {} is out of date".format(path)
+            text = text.replace(example, "")
+        found = re.search(r"(?i)\b(toolkit_)?(classifiers?|gans?)\b", text)
+        assert not found, "{} names '{}'".format(path, found and found.group(0))
+
+
+def test_only_compat_asks_for_a_version():
+    for path, text in sources("toolkit", "plugins", "samples"):
+        if path != os.path.join("toolkit", "compat.py") and os.sep + "tests" + os.sep not in path:
+            assert not VERSION_BRANCH.search(text), path
+
+
+# --------------------------------------------------------------------------------- the import table
+
+
+def table():
+    """Module or package of the core -> what it may import, as ARCHITECTURE.md says."""
+    with open(os.path.join(REPOSITORY, "ARCHITECTURE.md"), encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    start = lines.index("| module | may import |") + 2
+    rows = {}
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        left, right = [cell.strip() for cell in line.strip("|").split("|")[:2]]
+        allowed = set(re.findall(r"[a-z_]+", right)) - {"nothing"}
+        for name in re.findall(r"[a-z_]+", left):
+            assert name not in rows, "{} has two rows".format(name)
+            rows[name] = allowed
+    return rows
+
+
+def layer(module):
+    """`toolkit.session.hook` -> `session`; `toolkit` itself -> `__init__`."""
+    return (module.split(".") + ["__init__"])[1]
+
+
+def imported_layers():
+    """Layer -> the layers of the core that it imports, and where."""
+    folder = os.path.join(REPOSITORY, "toolkit")
+    known = {name[:-3] if name.endswith(".py") else name for name in os.listdir(folder)}
+    graph = {}
+    for path, text in sources("toolkit"):
+        own = layer(path[:-3].replace(os.sep, "."))
+        edges = graph.setdefault(own, {})
+        for module, names in imports(path, text):
+            if module == "toolkit":
+                targets = [n if n in known else "__init__" for n in names]
+            elif module.startswith("toolkit."):
+                targets = [layer(module)]
+            else:
+                continue
+            edges.update((target, path) for target in targets if target != own)
+    return graph
+
+
+def needs_architecture():
+    if not os.path.exists(os.path.join(REPOSITORY, "ARCHITECTURE.md")):
+        pytest.skip("ARCHITECTURE.md is not written yet")
+
+
+def test_each_module_of_the_core_has_a_row_in_the_import_table():
+    needs_architecture()
+    graph = imported_layers()
+    assert set(graph) - set(table()) <= {"__init__", "__main__"}
+    assert set(table()) - set(graph) == set(), "rows without a module"
+
+
+def test_each_module_of_the_core_imports_only_what_its_row_allows():
+    needs_architecture()
+    rows = table()
+    for name, edges in imported_layers().items():
+        if name in ("__init__", "__main__"):  # the public names; the command
+            continue
+        for target, path in edges.items():
+            assert target in rows[name] | {"__init__"}, "{} imports {}".format(path, target)
+
+
+def test_the_public_package_is_asked_by_the_core_for_its_version_alone():
+    for path, text in sources("toolkit"):
+        for module, names in imports(path, text):
+            if module == "toolkit":
+                known = os.listdir(os.path.join(REPOSITORY, "toolkit"))
+                plain = [n for n in names if n not in known and n + ".py" not in known]
+                assert plain in ([], ["__version__"]), path
+
+
+def test_imports_of_the_core_point_one_way():
+    graph = imported_layers()
+    graph.pop("__init__")
+    left = {name: set(edges) & set(graph) for name, edges in graph.items()}
+    while left:
+        free = [name for name, edges in left.items() if not edges & set(left)]
+        assert free, "a cycle among {}".format({n: sorted(e & set(left)) for n, e in left.items()})
+        for name in free:
+            del left[name]

@@ -1,0 +1,391 @@
+"""From a loss to a step: schedules, clipping, accumulation, decay, and the guard.
+
+The loss sum(g w) has the gradient g, and plain descent at rate 1 moves w by -g.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from helpers import Constant, Linear, Spec, plugin_of, run_of, session
+
+from toolkit import ToolkitError, UsageError, hookimpl, tf
+from toolkit import optimizing as opt
+from toolkit.graphs import build_training
+from toolkit.plugins import Plugins
+
+PLAIN = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
+INF = float("inf")
+
+pytestmark = pytest.mark.usefixtures("graph")
+
+
+def variable(name, value):
+    return tf.get_variable(name, initializer=tf.constant(value, tf.float32))
+
+
+def after(loss, steps=1, run=None, **options):
+    """Every trainable variable by name after some steps on a loss of the graph."""
+    op = (run or run_of(**dict(PLAIN, **options))).minimize(loss)
+    with session() as made:
+        for _ in range(steps):
+            made.run(op)
+        return {v.op.name: made.run(v).tolist() for v in tf.trainable_variables()}
+
+
+def moved(gradient, steps=1, **options):
+    """Where w ends that starts at 0 and always has this gradient."""
+    w = variable("w", np.zeros_like(gradient))
+    return after(tf.reduce_sum(w * np.float32(gradient)), steps, **options)["w"]
+
+
+# ---------------------------------------------------------------------------------------- schedules
+
+
+def rates(steps, total_steps=None, **options):
+    """The learning rate, of a full rate of 1, in each of the steps."""
+    given = run_of(**dict({"learning_rate": 1.0}, **options)).options
+    with tf.Session() as made:
+        tensors = [opt.learning_rate(given, tf.constant(s, tf.int64), total_steps) for s in steps]
+        return pytest.approx(made.run(tensors), abs=1e-6)
+
+
+def test_a_constant_rate_stays():
+    assert rates([0, 1000]) == [1, 1]
+
+
+def test_cosine_falls_from_one_by_half_to_zero_and_stays_there():
+    assert rates([0, 50, 100, 150], schedule="cosine", decay_steps=100) == [1, 0.5, 0, 0]
+
+
+def test_cosine_ends_with_the_run_and_begins_after_the_warm_up():
+    assert rates([10, 60, 110], 110, schedule="cosine", warmup_steps=10) == [1, 0.5, 0]
+
+
+def test_a_cosine_without_any_length_is_refused():
+    with pytest.raises(UsageError, match="The cosine schedule has no length"):
+        rates([0], schedule="cosine")
+
+
+def test_step_decays_at_every_tenth_step():
+    found = rates([0, 9, 10, 19, 20], schedule="step", decay_steps=10, decay_rate=0.1)
+    assert found == [1, 1, 0.1, 0.1, 0.01]
+
+
+def test_step_decays_ten_times_in_a_run_by_default():
+    assert rates([9, 10, 95], 100, schedule="step", decay_rate=0.5) == [1, 0.5, 0.5**9]
+
+
+def test_exponential_decay_is_a_root_halfway():
+    found = rates([0, 5, 10], schedule="exponential", decay_steps=10, decay_rate=0.25)
+    assert found == [1, 0.5, 0.25]
+
+
+def test_a_warm_up_of_four_steps_rises_by_quarters():
+    assert rates([0, 1, 2, 3, 4], warmup_steps=4) == [0.25, 0.5, 0.75, 1, 1]
+
+
+def test_the_schedule_counts_from_the_end_of_the_warm_up():
+    found = rates([3, 4, 13, 14], schedule="step", warmup_steps=4, decay_steps=10, decay_rate=0.5)
+    assert found == [1, 1, 1, 0.5]
+
+
+def test_the_rate_of_a_step_is_the_one_before_it_was_counted():
+    # Warm-up over two steps: 1/2, then 1, of a gradient of 1.
+    assert moved([1.0], 2, warmup_steps=2) == [-1.5]
+
+
+# ----------------------------------------------------------------------------------------- clipping
+
+
+def test_clip_by_value_cuts_each_element():
+    assert moved([3.0, -0.5, -2.0], clip="value", clip_at=1.0) == [-1, 0.5, 1]
+
+
+def test_clip_by_norm_scales_each_variable_alone():
+    a, b = variable("a", [0.0, 0.0]), variable("b", [0.0])
+    loss = tf.reduce_sum(a * [3.0, 4.0]) + tf.reduce_sum(b * 0.5)
+    found = after(loss, clip="norm", clip_at=1.0)
+    assert found["a"] == pytest.approx([-0.6, -0.8])  # 3-4-5, scaled to norm 1
+    assert found["b"] == [-0.5]  # within the limit
+
+
+def test_clip_by_global_norm_scales_all_variables_alike():
+    a, b = variable("a", [0.0]), variable("b", [0.0])
+    found = after(tf.reduce_sum(3 * a + 4 * b), clip="global-norm", clip_at=1.0)
+    assert found == {"a": pytest.approx([-0.6]), "b": pytest.approx([-0.8])}
+
+
+def test_no_clipping_leaves_a_gradient_as_it_is():
+    assert moved([30.0], clip="none", clip_at=1.0) == [-30]
+
+
+def test_the_logged_norm_is_taken_before_clipping_over_all_variables():
+    a, b = variable("a", [0.0]), variable("b", [0.0])
+    run = run_of(**dict(PLAIN, clip="value", clip_at=1.0))
+    run.minimize(tf.reduce_sum(3 * a + 4 * b), name="critic")
+    with session() as made:
+        logged = made.run(run.logged)
+    assert logged == {"critic/gradient_norm": 5.0, "critic/learning_rate": 1.0}
+
+
+# ------------------------------------------------------------------------------------- squared norm
+
+
+def squared(value):
+    with tf.Session() as made:
+        return float(made.run(opt.squared_norm(tf.constant(value, tf.float32))))
+
+
+def test_squared_norm_of_3_and_4_is_25_in_any_shape():
+    assert squared([3.0, 4.0]) == squared([[3.0], [4.0]]) == 25
+    assert squared(-2.0) == 4
+    assert squared(np.zeros([0, 3])) == 0
+
+
+@pytest.mark.parametrize("bad", [INF, -INF, float("nan")])
+@pytest.mark.parametrize("place", [0, 517, 999])
+def test_squared_norm_is_not_finite_where_an_element_is_not(bad, place):
+    values = np.ones(1000)
+    values[place] = bad
+    assert not math.isfinite(squared(values))
+
+
+def test_squared_norm_of_finite_elements_is_finite():
+    assert squared([1e18, -1e18, 1e-30]) == pytest.approx(2e36)
+
+
+# --------------------------------------------------------------------------------------- optimizers
+
+NAMES = [
+    "adadelta",
+    "adagrad",
+    "adagradda",
+    "adam",
+    "ftrl",
+    "gradientdescent",
+    "momentum",
+    "proximaladagrad",
+    "proximalgradientdescent",
+    "rmsprop",
+]
+
+
+def test_the_optimizers_are_those_of_tf_train():
+    assert sorted(opt.optimizer_names()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES + ["sgd", "Adam", "RMSProp", "gradient-descent"])
+def test_each_optimizer_builds_and_goes_downhill(name):
+    (w,) = moved([1.0], optimizer=name, learning_rate=0.1)
+    assert -0.5 < w < 0
+
+
+def test_adam_moves_by_the_rate_in_its_first_step():
+    assert moved([0.3], optimizer="adam", learning_rate=0.1) == [pytest.approx(-0.1, rel=1e-4)]
+
+
+def test_momentum_is_nine_tenths_unless_said():
+    # Two steps of gradient 1: 1, then 1 + 0.9; with half of it: 1, then 1 + 0.5.
+    assert moved([1.0], 2, optimizer="momentum") == [pytest.approx(-2.9)]
+
+
+def test_arguments_reach_the_optimizer():
+    found = moved([1.0], 2, optimizer="momentum", optimizer_args={"momentum": 0.5})
+    assert found == [pytest.approx(-2.5)]
+
+
+def test_an_unknown_optimizer_is_told_with_the_nearest():
+    with pytest.raises(UsageError, match="There is no optimizer 'adm' in tf.train") as caught:
+        opt.make_optimizer("adm", 1.0, {})
+    assert caught.value.hint == "Did you mean 'adam'?"
+
+
+def test_an_unknown_argument_of_an_optimizer_is_told_with_the_nearest():
+    with pytest.raises(UsageError, match="Optimizer 'adam' has no argument 'beta_1'") as caught:
+        opt.make_optimizer("adam", 1.0, {"beta_1": 0.5})
+    assert caught.value.hint == "Did you mean 'beta1'?"
+
+
+# ----------------------------------------------------------------------- accumulation, weight decay
+
+
+def rising(w):
+    """A loss whose gradient is 1 in step 0, 3 in step 1, 5 in step 2, 7 in step 3."""
+    step = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
+    return tf.reduce_sum(w * (2 * step + 1))
+
+
+@pytest.mark.parametrize("steps, w", [(1, 0), (2, -2), (3, -2), (4, -8)])
+def test_two_accumulated_steps_are_one_with_the_mean_gradient(steps, w):
+    # Means: (1 + 3) / 2 = 2, then (5 + 7) / 2 = 6.
+    assert after(rising(variable("w", [0.0])), steps, accumulate=2) == {"w": [w]}
+
+
+def test_the_mean_gradient_is_clipped_not_its_parts():
+    # Each part alone would be cut to 1.5, and the mean of 1 and 1.5 is 1.25.
+    found = after(rising(variable("w", [0.0])), 2, accumulate=2, clip="value", clip_at=1.5)
+    assert found == {"w": [-1.5]}
+
+
+def test_accumulated_gradients_are_in_the_checkpoint():
+    run_of(**dict(PLAIN, accumulate=2)).minimize(tf.reduce_sum(variable("w", [0.0])))
+    assert "toolkit/accumulated/w" in {v.op.name for v in tf.global_variables()}
+
+
+def test_weight_decay_touches_matrices_and_leaves_vectors():
+    w, b = variable("w", [[1.0]]), variable("b", [1.0])
+    loss = 0 * tf.reduce_sum(w) + 0 * tf.reduce_sum(b)
+    found = after(loss, learning_rate=0.1, weight_decay=0.5)
+    assert found == {"w": [[pytest.approx(0.95)]], "b": [1]}  # 1 - 0.1 x 0.5 x 1
+
+
+def test_weight_decay_is_apart_from_the_gradient():
+    # 1 - 0.1 x 1 = 0.9, and 0.1 x 0.5 of that is taken away.
+    found = after(tf.reduce_sum(variable("w", [[1.0]])), learning_rate=0.1, weight_decay=0.5)
+    assert found == {"w": [[pytest.approx(0.855)]]}
+
+
+# -------------------------------------------------------------------------------------- whole steps
+
+
+def test_the_global_step_advances_by_one():
+    run = run_of(**PLAIN)
+    op = run.minimize(tf.reduce_sum(variable("w", [0.0])))
+    with session() as made:
+        made.run([op, op])
+        made.run(op)
+        assert made.run(run.global_step) == 2
+
+
+def test_the_first_of_two_updates_may_leave_the_global_step():
+    run = run_of(**PLAIN)
+    a, b = variable("a", [0.0]), variable("b", [0.0])
+    first = run.minimize(tf.reduce_sum(a), [a], advance_step=False)
+    with tf.control_dependencies([first]):
+        both = run.minimize(tf.reduce_sum(b), [b])
+    with session() as made:
+        made.run(both)
+        assert made.run([run.global_step, a, b]) == [1, [-1], [-1]]
+
+
+def test_a_loss_that_depends_on_no_variable_is_told():
+    with pytest.raises(ToolkitError, match="depends on none of the variables"):
+        run_of(**PLAIN).minimize(tf.constant(1.0), [variable("w", [0.0])])
+
+
+def test_a_variable_that_the_loss_does_not_depend_on_stays():
+    w, other = variable("w", [0.0]), variable("other", [5.0])
+    assert after(tf.reduce_sum(w)) == {"w": [-1], "other": [5]}
+    assert other is not None
+
+
+def test_minimize_is_refused_outside_of_training():
+    with pytest.raises(ToolkitError, match="minimize was called in mode 'eval'"):
+        run_of("eval").minimize(tf.constant(1.0))
+
+
+def half_infinite():
+    """The loss a + sqrt(b) = 1 at a = 1, b = 0: finite, but its gradient in b is infinite."""
+    a, b = variable("a", [1.0]), variable("b", [0.0])
+    return tf.reduce_sum(a + tf.sqrt(b))
+
+
+def state(made):
+    return {v.op.name: made.run(v).tolist() for v in tf.global_variables()}
+
+
+def test_one_infinite_gradient_stops_with_weights_slots_and_step_unchanged():
+    op = run_of(optimizer="adam", nan="stop").minimize(half_infinite())
+    with session() as made:
+        before = state(made)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=opt.NOT_FINITE):
+            made.run(op)
+        assert state(made) == before
+    assert {"a/Adam", "b/Adam_1", "global_step"} <= set(before)
+
+
+def test_one_infinite_gradient_is_skipped_and_counted():
+    run = run_of(optimizer="adam", nan="skip")
+    op = run.minimize(half_infinite())
+    with session() as made:
+        before = state(made)
+        made.run(op)
+        made.run(op)
+        changed = {n: v for n, v in state(made).items() if v != before[n]}
+        assert made.run(run.counters) == {"skipped_steps": 2}
+    assert changed == {"global_step": 2, "toolkit/skipped_steps": 2}
+
+
+def test_a_skipped_step_adds_nothing_to_accumulated_gradients():
+    op = run_of(nan="skip", accumulate=3).minimize(half_infinite())
+    with session() as made:
+        made.run(op)
+        assert state(made)["toolkit/accumulated/a"] == [0]
+
+
+def test_training_goes_on_after_a_skipped_step():
+    # In step 0 the loss is log(0); from step 1 on its gradient is 1.
+    w = variable("w", [0.0])
+    step = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
+    assert after(tf.reduce_sum(w) + tf.log(step), 3, nan="skip") == {"w": [-2]}
+
+
+# --------------------------------------------------------------------------------- batch statistics
+
+
+class Normed(Linear):
+    """Batch norm with momentum 0.9 before the linear layer."""
+
+    @hookimpl
+    def build(self, run):
+        norm = tf.keras.layers.BatchNormalization(momentum=0.9, name="norm")
+        norm.build([None, run.data.shape[0]])
+        return norm, Linear.build(self, run)
+
+    @hookimpl
+    def call(self, model, features, run):
+        norm, linear = model
+        return Linear.call(self, linear, norm(features, training=run.mode == "train"), run)
+
+
+class Exploding(Normed):
+    @hookimpl
+    def loss(self, outputs):
+        return tf.log(0 * tf.reduce_sum(outputs["logits"]))
+
+
+def batch_norm_state(plugin, steps, **options):
+    """The moving mean after steps on batches whose mean is 2, and whether a step was refused."""
+    plugins = Plugins(plugin_of(plugin))
+    run = run_of(data=Spec((2,)), classes=plugins.options(), **options)
+    reader = Constant([[1.0, 1.0], [3.0, 3.0]], [0, 1])
+    built = build_training(plugins, run, reader, tf.get_default_graph())
+    refused = False
+    with session() as made:
+        for _ in range(steps):
+            try:
+                made.run(built.train_op)
+            except tf.errors.InvalidArgumentError:
+                refused = True
+        return made.run(built.model[0].moving_mean).tolist(), refused
+
+
+def test_batch_statistics_move_once_per_step():
+    # 0.9 x 0 + 0.1 x 2 = 0.2; after another step 0.9 x 0.2 + 0.2 = 0.38.
+    assert batch_norm_state(Normed, 1)[0] == pytest.approx([0.2, 0.2])
+
+
+def test_batch_statistics_move_twice_in_two_steps():
+    assert batch_norm_state(Normed, 2)[0] == pytest.approx([0.38, 0.38])
+
+
+@pytest.mark.parametrize("policy", ["stop", "skip"])
+def test_batch_statistics_stay_in_a_step_that_is_not_finite(policy):
+    assert batch_norm_state(Exploding, 1, nan=policy) == ([0, 0], policy == "stop")
+
+
+def test_batch_statistics_move_in_each_step_of_an_accumulation():
+    assert batch_norm_state(Normed, 2, accumulate=2)[0] == pytest.approx([0.38, 0.38])

@@ -1,0 +1,409 @@
+"""Options: text to types, limits, precedence with the origin of each value."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional
+
+import pytest
+from helpers import Linear, LinearOptions, plugin_of
+from typing_extensions import Literal
+
+from toolkit import Options, UsageError, option
+from toolkit.options import (
+    CoreOptions,
+    describe,
+    from_text,
+    merge,
+    misspelt_variables,
+    read_config,
+    resolve,
+    type_name,
+)
+from toolkit.plugins import Plugins
+
+# A text for each option of the core, as a flag or a variable gives it, and the value it becomes.
+TEXTS = {
+    "data": ("idx:here", "idx:here"),
+    "image_size": ("32", 32),
+    "channels": ("3", 3),
+    "validation_share": ("0.25", 0.25),
+    "input": ("stream", "stream"),
+    "resident_limit": ("16", 16),
+    "shuffle_buffer": ("500", 500),
+    "batch_size": ("32", 32),
+    "steps": ("100", 100),
+    "epochs": ("2.5", 2.5),
+    "max_secs": ("60", 60.0),
+    "optimizer": ("momentum", "momentum"),
+    "optimizer_args": ("beta1=0.5,beta2=0.9", {"beta1": 0.5, "beta2": 0.9}),
+    "learning_rate": ("1e-4", 0.0001),
+    "schedule": ("cosine", "cosine"),
+    "warmup_steps": ("10", 10),
+    "decay_steps": ("none", None),
+    "decay_rate": ("0.1", 0.1),
+    "clip": ("global-norm", "global-norm"),
+    "clip_at": ("5", 5.0),
+    "accumulate": ("4", 4),
+    "weight_decay": ("0.01", 0.01),
+    "nan": ("skip", "skip"),
+    "log_steps": ("10", 10),
+    "console_secs": ("0", 0.0),
+    "summary_steps": ("50", 50),
+    "summary_secs": ("30", 30.0),
+    "checkpoint_steps": ("1000", 1000),
+    "checkpoint_secs": ("600", 600.0),
+    "keep": ("3", 3),
+    "keep_every_hours": ("0.5", 0.5),
+    "evaluate": ("no", False),
+    "eval_batch_size": ("100", 100),
+    "best": ("max:accuracy", "max:accuracy"),
+    "early_stopping": ("0", 0),
+    "seed": ("7", 7),
+    "intra_op_threads": ("2", 2),
+    "inter_op_threads": ("1", 1),
+    "gpu_memory_growth": ("false", False),
+    "gpu_memory_fraction": ("0.5", 0.5),
+    "log_device_placement": ("true", True),
+    "xla": ("1", True),
+    "profile_steps": ("100,101", [100, 101]),
+}
+
+# Beyond a limit of each option that has one.
+BEYOND = {
+    "image_size": "0",
+    "channels": "2",
+    "validation_share": "0.6",
+    "input": "disk",
+    "resident_limit": "-1",
+    "shuffle_buffer": "0",
+    "batch_size": "0",
+    "steps": "0",
+    "epochs": "0",
+    "max_secs": "0",
+    "learning_rate": "0",
+    "schedule": "linear",
+    "warmup_steps": "-1",
+    "decay_steps": "0",
+    "decay_rate": "1.5",
+    "clip": "all",
+    "clip_at": "0",
+    "accumulate": "0",
+    "weight_decay": "-0.1",
+    "nan": "ignore",
+    "log_steps": "0",
+    "console_secs": "-1",
+    "summary_steps": "0",
+    "summary_secs": "0",
+    "checkpoint_steps": "0",
+    "checkpoint_secs": "0",
+    "keep": "0",
+    "keep_every_hours": "0",
+    "eval_batch_size": "0",
+    "best": "most:accuracy",
+    "early_stopping": "-1",
+    "seed": "2147483648",
+    "intra_op_threads": "-1",
+    "inter_op_threads": "-1",
+    "gpu_memory_fraction": "1.1",
+}
+
+# Numbers that count nothing.
+PURE_NUMBERS = {
+    "channels",
+    "validation_share",
+    "epochs",
+    "learning_rate",
+    "decay_rate",
+    "clip_at",
+    "weight_decay",
+    "seed",
+    "gpu_memory_fraction",
+}
+
+
+def one(name, text):
+    return getattr(resolve([], [], None, {name: text}).options, name)
+
+
+# ---------------------------------------------------------------------------- every option there is
+
+
+@pytest.mark.parametrize("name", list(CoreOptions.model_fields))
+def test_each_option_of_the_core_takes_its_text(name):
+    text, value = TEXTS[name]
+    assert one(name, text) == value
+    assert type(one(name, text)) is type(value)
+
+
+@pytest.mark.parametrize("name", sorted(BEYOND))
+def test_each_limit_of_the_core_holds_and_names_value_and_origin(name):
+    flag = "--" + name.replace("_", "-")
+    with pytest.raises(UsageError, match="Option '{}' is .* \\(flag {}\\)".format(name, flag)):
+        one(name, BEYOND[name])
+
+
+def test_each_option_with_a_limit_is_tried_beyond_it():
+    limited = {f.name for f in describe(CoreOptions) if f.limits or "|" in f.type}
+    assert limited <= set(BEYOND)
+
+
+@pytest.mark.parametrize("field", describe(CoreOptions), ids=lambda field: field.name)
+def test_each_option_has_one_line_of_help_a_group_and_a_unit_where_it_counts(field):
+    assert field.help and "\n" not in field.help and not field.help.endswith(".")
+    assert field.group
+    assert field.help[0].islower() or field.help.startswith("TensorBoard")
+    if field.type in ("int", "float", "1|3") and field.name not in PURE_NUMBERS:
+        assert field.unit
+    if field.name in PURE_NUMBERS:
+        assert not field.unit, "{} has a unit now".format(field.name)
+
+
+@pytest.mark.parametrize("field", describe(CoreOptions), ids=lambda field: field.name)
+def test_each_default_is_valid_and_survives_json(field):
+    assert one(field.name, field.default) == field.default
+    dumped = CoreOptions().model_dump(mode="json")
+    assert CoreOptions(**dumped) == CoreOptions()
+
+
+# ----------------------------------------------------------------------------------- text and types
+
+
+class Many(Options):
+    sizes: List[int] = option([64], "sizes", unit="units", min_length=1)
+    rates: Dict[str, float] = option({}, "rates")
+    limit: Optional[float] = option(None, "limit", unit="seconds")
+    kind: Literal["a", "b"] = option("a", "kind")
+    flag: bool = option(False, "flag")
+
+
+def many(name, text):
+    return getattr(resolve([("many", Many)], [], None, {name: text}).options, name)
+
+
+def test_a_list_reads_numbers_between_commas():
+    assert many("sizes", "128, 64,") == [128, 64]
+
+
+def test_a_list_may_be_empty_where_no_limit_says_otherwise():
+    assert one("profile_steps", "") == []
+    with pytest.raises(UsageError, match="Option 'sizes' is \\[\\]"):
+        many("sizes", "")
+
+
+def test_a_dict_reads_pairs_between_commas():
+    assert many("rates", "a=1, b=0.5") == {"a": 1.0, "b": 0.5}
+
+
+def test_a_pair_without_an_equals_sign_is_told():
+    with pytest.raises(UsageError, match="'beta1' is not of the form name=value"):
+        one("optimizer_args", "beta1")
+
+
+@pytest.mark.parametrize("text", ["none", "None", " NONE ", ""])
+def test_an_optional_value_reads_none(text):
+    assert many("limit", text) is None
+
+
+def test_an_optional_value_reads_a_number():
+    assert many("limit", "2.5") == 2.5
+
+
+@pytest.mark.parametrize(
+    "text, value", [("true", True), ("no", False), ("1", True), ("off", False)]
+)
+def test_a_bool_reads_words(text, value):
+    assert many("flag", text) is value
+
+
+def test_a_choice_that_does_not_exist_is_told_with_the_choices():
+    with pytest.raises(
+        UsageError, match="Option 'kind' is 'c' \\(flag --kind\\): should be 'a' or 'b'"
+    ):
+        many("kind", "c")
+
+
+def test_a_value_that_is_no_text_stays_as_it_is():
+    assert from_text(List[int], [1, 2]) == [1, 2]
+    assert from_text(Optional[int], None) is None
+
+
+def test_types_read_as_a_person_writes_them():
+    told = {field.name: field.type for field in describe(Many)}
+    assert told == {
+        "sizes": "int,...",
+        "rates": "name=float,...",
+        "limit": "float",
+        "kind": "a|b",
+        "flag": "bool",
+    }
+    assert type_name(int) == "int"
+
+
+def test_limits_read_as_inequalities():
+    told = {field.name: field.limits for field in describe(CoreOptions)}
+    assert told["validation_share"] == ">= 0 and <= 0.5"
+    assert told["epochs"] == "> 0"
+    assert told["seed"] == ">= 0 and < 2147483648"
+
+
+def test_resolved_options_cannot_be_changed():
+    with pytest.raises(ValueError, match="frozen"):
+        resolve([]).options.steps = 3
+
+
+def test_a_word_for_a_number_is_told_with_its_origin():
+    with pytest.raises(
+        UsageError, match="Option 'steps' is 'many' \\(TOOLKIT_STEPS\\): should be a"
+    ):
+        resolve([], [], {"TOOLKIT_STEPS": "many"})
+
+
+def test_all_wrong_values_are_told_at_once():
+    with pytest.raises(UsageError) as caught:
+        resolve([], [("a.toml", {"keep": 0, "seed": -1})])
+    assert [line.split(":")[0] for line in caught.value.message.split("\n")] == [
+        "Option 'keep' is 0 (a.toml)",
+        "Option 'seed' is -1 (a.toml)",
+    ]
+
+
+def test_early_stopping_needs_a_metric_to_watch():
+    with pytest.raises(UsageError, match="^Early_stopping needs a metric to watch: set best.$"):
+        resolve([], [("a", {"early_stopping": 3})])
+
+
+def test_best_needs_evaluations():
+    with pytest.raises(UsageError, match="^Best needs evaluations"):
+        resolve([], [("a", {"best": "loss", "evaluate": False})])
+
+
+# --------------------------------------------------------------------------------------- precedence
+
+
+def layered(count):
+    """batch_size and its origin when the `count` weakest of the five layers say something."""
+    layers = [("a.toml", {"batch_size": 2}), ("b.toml", {"batch_size": 3})][: max(0, count - 1)]
+    variables = {"TOOLKIT_BATCH_SIZE": "4"} if count > 3 else {}
+    flags = {"batch_size": "5"} if count > 4 else {}
+    classes = [("linear", LinearOptions)] if count else []
+    resolved = resolve(classes, layers, variables, flags)
+    return resolved.options.batch_size, resolved.origins["batch_size"]
+
+
+def test_defaults_yield_to_plugin_to_files_in_order_to_variables_to_flags():
+    assert [layered(count) for count in range(6)] == [
+        (64, "default"),
+        (8, "plugin linear"),
+        (2, "a.toml"),
+        (3, "b.toml"),
+        (4, "TOOLKIT_BATCH_SIZE"),
+        (5, "flag --batch-size"),
+    ]
+
+
+def test_an_option_of_a_plugin_has_its_variable_and_its_flag():
+    classes = Plugins(plugin_of(Linear)).options()
+    assert resolve(classes, [], {"TOOLKIT_GAIN": "3"}).options.gain == 3.0
+    assert resolve(classes, [], {}, {"gain": "2"}).origins["gain"] == "flag --gain"
+
+
+def test_a_core_default_of_a_plugin_that_is_no_option_is_told():
+    class Odd(Options):
+        core_defaults = {"batchsize": 3}
+
+    with pytest.raises(UsageError, match="'batchsize' \\(plugin odd\\)") as caught:
+        resolve([("odd", Odd)])
+    assert caught.value.hint == "Did you mean 'batch_size'?"
+
+
+@pytest.mark.parametrize(
+    "layers, variables, flags, origin",
+    [
+        ([("a.toml", {"stepps": 1})], {}, {}, "a.toml"),
+        ([], {}, {"stepps": "1"}, "flag --stepps"),
+    ],
+)
+def test_an_unknown_name_is_told_with_its_origin_and_the_nearest(layers, variables, flags, origin):
+    with pytest.raises(UsageError) as caught:
+        resolve([], layers, variables, flags)
+    assert caught.value.message == "There is no option 'stepps' ({}).".format(origin)
+    assert caught.value.hint == "Did you mean 'steps'?"
+
+
+def test_a_dash_in_a_name_counts_as_an_underscore():
+    assert resolve([], [("a.toml", {"batch-size": 3})]).options.batch_size == 3
+
+
+def test_epochs_win_over_steps_of_a_weaker_layer():
+    file = [("a.toml", {"steps": 100})]
+    options = resolve([], file, {}, {"epochs": "2"}).options
+    assert (options.steps, options.epochs) == (None, 2.0)
+    assert resolve([], file + [("b.toml", {"epochs": 2})]).options.steps is None
+
+
+def test_epochs_of_a_variable_win_over_steps_of_a_file():
+    options = resolve([], [("a.toml", {"steps": 100})], {"TOOLKIT_EPOCHS": "2"}).options
+    assert (options.steps, options.epochs) == (None, 2.0)
+
+
+def test_steps_win_over_epochs_of_the_same_or_a_weaker_layer():
+    assert resolve([], [("a", {"epochs": 2})], {}, {"steps": "7"}).options.steps == 7
+    assert resolve([], [("a", {"epochs": 2, "steps": 7})]).options.steps == 7
+
+
+def test_steps_that_epochs_replaced_are_back_at_their_default_origin():
+    resolved = resolve([], [("a.toml", {"steps": 100})], {}, {"epochs": "2"})
+    assert resolved.origins["steps"] == "default"
+
+
+# ---------------------------------------------------------------------------- variables and merging
+
+
+def test_a_misspelt_variable_is_told():
+    assert misspelt_variables(["batch_size"], {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}) == [
+        "TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?"
+    ]
+
+
+def test_a_variable_that_is_read_elsewhere_is_not_taken_for_a_misspelling():
+    reserved = dict.fromkeys(["TOOLKIT_CACHE", "TOOLKIT_PLUGIN", "TOOLKIT_VERBOSE"], "1")
+    assert misspelt_variables(["batch_size", "steps"], reserved) == []
+
+
+def test_merged_options_know_every_owner():
+    merged = merge([("linear", LinearOptions)])
+    assert merged.owners["gain"] == "plugin 'linear'"
+    assert merged.owners["steps"] == "the core"
+    assert set(merged.model_fields) == set(CoreOptions.model_fields) | {"gain"}
+
+
+# ------------------------------------------------------------------------------------ reading files
+
+
+def test_toml_and_json_say_the_same(tmp_path):
+    (tmp_path / "a.toml").write_text('plugin = "x"\nbatch-size = 3\nprofile_steps = [1, 2]\n')
+    (tmp_path / "a.json").write_text('{"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}')
+    toml, json = read_config(str(tmp_path / "a.toml")), read_config(str(tmp_path / "a.json"))
+    assert toml == json == {"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "name, text, told",
+    [
+        ("a.toml", "steps = = 3", "a.toml: not valid TOML: "),
+        ("a.json", "{", "a.json: not valid JSON: "),
+        ("a.json", "[1]", "a.json: expected names with values, found a list."),
+        ("a.toml", b"\xff\xfe", "a.toml: not valid TOML: "),
+    ],
+)
+def test_a_file_that_is_no_flat_mapping_is_told(tmp_path, name, text, told):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UsageError) as caught:
+        read_config(str(path))
+    assert told in caught.value.message
+
+
+def test_a_file_that_is_missing_is_told(tmp_path):
+    with pytest.raises(UsageError, match="none.toml: No such file or directory."):
+        read_config(str(tmp_path / "none.toml"))
