@@ -1,0 +1,61 @@
+"""What the documents say can be done, done."""
+
+import glob
+import os
+import re
+
+import pytest
+from helpers import REPOSITORY, write_bars
+
+from toolkit import errors
+
+
+def text_of(*parts):
+    with open(os.path.join(REPOSITORY, *parts), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_the_plugin_of_the_readme_trains_and_predicts(cli, here):
+    code = re.search(r"```python\n(.*?)```", text_of("README.md"), re.S).group(1)
+    (here / "linear.py").write_text(code)
+    data = write_bars(here / "bars.npz")
+    done = cli(
+        "run", "--plugin", "./linear.py", "--data", data, "--batch-size", 8, "--steps", 40,
+        "--run-dir", "run",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    told = cli("predict", "run", "bars.npz")
+    assert told.code == 0, told.err
+    assert len(told.out.splitlines()) == 13
+
+
+def test_the_readme_has_the_two_commands_that_ci_runs():
+    commands = re.findall(r"^python3 -m venv .*$", text_of("README.md"), re.M)
+    assert len(commands) == 2
+    assert [word in command for word, command in zip(("toolkit run", "pytest"), commands)] == [
+        True,
+        True,
+    ]
+
+
+def test_the_readme_tells_every_exit_code():
+    told = set(map(int, re.findall(r"\b(\d+)\b", text_of("README.md").split("Exit codes:")[1][:200])))
+    kinds = [v for v in vars(errors).values() if isinstance(v, type)]
+    assert {kind.exit_code for kind in kinds if issubclass(kind, errors.ToolkitError)} <= told
+    assert {0, 130, 143} <= told
+
+
+def test_every_command_of_the_readme_exists():
+    from toolkit.cli.app import COMMANDS
+
+    told = set(re.findall(r"^toolkit (\w+)", text_of("README.md"), re.M))
+    assert told and told <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(glob.glob(os.path.join(REPOSITORY, "samples", "configurations", "*.toml")))
+)
+def test_each_sample_configuration_resolves(cli, path):
+    told = cli("run", "--config", path, "--print-config")
+    assert told.code == 0, told.err
+    assert re.search(r"^plugin\s+classifier$", told.out, re.M)
