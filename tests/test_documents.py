@@ -39,7 +39,9 @@ def test_the_readme_has_the_two_commands_that_ci_runs():
 
 
 def test_the_readme_tells_every_exit_code():
-    told = set(map(int, re.findall(r"\b(\d+)\b", text_of("README.md").split("Exit codes:")[1][:200])))
+    told = set(
+        map(int, re.findall(r"\b(\d+)\b", text_of("README.md").split("Exit codes:")[1][:200]))
+    )
     kinds = [v for v in vars(errors).values() if isinstance(v, type)]
     assert {kind.exit_code for kind in kinds if issubclass(kind, errors.ToolkitError)} <= told
     assert {0, 130, 143} <= told
