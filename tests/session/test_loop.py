@@ -121,6 +121,13 @@ def test_a_hook_with_due_steps_is_called_on_those_and_the_last(data, tmp_path):
     assert hook.seen == [3, 7]
 
 
+def test_a_stock_hook_that_asks_for_the_end_gets_it_with_the_state_saved(data, tmp_path):
+    run = str(tmp_path / "run")
+    stock = tf.train.StopAtStepHook(num_steps=5)
+    summary = testing.train(with_hooks(stock), run, data=data, steps=20, checkpoint_steps=100)
+    assert (summary["steps"], steps_of(run)) == (5, [5])
+
+
 def test_the_steps_are_the_same_with_every_hook_due_and_with_none(data, tmp_path):
     few, many = str(tmp_path / "few"), str(tmp_path / "many")
     testing.train(Linear, few, data=data, steps=23, log_steps=100, checkpoint_steps=1000)

@@ -173,6 +173,8 @@ class Loop:
     def _train(self, monitored) -> None:
         while self.step < self.target and not self._ended:
             monitored.run_step_fn(self._to_next_due_step)
+            if monitored.should_stop():  # run_context.request_stop() of a hook that is no `Hook`
+                self.request_stop("a session hook asked for the end")
 
     def _to_next_due_step(self, step_context) -> None:
         self._run_bare()
