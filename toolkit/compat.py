@@ -61,9 +61,10 @@ with _quiet_stderr(), warnings.catch_warnings():
     tf.logging.set_verbosity(tf.logging.INFO if VERBOSE else tf.logging.ERROR)
     tf.disable_v2_behavior()
     tf.enable_resource_variables()
+    from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.client import timeline
 
-__all__ = ["LINE", "VERSION", "chrome_trace", "tf"]
+__all__ = ["LINE", "VERSION", "chrome_trace", "inline_callable", "tf"]
 
 VERSION = tf.__version__
 LINE = "1.15" if VERSION.startswith("1.") else "2.x"
@@ -72,3 +73,15 @@ LINE = "1.15" if VERSION.startswith("1.") else "2.x"
 def chrome_trace(step_stats) -> str:
     """The JSON of a Chrome trace (chrome://tracing) from a RunMetadata's step_stats."""
     return timeline.Timeline(step_stats).generate_chrome_trace_format()
+
+
+def inline_callable(session: tf.Session, op: tf.Operation):
+    """A function that runs `op` with all its ops in the thread that calls it.
+
+    `Session.make_callable` is the same with ops handed to TensorFlow's own threads. It takes no
+    RunOptions on this path, hence the step below it.
+    """
+    options = config_pb2.CallableOptions()
+    options.target.append(op.name)
+    options.run_options.inter_op_thread_pool = -1
+    return session._make_callable_from_options(options)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-import platform
-import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from . import __version__, graphs
-from .compat import VERSION, tf
+from . import graphs, record
+from .compat import tf
 from .data.stream import make_reader
 from .errors import (
     CheckpointError,
@@ -22,7 +19,7 @@ from .errors import (
 )
 from .evaluation import Evaluator, compare
 from .folder import RunFolder
-from .inputs import Inputs, ink, open_inputs
+from .inputs import Inputs, open_inputs
 from .options import Options
 from .plugins import Plugins
 from .reporting import report
@@ -305,31 +302,9 @@ class Trainer:
             folder.make()
         folder.lock()
         folder.write_config(self._job.config)
-        told = {
-            "status": "running",
-            "argv": list(self._job.argv),
-            "hooks": [hook.name for hook in self._hooks],
-            "total_steps": self.total,
-            "versions": versions(),
-        }
+        told = record.of_session(self._job.argv, [hook.name for hook in self._hooks], self.total)
         if first:
-            measured = ink(inputs.splits["train"])
-            told.update(
-                created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                plugins={
-                    p.name: {"kind": p.kind, "distribution": p.distribution, "sha256": p.sha256()}
-                    for p in plugins.all
-                },
-                data={
-                    "name": inputs.dataset.name,
-                    "sha256": inputs.dataset.sha256,
-                    "examples": {name: len(split) for name, split in inputs.splits.items()},
-                    "stored": dict(inputs.dataset.spec._asdict()),
-                    "spec": dict(inputs.spec._asdict()),
-                    "ink": dict(measured._asdict()) if measured else None,
-                },
-                checkpoints=[],
-            )
+            told.update(record.of_run(plugins, inputs))
         folder.update_manifest(**told)
 
     def _announce(self, loop: Loop) -> None:
@@ -379,21 +354,6 @@ class Trainer:
         if self._evaluator is not None:
             self._evaluator.close()
         self._folder.unlock()
-
-
-def versions() -> Dict[str, str]:
-    """The versions that a result depends on."""
-    import numpy
-    import pluggy
-
-    return {
-        "toolkit": __version__,
-        "python": platform.python_version(),
-        "tensorflow": VERSION,
-        "numpy": numpy.__version__,
-        "pluggy": pluggy.__version__,
-        "platform": sys.platform,
-    }
 
 
 def _shape(spec) -> str:

@@ -29,6 +29,8 @@ class ResidentReader:
     device: where the examples lie; a cluster's worker names itself here.
     """
 
+    in_memory = True
+
     def __init__(
         self,
         split: Split,

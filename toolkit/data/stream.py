@@ -70,6 +70,8 @@ class StreamReader:
     hook that failed while reading: `session.run` then raises some tf.errors.OpError in its place.
     """
 
+    in_memory = False
+
     def __init__(
         self,
         split: Split,

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any, Callable, List, NamedTuple, Optional
 
-from ..compat import tf
+from ..compat import inline_callable, tf
 from ..errors import (
     DataError,
     DivergedError,
@@ -21,6 +21,7 @@ from ..errors import (
     ToolkitError,
 )
 from ..optimizing import NOT_FINITE
+from .fastest import Fastest
 from .hook import NEVER, Hook
 
 MOST_RETRIES = 3
@@ -84,7 +85,7 @@ class Loop:
         self._talk = talk
         self._reader = reader
         self._retries: List[int] = []
-        self._bare: Callable[[], Any] = lambda: None
+        self._bare: Optional[Fastest] = None
         self._last = False  # the next step is to be the last one
         self._closing = False  # the step under way is the last one
         self._ended = False
@@ -122,7 +123,11 @@ class Loop:
             self._retry(step)
         self.session = session
         self.step = self.restored = step
-        self._bare = session.make_callable(self._graph.train_op)
+        train_op = self._graph.train_op
+        ways = [session.make_callable(train_op)]
+        if self._reader.in_memory:  # tf.data would take the thread of the first call for its own
+            ways.append(inline_callable(session, train_op))
+        self._bare = Fastest(ways)
         for hook in self._hooks:
             hook.on_restore(session, step)
 
@@ -189,7 +194,7 @@ class Loop:
         due = min(h.next_step(self.step) for h in self._hooks)
         until = min(due, self.target) - 1
         deadline = min(h.deadline() for h in self._hooks)
-        bare, clock = self._bare, time.monotonic
+        bare, clock = self._bare.chosen, time.monotonic
         while self.step < until and clock() < deadline and not self._last:
             bare()
             self.step += 1

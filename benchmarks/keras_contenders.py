@@ -1,0 +1,113 @@
+"""Keras's own `fit` from arrays in memory; `training_speed.py` starts it.
+
+A process that never imports the toolkit: eager TensorFlow on 2.x (tf_keras is Keras 2, keras is
+Keras 3), and the graph-mode `tf.keras` of 1.15.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import numpy as np
+from link import Link
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+LEARNING_RATE = 1e-3
+CLIP = 1.0
+# Keras starts each epoch anew, at a cost that would weigh on epochs of 31 steps: in its favour, the
+# digits are repeated so often within one.
+TIMES = {"mlp": 8, "cnn": 1}
+
+
+def load(name: str):
+    """The Keras module called `name`."""
+    if name == "tf_keras":
+        import tf_keras as keras
+    elif name == "keras":
+        os.environ["KERAS_BACKEND"] = "tensorflow"
+        import keras
+    else:
+        import tensorflow
+
+        tensorflow.compat.v1.logging.set_verbosity("ERROR")
+        keras = tensorflow.keras
+    return keras
+
+
+def mlp(keras):
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            layers.Flatten(input_shape=(28, 28, 1)),
+            layers.Dense(128, "relu", kernel_initializer="he_normal"),
+            layers.Dropout(0.2),
+            layers.Dense(10),
+        ]
+    )
+
+
+def cnn(keras):
+    """The classifier plugin's Cnn: stages of 16, 32 and 64 filters."""
+    layers, parts = keras.layers, [keras.layers.InputLayer(input_shape=(28, 28, 1))]
+    for stage, filters in enumerate((16, 32, 64)):
+        for position in range(2):
+            parts.append(layers.Conv2D(filters, 3, padding="same", use_bias=False,
+                                       kernel_initializer="he_normal"))  # fmt: skip
+            if position == 1 and stage < 2:
+                parts.append(layers.MaxPool2D(2, 2, padding="same"))
+            parts += [layers.BatchNormalization(momentum=0.95), layers.Activation("relu")]
+    return keras.Sequential(parts + [layers.GlobalAveragePooling2D(), layers.Dense(10)])
+
+
+def fit(link: Link, keras, arguments, features, labels) -> None:
+    model = {"mlp": mlp, "cnn": cnn}[arguments.network](keras)
+    more = {}
+    if arguments.steps_per_execution > 1:
+        more["steps_per_execution"] = arguments.steps_per_execution
+    model.compile(
+        optimizer=keras.optimizers.Adam(LEARNING_RATE, clipvalue=CLIP),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        **more,
+    )
+    link.mark("build")
+    size = arguments.batch_size
+    model.fit(features[:size], labels[:size], batch_size=size, epochs=1, verbose=0)
+    link.mark("step")
+    whole = len(labels) // size * size
+    steps = whole // size
+
+    class Pause(keras.callbacks.Callback):
+        made = 0
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.made += steps
+            self.model.stop_training = not link.passed(self.made)
+
+    model.fit(
+        features[:whole], labels[:whole], batch_size=size, epochs=10**6, verbose=0,
+        callbacks=[Pause()],
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("keras", choices=("tf_keras", "keras", "tf.keras"))
+    parser.add_argument("--network", default="mlp")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--steps-per-execution", type=int, default=1)
+    parser.add_argument("--folder", help="where digits.npz lies")
+    arguments = parser.parse_args()
+    link = Link()
+    keras = load(arguments.keras)
+    with np.load(os.path.join(arguments.folder, "digits.npz")) as held:
+        features, labels = held["images"].astype(np.float32) / 255, held["labels"]
+    times = TIMES[arguments.network]
+    features, labels = np.tile(features, (times, 1, 1, 1)), np.tile(labels, times)
+    link.mark("import")
+    fit(link, keras, arguments, features, labels)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The train op that the toolkit's own is held against: the classifier's network and loss, Adam and
+clipping by value, with no guard, no schedule and no input.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from toolkit_classifier.losses import objective
+from toolkit_classifier.networks import build_network, forward
+
+from toolkit import Run, tf
+from toolkit.optimizing import state_updates
+from toolkit.options import resolve
+from toolkit.plugins import Plugins
+
+LEARNING_RATE = 1e-3
+CLIP = 1.0
+FLAGS = {
+    "schedule": "constant",
+    "learning_rate": str(LEARNING_RATE),
+    "clip": "value",
+    "clip_at": str(CLIP),
+    "shift": "0",
+    "rotate": "0",
+    "zoom": "0",
+    "elastic": "0",
+}
+
+
+class Arrays:
+    """The training digits, as the harness saved them: uint8 [N, 28, 28, 1] and int32 [N]."""
+
+    def __init__(self, path: str):
+        with np.load(path) as held:
+            self.images, self.labels = held["images"], held["labels"]
+
+    @property
+    def features(self):
+        """float32 [N, 28, 28, 1] in [0, 1]."""
+        return self.images.astype(np.float32) / 255
+
+    @property
+    def spec(self):
+        from toolkit import DataSpec
+
+        return DataSpec(tuple(self.images.shape[1:]), "uint8", 10)
+
+
+class Step:
+    """The variables of a network, made in the default graph. Calling it makes the op of a step."""
+
+    def __init__(self, network: str, batch_size: int, spec):
+        plugins = Plugins.load("classifier")
+        flags = dict(FLAGS, network=network, batch_size=str(batch_size))
+        options = resolve(plugins.options(), flags=flags).options
+        self.run = Run("train", options, spec)
+        self.global_step = self.run.global_step
+        self.network = build_network(self.run)
+        self.optimizer = tf.train.AdamOptimizer(LEARNING_RATE)
+        self.loss = None  # of the last call
+
+    def __call__(self, features, labels):
+        before = set(tf.get_default_graph().get_operations())
+        outputs = forward(self.network, features, labels, self.run)
+        new = [o for o in tf.get_default_graph().get_operations() if o not in before]
+        self.loss = objective(labels, outputs, self.run)
+        pairs = [(g, v) for g, v in self.optimizer.compute_gradients(self.loss) if g is not None]
+        with tf.control_dependencies([g for g, _ in pairs] + state_updates(new)):
+            clipped = [(tf.clip_by_value(g, -CLIP, CLIP), v) for g, v in pairs]
+            return self.optimizer.apply_gradients(clipped, global_step=self.global_step)
