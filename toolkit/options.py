@@ -177,7 +177,11 @@ class CoreOptions(Options):
 
     seed: int = option(1, "seed of everything random", group="Machine", ge=0, lt=2**31)
     intra_op_threads: int = option(
-        0, "threads within an op; 0 lets TensorFlow choose", unit="threads", group="Machine", ge=0
+        0,
+        "threads within an op; 0: one for a small step, else as TensorFlow chooses",
+        unit="threads",
+        group="Machine",
+        ge=0,
     )
     inter_op_threads: int = option(
         0, "ops at the same time; 0 lets TensorFlow choose", unit="threads", group="Machine", ge=0

@@ -26,7 +26,7 @@ from .reporting import report
 from .reports.console import Console, download_progress
 from .run import Run
 from .session.checkpoints import Checkpoints
-from .session.config import prepare_xla, session_config
+from .session.config import prepare_xla, session_config, with_threads
 from .session.guard import Guard
 from .session.hook import Every, Hook, PluginHook
 from .session.loop import Clock, Ended, Loop
@@ -87,6 +87,7 @@ class Trainer:
         self.total = total_steps(options, self._reader.num_examples)
         run = Run("train", options, inputs.spec, self._folder.path, self.total)
         self._graph = graphs.build_training(self._job.plugins, run, self._reader, graph)
+        self._session_options = with_threads(options, graph)
         with graph.as_default():
             # Retention is ours: a Saver deletes the old before the new is committed, and forgets
             # on restart.
@@ -99,7 +100,7 @@ class Trainer:
         if self._evaluator is None:
             self._evaluator = Evaluator(
                 self._job.plugins,
-                self._options,
+                self._session_options,
                 self._inputs.spec,
                 total_steps=self.total,
                 folder=self._folder.path,
@@ -238,7 +239,7 @@ class Trainer:
 
     def train(self) -> Ended:
         """Train to the end, from the newest checkpoint that is whole. See `Loop.run` for errors."""
-        options, folder = self._options, self._folder
+        folder = self._folder
         if self._validation is not None:
             self._validation.target = self._target
         self._check_fit()
@@ -248,7 +249,7 @@ class Trainer:
         scaffold = tf.train.Scaffold(saver=self._saver, init_fn=self._restore)
         self._console.start(self.total, lambda: loop.step)
         try:
-            ended = loop.run(scaffold, session_config(options))
+            ended = loop.run(scaffold, session_config(self._session_options))
         except ToolkitError as error:
             self._explain(error, loop)
             raise

@@ -366,3 +366,16 @@ def test_threads_memory_placement_and_xla_reach_the_session():
     assert not config.gpu_options.allow_growth
     assert config.log_device_placement
     assert config.graph_options.optimizer_options.global_jit_level == tf.OptimizerOptions.ON_1
+
+
+@pytest.mark.parametrize("batch_size, given, threads", [(32, 0, 1), (32, 2, 2), (40000, 0, 0)])
+def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
+    from helpers import run_of
+
+    from toolkit.session.config import float_operations, with_threads
+
+    with tf.Graph().as_default() as graph:
+        tf.matmul(tf.zeros([batch_size, 100]), tf.zeros([100, 50]))
+    assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
+    options = run_of(intra_op_threads=given).options
+    assert with_threads(options, graph).intra_op_threads == threads

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 
 from ..compat import tf
+
+# Below this many float operations a step, an op is done before a second thread has woken up.
+SMALL_STEP = 2e8
 
 
 def session_config(options) -> tf.ConfigProto:
@@ -28,3 +33,22 @@ def prepare_xla(options) -> None:
     if options.xla:
         flags = os.environ.get("TF_XLA_FLAGS", "")
         os.environ["TF_XLA_FLAGS"] = (flags + " --tf_xla_cpu_global_jit").strip()
+
+
+def float_operations(graph: tf.Graph) -> int:
+    """Float operations of one run of all ops, by TensorFlow's own count and static shapes."""
+    builder = tf.profiler.ProfileOptionBuilder
+    counting = builder(builder.float_operation()).with_empty_output().build()
+    with contextlib.redirect_stdout(io.StringIO()):  # 1.15 prints what it is doing
+        return tf.profiler.profile(graph, options=counting).total_float_ops
+
+
+def with_threads(options, graph: tf.Graph):
+    """The options with `intra_op_threads` settled: 1 for a small step, else as they are.
+
+    TensorFlow makes one pool of such threads for a process, with its first session, so all
+    sessions of a run take them from here.
+    """
+    if options.intra_op_threads or float_operations(graph) >= SMALL_STEP:
+        return options
+    return options.model_copy(update={"intra_op_threads": 1})
