@@ -427,3 +427,16 @@ def test_training_needs_labels_that_fit(cli, here):
     told = cli("run", "--plugin", LINEAR, "--data", "npz:odd.npz")
     assert told.code == 4
     assert "expected 4 labels, one for each example, found 3" in told.err
+
+
+@pytest.mark.slow
+def test_the_json_of_a_run_is_alone_on_stdout_in_a_fresh_process(here):
+    data = write_bars(here / "bars.npz")
+    command = [sys.executable, "-m", "toolkit", "run", "--plugin", LINEAR, "--data", data]
+    done = subprocess.run(
+        command + ["--steps", "3", "--json", "-v"],
+        capture_output=True,
+        env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__))),
+        timeout=120,
+    )
+    assert json.loads(done.stdout.decode())["steps"] == 3, done.stderr

@@ -28,32 +28,34 @@ def _prepare_environment() -> None:
 
 
 @contextlib.contextmanager
-def _quiet_stderr():
-    """Hold back what C++ writes to file descriptor 2; give it out only if the import fails.
+def _held_back(stream):
+    """Hold back what C++ writes to the file descriptor of `stream` (sys.stdout or sys.stderr), 1 or
+    2; tell it on stderr only if the block fails.
 
     TensorFlow 2.x logs before it reads its log level, so no environment variable silences it.
     """
-    if VERBOSE:
+    descriptor = 1 if stream is sys.stdout else 2
+    if VERBOSE and descriptor == 2:  # stdout is for results, whatever the user wants to see
         yield
         return
-    sys.stderr.flush()
+    stream.flush()
     with tempfile.TemporaryFile() as held:
-        saved = os.dup(2)
-        os.dup2(held.fileno(), 2)
+        saved = os.dup(descriptor)
+        os.dup2(held.fileno(), descriptor)
         try:
             yield
         except BaseException:
-            os.dup2(saved, 2)
+            os.dup2(saved, descriptor)
             held.seek(0)
             sys.stderr.write(held.read().decode("utf-8", "replace"))
             raise
         finally:
-            os.dup2(saved, 2)
+            os.dup2(saved, descriptor)
             os.close(saved)
 
 
 _prepare_environment()
-with _quiet_stderr(), warnings.catch_warnings():
+with _held_back(sys.stderr), warnings.catch_warnings():
     if not VERBOSE:
         warnings.simplefilter("ignore")  # numpy's FutureWarnings in TensorFlow 1.15
     import tensorflow.compat.v1 as tf
@@ -64,7 +66,7 @@ with _quiet_stderr(), warnings.catch_warnings():
     from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.client import timeline
 
-__all__ = ["LINE", "VERSION", "chrome_trace", "inline_callable", "tf"]
+__all__ = ["LINE", "VERSION", "chrome_trace", "float_operations", "inline_callable", "tf"]
 
 VERSION = tf.__version__
 LINE = "1.15" if VERSION.startswith("1.") else "2.x"
@@ -85,3 +87,11 @@ def inline_callable(session: tf.Session, op: tf.Operation):
     options.target.append(op.name)
     options.run_options.inter_op_thread_pool = -1
     return session._make_callable_from_options(options)
+
+
+def float_operations(graph: tf.Graph) -> int:
+    """Float operations of one run of all ops, by TensorFlow's own count and static shapes."""
+    builder = tf.profiler.ProfileOptionBuilder
+    counting = builder(builder.float_operation()).with_empty_output().build()
+    with _held_back(sys.stdout):  # the profiler of 1.15 prints what it is doing
+        return tf.profiler.profile(graph, options=counting).total_float_ops

@@ -372,7 +372,8 @@ def test_threads_memory_placement_and_xla_reach_the_session():
 def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
     from helpers import run_of
 
-    from toolkit.session.config import float_operations, with_threads
+    from toolkit.compat import float_operations
+    from toolkit.session.config import with_threads
 
     with tf.Graph().as_default() as graph:
         tf.matmul(tf.zeros([batch_size, 100]), tf.zeros([100, 50]))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 
-from ..compat import tf
+from ..compat import float_operations, tf
 
 # Below this many float operations a step, an op is done before a second thread has woken up.
 SMALL_STEP = 2e8
@@ -33,14 +31,6 @@ def prepare_xla(options) -> None:
     if options.xla:
         flags = os.environ.get("TF_XLA_FLAGS", "")
         os.environ["TF_XLA_FLAGS"] = (flags + " --tf_xla_cpu_global_jit").strip()
-
-
-def float_operations(graph: tf.Graph) -> int:
-    """Float operations of one run of all ops, by TensorFlow's own count and static shapes."""
-    builder = tf.profiler.ProfileOptionBuilder
-    counting = builder(builder.float_operation()).with_empty_output().build()
-    with contextlib.redirect_stdout(io.StringIO()):  # 1.15 prints what it is doing
-        return tf.profiler.profile(graph, options=counting).total_float_ops
 
 
 def with_threads(options, graph: tf.Graph):
