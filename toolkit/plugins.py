@@ -402,8 +402,7 @@ class Plugins:
         for plugin in self.all:
             if "options" not in implemented(plugin):
                 continue
-            single = Plugins._single(plugin)
-            for cls in single.ask("options"):
+            for cls in Plugins(plugin).ask("options"):
                 if not (inspect.isclass(cls) and issubclass(cls, Options)):
                     raise ToolkitError(
                         "Hook 'options' of plugin '{}' returned {!r}.".format(plugin.name, cls),
@@ -411,10 +410,6 @@ class Plugins:
                     )
                 classes.append((plugin.name, cls))
         return classes
-
-    @classmethod
-    def _single(cls, plugin: Plugin) -> Plugins:
-        return cls(plugin)
 
     def owner(self, value: Any) -> str:
         """The name of the plugin in whose files the class of `value` was written, or ''."""

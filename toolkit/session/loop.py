@@ -70,12 +70,11 @@ class Clock(Hook):
 class Loop:
     """The state of the loop that hooks may read, and the loop itself.
 
-    step: steps made so far. target: the step to stop at. restored: the step the session started
-    from.
+    step: steps made so far. target: the step to stop at.
     """
 
     def __init__(self, graph, hooks: List[Hook], target: int, talk: Callable[[str], None], reader):
-        self.step = self.restored = 0
+        self.step = 0
         self.target = target
         self.reason = ""
         self.session: Any = None
@@ -122,7 +121,7 @@ class Loop:
         if self.session is not None:
             self._retry(step)
         self.session = session
-        self.step = self.restored = step
+        self.step = step
         train_op = self._graph.train_op
         ways = [session.make_callable(train_op)]
         if self._reader.in_memory:  # tf.data would take the thread of the first call for its own
