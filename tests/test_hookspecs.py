@@ -49,9 +49,9 @@ def test_each_hook_is_implemented_by_a_plugin_of_a_test(hook):
 
 
 def test_the_model_hooks_have_one_answer():
-    for hook in MODEL_HOOKS:
+    for hook in MODEL_HOOKS + ("inputs",):
         assert getattr(hookspecs, hook).toolkit_spec["firstresult"]
-    for hook in ("options", "metrics", "session_hooks", "checkpoint_saved", "evaluated"):
+    for hook in ("options", "metrics", "scorers", "session_hooks", "checkpoint_saved", "evaluated"):
         assert not getattr(hookspecs, hook).toolkit_spec["firstresult"]
 
 
@@ -327,6 +327,28 @@ def test_there_are_no_labels_when_predicting():
     plugins = broken("call", call)
     build_inference(plugins, run_of("predict", Spec(), plugins.options()))
     assert seen == [None]
+
+
+@pytest.mark.parametrize("answer", [{}, ["z"], {"z": "float32"}, {"z": ("no type", [2])}], ids=str)
+def test_inputs_are_a_dict_of_types_and_shapes(answer):
+    plugins = broken("inputs", lambda self: answer)
+    with pytest.raises(ToolkitError, match="Hook 'inputs' of plugin 'broken' returned") as caught:
+        build_inference(plugins, run_of("predict", Spec(), plugins.options()))
+    assert "(dtype, shape of one)" in caught.value.hint
+
+
+def test_inputs_are_asked_when_predicting_alone_and_may_be_none():
+    seen = []
+
+    def inputs(self, run):
+        seen.append(run.mode)
+
+    plugins = broken("inputs", inputs)
+    train_graph(plugins)
+    for mode in ("eval", "predict"):
+        built = build_inference(plugins, run_of(mode, Spec(), plugins.options()))
+        assert built.takes_examples and built.wanted == {"features": ("float32", (4,))}
+    assert seen == ["predict"]
 
 
 @pytest.mark.parametrize("answer", [[object()], [lambda: None]])

@@ -389,3 +389,116 @@ def test_batch_statistics_stay_in_a_step_that_is_not_finite(policy):
 
 def test_batch_statistics_move_in_each_step_of_an_accumulation():
     assert batch_norm_state(Normed, 2, accumulate=2)[0] == pytest.approx([0.38, 0.38])
+
+
+# --------------------------------------------------------------------- several updates in one step
+
+
+def product(run, name, factor):
+    """The part of a loss factor * w of its own variable, which starts at 1."""
+    with tf.init_scope():
+        w = variable(name, 1.0)
+    return run.gradients(factor * w, [w], name), w
+
+
+def test_parts_that_are_applied_together_all_see_the_old_values():
+    run = run_of(**PLAIN)
+    a, b = variable("a", 1.0), variable("b", 2.0)
+    # Each one's gradient is the other's value.
+    parts = [run.gradients(a * b, [a], "a"), run.gradients(a * b, [b], "b")]
+    op = run.apply(parts)
+    with session() as made:
+        made.run(op)
+        assert made.run([a, b, run.global_step]) == [1 - 2, 2 - 1, 1]
+
+
+def test_parts_that_are_applied_together_are_all_refused_where_one_is_not_finite():
+    run = run_of(**dict(PLAIN, nan="skip"))
+    first, a = product(run, "a", 1.0)
+    second, b = product(run, "b", INF)
+    op = run.apply([first, second])
+    with session() as made:
+        made.run(op)
+        assert made.run([a, b]) == [1, 1]
+        assert made.run(run.counters) == {"skipped_steps": 1}
+
+
+def in_turn(run, factors):
+    """One step of an update per factor, each behind the one before it; their variables."""
+    done, variables = [], []
+    for number, factor in enumerate(factors):
+        with tf.control_dependencies(done):
+            part, w = product(run, "w{}".format(number), factor)
+            done = [run.apply([part], advance_step=number == len(factors) - 1)]
+            variables.append(w)
+    return done[0], variables
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "momentum", "rmsprop", "adagrad", "ftrl"])
+def test_a_later_update_that_is_not_finite_takes_the_earlier_ones_back(optimizer):
+    run = run_of(optimizer=optimizer, nan="stop")
+    op, _ = in_turn(run, [1.0, 2.0, INF])
+    with session() as made:
+        before = state(made)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=opt.NOT_FINITE):
+            made.run(op)
+        assert state(made) == before
+
+
+def test_updates_in_turn_are_all_made_where_all_are_finite():
+    run = run_of(**PLAIN)
+    op, variables = in_turn(run, [1.0, 2.0, 3.0])
+    with session() as made:
+        made.run(op)
+        assert made.run(variables) == [0, -1, -2]
+        assert made.run(run.global_step) == 1
+
+
+def test_state_updates_and_accumulated_gradients_are_taken_back_too():
+    run = run_of(**dict(PLAIN, nan="skip", accumulate=2))
+    a, seen = variable("a", 1.0), variable("seen", 0.0)
+    mark = seen.assign(7.0, read_value=False)
+    done = run.minimize(2.0 * a, [a], "a", advance_step=False, updates=[mark])
+    with tf.control_dependencies([done]):
+        part, _ = product(run, "b", INF)
+        op = run.apply([part])
+    with session() as made:
+        before = state(made)
+        made.run(op)
+        changed = {n: v for n, v in state(made).items() if v != before[n]}
+    assert changed == {"global_step": 1, "toolkit/skipped_steps": 1}
+
+
+def test_updates_of_one_name_share_an_optimizer_and_its_slots():
+    run = run_of(optimizer="adam")
+    w = variable("w", 1.0)
+    done = run.minimize(3.0 * w, [w], "player", advance_step=False)
+    with tf.control_dependencies([done]):
+        run.minimize(3.0 * w.read_value(), [w], "player")
+    names = {v.op.name for v in tf.global_variables()}
+    assert {"w/Adam", "w/Adam_1"} == {n for n in names if n.startswith("w/")}
+    assert {n for n in names if "beta1" in n} == {"optimizer/player/beta1_power"}
+
+
+def test_a_part_may_have_a_learning_rate_of_its_own():
+    run = run_of(**PLAIN)
+    a, b = variable("a", 0.0), variable("b", 0.0)
+    parts = [run.gradients(1.0 * a, [a], "a"), run.gradients(1.0 * b, [b], "b", learning_rate=0.5)]
+    op = run.apply(parts)
+    with session() as made:
+        rates = [run.logged["a/learning_rate"], run.logged["b/learning_rate"]]
+        assert made.run(rates) == [1.0, 0.5]
+        made.run(op)
+        assert made.run([a, b]) == [-1, -0.5]
+
+
+def test_after_runs_behind_the_update_and_not_where_the_step_is_skipped():
+    for factor, expected in ((1.0, 5.0), (INF, 1.0)):
+        with tf.Graph().as_default():
+            run = run_of(**dict(PLAIN, nan="skip"))
+            w = variable("w", 1.0)
+            # The update leads to 0, and 0 + 5 is what comes after it.
+            op = run.minimize(factor * w, [w], after=lambda w=w: w.assign(w.read_value() + 5))
+            with session() as made:
+                made.run(op)
+                assert made.run(w) == expected

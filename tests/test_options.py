@@ -407,3 +407,78 @@ def test_a_file_that_is_no_flat_mapping_is_told(tmp_path, name, text, told):
 def test_a_file_that_is_missing_is_told(tmp_path):
     with pytest.raises(UsageError, match="none.toml: No such file or directory."):
         read_config(str(tmp_path / "none.toml"))
+
+
+# ------------------------------------------------------------------------------------------ presets
+
+
+class Recipes(Options):
+    """Two recipes that set an option of the core and one of the plugin."""
+
+    core_defaults = {"batch_size": 16}
+    presets = {"slow": {"learning_rate": 0.1, "gain": 2.0}, "fast": {"learning_rate": 0.9}}
+
+    preset: Literal["slow", "fast"] = option("slow", "which recipe")
+    gain: float = option(1.0, "a factor")
+
+
+def with_preset(layers=(), environment=None, **flags):
+    return resolve([("recipes", Recipes)], layers, environment, flags)
+
+
+def test_the_default_preset_counts_where_none_is_named():
+    made = with_preset()
+    assert (made.options.learning_rate, made.options.gain) == (0.1, 2.0)
+    assert made.origins["learning_rate"] == made.origins["gain"] == "preset slow"
+
+
+def test_a_named_preset_takes_the_place_of_the_default_one():
+    made = with_preset(preset="fast")
+    assert (made.options.learning_rate, made.options.gain) == (0.9, 1.0)
+
+
+def test_the_strongest_layer_names_the_preset():
+    layers = [("file.toml", {"preset": "fast"})]
+    assert with_preset(layers).options.learning_rate == 0.9
+    assert with_preset(layers, {"TOOLKIT_PRESET": "slow"}).options.learning_rate == 0.1
+    assert with_preset(layers, {"TOOLKIT_PRESET": "slow"}, preset="fast").options.gain == 1.0
+
+
+def test_what_is_given_by_name_overrules_the_preset_that_a_stronger_layer_names():
+    made = with_preset([("file.toml", {"learning_rate": 0.5})], preset="fast")
+    assert made.options.learning_rate == 0.5
+    assert made.origins["learning_rate"] == "file.toml"
+
+
+def test_an_unknown_preset_is_told_with_the_known_ones():
+    with pytest.raises(UsageError, match="'preset' is 'quick'.*'slow' or 'fast'"):
+        with_preset(preset="quick")
+
+
+def test_a_saved_configuration_with_a_preset_resolves_to_itself():
+    first = with_preset(preset="fast", gain="3").options
+    again = with_preset([("config.json", first.model_dump(mode="json"))]).options
+    assert again.model_dump() == first.model_dump()
+
+
+def test_a_step_takes_one_batch_unless_the_plugin_says_otherwise():
+    class Double(Options):
+        @property
+        def batches_per_step(self):
+            return 2
+
+    assert CoreOptions().batches_per_step == 1
+    assert resolve([("double", Double)]).options.batches_per_step == 2
+
+
+def test_a_plugins_metric_for_the_best_counts_only_where_there_are_evaluations():
+    class Ranked(Options):
+        core_defaults = {"best": "min:distance"}
+
+    with_it, without = (
+        resolve([("ranked", Ranked)], flags={"evaluate": text}) for text in ("yes", "no")
+    )
+    assert with_it.options.best == "min:distance"
+    assert (without.options.best, without.origins["best"]) == (None, "no evaluation")
+    with pytest.raises(UsageError, match="(?i)best needs evaluations"):
+        resolve([("ranked", Ranked)], flags={"evaluate": "no", "best": "min:distance"})

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Union
 
 import numpy as np
 
 from . import graphs
 from .compat import tf
-from .errors import CheckpointError, DataError
+from .data.named import checked
+from .errors import CheckpointError, DataError, ToolkitError
 from .plugins import Plugins
 from .run import Run
+from .scoring import Scored, Scorer
 from .session.config import session_config
+
+Inputs = Union[np.ndarray, Dict[str, np.ndarray]]
 
 
 class Evaluation(NamedTuple):
-    """metrics: name -> float over the whole split. examples: arrays, batch first, or None."""
+    """metrics: name -> float over the whole split. examples: arrays, batch first, or None.
+
+    lines, details: what scorers have to tell; for a person, and as JSON values.
+    """
 
     metrics: Dict[str, float]
     examples: Optional[Dict[str, np.ndarray]]
+    lines: List[str]
+    details: Dict[str, Any]
 
 
 class Evaluator:
     """A graph in mode "eval" or "predict" with a session, and the checkpoint that it holds.
 
-    plugins, options: of the run. spec: the `DataSpec` that it was trained on.
+    plugins, options: of the run. spec: the `DataSpec` that it was trained on. splits: name ->
+    `Split` or None, for the plugins' scorers; without it there are none.
     """
 
     def __init__(
@@ -35,15 +45,24 @@ class Evaluator:
         mode: str = "eval",
         folder=None,
         total_steps=None,
+        splits: Optional[Callable[[str], Any]] = None,
     ):
         self.run = Run(mode, options, spec, folder, total_steps)
         self._plugins = plugins
         self._graph = graphs.build_inference(plugins, self.run)
         with self._graph.graph.as_default():
             self._saver = tf.train.Saver() if tf.global_variables() else None
-            self._reset = tf.local_variables_initializer()
+            self._derive = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+            self._reset = tf.variables_initializer(self._graph.metric_variables)
+            # For an export: it is too late for a collection once the graph is finalized.
+            tf.add_to_collection(tf.saved_model.constants.MAIN_OP_KEY, self._derive)
         self._session = tf.Session(graph=self._graph.graph, config=session_config(options))
         self._graph.graph.finalize()
+        self._path = ""
+        self._predictor = _Predictor(self)
+        self._scorers: List[Scorer] = []
+        if mode == "eval" and splits is not None:
+            self._scorers = self._made_scorers(splits)
 
     @property
     def graph(self) -> graphs.InferenceGraph:
@@ -60,34 +79,59 @@ class Evaluator:
     @property
     def metric_names(self) -> List[str]:
         """The names that `evaluate` computes."""
-        return sorted(set(self._graph.losses) | set(self._graph.metrics))
+        scored = {name for scorer in self._scorers for name in scorer.names}
+        return sorted(set(self._graph.losses) | set(self._graph.metrics) | scored)
 
     def load(self, path: str) -> None:
-        """Take the variables from the checkpoint with this prefix. Raises CheckpointError."""
+        """Take the variables from the checkpoint with this prefix. Raises CheckpointError.
+
+        Local variables are initialised behind it: their initial values may be functions of the
+        weights.
+        """
         with self._graph.graph.as_default():
             variables = tf.global_variables()
         difference = compare(path, variables, partial=True)
         if difference:
             raise CheckpointError(difference)
         self._saver.restore(self._session, path)
+        self._session.run(self._derive)
+        self._path = path
+        self._predictor.forget()
 
-    def evaluate(self, split, batch_size: int, keep_examples: bool = False) -> Evaluation:
-        """Metrics over the split, its partial last batch included.
+    def evaluate(
+        self,
+        split,
+        batch_size: int,
+        keep_examples: bool = False,
+        folder: Optional[str] = None,
+    ) -> Evaluation:
+        """Metrics over the split, its partial last batch included, and what the scorers say of it.
 
         Losses are means over examples; a plugin's metric of the same name takes a loss's place.
-        Raises DataError for an empty split, or one without labels where the model was trained with
-        some.
+        folder: an existing one for the scorers' reports, or None for their quick score. Raises
+        DataError for an empty split, or one without labels where the model was trained with some.
         """
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
         if split.labels is None and self._graph.labels is not None:
             raise DataError("The data to evaluate has no labels, the model was trained with some.")
+        metrics, kept = self._streamed(split, batch_size, keep_examples)
+        evaluation = Evaluation(metrics, kept, [], {})
+        for scorer in self._scorers:
+            scored = self._scored(scorer, split, folder)
+            evaluation.metrics.update(scored.metrics)
+            evaluation.lines.extend(scored.lines)
+            evaluation.details.update(scored.details)
+        return evaluation
+
+    def _streamed(self, split, batch_size: int, keep_examples: bool):
+        """Losses and metrics of one pass over the split, and its examples or None."""
         fetches = {
             "losses": self._graph.losses,
             "updates": [update for _, update in self._graph.metrics.values()],
         }
         if keep_examples:
-            fetches["kept"] = dict(self._graph.predictions, features=self._graph.inputs)
+            fetches["kept"] = dict(self._graph.predictions, features=self._graph.seen)
         self._session.run(self._reset)
         sums = dict.fromkeys(self._graph.losses, 0.0)
         kept: List[Dict[str, np.ndarray]] = []
@@ -101,13 +145,22 @@ class Evaluator:
         metrics = {name: total / len(split) for name, total in sums.items()}
         streamed = self._session.run({n: value for n, (value, _) in self._graph.metrics.items()})
         metrics.update((name, float(value)) for name, value in streamed.items())
-        return Evaluation(metrics, _joined(kept) if keep_examples else None)
+        return metrics, _joined(kept) if keep_examples else None
 
-    def predict(self, features: np.ndarray, batch_size: int) -> Dict[str, np.ndarray]:
-        """Each tensor of `predict` for features [N, ...] of the data's shape and dtype."""
+    def predict(self, inputs: Inputs, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
+        """Each tensor of `predict`, batch first.
+
+        inputs: features [N, ...] of the data's shape and dtype; where the hook `inputs` says what
+        the model is fed, a dict of arrays [N, ...] of these names. batch_size: the option
+        eval_batch_size by default. Raises DataError for inputs that do not fit.
+        """
+        given = inputs if isinstance(inputs, dict) else {"features": inputs}
+        arrays = checked(given, self._graph.wanted)
+        batch_size = batch_size or self.run.options.eval_batch_size
         rows = []
-        for start in range(0, len(features), batch_size):
-            feed = self._feed(features[start : start + batch_size], None)
+        for start in range(0, max(1, min(map(len, arrays.values()))), batch_size):
+            part = slice(start, start + batch_size)
+            feed = {self._graph.fed[name]: array[part] for name, array in arrays.items()}
             rows.append(self._session.run(self._graph.predictions, feed))
         return _joined(rows)
 
@@ -117,8 +170,91 @@ class Evaluator:
             feed[self._graph.labels] = labels
         return feed
 
+    # ------------------------------------------------------------------------------------ scorers
+
+    def _made_scorers(self, splits) -> List[Scorer]:
+        """Asked when the session exists: a session made by a scorer does not choose its threads."""
+        with tf.Graph().as_default():
+            answers = self._plugins.ask("scorers", run=self.run, splits=splits)
+        scorers = [scorer for answer in answers for scorer in answer or ()]
+        taken = dict.fromkeys(list(self._graph.losses) + list(self._graph.metrics), "the model")
+        for scorer in scorers:
+            if not isinstance(scorer, Scorer):
+                raise ToolkitError(
+                    "Hook 'scorers' of a plugin returned {!r}.".format(scorer),
+                    hint="It returns a list of toolkit.Scorers.",
+                )
+            for name in scorer.names:
+                if name in taken:
+                    raise ToolkitError(
+                        "Metric '{}' of scorer {} is already one of {}.".format(
+                            name, type(scorer).__name__, taken[name]
+                        ),
+                        hint="Give it another name.",
+                    )
+                taken[name] = "scorer {}".format(type(scorer).__name__)
+        return scorers
+
+    def _scored(self, scorer: Scorer, split, folder: Optional[str]) -> Scored:
+        with tf.Graph().as_default():  # in training, the graph around us is finalized
+            scored = self._plugins.guarded(
+                "scorer {}".format(type(scorer).__name__),
+                scorer.score,
+                split,
+                self._predictor.predict,
+                folder,
+            )
+        known = set(scorer.names) | {name + "_noise" for name in scorer.names}
+        if not isinstance(scored, Scored) or not set(scored.metrics) <= known:
+            raise ToolkitError(
+                "Scorer {} returned {!r}.".format(type(scorer).__name__, scored),
+                hint="It returns a toolkit.Scored with metrics of its names: {}.".format(
+                    ", ".join(scorer.names) or "it has none"
+                ),
+            )
+        return scored._replace(metrics={n: float(v) for n, v in scored.metrics.items()})
+
+    @property
+    def path(self) -> str:
+        """The prefix of the checkpoint that it holds; '' before the first `load`."""
+        return self._path
+
     def close(self) -> None:
+        for scorer in self._scorers:
+            self._plugins.guarded("scorer {}".format(type(scorer).__name__), scorer.close)
+        self._predictor.close()
         self._session.close()
+
+
+class _Predictor:
+    """Predicts for scorers, with a second graph in mode "predict": made when first asked, and kept.
+
+    It holds the checkpoint of its owner.
+    """
+
+    def __init__(self, owner: Evaluator):
+        self._owner = owner
+        self._evaluator: Optional[Evaluator] = None
+        self._is_loaded = False
+
+    def forget(self) -> None:
+        """The owner holds another checkpoint now."""
+        self._is_loaded = False
+
+    def predict(self, inputs: Inputs, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
+        if self._evaluator is None:
+            run = self._owner.run
+            self._evaluator = Evaluator(
+                self._owner._plugins, run.options, run.data, "predict", run.folder, run.total_steps
+            )
+        if not self._is_loaded:
+            self._evaluator.load(self._owner.path)
+            self._is_loaded = True
+        return self._evaluator.predict(inputs, batch_size)
+
+    def close(self) -> None:
+        if self._evaluator is not None:
+            self._evaluator.close()
 
 
 def _joined(rows: List[Dict[str, np.ndarray]]) -> Dict[str, np.ndarray]:

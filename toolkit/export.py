@@ -5,31 +5,37 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import numpy as np
 
 from .compat import tf
+from .data.named import drawn
 from .errors import CheckFailed, UsageError
 from .evaluation import Evaluator
 
 SIGNATURE = "serving_default"
 TOLERANCE = 1e-5
+CHECKED_ON = 8
 
 
-def export(evaluator: Evaluator, folder: str, features: np.ndarray) -> Dict[str, Any]:
+def export(
+    evaluator: Evaluator, folder: str, inputs: Optional[Dict[str, np.ndarray]] = None
+) -> Dict[str, Any]:
     """Write what the evaluator (mode "predict") holds to `folder`, which must be empty or new.
 
     The signature `serving_default` takes `features` [N, ...] of the data's dtype (uint8 images in
-    [0, 255]) and gives each tensor of the plugin's `predict`. The written model is loaded again
-    and must predict the same on `features`. Raises UsageError, CheckFailed.
+    [0, 255]), or what the plugin's hook `inputs` names, and gives each tensor of its `predict`.
+    Loading it initialises its local variables. The written model is loaded again and must predict
+    the same on `inputs`, by default on a few that are drawn. Raises UsageError, CheckFailed.
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError("{} is not empty.".format(folder), hint="Name a new folder.")
+    inputs = drawn(evaluator.graph.wanted, CHECKED_ON) if inputs is None else inputs
     part = "{}.part-{}".format(os.path.abspath(folder), secrets.token_hex(2))
     try:
         _write(evaluator, part)
-        difference = _largest_difference(evaluator, part, features)
+        difference = _largest_difference(evaluator, part, inputs)
         if not difference <= TOLERANCE:
             raise CheckFailed(
                 "The exported model differs by {:.2g} from the trained one, allowed {:g}.".format(
@@ -44,10 +50,10 @@ def export(evaluator: Evaluator, folder: str, features: np.ndarray) -> Dict[str,
     return {
         "folder": folder,
         "signature": SIGNATURE,
-        "inputs": ["features"],
+        "inputs": sorted(evaluator.graph.fed),
         "outputs": sorted(evaluator.graph.predictions),
         "largest_difference": difference,
-        "checked_on": len(features),
+        "checked_on": min(map(len, inputs.values())),
     }
 
 
@@ -55,7 +61,7 @@ def _write(evaluator: Evaluator, folder: str) -> None:
     info = tf.saved_model.utils.build_tensor_info
     graph = evaluator.graph
     signature = tf.saved_model.signature_def_utils.build_signature_def(
-        inputs={"features": info(graph.features)},
+        inputs={name: info(placeholder) for name, placeholder in graph.fed.items()},
         outputs={name: info(tensor) for name, tensor in graph.predictions.items()},
         method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
     )
@@ -70,13 +76,14 @@ def _write(evaluator: Evaluator, folder: str) -> None:
         builder.save()
 
 
-def _largest_difference(evaluator: Evaluator, folder: str, features: np.ndarray) -> float:
-    expected = evaluator.predict(features, len(features))
+def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:
+    expected = evaluator.predict(inputs)
     with tf.Graph().as_default(), tf.Session() as session:
         loaded = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], folder)
         signature = loaded.signature_def[SIGNATURE]
         fetches = {name: info.name for name, info in signature.outputs.items()}
-        found = session.run(fetches, {signature.inputs["features"].name: features})
+        feed = {signature.inputs[name].name: array for name, array in inputs.items()}
+        found = session.run(fetches, feed)
     differences = [
         float(np.max(np.abs(expected[n].astype(np.float64) - found[n].astype(np.float64))))
         for n in expected

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import optimizing
 from .compat import tf
+from .data.named import Wanted
 from .data.resident import scale
 from .errors import ToolkitError
 from .plugins import Plugins
@@ -31,12 +32,28 @@ class InferenceGraph(NamedTuple):
 
     graph: Any
     run: Run
-    features: Any  # placeholder [N, ...] of the data's dtype
+    fed: Dict[str, Any]  # name -> placeholder [N, ...]: "features", or what the hook `inputs` names
     labels: Any  # placeholder int32 [N], or None
+    seen: Any  # what `call` got as features: float32 [N, ...], or the dict `fed`
     predictions: Dict[str, Any]
-    inputs: Any  # float32 [N, ...]: the features as the model sees them
     losses: Dict[str, Any]
     metrics: Dict[str, Any]  # name -> (value, update_op)
+    metric_variables: List[Any]  # what is to be reset before each evaluation
+
+    @property
+    def features(self) -> Any:
+        """The placeholder [N, ...] of examples of the data's dtype."""
+        return self.fed["features"]
+
+    @property
+    def takes_examples(self) -> bool:
+        """Whether it is fed examples of the data, and not what the hook `inputs` names."""
+        return not isinstance(self.seen, dict)
+
+    @property
+    def wanted(self) -> Wanted:
+        """Name -> (dtype, shape of one) of what is fed."""
+        return {n: (p.dtype.name, tuple(p.shape.as_list()[1:])) for n, p in self.fed.items()}
 
 
 class Step(NamedTuple):
@@ -76,7 +93,7 @@ def step(plugins: Plugins, run: Run, model, reader, counter) -> Step:
     """
     features, labels = reader.batch(counter.read_value())
     outputs, updates = _call(plugins, run, model, features, labels)
-    run.take_updates(updates)
+    run.begin_step(updates)
     losses = _losses(plugins, run, model, features, labels, outputs)
     train_op = plugins.ask(
         "optimize",
@@ -103,22 +120,56 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
     with graph.as_default():
         tf.set_random_seed(run.seed("graph"))
         tf.train.get_or_create_global_step()  # so that the step is restored here as well
-        raw = tf.placeholder(run.data.dtype, [None] + list(run.data.shape), "features")
+        fed, seen = _fed(plugins, run)
         labels: Optional[Any] = None
         if run.mode == "eval" and run.data.num_classes:
             labels = tf.placeholder(tf.int32, [None], "labels")
-        inputs = scale(raw)
         model = plugins.ask("build", run=run)
-        outputs, _ = _call(plugins, run, model, inputs, labels)
-        predictions = _predictions(plugins, run, model, inputs, outputs)
-        losses, metrics = {}, {}
+        outputs, _ = _call(plugins, run, model, seen, labels)
+        predictions = _predictions(plugins, run, model, seen, outputs)
+        losses: Dict[str, Any] = {}
+        metrics: Dict[str, Any] = {}
+        resettable: List[Any] = []
         if run.mode == "eval":
-            losses = _losses(plugins, run, model, inputs, labels, outputs)["named"]
-            for answer in plugins.ask(
-                "metrics", model=model, features=inputs, labels=labels, outputs=outputs, run=run
-            ):
-                metrics.update(answer or {})
-        return InferenceGraph(graph, run, raw, labels, predictions, inputs, losses, metrics)
+            losses = _losses(plugins, run, model, seen, labels, outputs)["named"]
+            metrics, resettable = _metrics(plugins, run, model, seen, labels, outputs)
+        return InferenceGraph(
+            graph, run, fed, labels, seen, predictions, losses, metrics, resettable
+        )
+
+
+def _fed(plugins: Plugins, run: Run):
+    """The placeholders by name, and what the model sees of them."""
+    named = plugins.ask("inputs", run=run) if run.mode == "predict" else None
+    if named is None:
+        raw = tf.placeholder(run.data.dtype, [None] + list(run.data.shape), "features")
+        return {"features": raw}, scale(raw)
+    try:
+        fed = {
+            name: tf.placeholder(dtype, [None] + list(shape), "inputs/" + name)
+            for name, (dtype, shape) in named.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        fed = {}
+    if not fed:
+        raise ToolkitError(
+            "Hook 'inputs' of plugin '{}' returned {!r}.".format(plugins.model.name, named),
+            hint="It returns a dict from a name to a pair (dtype, shape of one), or None.",
+        )
+    return fed, dict(fed)
+
+
+def _metrics(plugins, run, model, features, labels, outputs):
+    """Name -> (value, update_op), and the local variables that these are kept in."""
+    before = {v.op.name for v in tf.local_variables()}
+    metrics: Dict[str, Any] = {}
+    for answer in plugins.ask(
+        "metrics", model=model, features=features, labels=labels, outputs=outputs, run=run
+    ):
+        metrics.update(answer or {})
+    kept = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
+    kept.update((v.op.name, v) for v in tf.local_variables() if v.op.name not in before)
+    return metrics, list(kept.values())
 
 
 def _call(plugins, run, model, features, labels):

@@ -80,6 +80,15 @@ def optimize(model, features, labels, losses, run):
 
 
 @hookspec(firstresult=True)
+def inputs(run):
+    """Called in mode "predict", before `build`, where the model is to be fed something else than
+    examples of the data. Return a dict from a name to a pair `(dtype, shape of one)`, as
+    `("float32", [8])`; `call` and `predict` then get a dict of tensors [N, ...] of these names for
+    `features`, and None for `labels`. Return None to be fed examples.
+    """
+
+
+@hookspec(firstresult=True)
 def predict(model, features, outputs, run):
     """Called after `call` when predicting, evaluating and exporting; there are no labels. Return a
     dict of tensors, batch first; each is one column of a prediction and one output of an export.
@@ -96,9 +105,19 @@ def metrics(model, features, labels, outputs, run):
 
 
 @hookspec
-def session_hooks(model, features, labels, outputs, losses, run):
+def scorers(run, splits):
+    """Called once when an evaluation is prepared. `splits(name)`: the `toolkit.Split` of that name
+    as the model sees it (after `filter` and `convert`), or None. Return a list of
+    `toolkit.Scorer`s: measures of a whole split that are no mean over its examples. They are
+    closed with the evaluation. The folder of a new run is not there yet.
+    """
+
+
+@hookspec
+def session_hooks(model, features, labels, outputs, losses, run, splits):
     """Called before the training session is made. `features`, `labels`, `outputs`: the tensors of
-    the training step, for hooks that fetch them. Return a list of `tf.train.SessionRunHook`s. A
+    the training step, for hooks that fetch them. `splits(name)`: a `toolkit.Split` of examples as
+    the model sees them, or None. Return a list of `tf.train.SessionRunHook`s. A
     `toolkit.Hook` says on which steps it is due; any other is called on every step, at the price of
     Python in every step. Ops are made here or in `begin`, never later.
     """

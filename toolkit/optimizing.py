@@ -1,14 +1,16 @@
-"""From a loss to one training op: schedule, gradients, guard, clipping, update, decay, step.
+"""From losses to one training op: schedule, gradients, guard, clipping, update, decay, step.
 
 The order within the op, held by control dependencies: all gradients, the guard, the updates of the
 variables and the state updates that the forward pass asked for (batch norm's), weight decay, the
-global step. A guard that fails stops all of them, so a step happens as a whole or not at all.
+global step. A guard that fails stops all of them, so a step happens as a whole or not at all: also
+a step of several updates one after the other, whose earlier ones a later guard takes back.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from .compat import tf
 from .errors import ToolkitError, UsageError, nearest
@@ -17,55 +19,85 @@ NOT_FINITE = "not finite: loss, gradient norm"
 STATE_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
-class Minimize(NamedTuple):
-    """The op of a step, and scalar tensors that tell of it."""
+class Part(NamedTuple):
+    """The gradients of one loss, ready to be applied; see `Run.gradients`."""
 
-    op: Any
+    name: str
+    loss: Any
+    gradients: List[Any]  # dense, of `variables`
+    variables: List[Any]
+    updates: List[Any]  # state-update ops, to be run behind the guard
+    optimizer: Any
     learning_rate: Any
     gradient_norm: Any
+    after: Optional[Callable[[], Any]]
+
+
+class Applied(NamedTuple):
+    """One guarded update. `before`: what it changes, as pairs (variable's handle, old value)."""
+
+    op: Any
+    finite: Any  # bool scalar: whether this and all earlier updates of the step went through
     skipped: Any  # int64 variable, or None with the policy "stop"
+    before: List[Tuple[Any, Any]]
 
 
-def minimize(
-    loss, variables, updates, options, global_step, total_steps, advance_step, name=""
-) -> Minimize:
-    """See `Run.minimize`. updates: state-update ops, to be run behind the guard."""
-    step = global_step.read_value()
-    rate = learning_rate(options, step, total_steps)
-    optimizer = make_optimizer(options.optimizer, rate, options.optimizer_args)
-    gradients, variables = _gradients(optimizer, loss, variables)
-    norm = tf.sqrt(tf.add_n([squared_norm(g) for g in gradients]))
-    finite = tf.logical_and(tf.is_finite(loss), tf.is_finite(norm))
+def gradients(
+    loss, variables, updates, options, optimizer, rate, name: str = "", after=None
+) -> Part:
+    """See `Run.gradients`. optimizer, rate: of `make_optimizer` and `learning_rate`."""
+    found, variables = _gradients(optimizer, loss, variables)
+    norm = tf.sqrt(tf.add_n([squared_norm(g) for g in found]))
+    return Part(name, loss, found, variables, list(updates), optimizer, rate, norm, after)
 
-    def apply():
-        # The scope is absolute: an optimizer's own variables are named alike in a loop and outside.
-        with tf.name_scope((name or "optimizer") + "/"):
-            return _apply(optimizer, gradients, variables, updates, rate, options, step)
+
+def apply(
+    parts: Sequence[Part], options, step, earlier: Sequence[Applied] = (), more: bool = False
+) -> Applied:
+    """Apply all parts behind one guard, each after the gradients of all are known.
+
+    step: int64 scalar, steps made so far. earlier: the updates of this step that stand before this
+    one and are taken back if the guard fails. more: whether others follow, which may have to take
+    this one back.
+    """
+    finite = [tf.logical_and(tf.is_finite(p.loss), tf.is_finite(p.gradient_norm)) for p in parts]
+    finite += [other.finite for other in earlier[-1:]]
+    before = [pair for part in parts for pair in _state_of(part, options)] if more else []
+    finite = functools.reduce(tf.logical_and, finite)
+    if before:  # read before anything changes
+        with tf.control_dependencies([value for _, value in before]):
+            finite = tf.identity(finite)
+
+    def change():
+        return tf.group(*[_change(part, options, step) for part in parts])
 
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
     # step.
-    skipped = None
-    if options.nan == "stop":
-        applied = tf.cond(finite, apply, lambda: _fail(loss, norm)).op
-    else:
-        skipped = _skip_counter()
-        applied = tf.cond(finite, apply, lambda: _skip(skipped)).op
-    if advance_step:
-        with tf.control_dependencies([applied]):
-            applied = global_step.assign_add(1, read_value=False)
-    return Minimize(applied, rate, norm, skipped)
+    skipped = _skip_counter() if options.nan == "skip" else None
+
+    def refuse():
+        return _fail(parts, earlier) if skipped is None else _skip(skipped, earlier)
+
+    return Applied(tf.cond(finite, change, refuse).op, finite, skipped, before)
 
 
-def _fail(loss, norm):
-    # The raw op: tf.Assert would wrap it in a further tf.cond.
-    never = tf.constant(False)
-    return tf.raw_ops.Assert(condition=never, data=[NOT_FINITE, loss, norm], summarize=3)
+# ------------------------------------------------------------------------------------------ guard
+
+
+def _fail(parts, earlier):
+    with tf.control_dependencies(_taken_back(earlier)):
+        # The raw op: tf.Assert would wrap it in a further tf.cond.
+        never = tf.constant(False)
+        told = [NOT_FINITE]
+        for part in parts:
+            told += [part.name, part.loss, part.gradient_norm]
+        return tf.raw_ops.Assert(condition=never, data=told, summarize=3)
 
 
 def _skip_counter():
-    with tf.init_scope():
+    with tf.init_scope(), tf.variable_scope("toolkit", reuse=tf.AUTO_REUSE):
         return tf.get_variable(
-            "toolkit/skipped_steps",
+            "skipped_steps",
             [],
             tf.int64,
             tf.zeros_initializer(),
@@ -74,8 +106,50 @@ def _skip_counter():
         )
 
 
-def _skip(skipped):
-    return tf.group(skipped.assign_add(1, read_value=False))
+def _skip(skipped, earlier):
+    """Count the step once: not again where an earlier update of it was skipped already."""
+    counted = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)
+    return tf.group(skipped.assign_add(counted, read_value=False), *_taken_back(earlier))
+
+
+def _taken_back(earlier):
+    """Ops that give every variable the value from before the earlier updates of the step."""
+    seen, ops = set(), []
+    for applied in earlier:  # the first value that is met is the oldest
+        for resource, value in applied.before:
+            if resource.name not in seen:
+                seen.add(resource.name)
+                ops.append(tf.raw_ops.AssignVariableOp(resource=resource, value=value))
+    return ops
+
+
+def _state_of(part: Part, options):
+    """(handle, value now) of every variable that applying the part changes."""
+    variables = list(part.variables) + _slots(part)
+    if options.accumulate > 1:
+        variables += _sums(part.variables)
+    pairs = [(v.handle, v.read_value()) for v in variables]
+    for update in part.updates:
+        resource = update.inputs[0]
+        dtype = update.get_attr("dtype")
+        pairs.append((resource, tf.raw_ops.ReadVariableOp(resource=resource, dtype=dtype)))
+    return pairs
+
+
+def _slots(part: Part):
+    """The optimizer's own variables, made now if this is their first use."""
+    with tf.init_scope(), tf.name_scope(_scope(part.name)):
+        # tf.train has no public way to make them ahead of the first update.
+        part.optimizer._create_slots(part.variables)
+    return part.optimizer.variables()
+
+
+# ---------------------------------------------------------------------------------------- updates
+
+
+def _scope(name: str) -> str:
+    # Absolute: an optimizer's own variables are named alike in a loop and outside.
+    return "optimizer/{}/".format(name) if name else "optimizer/"
 
 
 def _gradients(optimizer, loss, variables):
@@ -86,37 +160,39 @@ def _gradients(optimizer, loss, variables):
     return [tf.convert_to_tensor(g) for g, _ in pairs], [v for _, v in pairs]
 
 
-def _apply(optimizer, gradients, variables, updates, rate, options, step):
-    """Every change of a step, as one op. Made under the guard, so all of it waits for it."""
-    # An op made before the guard can't be made to wait for it; an equal one made here does.
-    states = [_again(update) for update in updates]
-    if options.accumulate == 1:
-        changed = _update(optimizer, gradients, variables, rate, options)
-    else:
-        changed = _accumulate(optimizer, gradients, variables, rate, options, step)
-    return tf.group(changed, *states)
+def _change(part: Part, options, step):
+    """Every change of a part, as one op. Made under the guard, so all of it waits for it."""
+    with tf.name_scope(_scope(part.name)):
+        # An op made before the guard can't be made to wait for it; an equal one made here does.
+        states = [_again(update) for update in part.updates]
+        if options.accumulate == 1:
+            changed = _update(part, part.gradients, options)
+        else:
+            changed = _accumulate(part, options, step)
+        return tf.group(changed, *states)
 
 
-def _update(optimizer, gradients, variables, rate, options):
+def _update(part: Part, values, options):
     # All gradients are read before the first variable changes.
-    with tf.control_dependencies(gradients):
-        clipped = clip(gradients, options.clip, options.clip_at)
-        applied = optimizer.apply_gradients(list(zip(clipped, variables)))
-    decayed = [v for v in variables if v.shape.ndims >= 2]
-    if not options.weight_decay or not decayed:
-        return applied
-    with tf.control_dependencies([applied]):
-        factor = rate * options.weight_decay
-        return tf.group(*[v.assign_sub(factor * v.read_value()) for v in decayed])
+    with tf.control_dependencies(values):
+        clipped = clip(values, options.clip, options.clip_at)
+        changed = part.optimizer.apply_gradients(list(zip(clipped, part.variables)))
+    decayed = [v for v in part.variables if v.shape.ndims >= 2]
+    if options.weight_decay and decayed:
+        with tf.control_dependencies([changed]):
+            factor = part.learning_rate * options.weight_decay
+            changed = tf.group(*[v.assign_sub(factor * v.read_value()) for v in decayed])
+    if part.after is None:
+        return changed
+    with tf.control_dependencies([changed]):
+        return tf.group(part.after())
 
 
-def _accumulate(optimizer, gradients, variables, rate, options, step):
-    """Add gradients to checkpointed sums; on every n-th step apply their mean and clear."""
-    count = options.accumulate
-    with tf.init_scope():
-        sums = [
+def _sums(variables):
+    with tf.init_scope(), tf.variable_scope("toolkit/accumulated", reuse=tf.AUTO_REUSE):
+        return [
             tf.get_variable(
-                "toolkit/accumulated/" + v.op.name,
+                v.op.name,
                 v.shape.as_list(),
                 v.dtype.base_dtype,
                 tf.zeros_initializer(),
@@ -125,15 +201,20 @@ def _accumulate(optimizer, gradients, variables, rate, options, step):
             )
             for v in variables
         ]
-    added = [s.assign_add(g, read_value=False) for s, g in zip(sums, gradients)]
 
-    def apply():
+
+def _accumulate(part: Part, options, step):
+    """Add gradients to checkpointed sums; on every n-th step apply their mean and clear."""
+    count, sums = options.accumulate, _sums(part.variables)
+    added = [s.assign_add(g, read_value=False) for s, g in zip(sums, part.gradients)]
+
+    def update():
         means = [s.read_value() / count for s in sums]
-        with tf.control_dependencies([_update(optimizer, means, variables, rate, options)]):
+        with tf.control_dependencies([_update(part, means, options)]):
             return tf.group(*[s.assign(tf.zeros_like(s), read_value=False) for s in sums])
 
     with tf.control_dependencies(added):
-        return tf.cond(tf.equal((step + 1) % count, 0), apply, lambda: tf.group(*added)).op
+        return tf.cond(tf.equal((step + 1) % count, 0), update, lambda: tf.group(*added)).op
 
 
 def _again(update):
@@ -178,15 +259,17 @@ def clip(gradients: List[Any], how: str, limit: float) -> List[Any]:
     return gradients
 
 
-def learning_rate(options, step, total_steps: Optional[int]):
+def learning_rate(options, step, total_steps: Optional[int], base: Optional[float] = None):
     """float32 scalar tensor: the rate of the step after `step` (int64 scalar, steps made so far).
+
+    base: in place of options.learning_rate.
 
     constant; cosine: 0.5 (1 + cos(pi t)) over decay_steps (Loshchilov and Hutter 2017); step and
     exponential: decay_rate ** (step / decay_steps), rounded down for `step`. During warm-up the
     rate rises from rate / warmup_steps to the full rate, and the schedule counts from the
     warm-up's end.
     """
-    base = tf.constant(options.learning_rate, tf.float32)
+    base = tf.constant(options.learning_rate if base is None else base, tf.float32)
     warmup = options.warmup_steps
     if options.schedule == "constant" and not warmup:
         return base

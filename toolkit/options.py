@@ -43,13 +43,24 @@ def option(default: Any, help: str, *, unit: str = "", group: str = "", **limits
 
 
 class Options(pydantic.BaseModel):
-    """The base of every options class. `core_defaults` gives core options another default."""
+    """The base of every options class.
+
+    core_defaults: gives core options another default. presets: name -> values of options that go
+    together; a class that has some declares an option `preset`, whose value names one of them.
+    Anything that is given by name overrules a preset.
+    """
 
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, validate_default=True, protected_namespaces=()
     )
 
     core_defaults: ClassVar[Mapping[str, Any]] = {}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    @property
+    def batches_per_step(self) -> int:
+        """How many batches a step takes: its features are [batch_size * batches_per_step, ...]."""
+        return 1
 
 
 class CoreOptions(Options):
@@ -278,15 +289,33 @@ def resolve(
         for name, value in layer.items():
             put(name, value, origin(name))
 
-    for plugin, cls in classes:
-        put_layer(cls.core_defaults, lambda name, plugin=plugin: "plugin {}".format(plugin))
-    for file, layer in layers:
-        put_layer(layer, lambda name, file=file: file)
     variables = {name: ENVIRONMENT_PREFIX + name.upper() for name in merged.model_fields}
     given = {n: environment[v] for n, v in variables.items() if environment and v in environment}
+    layers = list(layers)
+    for plugin, cls in classes:
+        put_layer(cls.core_defaults, lambda name, plugin=plugin: "plugin {}".format(plugin))
+        preset = _preset(cls, [values for _, values in layers] + [given, flags or {}])
+        put_layer(cls.presets.get(preset, {}), lambda name, preset=preset: "preset " + str(preset))
+    for file, layer in layers:
+        put_layer(layer, lambda name, file=file: file)
     put_layer(given, lambda name: variables[name])
     put_layer(flags or {}, lambda name: "flag --" + name.replace("_", "-"))
+    if origins["best"].startswith("plugin ") and not _evaluates(merged, values, origins):
+        values["best"], origins["best"] = None, "no evaluation"
     return Resolved(_validated(merged, values, origins), origins)
+
+
+def _evaluates(merged: type, values: Mapping[str, Any], origins: Mapping[str, str]) -> bool:
+    """Whether evaluation is on: a plugin's metric for the best checkpoint counts only then."""
+    return _validated(merged, dict(values, best=None, early_stopping=0), origins).evaluate
+
+
+def _preset(cls: type, layers: List[Mapping[str, Any]]) -> Any:
+    """The preset that the strongest of the layers names, weakest first, or the class's default."""
+    if not cls.presets:
+        return None
+    named = [layer["preset"] for layer in layers if "preset" in layer]
+    return (named or [cls.model_fields["preset"].default])[-1]
 
 
 def _validated(merged: type, values: Mapping[str, Any], origins: Mapping[str, str]) -> Options:

@@ -14,7 +14,7 @@ import inspect
 import os
 import sys
 import traceback
-from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Tuple
 
 import pluggy
 
@@ -24,14 +24,15 @@ from .files import sha256_of
 from .hookspecs import MODEL_HOOKS, PROJECT
 
 GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
+COMMANDS = {"command": "toolkit.commands"}
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, PROJECT + "_spec"))
 
 
 class Entry(NamedTuple):
-    """An installed plugin as its distribution's metadata tells it."""
+    """An installed plugin or command as its distribution's metadata tells it."""
 
     name: str
-    kind: str  # "model" or "extension"
+    kind: str  # "model", "extension" or "command"
     target: str  # "module" or "module:attribute"
     distribution: str
     version: str
@@ -81,16 +82,24 @@ class Plugin(NamedTuple):
 
 def installed() -> List[Entry]:
     """Every installed plugin and extension, without importing any."""
+    return _entries(GROUPS)
+
+
+def commands() -> List[Entry]:
+    """Every command that a distribution adds to `toolkit`, without importing any."""
+    return _entries(COMMANDS)
+
+
+def _entries(groups: Dict[str, str]) -> List[Entry]:
+    kinds = {group: kind for kind, group in groups.items()}
     found: Dict[Tuple[str, str], List[Tuple[str, str, str]]] = {}
     for distribution in _metadata().distributions():
-        name, version = _identity(distribution)
         for point in distribution.entry_points:
-            for kind, group in GROUPS.items():
-                if point.group == group:
-                    row = (point.value,) + _identity(distribution)
-                    rows = found.setdefault((kind, point.name), [])
-                    if row not in rows:  # one distribution seen through two paths
-                        rows.append(row)
+            if point.group in kinds:
+                row = (point.value,) + _identity(distribution)
+                rows = found.setdefault((kinds[point.group], point.name), [])
+                if row not in rows:  # one distribution seen through two paths
+                    rows.append(row)
     entries = []
     for (kind, name), rows in sorted(found.items()):
         for target, distribution, version in rows:
@@ -179,8 +188,20 @@ def _as_reference(target: str) -> str:
     return target if ":" in target else target + ":"
 
 
+def load_command(entry: Entry) -> Any:
+    """What the entry point of a command names. Raises UsageError and ToolkitError."""
+    module, _, attribute = entry.target.partition(":")
+    return _resolved("Command", entry.name, module, attribute)[0]
+
+
 def _load_target(name, reference, module, attribute, kind, distribution) -> Plugin:
-    loaded = _import(reference, lambda: importlib.import_module(module))
+    found, loaded = _resolved("Plugin", reference, module, attribute)
+    return _plugin(name, reference, kind, found, loaded, distribution)
+
+
+def _resolved(what: str, reference: str, module: str, attribute: str) -> Tuple[Any, Any]:
+    """The object `attribute` of a module ('' for the module itself), and the module."""
+    loaded = _import(what, reference, lambda: importlib.import_module(module))
     found = loaded
     for part in attribute.split(".") if attribute else ():
         if not hasattr(found, part):
@@ -189,7 +210,7 @@ def _load_target(name, reference, module, attribute, kind, distribution) -> Plug
                 hint=nearest(part, [n for n in dir(found) if not n.startswith("_")]),
             )
         found = getattr(found, part)
-    return _plugin(name, reference, kind, found, loaded, distribution)
+    return found, loaded
 
 
 def _load_file(path: str, kind: str) -> Plugin:
@@ -208,11 +229,11 @@ def _load_file(path: str, kind: str) -> Plugin:
         spec.loader.exec_module(module)
         return module
 
-    module = _import(path, execute)
+    module = _import("Plugin", path, execute)
     return _plugin(name, path, kind, module, module, "")
 
 
-def _import(reference: str, action):
+def _import(what: str, reference: str, action):
     try:
         return action()
     except ToolkitError:
@@ -221,11 +242,11 @@ def _import(reference: str, action):
         if isinstance(error, ModuleNotFoundError) and error.name == reference.partition(":")[0]:
             raise UsageError("There is no module '{}'.".format(error.name)) from None
         raise ToolkitError(
-            "Plugin '{}' cannot be imported: {}.".format(reference, _told(error))
+            "{} '{}' cannot be imported: {}.".format(what, reference, told(error))
         ) from error
 
 
-def _told(error: BaseException, within: str = "") -> str:
+def told(error: BaseException, within: str = "") -> str:
     """An exception in one line: type, message, and the place in the plugin's own code."""
     text = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
     frames = traceback.extract_tb(error.__traceback__)
@@ -238,7 +259,7 @@ def _told(error: BaseException, within: str = "") -> str:
 
 def _plugin(name, reference, kind, found, module, distribution) -> Plugin:
     if inspect.isclass(found):
-        found = _import(reference, found)
+        found = _import("Plugin", reference, found)
     file = os.path.abspath(getattr(module, "__file__", None) or reference)
     plugin = Plugin(name, reference, kind, found, file, distribution)
     _check(plugin)
@@ -373,18 +394,8 @@ class Plugins:
 
         Raises ToolkitError, and the same where a model hook returns None.
         """
-        try:
-            answer = getattr(self._manager.hook, hook)(**arguments)
-        except ToolkitError:
-            raise
-        except Exception as error:
-            plugin = self._culprit(error)
-            raise ToolkitError(
-                "Plugin '{}' failed in its hook '{}': {}.".format(
-                    plugin.name, hook, _told(error, os.path.dirname(plugin.file))
-                ),
-                hint="Run again with -v for the traceback.",
-            ) from error
+        asked = getattr(self._manager.hook, hook)
+        answer = self.guarded("hook '{}'".format(hook), asked, **arguments)
         if answer is None and hook in MODEL_HOOKS:
             raise ToolkitError(
                 "Hook '{}' of plugin '{}' returned None ({}).".format(
@@ -393,6 +404,21 @@ class Plugins:
                 hint="A model hook returns what it made; is a 'return' missing?",
             )
         return answer
+
+    def guarded(self, what: str, function: Callable, *arguments: Any, **named: Any) -> Any:
+        """Call `function`, plugin's code that messages call `what`. Raises ToolkitError alone."""
+        try:
+            return function(*arguments, **named)
+        except ToolkitError:
+            raise
+        except Exception as error:
+            plugin = self._culprit(error)
+            raise ToolkitError(
+                "Plugin '{}' failed in its {}: {}.".format(
+                    plugin.name, what, told(error, os.path.dirname(plugin.file))
+                ),
+                hint="Run again with -v for the traceback.",
+            ) from error
 
     def options(self) -> List[Tuple[str, type]]:
         """(plugin name, options class) of each plugin that has some, the model plugin first."""

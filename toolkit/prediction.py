@@ -15,6 +15,7 @@ import numpy as np
 from .data.examples import DataSpec, Split
 from .data.idx import read_idx
 from .data.images import decode
+from .data.named import Wanted, checked, told
 from .data.npz import read_arrays
 from .data.prepare import Convert, prepare
 from .errors import DataError, UsageError
@@ -24,9 +25,9 @@ ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
 
 
 class Examples(NamedTuple):
-    """features: [N, ...] as the model's placeholder takes them. names: of the N examples."""
+    """inputs: what the model is fed, [N, ...] or a dict of these. names: of the N examples."""
 
-    features: np.ndarray
+    inputs: Any
     names: List[str]
 
 
@@ -49,19 +50,44 @@ def read_examples(
     for path in paths:
         found = _read(path, stored, ink, invert, say)
         rows.append(found)
-        if len(found) == 1:
-            names.append(path)
-        else:
-            names += ["{}[{}]".format(path, i) for i in range(len(found))]
+        names += _named(path, len(found))
     features = np.concatenate(rows)
     if convert is not None:
         features = prepare(Split(features), None, convert).take(slice(None))[0]
     return Examples(features, names)
 
 
-def _read(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
+def read_inputs(paths: List[str], wanted: Wanted) -> Examples:
+    """Read .npz files that hold an array of each wanted name, with a row per example.
+
+    For a model that is fed something else than examples of the data. Raises DataError.
+    """
+    parts: List[Dict[str, np.ndarray]] = []
+    names: List[str] = []
+    for path in paths:
+        _check_is_file(path)
+        if not path.endswith(".npz"):
+            raise DataError(
+                "{}: the model is fed {}, not examples.".format(path, told(wanted)),
+                hint="Give an .npz file with arrays of these names.",
+            )
+        arrays = read_arrays(path)
+        parts.append(checked(arrays, wanted, path))
+        names += _named(path, min(map(len, parts[-1].values())))
+    return Examples({n: np.concatenate([part[n] for part in parts]) for n in wanted}, names)
+
+
+def _named(path: str, count: int) -> List[str]:
+    return [path] if count == 1 else ["{}[{}]".format(path, i) for i in range(count)]
+
+
+def _check_is_file(path: str) -> None:
     if not os.path.isfile(path):
         raise DataError("{}: no such file.".format(path))
+
+
+def _read(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
+    _check_is_file(path)
     if path.endswith(".npz"):
         arrays = read_arrays(path)
         key = next((k for k in ARRAY_KEYS if k in arrays), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import optimizing, randomness
 from .compat import tf
@@ -43,6 +43,8 @@ class Run:
         self._logged: Dict[str, Any] = {}
         self._updates: List[Any] = []
         self._counters: Dict[str, Any] = {}
+        self._applied: List[Any] = []  # the updates of the step that is being built
+        self._optimizers: Dict[str, Tuple[Any, Any]] = {}
 
     def __getattr__(self, name: str):
         facts = self.__dict__.get("_facts", {})
@@ -101,36 +103,75 @@ class Run:
         variables: Optional[Sequence[Any]] = None,
         name: str = "",
         advance_step: bool = True,
+        learning_rate: Optional[float] = None,
+        updates: Optional[Sequence[Any]] = None,
+        after: Optional[Callable[[], Any]] = None,
     ):
         """One op that updates `variables` (all trainable ones by default) to lower `loss` (float32
-        scalar).
+        scalar): `gradients`, then `apply`.
+        """
+        part = self.gradients(loss, variables, name, learning_rate, updates, after)
+        return self.apply([part], advance_step)
+
+    def gradients(
+        self,
+        loss,
+        variables: Optional[Sequence[Any]] = None,
+        name: str = "",
+        learning_rate: Optional[float] = None,
+        updates: Optional[Sequence[Any]] = None,
+        after: Optional[Callable[[], Any]] = None,
+    ) -> optimizing.Part:
+        """The gradients of `loss` with respect to `variables`, to be handed to `apply`.
 
         Optimizer, learning-rate schedule, clipping, accumulation, weight decay and the policy for
-        non-finite values are the core's options. The state updates that `call` added (batch
-        norm's) run with it. The global step advances last, unless `advance_step` is False. `name`
-        prefixes what is logged: gradient_norm, learning_rate.
+        non-finite values are the core's options. name: one optimizer per name; it prefixes what
+        is logged: gradient_norm, learning_rate. learning_rate: in place of the option's. updates:
+        state-update ops that are to happen with it; None takes those that `call` added (batch
+        norm's), once. after: called when the update is made, returns an op that runs behind it.
         """
         if self.mode != "train":
             raise ToolkitError("minimize was called in mode '{}'.".format(self.mode))
         if variables is None:
             variables = tf.trainable_variables()
-        updates, self._updates = self._updates, []
-        made = optimizing.minimize(
-            loss,
-            list(variables),
-            updates,
-            self.options,
-            self.global_step,
-            self.total_steps,
-            advance_step,
-            name,
+        if updates is None:
+            updates, self._updates = self._updates, []
+        optimizer, rate = self._optimizer(name, learning_rate)
+        part = optimizing.gradients(
+            loss, list(variables), updates, self.options, optimizer, rate, name, after
         )
         prefix = name + "/" if name else ""
-        self.log(prefix + "learning_rate", made.learning_rate)
-        self.log(prefix + "gradient_norm", made.gradient_norm)
+        self.log(prefix + "learning_rate", rate)
+        self.log(prefix + "gradient_norm", part.gradient_norm)
+        return part
+
+    def apply(self, parts: Sequence[optimizing.Part], advance_step: bool = True):
+        """One op that applies all parts, each after the gradients of all are known.
+
+        The global step advances last, unless `advance_step` is False: then more updates follow in
+        this step, made under `tf.control_dependencies` on the op. A value that is not finite, in
+        any of a step's updates, leaves every variable as it was before the step.
+        """
+        made = optimizing.apply(
+            parts, self.options, self.global_step.read_value(), self._applied, not advance_step
+        )
         if made.skipped is not None:
-            self._counters[prefix + "skipped_steps"] = made.skipped
-        return made.op
+            self._counters["skipped_steps"] = made.skipped
+        if not advance_step:
+            self._applied.append(made)
+            return made.op
+        self._applied = []
+        with tf.control_dependencies([made.op]):
+            return self.global_step.assign_add(1, read_value=False)
+
+    def _optimizer(self, name: str, base: Optional[float]):
+        """The optimizer of a name and its learning rate, the same for all updates of a step."""
+        if name not in self._optimizers:
+            step, options = self.global_step.read_value(), self.options
+            rate = optimizing.learning_rate(options, step, self.total_steps, base)
+            made = optimizing.make_optimizer(options.optimizer, rate, options.optimizer_args)
+            self._optimizers[name] = made, rate
+        return self._optimizers[name]
 
     def log(self, name: str, value) -> None:
         """Log a scalar tensor on steps where metrics are due; it costs nothing on others."""
@@ -138,9 +179,10 @@ class Run:
             raise ToolkitError("'{}' is logged but has the shape {}.".format(name, value.shape))
         self._logged[name] = value
 
-    def take_updates(self, updates: Sequence[Any]) -> None:
+    def begin_step(self, updates: Sequence[Any]) -> None:
         """Hold the state updates that `call` added until `minimize` runs them; for the core."""
         self._updates = list(updates)
+        self._applied, self._optimizers = [], {}
 
     @property
     def counters(self) -> Dict[str, Any]:

@@ -17,16 +17,16 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 
 import numpy as np
 
-from . import config, graphs
+from . import graphs, in_process
 from .compat import tf
 from .data.stream import make_reader
-from .folder import RunFolder, open_run, reserve
+from .folder import RunFolder
+from .in_process import plugins_of
 from .inputs import open_inputs
 from .options import resolve
-from .plugins import Plugin, Plugins, load
 from .reports.console import Console
 from .run import Run
-from .training import Job, Trainer
+from .training import Trainer
 
 
 def write_digits(
@@ -51,15 +51,6 @@ def write_digits(
     return "npz:" + path
 
 
-def plugins_of(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
-    """The plugins of a run, each named as on the command line or given as an object with hooks."""
-    return Plugins(_loaded(plugin, "model"), [_loaded(e, "extension") for e in extensions])
-
-
-def _loaded(plugin: Any, kind: str) -> Plugin:
-    return load(plugin, kind) if isinstance(plugin, str) else Plugin.of(plugin, kind)
-
-
 def run_of(plugin: Any, mode: str, spec: Any, **options: Any) -> Run:
     """A Run for calling a plugin's functions by hand; spec: a `toolkit.DataSpec`."""
     resolved = resolve(plugins_of(plugin).options(), flags=options).options
@@ -76,17 +67,8 @@ def trainer(
     """A Trainer for a new run in `run_dir`, or for the run that is there, with option values or
     texts.
     """
-    plugins = plugins_of(plugin, extensions)
-    layers = []
-    if os.path.exists(os.path.join(run_dir, "manifest.json")):
-        folder = open_run(run_dir)
-        layers.append(("config.json", config.read_run_config(folder).values))
-    else:
-        folder = reserve(run_dir)
-    resolved = resolve(plugins.options(), layers, flags=options).options
-    saved = config.for_run(plugins.model.reference, [], resolved, folder.path)
-    return Trainer(
-        Job(plugins, resolved, folder, saved, ["test"]), console or Console(io.StringIO())
+    return in_process.trainer(
+        plugin, run_dir, options, extensions, console or Console(io.StringIO()), ["test"]
     )
 
 
@@ -145,7 +127,8 @@ def _variables_after(plugin, extensions, steps: int, loop: bool, options) -> Dic
     inputs = open_inputs(plugins, resolved)
     graph = tf.Graph()
     with graph.as_default():
-        reader = make_reader("resident", inputs.prepared("train"), resolved.batch_size, seed=3)
+        count = resolved.batch_size * resolved.batches_per_step
+        reader = make_reader("resident", inputs.prepared("train"), count, seed=3)
         run = Run("train", resolved, inputs.spec, None, steps)
         step = run.global_step
         model = plugins.ask("build", run=run)

@@ -29,7 +29,7 @@ from .session.checkpoints import Checkpoints
 from .session.config import prepare_xla, session_config, with_threads
 from .session.guard import Guard
 from .session.hook import Every, Hook, PluginHook
-from .session.loop import Clock, Ended, Loop
+from .session.loop import Clock, Ended, Loop, Outlets
 from .session.metrics import Metrics, Summaries
 from .session.profile import Profile
 from .session.stop import Stop
@@ -53,7 +53,12 @@ def total_steps(options: Any, num_examples: int) -> int:
     """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
     if options.steps is not None:
         return options.steps
-    return max(1, math.ceil(options.epochs * num_examples / options.batch_size))
+    return max(1, math.ceil(options.epochs * num_examples / examples_per_step(options)))
+
+
+def examples_per_step(options: Any) -> int:
+    """How many examples a step reads."""
+    return options.batch_size * options.batches_per_step
 
 
 class Trainer:
@@ -77,7 +82,7 @@ class Trainer:
             self._reader = make_reader(
                 options.input,
                 inputs.splits["train"],
-                options.batch_size,
+                examples_per_step(options),
                 seed=Run("train", options).seed("shuffle"),
                 shuffle_buffer=options.shuffle_buffer,
                 filter=inputs.filter,
@@ -104,6 +109,7 @@ class Trainer:
                 self._inputs.spec,
                 total_steps=self.total,
                 folder=self._folder.path,
+                splits=self._inputs.prepared,
             )
         return self._evaluator
 
@@ -118,7 +124,9 @@ class Trainer:
         hooks: List[Hook] = [
             Clock(graph.step_after, lambda session: int(session.run(graph.run.global_step))),
             Guard(graph.counters, options.log_steps, self._record, self._console.say),
-            Metrics(scalars, options.batch_size, every_log, self._record, self._console.show),
+            Metrics(
+                scalars, examples_per_step(options), every_log, self._record, self._console.show
+            ),
         ]
         hooks += self._plugin_hooks()
         summary_steps = options.summary_steps
@@ -127,7 +135,7 @@ class Trainer:
         self._summaries = Summaries(
             folder.file("events"),
             scalars,
-            options.batch_size,
+            examples_per_step(options),
             Every(summary_steps, options.summary_secs),
             graph.graph,
         )
@@ -143,7 +151,7 @@ class Trainer:
         elif options.best:
             raise UsageError(
                 "There is no validation split to choose the best checkpoint by.",
-                hint="Set --validation-share, or leave --best out.",
+                hint="Set --validation-share, or --best none.",
             )
         hooks.append(Stop(options.max_secs))
         return hooks
@@ -156,6 +164,7 @@ class Trainer:
             model=graph.model,
             losses=graph.losses,
             run=graph.run,
+            splits=self._inputs.prepared,
             **graph.tensors,
         )
         for hook in [hook for answer in answers for hook in answer or ()]:
@@ -183,7 +192,10 @@ class Trainer:
     def _validate(self, path: str) -> Dict[str, float]:
         self.evaluator.load(path)
         split = self._inputs.prepared("validation")
-        return self.evaluator.evaluate(split, self._options.eval_batch_size).metrics
+        evaluation = self.evaluator.evaluate(split, self._options.eval_batch_size)
+        for line in evaluation.lines:
+            self._console.say("validation  " + line)
+        return evaluation.metrics
 
     def _record(self, record: Dict[str, Any]) -> None:
         self._folder.append_metrics(record)
@@ -244,7 +256,8 @@ class Trainer:
             self._validation.target = self._target
         self._check_fit()
         self._prepare_folder()
-        loop = Loop(self._graph, self._hooks, self.total, self._console.say, self._reader)
+        outlets = Outlets(self._record, self._summaries.add)
+        loop = Loop(self._graph, self._hooks, self.total, self._console.say, self._reader, outlets)
         self._announce(loop)
         scaffold = tf.train.Scaffold(saver=self._saver, init_fn=self._restore)
         self._console.start(self.total, lambda: loop.step)

@@ -2,24 +2,14 @@
 
 import gzip
 import os
-import struct
+import sys
 
 import numpy as np
 import pytest
 
+sys.path.insert(0, os.path.dirname(__file__))
 
-def idx_bytes(array, code=8):
-    """What an IDX file of `array` holds."""
-    header = struct.pack(">HBB", 0, code, array.ndim)
-    return header + struct.pack(">{}I".format(array.ndim), *array.shape) + array.tobytes()
-
-
-def numbered_images(count, side=4):
-    """uint8 [count, side, side]; the first pixels of image i tell i."""
-    images = np.zeros((count, side, side), np.uint8)
-    images[:, 0, 0] = np.arange(count) % 256
-    images[:, 0, 1] = np.arange(count) // 256
-    return images
+from datakit import idx_bytes, numbered_images  # noqa: E402
 
 
 @pytest.fixture

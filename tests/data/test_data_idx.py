@@ -1,14 +1,24 @@
 """IDX files: what is read, and one sentence for each way in which they can be wrong."""
 
 import gzip
+import io
 import os
 
 import numpy as np
 import pytest
-from conftest import idx_bytes, numbered_images
+from datakit import idx_bytes, numbered_images
 
 from toolkit.data.idx import open_idx, read_idx, write_idx
 from toolkit.errors import DataError
+
+
+def gzipped(content):
+    """Without the time of day, so that a test has the same name in every process."""
+    made = io.BytesIO()
+    with gzip.GzipFile(fileobj=made, mode="wb", mtime=0) as file:
+        file.write(content)
+    return made.getvalue()
+
 
 IMAGES = idx_bytes(numbered_images(3))
 LABELS = idx_bytes(np.arange(3, dtype=np.uint8))
@@ -37,7 +47,7 @@ def refused(path, kind="images"):
         (IMAGES[:9], "images", "header of 16 bytes", "9 bytes"),
         (b"", "images", "header of 4 bytes", "0 bytes"),
         (idx_bytes(np.zeros((0, 4, 4), np.uint8)), "images", "one example or more", "[0, 4, 4]"),
-        (gzip.compress(IMAGES), "images", "a plain IDX file", "gzip data"),
+        (gzipped(IMAGES), "images", "a plain IDX file", "gzip data"),
     ],
 )
 def test_a_damaged_plain_file_is_told_in_one_sentence(tmp_path, content, kind, expected, found):
@@ -51,10 +61,10 @@ def test_a_damaged_plain_file_is_told_in_one_sentence(tmp_path, content, kind, e
     "content, expected, found",
     [
         (IMAGES, "gzip data", "00 00 08 03"),
-        (gzip.compress(IMAGES)[:-12], "whole gzip data", "an end in the middle"),
-        (gzip.compress(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "sound gzip data", "CRC"),
-        (gzip.compress(IMAGES + b"x"), "64 bytes", "65 or more"),
-        (gzip.compress(IMAGES[:-1]), "64 bytes", "63"),
+        (gzipped(IMAGES)[:-12], "whole gzip data", "an end in the middle"),
+        (gzipped(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "sound gzip data", "CRC"),
+        (gzipped(IMAGES + b"x"), "64 bytes", "65 or more"),
+        (gzipped(IMAGES[:-1]), "64 bytes", "63"),
         (b"", "gzip data", "an empty file"),
     ],
 )

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from conftest import numbered_images
+from datakit import numbered_images
 
 from toolkit.compat import tf
 from toolkit.data.examples import Split

@@ -1,12 +1,14 @@
 """What may happen between the first step and the last: runner checklist, sections 1 and 3."""
 
+import glob
+import io
 import json
 import os
 import signal
 
 import numpy as np
 import pytest
-from helpers import Linear, write_bars
+from helpers import Linear, LinearOptions, write_bars
 
 from toolkit import Hook, hookimpl, testing, tf
 from toolkit.errors import (
@@ -17,6 +19,7 @@ from toolkit.errors import (
     ToolkitError,
 )
 from toolkit.folder import RunFolder
+from toolkit.reports.console import Console
 from toolkit.session.loop import MOST_RETRIES
 
 
@@ -380,3 +383,74 @@ def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
     assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
     options = run_of(intra_op_threads=given).options
     assert with_threads(options, graph).intra_op_threads == threads
+
+
+class Teller(Hook):
+    """Says, records and draws on its due steps."""
+
+    name = "teller"
+
+    def next_step(self, step):
+        return step + 3 - step % 3
+
+    def is_due(self, step):
+        return step % 3 == 0
+
+    def on_step(self, step, values, context):
+        self.loop.say("hello from step {}".format(step))
+        self.loop.record({"step": step, "kind": "event", "event": "seen"})
+        self.loop.summarize(
+            step, tf.Summary(value=[tf.Summary.Value(tag="height", simple_value=float(step))])
+        )
+
+
+def test_a_hook_can_say_record_and_summarize(data, tmp_path):
+    stream = io.StringIO()
+    console = Console(stream, every_secs=1e9)
+    run = str(tmp_path / "run")
+    testing.train(with_hooks(Teller()), run, console=console, data=data, steps=6)
+    lines = stream.getvalue().split("\n")
+    assert [line for line in lines if line.startswith("hello")] == [
+        "hello from step 3",
+        "hello from step 6",
+    ]
+    assert [(r["step"], r["event"]) for r in records(run, "event")] == [(3, "seen"), (6, "seen")]
+    (path,) = glob.glob(os.path.join(run, "events", "*"))
+    values = [(e.step, v.tag) for e in tf.train.summary_iterator(path) for v in e.summary.value]
+    assert [step for step, tag in values if tag == "height"] == [3, 6]
+
+
+class TwoBatches(Linear):
+    """Takes two batches a step, and trains on the second."""
+
+    class Options(LinearOptions):
+        @property
+        def batches_per_step(self):
+            return 2
+
+    @hookimpl
+    def options(self):
+        return self.Options
+
+    @hookimpl
+    def call(self, model, features, run):
+        return super().call(model, features[run.options.batch_size :], run)
+
+    @hookimpl
+    def loss(self, labels, outputs, run):
+        return super().loss(labels[run.options.batch_size :], outputs)
+
+
+@pytest.mark.parametrize("reader", ["resident", "stream"])
+def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data, tmp_path, reader):
+    options = {"data": data, "batch_size": 4, "evaluate": "no", "input": reader}
+    made = testing.trainer(TwoBatches, str(tmp_path / "one"), epochs=1, **options)
+    try:
+        assert made.total == -(-made._reader.num_examples // 8)
+    finally:
+        made.close()
+    whole, halves = str(tmp_path / "whole"), str(tmp_path / "halves")
+    testing.train(TwoBatches, whole, steps=6, **options)
+    testing.train(TwoBatches, halves, steps=3, **options)
+    testing.train(TwoBatches, halves, steps=6, **options)
+    assert testing.fingerprint(whole) == testing.fingerprint(halves)

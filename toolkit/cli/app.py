@@ -1,4 +1,7 @@
-"""The commands of `toolkit`, by name; the module of each is imported when it is used."""
+"""The commands of `toolkit`, by name; the module of each is imported when it is used.
+
+Behind the core's own come those that installed packages add, see `added`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ import importlib
 import click
 
 from .. import __version__
+from ..errors import ToolkitError
+from ..plugins import told
+from . import added
 
 # name -> (module, one line for --help)
 COMMANDS = {
@@ -20,31 +26,60 @@ COMMANDS = {
     "data": ("data", "List data sources and check data."),
 }
 
+# What a command may raise to end as it likes.
+PASSED_ON = (
+    ToolkitError,
+    click.ClickException,
+    click.exceptions.Exit,
+    click.Abort,
+    BrokenPipeError,
+)
+
 
 class LazyGroup(click.Group):
-    """Knows its commands' names and summaries without importing them."""
+    """Knows its commands' names and summaries without importing the core's."""
 
     def list_commands(self, ctx):
-        return list(COMMANDS)
+        return list(COMMANDS) + added.names(COMMANDS)
 
     def get_command(self, ctx, name):
         if name not in COMMANDS:
-            return None
+            return added.load(name)
         module = importlib.import_module("toolkit.cli." + COMMANDS[name][0])
         return getattr(module, name)
 
     def resolve_command(self, ctx, args):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            close = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = "Did you mean '{}'?".format(close[0]) if close else ""
-            known = "Commands: {}.".format(", ".join(COMMANDS))
-            raise click.UsageError("There is no command '{}'.\n{}".format(name, hint or known))
+            known = self.list_commands(ctx)
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = "Did you mean '{}'?".format(close[0]) if close else ""
+                known = "Commands: {}.".format(", ".join(known))
+                raise click.UsageError("There is no command '{}'.\n{}".format(name, hint or known))
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except PASSED_ON:
+            raise
+        except Exception as error:
+            name = ctx.invoked_subcommand
+            if name is None or name in COMMANDS:
+                raise  # a fault of ours
+            raise ToolkitError(
+                "Command '{}' failed: {}.".format(name, told(error)),
+                hint="Set TOOLKIT_VERBOSE=1 for the traceback.",
+            ) from error
 
     def format_commands(self, ctx, formatter):
         with formatter.section("Commands"):
             formatter.write_dl([(name, row[1]) for name, row in COMMANDS.items()])
+        more = added.rows(COMMANDS)
+        if more:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(more)
 
 
 @click.command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, Dict, NamedTuple
+from typing import Any
 
 import click
 
@@ -50,36 +50,14 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-class OpenRun(NamedTuple):
-    """A run on disk with its plugins and options loaded. spec: the `DataSpec` it was trained on."""
+def opened(path: str, checkpoint):
+    """The `Trained` that the arguments name. Damaged checkpoints that are passed over are told."""
+    from ..trained import open_trained
 
-    folder: Any
-    plugins: Any
-    options: Any
-    spec: Any
-    manifest: Dict[str, Any]
+    return open_trained(path, checkpoint, lambda text: sys.stderr.write("warning: " + text + "\n"))
 
 
-def open_trained(path: str) -> OpenRun:
-    """Load what a run's folder names. Raises UsageError, CheckpointError or a plugin's error."""
-    from ..config import read_run_config
-    from ..data.examples import DataSpec
-    from ..folder import open_run
-    from ..options import resolve
-    from ..plugins import Plugins
-
-    folder = open_run(path)
-    config = read_run_config(folder)
-    plugins = Plugins.load(config.plugin, config.extensions)
-    options = resolve(plugins.options(), [(folder.file("config.json"), config.values)]).options
-    manifest = folder.read_manifest()
-    return OpenRun(folder, plugins, options, DataSpec.from_json(manifest["data"]["spec"]), manifest)
-
-
-def choose_checkpoint(trained: OpenRun, which):
-    """The checkpoint that the flag names, or the best, or the last one."""
-    if which is None:
-        which = "best" if trained.manifest.get("best") else "last"
-    return trained.folder.checkpoint(
-        which, lambda text: sys.stderr.write("warning: " + text + "\n")
-    )
+def print_lines(lines) -> None:
+    """What scorers have to tell, below the line of the metrics."""
+    for line in lines:
+        sys.stdout.write("{:8}{}\n".format("", line))

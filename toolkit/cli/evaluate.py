@@ -8,10 +8,10 @@ import click
 
 from .common import (
     checkpoint_option,
-    choose_checkpoint,
     json_option,
-    open_trained,
+    opened,
     print_json,
+    print_lines,
     verbose_option,
 )
 
@@ -25,52 +25,61 @@ from .common import (
 @verbose_option
 def evaluate(run_folder, checkpoint, split, data, as_json):
     """Measure a trained model on a split; its plugin writes reports into the run's folder."""
-    from ..errors import DataError, UsageError, nearest
-    from ..evaluation import Evaluator
+    from ..errors import UsageError, nearest
     from ..inputs import open_inputs
     from ..reporting import report
 
-    trained = open_trained(run_folder)
-    chosen = choose_checkpoint(trained, checkpoint)
+    trained = opened(run_folder, checkpoint)
     options = trained.options.model_copy(update={"data": data}) if data else trained.options
     inputs = open_inputs(trained.plugins, options)
-    if (inputs.spec.shape, inputs.spec.dtype) != (trained.spec.shape, trained.spec.dtype):
-        raise DataError(
-            "The data has examples {} {}, the model was trained on {} {}.".format(
-                list(inputs.spec.shape),
-                inputs.spec.dtype,
-                list(trained.spec.shape),
-                trained.spec.dtype,
-            ),
-            hint="Choose other data, or bring images to the size with --image-size when training.",
-        )
-    if inputs.spec.num_classes > trained.spec.num_classes > 0:
-        raise DataError(
-            "The data has {} classes, the model was trained on {}.".format(
-                inputs.spec.num_classes, trained.spec.num_classes
-            )
-        )
+    _check_fit(inputs.spec, trained.data)
     examples = inputs.prepared(split)
     if examples is None:
         raise UsageError(
             "{} has no split '{}'.".format(options.data, split), hint=nearest(split, inputs.splits)
         )
-    evaluator = Evaluator(trained.plugins, options, trained.spec, folder=trained.folder.path)
+    evaluator = trained.evaluator("eval", options=options, splits=inputs.prepared)
     try:
-        evaluator.load(chosen.path)
+        evaluator.load(trained.checkpoint.path)
         result = report(
-            trained.plugins, evaluator, trained.folder, split, examples, chosen.step, data or ""
+            trained.plugins,
+            evaluator,
+            trained.run_folder,
+            split,
+            examples,
+            trained.step,
+            data or "",
         )
     finally:
         evaluator.close()
-    result["run"] = str(trained.folder)
+    result["run"] = str(trained.run_folder)
     result["data"] = options.data
     if as_json:
         return print_json(result)
     metrics = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(result["metrics"].items()))
     sys.stdout.write(
-        "{:8}{}  ({} examples, step {})\n".format(split, metrics, len(examples), chosen.step)
+        "{:8}{}  ({} examples, step {})\n".format(split, metrics, len(examples), trained.step)
     )
+    print_lines(result.get("lines", ()))
     if "reports" in result:
-        sys.stdout.write("reports {}/{}\n".format(trained.folder, result["reports"]))
+        sys.stdout.write("reports {}/{}\n".format(trained.run_folder, result["reports"]))
     return None
+
+
+def _check_fit(found, expected) -> None:
+    """Refuse data that the model cannot be fed. found, expected: `DataSpec`s."""
+    from ..errors import DataError
+
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        raise DataError(
+            "The data has examples {} {}, the model was trained on {} {}.".format(
+                list(found.shape), found.dtype, list(expected.shape), expected.dtype
+            ),
+            hint="Choose other data, or bring images to the size with --image-size when training.",
+        )
+    if found.num_classes > expected.num_classes > 0:
+        raise DataError(
+            "The data has {} classes, the model was trained on {}.".format(
+                found.num_classes, expected.num_classes
+            )
+        )

@@ -18,10 +18,12 @@ def plugins():
 @plugins.command("list")
 @json_option
 def list_(as_json):
-    """Every installed plugin and extension, from its metadata alone."""
+    """Every installed plugin, extension and added command, from its metadata alone."""
     from ..plugins import installed
+    from .added import entries as commands
+    from .app import COMMANDS
 
-    entries = installed()
+    entries = installed() + commands(COMMANDS)
     if as_json:
         return print_json([dict(e._asdict()) for e in entries])
     rows = [("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE")]

@@ -7,14 +7,7 @@ from typing import Any, Dict, List
 
 import click
 
-from .common import (
-    checkpoint_option,
-    choose_checkpoint,
-    json_option,
-    open_trained,
-    print_json,
-    verbose_option,
-)
+from .common import checkpoint_option, json_option, opened, print_json, verbose_option
 
 
 @click.command()
@@ -32,33 +25,17 @@ from .common import (
 @json_option
 @verbose_option
 def predict(run_folder, files, checkpoint, output, features, invert, as_json):
-    """Apply a trained model to image files, .npz and IDX files."""
-    from ..data.examples import DataSpec
-    from ..evaluation import Evaluator
-    from ..inputs import example_hook
-    from ..prediction import columns, read_examples
+    """Apply a trained model to image files, .npz and IDX files.
+
+    A model that is fed something else than examples takes .npz files with arrays by name.
+    """
+    from ..prediction import columns
 
     writer = _writer(output)
-    trained = open_trained(run_folder)
-    chosen = choose_checkpoint(trained, checkpoint)
-    data = trained.manifest["data"]
-    examples = read_examples(
-        list(files),
-        DataSpec.from_json(data["stored"]),
-        data["ink"],
-        invert,
-        example_hook(trained.plugins, "convert"),
-        lambda text: sys.stderr.write(text + "\n"),
-    )
-    evaluator = Evaluator(
-        trained.plugins, trained.options, trained.spec, "predict", trained.folder.path
-    )
-    try:
-        evaluator.load(chosen.path)
-        predictions = evaluator.predict(examples.features, trained.options.eval_batch_size)
-    finally:
-        evaluator.close()
-    shown = columns(predictions, trained.spec.class_names, features)
+    with opened(run_folder, checkpoint) as trained:
+        examples = _read(trained, list(files), invert)
+        predictions = trained.predict(examples.inputs)
+        shown = columns(predictions, trained.data.class_names, features)
     if writer is not None:
         writer(output, examples.names, shown)
         sys.stderr.write("{} predictions in {}\n".format(len(examples.names), output))
@@ -66,6 +43,25 @@ def predict(run_folder, files, checkpoint, output, features, invert, as_json):
         print_json(_rows(examples.names, shown))
     elif writer is None:
         _print(examples.names, shown)
+
+
+def _read(trained, files: List[str], invert: str):
+    """The examples in the files, or the arrays by name that the model is fed."""
+    from ..data.examples import DataSpec
+    from ..inputs import example_hook
+    from ..prediction import read_examples, read_inputs
+
+    if trained.plugins.has("inputs") and not trained.predictor.graph.takes_examples:
+        return read_inputs(files, trained.predictor.graph.wanted)
+    data = trained.manifest["data"]
+    return read_examples(
+        files,
+        DataSpec.from_json(data["stored"]),
+        data["ink"],
+        invert,
+        example_hook(trained.plugins, "convert"),
+        lambda text: sys.stderr.write(text + "\n"),
+    )
 
 
 def _writer(output):

@@ -154,6 +154,7 @@ def _print_summary(summary: Dict[str, Any]) -> None:
         metrics = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(test["metrics"].items()))
         rows.append(("test", "{}  ({} examples, {} checkpoint, step {})".format(
             metrics, test["examples"], test["checkpoint"], test["step"])))  # fmt: skip
+        rows += [("", line) for line in test.get("lines", ())]
         if "reports" in test:
             rows.append(("reports", "{}/{}".format(summary["run"], test["reports"])))
     rows.append(("run", summary["run"]))

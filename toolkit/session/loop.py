@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from typing import Any, Callable, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..compat import inline_callable, tf
 from ..errors import (
@@ -34,6 +34,13 @@ class Ended(NamedTuple):
     step: int
     seconds: float
     reason: str
+
+
+class Outlets(NamedTuple):
+    """Where hooks may write: metrics.jsonl and the TensorBoard events."""
+
+    record: Callable[[Dict[str, Any]], None]
+    summarize: Callable[[int, tf.Summary], None]
 
 
 class Clock(Hook):
@@ -73,7 +80,15 @@ class Loop:
     step: steps made so far. target: the step to stop at.
     """
 
-    def __init__(self, graph, hooks: List[Hook], target: int, talk: Callable[[str], None], reader):
+    def __init__(
+        self,
+        graph,
+        hooks: List[Hook],
+        target: int,
+        talk: Callable[[str], None],
+        reader,
+        outlets: Optional[Outlets] = None,
+    ):
         self.step = 0
         self.target = target
         self.reason = ""
@@ -83,6 +98,7 @@ class Loop:
         self._hooks = hooks
         self._talk = talk
         self._reader = reader
+        self._outlets = outlets
         self._retries: List[int] = []
         self._bare: Optional[Fastest] = None
         self._last = False  # the next step is to be the last one
@@ -115,6 +131,20 @@ class Loop:
 
     def advance(self) -> None:
         self.step += 1
+
+    def say(self, text: str) -> None:
+        """One line for the person who watches."""
+        self._talk(text)
+
+    def record(self, values: Dict[str, Any]) -> None:
+        """One line of metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""
+        if self._outlets:
+            self._outlets.record(values)
+
+    def summarize(self, step: int, summary: tf.Summary) -> None:
+        """Add a summary, an image for example, to the TensorBoard events of `step`."""
+        if self._outlets:
+            self._outlets.summarize(step, summary)
 
     def on_session(self, session, step: int) -> None:
         """A session was made (or made anew after a fault) and holds the state of `step`."""
@@ -281,7 +311,13 @@ def _line(error) -> str:
 
 
 def _values(message: str) -> str:
-    found = re.search(re.escape(NOT_FINITE) + r"\] \[([^\]]*)\] \[([^\]]*)\]", message)
-    if not found:
-        return NOT_FINITE
-    return "loss {}, gradient norm {}".format(*(v.replace("-nan", "nan") for v in found.groups()))
+    """The numbers of the guard's assertion, of what was not finite alone: `critic: loss nan, ...`.
+
+    After the assertion's text come a name, a loss and a gradient norm for each update.
+    """
+    found = re.findall(r"\[([^\]]*)\]", message[message.index(NOT_FINITE) :].replace("-nan", "nan"))
+    told = []
+    for name, loss, norm in zip(found[0::3], found[1::3], found[2::3]):
+        if any(word in loss + norm for word in ("nan", "inf")):
+            told.append("{}loss {}, gradient norm {}".format(name and name + ": ", loss, norm))
+    return "; ".join(told) or NOT_FINITE

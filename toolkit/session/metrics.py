@@ -85,12 +85,16 @@ class Summaries(Hook):
 
     def on_restore(self, session, step):
         self._speed.restart(step)
+        if step == 0:
+            self._opened().add_graph(self._graph)
+        # Tells TensorBoard to forget what an earlier session wrote after this step.
+        self._opened().add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
+
+    def _opened(self):
+        """The writer; hooks that are restored before this one may have something to add."""
         if self._writer is None:
             self._writer = tf.summary.FileWriter(self._folder)
-            if step == 0:
-                self._writer.add_graph(self._graph)
-        # Tells TensorBoard to forget what an earlier session wrote after this step.
-        self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
+        return self._writer
 
     def fetches(self):
         return self._fetches
@@ -98,12 +102,16 @@ class Summaries(Hook):
     def on_step(self, step, values, context):
         self.write(step, dict(values["scalars"], examples_per_sec=self._speed.look(step)))
         if "merged" in values:
-            self._writer.add_summary(values["merged"], step)
+            self._opened().add_summary(values["merged"], step)
 
     def write(self, step: int, scalars: Dict[str, Any]) -> None:
         """Add named numbers to the events of `step`."""
         rows = [tf.Summary.Value(tag=n, simple_value=float(v)) for n, v in scalars.items()]
-        self._writer.add_summary(tf.Summary(value=rows), step)
+        self.add(step, tf.Summary(value=rows))
+
+    def add(self, step: int, summary: tf.Summary) -> None:
+        """Add a summary to the events of `step`."""
+        self._opened().add_summary(summary, step)
 
     def close(self) -> None:
         """Write what is left and close the file; hooks that stop later may have written more."""

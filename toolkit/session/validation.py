@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from ..errors import UsageError, nearest
+from ..errors import ToolkitError, UsageError, nearest
 from ..folder import RunFolder
 from .hook import Hook
 
@@ -28,14 +28,21 @@ class Target:
         self.name = name
         self.lower = direction == "min" or (not direction and name.endswith(LOWER_IS_BETTER))
 
-    def better(self, value: float, than: Optional[float]) -> bool:
+    def better(self, value: float, than: Optional[float], noise: float = 0.0) -> bool:
+        """Whether the gain is larger than the noise, a standard deviation."""
         if value != value:
             return False
-        return than is None or (value < than if self.lower else value > than)
+        if than is None:
+            return True
+        gain = than - value if self.lower else value - than
+        return gain > (noise if noise > 0 else 0)  # noise may be nan
 
 
 class Validation(Hook):
     """Evaluates each newly committed checkpoint; keeps `best` and the patience in the manifest.
+
+    With a metric NAME_noise, the standard deviation of NAME, `best` moves only by a gain larger
+    than that of the new value; where noise alone kept it, the record says `within_noise`.
 
     evaluate(path) -> name to float, of the validation split. target: set before the session is
     made, or None.
@@ -82,18 +89,42 @@ class Validation(Hook):
             return
         (step, path), self._pending = self._pending, None
         metrics = self._evaluate(path)
-        self._record(dict({"step": step, "kind": "eval", "split": "validation"}, **metrics))
-        manifest = self._folder.read_manifest()
-        changed = {"evaluated_step": step}
+        changed: Dict[str, Any] = {"evaluated_step": step}
+        record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
         if self.target is not None:
-            changed.update(self._judge(step, metrics[self.target.name], manifest))
+            manifest = self._folder.read_manifest()
+            if self._within_noise(metrics, manifest.get("best")):
+                record["within_noise"] = True
+            changed.update(self._judge(step, metrics, manifest))
+        self._record(dict(record, **metrics))
         self._folder.update_manifest(**changed)
 
-    def _judge(self, step: int, value: float, manifest: Dict[str, Any]) -> Dict[str, Any]:
+    def _measured(self, metrics: Dict[str, float]) -> Tuple[float, float]:
+        """The value of the target's metric and its noise, 0 where that is not measured."""
+        name = self.target.name
+        if name not in metrics:
+            raise ToolkitError(
+                "The evaluation gave no '{}' to choose the best checkpoint by.".format(name),
+                hint="It gave {}.".format(", ".join(sorted(metrics)) or "nothing"),
+            )
+        return metrics[name], metrics.get(name + "_noise", 0.0)
+
+    def _within_noise(self, metrics: Dict[str, float], best: Optional[Dict[str, Any]]) -> bool:
+        """Whether it is noise alone that keeps `best` where it is."""
+        value, noise = self._measured(metrics)
+        than = best["value"] if best else None
+        return self.target.better(value, than) and not self.target.better(value, than, noise)
+
+    def _judge(
+        self, step: int, metrics: Dict[str, float], manifest: Dict[str, Any]
+    ) -> Dict[str, Any]:
         """What an evaluation changes in the manifest; stops when patience is at its end."""
+        value, noise = self._measured(metrics)
         best = manifest.get("best")
-        if self.target.better(value, best["value"] if best else None):
+        if self.target.better(value, best["value"] if best else None, noise):
             best = {"step": step, "metric": self.target.name, "value": value}
+            if noise > 0:
+                best["noise"] = noise
             return {"best": best, "evaluations_since_best": 0}
         waited = manifest.get("evaluations_since_best", 0) + 1
         if self._patience and waited >= self._patience:

@@ -1,0 +1,161 @@
+"""The generator: from latent numbers, and a label where it is conditional, to images.
+
+Legend: N batch, Z latent, K classes, H W height and width, C channels, F filters.
+
+No forward pass changes a variable. Batch norm has no moving averages: it uses the batch's own mean
+and variance, or those of another batch, which `statistics` computes.
+"""
+
+from __future__ import annotations
+
+from toolkit import tf
+
+from . import sizes
+from .blocks import Conv, Dense, Norm, Up, Variables
+from .layers import enlarge
+
+
+class Generator:
+    """Variables under `scope`; initial values are a function of `seed_scope`."""
+
+    def __init__(self, run, scope="generator", seed_scope="generator", trainable=True):
+        self._classes = 0 if run.options.conditional == "none" else run.data.num_classes
+        self._variables = Variables(run, scope, seed_scope, trainable)
+        inputs = run.options.latent_size + self._classes
+        self._network = NETWORKS[run.options.network](run, self._variables, inputs)
+        self._batch_norms = [norm for norm in self._network.norms if norm.kind == "batch"]
+
+    @property
+    def variables(self):
+        """All of its variables, in the order of making."""
+        return self._variables.all
+
+    def __call__(self, z, labels=None, statistics=None):
+        """Images float32 [N, H, W, C] in [-1, 1]; z float32 [N, Z], labels int32 [N].
+
+        statistics: what `statistics` returned; without, batch norm uses this batch's own.
+        """
+        moments = {}
+        if statistics is not None:
+            pairs = zip(statistics[::2], statistics[1::2])
+            moments = {norm.name: pair for norm, pair in zip(self._batch_norms, pairs)}
+        return self._forward(z, labels, moments)
+
+    def statistics(self, z, labels=None):
+        """Mean [F] and variance [F] of each batch norm over this batch, in one flat list."""
+        moments = {}
+        self._forward(z, labels, moments)
+        return [tensor for norm in self._batch_norms for tensor in moments[norm.name]]
+
+    @property
+    def statistics_shapes(self):
+        """The static shapes of what `statistics` returns."""
+        return [[norm.channels] for norm in self._batch_norms for _ in range(2)]
+
+    def _forward(self, z, labels, moments):
+        if self._classes:
+            z = tf.concat([z, tf.one_hot(labels, self._classes)], axis=1)  # [N, Z + K]
+        return tf.tanh(self._network(self._variables.read(), z, moments))
+
+
+class Mlp:
+    """Hidden layers of equal size; examples of any shape."""
+
+    def __init__(self, run, variables, inputs):
+        options, self.shape = run.options, list(run.data.shape)
+        kind, norm = sizes.kernels(options, options.generator_norm), options.generator_norm
+        units = sizes.units(options)
+        self.hidden, self.norms = [], []
+        for number in range(1, sizes.HIDDEN + 1):
+            name = "dense{}".format(number)
+            self.hidden.append(Dense(variables, name, inputs, units, kind.inner, norm == "none"))
+            self.norms.append(Norm(variables, "norm{}".format(number), norm, units))
+            inputs = units
+        self.output = Dense(variables, "output", units, sizes.count(self.shape), kind.outer)
+
+    def __call__(self, values, x, moments):
+        for dense, norm in zip(self.hidden, self.norms):
+            x = tf.nn.relu(norm(values, dense(values, x), moments))  # [N, units]
+        return tf.reshape(self.output(values, x), [-1] + self.shape)
+
+
+class Stem:
+    """A dense layer to the smallest image: [N, Z] -> [N, h, w, F]."""
+
+    def __init__(self, variables, inputs, sides, filters, kind, bias):
+        self.shape = [-1, sides[0], sides[1], filters]
+        self.dense = Dense(variables, "dense", inputs, -sizes.count(self.shape), kind, bias)
+
+    def __call__(self, values, x):
+        return tf.reshape(self.dense(values, x), self.shape)
+
+
+class Dcgan:
+    """The stem, then a transposed convolution per doubling (Radford et al. 2016)."""
+
+    def __init__(self, run, variables, inputs):
+        options, norm = run.options, run.options.generator_norm
+        kind, bias = sizes.kernels(options, norm), norm == "none"
+        self.stages = sizes.stages(run.data.shape)[::-1]  # from the smallest
+        filters = sizes.filters(options, len(self.stages) - 1)[::-1]
+        self.stem = Stem(variables, inputs, self.stages[0], filters[0], kind.inner, bias)
+        self.norms, self.ups = [Norm(variables, "norm1", norm, filters[0])], []
+        for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=2):
+            name = "conv{}".format(number)
+            self.ups.append(Up(variables, name, channels, wanted, kind.inner, bias))
+            self.norms.append(Norm(variables, "norm{}".format(number), norm, wanted))
+        self.output = Up(variables, "output", filters[-1], run.data.shape[2], kind.outer)
+
+    def __call__(self, values, x, moments):
+        x = tf.nn.relu(self.norms[0](values, self.stem(values, x), moments))  # [N, h, w, F]
+        for up, norm, sides in zip(self.ups, self.norms[1:], self.stages[1:]):
+            x = tf.nn.relu(norm(values, up(values, x, sides), moments))  # [N, 2h, 2w, F/2]
+        return self.output(values, x, self.stages[-1])  # [N, H, W, C]
+
+
+class Resnet:
+    """The stem, then a residual block per doubling and a convolution (Gulrajani et al. 2017)."""
+
+    def __init__(self, run, variables, inputs):
+        options, norm = run.options, run.options.generator_norm
+        kind = sizes.kernels(options, norm)
+        self.stages = sizes.stages(run.data.shape)[::-1]  # from the smallest
+        filters = sizes.filters(options, len(self.stages))[::-1]
+        self.stem = Stem(variables, inputs, self.stages[0], filters[0], kind.outer, bias=True)
+        self.blocks = [
+            Block(variables, "block{}".format(number), channels, wanted, norm, kind)
+            for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=1)
+        ]
+        self.norm = Norm(variables, "norm", norm, filters[-1])
+        self.norms = [made for block in self.blocks for made in block.norms] + [self.norm]
+        self.output = Conv(variables, "output", filters[-1], run.data.shape[2], kind.outer)
+
+    def __call__(self, values, x, moments):
+        x = self.stem(values, x)  # [N, h, w, F]
+        for block, sides in zip(self.blocks, self.stages[1:]):
+            x = block(values, x, sides, moments)  # [N, 2h, 2w, F/2]
+        return self.output(values, tf.nn.relu(self.norm(values, x, moments)))  # [N, H, W, C]
+
+
+class Block:
+    """Doubles: normalise, ReLU, enlarge, convolve, and again without enlarging, plus a shortcut."""
+
+    def __init__(self, variables, name, channels, filters, norm, kind):
+        self.norms = [
+            Norm(variables, name + "/norm1", norm, channels),
+            Norm(variables, name + "/norm2", norm, filters),
+        ]
+        bias = norm == "none"
+        self.conv1 = Conv(variables, name + "/conv1", channels, filters, kind.inner, bias)
+        self.conv2 = Conv(variables, name + "/conv2", filters, filters, kind.inner)
+        self.shortcut = Conv(variables, name + "/shortcut", channels, filters, kind.outer, size=1)
+
+    def __call__(self, values, x, sides, moments):
+        y = tf.nn.relu(self.norms[0](values, x, moments))
+        y = self.conv1(values, enlarge(y, sides))  # [N, 2H, 2W, F]
+        y = self.conv2(values, tf.nn.relu(self.norms[1](values, y, moments)))
+        # A 1x1 convolution before enlarging is the same as after it, at a quarter of the work.
+        return y + enlarge(self.shortcut(values, x), sides)
+
+
+NETWORKS = {"mlp": Mlp, "dcgan": Dcgan, "resnet": Resnet}

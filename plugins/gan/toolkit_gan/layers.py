@@ -1,0 +1,94 @@
+"""The networks' layers as functions of tensors; none makes a variable or changes one.
+
+Legend: N batch, H W height and width, C channels in, F filters out, D any number of axes.
+
+Each has the second derivative that gradient penalties need, on both lines of TensorFlow. Three
+things have none there, or a wrong one, and are therefore not used: tf.image.resize, moving averages
+inside a forward pass, and tf.nn.moments, which takes its mean for a constant.
+"""
+
+from __future__ import annotations
+
+from toolkit import tf
+
+SLOPE = 0.2  # of the critic's leaky ReLU
+EPSILON = 1e-5  # under a normalisation's square root
+
+
+def dense(x, kernel):
+    """x [N, C], kernel [C, F] -> [N, F]."""
+    return tf.matmul(x, kernel)
+
+
+def convolve(x, kernel):
+    """x [N, H, W, C], kernel [size, size, C, F] -> [N, H, W, F], with a border of zeros."""
+    return tf.nn.conv2d(x, kernel, strides=[1, 1, 1, 1], padding="SAME")
+
+
+def down(x, kernel):
+    """Halve: x [N, H, W, C], kernel [4, 4, C, F] -> [N, ceil(H/2), ceil(W/2), F]."""
+    return tf.nn.conv2d(x, kernel, strides=[1, 2, 2, 1], padding="SAME")
+
+
+def up(x, kernel, sides):
+    """Double: x [N, H, W, C], kernel [4, 4, F, C] -> [N, height, width, F].
+
+    sides: (height, width), each 2H or 2H - 1 and so on. What `down` is to a kernel backwards.
+    """
+    count = x.shape.as_list()[0] or tf.shape(x)[0]
+    shape = [count, sides[0], sides[1], int(kernel.shape[2])]
+    return tf.nn.conv2d_transpose(x, kernel, shape, strides=[1, 2, 2, 1], padding="SAME")
+
+
+def enlarge(x, sides):
+    """Nearest neighbour: x [N, H, W, C] -> [N, height, width, C], each side 2H or 2H - 1."""
+    x = tf.depth_to_space(tf.concat([x, x, x, x], axis=3), 2)  # [N, 2H, 2W, C]
+    # The gradient of tf.slice is a border of zeros; that of x[:, :a] takes several times as long.
+    return tf.slice(x, [0, 0, 0, 0], [-1, sides[0], sides[1], -1])
+
+
+def shrink(x):
+    """The mean of each 2x2 square: x [N, H, W, C] -> [N, ceil(H/2), ceil(W/2), C]."""
+    return tf.nn.avg_pool(x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
+
+
+def leaky(x):
+    return tf.nn.leaky_relu(x, SLOPE)
+
+
+def batch_moments(x):
+    """Mean and variance [C] of each channel over the whole batch; x [N, ..., C]."""
+    return _moments(x, list(range(x.shape.ndims - 1)), keepdims=False)
+
+
+def example_moments(x):
+    """Mean and variance [N, 1, ...] of each example; x [N, ..., C]."""
+    return _moments(x, list(range(1, x.shape.ndims)), keepdims=True)
+
+
+def _moments(x, axes, keepdims):
+    mean = tf.reduce_mean(x, axes, keepdims=True)
+    variance = tf.reduce_mean(tf.square(x - mean), axes, keepdims=keepdims)
+    return (mean if keepdims else tf.squeeze(mean, axes)), variance
+
+
+def normalise(x, mean, variance, gamma, beta):
+    """x [N, ..., C] to mean beta and standard deviation gamma, both [C]."""
+    scale = gamma * tf.rsqrt(variance + EPSILON)
+    return x * scale + (beta - mean * scale)
+
+
+def power_iteration(kernel, u, iterate):
+    """kernel [..., F] over its largest singular value, and the better u [F] (or u as it is).
+
+    The kernel counts as a matrix [.., F]. u, of any length but zero, leads towards its first right
+    singular vector; the value is exact where u is. Gradients take u and v for constants.
+    """
+    matrix = tf.reshape(kernel, [-1, int(kernel.shape[-1])])  # [D, F]
+    u = tf.nn.l2_normalize(u)
+    v = tf.nn.l2_normalize(tf.linalg.matvec(matrix, u))  # [D]
+    if iterate:
+        u = tf.nn.l2_normalize(tf.linalg.matvec(matrix, v, transpose_a=True))  # [F]
+    u, v = tf.stop_gradient(u), tf.stop_gradient(v)
+    sigma = tf.reduce_sum(v * tf.linalg.matvec(matrix, u))
+    return kernel / tf.maximum(sigma, 1e-12), u  # a kernel of zeros stays one

@@ -1,0 +1,90 @@
+"""The session hook that looks after a GAN's health: it makes the records, `health` judges them.
+
+Legend: n samples, m real images, H W C of an image.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import toolkit
+
+from .health import Health, Record, spread, words
+
+# What is fetched -> the field of a record.
+FIELDS = {
+    "critic_accuracy_real": "accuracy_real",
+    "critic_accuracy_fake": "accuracy_fake",
+    "critic_gradient_norm": "critic_gradient_norm",
+    "generator_gradient_norm": "generator_gradient_norm",
+}
+
+
+class HealthHook(toolkit.Hook):
+    """Says a line on each due step and a warning with each new verdict, which metrics.jsonl keeps.
+
+    scalars: tensors of the training step by the names in FIELDS, fetched together with it. samples:
+    a function of the session -> float [n, H, W, C] in [0, 1], always from the same noise; called
+    after the step, so that training takes no notice. reals: float [m, H, W, C] in [0, 1]. classify:
+    None, or a function of such images -> labels. class_names: what the labels stand for.
+
+    It keeps nothing over a resume: what takes several looks to see takes them again.
+    """
+
+    name = "health"
+
+    def __init__(self, every, scalars, samples, reals, classify=None, class_names=()):
+        self.every = every
+        self._scalars = dict(scalars)
+        self._samples = samples
+        self._classify = classify
+        self._class_names = list(class_names)
+        self._real_spread = spread(reals)
+        self._class_shares = self._shares(reals)
+        self._start()
+
+    def _start(self):
+        self._health = Health(self._class_names, self._class_shares)
+        self._before = None  # the samples of the last look
+
+    def on_restore(self, session, step):
+        self._start()
+
+    def fetches(self):
+        return self._scalars
+
+    def on_step(self, step, values, context):
+        record = self._record(step, values, np.asarray(self._samples(context.session)))
+        self.loop.say(words(record))
+        for verdict in self._health.judge(record):
+            self.loop.say("warning: {} {}".format(verdict.sentence, verdict.advice))
+            self.loop.record(as_event(record, verdict))
+
+    def _record(self, step, values, images):
+        found = {FIELDS[name]: float(value) for name, value in values.items()}
+        own, before, self._before = spread(images), self._before, images
+        if own is not None and self._real_spread:
+            found["spread"] = own / self._real_spread
+        if before is not None:
+            found["change"] = float(np.mean(np.abs(images - before)))
+        if self._classify is not None:
+            found["class_counts"] = self._counts(images).tolist()
+        return Record(step, **found)
+
+    def _counts(self, images):
+        labels = np.asarray(self._classify(images))
+        return np.bincount(labels, minlength=len(self._class_names))
+
+    def _shares(self, reals):
+        """What the classifier makes of real images: its own mistakes are then in both counts."""
+        if self._classify is None:
+            return []
+        return (self._counts(reals) / len(reals)).tolist()
+
+
+def as_event(record, verdict):
+    """A line of metrics.jsonl: the verdict, and the numbers that it was given by."""
+    numbers = {name: value for name, value in record._asdict().items() if value is not None}
+    event = {"kind": "event", "event": "health", "verdict": verdict.name}
+    event.update(numbers, sentence=verdict.sentence, advice=verdict.advice)
+    return event

@@ -1,0 +1,1 @@
+"""How far from real the generated images are."""

@@ -1,0 +1,18 @@
+"""Each test builds in a graph of its own, and finds the helper beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+
+@pytest.fixture(autouse=True)
+def _fresh_graph():
+    from toolkit import tf
+
+    with tf.Graph().as_default():
+        yield

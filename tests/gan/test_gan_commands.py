@@ -1,0 +1,350 @@
+"""`toolkit sample` and `toolkit gan`: what is drawn, where it is written, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from gankit import options as resolved
+from helpers import write_bars
+from PIL import Image
+from toolkit_gan import commands
+from toolkit_gan.commands import drawing
+
+import toolkit
+from toolkit import DataError, DataSpec, Split, UsageError
+
+SHAPES = DataSpec((2, 2, 1), "uint8", 3, ("disc", "ring", "7"), (1, 1, 2))
+
+
+class Generator(NamedTuple):
+    """An opened run: all pixels of an image are its first latent number, or its class / 3."""
+
+    options: object
+    data: object = SHAPES
+    plugin: str = "gan"
+    step: int = 500
+    sha256: str = "abc"
+    sizes: object = ()
+
+    def predict(self, inputs):
+        self.sizes.append(len(inputs["z"]))
+        value = (inputs["z"][:, 0] + 1) / 2
+        if self.options.conditional != "none":
+            value = inputs["label"] / 3.0
+        return {"image": np.ones([1] + list(self.data.shape)) * value.reshape([-1, 1, 1, 1])}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sizes.append("closed")
+
+
+def trained(conditional="none", **fields):
+    options = resolved(conditional=conditional, latent="uniform", latent_size=4)
+    return Generator(options, sizes=[], **fields)
+
+
+@pytest.fixture
+def sample(here, monkeypatch):
+    """`sample(model, "-n", 4)` -> what the command printed; an error is raised."""
+
+    def call(model, *argv):
+        monkeypatch.setattr(toolkit, "open_trained", lambda *_: model)
+        argv = ["run"] + [str(argument) for argument in argv]
+        return CliRunner().invoke(commands.sample, argv, catch_exceptions=False)
+
+    return call
+
+
+def pixels(path):
+    with Image.open(str(path)) as picture:
+        return np.asarray(picture)
+
+
+# ----------------------------------------------------------------------------------------- outputs
+
+
+def test_a_folder_gets_one_png_per_image(sample, here):
+    done = sample(trained(), "-n", 3, "--out", "made")
+    assert sorted(os.listdir("made")) == ["000000.png", "000001.png", "000002.png"]
+    assert pixels("made/000000.png").shape == (2, 2)
+    assert done.output == "made  3 images of step 500, seed 0\n"
+
+
+def test_an_npz_holds_bytes_and_what_they_were_made_from(sample, here):
+    sample(trained("concat"), "-n", 5, "--out", "made.npz", "--class", "ring")
+    with np.load("made.npz") as kept:
+        assert kept["images"].dtype == np.uint8
+        assert kept["images"].shape == (5, 2, 2, 1)
+        assert kept["images"].ravel().tolist() == [85] * 20  # 1/3 of 255
+        assert kept["label"].tolist() == [1] * 5
+        assert kept["z"].shape == (5, 4)
+
+
+def test_a_png_is_one_grid(sample, here):
+    sample(trained(), "-n", 4, "--out", "made.png")
+    assert pixels("made.png").shape == (2 * 4 + 2, 2 * 4 + 2)
+
+
+def test_the_default_is_a_grid_in_the_run_named_by_seed_and_step(sample, here):
+    done = sample(trained(), "--seed", 7)
+    assert done.output.split()[0] == os.path.join("run", "samples", "seed-7-step-500.png")
+    assert os.listdir("run/samples") == ["seed-7-step-500.png"]
+
+
+def test_each_wish_has_a_file_name_of_its_own():
+    wishes = [
+        drawing.Wish(None, 0),
+        drawing.Wish(9, 0),
+        drawing.Wish(None, 0, label=0),
+        drawing.Wish(None, 0, truncation=0.5),
+        drawing.Wish(None, 0, interpolate=True),
+    ]
+    assert [drawing.file_name(wish, 5) for wish in wishes] == [
+        "seed-0-step-5.png",
+        "seed-0-step-5-n-9.png",
+        "seed-0-step-5-class-0.png",
+        "seed-0-step-5-truncation-0.5.png",
+        "seed-0-step-5-paths.png",
+    ]
+
+
+def test_json_is_one_object_that_tells_what_was_made(sample, here):
+    told = json.loads(sample(trained(), "-n", 2, "--out", "a.npz", "--json").output)
+    assert told == {
+        "run": "run", "out": "a.npz", "count": 2, "seed": 0, "label": None, "truncation": None,
+        "interpolate": False, "plugin": "gan", "step": 500, "sha256": "abc",
+    }  # fmt: skip
+
+
+def test_images_are_made_in_pieces_and_the_run_is_closed(sample, here):
+    model = trained()
+    sample(model, "-n", 1001, "--out", "a.npz")
+    assert model.sizes == [500, 500, 1, "closed"]
+
+
+# ------------------------------------------------------------------------------------ what is drawn
+
+
+def test_the_same_seed_draws_the_same_and_another_one_does_not(sample, here):
+    for out, seed in [("a.npz", 1), ("b.npz", 1), ("c.npz", 2)]:
+        sample(trained(), "-n", 4, "--seed", seed, "--out", out)
+    a, b, c = (np.load(name)["images"] for name in ("a.npz", "b.npz", "c.npz"))
+    assert np.array_equal(a, b) and not np.array_equal(a, c)
+
+
+def test_truncation_bounds_the_latent_numbers():
+    inputs, _ = drawing.draw(drawing.Wish(100, 0, truncation=0.25), trained())
+    assert 0.2 < np.abs(inputs["z"]).max() <= 0.25
+
+
+def test_a_grid_of_a_conditional_model_has_a_row_per_class():
+    inputs, columns = drawing.draw(drawing.Wish(None, 0), trained("concat"), in_rows=True)
+    assert columns == 21  # 64 // 3
+    assert inputs["label"].reshape(3, 21).tolist() == [[0] * 21, [1] * 21, [2] * 21]
+
+
+def test_a_wished_number_is_kept_and_mixed_classes_are_written_below():
+    model, wish = trained("concat"), drawing.Wish(5, 0)
+    inputs, columns = drawing.draw(wish, model, in_rows=True)
+    names = drawing.captions(wish, model, inputs, columns)
+    assert columns is None
+    assert names == [("disc", "ring", "7")[k] for k in inputs["label"]]
+    assert len(names) == 5
+
+
+def test_paths_stand_in_rows_of_eight_that_join():
+    inputs, columns = drawing.draw(drawing.Wish(24, 3, interpolate=True), trained())
+    random, _ = drawing.draw(drawing.Wish(3, 3), trained())
+    assert columns == 8
+    assert np.allclose(inputs["z"][::8], random["z"], atol=1e-6)
+
+
+@pytest.mark.parametrize("text, number", [("disc", 0), ("1", 1), ("7", 2), ("2", 2)])
+def test_a_class_is_known_by_its_name_and_else_by_its_number(text, number):
+    assert drawing.class_number(text, trained("acgan")) == number
+
+
+# --------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("text", ["3", "-1", "disk", "1.0"])
+def test_an_unknown_class_is_told_with_the_known_ones(text):
+    expected = "no class '{}'.\nClasses: 0 to 2, or by name: disc, ring, 7.".format(text)
+    with pytest.raises(UsageError, match=expected):
+        drawing.class_number(text, trained("concat"))
+
+
+def test_the_range_is_told_alone_where_names_are_numbers():
+    digits = SHAPES._replace(num_classes=10, class_names=tuple("0123456789"))
+    with pytest.raises(UsageError, match=r"Classes: 0 to 9\.$"):
+        drawing.class_number("10", trained("concat", data=digits))
+
+
+def test_a_class_of_an_unconditional_model_is_refused_with_the_way_out(sample):
+    with pytest.raises(UsageError, match="knows no classes(.|\n)*--conditional projection"):
+        sample(trained(), "--class", 1)
+
+
+def test_a_model_without_latent_numbers_draws_no_samples(sample):
+    with pytest.raises(UsageError, match="Plugin 'classifier' draws no samples"):
+        sample(trained(plugin="classifier")._replace(options=toolkit.Options()))
+
+
+def test_a_folder_with_something_in_it_is_refused_and_left_alone(sample, here):
+    os.mkdir("made")
+    open("made/mine", "w").close()
+    with pytest.raises(UsageError, match="made is not empty"):
+        sample(trained(), "--out", "made")
+    assert os.listdir("made") == ["mine"]
+
+
+def test_a_file_is_written_over(sample, here):
+    for seed in (1, 2):
+        sample(trained(), "-n", 1, "--seed", seed, "--out", "a.png")
+        last = pixels("a.png")
+    sample(trained(), "-n", 1, "--seed", 2, "--out", "b.png")
+    assert np.array_equal(last, pixels("b.png"))
+
+
+def test_other_endings_are_refused_with_the_ones_that_are_written(sample):
+    with pytest.raises(UsageError, match=r"not written as \.jpg(.|\n)*\.npz"):
+        sample(trained(), "--out", "a.jpg")
+
+
+def test_a_grid_has_a_limit_and_a_folder_has_not():
+    with pytest.raises(UsageError, match="50000 images are too many for a grid"):
+        drawing.kind_of("a.png", 50000)
+    assert drawing.kind_of("made", 50000) == "folder"
+
+
+def test_what_is_no_image_goes_into_an_npz_alone(sample, here):
+    points = trained(data=DataSpec((2,), "float32"))
+    with pytest.raises(UsageError, match=r"\[2\], which is no image(.|\n)*\.npz"):
+        drawing.check_draws(points, "grid")
+    drawing.check_draws(points, "npz")
+
+
+@pytest.mark.parametrize(
+    "argv", [["-n", 0], ["-n", 1000001], ["--seed", -1], ["--truncation", 0]], ids=str
+)
+def test_numbers_out_of_range_are_a_mistake_of_usage(sample, argv):
+    done = sample(trained(), *argv)
+    assert done.exit_code == 2
+    assert "range" in done.output
+
+
+def test_the_commands_import_no_tensorflow_for_their_help():
+    code = (
+        "import sys; from toolkit_gan.commands import sample, gan;"
+        "[c.main(['--help'], standalone_mode=False) for c in (sample, gan)];"
+        "assert not {'tensorflow', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+@pytest.mark.slow
+def test_a_trained_run_is_sampled_the_same_way_each_time(here):
+    small = {"network": "mlp", "width": 4, "standing": 10, "evaluate": False, "best": None}
+    settings = dict(small, data=write_bars("bars.npz"), steps=2, batch_size=4, sample_steps=0)
+    toolkit.train("gan", "r", settings)
+    for out in ("a.npz", "b.npz"):
+        argv = ["r", "-n", "3", "--seed", "5", "--out", out]
+        assert CliRunner().invoke(commands.sample, argv, catch_exceptions=False).exit_code == 0
+    with np.load("a.npz") as a, np.load("b.npz") as b:
+        assert a["images"].shape == (3, 6, 6, 1)
+        assert all(np.array_equal(a[name], b[name]) for name in ("images", "z", "label"))
+
+
+# ------------------------------------------------------------------------------------- calibration
+
+
+class Opened(NamedTuple):
+    """Data without a run: 40 training and 20 test images of 8x8 pixels, in two classes."""
+
+    options: object
+    splits: object
+    data: object = DataSpec((8, 8, 1), "uint8", 2)
+
+    def split(self, name):
+        return self.splits.get(name)
+
+
+@pytest.fixture
+def data():
+    """The splits that the data has; a test may change them."""
+    random = np.random.RandomState(0)
+    splits = {}
+    for name, count in [("train", 40), ("test", 20)]:
+        labels = np.arange(count) % 2
+        light = 100 * labels[:, None, None, None]  # [N, 1, 1, 1]
+        images = random.randint(0, 100, (count, 8, 8, 1)) + light
+        splits[name] = Split(images.astype(np.uint8), labels)
+    return splits
+
+
+@pytest.fixture
+def calibrate(data, monkeypatch):
+    asked = {}
+
+    def opened(plugin, options):
+        asked.update(options)
+        return Opened(resolved(score_samples=100, **options), data)
+
+    monkeypatch.setattr(toolkit, "open_data", opened, raising=True)
+
+    def call(*argv):
+        argv = ["calibrate", "--features", "pixels"] + list(argv)
+        done = CliRunner().invoke(commands.gan, argv, catch_exceptions=False)
+        return done.output, asked
+
+    return call
+
+
+def test_a_ruler_tells_the_distance_of_each_damage_nearest_first(calibrate):
+    told = json.loads(calibrate("--json")[0])
+    distances = [mark["distance"] for mark in told["ruler"]]
+    names = {mark["name"] for mark in told["ruler"]}
+    assert distances == sorted(distances)
+    assert {"real images", "one class missing", "Gaussian pixels"} <= names
+    assert (told["n"], told["m"], told["data"]) == (40, 20, "mnist5k")
+    assert told["features"]["name"] == "pixels"
+
+
+def test_the_floors_of_a_mark_are_its_distance_divided_by_the_floor(calibrate):
+    told = json.loads(calibrate("--json")[0])
+    for mark in told["ruler"]:
+        assert mark["floors"] == pytest.approx(mark["distance"] / told["floor"])
+
+
+def test_a_ruler_is_printed_as_a_table(calibrate):
+    text = calibrate()[0].splitlines()
+    assert text[0] == "mnist5k: 40 training images against 20 test images"
+    assert text[1].startswith("features pixels, F = 64, sha256 ")
+    assert text[4].split() == ["FD", "x", "floor", "damage"]
+    assert any(line.endswith("  one class missing") for line in text[5:])
+
+
+def test_calibrate_opens_the_data_that_its_flags_name(calibrate):
+    _, asked = calibrate("--data", "images:x", "--image-size", "8", "--channels", "1")
+    assert asked == {"data": "images:x", "image_size": 8, "channels": 1, "features": "pixels"}
+
+
+def test_too_few_images_make_no_ruler(calibrate, data):
+    del data["test"]
+    with pytest.raises(DataError, match="'test' has 0 images, and a ruler needs 10"):
+        calibrate()
+
+
+def test_what_is_no_image_has_no_ruler(calibrate, data):
+    data["train"] = Split(np.zeros((40, 3), np.float32))
+    with pytest.raises(DataError, match=r"examples are \[3\], and a ruler needs images"):
+        calibrate()

@@ -1,0 +1,193 @@
+"""The layers as functions: what they compute, and that it can be differentiated twice."""
+
+from __future__ import annotations
+
+import gankit
+import numpy as np
+import pytest
+from helpers import session
+from toolkit_gan import layers
+from toolkit_gan.blocks import Conv, Dense, Down, Norm, Up, Variables
+
+from toolkit import tf
+
+
+def values(*shape, seed=0):
+    return np.random.RandomState(seed).normal(size=shape).astype(np.float32)
+
+
+def evaluate(*tensors):
+    with session() as s:
+        found = s.run(list(tensors))
+    return found[0] if len(found) == 1 else found
+
+
+def test_down_sees_four_by_four_pixels_around_each_square():
+    x = np.arange(16, dtype=np.float32).reshape([1, 4, 4, 1])
+    kernel = np.zeros([4, 4, 1, 2], np.float32)
+    kernel[1, 1, 0, 0] = 1  # the upper left pixel of the square itself
+    kernel[0, 1, 0, 1] = 1  # the pixel above that, which is border in the first row
+    made = evaluate(layers.down(tf.constant(x), tf.constant(kernel)))
+    assert made[0, :, :, 0].tolist() == [[0, 2], [8, 10]]
+    assert made[0, :, :, 1].tolist() == [[0, 0], [4, 6]]
+
+
+@pytest.mark.parametrize("height, width", [(6, 8), (7, 5)])
+def test_up_is_down_backwards_for_even_and_odd_sides(height, width):
+    x, small = values(2, height, width, 3), values(2, -(-height // 2), -(-width // 2), 5, seed=1)
+    kernel = tf.constant(values(4, 4, 3, 5, seed=2))
+    down, up = evaluate(
+        layers.down(tf.constant(x), kernel),
+        layers.up(tf.constant(small), kernel, (height, width)),
+    )
+    assert down.shape == small.shape and up.shape == x.shape
+    assert np.sum(down * small) == pytest.approx(np.sum(x * up), rel=1e-4)
+
+
+def test_enlarge_repeats_each_pixel_and_shrink_takes_the_mean():
+    x = values(2, 3, 4, 5)
+    enlarged = layers.enlarge(tf.constant(x), (6, 8))
+    large, again, odd = evaluate(
+        enlarged, layers.shrink(enlarged), layers.enlarge(tf.constant(x), (5, 7))
+    )
+    assert (large == x.repeat(2, axis=1).repeat(2, axis=2)).all()
+    np.testing.assert_allclose(again, x, rtol=1e-6)
+    assert (odd == large[:, :5, :7]).all()
+
+
+def test_shrink_of_an_odd_side_leaves_the_border_out_of_the_mean():
+    x = np.array([1, 3, 8], np.float32).reshape([1, 1, 3, 1])
+    assert evaluate(layers.shrink(tf.constant(x))).ravel().tolist() == [2, 8]
+
+
+def test_moments_are_those_of_numpy():
+    x = values(4, 3, 2, 5)
+    mean, variance, own_mean, own_variance = evaluate(
+        *layers.batch_moments(tf.constant(x)), *layers.example_moments(tf.constant(x))
+    )
+    np.testing.assert_allclose(mean, x.mean((0, 1, 2)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(variance, x.var((0, 1, 2)), rtol=1e-5)
+    np.testing.assert_allclose(own_mean, x.mean((1, 2, 3), keepdims=True), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(own_variance, x.var((1, 2, 3), keepdims=True), rtol=1e-5)
+
+
+def test_the_variance_has_its_true_second_derivative():
+    # The variance of (a, b) is (a - b)^2 / 4. tf.nn.moments gives 1 for 1/2 and 0 for -1/2 here.
+    x = tf.constant([[3.0], [1.0]])
+    for variance in (layers.batch_moments(x)[1][0], layers.example_moments(tf.transpose(x))[1][0]):
+        first = tf.gradients(variance, x)[0]
+        second = evaluate(tf.gradients(first[0], x)[0])
+        np.testing.assert_allclose(second.ravel(), [0.5, -0.5], rtol=1e-6)
+
+
+def test_normalise_gives_mean_beta_and_deviation_gamma():
+    x = tf.constant(values(64, 3, 3, 2))
+    gamma, beta = tf.constant([2.0, 3.0]), tf.constant([0.0, -1.0])
+    made = evaluate(layers.normalise(x, *layers.batch_moments(x), gamma, beta))
+    np.testing.assert_allclose(made.mean((0, 1, 2)), [0, -1], atol=1e-5)
+    np.testing.assert_allclose(made.std((0, 1, 2)), [2, 3], rtol=1e-4)
+
+
+def test_layer_norm_is_alike_for_each_example_and_finite_for_an_even_one():
+    x = np.concatenate([values(1, 4, 4, 3), 100 * values(1, 4, 4, 3), np.ones([1, 4, 4, 3])])
+    variables = Variables(gankit.make_run(), "test", "test")
+    norm = Norm(variables, "norm", "layer", 3)
+    x = tf.constant(x, tf.float32)
+    made = norm(variables.read(), x, {})
+    gradient = tf.gradients(tf.reduce_sum(made**2), x)[0]
+    made, gradient = evaluate(made, gradient)
+    np.testing.assert_allclose(made[0], made[1], atol=1e-4)
+    assert (made[2] == 0).all() and np.isfinite(gradient).all()
+
+
+# ------------------------------------------------------------------------------- spectral norm
+
+
+def test_power_iterations_find_the_largest_singular_value():
+    kernel, u = values(4, 4, 3, 5), tf.ones([5])
+    kernel[..., 0] *= 3  # a clear first: 20 iterations will do
+    for _ in range(20):
+        normalised, u = layers.power_iteration(tf.constant(kernel), u, iterate=True)
+    made, u = evaluate(normalised, u)
+    largest = np.linalg.svd(kernel.reshape([-1, 5]), compute_uv=False)[0]
+    np.testing.assert_allclose(made, kernel / largest, rtol=1e-4, atol=1e-6)
+    assert np.linalg.norm(u) == pytest.approx(1)
+
+
+def test_without_an_iteration_the_stored_vector_serves():
+    kernel = tf.constant(np.diag([3.0, 1.0]).astype(np.float32))
+    made, u = evaluate(*layers.power_iteration(kernel, tf.constant([0.0, 2.0]), iterate=False))
+    assert made.tolist() == [[3, 0], [0, 1]] and u.tolist() == [0, 1]
+
+
+def test_the_gradient_takes_the_singular_vectors_for_constants():
+    # sigma = v' W u with both vectors (1, 0): its gradient is 1 at W[0, 0] and 0 elsewhere. So the
+    # sum of W / sigma = (3 + 1) / 3 has the gradient 1/3 everywhere, less 4 / 9 at W[0, 0].
+    kernel = tf.constant(np.diag([3.0, 1.0]).astype(np.float32))
+    made, _ = layers.power_iteration(kernel, tf.constant([1.0, 0.0]), iterate=True)
+    gradient = evaluate(tf.gradients(tf.reduce_sum(made), kernel)[0])
+    np.testing.assert_allclose(gradient, [[1 / 3 - 4 / 9, 1 / 3], [1 / 3, 1 / 3]], rtol=1e-5)
+
+
+def test_a_kernel_of_zeros_stays_one():
+    assert (evaluate(layers.power_iteration(tf.zeros([3, 2]), tf.ones([2]), True)[0]) == 0).all()
+
+
+# --------------------------------------------------------------------------- second derivatives
+
+SECOND = {
+    "dense": (lambda x, k: layers.dense(tf.reshape(x, [2, -1]), k), (18 * 2, 3)),
+    "convolve": (layers.convolve, (3, 3, 2, 3)),
+    "down": (layers.down, (4, 4, 2, 3)),
+    "up": (lambda x, k: layers.up(x, k, (11, 5)), (4, 4, 3, 2)),
+    "enlarge": (lambda x, k: layers.enlarge(x, (11, 6)) * k, (2,)),
+    "shrink": (lambda x, k: layers.shrink(x) * k, (2,)),
+    "leaky": (lambda x, k: layers.leaky(x) * k, (2,)),
+    "batch norm": (lambda x, k: layers.normalise(x, *layers.batch_moments(x), k, 0.0), (2,)),
+    "layer norm": (lambda x, k: layers.normalise(x, *layers.example_moments(x), k, 0.0), (2,)),
+    "spectral norm": (
+        lambda x, k: layers.convolve(x, layers.power_iteration(k, tf.ones([3]), True)[0]),
+        (3, 3, 2, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(SECOND))
+def test_the_second_derivative_is_that_of_small_differences(name):
+    layer, shape = SECOND[name]
+    x, kernel = tf.constant(values(2, 6, 3, 2)), tf.constant(values(*shape, seed=1))
+
+    def penalty(kernel):
+        made = layer(x, kernel)
+        to_sum = values(*made.shape.as_list(), seed=3)  # the mere sum of a norm's squares is fixed
+        gradient = tf.gradients(tf.reduce_sum(to_sum * made**2), x)[0]
+        return tf.reduce_mean(gradient**2)
+
+    towards = values(*shape, seed=2) / np.sqrt(np.prod(shape))
+    sigma_is_constant = name == "spectral norm"  # by design: its vectors have no gradient
+    slope = tf.reduce_sum(tf.gradients(penalty(kernel), kernel)[0] * towards)
+    ahead, behind = penalty(kernel + 0.01 * towards), penalty(kernel - 0.01 * towards)
+    slope, ahead, behind = evaluate(slope, ahead, behind)
+    assert np.isfinite(slope)
+    if not sigma_is_constant:
+        assert slope == pytest.approx((ahead - behind) / 0.02, rel=0.02)
+
+
+# ------------------------------------------------------------------------------- first values
+
+
+@pytest.mark.parametrize(
+    "make, inputs",
+    [
+        (lambda v: Dense(v, "l", 128, 64, "he_normal"), 128),
+        (lambda v: Conv(v, "l", 16, 64, "he_normal"), 9 * 16),
+        (lambda v: Down(v, "l", 16, 64, "he_normal"), 16 * 16),
+        (lambda v: Up(v, "l", 64, 16, "he_normal"), 4 * 64),  # each pixel made sees 2x2
+    ],
+)
+def test_the_scale_of_a_kernel_goes_by_what_one_output_sees(make, inputs):
+    variables = Variables(gankit.make_run(), "test", "test")
+    make(variables)
+    kernel, bias = evaluate(*variables.all)
+    assert kernel.std() == pytest.approx(np.sqrt(2 / inputs), rel=0.05)
+    assert (bias == 0).all()

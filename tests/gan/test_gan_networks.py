@@ -1,0 +1,536 @@
+"""Generator and critic: shapes, names, what they read and write, and what is refused."""
+
+from __future__ import annotations
+
+import gankit
+import numpy as np
+import pytest
+from helpers import session
+from toolkit_gan.networks import Critic, Generator, check_networks
+
+from toolkit import DataError, UsageError, tf
+
+NETWORKS = ["mlp", "dcgan", "resnet"]
+CONDITIONAL = ["none", "concat", "acgan", "projection"]
+CRITICS = {
+    "plain": {},
+    "layer norm": {"critic_norm": "layer"},
+    "spectral norm": {"spectral_norm": True},
+    "both": {"critic_norm": "layer", "spectral_norm": True},
+}
+
+
+def make_run(shape=(8, 8, 1), classes=3, **values):
+    given = dict({"latent_size": 5, "spectral_norm": False}, **values)
+    return gankit.make_run(shape=shape, classes=classes, **given)
+
+
+def z_of(count, seed=0):
+    return tf.constant(np.random.RandomState(seed).normal(size=[count, 5]), tf.float32)
+
+
+def images_of(shape=(4, 8, 8, 1), seed=0):
+    return tf.constant(np.random.RandomState(seed).uniform(-1, 1, shape), tf.float32)
+
+
+def labels_of(count):
+    return tf.constant(np.arange(count) % 3, tf.int32)
+
+
+def evaluate(*tensors):
+    with session() as s:
+        found = s.run(list(tensors))
+    return found[0] if len(found) == 1 else found
+
+
+def names_of(variables):
+    return [v.name.split(":")[0] for v in variables]
+
+
+def shapes_of(variables):
+    return {v.name.split(":")[0]: v.shape.as_list() for v in variables}
+
+
+# ------------------------------------------------------------------------------------- shapes
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("side", [8, 16, 28, 32, 64])
+def test_every_network_makes_and_judges_every_size(network, side, channels):
+    run = make_run((side, side, channels), network=network, width=2)
+    images = Generator(run)(z_of(4))
+    assert images.shape.as_list() == [4, side, side, channels]
+    critic = Critic(run)
+    verdict = critic(images, None, critic.weights(iterate=False))
+    assert verdict.logits.shape.as_list() == [4] and verdict.class_logits is None
+    assert verdict.features.shape.as_list()[0] == 4 and verdict.features.shape.as_list()[1] > 1
+    images, logits, features = evaluate(images, verdict.logits, verdict.features)
+    assert np.abs(images).max() < 1 + 1e-6  # tanh of 1.15 may give 1.0000001
+    assert images.std() > 1e-3 and logits.std() > 0
+    assert np.isfinite(logits).all() and np.isfinite(features).all()
+
+
+@pytest.mark.parametrize("network", ["dcgan", "resnet"])
+def test_odd_and_unequal_sides_are_halved_upwards(network):
+    run = make_run((25, 18, 1), network=network)
+    images = Generator(run)(z_of(2))
+    critic = Critic(run)
+    assert images.shape.as_list() == [2, 25, 18, 1]
+    assert evaluate(critic(images, None, critic.weights(False)).logits).shape == (2,)
+
+
+def test_the_mlp_makes_examples_of_any_shape():
+    run = make_run((2,), network="mlp")
+    points = Generator(run)(z_of(3))
+    critic = Critic(run)
+    assert points.shape.as_list() == [3, 2]
+    assert evaluate(critic(points, None, critic.weights(False)).logits).shape == (3,)
+
+
+def test_the_batch_size_may_be_known_only_when_the_graph_runs():
+    run = make_run((28, 28, 1), width=2)
+    count = tf.placeholder_with_default(3, [])
+    images = Generator(run)(run.normal("z", tf.stack([count, 5])))
+    critic = Critic(run)
+    real, fake = critic.pair(images_of((2, 28, 28, 1)), None, images, None, critic.weights(False))
+    assert images.shape.as_list()[1:] == [28, 28, 1]
+    logits = evaluate(real.logits, fake.logits)
+    assert [len(part) for part in logits] == [2, 3]
+
+
+def test_28_pixels_are_halved_twice_and_filters_doubled_once():
+    run = make_run((28, 28, 1), width=32, latent_size=64)
+    generator, critic = shapes_of(Generator(run).variables), shapes_of(Critic(run).variables)
+    assert generator["generator/dense/kernel"] == [64, 7 * 7 * 64]
+    assert generator["generator/conv2/kernel"] == [4, 4, 32, 64]
+    assert generator["generator/output/kernel"] == [4, 4, 1, 32]
+    assert critic["critic/conv1/kernel"] == [4, 4, 1, 32]
+    assert critic["critic/conv2/kernel"] == [4, 4, 32, 64]
+    assert critic["critic/logits/kernel"] == [7 * 7 * 64, 1]
+
+
+@pytest.mark.parametrize(
+    "side, last", [(8, [4 * 4 * 4, 1]), (32, [8 * 8 * 8, 1]), (64, [8 * 8 * 16, 1])]
+)
+def test_larger_images_make_more_layers(side, last):
+    critic = shapes_of(Critic(make_run((side, side, 3), width=4)).variables)
+    assert critic["critic/logits/kernel"] == last
+
+
+def test_filters_stop_at_eight_times_the_width():
+    critic = shapes_of(Critic(make_run((256, 256, 1), width=2)).variables)
+    assert critic["critic/conv4/kernel"] == [4, 4, 8, 16]
+    assert critic["critic/conv5/kernel"] == [4, 4, 16, 16]
+
+
+def test_hidden_layers_of_the_mlp_have_eight_units_per_unit_of_width():
+    critic = shapes_of(Critic(make_run(network="mlp", width=3)).variables)
+    assert critic["critic/dense1/kernel"] == [64, 24]
+    assert critic["critic/dense3/kernel"] == [24, 24]
+
+
+# -------------------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("conditional", CONDITIONAL)
+def test_names_start_with_the_scope_and_are_all_different(network, conditional):
+    run = make_run(network=network, conditional=conditional, critic_norm="layer")
+    with tf.name_scope("elsewhere"):
+        generator, critic = Generator(run), Critic(run)
+    names = names_of(generator.variables) + names_of(critic.variables)
+    assert len(set(names)) == len(names)
+    assert all(name.startswith("generator/") for name in names_of(generator.variables))
+    assert all(name.startswith("critic/") for name in names_of(critic.variables))
+    assert sorted(names) == sorted(names_of(tf.trainable_variables()))
+
+
+def test_the_parts_of_a_critic_can_be_told_by_name():
+    Critic(make_run(conditional="projection", spectral_norm=True))
+    assert sorted(names_of(tf.global_variables())) == [
+        "critic/conv1/bias",
+        "critic/conv1/kernel",
+        "critic/conv1/u",
+        "critic/embedding/kernel",
+        "critic/embedding/u",
+        "critic/logits/bias",
+        "critic/logits/kernel",
+        "critic/logits/u",
+    ]
+
+
+# ----------------------------------------------------------------------------- initial values
+
+
+def test_building_twice_gives_the_same_values_and_another_seed_others():
+    found = []
+    for seed in (1, 1, 2):
+        with tf.Graph().as_default():
+            run = make_run(seed=seed, spectral_norm=True)
+            Generator(run), Critic(run)
+            found.append(evaluate(*tf.global_variables()))
+    assert all((a == b).all() for a, b in zip(found[0], found[1]))
+    assert any((a != b).any() for a, b in zip(found[0], found[2]))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_average_starts_as_the_generator_and_is_not_trained(network):
+    run = make_run(network=network, conditional="concat")
+    generator, average = Generator(run), Generator(run, "average", "generator", trainable=False)
+    assert names_of(tf.trainable_variables()) == names_of(generator.variables)
+    swapped = [name.replace("generator/", "average/") for name in names_of(generator.variables)]
+    assert names_of(average.variables) == swapped
+    values = evaluate(*(generator.variables + average.variables))
+    half = len(values) // 2
+    assert all((a == b).all() for a, b in zip(values[:half], values[half:]))
+
+
+def test_no_two_layers_start_with_the_same_values():
+    run = make_run((64, 64, 1))
+    kernels = [v for v in Generator(run).variables + Critic(run).variables if "kernel" in v.name]
+    firsts = [value.ravel()[:4].tolist() for value in evaluate(*kernels)]
+    assert len({tuple(first) for first in firsts}) == len(firsts)
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+def test_without_normalisation_signals_keep_their_scale(normalised):
+    norm = "batch" if normalised else "none"
+    run = make_run((28, 28, 1), width=16, latent_size=64, generator_norm=norm)
+    generator = Generator(run)
+    images = evaluate(generator(run.normal("z", [8, 64])))
+    kernel = evaluate(generator.variables[0])
+    assert kernel.std() == pytest.approx(0.02 if normalised else np.sqrt(2 / 64), rel=0.05)
+    assert images.std() > 0.05
+
+
+# --------------------------------------------------------------------------------- generator
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("norm", ["none", "batch", "layer"])
+def test_no_forward_pass_changes_a_variable(network, norm):
+    run = make_run(network=network, generator_norm=norm, critic_norm=norm, spectral_norm=True)
+    generator, critic = Generator(run), Critic(run)
+    images = generator(z_of(4))
+    weights = critic.weights(iterate=True)
+    verdict = critic(images, None, weights)
+    with session() as s:
+        before = s.run(tf.global_variables())
+        s.run([verdict.logits, generator.statistics(z_of(4))])
+        after = s.run(tf.global_variables())
+    assert all((a == b).all() for a, b in zip(before, after))
+    assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    assert not [name for name in names_of(tf.global_variables()) if "moving" in name]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_with_statistics_an_image_does_not_depend_on_its_batch(network):
+    run = make_run(network=network, generator_norm="batch")
+    generator = Generator(run)
+    z = z_of(6)
+    statistics = generator.statistics(z)
+    batch, together, alone, other = evaluate(
+        generator(z),
+        generator(z, statistics=statistics),
+        generator(z[:1], statistics=statistics),
+        generator(z[:2]),
+    )
+    np.testing.assert_allclose(together, batch, atol=1e-6)  # its own statistics change nothing
+    np.testing.assert_allclose(alone, batch[:1], atol=1e-5)
+    assert np.abs(other - batch[:2]).max() > 1e-4
+
+
+def test_statistics_are_the_mean_and_variance_over_the_batch():
+    run = make_run(network="mlp", generator_norm="batch", width=1)
+    generator = Generator(run)
+    kernel = [v for v in generator.variables if v.name.startswith("generator/dense1/kernel")][0]
+    mean, variance, kernel, z = evaluate(*generator.statistics(z_of(50))[:2], kernel, z_of(50))
+    hidden = z @ kernel
+    np.testing.assert_allclose(mean, hidden.mean(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(variance, hidden.var(0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("network, layers", [("mlp", 3), ("dcgan", 2), ("resnet", 5)])
+def test_each_batch_norm_has_two_statistics_of_known_shape(network, layers):
+    run = make_run((28, 28, 1), network=network, generator_norm="batch")
+    generator = Generator(run)
+    statistics = generator.statistics(z_of(4))
+    assert len(statistics) == 2 * layers
+    assert [tensor.shape.as_list() for tensor in statistics] == generator.statistics_shapes
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_without_batch_norm_there_are_no_statistics_and_batches_do_not_mix(norm):
+    generator = Generator(make_run(generator_norm=norm))
+    assert generator.statistics(z_of(4)) == [] and generator.statistics_shapes == []
+    batch, alone = evaluate(generator(z_of(4)), generator(z_of(4)[:1], statistics=[]))
+    np.testing.assert_allclose(alone, batch[:1], atol=1e-5)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("conditional", ["concat", "acgan", "projection"])
+def test_a_conditional_generator_draws_what_the_label_says(network, conditional):
+    generator = Generator(make_run(network=network, conditional=conditional, generator_norm="none"))
+    z = tf.tile(z_of(1), [3, 1])
+    images = evaluate(generator(z, tf.constant([0, 1, 1])))
+    assert np.abs(images[0] - images[1]).max() > 1e-4
+    np.testing.assert_allclose(images[1], images[2], atol=1e-6)
+
+
+def test_a_generator_without_classes_ignores_labels():
+    generator = Generator(make_run())
+    with_labels, without = evaluate(generator(z_of(3), labels_of(3)), generator(z_of(3)))
+    assert (with_labels == without).all()
+
+
+def test_a_call_reads_the_variables_of_its_moment():
+    generator = Generator(make_run())
+    z = z_of(3)
+    before = generator(z)
+    bias = [v for v in generator.variables if v.name.startswith("generator/output/bias")][0]
+    with tf.control_dependencies([before]):
+        changed = bias.assign([100.0], read_value=False)
+    with tf.control_dependencies([changed]):
+        after, statistics = generator(z), generator.statistics(z)
+    before, after, _ = evaluate(before, after, statistics)
+    assert (after == 1).all() and (before < 1).all()
+
+
+# ------------------------------------------------------------------------------------- critic
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("conditional", CONDITIONAL)
+@pytest.mark.parametrize("norm", ["none", "batch"])
+def test_a_pair_is_the_verdict_on_each_alone(network, conditional, norm):
+    critic = Critic(make_run(network=network, conditional=conditional, critic_norm=norm))
+    reals, fakes = images_of(), images_of((3, 8, 8, 1), seed=1)
+    weights = critic.weights(iterate=False)
+    pair = critic.pair(reals, labels_of(4), fakes, labels_of(3), weights)
+    apart = critic(reals, labels_of(4), weights), critic(fakes, labels_of(3), weights)
+    for one, other in zip(pair, apart):
+        assert (one.class_logits is not None) == (conditional == "acgan")
+        parts = [p for p in zip(one, other) if p[0] is not None]
+        for a, b in evaluate(*[tf.stack(part) for part in parts]):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm, mixes", [("none", False), ("layer", False), ("batch", True)])
+def test_only_batch_norm_mixes_examples(norm, mixes):
+    critic = Critic(make_run((28, 28, 1), critic_norm=norm))
+    images, weights = images_of((4, 28, 28, 1)), critic.weights(iterate=False)
+    all_four, first = critic(images, None, weights).logits, critic(images[:1], None, weights).logits
+    all_four, first = evaluate(all_four, first)
+    assert critic.mixes_examples is mixes
+    assert (abs(all_four[0] - first[0]) > 1e-5 * abs(first[0])) == mixes
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("conditional", ["concat", "projection"])
+def test_a_conditional_critic_judges_by_the_label(network, conditional):
+    critic = Critic(make_run(network=network, conditional=conditional))
+    images = tf.tile(images_of((1, 8, 8, 1)), [3, 1, 1, 1])
+    logits = evaluate(critic(images, tf.constant([0, 1, 1]), critic.weights(False)).logits)
+    assert logits[0] != logits[1] and logits[1] == pytest.approx(logits[2], rel=1e-5)
+
+
+def test_the_images_of_labels_are_inputs_as_large_as_an_example():
+    critic = Critic(make_run((16, 16, 3), conditional="concat"))
+    shapes = shapes_of(critic.variables)
+    # One axis, as a bias has: neither weight clipping nor weight decay shrinks them.
+    assert shapes["critic/label/images"] == [3 * 16 * 16 * 3]
+    assert shapes["critic/conv1/kernel"][2] == 6
+    images = evaluate(critic.weights(iterate=False).values["label/images"])
+    assert images.std() == pytest.approx(1, rel=0.1)
+
+
+def test_projection_adds_the_inner_product_with_the_row_of_the_label():
+    critic = Critic(make_run(conditional="projection"))
+    weights = critic.weights(iterate=False)
+    names = ("logits/kernel", "logits/bias", "embedding/kernel")
+    verdict = critic(images_of(), labels_of(4), weights)
+    w, b, rows, h, logits = evaluate(
+        *[weights.values[name] for name in names], verdict.features, verdict.logits
+    )
+    expected = (h @ w)[:, 0] + b[0] + np.sum(rows[[0, 1, 2, 0]] * h, axis=1)
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_acgan_has_class_logits_and_the_same_verdict_for_each_label():
+    critic = Critic(make_run(conditional="acgan"))
+    verdict = critic(images_of(), None, critic.weights(iterate=False))
+    assert verdict.class_logits.shape.as_list() == [4, 3]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(
+    "critic, conditional",
+    [(critic, "none") for critic in CRITICS]
+    + [("plain", "concat"), ("plain", "acgan"), ("both", "projection")],
+)
+def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, critic, conditional):
+    run = make_run(network=network, conditional=conditional, **CRITICS[critic])
+    made = Critic(run)
+    images = images_of()
+    verdict = made(images, labels_of(4), made.weights(iterate=True))
+    gradient = tf.gradients(tf.reduce_sum(verdict.logits), images)[0]
+    penalty = tf.reduce_sum(gradient**2)
+    gradients = dict(zip(names_of(made.variables), tf.gradients(penalty, made.variables)))
+    # A bias shifts a piecewise linear critic: its slope, and so the penalty, stays as it is.
+    idle = ("bias", "beta", "critic/classes/kernel")
+    needed = {n: g for n, g in gradients.items() if not n.endswith(idle)}
+    assert all(value is not None for value in needed.values())
+    found = evaluate(*[g for g in gradients.values() if g is not None])
+    assert all(np.isfinite(value).all() for value in found)
+    assert any(np.abs(value).max() > 0 for value in found)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_losses_reach_every_variable_of_both(network):
+    run = make_run(network=network, conditional="projection", critic_norm="layer")
+    generator, critic = Generator(run), Critic(run)
+    fakes = generator(z_of(4), labels_of(4))
+    logits = critic(fakes, labels_of(4), critic.weights(iterate=True)).logits
+    variables = generator.variables + critic.variables
+    gradients = tf.gradients(tf.reduce_sum(logits**2), variables)
+    assert all(gradient is not None for gradient in gradients)
+    assert all(np.isfinite(value).all() for value in evaluate(*gradients))
+
+
+def test_an_even_image_and_a_critic_of_zeros_have_finite_gradients():
+    critic = Critic(make_run(critic_norm="layer", spectral_norm=True))
+    images = tf.zeros([2, 8, 8, 1])
+    logits = critic(images, None, critic.weights(iterate=True)).logits
+    gradient = tf.gradients(tf.reduce_sum(logits), images)[0]
+    gradients = tf.gradients(tf.reduce_sum(gradient**2), critic.variables)
+    with session() as s:
+        for variable in critic.variables:
+            s.run(variable.assign(tf.zeros_like(variable)))
+        for value in s.run([gradient] + [g for g in gradients if g is not None]):
+            assert np.isfinite(value).all()
+
+
+# ------------------------------------------------------------------------------ spectral norm
+
+
+def assigns():
+    return [op for op in tf.get_default_graph().get_operations() if op.type == "AssignVariableOp"]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("conditional", CONDITIONAL)
+def test_one_reading_makes_one_power_iteration_per_kernel(network, conditional):
+    critic = Critic(make_run(network=network, conditional=conditional, spectral_norm=True))
+    before = len(assigns())
+    weights = critic.weights(iterate=True)
+    critic.pair(images_of(), labels_of(4), images_of(), labels_of(4), weights)
+    made = assigns()[before:]
+    kernels = [name for name in names_of(critic.variables) if name.endswith("/kernel")]
+    assert weights.updates == made and len(made) == len(kernels)
+    vectors = [v for v in tf.global_variables() if v.name.endswith("/u:0")]
+    assert {op.inputs[0] for op in made} == {v.handle for v in vectors}
+    assert not set(names_of(vectors)) & set(names_of(tf.trainable_variables()))
+
+
+def test_without_iteration_nothing_is_written():
+    critic = Critic(make_run(spectral_norm=True))
+    before = len(assigns())
+    weights = critic.weights(iterate=False)
+    critic(images_of(), None, weights)
+    assert weights.updates == [] and len(assigns()) == before
+
+
+def test_without_spectral_norm_there_are_no_vectors_and_the_values_are_the_variables():
+    critic = Critic(make_run())
+    weights = critic.weights(iterate=True)
+    assert weights.updates == [] and names_of(tf.global_variables()) == names_of(critic.variables)
+    read, stored = evaluate(weights.values["conv1/kernel"], critic.variables[0])
+    assert (read == stored).all()
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_after_some_steps_every_kernel_has_norm_one(network):
+    critic = Critic(make_run(network=network, conditional="projection", spectral_norm=True))
+    weights = critic.weights(iterate=True)
+    stored = critic.weights(iterate=False)
+    kernels = [n for n in weights.values if n.endswith("kernel")]
+    with session() as s:
+        for _ in range(200):
+            s.run(weights.updates)
+        for values in (weights.values, stored.values):
+            for value in s.run([values[name] for name in kernels]):
+                largest = np.linalg.svd(value.reshape([-1, value.shape[-1]]), compute_uv=False)[0]
+                assert largest == pytest.approx(1, rel=2e-3)
+
+
+def test_a_reading_under_a_dependency_sees_what_came_before():
+    critic = Critic(make_run(spectral_norm=True))
+    first = critic.weights(iterate=True)
+    with tf.control_dependencies(first.updates):
+        second = critic.weights(iterate=True)
+    with session() as s:
+        u = [v for v in tf.global_variables() if v.name == "critic/conv1/u:0"][0]
+        kernel, start = s.run([critic.variables[0], u])
+        s.run(second.updates)
+        end = s.run(u)
+    matrix = kernel.reshape([-1, kernel.shape[-1]])
+    power = np.linalg.matrix_power(matrix.T @ matrix, 2) @ start  # two iterations in one run
+    np.testing.assert_allclose(end, power / np.linalg.norm(power), rtol=1e-4, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------- in a loop
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_step_can_be_built_in_a_loop_of_the_graph(network):
+    run = make_run(network=network, conditional="concat", spectral_norm=True)
+    assert run.global_step is not None  # made here, outside the loop
+    generator, critic = Generator(run), Critic(run)
+    before = names_of(tf.global_variables())
+
+    def step(total):
+        fakes = generator(run.normal("z", [4, 5]), labels_of(4))
+        weights = critic.weights(iterate=True)
+        real, fake = critic.pair(images_of(), labels_of(4), fakes, labels_of(4), weights)
+        gradients = tf.gradients(fake.logits - real.logits, generator.variables + critic.variables)
+        assert all(gradient is not None for gradient in gradients)
+        with tf.control_dependencies(weights.updates):
+            return total + 1 + 0 * tf.global_norm(gradients)
+
+    total = tf.while_loop(lambda total: total < 3, step, [tf.constant(0.0)])
+    assert names_of(tf.global_variables()) == before
+    assert evaluate(total) == 3
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize("penalty", ["wgan-gp", "lp", "dragan", "r1", "r1r2"])
+def test_batch_norm_in_the_critic_is_refused_with_a_penalty(penalty):
+    with pytest.raises(UsageError, match="critic_norm=batch.*penalty={}".format(penalty)) as error:
+        check_networks(make_run(critic_norm="batch", penalty=penalty))
+    assert "critic_norm=layer" in str(error.value) and "spectral_norm" in str(error.value)
+
+
+@pytest.mark.parametrize("conditional", ["concat", "acgan", "projection"])
+@pytest.mark.parametrize("classes, found", [(0, "no labels"), (1, "one class")])
+def test_conditional_networks_need_labels(conditional, classes, found):
+    with pytest.raises(DataError, match="conditional={}.*{}".format(conditional, found)):
+        check_networks(make_run(classes=classes, conditional=conditional))
+
+
+@pytest.mark.parametrize("network", ["dcgan", "resnet"])
+def test_convolutional_networks_refuse_vectors_and_tiny_images(network):
+    with pytest.raises(UsageError, match=r"shape \[13\].*\n.*network=mlp"):
+        check_networks(make_run((13,), network=network))
+    with pytest.raises(UsageError, match="has 7 x 9"):
+        check_networks(make_run((7, 9, 1), network=network))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_what_can_be_built_is_not_refused(network):
+    check_networks(make_run(network=network, classes=0, critic_norm="batch"))
+    check_networks(make_run(network=network, critic_norm="layer", penalty="wgan-gp"))
+    check_networks(make_run((28, 28, 3), network=network, conditional="projection"))
+    check_networks(make_run((2,), network="mlp"))

@@ -1,0 +1,294 @@
+"""Penalties against closed forms: for D(x) = w.x the gradient at each point is w itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import session
+from toolkit_gan import penalties
+
+from toolkit import UsageError, tf
+
+
+def evaluate(*tensors):
+    with session() as made:
+        values = made.run(list(tensors))
+    return values if len(values) > 1 else values[0]
+
+
+def images(count, channels, seed=0, size=4):
+    values = np.random.RandomState(seed).uniform(-1, 1, [count, size, size, channels])
+    return tf.constant(values, tf.float32)
+
+
+def uniform(shape, seed=9):
+    return tf.constant(np.random.RandomState(seed).uniform(0, 1, shape), tf.float32)
+
+
+def points_of(name, reals, fakes):
+    if name in ("wgan-gp", "lp"):
+        return penalties.between(reals, fakes, uniform([int(reals.shape[0]), 1, 1, 1]))
+    return penalties.around(reals, uniform(reals.shape.as_list())) if name == "dragan" else reals
+
+
+def penalty_of(name, gradients, weight):
+    if name in ("wgan-gp", "dragan"):
+        return penalties.gradient_penalty(gradients, weight)
+    if name == "lp":
+        return penalties.one_sided(gradients, weight)
+    return penalties.zero_centred(gradients, weight)
+
+
+def penalise(name, critic, count=3, channels=2, weight=None):
+    """The penalty of a critic: images [N, ...] -> logits [N]."""
+    reals, fakes = images(count, channels, 1), images(count, channels, 2)
+    points = points_of(name, reals, fakes)
+    gradients = penalties.input_gradients(critic(points), points)
+    default = penalties.DEFAULT_WEIGHT[name]
+    return penalty_of(name, gradients, default if weight is None else weight)
+
+
+# -------------------------------------------------------------------------------- the linear critic
+
+
+def linear(channels, norm):
+    """w [4, 4, C] with |w| = norm, and the critic D(x) = w.x."""
+    start = np.random.RandomState(5).normal(size=[4, 4, channels])
+    start *= norm / np.sqrt((start**2).sum())
+    w = tf.constant(start, tf.float32)
+    return w, lambda x: tf.reduce_sum(w * x, axis=[1, 2, 3])
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    "name, norm, value, slope",
+    [
+        # l (|w| - 1)^2 and its slope along w / |w|, 2 l (|w| - 1)
+        ("wgan-gp", 3.0, 40.0, 40.0),
+        ("wgan-gp", 0.5, 2.5, -10.0),
+        ("dragan", 3.0, 40.0, 40.0),
+        ("dragan", 0.5, 2.5, -10.0),
+        # the same above one, nothing below
+        ("lp", 3.0, 40.0, 40.0),
+        ("lp", 0.5, 0.0, 0.0),
+        # gamma / 2 |w|^2 and gamma |w|
+        ("r1", 3.0, 0.45, 0.3),
+    ],
+)
+def test_a_linear_critic_costs_its_closed_form(name, norm, value, slope, count, channels):
+    w, critic = linear(channels, norm)
+    penalty = penalise(name, critic, count, channels)
+    found, gradient, start = evaluate(penalty, tf.gradients(penalty, w)[0], w)
+    assert found == pytest.approx(value, rel=1e-4, abs=1e-7)
+    np.testing.assert_allclose(gradient, slope * start / norm, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(penalties.DEFAULT_WEIGHT))
+def test_a_penalty_is_proportional_to_its_weight(name):
+    _, critic = linear(2, 3.0)
+    once, thrice = [penalise(name, critic, weight=weight) for weight in (1.0, 3.0)]
+    once, thrice = evaluate(once, thrice)
+    assert once > 0 and thrice == pytest.approx(3 * once)
+
+
+def test_samples_of_different_slope_cost_the_mean_of_their_penalties():
+    # Gradients of norm 3 and 1: of one norm over the batch, sqrt(10), it would be 46.75.
+    gradients = tf.constant([[3.0, 0.0], [0.0, -1.0]])
+    assert evaluate(penalties.gradient_penalty(gradients, 10.0)) == pytest.approx(20.0)
+    assert evaluate(penalties.zero_centred(gradients, 0.1)) == pytest.approx(0.25)
+
+
+def test_one_sided_spares_the_slopes_below_one():
+    gradients = tf.constant([[3.0, 0.0], [0.0, -0.2]])
+    assert evaluate(penalties.one_sided(gradients, 10.0)) == pytest.approx(20.0)
+
+
+def test_a_norm_is_taken_over_all_axes_of_a_sample():
+    # 2 x 2 x 4 ones have the norm 4; by pixel it were 2, over the batch of three 4 sqrt(3).
+    np.testing.assert_allclose(evaluate(penalties.norms(tf.ones([3, 2, 2, 4]))), [4, 4, 4])
+
+
+def test_a_norm_has_the_epsilon_under_the_root():
+    np.testing.assert_allclose(evaluate(penalties.norms(tf.zeros([2, 3]))), [1e-4, 1e-4])
+
+
+def test_input_gradients_are_each_samples_own_and_not_a_share_of_the_mean():
+    x = tf.constant([[1.0], [2.0], [3.0]])
+    found = penalties.input_gradients(tf.squeeze(x**2, 1), x)
+    assert evaluate(found).tolist() == [[2.0], [4.0], [6.0]]
+
+
+# --------------------------------------------------------------------------------- critics at fault
+
+
+@pytest.mark.parametrize("name", sorted(penalties.DEFAULT_WEIGHT))
+def test_a_constant_critic_has_finite_gradients(name):
+    w = tf.zeros([4, 4, 2])
+    penalty = penalise(name, lambda x: 7.0 + tf.reduce_sum(w * x, axis=[1, 2, 3]))
+    value, gradient = evaluate(penalty, tf.gradients(penalty, w)[0])
+    assert np.isfinite(value) and np.isfinite(gradient).all()
+
+
+def test_dragan_points_of_a_blank_batch_have_a_finite_gradient():
+    reals = tf.ones([2, 4, 4, 1])
+    points = penalties.around(reals, uniform([2, 4, 4, 1]))
+    value, gradient = evaluate(points, tf.gradients(points, reals)[0])
+    np.testing.assert_allclose(value, 1.0, atol=1e-5)
+    assert np.isfinite(gradient).all()
+
+
+def test_a_critic_of_other_images_is_refused():
+    x, y = images(2, 1), images(2, 1, seed=3)
+    with pytest.raises(UsageError, match="do not depend on the images"):
+        penalties.input_gradients(tf.reduce_sum(y, axis=[1, 2, 3]), x)
+
+
+# TensorFlow 1.15 can differentiate each of these once; 2.x some of them twice.
+ONCE_ONLY = {
+    "Softsign": tf.nn.softsign,
+    "LRN": tf.nn.lrn,
+    "ResizeNearestNeighbor": lambda x: tf.image.resize_nearest_neighbor(x, [8, 8]),
+    "ResizeBilinear": lambda x: tf.image.resize_bilinear(x, [8, 8]),
+    "ResizeBicubic": lambda x: tf.image.resize_bicubic(x, [8, 8]),
+    "FractionalMaxPool": lambda x: tf.nn.fractional_max_pool(x, [1, 1.5, 1.5, 1])[0],
+}
+
+
+def tensorflow_differentiates_twice(act):
+    """What TensorFlow says itself, of a critic whose layer is `act`."""
+    with tf.Graph().as_default():
+        x, w = images(2, 1), tf.ones([4, 4, 1])
+        gradient = tf.gradients(tf.reduce_sum(tf.square(act(w * x))), x)[0]
+        try:
+            tf.gradients(tf.reduce_sum(tf.square(gradient)), w)
+        except LookupError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("kind", sorted(ONCE_ONLY))
+def test_an_op_without_a_second_derivative_is_refused_by_name(kind):
+    act = ONCE_ONLY[kind]
+    if tensorflow_differentiates_twice(act):
+        pytest.skip("this TensorFlow has a second derivative of {}".format(kind))
+    x = images(2, 1)
+    with tf.name_scope("critic"):
+        logits = tf.reduce_sum(tf.square(act(tf.ones([4, 4, 1]) * x)), axis=[1, 2, 3])
+    with pytest.raises(UsageError, match="none of op 'critic/{0}' .*{0}Grad".format(kind)) as told:
+        penalties.input_gradients(logits, x)
+    assert "--spectral-norm" in told.value.hint
+
+
+def test_at_least_one_op_is_refused_on_this_tensorflow():
+    assert not all(tensorflow_differentiates_twice(act) for act in ONCE_ONLY.values())
+
+
+def test_an_op_without_a_first_derivative_is_refused_by_name():
+    x = images(2, 3)
+    logits = tf.reduce_sum(tf.image.adjust_hue(x, 0.1), axis=[1, 2, 3])
+    with pytest.raises(UsageError, match="AdjustHue"):
+        penalties.input_gradients(logits, x)
+
+
+def test_a_while_loop_is_refused():
+    x = images(2, 1)
+    _, doubled = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * y), [0, x])
+    with pytest.raises(UsageError, match="none of a while loop"):
+        penalties.input_gradients(tf.reduce_sum(doubled, axis=[1, 2, 3]), x)
+
+
+def test_an_error_of_another_kind_passes_through():
+    with pytest.raises(LookupError, match="another matter"), penalties.differentiable():
+        raise LookupError("another matter")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        tf.nn.leaky_relu,
+        tf.nn.softplus,
+        lambda x: tf.nn.space_to_depth(x, 2),
+        lambda x: tf.nn.avg_pool(x, 2, 2, "SAME"),
+        lambda x: tf.nn.max_pool(x, 2, 2, "SAME"),
+        lambda x: tf.nn.conv2d(x, tf.ones([3, 3, 1, 2]), [1, 2, 2, 1], "SAME"),
+        lambda x: (x - tf.reduce_mean(x, 3, keepdims=True)) / tf.sqrt(tf.reduce_mean(x * x) + 1e-5),
+    ],
+    ids=[
+        "leaky_relu",
+        "softplus",
+        "space_to_depth",
+        "avg_pool",
+        "max_pool",
+        "conv2d",
+        "layer_norm",
+    ],
+)
+def test_what_critics_are_made_of_is_accepted(act):
+    w = tf.ones([4, 4, 1])
+    penalty = penalise(
+        "wgan-gp", lambda x: tf.reduce_sum(tf.square(act(w * x)), axis=[1, 2, 3]), channels=1
+    )
+    assert np.isfinite(evaluate(tf.gradients(penalty, w)[0])).all()
+
+
+# ------------------------------------------------------------------------------------------- points
+
+
+def test_points_between_lie_on_each_samples_own_line():
+    a = tf.reshape(tf.constant([0.0, 0.25, 1.0]), [3, 1, 1, 1])
+    points = penalties.between(tf.zeros([3, 2, 2, 1]), 4.0 * tf.ones([3, 2, 2, 1]), a)
+    np.testing.assert_allclose(evaluate(points)[:, 1, 1, 0], [0, 1, 4])
+
+
+def test_points_around_move_by_half_the_deviation_of_the_whole_batch():
+    # Two images of five pixels, their mean is 1, the variance (2 * 16 + 8 * 1) / 10 and the
+    # deviation 2. Of each image alone it is sqrt(6) and 0, of each pixel alone 2.5 or 0.
+    reals = np.zeros([2, 1, 5, 1], np.float32)
+    reals[0, 0, :2] = 5
+    points = penalties.around(tf.constant(reals), tf.ones([2, 1, 5, 1]))
+    np.testing.assert_allclose(evaluate(points), reals + 1, rtol=1e-6)
+
+
+def test_points_around_move_each_number_by_its_own_u():
+    reals = tf.constant([[-3.0, 3.0]])
+    points = penalties.around(reals, tf.constant([[0.0, 0.5]]))
+    np.testing.assert_allclose(evaluate(points), [[-3, 3.75]], rtol=1e-6)
+
+
+# ----------------------------------------------------------------------------------------- clipping
+
+
+def variable(name, values, trainable=True):
+    return tf.get_variable(
+        name, initializer=tf.constant(values), use_resource=True, trainable=trainable
+    )
+
+
+def test_clipping_bounds_weights_and_spares_biases_scales_and_what_is_not_trained():
+    kernel = variable("kernel", [[0.5, -0.005], [-2.0, 0.01]])
+    bias = variable("bias", [0.5, -0.5])
+    vector = variable("u", [[0.6, 0.8]], trainable=False)
+    clip = penalties.clip_weights([kernel, bias, vector], 0.01)
+    with session() as made:
+        made.run(clip)
+        kernel, bias, vector = made.run([kernel, bias, vector])
+    np.testing.assert_allclose(kernel, [[0.01, -0.005], [-0.01, 0.01]])
+    np.testing.assert_allclose(bias, [0.5, -0.5])
+    np.testing.assert_allclose(vector, [[0.6, 0.8]])
+
+
+def test_clipping_reads_what_the_update_before_it_wrote():
+    kernel = variable("kernel", [[0.0]])
+    update = kernel.assign_add([[5.0]], read_value=False)
+    with tf.control_dependencies([update]):
+        clip = penalties.clip_weights([kernel], 0.5)
+    with session() as made:
+        for _ in range(20):
+            made.run(clip)
+            assert made.run(kernel).tolist() == [[0.5]]
+
+
+def test_clipping_nothing_is_an_op_that_does_nothing():
+    with session() as made:
+        assert made.run(penalties.clip_weights([], 0.01)) is None

@@ -1,0 +1,162 @@
+"""The plugin as a whole, on small images and with narrow networks: each preset, resume, samples."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from toolkit_gan.settings import PRESETS
+
+from toolkit import testing
+from toolkit.folder import RunFolder
+
+SMALL = {
+    "width": 4,
+    "batch_size": 8,
+    "latent_size": 8,
+    "features": "pixels",
+    "quick_samples": 100,
+    "score_samples": 100,
+    "score_seeds": 2,
+    "standing": 20,
+    "sample_count": 9,
+    "sample_steps": 2,
+    "log_steps": 1,
+}
+FORMS = ["none", "concat", "acgan", "projection"]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    return testing.write_digits(str(folder / "digits.npz"), count=160)
+
+
+def trained(folder, digits, **values):
+    """The folder of a run, and its summary."""
+    run = str(folder)
+    return run, testing.train("gan", run, data=digits, **dict(SMALL, **values))
+
+
+def losses(run):
+    return [r for r in RunFolder(run).read_metrics() if r["kind"] == "train"]
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_each_preset_trains_a_few_steps_with_finite_losses_and_a_score(tmp_path, digits, preset):
+    run, summary = trained(tmp_path / "run", digits, preset=preset, steps=3)
+    rows = losses(run)
+    assert [r["step"] for r in rows] == [1, 2, 3]
+    for name in ("d_loss", "g_loss", "critic/gradient_norm", "generator/gradient_norm"):
+        assert all(np.isfinite(r[name]) for r in rows), name
+    assert summary["test"]["metrics"]["frechet_distance"] > 0
+    assert all(np.isfinite(v).all() for v in testing.tensors(run).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["mlp", "dcgan", "resnet"])
+@pytest.mark.parametrize("conditional", FORMS)
+def test_each_network_trains_in_each_conditional_form(tmp_path, digits, network, conditional):
+    run, _ = trained(
+        tmp_path / "run", digits, network=network, conditional=conditional, steps=2, evaluate="no",
+    )  # fmt: skip
+    assert all(np.isfinite(r["d_loss"]) and np.isfinite(r["g_loss"]) for r in losses(run))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["minimax", "non-saturating", "relativistic"])
+@pytest.mark.parametrize("update", ["alternating", "simultaneous"])
+def test_every_loss_trains_in_both_orders(tmp_path, digits, loss, update):
+    run, _ = trained(tmp_path / "run", digits, loss=loss, update=update, steps=2, evaluate="no")
+    assert all(np.isfinite(r["g_loss"]) for r in losses(run))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("penalty", ["wgan-gp", "lp", "dragan", "r1", "r1r2"])
+def test_every_penalty_trains_with_a_condition_and_layer_norm(tmp_path, digits, penalty):
+    run, _ = trained(
+        tmp_path / "run", digits, penalty=penalty, conditional="projection", critic_norm="layer",
+        steps=2, evaluate="no",
+    )  # fmt: skip
+    assert all(np.isfinite(r["penalty"]) and r["penalty"] >= 0 for r in losses(run))
+
+
+def test_colour_images_of_another_size_train_too(tmp_path):
+    data = testing.write_digits(str(tmp_path / "colour.npz"), count=160, shape=(16, 16, 3))
+    run, _ = trained(tmp_path / "run", data, steps=2)
+    with open(os.path.join(run, "samples", "step-00000002.png"), "rb") as file:
+        assert file.read(4) == b"\x89PNG"
+
+
+# ------------------------------------------------------------------------------------- exactness
+
+
+@pytest.mark.parametrize("values", [{"sample_steps": 0}, {"evaluate": "no"}])
+def test_pictures_and_scores_do_not_change_the_training(tmp_path, digits, values):
+    values_of = {}
+    for name, given in (("with", {}), ("without", values)):
+        run, _ = trained(tmp_path / name, digits, steps=4, checkpoint_steps=2, **given)
+        values_of[name] = testing.fingerprint(run)
+    assert values_of["with"] == values_of["without"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"preset": "sn-hinge"},
+        {"preset": "wgan-gp", "n_critic": 2},
+        {"preset": "dcgan", "update": "simultaneous", "conditional": "acgan"},
+        {"preset": "r1r2", "network": "mlp", "accumulate": 2, "nan": "skip"},
+        {"preset": "wgan", "n_critic": 2, "schedule": "cosine", "decay_steps": 10},
+    ],
+    ids=lambda values: values["preset"],
+)
+def test_each_way_to_train_keeps_the_contract_of_a_plugin(tmp_path, digits, values):
+    given = dict(SMALL, evaluate="no", **values)
+    testing.check_plugin("gan", tmp_path, data=digits, **given)
+
+
+def test_a_streamed_run_of_several_critic_updates_goes_on_exactly(tmp_path, digits):
+    values = {"n_critic": 2, "input": "stream", "evaluate": "no"}
+    whole, _ = trained(tmp_path / "whole", digits, steps=4, **values)
+    halves, _ = trained(tmp_path / "halves", digits, steps=2, **values)
+    trained(tmp_path / "halves", digits, steps=4)
+    assert testing.fingerprint(whole) == testing.fingerprint(halves)
+
+
+# --------------------------------------------------------------------------------------- the run
+
+
+def test_a_run_leaves_reals_grids_an_animation_noise_and_scores(tmp_path, digits):
+    run, summary = trained(tmp_path / "run", digits, steps=4, conditional="projection")
+    samples = set(os.listdir(os.path.join(run, "samples")))
+    steps = {"step-{:08d}.png".format(step) for step in (0, 2, 4)}
+    assert samples == steps | {"reals.png", "progress.gif", "noise.npz"}
+    reports = os.path.join(run, summary["test"]["reports"])
+    assert {"nearest.png", "scores.json"} <= set(os.listdir(reports))
+    with open(os.path.join(reports, "scores.json")) as file:
+        assert json.load(file)["features"]["name"] == "pixels"
+
+
+def test_a_conditional_grid_has_a_row_per_class(tmp_path, digits):
+    run, _ = trained(tmp_path / "run", digits, steps=1, conditional="concat", sample_count=12)
+    with np.load(os.path.join(run, "samples", "noise.npz")) as noise:
+        assert noise["label"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def test_the_checkpoint_holds_the_average_and_no_moving_statistics(tmp_path, digits):
+    run, _ = trained(tmp_path / "run", digits, steps=1, evaluate="no")
+    names = set(testing.tensors(run))
+    averaged = {n[len("average/") :] for n in names if n.startswith("average/")}
+    weights = {n[len("generator/") :] for n in names if n.startswith("generator/")}
+    assert averaged == {n for n in weights if "/Adam" not in n}
+    assert not [n for n in names if "moving" in n]
+
+
+def test_without_an_average_samples_come_from_the_generator_itself(tmp_path, digits):
+    run, summary = trained(tmp_path / "run", digits, steps=2, ema=0)
+    assert not [n for n in testing.tensors(run) if n.startswith("average/")]
+    assert summary["test"]["metrics"]["frechet_distance"] > 0

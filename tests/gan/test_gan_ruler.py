@@ -1,0 +1,153 @@
+"""The ruler: known damage, its order, and where a distance lies on it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from toolkit_gan.scores import ruler
+from toolkit_gan.scores.extractor import PixelFeatures
+from toolkit_gan.scores.ruler import Mark, place
+
+MARKS = [Mark("real images", 1.0), Mark("a 3-tap blur", 2.0), Mark("one class missing", 5.0)]
+
+
+def dot(size=7):
+    """One image with a white pixel in its middle."""
+    image = np.zeros((1, size, size, 1), np.uint8)
+    image[0, size // 2, size // 2] = 255
+    return image
+
+
+def draws():
+    return np.random.default_rng(0)
+
+
+# --------------------------------------------------------------------------------------- damage
+
+
+def test_a_blur_keeps_a_grey_image_and_spreads_a_dot():
+    grey = np.full((2, 6, 5, 3), 100, np.uint8)
+    assert (ruler.blurred(grey, (1, 2, 1)) == 100).all()
+    spread = ruler.blurred(dot(), (1, 2, 1))[0, 2:5, 2:5, 0] / 255
+    np.testing.assert_allclose(spread, np.outer([1, 2, 1], [1, 2, 1]) / 16, rtol=1e-6)
+
+
+def test_five_taps_reach_two_pixels_far():
+    row = ruler.blurred(dot(), (1, 4, 6, 4, 1))[0, 3, :, 0] / 255 * 256
+    np.testing.assert_allclose(row, [0, 6, 24, 36, 24, 6, 0], atol=1e-4)
+
+
+def test_a_shift_moves_one_pixel_to_the_right_and_repeats_the_edge():
+    image = np.arange(4, dtype=np.uint8).reshape(1, 1, 4, 1)
+    assert ruler.shifted(image).ravel().tolist() == [0, 0, 1, 2]
+
+
+def test_noise_has_its_sigma_and_stays_within_bytes():
+    grey = np.full((300, 8, 8, 1), 128, np.uint8)
+    noisy = ruler.in_chunks(lambda part: ruler.noisy(part, 0.1, draws()), grey)
+    assert noisy.dtype == np.uint8
+    assert noisy.std() / 255 == pytest.approx(0.1, rel=0.03)
+    white = ruler.in_chunks(lambda part: ruler.noisy(part, 0.1, draws()), grey + np.uint8(127))
+    assert white.max() == 255 and white.min() > 100  # nothing wraps round
+
+
+def test_gaussian_pixels_have_the_mean_and_spread_of_each_pixel():
+    images = np.random.RandomState(0).randint(0, 100, (2000, 2, 3, 1)).astype(np.uint8)
+    images[:, 0, 0] = 77
+    mean, deviation = ruler.pixel_moments(images)
+    np.testing.assert_allclose(mean, images.mean(axis=0))
+    np.testing.assert_allclose(deviation, images.std(axis=0), atol=1e-9)
+    made = ruler.drawn(images, mean, deviation, draws())
+    assert (made[:, 0, 0] == 77).all()
+    np.testing.assert_allclose(made.mean(axis=0), mean, atol=4)
+
+
+def test_damage_in_chunks_is_that_of_the_whole():
+    images = np.random.RandomState(0).randint(0, 256, (2500, 4, 4, 1)).astype(np.uint8)
+    whole = np.rint(ruler.blurred(images, (1, 2, 1)))
+    assert (ruler.in_chunks(lambda part: ruler.blurred(part, (1, 2, 1)), images) == whole).all()
+
+
+def test_class_means_are_one_image_for_each_class():
+    images = np.array([10, 20, 90], np.uint8).reshape(3, 1, 1, 1)
+    means, rows = ruler.class_means(images, np.array([4, 4, 7]))
+    assert means.ravel().tolist() == [15, 90] and rows.tolist() == [0, 0, 1]
+
+
+# ---------------------------------------------------------------------------------- the whole
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """The ruler of real digits, by their pixels."""
+    from toolkit.data.digits import open_mnist5k
+
+    splits = open_mnist5k().splits
+    features = PixelFeatures((28, 28, 1))
+    images, labels = splits["train"].take(slice(None, None, 2))
+    marks = ruler.measure_ruler(
+        images, labels, features(splits["test"].features), features, features(images)
+    )
+    return marks
+
+
+def at(marks, name):
+    return next(mark.distance for mark in marks if mark.name == name)
+
+
+def test_real_images_come_first_and_damage_in_its_order(measured):
+    assert [mark.distance for mark in measured] == sorted(mark.distance for mark in measured)
+    assert measured[0].name == "real images"
+    assert at(measured, "a 3-tap blur") < at(measured, "a 5-tap blur")
+    assert at(measured, "noise of sigma 0.1") < at(measured, "noise of sigma 0.3")
+    assert at(measured, "100 images repeated") < at(measured, "each class's mean image")
+
+
+def test_the_ruler_has_all_its_marks(measured):
+    assert sorted(mark.name for mark in measured) == [
+        "100 images repeated",
+        "Gaussian pixels",
+        "a 3-tap blur",
+        "a 5-tap blur",
+        "a shift by one pixel",
+        "each class's mean image",
+        "noise of sigma 0.1",
+        "noise of sigma 0.3",
+        "one class missing",
+        "real images",
+    ]
+
+
+def test_the_ruler_comes_back_from_json(measured):
+    assert ruler.from_json(json.loads(json.dumps(ruler.to_json(measured)))) == measured
+
+
+def test_without_labels_and_with_few_images_some_marks_are_left_out():
+    images = np.random.RandomState(0).randint(0, 256, (60, 8, 8, 1)).astype(np.uint8)
+    features = PixelFeatures((8, 8, 1))
+    marks = ruler.measure_ruler(images[:30], None, features(images[30:]), features)
+    names = {mark.name for mark in marks}
+    assert "a 5-tap blur" in names
+    assert not names & {"one class missing", "each class's mean image", "100 images repeated"}
+
+
+# ------------------------------------------------------------------------------------ its use
+
+
+def test_a_distance_lies_between_two_marks():
+    assert place(3.0, MARKS) == "between a 3-tap blur and one class missing"
+
+
+def test_a_distance_on_a_mark_lies_behind_it():
+    assert place(2.0, MARKS) == "between a 3-tap blur and one class missing"
+
+
+def test_below_the_first_mark_and_above_the_last():
+    assert place(0.5, MARKS) == "nearer than real images"
+    assert place(9.0, MARKS) == "farther than one class missing"
+
+
+def test_the_order_of_the_marks_does_not_matter():
+    assert place(1.5, MARKS[::-1]) == "between real images and a 3-tap blur"

@@ -1,0 +1,197 @@
+"""Commands that installed packages add: listed with their help, called like the core's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from helpers import REPOSITORY
+from test_plugins import distribution
+
+SOURCE = '''
+import click
+from toolkit import CheckFailed, DataError
+
+@click.command()
+@click.argument("name")
+def greet(name):
+    """Greet somebody by name.
+
+    More of it.
+    """
+    if name == "nobody":
+        raise DataError("Nobody is there.", hint="Name somebody.")
+    if name == "fault":
+        raise ValueError("no such name")
+    click.echo("hello " + name)
+    return 6 if name == "six" else 0
+
+@click.group()
+def tools():
+    """Tools of many kinds."""
+
+@tools.command()
+def count():
+    """Count."""
+    click.echo("1 2 3")
+
+@click.command(hidden=True)
+def secret():
+    """Not listed."""
+
+number = 3
+'''
+
+
+@pytest.fixture
+def site(here, monkeypatch):
+    folder = here / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+@pytest.fixture
+def offer(site):
+    """`offer("greet = mod:greet")`: a distribution with that command and the module `mod`."""
+
+    def call(*points, name="one-dist", module="added_commands", source=SOURCE):
+        distribution(site, name, "[toolkit.commands]\n" + "\n".join(points) + "\n")
+        (site / (module + ".py")).write_text(source)
+
+    return call
+
+
+def section(text):
+    """The lines below the heading of added commands."""
+    _, heading, rest = text.partition("Commands of plugins:\n")
+    return [line.split(None, 1) for line in rest.splitlines() if line] if heading else []
+
+
+# ---------------------------------------------------------------------------------------- listed
+
+
+def test_help_lists_added_commands_under_a_heading_with_their_short_help(cli, offer):
+    before = section(cli("--help").out)
+    offer("greet = added_commands:greet", "tools = added_commands:tools")
+    rows = section(cli("--help").out)
+    assert [row for row in rows if row not in before] == [
+        ["greet", "Greet somebody by name."],
+        ["tools", "Tools of many kinds."],
+    ]
+
+
+def test_a_hidden_command_is_not_listed_but_may_be_called(cli, offer):
+    offer("secret = added_commands:secret")
+    assert "secret" not in cli("--help").out
+    assert cli("secret").code == 0
+
+
+@pytest.mark.parametrize(
+    "target, source, told",
+    [
+        ("no_such_module_here:x", "", "No module named 'no_such_module_here'"),
+        ("added_commands:missing", SOURCE, "has no attribute 'missing'"),
+        ("added_commands:number", SOURCE, "is 3, expected a click command"),
+        ("added_commands:x", "raise RuntimeError('no GPU')", "RuntimeError: no GPU"),
+        ("added_commands:x", "import sys; sys.exit(3)", "it ended the process (3)"),
+    ],
+    ids=["module", "attribute", "no command", "fault", "exit"],
+)
+def test_a_broken_command_is_listed_with_why_and_told_when_it_is_called(
+    cli, offer, target, source, told
+):
+    offer("broken = " + target, source=source)
+    shown = cli("--help")
+    assert shown.code == 0
+    text = " ".join(shown.out.split())
+    assert "broken broken: " in text and told in text
+    called = cli("broken")
+    assert called.code in (1, 2) and told in called.err
+    assert called.err.startswith("Error: ") and "Traceback" not in called.err
+
+
+def test_plugins_list_tells_the_commands_without_importing_them(cli, offer):
+    offer("greet = added_commands:greet")
+    rows = json.loads(cli("plugins", "list", "--json").out)
+    (row,) = [row for row in rows if row["name"] == "greet"]
+    assert (row["kind"], row["distribution"], row["state"]) == ("command", "one-dist", "ok")
+    assert "added_commands" not in sys.modules
+
+
+def test_a_plugin_may_have_a_command_of_its_own_name(cli, offer, site):
+    points = "[toolkit.plugins]\nsame = helpers:Linear\n[toolkit.commands]\nsame = added:greet\n"
+    distribution(site, "both-dist", points)
+    shown = cli("plugins", "show", "same")
+    assert shown.code == 0 and "kind         model" in shown.out
+
+
+# ---------------------------------------------------------------------------------------- called
+
+
+def test_an_added_command_is_called_by_its_name(cli, offer):
+    offer("hail = added_commands:greet", "tools = added_commands:tools")
+    assert cli("hail", "you")[:2] == (0, "hello you\n")
+    assert cli("tools", "count")[:2] == (0, "1 2 3\n")
+    assert "Usage: toolkit hail [OPTIONS] NAME" in cli("hail", "--help").out
+
+
+@pytest.mark.parametrize(
+    "argv, code, told",
+    [
+        (["greet", "six"], 6, ""),
+        (["greet", "nobody"], 4, "Error: Nobody is there.\nName somebody.\n"),
+        (["greet"], 2, "Missing argument 'NAME'"),
+        (["greet", "fault"], 1, "Error: Command 'greet' failed: ValueError: no such name ("),
+    ],
+    ids=["code", "toolkit error", "usage", "fault"],
+)
+def test_an_added_command_exits_and_tells_as_the_cores_do(cli, offer, argv, code, told):
+    offer("greet = added_commands:greet")
+    found = cli(*argv)
+    assert found.code == code
+    assert told in found.err and "Traceback" not in found.err
+
+
+def test_a_name_that_is_nearly_that_of_an_added_command_is_told(cli, offer):
+    offer("greet = added_commands:greet")
+    told = cli("gret", "you")
+    assert told.code == 2
+    assert "There is no command 'gret'.\nDid you mean 'greet'?" in told.err
+
+
+def test_a_name_of_the_core_stays_the_cores(cli, offer):
+    offer("data = added_commands:greet")
+    assert "mnist5k" in cli("data", "list").out
+    assert "data" not in [name for name, _ in section(cli("--help").out)]
+    rows = json.loads(cli("plugins", "list", "--json").out)
+    (row,) = [row for row in rows if row["name"] == "data"]
+    assert (row["state"], row["reason"]) == ("conflict", "toolkit has a command of this name")
+
+
+def test_a_name_that_two_packages_offer_is_refused_with_both(cli, offer):
+    offer("greet = added_commands:greet")
+    offer("greet = other_commands:greet", name="other-dist", module="other_commands")
+    told = cli("greet", "you")
+    assert told.code == 2
+    assert "Command 'greet' is offered by " in told.err
+    assert "one-dist" in told.err and "other-dist" in told.err
+    assert "broken: Command 'greet' is offered by" in " ".join(cli("--help").out.split())
+
+
+def test_verbose_shows_the_traceback_of_a_fault(here, offer):
+    offer("greet = added_commands:greet")
+    environment = dict(os.environ, PYTHONPATH=str(here / "site"), TOOLKIT_VERBOSE="1")
+    told = subprocess.run(
+        [sys.executable, "-m", "toolkit", "greet", "fault"],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert told.returncode == 1
+    assert "Traceback" in told.stderr and 'raise ValueError("no such name")' in told.stderr
