@@ -6,23 +6,14 @@ import argparse
 import os
 
 import numpy as np
+from arrays import Arrays
 from link import Link
-from step import Arrays, Step
+from step import Step
 
 from toolkit import tf
 
 STEPS_PER_CALL = {"mlp": 500, "cnn": 10}
 SHUFFLE_BUFFER = 10000
-
-
-def repeat(link: Link, steps: int, call) -> None:
-    """Call what makes `steps` steps, again and again, until the harness has had enough."""
-    call()
-    link.mark("step")
-    made = 0
-    while link.passed(made):
-        call()
-        made += steps
 
 
 def limit(link, arguments, arrays) -> None:
@@ -41,7 +32,7 @@ def limit(link, arguments, arrays) -> None:
     link.mark("build")
     with tf.Session(config=arguments.config) as session:
         session.run(tf.global_variables_initializer())
-        repeat(link, count, session.make_callable(loop.op))
+        link.repeat(count, session.make_callable(loop.op))
 
 
 def raw(link, arguments, arrays) -> None:
@@ -51,7 +42,7 @@ def raw(link, arguments, arrays) -> None:
     labels = tf.placeholder(tf.int32, [size])
     train_op = Step(arguments.network, size, arrays.spec)(features, labels)
     link.mark("build")
-    batches = shuffled(arrays, size)
+    batches = arrays.shuffled(size)
     with tf.Session(config=arguments.config) as session:
         session.run(tf.global_variables_initializer())
 
@@ -59,17 +50,7 @@ def raw(link, arguments, arrays) -> None:
             images, targets = next(batches)
             session.run(train_op, {features: images, labels: targets})
 
-        repeat(link, 1, call)
-
-
-def shuffled(arrays, size: int):
-    """Batches float32 [size, ...] and int32 [size] without end, each epoch in a new order."""
-    features, labels, random = arrays.features, arrays.labels, np.random.RandomState(1)
-    while True:
-        order = random.permutation(len(labels))
-        for start in range(0, len(order) - size + 1, size):
-            chosen = order[start : start + size]
-            yield features[chosen], labels[chosen]
+        link.repeat(1, call)
 
 
 def per_example(link, arguments, arrays) -> None:
@@ -93,7 +74,7 @@ def per_example(link, arguments, arrays) -> None:
         hooks=hooks,
         config=arguments.config,
     ) as session:
-        repeat(link, 1, lambda: session.run(train_op))
+        link.repeat(1, lambda: session.run(train_op))
 
 
 def write_records(folder: str, arrays) -> str:
@@ -140,7 +121,7 @@ def main() -> None:
         inter_op_parallelism_threads=arguments.inter_op_threads,
     )
     link = Link()
-    arrays = Arrays(os.path.join(arguments.folder, "digits.npz"))
+    arrays = Arrays(arguments.folder)
     link.mark("import")
     CONTENDERS[arguments.contender](link, arguments, arrays)
 

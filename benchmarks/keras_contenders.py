@@ -10,6 +10,7 @@ import argparse
 import os
 
 import numpy as np
+from arrays import Arrays
 from link import Link
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -101,8 +102,8 @@ def main() -> None:
     arguments = parser.parse_args()
     link = Link()
     keras = load(arguments.keras)
-    with np.load(os.path.join(arguments.folder, "digits.npz")) as held:
-        features, labels = held["images"].astype(np.float32) / 255, held["labels"]
+    arrays = Arrays(arguments.folder)
+    features, labels = arrays.features, arrays.labels
     times = TIMES[arguments.network]
     features, labels = np.tile(features, (times, 1, 1, 1)), np.tile(labels, times)
     link.mark("import")

@@ -4,7 +4,6 @@ clipping by value, with no guard, no schedule and no input.
 
 from __future__ import annotations
 
-import numpy as np
 from toolkit_classifier.losses import objective
 from toolkit_classifier.networks import build_network, forward
 
@@ -25,25 +24,6 @@ FLAGS = {
     "zoom": "0",
     "elastic": "0",
 }
-
-
-class Arrays:
-    """The training digits, as the harness saved them: uint8 [N, 28, 28, 1] and int32 [N]."""
-
-    def __init__(self, path: str):
-        with np.load(path) as held:
-            self.images, self.labels = held["images"], held["labels"]
-
-    @property
-    def features(self):
-        """float32 [N, 28, 28, 1] in [0, 1]."""
-        return self.images.astype(np.float32) / 255
-
-    @property
-    def spec(self):
-        from toolkit import DataSpec
-
-        return DataSpec(tuple(self.images.shape[1:]), "uint8", 10)
 
 
 class Step:

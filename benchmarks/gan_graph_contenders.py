@@ -1,0 +1,104 @@
+"""The GAN's contenders in graph mode besides `toolkit run`; `gan_speed.py` starts them.
+
+Both take the options of `toolkit run --plugin gan`, so that all train the same networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from arrays import Arrays
+from link import Link
+from toolkit_gan import steps
+
+from toolkit import Run, graphs, tf
+from toolkit.compat import inline_callable
+from toolkit.data.stream import make_reader
+from toolkit.inputs import open_inputs
+from toolkit.options import resolve
+from toolkit.plugins import Plugins
+from toolkit.session.config import session_config, with_threads
+from toolkit.session.fastest import Fastest
+
+
+def no_hooks(link: Link, flags, folder) -> None:
+    """The toolkit's own train op, guard and average included, called and nothing else.
+
+    Called in the way that is faster, which is found out as the toolkit's loop does.
+    """
+    plugins = Plugins.load("gan")
+    options = resolve(plugins.options(), flags=flags).options
+    inputs = open_inputs(plugins, options)
+    link.mark("import")
+    graph = tf.Graph()
+    with graph.as_default():
+        count = options.batch_size * options.batches_per_step
+        reader = make_reader("resident", inputs.splits["train"], count, seed=1)
+    run = Run("train", options, inputs.spec, None, options.steps)
+    train_op = graphs.build_training(plugins, run, reader, graph).train_op
+    config = session_config(with_threads(options, graph))
+    link.mark("build")
+    with graph.as_default(), tf.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        reader.initialize(session)
+        ways = [session.make_callable(train_op), inline_callable(session, train_op)]
+        fastest = Fastest(ways)
+        link.repeat(1, lambda: fastest.chosen())
+
+
+def two_runs(link: Link, flags, folder) -> None:
+    """The critic's op on a fed batch, then the generator's: no guard, no average of the weights."""
+    arrays = Arrays(folder)
+    link.mark("import")
+    plugins = Plugins.load("gan")
+    options = resolve(plugins.options(), flags=dict(flags, ema="0")).options
+    run = Run("train", options, arrays.spec)
+    model = steps.build(run)
+    features = tf.placeholder(tf.float32, [options.batch_size] + list(arrays.spec.shape))
+    critic_op = critic_update(model, 2 * features - 1, run)
+    generator_op = generator_update(model, 2 * features - 1, run)
+    link.mark("build")
+    batches = arrays.shuffled(options.batch_size)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+
+        def step():
+            images, _ = next(batches)
+            session.run(critic_op, {features: images})
+            session.run(generator_op)
+
+        link.repeat(1, step)
+
+
+def critic_update(model, reals, run):
+    """One op: Adam on the critic's loss and the power iterations of its spectral norm."""
+    outputs, updates = steps.critic_pass(model, run, reals, None, 0)
+    loss = steps.objective(outputs, run)["d_loss"]
+    return tf.group(adam(run.options).minimize(loss, var_list=model.critic.variables), *updates)
+
+
+def generator_update(model, reals, run):
+    """One op: Adam on the generator's loss, and the global step, which makes the noise new."""
+    loss = steps.objective(steps.generator_pass(model, run, reals, None), run)["g_loss"]
+    variables = model.generator.variables
+    return adam(run.options).minimize(loss, run.global_step, var_list=variables)
+
+
+def adam(options):
+    return tf.train.AdamOptimizer(options.learning_rate, **options.optimizer_args)
+
+
+CONTENDERS = {"no_hooks": no_hooks, "two_runs": two_runs}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("contender", choices=sorted(CONTENDERS))
+    parser.add_argument("--folder", help="where digits.npz lies")
+    arguments, rest = parser.parse_known_args()
+    flags = {name[2:]: value for name, value in zip(rest[::2], rest[1::2])}
+    CONTENDERS[arguments.contender](Link(), flags, arguments.folder)
+
+
+if __name__ == "__main__":
+    main()

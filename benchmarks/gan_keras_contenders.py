@@ -1,0 +1,139 @@
+"""The DCGAN of the preset dcgan as a Keras model with a `train_step`; `gan_speed.py` starts it.
+
+A process that never imports the toolkit: tf_keras is Keras 2, keras is Keras 3. The networks are
+`toolkit_gan`'s Dcgan at 28 pixels, layer by layer, and the order of updates is its "alternating".
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from arrays import Arrays
+from keras_contenders import load
+from link import Link
+
+LEARNING_RATE, BETA_1 = 2e-4, 0.5
+EPOCH = 50  # steps; a multiple of --steps-per-execution
+
+
+def generator(keras, latent_size: int, width: int):
+    """float32 [N, Z] -> [N, 28, 28, 1] in [-1, 1]."""
+    layers, small = keras.layers, keras.initializers.RandomNormal(stddev=0.02)
+    return keras.Sequential(
+        [
+            keras.Input((latent_size,)),
+            layers.Dense(7 * 7 * 2 * width, use_bias=False, kernel_initializer=small),
+            layers.Reshape((7, 7, 2 * width)),
+            layers.BatchNormalization(epsilon=1e-5),
+            layers.ReLU(),
+            layers.Conv2DTranspose(width, 4, 2, "same", use_bias=False, kernel_initializer=small),
+            layers.BatchNormalization(epsilon=1e-5),
+            layers.ReLU(),
+            layers.Conv2DTranspose(1, 4, 2, "same", activation="tanh", kernel_initializer=small),
+        ]
+    )
+
+
+def critic(keras, width: int):
+    """float32 [N, 28, 28, 1] -> [N, 1]."""
+    layers, small = keras.layers, keras.initializers.RandomNormal(stddev=0.02)
+    return keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            layers.Conv2D(width, 4, 2, "same", kernel_initializer=small),
+            layers.LeakyReLU(0.2),
+            layers.Conv2D(2 * width, 4, 2, "same", use_bias=False, kernel_initializer=small),
+            layers.BatchNormalization(epsilon=1e-5),
+            layers.LeakyReLU(0.2),
+            layers.Flatten(),
+            layers.Dense(1, kernel_initializer=small),
+        ]
+    )
+
+
+def gan(keras, tf, arguments):
+    """The model: one call of `train_step` updates the critic, then the generator."""
+    latent_size, width = arguments.latent_size, arguments.width
+
+    class Gan(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.generator = generator(keras, latent_size, width)
+            self.critic = critic(keras, width)
+            self.optimizers = [keras.optimizers.Adam(LEARNING_RATE, BETA_1) for _ in range(2)]
+            for network, optimizer in zip((self.critic, self.generator), self.optimizers):
+                optimizer.build(network.trainable_variables)
+
+        def noise(self):
+            return tf.random.normal([arguments.batch_size, latent_size])
+
+        def train_step(self, reals):
+            fakes = self.generator(self.noise(), training=True)
+            with tf.GradientTape() as tape:
+                real = self.critic(reals, training=True)
+                fake = self.critic(fakes, training=True)
+                d_loss = tf.reduce_mean(tf.nn.softplus(-real))
+                d_loss += tf.reduce_mean(tf.nn.softplus(fake))
+            self.update(tape, d_loss, self.critic, self.optimizers[0])
+            with tf.GradientTape() as tape:
+                fakes = self.generator(self.noise(), training=True)
+                g_loss = tf.reduce_mean(tf.nn.softplus(-self.critic(fakes, training=True)))
+            self.update(tape, g_loss, self.generator, self.optimizers[1])
+            return {"d_loss": d_loss, "g_loss": g_loss}
+
+        def update(self, tape, loss, network, optimizer):
+            variables = network.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+    return Gan()
+
+
+def batches(tf, arrays, size: int):
+    """An endless tf.data of float32 [size, 28, 28, 1] in [-1, 1], shuffled anew in each epoch."""
+    dataset = tf.data.Dataset.from_tensor_slices(2 * arrays.features - 1)
+    dataset = dataset.shuffle(len(arrays.labels)).repeat()
+    return dataset.batch(size, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+
+
+def fit(link: Link, keras, tf, arguments, arrays) -> None:
+    model = gan(keras, tf, arguments)
+    per_execution, more = arguments.steps_per_execution, {}
+    if arguments.no_jit:
+        more["jit_compile"] = False
+    model.compile(steps_per_execution=per_execution, **more)
+    dataset = batches(tf, arrays, arguments.batch_size)
+    link.mark("build")
+    model.fit(dataset, steps_per_epoch=per_execution, epochs=1, verbose=0)
+    link.mark("step")
+
+    class Pause(keras.callbacks.Callback):
+        made = 0
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.made += EPOCH
+            self.model.stop_training = not link.passed(self.made)
+
+    model.fit(dataset, steps_per_epoch=EPOCH, epochs=10**6, verbose=0, callbacks=[Pause()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("keras", choices=("tf_keras", "keras"))
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--latent-size", type=int, default=64)
+    parser.add_argument("--steps-per-execution", type=int, default=1)
+    parser.add_argument("--no-jit", action="store_true", help="Keras 3: do without XLA")
+    parser.add_argument("--folder", help="where digits.npz lies")
+    arguments = parser.parse_args()
+    link = Link()
+    keras = load(arguments.keras)
+    import tensorflow as tf
+
+    arrays = Arrays(arguments.folder)
+    link.mark("import")
+    fit(link, keras, tf, arguments, arrays)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""How fast the toolkit trains a DCGAN, beside other ways to train the same one on the same digits.
+
+    python benchmarks/gan_speed.py --rounds 5 --json gan_speed.json
+
+A step is one update of the critic and one of the generator after it, each with noise of its own.
+The contenders run in turn, as `harness` says; what counts is the median over the rounds, as a ratio
+to `no_hooks` (1.00): the toolkit's own step, called with nothing around it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+
+import harness
+
+PRESETS = ("dcgan", "sn-hinge")
+BATCH_SIZE = 64
+LATENT_SIZE = 64
+GRAPH = ["ours", "no_hooks", "two_runs"]
+# Of the preset dcgan alone. Keras 3 compiles with XLA unless it is told not to.
+KERAS = {
+    "tf_keras_step": ["tf_keras"],
+    "tf_keras_step_50": ["tf_keras", "--steps-per-execution", "50"],
+    "keras3_step": ["keras", "--no-jit"],
+    "keras3_step_50": ["keras", "--no-jit", "--steps-per-execution", "50"],
+    "keras3_step_xla": ["keras"],
+}
+if sys.version_info < (3, 8):
+    KERAS = {}  # TensorFlow 1.15 has a Keras without train_step
+
+
+class GanSpeed(harness.Benchmark):
+    base = "no_hooks"
+    checkpoint_span = 20.0  # a score takes longer than the classifier's evaluation
+
+    def names(self, setting, arguments):
+        return [name for name in arguments.only if setting == "dcgan" or name in GRAPH]
+
+    def how(self, name, arguments):
+        # A grid of samples and a look at the health every so many steps: a span holds whole ones.
+        return {"period": arguments.sample_steps} if name == "ours" else {}
+
+    def command(self, name, setting, arguments, folder, more=()):
+        sizes = ["--batch-size", str(BATCH_SIZE), "--width", str(arguments.width),
+                 "--latent-size", str(LATENT_SIZE)]  # fmt: skip
+        # All that Keras's networks take for granted is said, whatever the plugin's defaults are.
+        method = ["--preset", setting, "--network", "dcgan", "--conditional", "none",
+                  "--update", "alternating", "--schedule", "constant"] + sizes  # fmt: skip
+        if name == "ours":
+            return ["-m", "toolkit", "run", "--plugin", "gan"] + method + [
+                "--features", "pixels", "--sample-steps", str(arguments.sample_steps),
+                "--steps", "1000000000", "--run-dir", tempfile.mkdtemp(dir=folder),
+                "--with", os.path.join(harness.HERE, "pause.py"),
+            ] + list(more)  # fmt: skip
+        if name in KERAS:
+            module = os.path.join(harness.HERE, "gan_keras_contenders.py")
+            return [module] + KERAS[name] + sizes + ["--folder", folder]
+        module = os.path.join(harness.HERE, "gan_graph_contenders.py")
+        return [module, name, "--folder", folder] + method
+
+
+def main() -> None:
+    parser = harness.parser(__doc__, GRAPH + list(KERAS), PRESETS, "--presets", 5, 5.0)
+    parser.add_argument("--sample-steps", type=int, default=500,
+                        help="steps between two grids of samples of ours, a multiple of 100 "
+                             "[default %(default)s]")  # fmt: skip
+    parser.add_argument("--width", type=int, default=32,
+                        help="filters at full size [default %(default)s]")  # fmt: skip
+    arguments = parser.parse_args()
+    if arguments.sample_steps < 1 or arguments.sample_steps % 100:
+        parser.error("--sample-steps is {}, no multiple of 100".format(arguments.sample_steps))
+    harness.run(GanSpeed(), arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Contenders that run in turn: each a live process of its own, stopped while another is timed.
+
+The order is reversed in every other round, and what counts is the median over the rounds, as a
+ratio to one of them, the base. A benchmark says which contenders it has and what starts each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+PLUGINS = [os.path.join(ROOT, "plugins", name) for name in ("classifier", "gan")]
+sys.path[:0] = [HERE, ROOT]
+
+import link  # noqa: E402
+
+MARKS = ("import", "build", "step")
+QUIET = 0.1  # cores that other processes may take while a span is timed
+TICKS = os.sysconf("SC_CLK_TCK")
+# Between two checkpoints of the contender that measures their cost; the default is a minute.
+CHECKPOINT_SECS = 1
+
+
+class Contender:
+    """A child process that trains when it is told to. how: told with every span, see `link`."""
+
+    def __init__(self, name: str, command, folder: str, **how):
+        self.name = name
+        self.spans = []  # what it told of each span
+        self.marks = {}  # name -> seconds after the start of the process
+        self._how = how
+        self._log = os.path.join(folder, name + ".log")
+        down, up = os.pipe(), os.pipe()  # each: read, write
+        environment = dict(os.environ, PYTHONWARNINGS="ignore")
+        environment["PYTHONPATH"] = os.pathsep.join([HERE, ROOT] + PLUGINS)
+        environment[link.VARIABLE] = "{},{}".format(down[0], up[1])
+        started = time.monotonic()
+        with open(self._log, "w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable] + command, cwd=folder, env=environment, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, pass_fds=(down[0], up[1]),
+            )  # fmt: skip
+        os.close(down[0])
+        os.close(up[1])
+        self._write, self._read = os.fdopen(down[1], "w"), os.fdopen(up[0], "r")
+        while "step" not in self.marks:
+            told = self._told()
+            self.marks[told["mark"]] = told["at"] - started
+        self.stop()
+
+    def _told(self):
+        line = self._read.readline()
+        if not line:
+            with open(self._log) as log:
+                last = log.read()[-2000:]
+            raise SystemExit("{} ended with {}:\n{}".format(self.name, self._process.wait(), last))
+        return json.loads(line)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def span(self, seconds: float, **how):
+        """Train for at least `seconds` and return what it tells: steps, seconds and more."""
+        self._process.send_signal(signal.SIGCONT)
+        self._write.write(json.dumps(dict(self._how, seconds=seconds, **how)) + "\n")
+        self._write.flush()
+        told = self._told()
+        self.stop()
+        return told
+
+    def time(self, seconds: float, tries: int) -> None:
+        """A span, timed again where other processes took more of the machine than QUIET."""
+        tried = []
+        while len(tried) < tries:
+            started, before = time.monotonic(), busy_secs() - self._cpu_secs()
+            told = self.span(seconds)
+            others = busy_secs() - self._cpu_secs() - before  # both count in ticks of 10 ms
+            told["others"] = max(0.0, others / (time.monotonic() - started))
+            tried.append(told)
+            if told["others"] < QUIET:
+                break
+        chosen = min(tried, key=lambda told: told["others"])
+        self.spans.append(chosen)
+        if chosen["steps"] % self._how.get("period", 1):
+            say("note: {} made {steps} steps in {seconds:.0f} s, no multiple of {}: checkpoints "
+                "came between".format(self.name, self._how["period"], **chosen))  # fmt: skip
+
+    def _cpu_secs(self) -> float:
+        with open("/proc/{}/stat".format(self._process.pid)) as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS  # of user and system
+
+    @property
+    def rates(self):
+        """Steps per second in each round."""
+        return [span["steps"] / span["seconds"] for span in self.spans]
+
+    def peak_mib(self) -> float:
+        with open("/proc/{}/status".format(self._process.pid)) as status:
+            told = next(line for line in status if line.startswith("VmHWM"))
+        return int(told.split()[1]) / 1024
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._write.close()
+        self._read.close()
+
+
+def busy_secs() -> float:
+    """Seconds that the machine's cores were busy so far, all together."""
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
+class Benchmark:
+    """What a benchmark says of itself.
+
+    base: the contender that the others' ratios are to. checkpoint_span: seconds in which the cost
+    of checkpoints is measured.
+    """
+
+    base = ""
+    checkpoint_span = 8.0
+
+    def names(self, setting: str, arguments):
+        """The contenders of a setting, in their order."""
+        raise NotImplementedError
+
+    def command(self, name: str, setting: str, arguments, folder: str, more=()):
+        """The arguments of Python that start a contender; more: further flags of `ours`."""
+        raise NotImplementedError
+
+    def how(self, name: str, arguments):
+        """What is told to a contender with every span, besides the seconds."""
+        return {}
+
+
+def run(benchmark: Benchmark, arguments) -> None:
+    """Measure all settings, print a table of each, and write the JSON that was asked for."""
+    # A stopped child would outlive a harness that is ended without its `finally`.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    folder = tempfile.mkdtemp(prefix="training-speed-")
+    try:
+        count = save_digits(folder)
+        result = {"machine": machine(), "examples": count, "settings": {}}
+        print("{examples} digits; Python {python}, TensorFlow {tensorflow}, {cpus} cores, "
+              "load {load[0]:.1f}".format(examples=count, **result["machine"]))  # fmt: skip
+        for setting in arguments.settings:
+            rows = measure(benchmark, setting, arguments, folder)
+            result["settings"][setting] = rows
+            show(setting, rows)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(result, file, indent=1)
+
+
+def save_digits(folder: str) -> int:
+    """The training digits of mnist5k as `digits.npz`; returns how many there are."""
+    import numpy as np
+
+    from toolkit.data.sources import open_data
+
+    images, labels = open_data("mnist5k").splits["train"].take(slice(None))
+    np.savez(os.path.join(folder, "digits.npz"), images=images, labels=labels)
+    return len(labels)
+
+
+def measure(benchmark: Benchmark, setting: str, arguments, folder: str):
+    """Rows of one setting: contender -> what was measured."""
+    names = benchmark.names(setting, arguments)
+    contenders = []
+    try:
+        for name in names:
+            say("{}: starting {}".format(setting, name))
+            asked = benchmark.command(name, setting, arguments, folder)
+            how = benchmark.how(name, arguments)
+            contenders.append(Contender(name, asked, folder, **how))
+        for number in range(arguments.rounds):
+            say("{}: round {} of {}".format(setting, number + 1, arguments.rounds))
+            for contender in contenders[:: -1 if number % 2 else 1]:
+                contender.time(arguments.seconds, arguments.tries)
+        rows = table({c.name: c for c in contenders}, benchmark.base)
+    finally:
+        for contender in contenders:
+            contender.close()
+    if "ours" in names and arguments.checkpoints:
+        say("{}: checkpoints".format(setting))
+        more = ["--checkpoint-secs", str(CHECKPOINT_SECS)]
+        asked = benchmark.command("ours", setting, arguments, folder, more)
+        rows["ours"]["checkpoints"] = checkpoint_cost(asked, folder, benchmark.checkpoint_span)
+    return rows
+
+
+def table(contenders, base: str):
+    base = contenders[base].rates if base in contenders else None
+    rows = {}
+    for name, contender in contenders.items():
+        rates = contender.rates
+        row = {
+            "steps_per_sec": statistics.median(rates),
+            "rates": rates,
+            "others": statistics.median(span["others"] for span in contender.spans),
+            "startup_secs": contender.marks,
+            "peak_mib": contender.peak_mib(),
+        }
+        if base:
+            row["ratio"] = statistics.median(rates) / statistics.median(base)
+            paired = [rate / other for rate, other in zip(rates, base)]
+            row["ratio_least"], row["ratio_most"] = min(paired), max(paired)
+        rows[name] = row
+    return rows
+
+
+def checkpoint_cost(command, folder: str, seconds: float):
+    """Seconds of the first checkpoint with its evaluation and of a later one, and its share."""
+    contender = Contender("ours", command, folder)
+    try:
+        costs = contender.span(seconds, whole=True)["checkpoints"]
+    finally:
+        contender.close()
+    later = statistics.median(costs[1:]) if costs[1:] else float("nan")
+    return {"first_secs": costs[0], "later_secs": later, "share": later / (60 + later)}
+
+
+def show(setting: str, rows) -> None:
+    heads = ["(rounds)", "steps/s", "us/step", "import", "build", "step", "MiB", "others"]
+    form = "\n{:16}{:>7}  {:13}{:>9}{:>10}{:>9}{:>8}{:>8}{:>9}{:>8}"
+    print(form.format(setting, "ratio", *heads))
+    for name, row in sorted(rows.items(), key=lambda item: -item[1]["steps_per_sec"]):
+        spread = ""
+        if "ratio" in row:
+            spread = "({:.2f}-{:.2f})".format(row["ratio_least"], row["ratio_most"])
+        marks = [row["startup_secs"][mark] for mark in MARKS]
+        print("{:16}{:>7}  {:13}{:9.1f}{:10.0f}{:8.1f}s{:7.1f}s{:7.1f}s{:9.0f}{:8.2f}".format(
+            name, "{:.2f}".format(row["ratio"]) if "ratio" in row else "-", spread,
+            row["steps_per_sec"], 1e6 / row["steps_per_sec"], marks[0], marks[1], marks[2],
+            row["peak_mib"], row["others"],
+        ))  # fmt: skip
+    cost = rows.get("ours", {}).get("checkpoints")
+    if cost:
+        print("a checkpoint with its evaluation: {:.2f} s (the first {:.2f} s); "
+              "once a minute, {:.1%} of the time".format(
+                  cost["later_secs"], cost["first_secs"], cost["share"]))  # fmt: skip
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def parser(doc: str, known, settings, flag: str, rounds: int, seconds: float):
+    """What every benchmark takes. flag: what names the settings, as "--networks"."""
+    made = argparse.ArgumentParser(description=doc.split("\n")[0])
+    made.add_argument("--rounds", type=int, default=rounds, help="[default %(default)s]")
+    made.add_argument("--seconds", type=float, default=seconds,
+                      help="least length of a timed span [default %(default)s]")  # fmt: skip
+    made.add_argument("--tries", type=int, default=3,
+                      help="most times that a span is timed where other processes "
+                           "were busy [default %(default)s]")  # fmt: skip
+    made.add_argument("--only", type=among(known), default=list(known), metavar="NAME,...",
+                      help="contenders [default all: {}]".format(",".join(known)))  # fmt: skip
+    made.add_argument(flag, type=among(settings), default=list(settings), dest="settings",
+                      metavar="NAME,...",
+                      help="settings [default {}]".format(",".join(settings)))  # fmt: skip
+    made.add_argument("--no-checkpoints", dest="checkpoints", action="store_false",
+                      help="do not measure what checkpoints cost")  # fmt: skip
+    made.add_argument("--json", metavar="FILE", help="also write all that was measured")
+    return made
+
+
+def among(known):
+    """A type of argparse: names of `known`, with commas between."""
+
+    def names(text: str):
+        found = text.split(",")
+        for name in found:
+            if name not in known:
+                told = "'{}' is none of {}".format(name, ", ".join(known))
+                raise argparse.ArgumentTypeError(told)
+        return found
+
+    return names
+
+
+def machine():
+    try:
+        from importlib import metadata
+    except ImportError:
+        import importlib_metadata as metadata
+    return {
+        "python": platform.python_version(),
+        "tensorflow": metadata.version("tensorflow"),
+        "cpus": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg(),
+    }
