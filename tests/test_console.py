@@ -73,6 +73,13 @@ def test_a_line_tells_step_loss_speed_and_the_time_left():
     )
 
 
+def test_of_many_measures_a_line_has_the_first_six():
+    many = {"m{}".format(i): float(i) for i in range(9)}
+    assert progress_line(record(10, **many), 10) == (
+        "step 10/10  m0 0.0000  m1 1.0000  m2 2.0000  m3 3.0000  m4 4.0000  m5 5.0000"
+    )
+
+
 def test_the_last_line_has_no_time_left():
     line = progress_line(record(10, examples_per_sec=1.0, secs_left=0.0), 10)
     assert line == "step 10/10  1 examples/s"

@@ -49,9 +49,10 @@ def test_the_readme_tells_every_exit_code():
 
 def test_every_command_of_the_readme_exists():
     from toolkit.cli.app import COMMANDS
+    from toolkit.plugins import commands
 
     told = set(re.findall(r"^toolkit (\w+)", text_of("README.md"), re.M))
-    assert told and told <= set(COMMANDS)
+    assert told and told <= set(COMMANDS) | {entry.name for entry in commands()}
 
 
 @pytest.mark.parametrize(
@@ -60,4 +61,5 @@ def test_every_command_of_the_readme_exists():
 def test_each_sample_configuration_resolves(cli, path):
     told = cli("run", "--config", path, "--print-config")
     assert told.code == 0, told.err
-    assert re.search(r"^plugin\s+classifier$", told.out, re.M)
+    named = re.search(r'^plugin = "(\w+)"', text_of(path), re.M).group(1)
+    assert re.search(r"^plugin\s+{}$".format(named), told.out, re.M)

@@ -114,7 +114,10 @@ class Evaluator:
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
         if split.labels is None and self._graph.labels is not None:
-            raise DataError("The data to evaluate has no labels, the model was trained with some.")
+            raise DataError(
+                "The data to evaluate has no labels, the model was trained with some.",
+                hint="Give --data with labels.",
+            )
         metrics, kept = self._streamed(split, batch_size, keep_examples)
         evaluation = Evaluation(metrics, kept, [], {})
         for scorer in self._scorers:

@@ -61,6 +61,17 @@ def examples_per_step(options: Any) -> int:
     return options.batch_size * options.batches_per_step
 
 
+def check_examples(options: Any, count: int) -> None:
+    """Raise UsageError where a step of several batches takes more examples than there are."""
+    if options.batches_per_step > 1 and examples_per_step(options) > count:
+        raise UsageError(
+            "A step takes {} batches of {} = {} examples, but the split 'train' has {}.".format(
+                options.batches_per_step, options.batch_size, examples_per_step(options), count
+            ),
+            hint="Take a smaller --batch-size, or fewer batches per step.",
+        )
+
+
 class Trainer:
     """One training run in one process. `train` may be called once."""
 
@@ -77,6 +88,7 @@ class Trainer:
 
     def _build(self) -> None:
         options, inputs = self._options, self._inputs
+        check_examples(options, len(inputs.splits["train"]))
         graph = tf.Graph()
         with graph.as_default():
             self._reader = make_reader(

@@ -18,9 +18,8 @@ def options(**values):
 def make_run(mode="train", shape=(8, 8, 1), classes=0, total_steps=100, **values):
     names = tuple(str(k) for k in range(classes))
     data = DataSpec(tuple(shape), "uint8", classes, names, (1,) * classes)
-    return Run(
-        mode, options(**dict({"width": 4, "batch_size": 4}, **values)), data, None, total_steps
-    )
+    given = dict({"width": 4, "batch_size": 4, "conditional": "none"}, **values)
+    return Run(mode, options(**given), data, None, total_steps)
 
 
 class Judged(NamedTuple):

@@ -329,8 +329,16 @@ def test_a_ruler_is_printed_as_a_table(calibrate):
     text = calibrate()[0].splitlines()
     assert text[0] == "mnist5k: 40 training images against 20 test images"
     assert text[1].startswith("features pixels, F = 64, sha256 ")
-    assert text[4].split() == ["FD", "x", "floor", "damage"]
-    assert any(line.endswith("  one class missing") for line in text[5:])
+    assert text[3] == "only 20 real images for 64 features: the distance is mostly noise"
+    assert text[5].split() == ["FD", "x", "floor", "damage"]
+    assert any(line.endswith("  one class missing") for line in text[6:])
+
+
+def test_images_that_are_all_alike_have_a_ruler_without_a_floor(calibrate, data):
+    for name, count in (("train", 40), ("test", 20)):
+        data[name] = Split(np.full((count, 8, 8, 1), 9, np.uint8), np.arange(count) % 2)
+    told = json.loads(calibrate("--json")[0])
+    assert told["floor"] == 0 and all(np.isfinite(mark["floors"]) for mark in told["ruler"])
 
 
 def test_calibrate_opens_the_data_that_its_flags_name(calibrate):

@@ -224,7 +224,7 @@ def test_words_tell_a_look_in_a_line():
     assert words(WELL._replace(step=500)) == (
         "step 500: the critic is right on 80 % of real and 75 % of generated images, samples vary "
         "0.90 times as much as real images, they changed by 0.0300 per pixel, 4 of 4 classes are "
-        "seen"
+        "seen (50 45 55 50)"
     )
 
 

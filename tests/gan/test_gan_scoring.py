@@ -43,6 +43,7 @@ class StandIn:
     """What `toolkit.open_trained` gives: it finds the bright quarter; its features are means."""
 
     folder, plugin, step, sha256 = "runs/standin", "classifier", 700, "ab" * 32
+    summary = {"test": {"metrics": {"accuracy": 0.994}}}
 
     def __init__(self, data=SPEC, labels=True, features=True):
         self.data, self.closed = data, False
@@ -171,6 +172,16 @@ def test_a_run_without_features_is_refused_with_a_way_out():
     assert "pixels" in error.value.hint
 
 
+def test_a_run_that_takes_no_images_has_no_features():
+    def predict(inputs, batch_size=None):
+        raise DataError("Inputs: expected z, found features.")
+
+    generator_run = StandIn()
+    generator_run.predict, generator_run.plugin = predict, "gan"
+    with pytest.raises(UsageError, match="plugin 'gan' predicts from other inputs than images"):
+        ClassifierFeatures(generator_run)
+
+
 def test_a_run_on_images_of_another_shape_is_refused():
     with pytest.raises(DataError, match=r"are of images \[8, 8, 1\], but these are \[9, 8, 1\]"):
         ClassifierFeatures(StandIn())(np.zeros((2, 9, 8, 1), np.uint8))
@@ -269,6 +280,20 @@ def test_small_data_is_trained_on_for_1200_steps_and_full_mnist_for_three_epochs
     assert extractor.training_settings(options(), 4000)["epochs"] == 19.2
     assert extractor.training_settings(options(), 54000)["epochs"] == 3
     assert extractor.training_settings(options(), 600000)["epochs"] == 0.3
+
+
+def test_of_few_images_the_classifiers_batch_has_no_more():
+    assert extractor.training_settings(options(), 10)["batch_size"] == 10
+
+
+def test_what_is_at_hand_knows_classes_and_needs_no_training(monkeypatch, tmp_path):
+    trainings = Trainings(monkeypatch, tmp_path)
+    train = SPLITS["train"]
+    assert extractor.at_hand(options(), SPEC, train) is None
+    assert extractor.at_hand(options(features="pixels"), SPEC, train) is None
+    trainings.features()
+    assert extractor.at_hand(options(), SPEC, train).knows_classes
+    assert len(trainings.made) == 1
 
 
 def test_a_training_that_fails_leaves_nothing(monkeypatch, tmp_path):
@@ -373,9 +398,11 @@ def test_a_generator_of_black_images_has_finite_scores():
     assert metrics["coverage"] == 0 and metrics["frechet_distance_noise"] == 0
 
 
-def test_too_small_a_split_is_refused():
-    with pytest.raises(DataError, match="has 4 images, and a score needs 10"):
-        scorer().score(split(4), generator())
+@pytest.mark.parametrize("count, told", [(4, "4 images"), (1, "1 image")])
+def test_too_small_a_split_gets_a_line_in_place_of_a_score(count, told, tmp_path):
+    scored = scorer().score(split(count), generator(), str(tmp_path))
+    assert scored.metrics == {}
+    assert scored.lines == ["no score: the split has {}, and a score needs 10 or more".format(told)]
 
 
 def test_a_class_is_lost_below_a_tenth_of_its_share():
@@ -433,7 +460,8 @@ def test_the_lines_of_a_full_score_name_floor_place_and_features(full):
     assert " x floor (n = 300, m = 300), " in scored.lines[0]
     assert scored.lines[0].startswith("FD ")
     assert "from 3 sets of samples" in text and "no class lost; the rarest" in text
-    assert "features classifier runs/standin, step 700, F = 4, sha256 abababababababab" in text
+    features = "features classifier runs/standin, step 700, F = 4, sha256 abababababababab"
+    assert features + ", right on 99.4% of its test images" in text
     assert "mostly noise" not in text
 
 
@@ -525,3 +553,18 @@ def test_a_real_classifier_is_trained_kept_and_seen_by(monkeypatch, tmp_path):
     assert len(os.listdir(str(tmp_path / "cache" / "features"))) == 1
     monkeypatch.setattr(toolkit, "train", None)  # a second training would fail
     GanScorer(run, SPLITS.get).close()
+
+
+@pytest.mark.parametrize("summary", [None, {}, {"test": None}])
+def test_a_classifier_without_a_known_accuracy_is_told_without_it(summary):
+    trained = StandIn()
+    trained.summary = summary
+    told = reports.features_line(vars(extractor.ClassifierFeatures(trained)))
+    assert told.endswith("sha256 abababababababab")
+
+
+def test_a_classifier_below_99_percent_is_told_as_such():
+    trained = StandIn()
+    trained.summary = {"test": {"metrics": {"accuracy": 0.97}}}
+    told = reports.features_line(vars(extractor.ClassifierFeatures(trained)))
+    assert told.endswith("right on 97.0% of its test images (below 99 %: the scores see less)")

@@ -91,7 +91,7 @@ def test_a_critic_of_two_layers_is_read_whole_before_or_whole_after(update, expe
     op, model, _ = game(critic=(1.0, 1.0), update=update, learning_rate=0.5)
     with session() as made:
         initial = [v.initializer for v in tf.global_variables()]
-        for _ in range(100):
+        for _ in range(1000):
             made.run(initial)
             made.run(op)
             assert made.run(model.generator.theta) == pytest.approx(expected, abs=1e-4)

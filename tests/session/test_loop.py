@@ -17,6 +17,7 @@ from toolkit.errors import (
     InterruptedRun,
     RetryError,
     ToolkitError,
+    UsageError,
 )
 from toolkit.folder import RunFolder
 from toolkit.reports.console import Console
@@ -454,3 +455,13 @@ def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data,
     testing.train(TwoBatches, halves, steps=3, **options)
     testing.train(TwoBatches, halves, steps=6, **options)
     assert testing.fingerprint(whole) == testing.fingerprint(halves)
+
+
+def test_a_step_of_more_examples_than_there_are_tells_how_many_it_takes(data, tmp_path):
+    count = len(testing.trainer(TwoBatches, str(tmp_path / "a"), data=data)._inputs.splits["train"])
+    size = count // 2 + 1
+    told = "A step takes 2 batches of {} = {} examples, but the split 'train' has {}".format(
+        size, 2 * size, count
+    )
+    with pytest.raises(UsageError, match=told):
+        testing.trainer(TwoBatches, str(tmp_path / "b"), data=data, batch_size=size)

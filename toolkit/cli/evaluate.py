@@ -58,7 +58,7 @@ def evaluate(run_folder, checkpoint, split, data, as_json):
         return print_json(result)
     metrics = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(result["metrics"].items()))
     sys.stdout.write(
-        "{:8}{}  ({} examples, step {})\n".format(split, metrics, len(examples), trained.step)
+        "{:7} {}  ({} examples, step {})\n".format(split, metrics, len(examples), trained.step)
     )
     print_lines(result.get("lines", ()))
     if "reports" in result:

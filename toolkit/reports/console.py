@@ -9,6 +9,7 @@ import time
 from typing import Any, Callable, Dict, Optional
 
 SHOWN = ("loss", "accuracy")  # first in a line, where a plugin has them
+MOST = 6  # measures in a line; all of them are in metrics.jsonl and in TensorBoard
 
 
 class Console:
@@ -64,7 +65,7 @@ class Console:
 def progress_line(record: Dict[str, Any], target: int) -> str:
     """`step 500/2000  loss 0.1234  accuracy 0.9630  12345 examples/s  4 s left`."""
     parts = ["step {}/{}".format(record["step"], target)]
-    parts += ["{} {}".format(name, number(value)) for name, value in _measures(record)]
+    parts += ["{} {}".format(name, number(value)) for name, value in _measures(record)[:MOST]]
     if "examples_per_sec" in record:
         parts.append("{:.0f} examples/s".format(record["examples_per_sec"]))
         if record["step"] < target and record.get("secs_left") is not None:

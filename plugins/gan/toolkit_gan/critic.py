@@ -37,7 +37,8 @@ class Critic:
 
     def __init__(self, run, scope="critic"):
         options = run.options
-        self._conditional, self._classes = options.conditional, run.data.num_classes
+        self._conditional = sizes.condition(options, run.data)
+        self._classes = run.data.num_classes
         self._shape = list(run.data.shape)
         self.mixes_examples = options.critic_norm == "batch"  # a verdict depends on its batch
         self._variables = Variables(run, scope, scope)

@@ -19,7 +19,8 @@ class Generator:
     """Variables under `scope`; initial values are a function of `seed_scope`."""
 
     def __init__(self, run, scope="generator", seed_scope="generator", trainable=True):
-        self._classes = 0 if run.options.conditional == "none" else run.data.num_classes
+        is_plain = sizes.condition(run.options, run.data) == "none"
+        self._classes = 0 if is_plain else run.data.num_classes
         self._variables = Variables(run, scope, seed_scope, trainable)
         inputs = run.options.latent_size + self._classes
         self._network = NETWORKS[run.options.network](run, self._variables, inputs)

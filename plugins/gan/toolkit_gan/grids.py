@@ -52,8 +52,9 @@ class SampleGrids(toolkit.Hook):
     def on_restore(self, session, step):
         self._keep_noise()
         self._forget_after(step)
-        if step == 0:
+        if step == 0 or not os.path.exists(self._file("reals.png")):
             toolkit.save_grid(self._file("reals.png"), self._reals, self._columns)
+        if step == 0:
             self._write(session, 0)
 
     def on_step(self, step, values, context):
@@ -100,7 +101,9 @@ class SampleGrids(toolkit.Hook):
 
 
 def grids(folder: str) -> List[str]:
-    """The step-*.png files in a folder, by step."""
+    """The step-*.png files in a folder, by step; none where somebody deleted it."""
+    if not os.path.isdir(folder):
+        return []
     found = [name for name in os.listdir(folder) if GRID.match(name)]
     return [os.path.join(folder, name) for name in sorted(found, key=step_of)]
 

@@ -46,6 +46,9 @@ FEWEST_NORMS = 3
 # No gradient at all, up to rounding.
 NO_NORM = 1e-6
 
+# Counts of so many classes are told one by one.
+MOST_TOLD = 20
+
 # Mean change of a pixel in [0, 1] between two looks. One grey level: what does not change by more
 # is not learning, as Adam and RMSProp make steps of one size out of small gradients too.
 GREY_LEVEL = 1 / 255
@@ -251,9 +254,16 @@ def words(record: Record) -> str:
     if record.change is not None:
         parts.append("they changed by {:.4f} per pixel".format(record.change))
     if record.class_counts is not None:
-        seen = sum(1 for count in record.class_counts if count)
-        parts.append("{} of {} classes are seen".format(seen, len(record.class_counts)))
+        parts.append(histogram(record.class_counts))
     return "step {}: {}".format(record.step, ", ".join(parts) or "nothing to tell")
+
+
+def histogram(counts: Sequence[int]) -> str:
+    """`9 of 10 classes are seen (25 31 0 ...)`; of many classes the number alone."""
+    told = "{} of {} classes are seen".format(sum(1 for count in counts if count), len(counts))
+    if len(counts) > MOST_TOLD:
+        return told
+    return "{} ({})".format(told, " ".join(str(count) for count in counts))
 
 
 def percent(share: float) -> str:

@@ -9,6 +9,8 @@ import numpy as np
 
 from toolkit import UsageError
 
+from .sizes import condition
+
 PER_PATH = 8  # images from one random point to the next
 
 
@@ -31,7 +33,7 @@ def noise(run, name, count):
 
 def classes(run, name, count):
     """int32 [count], drawn from the training data's class histogram; None without condition."""
-    if run.options.conditional == "none":
+    if condition(run.options, run.data) == "none":
         return None
     from toolkit import tf
 
@@ -45,13 +47,16 @@ def classes(run, name, count):
 
 
 def draw(options, data, count, seed, label=None, truncation=None):
-    """{"z": float32 [count, Z], "label": int32 [count]}; image i is the same for any count.
+    """{"z": float32 [count, Z]}, with a condition also "label": int32 [count]. Image i is the same
+    for any count.
 
-    label: one class for all, else drawn from the class histogram (zeros without condition).
-    truncation: keep each number within +-truncation; the tails are redrawn, not cut.
+    label: one class for all, else drawn from the class histogram. truncation: keep each number
+    within +-truncation; the tails are redrawn, not cut.
     """
-    z = _latent(options, np.random.RandomState(seed), count, truncation)
-    return {"z": z, "label": _labels(options, data, count, seed, label)}
+    drawn = {"z": _latent(options, np.random.RandomState(seed), count, truncation)}
+    if condition(options, data) != "none":
+        drawn["label"] = _labels(data, count, seed, label)
+    return drawn
 
 
 def interpolate(options, data, count, seed, label=None, truncation=None):
@@ -64,7 +69,7 @@ def interpolate(options, data, count, seed, label=None, truncation=None):
     places = np.arange(count) / float(PER_PATH)
     first = places.astype(int)
     z = arc(stops["z"][first], stops["z"][first + 1], (places - first)[:, None])
-    return {"z": z, "label": stops["label"][first]}
+    return dict({name: values[first] for name, values in stops.items()}, z=z)
 
 
 def arc(a, b, t):
@@ -86,7 +91,7 @@ def rows_of_classes(options, data, count, seed):
 
     Returns (inputs, columns); columns is None without condition.
     """
-    if options.conditional == "none":
+    if condition(options, data) == "none":
         return draw(options, data, count, seed), None
     columns = max(1, count // data.num_classes)
     inputs = draw(options, data, columns * data.num_classes, seed)
@@ -112,9 +117,7 @@ def _latent(options, random, count, truncation):
     return ndtri(random.uniform(tail, 1 - tail, shape)).astype(np.float32)
 
 
-def _labels(options, data, count, seed, label):
-    if options.conditional == "none":
-        return np.zeros(count, np.int32)
+def _labels(data, count, seed, label):
     if label is not None:
         return np.full(count, label, np.int32)
     counts = counts_of(data)

@@ -26,7 +26,8 @@ class HealthHook(toolkit.Hook):
     scalars: tensors of the training step by the names in FIELDS, fetched together with it. samples:
     a function of the session -> float [n, H, W, C] in [0, 1], always from the same noise; called
     after the step, so that training takes no notice. reals: float [m, H, W, C] in [0, 1]. classify:
-    None, or a function of such images -> labels. class_names: what the labels stand for.
+    None, or a function of such images -> labels, or None where it knows none; it is first called at
+    the first look, and closed at the end where it can be. class_names: what the labels stand for.
 
     It keeps nothing over a resume: what takes several looks to see takes them again.
     """
@@ -39,21 +40,29 @@ class HealthHook(toolkit.Hook):
         self._samples = samples
         self._classify = classify
         self._class_names = list(class_names)
+        self._reals = reals
         self._real_spread = spread(reals)
-        self._class_shares = self._shares(reals)
-        self._start()
+        self._forget()
 
-    def _start(self):
-        self._health = Health(self._class_names, self._class_shares)
+    def _forget(self):
+        self._health = None  # made at the first look
+        self._class_shares = []  # of the reals
         self._before = None  # the samples of the last look
 
     def on_restore(self, session, step):
-        self._start()
+        self._forget()
 
     def fetches(self):
         return self._scalars
 
+    def on_stop(self, session, step, error):
+        if hasattr(self._classify, "close"):
+            self._classify.close()
+
     def on_step(self, step, values, context):
+        if self._health is None:
+            self._class_shares = self._shares()
+            self._health = Health(self._class_names, self._class_shares)
         record = self._record(step, values, np.asarray(self._samples(context.session)))
         self.loop.say(words(record))
         for verdict in self._health.judge(record):
@@ -67,19 +76,20 @@ class HealthHook(toolkit.Hook):
             found["spread"] = own / self._real_spread
         if before is not None:
             found["change"] = float(np.mean(np.abs(images - before)))
-        if self._classify is not None:
-            found["class_counts"] = self._counts(images).tolist()
+        found["class_counts"] = self._counts(images)
         return Record(step, **found)
 
     def _counts(self, images):
-        labels = np.asarray(self._classify(images))
-        return np.bincount(labels, minlength=len(self._class_names))
+        labels = None if self._classify is None else self._classify(images)
+        if labels is None:
+            return None
+        known = max(len(self._class_names), len(self._class_shares))
+        return np.bincount(np.asarray(labels), minlength=known).tolist()
 
-    def _shares(self, reals):
+    def _shares(self):
         """What the classifier makes of real images: its own mistakes are then in both counts."""
-        if self._classify is None:
-            return []
-        return (self._counts(reals) / len(reals)).tolist()
+        counts = self._counts(self._reals)
+        return [] if counts is None else [count / len(self._reals) for count in counts]
 
 
 def as_event(record, verdict):

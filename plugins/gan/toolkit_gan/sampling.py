@@ -11,16 +11,20 @@ from __future__ import annotations
 from toolkit import tf
 
 from . import latents
+from .sizes import condition
 
 
 def inputs_of(run):
     """What the generator is fed when it predicts: name -> (dtype, shape of one)."""
-    return {"z": ("float32", [run.options.latent_size]), "label": ("int32", [])}
+    wanted = {"z": ("float32", [run.options.latent_size])}
+    if condition(run.options, run.data) != "none":
+        wanted["label"] = ("int32", [])
+    return wanted
 
 
 def predicted(generator, features, run):
-    """{"image": float32 [N, H, W, C] in [0, 1]} from {"z": [N, Z], "label": [N]}."""
-    return {"image": held(generator, features["z"], features["label"], run)}
+    """{"image": float32 [N, H, W, C] in [0, 1]} from what `inputs_of` says."""
+    return {"image": held(generator, features["z"], features.get("label"), run)}
 
 
 def prediction(outputs, run):
@@ -43,19 +47,18 @@ def held(generator, z, labels, run):
 
 def images(generator, z, labels, statistics, run):
     """float32 [N, H, W, C] in [0, 1]."""
-    if run.options.conditional == "none":
+    if condition(run.options, run.data) == "none":
         labels = None
     return (generator(z, labels, statistics=statistics) + 1) / 2
 
 
 def sampled(generator, inputs, run):
     """float32 [N, H, W, C] in [0, 1] from numpy z and labels, in any graph with the weights."""
-    z, labels = tf.constant(inputs["z"]), tf.constant(inputs["label"])
+    z, labels = tf.constant(inputs["z"]), inputs.get("label")
     return images(generator, z, labels, _standing(generator, run), run)
 
 
 def _standing(generator, run):
     """Mean and variance of each batch norm, over `--standing` fixed latent numbers; or nothing."""
     drawn = latents.draw(run.options, run.data, run.options.standing, run.seed("standing"))
-    labels = None if run.options.conditional == "none" else tf.constant(drawn["label"])
-    return generator.statistics(tf.constant(drawn["z"]), labels)
+    return generator.statistics(tf.constant(drawn["z"]), drawn.get("label"))

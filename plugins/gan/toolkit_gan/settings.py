@@ -11,6 +11,15 @@ from toolkit import Options, option
 
 # What each named recipe sets; a flag or a configuration file still overrules any of it.
 PRESETS: Dict[str, Dict[str, Any]] = {
+    # Ours: sn-hinge with ten times the rate, falling to zero. Of what was tried on MNIST it came
+    # nearest to the data in the same time.
+    "quick": {
+        "loss": "hinge",
+        "spectral_norm": True,
+        "learning_rate": 2e-3,
+        "schedule": "cosine",
+        "optimizer_args": {"beta1": 0.0, "beta2": 0.9},
+    },
     # Radford et al. 2016
     "dcgan": {
         "loss": "non-saturating",
@@ -72,15 +81,15 @@ class GanOptions(Options):
     """Chosen so that the default preset draws readable digits in about three minutes."""
 
     core_defaults: ClassVar[Mapping[str, Any]] = {
-        "steps": 4000,
+        "steps": 3000,
         "batch_size": 64,
         "clip": "none",
         "best": "min:frechet_distance",
     }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
 
-    preset: Literal["dcgan", "wgan", "wgan-gp", "sn-hinge", "lsgan", "dragan", "r1r2"] = option(
-        "sn-hinge", "named combination of loss, penalty and optimizer", group="Method"
+    preset: Literal["quick", "dcgan", "wgan", "wgan-gp", "sn-hinge", "lsgan", "dragan", "r1r2"] = (
+        option("quick", "named combination of loss, penalty and optimizer", group="Method")
     )
     loss: Literal[
         "non-saturating", "minimax", "least-squares", "wasserstein", "hinge", "relativistic"
@@ -128,8 +137,10 @@ class GanOptions(Options):
     latent: Literal["normal", "uniform"] = option(
         "normal", "N(0, 1), or uniform in [-1, 1]", group="Network"
     )
-    conditional: Literal["none", "concat", "acgan", "projection"] = option(
-        "none", "how the class enters critic and generator", group="Network"
+    conditional: Literal["auto", "none", "concat", "acgan", "projection"] = option(
+        "auto",
+        "how the class enters critic and generator; auto: by projection where there are classes",
+        group="Network",
     )
     class_weight: float = option(
         1.0, "weight of acgan's class loss (lambda_c)", group="Network", ge=0
@@ -149,8 +160,9 @@ class GanOptions(Options):
     )  # fmt: skip
 
     sample_steps: int = option(
-        500, "a grid of samples every N steps; 0 is off", unit="steps", group="Samples", ge=0
-    )
+        500, "a grid of samples and a look at the health every N steps; 0 is off", unit="steps",
+        group="Samples", ge=0,
+    )  # fmt: skip
     sample_count: int = option(
         64, "images of a grid; a conditional model has a row per class", unit="images",
         group="Samples", ge=1, le=1024,
@@ -183,5 +195,8 @@ class GanOptions(Options):
     @pydantic.model_validator(mode="after")
     def _consistent(self):
         if self.update == "simultaneous" and self.n_critic != 1:
-            raise ValueError("simultaneous updates have one of the critic: set n_critic to 1")
+            raise ValueError(
+                "simultaneous updates have one of the critic per step, but n_critic is {}:"
+                " set n_critic to 1 or update to alternating".format(self.n_critic)
+            )
         return self

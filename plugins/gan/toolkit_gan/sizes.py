@@ -30,7 +30,7 @@ def check_networks(run) -> None:
             "penalty={} takes the gradient of each by itself.".format(options.penalty),
             hint="Set critic_norm=layer, or critic_norm=none with spectral_norm=true.",
         )
-    if options.conditional != "none" and run.data.num_classes < 2:
+    if condition(options, run.data) != "none" and run.data.num_classes < 2:
         found = "one class" if run.data.num_classes else "no labels"
         raise DataError(
             "conditional={} needs two classes or more, and the data has {}.".format(
@@ -40,6 +40,13 @@ def check_networks(run) -> None:
         )
     if options.network != "mlp":
         _check_images(options.network, list(run.data.shape))
+
+
+def condition(options, data) -> str:
+    """How the class enters: `conditional`; auto is projection where the data has classes."""
+    if options.conditional != "auto":
+        return options.conditional
+    return "projection" if data.num_classes > 1 else "none"
 
 
 def _check_images(network, shape) -> None:

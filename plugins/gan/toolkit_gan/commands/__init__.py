@@ -56,6 +56,8 @@ def _warn(text: str) -> None:
 @click.option(
     "-o",
     "--out",
+    "--output",  # as `toolkit predict` calls it
+    "out",
     metavar="DIR|FILE",
     help="A new or empty folder of PNGs, a .npz of arrays, or a .png with all in a grid; a file"
     " is overwritten. Default: RUN/samples/seed-S-step-K.png.",

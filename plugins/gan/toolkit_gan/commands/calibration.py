@@ -13,6 +13,7 @@ from toolkit import DataError
 from ..scores import reports, ruler, sides
 from ..scores.distances import frechet_floor, moments
 from ..scores.extractor import Features, open_features
+from ..scores.scoring import share
 
 FEWEST = 10  # images of a side
 
@@ -34,8 +35,8 @@ def checked(split: Any, name: str) -> Any:
     count = 0 if split is None else len(split)
     if count < FEWEST:
         raise DataError(
-            "The split '{}' has {} images, and a ruler needs {} or more.".format(
-                name, count, FEWEST
+            "The split '{}' has {}, and a ruler needs {} or more.".format(
+                name, reports.images(count), FEWEST
             ),
             hint="Take data with more examples.",
         )
@@ -62,7 +63,7 @@ def measured(train: Any, test: Any, features: Features, most: int) -> Dict[str, 
         "m": reference.count,
         "features": {"name": features.name, "size": features.size, "sha256": features.sha256},
         "floor": floor,
-        "ruler": [dict(mark, floors=mark["distance"] / floor) for mark in ruler.to_json(marks)],
+        "ruler": [dict(m, floors=share(m["distance"], floor)) for m in ruler.to_json(marks)],
     }
 
 
@@ -75,6 +76,8 @@ def lines(told: Dict[str, Any]) -> List[str]:
         "",
         "{:>10} {:>10}  damage".format("FD", "x floor"),
     ]
+    if reports.few_line(told):
+        heading[3:3] = [reports.few_line(told)]
     return heading + [
         "{:>10} {:>10}  {}".format(
             reports.short(mark["distance"]), reports.short(mark["floors"], 2), mark["name"]

@@ -16,6 +16,7 @@ from toolkit import UsageError, save_grid
 from .. import latents
 from ..animation import written_whole
 from ..scores.sides import to_bytes
+from ..sizes import condition
 
 PIECE = 500
 DEFAULT_COUNT, MOST_IN_GRID = 64, 10000
@@ -85,7 +86,7 @@ def _makes_images(data: Any) -> bool:
 def class_number(text: str, trained: Any) -> int:
     """The class that a name or else a number means. Raises UsageError."""
     data = trained.data
-    if trained.options.conditional == "none":
+    if condition(trained.options, trained.data) == "none":
         raise UsageError(
             "The model knows no classes: it was trained without a condition.",
             hint="Leave --class out, or train with --conditional projection on labelled data.",
@@ -134,7 +135,7 @@ def write(kind: str, out: str, wish: Wish, trained: Any) -> Dict[str, Any]:
 
 
 def draw(wish: Wish, trained: Any, in_rows: bool = False):
-    """({"z": float32 [n, Z], "label": int32 [n]}, columns of a grid of them or None).
+    """({"z": float32 [n, Z], and "label": int32 [n] where it matters}, columns of a grid or None).
 
     in_rows: where neither a number nor a class is wished, a conditional model gets rows of one
     class each.
@@ -145,7 +146,8 @@ def draw(wish: Wish, trained: Any, in_rows: bool = False):
         count = wish.count or DEFAULT_COUNT
         inputs = latents.interpolate(options, data, count, wish.seed, *arguments)
         return inputs, latents.PER_PATH  # a path per row
-    rows = in_rows and wish.count is None and wish.label is None and options.conditional != "none"
+    rows = in_rows and wish.count is None and wish.label is None
+    rows = rows and condition(options, data) != "none"
     if rows and data.num_classes <= DEFAULT_COUNT:
         columns = DEFAULT_COUNT // data.num_classes
         inputs = latents.draw(options, data, columns * data.num_classes, wish.seed, *arguments)
@@ -165,7 +167,8 @@ def made(trained: Any, inputs: Dict[str, np.ndarray]) -> Iterable[np.ndarray]:
 
 def captions(wish: Wish, trained: Any, inputs, columns) -> Optional[List[str]]:
     """A class name per image, where a conditional model's classes are mixed."""
-    if trained.options.conditional == "none" or wish.label is not None or columns is not None:
+    mixed = wish.label is None and columns is None
+    if not mixed or condition(trained.options, trained.data) == "none":
         return None
     names = trained.data.class_names or range(trained.data.num_classes)
     return [str(names[k]) for k in inputs["label"]]

@@ -34,13 +34,15 @@ class Features:
     """What scores see by.
 
     name: for a person. sha256: of what computes the features, 64 hex digits. size: F.
-    knows_classes: whether `labels` tells any.
+    knows_classes: whether `labels` tells any. accuracy: the share of test images whose label it
+    tells, where that is known.
     """
 
     name = ""
     sha256 = ""
     size = 0
     knows_classes = False
+    accuracy: Optional[float] = None
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """float32 [N, F] of images uint8 [N, H, W, C]."""
@@ -116,6 +118,8 @@ class ClassifierFeatures(Features):
         self.name = name or "{} {}, step {}".format(trained.plugin, trained.folder, trained.step)
         self.sha256 = trained.sha256
         self.size = self._probe()
+        test = (trained.summary or {}).get("test") or {}
+        self.accuracy = test.get("metrics", {}).get("accuracy")
 
     def __call__(self, images):
         return self.both(images)[0]
@@ -132,7 +136,14 @@ class ClassifierFeatures(Features):
 
     def _probe(self) -> int:
         """F, from one black image."""
-        found = self._predict(np.zeros((1,) + tuple(self._trained.data.shape), np.uint8))
+        try:
+            found = self._predict(np.zeros((1,) + tuple(self._trained.data.shape), np.uint8))
+        except DataError as error:  # a generator, say
+            raise UsageError(
+                "{}: plugin '{}' predicts from other inputs than images, and has no"
+                " features.".format(self._trained.folder, self._trained.plugin),
+                hint="Take a classifier's run for --features, or pixels.",
+            ) from error
         if found.get("features") is None:
             raise UsageError(
                 "{}: plugin '{}' predicts {}, and no features.".format(
@@ -191,6 +202,20 @@ def open_features(
     return opened(options.features, data)
 
 
+def at_hand(options: Any, data: Any, train: Any) -> Optional[Features]:
+    """What `open_features` gives where it knows classes and nothing needs to be trained first."""
+    if options.features == "pixels":
+        return None
+    known = options.features != "auto" or learnable(data, train)
+    if not known or (options.features == "auto" and not os.path.isdir(place_of(options, train))):
+        return None
+    found = open_features(options, data, train)
+    if found.knows_classes:
+        return found
+    found.close()
+    return None
+
+
 def learnable(data: Any, train: Any) -> bool:
     images = len(data.shape) == 3 and min(data.shape[:2]) >= SMALLEST
     return images and data.num_classes > 1 and train is not None and train.labels is not None
@@ -212,17 +237,21 @@ def opened(folder: str, data: Any, name: str = "") -> ClassifierFeatures:
 
 def cached_classifier(options, data, train, say) -> ClassifierFeatures:
     """The classifier of this data from the cache; trained first where it is not there."""
-    settings = training_settings(options, len(train))
-    plugin = options.features_plugin
-    name = "{}-{}".format(plugin, key_of(plugin, settings, train))
-    folder = os.path.join(toolkit.cache_folder(), "features", name)
+    folder, plugin = place_of(options, train), options.features_plugin
     if not os.path.isdir(folder):
         say("Training a {} on {}, once: scores see by its features.".format(plugin, options.data))
-        train_into(folder, plugin, settings)
+        train_into(folder, plugin, training_settings(options, len(train)))
     try:
         return opened(folder, data, "{} of {}".format(plugin, options.data))
     except CheckpointError as error:
         raise CheckpointError(error.message, hint="Delete {}: it is made anew.".format(folder))
+
+
+def place_of(options, train) -> str:
+    """The folder of the cache that is for the classifier of this data."""
+    plugin, settings = options.features_plugin, training_settings(options, len(train))
+    name = "{}-{}".format(plugin, key_of(plugin, settings, train))
+    return os.path.join(toolkit.cache_folder(), "features", name)
 
 
 def say_on_stderr(text: str) -> None:
@@ -240,7 +269,8 @@ def training_settings(options: Any, examples: int) -> Dict[str, Any]:
         for name in ("data", "image_size", "channels", "validation_share")
         if getattr(options, name, None) is not None
     }
-    return dict(settings, batch_size=BATCH, epochs=round(epochs, 3), seed=1)
+    batch = min(BATCH, examples)
+    return dict(settings, batch_size=batch, epochs=round(epochs, 3), seed=1)
 
 
 def key_of(plugin: str, settings: Dict[str, Any], train: Any) -> str:

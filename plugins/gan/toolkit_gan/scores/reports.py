@@ -15,6 +15,8 @@ from toolkit import save_grid
 
 PAIRS = 4  # in a row of the sheet
 
+TRUSTED = 0.99  # of a classifier's test images, from which on its features can be relied on
+
 
 def score_lines(details: Dict[str, Any]) -> List[str]:
     """A sentence for each kind of number in `details`, the content of scores.json."""
@@ -79,9 +81,14 @@ def nearest_line(found) -> str:
 
 
 def features_line(features) -> str:
-    return "features {}, F = {}, sha256 {}".format(
+    told = "features {}, F = {}, sha256 {}".format(
         features["name"], features["size"], features["sha256"][:16]
     )
+    accuracy = features.get("accuracy")
+    if accuracy is None:
+        return told
+    told += ", right on {:.1%} of its test images".format(accuracy)
+    return told if accuracy >= TRUSTED else told + " (below 99 %: the scores see less)"
 
 
 def few_line(details) -> str:
@@ -91,6 +98,10 @@ def few_line(details) -> str:
     return "only {} real images for {} features: the distance is mostly noise".format(
         details["m"], size
     )
+
+
+def images(count: int) -> str:
+    return "1 image" if count == 1 else "{} images".format(count)
 
 
 def short(number: float, digits: int = 3) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 
 import toolkit
-from toolkit import DataError
+from toolkit import DataError, UsageError
 
 from ..latents import draw
 from . import reports, ruler
@@ -69,8 +69,12 @@ class GanScorer(toolkit.Scorer):
     def score(self, split, predict, folder=None):
         """split: the reals. predict: inputs to {"image": float32 [n, H, W, C] in [0, 1]}.
 
-        folder: None for the quick score, else where scores.json and nearest.png go.
+        folder: None for the quick score, else where scores.json and nearest.png go. A split that is
+        too small gets no score but a line: it is no reason to end a training with an error.
         """
+        if len(split) < FEWEST:
+            told = "no score: the split has {}, and a score needs {} or more"
+            return toolkit.Scored({}, [told.format(reports.images(len(split)), FEWEST)])
         reals = self._refer(split)
         if folder is None:
             return self._quick(reals, predict)
@@ -83,11 +87,6 @@ class GanScorer(toolkit.Scorer):
 
     def _refer(self, split) -> Reference:
         """The real side; computed when the split is a new one."""
-        if len(split) < FEWEST:
-            raise DataError(
-                "The split has {} images, and a score needs {} or more.".format(len(split), FEWEST),
-                hint="Hold out more of the data with --validation-share.",
-            )
         if self._reference is None or self._reference.split is not split:
             options = self._run.options
             most = max(options.score_samples, options.quick_samples)
@@ -160,7 +159,7 @@ class GanScorer(toolkit.Scorer):
         }
         details.update(around(fakes, reals)._asdict())
         details["classes"] = self._classes(fakes, reals)
-        names = ("name", "sha256", "size")
+        names = ("name", "sha256", "size", "accuracy")
         details["features"] = {name: getattr(self._features, name) for name in names}
         return details
 
@@ -198,6 +197,27 @@ class GanScorer(toolkit.Scorer):
         medians = float(np.median(apart)), float(np.median(usual))
         told = {"samples": medians[0], "reals": medians[1], "ratio": share(*medians)}
         return told, list(files)
+
+
+def check_selection(options: Any, validation: Any) -> None:
+    """Raise before a training that could not choose its best checkpoint by a score.
+
+    UsageError for a metric of the full score; DataError for too few images to choose by.
+    """
+    metric = (options.best or "").split(":")[-1]
+    if metric in IN_FULL:
+        raise UsageError(
+            "The best checkpoint is chosen by {}, which is measured by 'toolkit evaluate'"
+            " alone.".format(metric),
+            hint="Choose it by frechet_distance or coverage, or set --best none.",
+        )
+    count = 0 if validation is None else len(validation)
+    if metric in GanScorer.names and options.evaluate and 0 < count < FEWEST:
+        raise DataError(
+            "The best checkpoint is chosen by {}, which needs {} images or more, and the split"
+            " 'validation' has {}.".format(metric, FEWEST, count),
+            hint="Hold out more of the data with --validation-share, or set --best none.",
+        )
 
 
 def metrics_of(details: Dict[str, Any]) -> Dict[str, float]:
