@@ -27,6 +27,7 @@ _HOME = {
     "open_data": "toolkit.in_process",
     "open_trained": "toolkit.trained",
     "save_grid": "toolkit.reports.grid",
+    "written_whole": "toolkit.files",
     "train": "toolkit.in_process",
     "CheckFailed": "toolkit.errors",
     "CheckpointError": "toolkit.errors",

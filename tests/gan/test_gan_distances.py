@@ -113,6 +113,14 @@ def test_the_noise_is_the_same_for_the_same_seed():
     assert first != distances.bootstrap_noise(fakes, reals, seed=4)
 
 
+def test_within_groups_only_what_is_drawn_within_them_is_noise():
+    # Two points, each asked for as often as ever: drawn again within its group, nothing changes.
+    fakes, reals = np.repeat([[0.0], [1.0]], [30, 70], axis=0), gaussian(60, seed=2)[:, :1]
+    groups = np.repeat([0, 1], [30, 70])
+    assert distances.bootstrap_noise(fakes, reals, groups=groups) == 0
+    assert distances.bootstrap_noise(fakes, reals) > 0
+
+
 # ------------------------------------------------------------------------------- kernel distance
 
 

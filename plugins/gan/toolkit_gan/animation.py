@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from typing import List, Sequence
 
 import numpy as np
+
+from toolkit import written_whole
 
 MOST_FRAMES = 120
 _PALETTE_FROM = 8  # frames that the colours are chosen from
@@ -46,22 +46,6 @@ def thinned(items: Sequence, most: int) -> List:
         return list(items)
     places = np.rint(np.linspace(0, len(items) - 1, most)).astype(int)
     return [items[place] for place in places]
-
-
-@contextlib.contextmanager
-def written_whole(path: str):
-    """A file open for writing that takes its place at `path` only when the block has ended well."""
-    folder, name = os.path.split(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
-    temporary = os.path.join(folder, ".writing-{}-{}".format(os.getpid(), name))
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        raise
 
 
 def _read(path: str):

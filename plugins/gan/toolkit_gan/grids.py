@@ -14,7 +14,7 @@ import numpy as np
 import toolkit
 from toolkit import tf
 
-from .animation import write_gif, written_whole
+from .animation import write_gif
 
 SEEN_AT = 56  # pixels that an image of the animation is enlarged to, by a whole factor
 GRID = re.compile(r"step-(\d{8,})\.png$")
@@ -80,7 +80,7 @@ class SampleGrids(toolkit.Hook):
         """Write noise.npz, or see that the one there is the noise of these grids."""
         path = self._file("noise.npz")
         if not os.path.exists(path):
-            with written_whole(path) as file:
+            with toolkit.written_whole(path) as file:
                 np.savez(file, **self._noise)
         elif not same_arrays(path, self._noise):
             raise toolkit.UsageError(

@@ -11,10 +11,9 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 import numpy as np
 
-from toolkit import UsageError, save_grid
+from toolkit import UsageError, save_grid, written_whole
 
 from .. import latents
-from ..animation import written_whole
 from ..scores.sides import to_bytes
 from ..sizes import condition
 

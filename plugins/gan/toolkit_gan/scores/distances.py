@@ -66,14 +66,28 @@ def frechet_floor(reals: Cloud, n: int, m: int) -> float:
     return float((1 / n + 1 / m) * (total + (off_diagonal + total) / 2))
 
 
-def bootstrap_noise(fakes: np.ndarray, reals: Cloud, seed: int = 0, rounds: int = 8) -> float:
-    """The standard deviation of the Frechet distance over fakes [n, F] that are drawn again."""
+def bootstrap_noise(
+    fakes: np.ndarray, reals: Cloud, seed: int = 0, rounds: int = 8, groups=None
+) -> float:
+    """The standard deviation of the Frechet distance over fakes [n, F] that are drawn again.
+
+    groups: int [n], the classes that the fakes were asked for. Each is then drawn again by itself:
+    how many there are of each does not change from one score to the next, so it is no noise.
+    """
     reals, draws = moments(reals), np.random.default_rng(seed)
-    count = len(fakes)
     distances = [
-        frechet_distance(fakes[draws.integers(0, count, count)], reals) for _ in range(rounds)
+        frechet_distance(fakes[drawn_again(len(fakes), groups, draws)], reals)
+        for _ in range(rounds)
     ]
     return float(np.std(distances, ddof=1))
+
+
+def drawn_again(count: int, groups, draws) -> np.ndarray:
+    """int [count]: places drawn with replacement, within each group where there are groups."""
+    if groups is None:
+        return draws.integers(0, count, count)
+    places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    return np.concatenate([draws.choice(some, len(some)) for some in places])
 
 
 def kernel_distance(

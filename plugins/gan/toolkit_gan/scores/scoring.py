@@ -94,18 +94,23 @@ class GanScorer(toolkit.Scorer):
         return self._reference
 
     def _draw(self, predict, count: int, seed: int) -> Side:
-        images = to_bytes(predict(draw(self._run.options, self._run.data, count, seed))["image"])
+        images = to_bytes(predict(self._inputs(count, seed))["image"])
         return Side(images, *self._features.both(images))
+
+    def _inputs(self, count: int, seed: int) -> Dict[str, np.ndarray]:
+        return draw(self._run.options, self._run.data, count, seed)
 
     # ---------------------------------------------------------------------------------- in training
 
     def _quick(self, reals, predict):
-        fakes = self._draw(predict, self._run.options.quick_samples, QUICK_SEED)
+        count = self._run.options.quick_samples
+        fakes = self._draw(predict, count, QUICK_SEED)
+        asked = self._inputs(count, QUICK_SEED).get("label")  # the classes, where there are some
         distance = frechet_distance(fakes.features, reals.moments)
         details = {
             "frechet_distance": {
                 "mean": distance,
-                "noise": bootstrap_noise(fakes.features, reals.moments),
+                "noise": bootstrap_noise(fakes.features, reals.moments, groups=asked),
             },
             "frechet_ratio": ratio(distance, fakes, reals),
             "coverage": around(fakes, reals).coverage,
