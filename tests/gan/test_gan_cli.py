@@ -114,3 +114,14 @@ def test_too_small_a_test_split_ends_the_training_well(cli, here):
     argv = ["--data", data, "--run-dir", "run", "--steps", "1", "--best", "none"]
     done = cli("run", "--plugin", "gan", *(argv + SMALL))
     assert done.code == 0 and "no score: the split has 9 images" in done.out + done.err
+
+
+@pytest.mark.slow
+def test_what_reports_and_scores_may_change_when_a_run_goes_on_and_the_method_may_not(cli, here):
+    data = testing.write_digits(str(here / "digits.npz"), count=160)
+    given = ["--data", data, "--preset", "sn-hinge", "--run-dir", "run"]
+    assert cli("run", "--plugin", "gan", "--steps", 2, *(given + SMALL)).code == 0
+    done = cli("resume", "run", "--steps", 4, "--sample-steps", 1, "--quick-samples", 120)
+    assert done.code == 0, done.err
+    told = cli("resume", "run", "--steps", 6, "--loss", "minimax")
+    assert told.code == 2 and "'loss' can't change" in told.err

@@ -161,3 +161,13 @@ def test_without_an_average_samples_come_from_the_generator_itself(tmp_path, dig
     run, summary = trained(tmp_path / "run", digits, steps=2, ema=0)
     assert not [n for n in testing.tensors(run) if n.startswith("average/")]
     assert summary["test"]["metrics"]["frechet_distance"] > 0
+
+
+@pytest.mark.slow
+def test_a_healthy_run_on_digits_raises_no_verdict(tmp_path):
+    run = str(tmp_path / "run")
+    values = dict(SMALL, width=8, batch_size=32, latent_size=32, standing=200, sample_steps=100)
+    testing.train("gan", run, data="mnist5k", steps=900, evaluate="no", **values)
+    rows = RunFolder(run).read_metrics()
+    assert [r for r in rows if r["kind"] == "event"] == []
+    assert len(losses(run)) == 900

@@ -159,9 +159,10 @@ class GanOptions(Options):
         group="Network", ge=2,
     )  # fmt: skip
 
+    # Their groups are the core's: what reports and evaluates may change when a run goes on.
     sample_steps: int = option(
         500, "a grid of samples and a look at the health every N steps; 0 is off", unit="steps",
-        group="Samples", ge=0,
+        group="Reports", ge=0,
     )  # fmt: skip
     sample_count: int = option(
         64, "images of a grid; a conditional model has a row per class", unit="images",
@@ -171,21 +172,24 @@ class GanOptions(Options):
     features: str = option(
         "auto",
         "what scores see by: a classifier's RUN; auto trains one, pixels does without",
-        group="Scores",
+        group="Evaluation",
     )
     features_plugin: str = option(
-        "classifier", "the plugin that auto trains for its features", group="Scores"
+        "classifier", "the plugin that auto trains for its features", group="Evaluation"
     )
     quick_samples: int = option(
-        2000, "samples of the score at each checkpoint", unit="samples", group="Scores", ge=100
+        2000, "samples of the score at each checkpoint", unit="samples", group="Evaluation", ge=100
     )
     score_samples: int = option(
-        10000, "samples of 'toolkit evaluate'", unit="samples", group="Scores", ge=100
+        10000, "samples of 'toolkit evaluate'", unit="samples", group="Evaluation", ge=100
     )
     score_seeds: int = option(
-        5, "sets of samples that the distance's interval comes from", unit="sets", group="Scores",
+        5,
+        "sets of samples that the distance's interval comes from",
+        unit="sets",
+        group="Evaluation",
         ge=1,
-    )  # fmt: skip
+    )
 
     @property
     def batches_per_step(self) -> int:
