@@ -440,3 +440,22 @@ def test_the_json_of_a_run_is_alone_on_stdout_in_a_fresh_process(here):
         timeout=120,
     )
     assert json.loads(done.stdout.decode())["steps"] == 3, done.stderr
+
+
+def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):
+    (here / "recipes.py").write_text(
+        "from typing_extensions import Literal\n"
+        "from helpers import Linear\n"
+        "from toolkit import Options, hookimpl, option\n"
+        "class Recipes(Options):\n"
+        "    presets = {'slow': {'learning_rate': 0.125, 'gain': 2.5}}\n"
+        "    preset: Literal['slow'] = option('slow', 'which recipe')\n"
+        "    gain: float = option(1.0, 'a factor')\n"
+        "class Plugin(Linear):\n"
+        "    @hookimpl\n"
+        "    def options(self):\n"
+        "        return Recipes\n"
+    )
+    told = " ".join(cli("run", "--plugin", "recipes:Plugin", "--help").out.split())
+    assert "before its schedule [> 0; default 0.125]" in told
+    assert "a factor [default 2.5]" in told

@@ -294,8 +294,9 @@ def resolve(
     layers = list(layers)
     for plugin, cls in classes:
         put_layer(cls.core_defaults, lambda name, plugin=plugin: "plugin {}".format(plugin))
-        preset = _preset(cls, [values for _, values in layers] + [given, flags or {}])
-        put_layer(cls.presets.get(preset, {}), lambda name, preset=preset: "preset " + str(preset))
+        named = [*(values for _, values in layers), given, flags or {}]
+        preset = _preset(cls, named)
+        put_layer(preset_of(cls, named), lambda name, preset=preset: "preset " + str(preset))
     for file, layer in layers:
         put_layer(layer, lambda name, file=file: file)
     put_layer(given, lambda name: variables[name])
@@ -308,6 +309,11 @@ def resolve(
 def _evaluates(merged: type, values: Mapping[str, Any], origins: Mapping[str, str]) -> bool:
     """Whether evaluation is on: a plugin's metric for the best checkpoint counts only then."""
     return _validated(merged, dict(values, best=None, early_stopping=0), origins).evaluate
+
+
+def preset_of(cls: type, layers: Iterable[Mapping[str, Any]] = ()) -> Mapping[str, Any]:
+    """The values of the preset that counts: see `_preset`; empty for a class without presets."""
+    return cls.presets.get(_preset(cls, list(layers)), {})
 
 
 def _preset(cls: type, layers: List[Mapping[str, Any]]) -> Any:

@@ -115,12 +115,15 @@ def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     defaults: Dict[str, Any] = {}
     for _, cls in classes:
         defaults.update(cls.core_defaults)
+        defaults.update(typed.preset_of(cls))
     flags = []
     for field in typed.describe(typed.CoreOptions):
         default = defaults.get(field.name, field.default)
         flags.append(FieldOption(field._replace(default=default), field.group))
     for name, cls in classes:
-        flags += [FieldOption(field, "Plugin " + name) for field in typed.describe(cls)]
+        for field in typed.describe(cls):
+            default = defaults.get(field.name, field.default)
+            flags.append(FieldOption(field._replace(default=default), "Plugin " + name))
     return flags
 
 

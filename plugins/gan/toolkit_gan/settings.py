@@ -128,9 +128,13 @@ class GanOptions(Options):
         "dcgan", "perceptron, strided convolutions, or residual blocks", group="Network"
     )
     width: int = option(
-        0, "filters at full size (units / 8 of the mlp); 0: 32", unit="filters", group="Network",
-        ge=0, le=1024,
-    )  # fmt: skip
+        0,
+        "filters at full size (units / 8 of the mlp); 0: 32, of the resnet 16",
+        unit="filters",
+        group="Network",
+        ge=0,
+        le=1024,
+    )
     latent_size: int = option(
         64, "numbers that an image is made from", unit="numbers", group="Network", ge=1, le=4096
     )
