@@ -275,9 +275,9 @@ def test_the_seed_and_the_method_of_the_gan_do_not_matter(monkeypatch, tmp_path)
     assert len(trainings.made) == 1 and "latent_size" not in trainings.made[0][1]
 
 
-def test_small_data_is_trained_on_for_1200_steps_and_full_mnist_for_three_epochs():
+def test_small_data_is_trained_on_for_1600_steps_and_full_mnist_for_three_epochs():
     # 4000 examples are 62.5 batches of 64.
-    assert extractor.training_settings(options(), 4000)["epochs"] == 19.2
+    assert extractor.training_settings(options(), 4000)["epochs"] == 25.6
     assert extractor.training_settings(options(), 54000)["epochs"] == 3
     assert extractor.training_settings(options(), 600000)["epochs"] == 0.3
 

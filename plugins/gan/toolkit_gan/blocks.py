@@ -97,7 +97,7 @@ class Layer:
 
     def __call__(self, values, x, *sides):
         x = self.apply(x, values[self.kernel], *sides)
-        return x + values[self.bias] if self.bias else x
+        return tf.nn.bias_add(x, values[self.bias]) if self.bias else x
 
 
 class Dense(Layer):
@@ -144,7 +144,8 @@ class Norm:
     """Batch norm, layer norm or nothing; gamma and beta per channel.
 
     It is called with `moments`, name -> (mean, variance). Batch norm takes its own from there, or
-    else computes those of the batch and puts them there. Layer norm has no use for it.
+    else computes those of the batch and puts them there; with None it uses the batch's and keeps
+    nothing, which is faster. Layer norm has no use for it.
     """
 
     def __init__(self, variables, name, kind, channels):
@@ -156,8 +157,10 @@ class Norm:
     def __call__(self, values, x, moments):
         if self.kind == "none":
             return x
-        mean, variance = self._moments(x, moments)
         gamma, beta = values[self.name + "/gamma"], values[self.name + "/beta"]
+        if self.kind == "batch" and moments is None:
+            return layers.fused_batch_norm(x, gamma, beta)
+        mean, variance = self._moments(x, moments)
         return layers.normalise(x, mean, variance, gamma, beta)
 
     def _moments(self, x, moments):

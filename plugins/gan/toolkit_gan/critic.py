@@ -139,7 +139,7 @@ class Mlp:
     def __call__(self, values, images):
         x = leaky(self.input(values, tf.reshape(images, [-1, self.inputs])))  # [N, units]
         for dense, norm in self.hidden:
-            x = leaky(norm(values, dense(values, x), {}))
+            x = leaky(norm(values, dense(values, x), None))
         return x
 
 
@@ -160,7 +160,7 @@ class Dcgan:
     def __call__(self, values, images):
         x = leaky(self.input(values, images))  # [N, H/2, W/2, F]
         for down, norm in self.downs:
-            x = leaky(norm(values, down(values, x), {}))  # [N, H/4, W/4, 2F] and so on
+            x = leaky(norm(values, down(values, x), None))  # [N, H/4, W/4, 2F] and so on
         return tf.reshape(x, [-1, self.features])
 
 
@@ -185,7 +185,7 @@ class Resnet:
         x = self.input(values, images)  # [N, H/2, W/2, F]
         for block in self.blocks:
             x = block(values, x)  # [N, H/4, W/4, 2F] and so on
-        return self.pool(leaky(self.norm(values, x, {})), axis=[1, 2])  # [N, features]
+        return self.pool(leaky(self.norm(values, x, None)), axis=[1, 2])  # [N, features]
 
 
 class FirstBlock:
@@ -213,8 +213,8 @@ class Block:
         self.shortcut = Conv(variables, name + "/shortcut", channels, filters, kind.outer, size=1)
 
     def __call__(self, values, x):
-        y = self.conv1(values, leaky(self.norm1(values, x, {})))
-        y = self.conv2(values, leaky(self.norm2(values, y, {})))
+        y = self.conv1(values, leaky(self.norm1(values, x, None)))
+        y = self.conv2(values, leaky(self.norm2(values, y, None)))
         if self.halves:
             x, y = shrink(x), shrink(y)  # [N, H/2, W/2, ...]
         return y + self.shortcut(values, x)

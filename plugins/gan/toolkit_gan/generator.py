@@ -36,7 +36,7 @@ class Generator:
 
         statistics: what `statistics` returned; without, batch norm uses this batch's own.
         """
-        moments = {}
+        moments = None
         if statistics is not None:
             pairs = zip(statistics[::2], statistics[1::2])
             moments = {norm.name: pair for norm, pair in zip(self._batch_norms, pairs)}

@@ -61,6 +61,15 @@ def batch_moments(x):
     return _moments(x, list(range(x.shape.ndims - 1)), keepdims=False)
 
 
+def fused_batch_norm(x, gamma, beta):
+    """x [N, ..., C] normalised by the batch's own moments, as `normalise`, in one op."""
+    is_flat = x.shape.ndims == 2
+    if is_flat:
+        x = x[:, None, None, :]  # [N, 1, 1, C]
+    y = tf.nn.fused_batch_norm(x, gamma, beta, epsilon=EPSILON, is_training=True)[0]
+    return tf.squeeze(y, [1, 2]) if is_flat else y
+
+
 def example_moments(x):
     """Mean and variance [N, 1, ...] of each example; x [N, ..., C]."""
     return _moments(x, list(range(1, x.shape.ndims)), keepdims=True)

@@ -22,7 +22,7 @@ from toolkit import CheckpointError, DataError, UsageError
 
 CELLS = 8  # per side, of the pixel features
 SMALLEST = 8  # pixels a side; a convolutional classifier takes no less
-STEPS = 1200  # that a classifier of small data is trained for at least
+STEPS = 1600  # that a classifier of small data is trained for at least
 EPOCHS = 3  # and of larger data
 LARGEST = 60000  # examples; of more data fewer epochs are made
 BATCH = 64
