@@ -7,6 +7,7 @@ from typing import NamedTuple
 from toolkit_gan.settings import GanOptions
 
 from toolkit import DataSpec, Run, tf
+from toolkit.optimizing import state_updates
 from toolkit.options import resolve
 
 
@@ -20,6 +21,21 @@ def make_run(mode="train", shape=(8, 8, 1), classes=0, total_steps=100, **values
     data = DataSpec(tuple(shape), "uint8", classes, names, (1,) * classes)
     given = dict({"width": 4, "batch_size": 4, "conditional": "none"}, **values)
     return Run(mode, options(**given), data, None, total_steps)
+
+
+def own_game(run):
+    """(train op, model, run) of the plugin's own networks, built as the core builds them."""
+    from toolkit_gan import steps
+
+    run.global_step  # noqa: B018 - made before the first pass, as the core makes it
+    model = steps.build(run)
+    features = tf.fill([run.options.batch_size * run.options.n_critic, 8, 8, 1], 0.5)
+    before = set(tf.get_default_graph().get_operations())
+    outputs = steps.call(model, features, None, run)
+    losses = steps.objective(outputs, run)
+    added = [o for o in tf.get_default_graph().get_operations() if o not in before]
+    run.begin_step(state_updates(added))
+    return steps.optimize(model, features, None, losses, run), model, run
 
 
 class Judged(NamedTuple):

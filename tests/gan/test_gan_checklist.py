@@ -11,7 +11,7 @@ import types
 
 import numpy as np
 import pytest
-from gankit import Judged, Line, Point, Weights, make_run, options
+from gankit import Judged, Line, Point, Weights, make_run, options, own_game
 from helpers import session
 from toolkit_gan import latents, layers, losses, penalties, sampling, steps, watching
 from toolkit_gan.networks import Critic, Generator
@@ -20,7 +20,6 @@ from toolkit_gan.settings import GanOptions
 
 import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError, tf
-from toolkit.optimizing import state_updates
 
 DESCENT = {
     "loss": "wasserstein",
@@ -48,15 +47,7 @@ def game(critic=(1.0,), average=None, **values):
 def real_game(**values):
     """(train op, model, run) of the plugin's own networks, built as the core builds them."""
     run = make_run(**dict(DESCENT, network="dcgan", **values))
-    run.global_step  # noqa: B018 - made before the first pass, as the core makes it
-    model = steps.build(run)
-    features = tf.fill([run.options.batch_size * run.options.n_critic, 8, 8, 1], 0.5)
-    before = set(tf.get_default_graph().get_operations())
-    outputs = steps.call(model, features, None, run)
-    found = steps.objective(outputs, run)
-    added = [o for o in tf.get_default_graph().get_operations() if o not in before]
-    run.begin_step(state_updates(added))
-    return steps.optimize(model, features, None, found, run), model, run
+    return own_game(run)
 
 
 def weights_after(op, model):

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-from gankit import Line, Point, make_run, options
+from gankit import Line, Point, make_run, options, own_game
 from helpers import session
 from toolkit_gan import latents, sampling, steps
 from toolkit_gan.settings import PRESETS
@@ -227,15 +227,7 @@ def test_the_step_counter_comes_last():
 def real_game(**values):
     """(train op, model, run) of the plugin's own networks, built as the core builds them."""
     run = make_run(**dict({"optimizer": "sgd", "optimizer_args": {}, "ema": 0.0}, **values))
-    run.global_step  # noqa: B018 - made before the first pass, as the core makes it
-    model = steps.build(run)
-    features = tf.fill([run.options.batch_size * run.options.n_critic, 8, 8, 1], 0.5)
-    before = set(tf.get_default_graph().get_operations())
-    outputs = steps.call(model, features, None, run)
-    losses = steps.objective(outputs, run)
-    added = [o for o in tf.get_default_graph().get_operations() if o not in before]
-    run.begin_step(state_updates(added))
-    return steps.optimize(model, features, None, losses, run), model, run
+    return own_game(run)
 
 
 def assigned(op):
