@@ -19,6 +19,8 @@ NAMED_AS_EXAMPLE = {
         "Start with: toolkit run --plugin classifier",
     ],
 }
+# What takes a tenth of a second or 10 MB to import, each for a few commands alone.
+HEAVY = {"tensorflow", "tf_keras", "sklearn", "scipy", "matplotlib", "pandas", "PIL", "mlxtend"}
 VERSION_BRANCH = re.compile(r"\bsys\.version_info\b|\btf\.__version__\b|\bLINE\b|\btf\.VERSION\b")
 
 
@@ -102,6 +104,29 @@ def test_a_command_that_only_tells_imports_no_tensorflow(argv):
 def test_listing_plugins_imports_neither_tensorflow_nor_a_plugin():
     found = modules_after("plugins", "list")
     assert not {name for name in found if name.startswith(("tensorflow", "toolkit_"))}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["plugins", "list"],
+        ["plugins", "show", "gan"],
+        ["data", "list"],
+        ["data", "check", "mnist5k"],
+        ["run", "--plugin", "classifier", "--print-config"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_imports_nothing_heavy_that_it_does_not_use(argv):
+    assert not HEAVY & modules_after(*argv)
+
+
+def test_training_imports_nothing_that_only_reports_need(tmp_path):
+    run = ["run", "--plugin", "classifier", "--network", "mlp", "--steps", "1", "--no-evaluate"]
+    found = modules_after(*run, "--run-dir", str(tmp_path / "run"))
+    assert "tensorflow" in found
+    assert not {"sklearn", "matplotlib", "mlxtend", "pooch"} & found
 
 
 def test_every_public_name_is_there_and_dir_lists_it():

@@ -64,7 +64,9 @@ TEXTS = {
     "gpu_memory_growth": ("false", False),
     "gpu_memory_fraction": ("0.5", 0.5),
     "log_device_placement": ("true", True),
-    "xla": ("1", True),
+    "profile_hooks": ("yes", True),
+    "steps_per_call": ("50", 50),
+    "xla": ("on", "on"),
     "profile_steps": ("100,101", [100, 101]),
 }
 
@@ -105,6 +107,8 @@ BEYOND = {
     "intra_op_threads": "-1",
     "inter_op_threads": "-1",
     "gpu_memory_fraction": "1.1",
+    "steps_per_call": "0",
+    "xla": "1",
 }
 
 # Numbers that count nothing.
@@ -145,6 +149,11 @@ def test_each_limit_of_the_core_holds_and_names_value_and_origin(name):
 def test_each_option_with_a_limit_is_tried_beyond_it():
     limited = {f.name for f in describe(CoreOptions) if f.limits or "|" in f.type}
     assert limited <= set(BEYOND)
+
+
+def test_steps_per_call_may_be_said_to_be_auto_which_is_its_default():
+    assert one("steps_per_call", "auto") is None
+    assert CoreOptions().steps_per_call is None
 
 
 @pytest.mark.parametrize("field", describe(CoreOptions), ids=lambda field: field.name)

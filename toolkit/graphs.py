@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from . import optimizing
 from .compat import tf
 from .data.named import Wanted
 from .data.resident import scale
 from .errors import ToolkitError
+from .looping import Looped, Made, compiled_loop, likes, looped, make_budget
 from .plugins import Plugins
-from .run import Run
+from .run import Judged, Run
 
 
 class TrainingGraph(NamedTuple):
-    """The graph of training and its ends. `losses`: name -> scalar; `logged`: name -> scalar."""
+    """The graph of training and its ends. `losses`: name -> scalar; `logged`: name -> scalar.
+
+    With a budget, `train_op` makes so many steps, one by default, and all that can be fetched is of
+    a call that makes one.
+    """
 
     graph: Any
     run: Run
@@ -25,6 +30,11 @@ class TrainingGraph(NamedTuple):
     counters: Dict[str, Any]
     train_op: Any
     step_after: Any  # int64 scalar: the global step, read after the train op
+    budget: Any = None  # int32 scalar to be fed, or None: the train op is one step
+    most: Optional[int] = None  # the largest budget, or None
+    judged: Sequence[Judged] = ()
+    going: Any = None  # bool scalar of a compiled loop: False where a step was refused
+    shapes: Any = None  # what a compiled loop has to know of the step beforehand
 
 
 class InferenceGraph(NamedTuple):
@@ -64,26 +74,129 @@ class Step(NamedTuple):
     tensors: Dict[str, Any]  # features, labels, outputs
 
 
-def build_training(plugins: Plugins, run: Run, reader, graph) -> TrainingGraph:
-    """build -> call -> loss -> optimize -> one train op, in the graph of the reader."""
+def build_training(
+    plugins: Plugins, run: Run, reader, graph, in_loop: bool = False
+) -> TrainingGraph:
+    """build -> call -> loss -> optimize -> one train op, in the graph of the reader.
+
+    in_loop: as the body of a loop, so that a call can make several steps.
+    """
     with graph.as_default():
         tf.set_random_seed(run.seed("graph"))
         counter = run.global_step
         model = plugins.ask("build", run=run)
-        made = step(plugins, run, model, reader, counter)
-        with tf.control_dependencies([made.train_op]):
-            step_after = tf.identity(counter.read_value(), name="step_after")
-        return TrainingGraph(
-            graph,
-            run,
-            model,
-            made.tensors,
-            made.losses,
-            run.logged,
-            run.counters,
-            made.train_op,
-            step_after,
-        )
+
+        def make_step(source):
+            return _made(run, step(plugins, run, model, source, counter))
+
+        if not in_loop:
+            made = make_step(reader)
+            return _training_graph(graph, run, model, Looped(made.train_op, None, made.groups))
+        budget = make_budget()
+        source, most = (lambda count: reader), None
+        if reader.in_memory:  # gathering the batches of a call at once costs less than one by one
+            chunk, most = reader.chunk(counter.read_value(), budget), reader.most_in_chunk
+            source = _Chunk(*chunk).at
+        loop = _in_loop(lambda count: make_step(source(count)), budget)
+        return _training_graph(graph, run, model, loop)._replace(most=most)
+
+
+def build_compiled(
+    plugins: Plugins, run: Run, reader, graph, like: TrainingGraph, most: int
+) -> TrainingGraph:
+    """The loop of `build_training` as one op that XLA compiles.
+
+    run: with `compiled`. like: the same step in a loop that is not compiled, in a graph of its own.
+    most: how many steps a call may make; their batches are gathered before the first.
+    """
+    with graph.as_default():
+        tf.set_random_seed(run.seed("graph"))
+        counter = run.global_step
+        model = plugins.ask("build", run=run)
+        budget = make_budget()
+        chunk = _Chunk(*reader.chunk(counter.read_value(), most, budget))
+
+        def make_step(count, *chunk):
+            made = _made(run, step(plugins, run, model, _Chunk(*chunk).at(count), counter))
+            return made._replace(groups={name: made.groups[name] for name in like.shapes})
+
+        given = [x for x in chunk if x is not None]
+        loop = compiled_loop(make_step, budget, given, like.shapes, lambda: run.going)
+        features, labels = chunk.at(0)
+        loop.groups["batch"] = {"features": features, "labels": labels}
+        return _training_graph(graph, run, model, loop)._replace(most=most)
+
+
+class _Chunk(NamedTuple):
+    """Batches that were read ahead: as they are stored [K, B, ...], and labels [K, B] or None."""
+
+    features: Any
+    labels: Any = None
+
+    def at(self, number):
+        """A reader of one of them."""
+        labels = None if self.labels is None else self.labels[number]
+        return _Batch(scale(self.features[number]), labels)
+
+
+class _Batch(NamedTuple):
+    """The reader of the only batch there is."""
+
+    features: Any
+    labels: Any
+
+    def batch(self, step):
+        return self
+
+
+def _made(run: Run, made: Step) -> Made:
+    """The step with what hooks may fetch of it, in groups that are computed together."""
+    tensors = dict(made.tensors)
+    groups = {
+        "scalars": {"losses": made.losses, "logged": run.logged},
+        "judged": [list(judged) for judged in run.judged],
+        "outputs": tensors.pop("outputs"),
+        "batch": tensors,
+    }
+    return Made(made.train_op, groups)
+
+
+def _in_loop(make_step, budget) -> Looped:
+    """The loop; behind it stand the summaries that the step adds to TensorFlow's collection."""
+    collected = tf.get_collection_ref(tf.GraphKeys.SUMMARIES)
+    before = list(collected)
+
+    def with_summaries(count):
+        made = make_step(count)
+        added = [summary for summary in collected if summary not in before]
+        return made._replace(groups=dict(made.groups, summaries=added))
+
+    loop = looped(with_summaries, budget)
+    collected[:] = before + loop.groups["summaries"]
+    return loop
+
+
+def _training_graph(graph, run: Run, model, loop: Looped) -> TrainingGraph:
+    with tf.control_dependencies([loop.op]):
+        step_after = tf.identity(run.global_step.read_value(), name="step_after")
+    groups = loop.groups
+    run.end_step(groups["scalars"]["logged"])
+    shapes = {name: likes(groups[name]) for name in ("scalars", "judged", "outputs")}
+    return TrainingGraph(
+        graph,
+        run,
+        model,
+        dict(groups["batch"], outputs=groups["outputs"]),
+        groups["scalars"]["losses"],
+        groups["scalars"]["logged"],
+        run.counters,
+        loop.op,
+        step_after,
+        loop.budget,
+        judged=[Judged(*judged) for judged in groups["judged"]],
+        going=loop.going,
+        shapes=shapes,
+    )
 
 
 def step(plugins: Plugins, run: Run, model, reader, counter) -> Step:
@@ -143,7 +256,7 @@ def _fed(plugins: Plugins, run: Run):
     named = plugins.ask("inputs", run=run) if run.mode == "predict" else None
     if named is None:
         raw = tf.placeholder(run.data.dtype, [None] + list(run.data.shape), "features")
-        return {"features": raw}, scale(raw)
+        return {"features": raw}, tf.identity(scale(raw))  # what is fed cannot be fetched
     try:
         fed = {
             name: tf.placeholder(dtype, [None] + list(shape), "inputs/" + name)
@@ -221,4 +334,4 @@ def _predictions(plugins, run, model, features, outputs):
                 plugins.model.name, answer
             )
         )
-    return answer
+    return {name: tf.identity(tensor) for name, tensor in answer.items()}

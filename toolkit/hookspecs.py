@@ -115,11 +115,13 @@ def scorers(run, splits):
 
 @hookspec
 def session_hooks(model, features, labels, outputs, losses, run, splits):
-    """Called before the training session is made. `features`, `labels`, `outputs`: the tensors of
-    the training step, for hooks that fetch them. `splits(name)`: a `toolkit.Split` of examples as
-    the model sees them, or None. Return a list of `tf.train.SessionRunHook`s. A
-    `toolkit.Hook` says on which steps it is due; any other is called on every step, at the price of
-    Python in every step. Ops are made here or in `begin`, never later.
+    """Called before the training session is made. `features`, `labels`, `outputs`, `losses`: the
+    tensors of the training step, for hooks that fetch them, as is what `run.logged` has; others
+    that `call`, `loss` or `optimize` made are within a loop, out of reach. `splits(name)`: a
+    `toolkit.Split` of examples as the model sees them, or None. Return a list of
+    `tf.train.SessionRunHook`s. A `toolkit.Hook` says on which steps it is due; any other is called
+    on every step, at the price of Python in every step. Ops are made here or in `begin`, never
+    later.
     """
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from .compat import tf
@@ -40,14 +41,16 @@ class Applied(NamedTuple):
     finite: Any  # bool scalar: whether this and all earlier updates of the step went through
     skipped: Any  # int64 variable, or None with the policy "stop"
     before: List[Tuple[Any, Any]]
+    going: Any = None  # bool scalar of a compiled update: False where the run is to stop
 
 
 def gradients(
-    loss, variables, updates, options, optimizer, rate, name: str = "", after=None
+    loss, variables, updates, optimizer, rate, name: str = "", after=None, compiled=False
 ) -> Part:
     """See `Run.gradients`. optimizer, rate: of `make_optimizer` and `learning_rate`."""
     found, variables = _gradients(optimizer, loss, variables)
-    norm = tf.sqrt(tf.add_n([squared_norm(g) for g in found]))
+    measure = squared_norm_compiled if compiled else squared_norm
+    norm = tf.sqrt(tf.add_n([measure(g) for g in found]))
     return Part(name, loss, found, variables, list(updates), optimizer, rate, norm, after)
 
 
@@ -60,10 +63,9 @@ def apply(
     one and are taken back if the guard fails. more: whether others follow, which may have to take
     this one back.
     """
-    finite = [tf.logical_and(tf.is_finite(p.loss), tf.is_finite(p.gradient_norm)) for p in parts]
-    finite += [other.finite for other in earlier[-1:]]
+    finite = _all_finite(parts, earlier)
+    _make_own(parts, options)
     before = [pair for part in parts for pair in _state_of(part, options)] if more else []
-    finite = functools.reduce(tf.logical_and, finite)
     if before:  # read before anything changes
         with tf.control_dependencies([value for _, value in before]):
             finite = tf.identity(finite)
@@ -81,7 +83,53 @@ def apply(
     return Applied(tf.cond(finite, change, refuse).op, finite, skipped, before)
 
 
+def apply_compiled(
+    parts: Sequence[Part], options, step, earlier: Sequence[Applied] = (), more: bool = False
+) -> Applied:
+    """`apply` for XLA, which copies what a tf.cond might change and knows no assertions.
+
+    All changes are made, and each variable then gets its new value or its old one, which XLA does
+    in the same pass. A step that was refused is told by `going`.
+    """
+    finite = _all_finite(parts, earlier)
+    _make_own(parts, options)
+    old = {v.handle.name: v.read_value() for v in tf.global_variables()}
+    graph, known = tf.get_default_graph(), set(tf.get_default_graph().get_operations())
+    with tf.control_dependencies([finite, *old.values()]):
+        changed = tf.group(*[_change(part, options, step) for part in parts])
+    new = [o for o in graph.get_operations() if o not in known]
+    written = {i.name for o in new for i in o.inputs if i.dtype == tf.resource}
+    variables = [v for v in tf.global_variables() if _inside(v.handle).name in written]
+    before = [(v.handle, old[v.handle.name]) for v in variables]
+    with tf.control_dependencies([changed]):
+        ops = [_choose(finite, resource, value) for resource, value in before]
+        ops += [_choose(finite, r, value) for r, value in _oldest(earlier)]
+    if options.nan == "stop":
+        return Applied(tf.group(*ops), finite, None, before, finite)
+    skipped = _skip_counter()
+    first = earlier[-1].finite if earlier else tf.constant(True)
+    count = tf.cast(tf.logical_and(first, tf.logical_not(finite)), tf.int64)
+    ops.append(skipped.assign_add(count, read_value=False))
+    return Applied(tf.group(*ops), finite, skipped, before)
+
+
+def _choose(finite, resource, old):
+    new = tf.raw_ops.ReadVariableOp(resource=resource, dtype=old.dtype)
+    return tf.raw_ops.AssignVariableOp(resource=resource, value=tf.where(finite, new, old))
+
+
+def _inside(handle):
+    """The tensor that stands for a variable's handle in the function that is being made."""
+    return tf.get_default_graph().capture(handle)
+
+
 # ------------------------------------------------------------------------------------------ guard
+
+
+def _all_finite(parts, earlier):
+    """bool scalar: whether these updates and all earlier ones of the step can be made."""
+    finite = [tf.logical_and(tf.is_finite(p.loss), tf.is_finite(p.gradient_norm)) for p in parts]
+    return functools.reduce(tf.logical_and, finite + [other.finite for other in earlier[-1:]])
 
 
 def _fail(parts, earlier):
@@ -114,20 +162,21 @@ def _skip(skipped, earlier):
 
 def _taken_back(earlier):
     """Ops that give every variable the value from before the earlier updates of the step."""
-    seen, ops = set(), []
+    return [tf.raw_ops.AssignVariableOp(resource=r, value=value) for r, value in _oldest(earlier)]
+
+
+def _oldest(earlier):
+    """(handle, value) of every variable that the earlier updates of the step changed."""
+    oldest = {}
     for applied in earlier:  # the first value that is met is the oldest
         for resource, value in applied.before:
-            if resource.name not in seen:
-                seen.add(resource.name)
-                ops.append(tf.raw_ops.AssignVariableOp(resource=resource, value=value))
-    return ops
+            oldest.setdefault(resource.name, (resource, value))
+    return list(oldest.values())
 
 
 def _state_of(part: Part, options):
     """(handle, value now) of every variable that applying the part changes."""
-    variables = list(part.variables) + _slots(part)
-    if options.accumulate > 1:
-        variables += _sums(part.variables)
+    variables = list(part.variables) + _own(part, options)
     pairs = [(v.handle, v.read_value()) for v in variables]
     for update in part.updates:
         resource = update.inputs[0]
@@ -136,12 +185,19 @@ def _state_of(part: Part, options):
     return pairs
 
 
-def _slots(part: Part):
-    """The optimizer's own variables, made now if this is their first use."""
+def _make_own(parts, options) -> None:
+    """Make the variables of all updates before the first of them, outside of any condition."""
+    for part in parts:
+        _own(part, options)
+
+
+def _own(part: Part, options):
+    """The variables of the optimizer and of accumulation, made now if this is their first use."""
     with tf.init_scope(), tf.name_scope(_scope(part.name)):
         # tf.train has no public way to make them ahead of the first update.
         part.optimizer._create_slots(part.variables)
-    return part.optimizer.variables()
+    sums = _sums(part.variables) if options.accumulate > 1 else []
+    return part.optimizer.variables() + sums
 
 
 # ---------------------------------------------------------------------------------------- updates
@@ -246,6 +302,16 @@ def squared_norm(tensor):
     """
     row = tf.reshape(tensor, [1, -1])
     return tf.squeeze(tf.matmul(row, row, transpose_b=True))
+
+
+def squared_norm_compiled(tensor):
+    """The same for XLA, which sums a row one number after the other, but columns side by side.
+
+    The root keeps it from making one sum of the two.
+    """
+    size = tensor.shape.num_elements()
+    columns = tf.reduce_sum(tf.square(tf.reshape(tensor, [-1, math.gcd(size, 64)])), 0)
+    return tf.reduce_sum(tf.square(tf.sqrt(columns)))
 
 
 def clip(gradients: List[Any], how: str, limit: float) -> List[Any]:

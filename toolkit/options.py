@@ -204,10 +204,28 @@ class CoreOptions(Options):
     log_device_placement: bool = option(
         False, "log the device of every op (with -v)", group="Machine"
     )
-    xla: bool = option(False, "compile the graph with XLA", group="Machine")
+    steps_per_call: Optional[int] = option(
+        None,
+        "most steps in one call of the session; auto: by the time of a step",
+        unit="steps",
+        group="Machine",
+        ge=1,
+    )
+    xla: Literal["auto", "on", "off"] = option(
+        "auto", "compile the training step with XLA: where it is faster, always, never",
+        group="Machine",
+    )  # fmt: skip
+    profile_hooks: bool = option(
+        False, "tell at the end what each session hook cost per step", group="Machine"
+    )
     profile_steps: List[int] = option(
         [], "steps to trace into profile/, as 100,101", unit="steps", group="Machine"
     )
+
+    @pydantic.field_validator("steps_per_call", mode="before")
+    @classmethod
+    def _by_time(cls, value):
+        return None if value == "auto" else value
 
     @pydantic.field_validator("best")
     @classmethod

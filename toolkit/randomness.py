@@ -25,11 +25,28 @@ def counted(seed: int, counter) -> tf.Tensor:
     return tf.stack([tf.constant(seed, tf.int32), tf.cast(counter, tf.int32)])
 
 
-def dropout(x, rate: float, pair):
+def uniform(shape, pair, minval: float = 0.0, maxval: float = 1.0, compiled: bool = False):
+    """float32 of `shape` in [minval, maxval), a function of `pair`.
+
+    compiled: for XLA, which draws other numbers, and is slow at those of the other generator.
+    """
+    return tf.random.stateless_uniform(shape, pair, minval, maxval, **_generator(compiled))
+
+
+def normal(shape, pair, mean: float = 0.0, stddev: float = 1.0, compiled: bool = False):
+    """float32 of `shape`, N(mean, stddev**2), a function of `pair`. compiled: as in `uniform`."""
+    return tf.random.stateless_normal(shape, pair, mean, stddev, **_generator(compiled))
+
+
+def _generator(compiled: bool):
+    return {"alg": "threefry"} if compiled else {}
+
+
+def dropout(x, rate: float, pair, compiled: bool = False):
     """Zero a share `rate` of x (float32, any shape) and scale the rest by 1 / (1 - rate)."""
     if not 0 <= rate < 1:
         raise ValueError("dropout rate is {}, expected a number in [0, 1)".format(rate))
-    kept = tf.random.stateless_uniform(tf.shape(x), pair) >= rate
+    kept = uniform(tf.shape(x), pair, compiled=compiled) >= rate
     return tf.where(kept, x * (1 / (1 - rate)), tf.zeros_like(x))
 
 

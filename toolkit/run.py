@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import optimizing, randomness
 from .compat import tf
@@ -11,12 +11,21 @@ from .errors import ToolkitError
 MODES = ("train", "eval", "predict")
 
 
+class Judged(NamedTuple):
+    """What decides whether an update is made; both float32 scalars."""
+
+    name: str
+    loss: Any
+    gradient_norm: Any
+
+
 class Run:
     """One per graph, read-only for plugins.
 
     mode: "train", "eval" or "predict". options: typed and resolved. data: the `DataSpec` of the
     examples, or None before the input is made. folder: the run's folder, or None. total_steps:
     where training will stop, for schedules. is_chief, task: this process's part in a cluster.
+    compiled: whether XLA compiles the graph, which takes numbers alone, in shapes that are known.
     """
 
     def __init__(
@@ -28,6 +37,7 @@ class Run:
         total_steps: Optional[int] = None,
         task: Tuple[str, int] = ("worker", 0),
         is_chief: bool = True,
+        compiled: bool = False,
     ):
         if mode not in MODES:
             raise ValueError("mode is {!r}, expected one of {}".format(mode, MODES))
@@ -39,12 +49,15 @@ class Run:
             "total_steps": total_steps,
             "task": task,
             "is_chief": is_chief,
+            "compiled": compiled,
         }
         self._logged: Dict[str, Any] = {}
         self._updates: List[Any] = []
         self._counters: Dict[str, Any] = {}
         self._applied: List[Any] = []  # the updates of the step that is being built
         self._optimizers: Dict[str, Tuple[Any, Any]] = {}
+        self._judged: List[Judged] = []
+        self._going: Any = None
 
     def __getattr__(self, name: str):
         facts = self.__dict__.get("_facts", {})
@@ -72,11 +85,11 @@ class Run:
 
     def uniform(self, name: str, shape, minval: float = 0.0, maxval: float = 1.0):
         """float32 of `shape` in [minval, maxval): a function of (seed, name, global step)."""
-        return tf.random.stateless_uniform(shape, self._pair(name), minval, maxval)
+        return randomness.uniform(shape, self._pair(name), minval, maxval, self.compiled)
 
     def normal(self, name: str, shape, mean: float = 0.0, stddev: float = 1.0):
         """float32 of `shape`, N(mean, stddev**2): a function of (seed, name, global step)."""
-        return tf.random.stateless_normal(shape, self._pair(name), mean, stddev)
+        return randomness.normal(shape, self._pair(name), mean, stddev, self.compiled)
 
     def dropout(self, x, rate: float, name: str):
         """x with a share `rate` zeroed and the rest scaled by 1 / (1 - rate), in mode "train"
@@ -84,7 +97,7 @@ class Run:
         """
         if self.mode != "train" or rate == 0:
             return x
-        return randomness.dropout(x, rate, self._pair(name))
+        return randomness.dropout(x, rate, self._pair(name), self.compiled)
 
     def initializer(self, kind: str, name: str, stddev: float = 0.05):
         """A Keras-compatible initializer, a function of (seed, name, shape); see `Initializer` for
@@ -138,7 +151,7 @@ class Run:
             updates, self._updates = self._updates, []
         optimizer, rate = self._optimizer(name, learning_rate)
         part = optimizing.gradients(
-            loss, list(variables), updates, self.options, optimizer, rate, name, after
+            loss, list(variables), updates, optimizer, rate, name, after, self.compiled
         )
         prefix = name + "/" if name else ""
         self.log(prefix + "learning_rate", rate)
@@ -152,17 +165,21 @@ class Run:
         this step, made under `tf.control_dependencies` on the op. A value that is not finite, in
         any of a step's updates, leaves every variable as it was before the step.
         """
-        made = optimizing.apply(
+        make = optimizing.apply_compiled if self.compiled else optimizing.apply
+        made = make(
             parts, self.options, self.global_step.read_value(), self._applied, not advance_step
         )
         if made.skipped is not None:
             self._counters["skipped_steps"] = made.skipped
+        self._judged += [Judged(part.name, part.loss, part.gradient_norm) for part in parts]
         if not advance_step:
             self._applied.append(made)
             return made.op
         self._applied = []
+        self._going = made.going
         with tf.control_dependencies([made.op]):
-            return self.global_step.assign_add(1, read_value=False)
+            one = 1 if made.going is None else tf.cast(made.going, tf.int64)
+            return self.global_step.assign_add(one, read_value=False)
 
     def _optimizer(self, name: str, base: Optional[float]):
         """The optimizer of a name and its learning rate, the same for all updates of a step."""
@@ -183,6 +200,21 @@ class Run:
         """Hold the state updates that `call` added until `minimize` runs them; for the core."""
         self._updates = list(updates)
         self._applied, self._optimizers = [], {}
+        self._judged, self._going = [], None
+
+    def end_step(self, logged: Dict[str, Any]) -> None:
+        """Put what can be fetched of a step in the place of what was logged in it; for the core."""
+        self._logged = dict(logged)
+
+    @property
+    def judged(self) -> List[Judged]:
+        """What the guard looked at in the step, update by update."""
+        return list(self._judged)
+
+    @property
+    def going(self):
+        """bool scalar of a compiled step: False where it was refused; None where none ever is."""
+        return self._going
 
     @property
     def counters(self) -> Dict[str, Any]:

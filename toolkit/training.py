@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from . import graphs, record
+from . import record
 from .compat import tf
 from .data.stream import make_reader
 from .errors import (
@@ -26,14 +26,16 @@ from .reporting import report
 from .reports.console import Console, download_progress
 from .run import Run
 from .session.checkpoints import Checkpoints
-from .session.config import prepare_xla, session_config, with_threads
+from .session.config import session_config
 from .session.guard import Guard
 from .session.hook import Every, Hook, PluginHook
 from .session.loop import Clock, Ended, Loop, Outlets
 from .session.metrics import Metrics, Summaries
 from .session.profile import Profile
 from .session.stop import Stop
+from .session.timing import HookTimes
 from .session.validation import Target, Validation
+from .stepping import Stepper, Stepping
 
 DEFAULT_SUMMARY_STEPS = 100
 DEFAULT_CHECKPOINT_SECS = 60.0
@@ -80,7 +82,6 @@ class Trainer:
         self._console = console
         self._options = options = job.options
         self._folder = job.folder
-        prepare_xla(options)
         self._inputs: Inputs = open_inputs(job.plugins, options, download_progress(console))
         self._evaluator: Optional[Evaluator] = None
         self._build()
@@ -89,27 +90,55 @@ class Trainer:
     def _build(self) -> None:
         options, inputs = self._options, self._inputs
         check_examples(options, len(inputs.splits["train"]))
-        graph = tf.Graph()
-        with graph.as_default():
-            self._reader = make_reader(
-                options.input,
-                inputs.splits["train"],
-                examples_per_step(options),
-                seed=Run("train", options).seed("shuffle"),
-                shuffle_buffer=options.shuffle_buffer,
-                filter=inputs.filter,
-                convert=inputs.convert,
-                resident_limit_bytes=options.resident_limit << 20,
-            )
-        self.total = total_steps(options, self._reader.num_examples)
-        run = Run("train", options, inputs.spec, self._folder.path, self.total)
-        self._graph = graphs.build_training(self._job.plugins, run, self._reader, graph)
-        self._session_options = with_threads(options, graph)
-        with graph.as_default():
+        stepper = Stepper(self._job.plugins, options, self._make_reader, self._make_run)
+        made = stepper.build(*self._begun())
+        try:
+            self._take(made)
+        except UsageError:
+            raise
+        except Exception as error:  # a plugin's hook that makes ops of tensors within the loop
+            if made.graph.budget is None or made.compiled:
+                raise
+            self._take(stepper.single(error))
+
+    def _take(self, stepping: Stepping) -> None:
+        """Train with this graph: make the saver and the hooks for it."""
+        self._stepping = stepping
+        self._graph, self._reader = stepping.graph, stepping.reader
+        self._session_options = stepping.options
+        self.total = self._graph.run.total_steps
+        with self._graph.graph.as_default():
             # Retention is ours: a Saver deletes the old before the new is committed, and forgets
             # on restart.
             self._saver = tf.train.Saver(max_to_keep=0, save_relative_paths=True)
             self._hooks = self._make_hooks()
+
+    def _begun(self):
+        """The newest checkpoint's step, and whether XLA compiled the steps so far; 0 and None for a
+        new run.
+        """
+        if self._folder.is_new:
+            return 0, None
+        steps = [checkpoint.step for checkpoint in self._folder.checkpoints()]
+        return max(steps, default=0), self._folder.read_manifest().get("xla", False)
+
+    def _make_reader(self):
+        options, inputs = self._options, self._inputs
+        return make_reader(
+            options.input,
+            inputs.splits["train"],
+            examples_per_step(options),
+            seed=Run("train", options).seed("shuffle"),
+            shuffle_buffer=options.shuffle_buffer,
+            filter=inputs.filter,
+            convert=inputs.convert,
+            resident_limit_bytes=options.resident_limit << 20,
+        )
+
+    def _make_run(self, reader, compiled: bool = False) -> Run:
+        total = total_steps(self._options, reader.num_examples)
+        spec, folder = self._inputs.spec, self._folder.path
+        return Run("train", self._options, spec, folder, total, compiled=compiled)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -134,7 +163,7 @@ class Trainer:
         scalars.update(graph.logged)
         every_log = Every(options.log_steps)
         hooks: List[Hook] = [
-            Clock(graph.step_after, lambda session: int(session.run(graph.run.global_step))),
+            Clock(graph, lambda session: int(session.run(graph.run.global_step))),
             Guard(graph.counters, options.log_steps, self._record, self._console.say),
             Metrics(
                 scalars, examples_per_step(options), every_log, self._record, self._console.show
@@ -269,7 +298,16 @@ class Trainer:
         self._check_fit()
         self._prepare_folder()
         outlets = Outlets(self._record, self._summaries.add)
-        loop = Loop(self._graph, self._hooks, self.total, self._console.say, self._reader, outlets)
+        loop = Loop(
+            self._graph,
+            self._hooks,
+            self.total,
+            self._console.say,
+            self._reader,
+            outlets,
+            self._options.steps_per_call,
+        )
+        times = HookTimes(self._hooks) if self._options.profile_hooks else None
         self._announce(loop)
         scaffold = tf.train.Scaffold(saver=self._saver, init_fn=self._restore)
         self._console.start(self.total, lambda: loop.step)
@@ -281,6 +319,8 @@ class Trainer:
         finally:
             self._console.stop()
             self._summaries.close()
+        for line in times.lines(loop.made, loop.bare_secs, loop.due_secs) if times else ():
+            self._console.say(line)
         stopped = ended.step < self.total and "seconds" in ended.reason
         folder.update_manifest(
             status="stopped" if stopped else "finished", step=ended.step, reason=ended.reason
@@ -329,6 +369,7 @@ class Trainer:
         folder.lock()
         folder.write_config(self._job.config)
         told = record.of_session(self._job.argv, [hook.name for hook in self._hooks], self.total)
+        told["xla"] = self._stepping.compiled
         if first:
             told.update(record.of_run(plugins, inputs))
         folder.update_manifest(**told)
@@ -340,8 +381,11 @@ class Trainer:
         say("data   {} ({}; {})".format(inputs.dataset.name, counts, _shape(inputs.spec)))
         say("hooks  {}".format(" > ".join(hook.name for hook in self._hooks)))
         slow = [h.name for h in self._hooks if isinstance(h, PluginHook) and h.on_every_step]
+        if self._stepping.note:
+            say("note   {}".format(self._stepping.note))
         if slow:
-            say("note   called on every step, which costs speed: {}".format(", ".join(slow)))
+            say("note   one step a call, which costs speed; called on every step: {}".format(
+                ", ".join(slow)))  # fmt: skip
 
     def _explain(self, error: ToolkitError, loop: Loop) -> None:
         """Complete what the loop could not know: the folder, and how to go on."""

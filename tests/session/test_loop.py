@@ -351,7 +351,7 @@ def test_the_hooks_run_in_the_printed_order(data, tmp_path):
     ]
 
 
-def test_threads_memory_placement_and_xla_reach_the_session():
+def test_threads_memory_and_placement_reach_the_session():
     from helpers import run_of
 
     from toolkit.session.config import session_config
@@ -362,14 +362,12 @@ def test_threads_memory_placement_and_xla_reach_the_session():
         gpu_memory_fraction=0.5,
         gpu_memory_growth=False,
         log_device_placement=True,
-        xla=True,
     ).options
     config = session_config(options)
     assert (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads) == (3, 2)
     assert config.gpu_options.per_process_gpu_memory_fraction == 0.5
     assert not config.gpu_options.allow_growth
     assert config.log_device_placement
-    assert config.graph_options.optimizer_options.global_jit_level == tf.OptimizerOptions.ON_1
 
 
 @pytest.mark.parametrize("batch_size, given, threads", [(32, 0, 1), (32, 2, 2), (40000, 0, 0)])

@@ -15,6 +15,8 @@ from toolkit.data.examples import Split
 from toolkit.errors import UsageError
 
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
+# Batches that are read ahead are read again soon: the processor's cache should hold them.
+CHUNK_BYTES = 8 << 20
 _KEY_LIMIT = np.iinfo(np.int64).max
 
 
@@ -59,14 +61,33 @@ class ResidentReader:
         and labels int32 [B] or None.
         """
         with tf.name_scope("batch"):
-            return self.gather(self._positions(tf.cast(step, tf.int64)))
+            return self.gather(self._positions(tf.cast(step, tf.int64), self.batch_size))
 
     def gather(self, positions) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
         """The examples at `positions` (int32 [n], in the split's order), as `batch` gives them."""
-        with tf.device(self._device):
-            features = tf.gather(self._features, positions)  # [n, ...]
-            labels = None if self._labels is None else tf.gather(self._labels, positions)
+        features, labels = self._stored(positions)
         return scale(features), labels
+
+    @property
+    def most_in_chunk(self) -> int:
+        """How many batches `chunk` can give: no more than an epoch has, or the cache may hold."""
+        epoch = self.num_examples // self.batch_size
+        return min(epoch, chunk_limit(self._features.dtype, self.shape, self.batch_size))
+
+    def chunk(self, step, count, wanted=None) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
+        """The `count` batches (an int, or an int32 scalar) from number `step` on: features as they
+        are stored, [count, B, ...], and labels int32 [count, B] or None. wanted: not used, all
+        cost the same.
+        """
+        positions = self._positions(tf.cast(step, tf.int64), count * self.batch_size)
+        with tf.name_scope("chunk"):
+            return self._stored(tf.reshape(positions, [count, self.batch_size]))
+
+    def _stored(self, positions):
+        with tf.device(self._device):
+            features = tf.gather(self._features, positions)  # [..., ...]
+            labels = None if self._labels is None else tf.gather(self._labels, positions)
+        return features, labels
 
     def initialize(self, session, step: int = 0) -> None:
         """Load the examples into `session`. There is no position to restore: `step` is free."""
@@ -88,16 +109,18 @@ class ResidentReader:
         if self._order is not None:
             yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
 
-    def _positions(self, step):
-        """Positions int32 [B] of the examples of batch `step`; it may straddle two epochs."""
+    def _positions(self, step, wanted):
+        """Positions int32 [wanted], of at most N, of the examples from batch `step` on; they may
+        straddle two epochs.
+        """
         count = self.num_examples
         first = step * self.batch_size
         epoch = first // count
         start = tf.cast(first - epoch * count, tf.int32)
         if self._order is None:
-            return tf.floormod(start + tf.range(self.batch_size), count)
+            return tf.floormod(start + tf.range(wanted), count)
         with tf.device(self._device):
-            return tf.slice(self._known_order(epoch, step), [1 + start], [self.batch_size])
+            return tf.slice(self._known_order(epoch, step), [1 + start], [wanted])
 
     def _known_order(self, epoch, step):
         """int32 [1 + 2N]: `epoch`, its order and the next epoch's; made anew only where they
@@ -128,6 +151,12 @@ class ResidentReader:
             [self.num_examples], seed, minval=0, maxval=_KEY_LIMIT, dtype=tf.int64
         )
         return tf.argsort(keys, stable=True)
+
+
+def chunk_limit(dtype, shape, batch_size: int) -> int:
+    """How many batches of examples [*shape] of a TensorFlow dtype make CHUNK_BYTES; at least 1."""
+    one = dtype.size * int(np.prod(shape, dtype=np.int64)) * batch_size
+    return max(1, CHUNK_BYTES // max(1, one))
 
 
 def scale(features):

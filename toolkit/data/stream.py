@@ -23,7 +23,7 @@ from toolkit.data.cache import cache_folder
 from toolkit.data.examples import Split
 from toolkit.data.idx import read_pair, write_idx
 from toolkit.data.prepare import Convert, Filter, converted, kept_positions, prepare, probe
-from toolkit.data.resident import ResidentReader, check_batch_size, scale
+from toolkit.data.resident import ResidentReader, check_batch_size, chunk_limit, scale
 from toolkit.errors import ToolkitError, UsageError
 
 DEFAULT_BUFFER = 10000
@@ -110,6 +110,31 @@ class StreamReader:
         """
         features, labels = self._iterator.get_next()
         return scale(features), labels if self._first.labelled else None
+
+    @property
+    def most_in_chunk(self) -> int:
+        """How many batches `chunk` can give: those that the cache may hold."""
+        kind = tf.data.get_output_types(self._iterator)[0]
+        return chunk_limit(kind, self.shape, self.batch_size)
+
+    def chunk(self, step, count: int, wanted) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
+        """The next `wanted` batches (int32 scalar, at most `count`): features as they are stored,
+        [count, B, ...], and labels int32 [count, B] or None; zeros where none was wanted.
+        """
+        kinds = tf.data.get_output_types(self._iterator)
+        shapes = tf.data.get_output_shapes(self._iterator)
+        arrays = [tf.TensorArray(k, count, element_shape=s) for k, s in zip(kinds, shapes)]
+
+        def body(made, *arrays):
+            batch = self._iterator.get_next()
+            return [made + 1] + [array.write(made, x) for array, x in zip(arrays, batch)]
+
+        ends = tf.while_loop(
+            lambda made, *_: made < wanted, body, [tf.constant(0)] + arrays,
+            parallel_iterations=1, back_prop=False,
+        )  # fmt: skip
+        features, labels = [array.stack() for array in ends[1:]]
+        return features, labels if self._first.labelled else None
 
     def initialize(self, session, step: int = 0) -> None:
         """Begin at batch number `step`: reads and drops the records of its epoch before it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from ..compat import float_operations, tf
 
 # Below this many float operations a step, an op is done before a second thread has woken up.
@@ -11,7 +9,7 @@ SMALL_STEP = 2e8
 
 
 def session_config(options) -> tf.ConfigProto:
-    """Threads, GPU memory, placement log and XLA as the options say."""
+    """Threads, GPU memory and placement log as the options say."""
     config = tf.ConfigProto(
         intra_op_parallelism_threads=options.intra_op_threads,
         inter_op_parallelism_threads=options.inter_op_threads,
@@ -21,16 +19,7 @@ def session_config(options) -> tf.ConfigProto:
     config.gpu_options.allow_growth = options.gpu_memory_growth
     if options.gpu_memory_fraction is not None:
         config.gpu_options.per_process_gpu_memory_fraction = options.gpu_memory_fraction
-    if options.xla:
-        config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
     return config
-
-
-def prepare_xla(options) -> None:
-    """Let XLA compile for the CPU too; read by TensorFlow when the first session is made."""
-    if options.xla:
-        flags = os.environ.get("TF_XLA_FLAGS", "")
-        os.environ["TF_XLA_FLAGS"] = (flags + " --tf_xla_cpu_global_jit").strip()
 
 
 def with_threads(options, graph: tf.Graph):

@@ -142,7 +142,16 @@ class PluginHook(Hook):
         return self._do("after_create_session", session, coord)
 
     def before_run(self, run_context):
-        return self._do("before_run", run_context)
+        asked = self._do("before_run", run_context)
+        for fetch in tf.nest.flatten(getattr(asked, "fetches", None)):
+            if isinstance(fetch, (tf.Tensor, tf.Operation)) and not fetch.graph.is_fetchable(fetch):
+                raise ToolkitError(
+                    "Session hook {} of plugin '{}' fetches '{}', which is within the loop of "
+                    "steps.".format(type(self._inner).__name__, self._plugin, fetch.name),
+                    hint="Take the tensors that the hook 'session_hooks' is given, or what "
+                    "run.logged has; or set --steps-per-call 1.",
+                )
+        return asked
 
     def after_run(self, run_context, run_values):
         return self._do("after_run", run_context, run_values)

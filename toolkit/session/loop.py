@@ -7,12 +7,13 @@ what it is: an interruption, a divergence, data that ran dry, a fault of the mac
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ..compat import inline_callable, tf
+from ..compat import tf
 from ..errors import (
     DataError,
     DivergedError,
@@ -21,7 +22,7 @@ from ..errors import (
     ToolkitError,
 )
 from ..optimizing import NOT_FINITE
-from .fastest import Fastest
+from .calls import Called, Calls
 from .hook import NEVER, Hook
 
 MOST_RETRIES = 3
@@ -48,8 +49,8 @@ class Clock(Hook):
 
     name = "clock"
 
-    def __init__(self, step_after, restored: Callable[[Any], int]):
-        self._step_after = step_after
+    def __init__(self, graph, restored: Callable[[Any], int]):
+        self._graph = graph
         self._restored = restored
 
     def is_due(self, step: int) -> bool:
@@ -62,22 +63,22 @@ class Clock(Hook):
         self.loop.on_session(session, self._restored(session))
 
     def fetches(self):
-        return self._step_after
+        graph = self._graph
+        if graph.going is None:
+            return [graph.step_after]
+        return [graph.step_after, graph.going] + [x for one in graph.judged for x in one[1:]]
 
     def on_step(self, step, values, context):
-        expected = self.loop.step + 1
-        if int(values) != expected:
-            raise ToolkitError(
-                "The train op moved the global step to {}, expected {}.".format(values, expected),
-                hint="One step of 'optimize' advances run.global_step by exactly one.",
-            )
-        self.loop.advance()
+        after, *guard = values
+        refused = [float(x) for x in guard[1:]] if guard and not guard[0] else None
+        self.loop.advance(Called(int(after), 1, refused))
 
 
 class Loop:
     """The state of the loop that hooks may read, and the loop itself.
 
-    step: steps made so far. target: the step to stop at.
+    step: steps made so far. target: the step to stop at. made, bare_secs, due_secs: steps of this
+    loop, and the seconds of those without hooks and of those with.
     """
 
     def __init__(
@@ -88,10 +89,12 @@ class Loop:
         talk: Callable[[str], None],
         reader,
         outlets: Optional[Outlets] = None,
+        steps_per_call: Optional[int] = None,
     ):
         self.step = 0
         self.target = target
         self.reason = ""
+        self.made, self.bare_secs, self.due_secs = 0, 0.0, 0.0
         self.session: Any = None
         self.signum: Optional[int] = None
         self._graph = graph
@@ -100,7 +103,8 @@ class Loop:
         self._reader = reader
         self._outlets = outlets
         self._retries: List[int] = []
-        self._bare: Optional[Fastest] = None
+        self._steps_per_call = steps_per_call
+        self._calls: Any = None
         self._last = False  # the next step is to be the last one
         self._closing = False  # the step under way is the last one
         self._ended = False
@@ -129,8 +133,20 @@ class Loop:
     def is_last(self, step: int) -> bool:
         return self._closing or step >= self.target
 
-    def advance(self) -> None:
-        self.step += 1
+    def advance(self, called: Called) -> None:
+        """Count the steps of a call. Raises DivergedError where one of them was refused."""
+        expected = self.step + called.steps
+        after = expected if called.step is None else called.step
+        if called.refused is not None:
+            self.step = after
+            raise _diverged(after, _told(self._graph.judged, called.refused))
+        if after != expected:
+            raise ToolkitError(
+                "The train op moved the global step to {}, expected {}.".format(after, expected),
+                hint="One step of 'optimize' advances run.global_step by exactly one.",
+            )
+        self.made += called.steps
+        self.step = after
 
     def say(self, text: str) -> None:
         """One line for the person who watches."""
@@ -152,11 +168,8 @@ class Loop:
             self._retry(step)
         self.session = session
         self.step = step
-        train_op = self._graph.train_op
-        ways = [session.make_callable(train_op)]
-        if self._reader.in_memory:  # tf.data would take the thread of the first call for its own
-            ways.append(inline_callable(session, train_op))
-        self._bare = Fastest(ways)
+        in_memory = self._reader.in_memory
+        self._calls = Calls(session, self._graph, in_memory, self._steps_per_call)
         for hook in self._hooks:
             hook.on_restore(session, step)
 
@@ -211,10 +224,14 @@ class Loop:
                 self.request_stop("a session hook asked for the end")
 
     def _to_next_due_step(self, step_context) -> None:
+        started = time.monotonic()
         self._run_bare()
+        bare = time.monotonic()
+        self.bare_secs += bare - started
         if self.step < self.target:
             self._closing = self._last
             step_context.run_with_hooks(self._graph.train_op)
+            self.due_secs += time.monotonic() - bare
             # A last step that was asked for during this one is still to be made.
             self._ended = self._ended or self._closing
 
@@ -223,10 +240,19 @@ class Loop:
         due = min(h.next_step(self.step) for h in self._hooks)
         until = min(due, self.target) - 1
         deadline = min(h.deadline() for h in self._hooks)
-        bare, clock = self._bare.chosen, time.monotonic
-        while self.step < until and clock() < deadline and not self._last:
-            bare()
-            self.step += 1
+        while self.step < until and time.monotonic() < deadline and not self._last:
+            try:
+                called = self._calls.make(until - self.step)
+            except tf.errors.OpError:
+                self._find_step()
+                raise
+            self.advance(called)
+
+    def _find_step(self) -> None:
+        """After a call that failed: it may have made some of its steps."""
+        if self._graph.budget is not None:
+            with contextlib.suppress(tf.errors.OpError, RuntimeError):  # of a session that is lost
+                self.step = int(self.session.run(self._graph.run.global_step))
 
     def _finish(self, error: Optional[BaseException]) -> None:
         if self.session is not None:
@@ -276,10 +302,7 @@ class _faults_told:
         if isinstance(error, tf.errors.OpError) and self._loop.reader_failure is not None:
             raise self._loop.reader_failure from error
         if isinstance(error, tf.errors.InvalidArgumentError) and NOT_FINITE in error.message:
-            raise DivergedError(
-                "Training diverged in step {}: {}.".format(step + 1, _values(error.message)),
-                hint="Step {} is kept; try a lower --learning-rate, or --nan skip.".format(step),
-            ) from error
+            raise _diverged(step, _values(error.message)) from error
         if isinstance(error, (tf.errors.OutOfRangeError, StopIteration)):
             raise DataError(
                 "The data ran dry in step {} of {}.".format(step + 1, self._loop.target),
@@ -302,6 +325,13 @@ class _faults_told:
             ) from error
 
 
+def _diverged(step: int, values: str) -> DivergedError:
+    return DivergedError(
+        "Training diverged in step {}: {}.".format(step + 1, values),
+        hint="Step {} is kept; try a lower --learning-rate, or --nan skip.".format(step),
+    )
+
+
 def _line(error) -> str:
     """The telling line of a TensorFlow error, without stack and node decoration."""
     lines = [line.strip() for line in error.message.split("\n") if line.strip()]
@@ -316,8 +346,19 @@ def _values(message: str) -> str:
     After the assertion's text come a name, a loss and a gradient norm for each update.
     """
     found = re.findall(r"\[([^\]]*)\]", message[message.index(NOT_FINITE) :].replace("-nan", "nan"))
+    return _not_finite(zip(found[0::3], found[1::3], found[2::3]))
+
+
+def _told(judged, values: List[float]) -> str:
+    """The same from numbers: a loss and a gradient norm for each update."""
+    names = [one.name for one in judged]
+    texts = ["{:g}".format(value) for value in values]
+    return _not_finite(zip(names, texts[0::2], texts[1::2]))
+
+
+def _not_finite(updates) -> str:
     told = []
-    for name, loss, norm in zip(found[0::3], found[1::3], found[2::3]):
+    for name, loss, norm in updates:
         if any(word in loss + norm for word in ("nan", "inf")):
             told.append("{}loss {}, gradient norm {}".format(name and name + ": ", loss, norm))
     return "; ".join(told) or NOT_FINITE

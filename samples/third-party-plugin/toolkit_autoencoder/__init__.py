@@ -35,8 +35,7 @@ def loss(features, outputs):
 
 
 @hookimpl
-def optimize(model, features, losses, run):
-    model.batch = features  # for the pictures: `session_hooks` is not given it
+def optimize(losses, run):
     return run.minimize(losses)
 
 
@@ -53,7 +52,7 @@ def metrics(features, outputs):
 
 
 @hookimpl
-def session_hooks(model, run):
+def session_hooks(model, features, run):
     from .pictures import Pictures
 
-    return [Pictures(model, run)] if run.is_chief else []
+    return [Pictures(model, features, run)] if run.is_chief else []

@@ -18,10 +18,10 @@ class Pictures(Hook):
 
     name = "pictures"
 
-    def __init__(self, model, run):
+    def __init__(self, model, features, run):
         self._steps = run.options.dump_steps
         self._folder = os.path.join(run.folder, "samples")
-        self._originals = model.batch[: run.options.dump_images]  # [n, H, W, C]
+        self._originals = features[: run.options.dump_images]  # [n, H, W, C]
         self._images = tf.placeholder(tf.float32, [None] + list(run.data.shape))
         self._reconstruction = model(self._images)["reconstruction"]
 
