@@ -126,7 +126,7 @@ def test_training_imports_nothing_that_only_reports_need(tmp_path):
     run = ["run", "--plugin", "classifier", "--network", "mlp", "--steps", "1", "--no-evaluate"]
     found = modules_after(*run, "--run-dir", str(tmp_path / "run"))
     assert "tensorflow" in found
-    assert not {"sklearn", "matplotlib", "mlxtend", "pooch"} & found
+    assert not {"sklearn", "matplotlib", "mlxtend", "pandas", "pooch"} & found
 
 
 def test_every_public_name_is_there_and_dir_lists_it():

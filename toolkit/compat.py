@@ -8,12 +8,16 @@ here.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import sys
 import tempfile
 import warnings
 
+# Keras's `fit` takes DataFrames where pandas is there; graphs and sessions have no use for it. It
+# would cost memory and a good part of the time of the import.
+OPTIONAL = ("pandas",)
 VERBOSE = os.environ.get("TOOLKIT_VERBOSE", "") not in ("", "0")
 
 
@@ -54,8 +58,25 @@ def _held_back(stream):
             os.close(saved)
 
 
+@contextlib.contextmanager
+def _imported_fast():
+    """Leave out what TensorFlow imports only where it happens to be installed, and the garbage
+    collector: what is made here stays, and need not be looked through again.
+    """
+    left_out = [name for name in OPTIONAL if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(left_out))  # None: an import of it fails
+    gc.disable()
+    try:
+        yield
+    finally:
+        for name in left_out:
+            del sys.modules[name]
+        gc.enable()
+        gc.freeze()
+
+
 _prepare_environment()
-with _held_back(sys.stderr), warnings.catch_warnings():
+with _held_back(sys.stderr), _imported_fast(), warnings.catch_warnings():
     if not VERBOSE:
         warnings.simplefilter("ignore")  # numpy's FutureWarnings in TensorFlow 1.15
     import tensorflow

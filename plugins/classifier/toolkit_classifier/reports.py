@@ -28,7 +28,7 @@ def write_reports(examples, data, folder):
         return None
     names = class_names(data)
     matrix = confusion(labels, examples["label"], len(names))
-    report = per_class(labels, examples["label"], names)
+    report = per_class(matrix, names)
     files = ["report.txt", "report.json", "confusion.png"]
     with open(os.path.join(folder, "report.txt"), "w", encoding="utf-8") as file:
         file.write(as_text(matrix, report, names))
@@ -55,21 +55,26 @@ def class_names(data):
 
 
 def confusion(labels, predicted, num_classes):
-    from sklearn.metrics import confusion_matrix
+    cells = np.bincount(labels * num_classes + predicted, minlength=num_classes**2)
+    return cells.reshape(num_classes, num_classes)
 
-    return confusion_matrix(labels, predicted, labels=np.arange(num_classes))
 
-
-def per_class(labels, predicted, names):
+def per_class(matrix, names):
     """One dict per class: class, precision, recall, f1, examples; 0 where a divisor is zero."""
-    from sklearn.metrics import precision_recall_fscore_support
+    hits, examples, predicted = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+    columns = {
+        "precision": share(hits, predicted),
+        "recall": share(hits, examples),
+        "f1": share(2 * hits, examples + predicted),
+        "examples": examples,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()))
+    return [dict(zip(columns, row), **{"class": name}) for name, row in zip(names, rows)]
 
-    columns = precision_recall_fscore_support(
-        labels, predicted, labels=np.arange(len(names)), zero_division=0
-    )
-    keys = ("precision", "recall", "f1", "examples")
-    rows = zip(*(column.tolist() for column in columns))
-    return [dict(zip(keys, row), **{"class": name}) for name, row in zip(names, rows)]
+
+def share(part, whole):
+    """part / whole, element by element; 0 where `whole` is 0 (then `part` is 0 too)."""
+    return part / np.maximum(whole, 1)
 
 
 def as_text(matrix, report, names):
