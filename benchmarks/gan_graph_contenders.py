@@ -12,13 +12,12 @@ from link import Link
 from toolkit_gan import steps
 
 from toolkit import Run, graphs, tf
-from toolkit.compat import inline_callable
 from toolkit.data.stream import make_reader
 from toolkit.inputs import open_inputs
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
+from toolkit.session.calls import Calls
 from toolkit.session.config import session_config, with_threads
-from toolkit.session.fastest import Fastest
 
 
 def no_hooks(link: Link, flags, folder) -> None:
@@ -35,15 +34,14 @@ def no_hooks(link: Link, flags, folder) -> None:
         count = options.batch_size * options.batches_per_step
         reader = make_reader("resident", inputs.splits["train"], count, seed=1)
     run = Run("train", options, inputs.spec, None, options.steps)
-    train_op = graphs.build_training(plugins, run, reader, graph).train_op
+    built = graphs.build_training(plugins, run, reader, graph)
     config = session_config(with_threads(options, graph))
     link.mark("build")
     with graph.as_default(), tf.Session(config=config) as session:
         session.run(tf.global_variables_initializer())
         reader.initialize(session)
-        ways = [session.make_callable(train_op), inline_callable(session, train_op)]
-        fastest = Fastest(ways)
-        link.repeat(1, lambda: fastest.chosen())
+        calls = Calls(session, built, reader.in_memory, 1)
+        link.repeat(1, lambda: calls.make(1))
 
 
 def two_runs(link: Link, flags, folder) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 
+import numpy as np
+import terms
 from arrays import Arrays
 from keras_contenders import load
 from link import Link
 
-LEARNING_RATE, BETA_1 = 2e-4, 0.5
 EPOCH = 50  # steps; a multiple of --steps-per-execution
 
 
@@ -24,10 +25,10 @@ def generator(keras, latent_size: int, width: int):
             keras.Input((latent_size,)),
             layers.Dense(7 * 7 * 2 * width, use_bias=False, kernel_initializer=small),
             layers.Reshape((7, 7, 2 * width)),
-            layers.BatchNormalization(epsilon=1e-5),
+            layers.BatchNormalization(epsilon=terms.GAN_NORM_EPSILON),
             layers.ReLU(),
             layers.Conv2DTranspose(width, 4, 2, "same", use_bias=False, kernel_initializer=small),
-            layers.BatchNormalization(epsilon=1e-5),
+            layers.BatchNormalization(epsilon=terms.GAN_NORM_EPSILON),
             layers.ReLU(),
             layers.Conv2DTranspose(1, 4, 2, "same", activation="tanh", kernel_initializer=small),
         ]
@@ -43,7 +44,7 @@ def critic(keras, width: int):
             layers.Conv2D(width, 4, 2, "same", kernel_initializer=small),
             layers.LeakyReLU(0.2),
             layers.Conv2D(2 * width, 4, 2, "same", use_bias=False, kernel_initializer=small),
-            layers.BatchNormalization(epsilon=1e-5),
+            layers.BatchNormalization(epsilon=terms.GAN_NORM_EPSILON),
             layers.LeakyReLU(0.2),
             layers.Flatten(),
             layers.Dense(1, kernel_initializer=small),
@@ -60,7 +61,11 @@ def gan(keras, tf, arguments):
             super().__init__()
             self.generator = generator(keras, latent_size, width)
             self.critic = critic(keras, width)
-            self.optimizers = [keras.optimizers.Adam(LEARNING_RATE, BETA_1) for _ in range(2)]
+            for name, network in (("generator", self.generator), ("critic", self.critic)):
+                count = sum(int(np.prod(weight.shape)) for weight in network.trainable_weights)
+                terms.check_gan_parameters(name, width, latent_size, count)
+            rates = terms.GAN_RATE, terms.GAN_BETA_1
+            self.optimizers = [keras.optimizers.Adam(*rates) for _ in range(2)]
             for network, optimizer in zip((self.critic, self.generator), self.optimizers):
                 optimizer.build(network.trainable_variables)
 
@@ -98,8 +103,8 @@ def batches(tf, arrays, size: int):
 def fit(link: Link, keras, tf, arguments, arrays) -> None:
     model = gan(keras, tf, arguments)
     per_execution, more = arguments.steps_per_execution, {}
-    if arguments.no_jit:
-        more["jit_compile"] = False
+    if arguments.jit != "auto":
+        more["jit_compile"] = arguments.jit == "on"
     model.compile(steps_per_execution=per_execution, **more)
     dataset = batches(tf, arrays, arguments.batch_size)
     link.mark("build")
@@ -123,7 +128,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--latent-size", type=int, default=64)
     parser.add_argument("--steps-per-execution", type=int, default=1)
-    parser.add_argument("--no-jit", action="store_true", help="Keras 3: do without XLA")
+    parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto", help="use XLA")
     parser.add_argument("--folder", help="where digits.npz lies")
     arguments = parser.parse_args()
     link = Link()

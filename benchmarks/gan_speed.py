@@ -19,20 +19,25 @@ PRESETS = ("dcgan", "sn-hinge")
 BATCH_SIZE = 64
 LATENT_SIZE = 64
 GRAPH = ["ours", "no_hooks", "two_runs"]
-# Of the preset dcgan alone. Keras 3 compiles with XLA unless it is told not to.
-KERAS = {
-    "tf_keras_step": ["tf_keras"],
-    "tf_keras_step_50": ["tf_keras", "--steps-per-execution", "50"],
-    "keras3_step": ["keras", "--no-jit"],
-    "keras3_step_50": ["keras", "--no-jit", "--steps-per-execution", "50"],
-    "keras3_step_xla": ["keras"],
-}
-if sys.version_info < (3, 8):
-    KERAS = {}  # TensorFlow 1.15 has a Keras without train_step
+# Other people's software, of the preset dcgan alone: name -> the module that it needs, and what
+# starts it. Keras, either of them, leaves XLA out on a machine without a GPU unless told otherwise.
+KERAS, TF_GAN = "gan_keras_contenders.py", "gan_tfgan_contender.py"
+FIFTY = ["--steps-per-execution", "50"]
+if sys.version_info < (3, 8):  # TensorFlow 1.15, with a Keras without train_step
+    PEERS = {"tfgan": ("tensorflow_gan", [TF_GAN])}
+else:
+    PEERS = {
+        "tf_keras_step": ("tf_keras", [KERAS, "tf_keras"]),
+        "tf_keras_step_50": ("tf_keras", [KERAS, "tf_keras"] + FIFTY),
+        "keras3_step": ("keras", [KERAS, "keras"]),
+        "keras3_step_50": ("keras", [KERAS, "keras"] + FIFTY),
+        "keras3_step_xla": ("keras", [KERAS, "keras", "--jit", "on"]),
+    }
 
 
 class GanSpeed(harness.Benchmark):
     base = "no_hooks"
+    peers = {name: module for name, (module, _) in PEERS.items()}
     checkpoint_span = 20.0  # a score takes longer than the classifier's evaluation
 
     def names(self, setting, arguments):
@@ -54,15 +59,15 @@ class GanSpeed(harness.Benchmark):
                 "--steps", "1000000000", "--run-dir", tempfile.mkdtemp(dir=folder),
                 "--with", os.path.join(harness.HERE, "pause.py"),
             ] + list(more)  # fmt: skip
-        if name in KERAS:
-            module = os.path.join(harness.HERE, "gan_keras_contenders.py")
-            return [module] + KERAS[name] + sizes + ["--folder", folder]
+        if name in PEERS:
+            file, *which = PEERS[name][1]
+            return [os.path.join(harness.HERE, file)] + which + sizes + ["--folder", folder]
         module = os.path.join(harness.HERE, "gan_graph_contenders.py")
         return [module, name, "--folder", folder] + method
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, GRAPH + list(KERAS), PRESETS, "--presets", 5, 5.0)
+    parser = harness.parser(__doc__, GRAPH + list(PEERS), PRESETS, "--presets", 5, 5.0)
     parser.add_argument("--sample-steps", type=int, default=500,
                         help="steps between two grids of samples of ours, a multiple of 100 "
                              "[default %(default)s]")  # fmt: skip

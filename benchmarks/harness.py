@@ -7,9 +7,11 @@ ratio to one of them, the base. A benchmark says which contenders it has and wha
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
+import shlex
 import shutil
 import signal
 import statistics
@@ -24,8 +26,8 @@ PLUGINS = [os.path.join(ROOT, "plugins", name) for name in ("classifier", "gan")
 sys.path[:0] = [HERE, ROOT]
 
 import link  # noqa: E402
+import outputs  # noqa: E402
 
-MARKS = ("import", "build", "step")
 QUIET = 0.1  # cores that other processes may take while a span is timed
 TICKS = os.sysconf("SC_CLK_TCK")
 # Between two checkpoints of the contender that measures their cost; the default is a minute.
@@ -79,16 +81,20 @@ class Contender:
         self.stop()
         return told
 
+    def watched_span(self, seconds: float, **how):
+        """A span, and as `others` how many cores other processes kept busy meanwhile."""
+        started, before = time.monotonic(), busy_secs() - self._cpu_secs()
+        told = self.span(seconds, **how)
+        others = busy_secs() - self._cpu_secs() - before  # both count in ticks of 10 ms
+        told["others"] = max(0.0, others / (time.monotonic() - started))
+        return told
+
     def time(self, seconds: float, tries: int) -> None:
         """A span, timed again where other processes took more of the machine than QUIET."""
         tried = []
         while len(tried) < tries:
-            started, before = time.monotonic(), busy_secs() - self._cpu_secs()
-            told = self.span(seconds)
-            others = busy_secs() - self._cpu_secs() - before  # both count in ticks of 10 ms
-            told["others"] = max(0.0, others / (time.monotonic() - started))
-            tried.append(told)
-            if told["others"] < QUIET:
+            tried.append(self.watched_span(seconds))
+            if tried[-1]["others"] < QUIET:
                 break
         chosen = min(tried, key=lambda told: told["others"])
         self.spans.append(chosen)
@@ -107,9 +113,31 @@ class Contender:
         return [span["steps"] / span["seconds"] for span in self.spans]
 
     def peak_mib(self) -> float:
+        """The most memory so far, files that are mapped included."""
+        return self._status("VmHWM")
+
+    def own_mib(self) -> float:
+        """The memory of this moment that the system cannot take back, so without mapped files."""
+        return self._status("RssAnon")
+
+    def _status(self, name: str) -> float:
         with open("/proc/{}/status".format(self._process.pid)) as status:
-            told = next(line for line in status if line.startswith("VmHWM"))
+            told = next(line for line in status if line.startswith(name))
         return int(told.split()[1]) / 1024
+
+    def finish(self):
+        """Let it end as it would without the harness; returns the most (peak, own) MiB seen."""
+        self._process.send_signal(signal.SIGCONT)
+        self._write.write(json.dumps({"stop": True}) + "\n")
+        self._write.flush()
+        peak = own = 0.0
+        while self._process.poll() is None:
+            try:
+                peak, own = max(peak, self.peak_mib()), max(own, self.own_mib())
+            except (OSError, StopIteration):
+                continue  # it has just ended
+            time.sleep(0.02)
+        return peak, own
 
     def close(self) -> None:
         self._process.kill()
@@ -128,16 +156,18 @@ def busy_secs() -> float:
 class Benchmark:
     """What a benchmark says of itself.
 
-    base: the contender that the others' ratios are to. checkpoint_span: seconds in which the cost
-    of checkpoints is measured.
+    base: the contender that the others' ratios are to. peers: name -> the module that it needs, of
+    those that are other people's software. checkpoint_span: seconds in which the cost of
+    checkpoints is measured.
     """
 
     base = ""
+    peers = {}
     checkpoint_span = 8.0
 
     def names(self, setting: str, arguments):
         """The contenders of a setting, in their order."""
-        raise NotImplementedError
+        return arguments.only
 
     def command(self, name: str, setting: str, arguments, folder: str, more=()):
         """The arguments of Python that start a contender; more: further flags of `ours`."""
@@ -149,24 +179,40 @@ class Benchmark:
 
 
 def run(benchmark: Benchmark, arguments) -> None:
-    """Measure all settings, print a table of each, and write the JSON that was asked for."""
-    # A stopped child would outlive a harness that is ended without its `finally`.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    """Measure all settings, print a table of each, and write the files that were asked for."""
+    end_on_sigterm()
+    leave_out_missing(benchmark, arguments)
     folder = tempfile.mkdtemp(prefix="training-speed-")
     try:
         count = save_digits(folder)
-        result = {"machine": machine(), "examples": count, "settings": {}}
-        print("{examples} digits; Python {python}, TensorFlow {tensorflow}, {cpus} cores, "
-              "load {load[0]:.1f}".format(examples=count, **result["machine"]))  # fmt: skip
+        result = {"machine": machine(), "base": benchmark.base, "examples": count, "settings": {}}
+        print("{} digits; {}".format(count, told_of(result["machine"])))
         for setting in arguments.settings:
             rows = measure(benchmark, setting, arguments, folder)
             result["settings"][setting] = rows
-            show(setting, rows)
+            outputs.show(setting, rows)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(result, file, indent=1)
+    outputs.write_all([result], arguments)
+
+
+def end_on_sigterm() -> None:
+    """Leave through every `finally`: a stopped child would outlive a harness that just ends."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def leave_out_missing(benchmark: Benchmark, arguments) -> None:
+    """Strike the peers whose packages are not installed, with a line for each package."""
+    present = {module: is_installed(module) for module in benchmark.peers.values()}
+    for module in sorted(module for module in present if not present[module]):
+        names = [n for n in arguments.only if benchmark.peers.get(n) == module]
+        if names:
+            say("note: no package '{}', so without {}".format(module, ", ".join(names)))
+    arguments.only = [n for n in arguments.only if present.get(benchmark.peers.get(n), True)]
+
+
+def is_installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
 
 def save_digits(folder: str) -> int:
@@ -182,19 +228,20 @@ def save_digits(folder: str) -> int:
 
 def measure(benchmark: Benchmark, setting: str, arguments, folder: str):
     """Rows of one setting: contender -> what was measured."""
-    names = benchmark.names(setting, arguments)
-    contenders = []
+    names, contenders = benchmark.names(setting, arguments), []
+    variants = {"ours+" + name: flags for name, flags in arguments.ours}
     try:
-        for name in names:
+        for name in names + list(variants):
             say("{}: starting {}".format(setting, name))
-            asked = benchmark.command(name, setting, arguments, folder)
-            how = benchmark.how(name, arguments)
+            stock, more = ("ours", variants[name]) if name in variants else (name, ())
+            asked = benchmark.command(stock, setting, arguments, folder, more)
+            how = benchmark.how(stock, arguments)
             contenders.append(Contender(name, asked, folder, **how))
         for number in range(arguments.rounds):
             say("{}: round {} of {}".format(setting, number + 1, arguments.rounds))
             for contender in contenders[:: -1 if number % 2 else 1]:
                 contender.time(arguments.seconds, arguments.tries)
-        rows = table({c.name: c for c in contenders}, benchmark.base)
+        rows = table({c.name: c for c in contenders}, benchmark)
     finally:
         for contender in contenders:
             contender.close()
@@ -206,24 +253,35 @@ def measure(benchmark: Benchmark, setting: str, arguments, folder: str):
     return rows
 
 
-def table(contenders, base: str):
-    base = contenders[base].rates if base in contenders else None
-    rows = {}
-    for name, contender in contenders.items():
-        rates = contender.rates
-        row = {
-            "steps_per_sec": statistics.median(rates),
-            "rates": rates,
-            "others": statistics.median(span["others"] for span in contender.spans),
-            "startup_secs": contender.marks,
-            "peak_mib": contender.peak_mib(),
-        }
-        if base:
-            row["ratio"] = statistics.median(rates) / statistics.median(base)
-            paired = [rate / other for rate, other in zip(rates, base)]
-            row["ratio_least"], row["ratio_most"] = min(paired), max(paired)
-        rows[name] = row
+def table(contenders, benchmark: Benchmark):
+    """name -> what was measured, with the ratios to the base and to the fastest peer."""
+    rows = {name: measured(contender) for name, contender in contenders.items()}
+    peers = [name for name in benchmark.peers if name in rows]
+    best = max(peers, key=lambda name: rows[name]["steps_per_sec"]) if peers else None
+    for row in rows.values():
+        if benchmark.base in rows:
+            row["to_base"] = ratio(row, rows[benchmark.base])
+        if best:
+            row["to_best_peer"] = dict(ratio(row, rows[best]), peer=best)
     return rows
+
+
+def measured(contender: Contender):
+    return {
+        "steps_per_sec": statistics.median(contender.rates),
+        "rates": contender.rates,
+        "others": statistics.median(span["others"] for span in contender.spans),
+        "startup_secs": contender.marks,
+        "peak_mib": contender.peak_mib(),
+        "way": contender.spans[-1].get("way"),  # what it chose for itself, if it tells
+    }
+
+
+def ratio(row, other):
+    """The ratio of the medians, and the least and most ratio within a round."""
+    paired = [rate / against for rate, against in zip(row["rates"], other["rates"])]
+    middle = row["steps_per_sec"] / other["steps_per_sec"]
+    return {"ratio": middle, "least": min(paired), "most": max(paired)}
 
 
 def checkpoint_cost(command, folder: str, seconds: float):
@@ -235,28 +293,6 @@ def checkpoint_cost(command, folder: str, seconds: float):
         contender.close()
     later = statistics.median(costs[1:]) if costs[1:] else float("nan")
     return {"first_secs": costs[0], "later_secs": later, "share": later / (60 + later)}
-
-
-def show(setting: str, rows) -> None:
-    heads = ["(rounds)", "steps/s", "us/step", "import", "build", "step", "MiB", "others"]
-    form = "\n{:16}{:>7}  {:13}{:>9}{:>10}{:>9}{:>8}{:>8}{:>9}{:>8}"
-    print(form.format(setting, "ratio", *heads))
-    for name, row in sorted(rows.items(), key=lambda item: -item[1]["steps_per_sec"]):
-        spread = ""
-        if "ratio" in row:
-            spread = "({:.2f}-{:.2f})".format(row["ratio_least"], row["ratio_most"])
-        marks = [row["startup_secs"][mark] for mark in MARKS]
-        print("{:16}{:>7}  {:13}{:9.1f}{:10.0f}{:8.1f}s{:7.1f}s{:7.1f}s{:9.0f}{:8.2f}".format(
-            name, "{:.2f}".format(row["ratio"]) if "ratio" in row else "-", spread,
-            row["steps_per_sec"], 1e6 / row["steps_per_sec"], marks[0], marks[1], marks[2],
-            row["peak_mib"], row["others"],
-        ))  # fmt: skip
-    cost = rows.get("ours", {}).get("checkpoints")
-    if cost:
-        print("a checkpoint with its evaluation: {:.2f} s (the first {:.2f} s); "
-              "once a minute, {:.1%} of the time".format(
-                  cost["later_secs"], cost["first_secs"], cost["share"]))  # fmt: skip
-    sys.stdout.flush()
 
 
 def say(text: str) -> None:
@@ -279,8 +315,19 @@ def parser(doc: str, known, settings, flag: str, rounds: int, seconds: float):
                       help="settings [default {}]".format(",".join(settings)))  # fmt: skip
     made.add_argument("--no-checkpoints", dest="checkpoints", action="store_false",
                       help="do not measure what checkpoints cost")  # fmt: skip
-    made.add_argument("--json", metavar="FILE", help="also write all that was measured")
+    made.add_argument("--ours", type=variant, action="append", default=[], metavar="NAME=FLAGS",
+                      help="also time ours with further flags of 'toolkit run', as 'ours+NAME'; "
+                           "may be given several times")  # fmt: skip
+    outputs.add_arguments(made)
     return made
+
+
+def variant(text: str):
+    """A type of argparse: "NAME=--flag value ..." as a name and a list of arguments."""
+    name, found, flags = text.partition("=")
+    if not (name and found):
+        raise argparse.ArgumentTypeError("'{}' is not of the form NAME=FLAGS".format(text))
+    return name, shlex.split(flags)
 
 
 def among(known):
@@ -308,3 +355,9 @@ def machine():
         "cpus": len(os.sched_getaffinity(0)),
         "load": os.getloadavg(),
     }
+
+
+def told_of(machine) -> str:
+    """One line of what `machine` returned."""
+    form = "Python {python}, TensorFlow {tensorflow}, {cpus} cores, load {load[0]:.1f}"
+    return form.format(**machine)

@@ -10,13 +10,12 @@ import argparse
 import os
 
 import numpy as np
+import terms
 from arrays import Arrays
 from link import Link
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-LEARNING_RATE = 1e-3
-CLIP = 1.0
 # Keras starts each epoch anew, at a cost that would weigh on epochs of 31 steps: in its favour, the
 # digits are repeated so often within one.
 TIMES = {"mlp": 8, "cnn": 1}
@@ -42,33 +41,38 @@ def mlp(keras):
     return keras.Sequential(
         [
             layers.Flatten(input_shape=(28, 28, 1)),
-            layers.Dense(128, "relu", kernel_initializer="he_normal"),
-            layers.Dropout(0.2),
-            layers.Dense(10),
+            layers.Dense(terms.HIDDEN, "relu", kernel_initializer="he_normal"),
+            layers.Dropout(terms.DROPOUT),
+            layers.Dense(terms.CLASSES),
         ]
     )
 
 
 def cnn(keras):
-    """The classifier plugin's Cnn: stages of 16, 32 and 64 filters."""
+    """The classifier plugin's Cnn: three stages of two convolutions."""
     layers, parts = keras.layers, [keras.layers.InputLayer(input_shape=(28, 28, 1))]
-    for stage, filters in enumerate((16, 32, 64)):
+    for stage, filters in enumerate(terms.FILTERS):
         for position in range(2):
             parts.append(layers.Conv2D(filters, 3, padding="same", use_bias=False,
                                        kernel_initializer="he_normal"))  # fmt: skip
             if position == 1 and stage < 2:
                 parts.append(layers.MaxPool2D(2, 2, padding="same"))
-            parts += [layers.BatchNormalization(momentum=0.95), layers.Activation("relu")]
-    return keras.Sequential(parts + [layers.GlobalAveragePooling2D(), layers.Dense(10)])
+            parts.append(layers.BatchNormalization(momentum=terms.NORM_MOMENTUM))
+            parts.append(layers.Activation("relu"))
+    return keras.Sequential(parts + [layers.GlobalAveragePooling2D(), layers.Dense(terms.CLASSES)])
 
 
 def fit(link: Link, keras, arguments, features, labels) -> None:
     model = {"mlp": mlp, "cnn": cnn}[arguments.network](keras)
+    count = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+    terms.check_parameters(arguments.network, count)
     more = {}
     if arguments.steps_per_execution > 1:
         more["steps_per_execution"] = arguments.steps_per_execution
+    if arguments.jit != "auto":
+        more["jit_compile"] = arguments.jit == "on"
     model.compile(
-        optimizer=keras.optimizers.Adam(LEARNING_RATE, clipvalue=CLIP),
+        optimizer=keras.optimizers.Adam(terms.LEARNING_RATE, clipvalue=terms.CLIP),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         **more,
     )
@@ -98,10 +102,16 @@ def main() -> None:
     parser.add_argument("--network", default="mlp")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps-per-execution", type=int, default=1)
+    parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto", help="use XLA")
+    parser.add_argument("--threads", type=int, default=0, help="within an op; 0: Keras's choice")
     parser.add_argument("--folder", help="where digits.npz lies")
     arguments = parser.parse_args()
     link = Link()
     keras = load(arguments.keras)
+    if arguments.threads:
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     arrays = Arrays(arguments.folder)
     features, labels = arrays.features, arrays.labels
     times = TIMES[arguments.network]

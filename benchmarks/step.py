@@ -4,6 +4,7 @@ clipping by value, with no guard, no schedule and no input.
 
 from __future__ import annotations
 
+import terms
 from toolkit_classifier.losses import objective
 from toolkit_classifier.networks import build_network, forward
 
@@ -12,13 +13,11 @@ from toolkit.optimizing import state_updates
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 
-LEARNING_RATE = 1e-3
-CLIP = 1.0
 FLAGS = {
     "schedule": "constant",
-    "learning_rate": str(LEARNING_RATE),
+    "learning_rate": str(terms.LEARNING_RATE),
     "clip": "value",
-    "clip_at": str(CLIP),
+    "clip_at": str(terms.CLIP),
     "shift": "0",
     "rotate": "0",
     "zoom": "0",
@@ -36,7 +35,9 @@ class Step:
         self.run = Run("train", options, spec)
         self.global_step = self.run.global_step
         self.network = build_network(self.run)
-        self.optimizer = tf.train.AdamOptimizer(LEARNING_RATE)
+        trained = sum(v.shape.num_elements() for v in tf.trainable_variables())
+        terms.check_parameters(network, trained)
+        self.optimizer = tf.train.AdamOptimizer(terms.LEARNING_RATE)
         self.loss = None  # of the last call
 
     def __call__(self, features, labels):
@@ -46,5 +47,5 @@ class Step:
         self.loss = objective(labels, outputs, self.run)
         pairs = [(g, v) for g, v in self.optimizer.compute_gradients(self.loss) if g is not None]
         with tf.control_dependencies([g for g, _ in pairs] + state_updates(new)):
-            clipped = [(tf.clip_by_value(g, -CLIP, CLIP), v) for g, v in pairs]
+            clipped = [(tf.clip_by_value(g, -terms.CLIP, terms.CLIP), v) for g, v in pairs]
             return self.optimizer.apply_gradients(clipped, global_step=self.global_step)

@@ -17,22 +17,44 @@ import harness
 
 SETTINGS = {"mlp-32": ("mlp", 32), "mlp-128": ("mlp", 128), "cnn-128": ("cnn", 128)}
 GRAPH = ["ours", "limit", "raw", "per_example"]
-KERAS_1 = {"keras_fit": ["tf.keras"]}
-KERAS_2 = {
-    "tf_keras_fit": ["tf_keras"],
-    "tf_keras_fit_50": ["tf_keras", "--steps-per-execution", "50"],
-    "keras3_fit": ["keras"],
-    "keras3_fit_50": ["keras", "--steps-per-execution", "50"],
-}
-KERAS = KERAS_1 if sys.version_info < (3, 8) else KERAS_2
 THREADED = {"ours+threads": "ours", "limit+threads": "limit"}  # with --threads
+# Other people's software: name -> the module that it needs, and what starts it.
+KERAS, TORCH, TF_1 = "keras_contenders.py", "torch_contenders.py", "tf1_contenders.py"
+FIFTY = ["--steps-per-execution", "50"]
+ONE = ["--threads", "1"]  # within an op: faster or slower by the size of a step and the machine
+if sys.version_info < (3, 8):  # TensorFlow 1.15
+    PEERS = {
+        "keras_fit": ("tensorflow", [KERAS, "tf.keras"]),
+        "keras_fit_1t": ("tensorflow", [KERAS, "tf.keras"] + ONE),
+        "estimator": ("tensorflow_estimator", [TF_1, "estimator"]),
+        "estimator_1t": ("tensorflow_estimator", [TF_1, "estimator"] + ONE),
+        "tensorpack": ("tensorpack", [TF_1, "tensorpack"]),
+        "tensorpack_1t": ("tensorpack", [TF_1, "tensorpack"] + ONE),
+        "torch": ("torch", [TORCH, "plain"]),
+        "lightning": ("pytorch_lightning", [TORCH, "pytorch_lightning"]),
+    }
+else:
+    PEERS = {
+        "tf_keras_fit": ("tf_keras", [KERAS, "tf_keras"]),
+        "tf_keras_fit_50": ("tf_keras", [KERAS, "tf_keras"] + FIFTY),
+        "tf_keras_fit_50_1t": ("tf_keras", [KERAS, "tf_keras"] + FIFTY + ONE),
+        "keras3_fit": ("keras", [KERAS, "keras"]),
+        "keras3_fit_50": ("keras", [KERAS, "keras"] + FIFTY),
+        "keras3_fit_50_1t": ("keras", [KERAS, "keras"] + FIFTY + ONE),
+        "torch": ("torch", [TORCH, "plain"]),
+        "torch_compile": ("torch", [TORCH, "compiled"]),
+        "lightning": ("lightning", [TORCH, "lightning"]),
+    }
 
 
 class TrainingSpeed(harness.Benchmark):
     base = "limit"
+    peers = {name: module for name, (module, _) in PEERS.items()}
 
     def names(self, setting, arguments):
-        return arguments.only + (list(THREADED) if arguments.threads else [])
+        names = arguments.only + (list(THREADED) if arguments.threads else [])
+        # A convolution is never faster in one thread.
+        return [n for n in names if not (n.endswith("_1t") and SETTINGS[setting][0] == "cnn")]
 
     def command(self, name, setting, arguments, folder, more=()):
         more = list(more)
@@ -41,16 +63,18 @@ class TrainingSpeed(harness.Benchmark):
         network, batch_size = SETTINGS[setting]
         sizes = ["--network", network, "--batch-size", str(batch_size)]
         if name == "ours":
-            return ["-m", "toolkit", "run", "--plugin", "classifier"] + sizes + [
-                "--learning-rate", "0.001", "--schedule", "constant", "--steps", "1000000000",
-                "--shift", "0", "--rotate", "0", "--zoom", "0", "--elastic", "0",
-                "--run-dir", tempfile.mkdtemp(dir=folder),
-                "--with", os.path.join(harness.HERE, "pause.py"),
-            ] + more  # fmt: skip
-        sizes += ["--folder", folder]
-        if name in KERAS:
-            return [os.path.join(harness.HERE, "keras_contenders.py")] + KERAS[name] + sizes
-        return [os.path.join(harness.HERE, "graph_contenders.py"), name] + sizes + more
+            return ours(sizes, tempfile.mkdtemp(dir=folder)) + more
+        file, *which = PEERS[name][1] if name in PEERS else ["graph_contenders.py", name]
+        return [os.path.join(harness.HERE, file)] + which + sizes + ["--folder", folder] + more
+
+
+def ours(sizes, run_dir: str):
+    """The arguments of Python that train with the toolkit until the harness has had enough."""
+    return ["-m", "toolkit", "run", "--plugin", "classifier"] + sizes + [
+        "--learning-rate", "0.001", "--schedule", "constant", "--steps", "1000000000",
+        "--shift", "0", "--rotate", "0", "--zoom", "0", "--elastic", "0",
+        "--run-dir", run_dir, "--with", os.path.join(harness.HERE, "pause.py"),
+    ]  # fmt: skip
 
 
 def thread_flags(threads: str):
@@ -59,7 +83,7 @@ def thread_flags(threads: str):
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, GRAPH + list(KERAS), SETTINGS, "--networks", 7, 2.0)
+    parser = harness.parser(__doc__, GRAPH + list(PEERS), SETTINGS, "--networks", 7, 2.0)
     parser.add_argument("--threads", metavar="INTRA,INTER",
                         help="also time ours and the limit with so many threads")  # fmt: skip
     harness.run(TrainingSpeed(), parser.parse_args())

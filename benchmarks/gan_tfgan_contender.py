@@ -1,0 +1,117 @@
+"""The DCGAN of the preset dcgan with TF-GAN on TensorFlow 1.15; `gan_speed.py` starts it.
+
+A process that never imports the toolkit. The networks are `toolkit_gan`'s Dcgan at 28 pixels, layer
+by layer, and `tfgan.gan_train` makes one update of either player in turn, each on noise of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import terms
+from arrays import Arrays
+from link import Link
+
+
+def generator(tf, width: int, z):
+    """float32 [N, Z] -> [N, 28, 28, 1] in [-1, 1]."""
+    small, layers = tf.random_normal_initializer(stddev=0.02), tf.layers
+    x = layers.dense(z, 7 * 7 * 2 * width, use_bias=False, kernel_initializer=small)
+    x = tf.nn.relu(norm(tf, tf.reshape(x, [-1, 7, 7, 2 * width])))
+    x = layers.conv2d_transpose(x, width, 4, 2, "same", use_bias=False, kernel_initializer=small)
+    x = tf.nn.relu(norm(tf, x))
+    return layers.conv2d_transpose(x, 1, 4, 2, "same", activation=tf.tanh, kernel_initializer=small)
+
+
+def critic(tf, width: int, images, _):
+    """float32 [N, 28, 28, 1] -> [N, 1]."""
+    small, layers = tf.random_normal_initializer(stddev=0.02), tf.layers
+    x = tf.nn.leaky_relu(layers.conv2d(images, width, 4, 2, "same", kernel_initializer=small), 0.2)
+    x = layers.conv2d(x, 2 * width, 4, 2, "same", use_bias=False, kernel_initializer=small)
+    x = layers.flatten(tf.nn.leaky_relu(norm(tf, x), 0.2))
+    return layers.dense(x, 1, kernel_initializer=small)
+
+
+def norm(tf, x):
+    """Batch norm by the batch's own moments; its moving averages are kept by nobody."""
+    return tf.layers.batch_normalization(x, epsilon=terms.GAN_NORM_EPSILON, training=True)
+
+
+def batches(tf, arrays, size: int):
+    """float32 [size, 28, 28, 1] in [-1, 1] without end, each epoch shuffled anew."""
+    features, count = tf.constant(2 * arrays.features - 1), len(arrays.labels)
+    indices = tf.data.Dataset.range(count).shuffle(count).repeat().batch(size, drop_remainder=True)
+    dataset = indices.map(lambda chosen: tf.gather(features, chosen)).prefetch(2)
+    return tf.data.make_one_shot_iterator(dataset).get_next()
+
+
+def train_ops(tf, tfgan, arguments, arrays):
+    """The ops of both updates: TF-GAN's loss without smoothing is the preset's, in logits."""
+    noise = tf.random.normal([arguments.batch_size, arguments.latent_size])
+    model = tfgan.gan_model(
+        functools.partial(generator, tf, arguments.width),
+        functools.partial(critic, tf, arguments.width),
+        batches(tf, arrays, arguments.batch_size), noise,
+    )  # fmt: skip
+    for name, variables in (("generator", model.generator_variables),
+                            ("critic", model.discriminator_variables)):  # fmt: skip
+        count = sum(variable.shape.num_elements() for variable in variables)
+        terms.check_gan_parameters(name, arguments.width, arguments.latent_size, count)
+    losses = tfgan.losses
+    adam = functools.partial(tf.train.AdamOptimizer, terms.GAN_RATE, terms.GAN_BETA_1)
+    loss = tfgan.gan_loss(
+        model, losses.modified_generator_loss,
+        functools.partial(losses.modified_discriminator_loss, label_smoothing=0.0),
+        add_summaries=False,
+    )  # fmt: skip
+    return tfgan.gan_train_ops(model, loss, adam(), adam(), check_for_unused_update_ops=False)
+
+
+def train(link: Link, tf, tfgan, arguments, arrays) -> None:
+    tf.train.create_global_step()
+    made_ops = train_ops(tf, tfgan, arguments, arrays)
+    link.mark("build")
+
+    class Pause(tf.train.SessionRunHook):
+        made = 0
+
+        def after_run(self, run_context, run_values):
+            self.made += 1
+            if self.made == 1:
+                link.mark("step")
+            elif not link.passed(self.made):
+                run_context.request_stop()
+
+    def critic_first(ops):
+        players = [ops.discriminator_train_op, ops.generator_train_op]
+        return [tfgan.RunTrainOpsHook(op, 1) for op in players]
+
+    tfgan.gan_train(
+        made_ops, None, critic_first, hooks=[Pause()], save_checkpoint_secs=None,
+        save_summaries_steps=None,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--latent-size", type=int, default=64)
+    parser.add_argument("--folder", help="where digits.npz lies")
+    arguments = parser.parse_args()
+    link = Link()
+    import tensorflow as tf
+    import tensorflow_gan as tfgan
+
+    tf.compat.v1.logging.set_verbosity("ERROR")
+    arrays = Arrays(arguments.folder)
+    link.mark("import")
+    train(link, tf, tfgan, arguments, arrays)
+
+
+if __name__ == "__main__":
+    main()
