@@ -7,6 +7,7 @@ import pytest
 from helpers import Constant, Linear, Spec, plugin_of, run_of, session
 
 from toolkit import hookimpl, randomness, tf
+from toolkit.compat import COMPILES, compiled
 from toolkit.graphs import build_training
 from toolkit.plugins import Plugins
 
@@ -220,3 +221,64 @@ def weights(extensions, step=0):
 def test_an_extension_that_adds_random_ops_leaves_the_weights_as_they_were(step):
     for alone, beside in zip(weights([], step), weights([Noisy], step)):
         assert np.array_equal(alone, beside)
+
+
+# ------------------------------------------------------------------------------------ for XLA
+
+
+compiles = pytest.mark.skipif(not COMPILES, reason="XLA compiles on TensorFlow 2.x alone")
+
+
+def compiled_draws(make, *counters):
+    """What `make(pair)` gives for each counter, compiled by XLA."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        counter = tf.placeholder(tf.int32, [])
+        (made,) = compiled(lambda c: [make(randomness.counted(5, c))], [counter])
+        return [session.run(made, {counter: c}) for c in counters]
+
+
+@compiles
+def test_pcg3d_has_the_words_of_an_independent_computation():
+    def pcg3d(x, y, z):
+        mask = 0xFFFFFFFF
+        x, y, z = [(v * 1664525 + 1013904223) & mask for v in (x, y, z)]
+        for shifted in (False, True):
+            if shifted:
+                x, y, z = [v ^ (v >> 16) for v in (x, y, z)]
+            x = (x + y * z) & mask
+            y = (y + z * x) & mask
+            z = (z + x * y) & mask
+        return x
+
+    (found,) = compiled_draws(lambda pair: randomness.hashed([3, 4], pair), 9)
+    assert found.ravel().tolist() == [pcg3d(place, 5, 9) for place in range(12)]
+
+
+@compiles
+def test_compiled_uniforms_are_uniform_and_independent_of_the_step_before():
+    first, second = compiled_draws(lambda p: randomness.uniform([400, 500], p, -1, 1, True), 3, 4)
+    assert first.min() >= -1 and first.max() < 1
+    counts = np.histogram(first, 100, (-1, 1))[0]
+    assert ((counts - 2000) ** 2 / 2000).sum() < 161  # chi squared, 99 degrees: p = 0.0001
+    # Standard deviations of a correlation of 200,000 pairs.
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) * 200000**0.5 < 4
+    assert abs(np.corrcoef(first.ravel()[1:], first.ravel()[:-1])[0, 1]) * 200000**0.5 < 4
+
+
+@compiles
+def test_compiled_normals_are_normal():
+    from scipy import stats
+
+    (found,) = compiled_draws(lambda pair: randomness.normal([100000], pair, 2.0, 3.0, True), 1)
+    assert np.isfinite(found).all()
+    assert stats.kstest((found - 2) / 3, "norm").pvalue > 1e-4
+
+
+@compiles
+def test_compiled_dropout_keeps_its_share_and_scales_the_rest():
+    ones = np.ones([200, 500], np.float32)
+    (found,) = compiled_draws(
+        lambda pair: randomness.dropout(tf.constant(ones), 0.2, pair, True), 1
+    )
+    assert set(np.unique(found).tolist()) == {0.0, 1.25}
+    assert abs((found == 0).mean() - 0.2) < 4 * (0.2 * 0.8 / ones.size) ** 0.5

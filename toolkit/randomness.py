@@ -28,18 +28,44 @@ def counted(seed: int, counter) -> tf.Tensor:
 def uniform(shape, pair, minval: float = 0.0, maxval: float = 1.0, compiled: bool = False):
     """float32 of `shape` in [minval, maxval), a function of `pair`.
 
-    compiled: for XLA, which draws other numbers, and is slow at those of the other generator.
+    compiled: for XLA, which is slow at TensorFlow's own generators and fast at `hashed`.
     """
-    return tf.random.stateless_uniform(shape, pair, minval, maxval, **_generator(compiled))
+    if not compiled:
+        return tf.random.stateless_uniform(shape, pair, minval, maxval)
+    return _unit(shape, pair, 24, 0.0) * (maxval - minval) + minval
 
 
 def normal(shape, pair, mean: float = 0.0, stddev: float = 1.0, compiled: bool = False):
     """float32 of `shape`, N(mean, stddev**2), a function of `pair`. compiled: as in `uniform`."""
-    return tf.random.stateless_normal(shape, pair, mean, stddev, **_generator(compiled))
+    if not compiled:
+        return tf.random.stateless_normal(shape, pair, mean, stddev)
+    return tf.math.ndtri(_unit(shape, pair, 23, 0.5)) * stddev + mean
 
 
-def _generator(compiled: bool):
-    return {"alg": "threefry"} if compiled else {}
+def hashed(shape, pair):
+    """uint32 of `shape`, each a hash of `pair` and of its place.
+
+    The first word of `pcg3d` (Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 2020)
+    of (place, counter, seed). XLA makes them side by side. TensorFlow 2.x alone has the ops.
+    """
+    place = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
+    x, y, z = [v * 1664525 + 1013904223 for v in (place, *tf.unstack(tf.cast(pair, tf.uint32)))]
+    x, y, z = _stirred(x, y, z)
+    x, y, z = [tf.bitwise.bitwise_xor(v, tf.bitwise.right_shift(v, v * 0 + 16)) for v in (x, y, z)]
+    return tf.reshape(_stirred(x, y, z)[0], shape)
+
+
+def _stirred(x, y, z):
+    x = x + y * z
+    y = y + z * x
+    return x, y, z + x * y
+
+
+def _unit(shape, pair, bits: int, offset: float):
+    """float32: the upper `bits` of the hash, plus `offset`, as a share of all: in [0, 1)."""
+    words = hashed(shape, pair)
+    upper = tf.bitwise.right_shift(words, words * 0 + (32 - bits))
+    return (tf.cast(upper, tf.float32) + offset) * 2.0**-bits
 
 
 def dropout(x, rate: float, pair, compiled: bool = False):

@@ -1,0 +1,233 @@
+"""How fast a trained model is evaluated and applied, beside its bare forward pass and Keras.
+
+    python benchmarks/evaluation_speed.py --examples 20000 --json evaluation.json
+    python benchmarks/evaluation_speed.py --networks mlp --threads 1 --rounds 11
+
+Microseconds per example. The base (1.00) is the forward pass as training makes it: batches gathered
+from bytes in memory, network and loss, looped inside TensorFlow. Each contender is a process of its
+own, see `harness.py`; weights are those that a network starts with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import harness
+import link
+
+BATCH_SIZE = 500  # the default of --eval-batch-size
+NETWORKS = ("mlp", "cnn")
+OURS = ("forward", "constant", "evaluate", "predict")
+KERAS_BATCH_SIZES = (500, 2000, 5000)
+if sys.version_info < (3, 8):  # TensorFlow 1.15
+    KERAS, KERAS_PER_EXECUTION = {"keras": "tf.keras"}, (1,)
+else:
+    KERAS, KERAS_PER_EXECUTION = {"keras2": "tf_keras", "keras3": "keras"}, (1, 10)
+PEERS = {
+    name + "_" + what: "tensorflow" if module == "tf.keras" else module
+    for name, module in KERAS.items()
+    for what in ("evaluate", "predict")
+}
+
+
+# -------------------------------------------------------------------------------- our contenders
+
+
+class Classifier:
+    """The classifier plugin with a network, and the digits repeated up to a number of examples."""
+
+    def __init__(self, arguments, images, labels):
+        from toolkit import DataSpec, Split
+        from toolkit.options import resolve
+        from toolkit.plugins import Plugins
+
+        self.plugins = Plugins.load("classifier")
+        flags = {"network": arguments.network, "intra_op_threads": str(arguments.threads)}
+        self.options = resolve(self.plugins.options(), flags=flags).options
+        self.images, self.labels = images, labels
+        self.split = Split(images, labels)
+        self.spec = DataSpec(self.split.shape, "uint8", 10)
+
+    def looped(self, batch):
+        """A function that makes a pass over the split in a loop of the graph.
+
+        batch(reader, step): features and labels of a batch.
+        """
+        from toolkit import Run, tf
+        from toolkit.data.resident import ResidentReader
+        from toolkit.session.config import session_config
+
+        run = Run("eval", self.options, self.spec)
+        reader = ResidentReader(self.split, BATCH_SIZE, shuffle=False)
+        model = self.plugins.ask("build", run=run)
+
+        def body(step, total):
+            with tf.control_dependencies([total]):
+                features, labels = batch(reader, tf.identity(step))
+            told = {"model": model, "features": features, "labels": labels, "run": run}
+            outputs = self.plugins.ask("call", **told)
+            return step + 1, total + self.plugins.ask("loss", outputs=outputs, **told)
+
+        count = len(self.split) // BATCH_SIZE
+        start = [tf.zeros([], tf.int64), tf.zeros([])]
+        loop = tf.while_loop(lambda step, _: step < count, body, start, parallel_iterations=1,
+                             back_prop=False)  # fmt: skip
+        session = tf.Session(config=session_config(self.options))
+        session.run(tf.global_variables_initializer())
+        reader.initialize(session)
+        return session.make_callable(loop[1].op)
+
+    def evaluator(self, mode: str):
+        """An `Evaluator` with initial weights in place of a checkpoint's."""
+        from toolkit import tf
+        from toolkit.evaluation import Evaluator
+
+        made = Evaluator(self.plugins, self.options, self.spec, mode)
+        with made.graph.graph.as_default():
+            made.session.run([variable.initializer for variable in tf.global_variables()])
+        return made
+
+
+def forward(classifier):
+    return classifier.looped(lambda reader, step: reader.batch(step))
+
+
+def constant(classifier):
+    """Always the first batch, as floats: what kernels and executor take."""
+    import numpy as np
+
+    from toolkit import tf
+
+    features = tf.constant(classifier.images[:BATCH_SIZE].astype(np.float32) / 255)
+    labels = tf.constant(classifier.labels[:BATCH_SIZE])
+    return classifier.looped(lambda reader, step: (tf.identity(features), tf.identity(labels)))
+
+
+def evaluate(classifier):
+    evaluator = classifier.evaluator("eval")
+    return lambda: evaluator.evaluate(classifier.split, BATCH_SIZE)
+
+
+def predict(classifier):
+    evaluator = classifier.evaluator("predict")
+    return lambda: evaluator.predict(classifier.images, BATCH_SIZE)
+
+
+# -------------------------------------------------------------------------------- Keras
+
+
+def keras_call(name: str, network: str, images, labels):
+    """Its evaluation or prediction of all examples, in the way that is fastest here."""
+    import keras_contenders
+    import numpy as np
+
+    version, _, what = name.partition("_")
+    keras = keras_contenders.load(KERAS[version])
+    fed = {"x": images.astype(np.float32) / 255}
+    if what == "evaluate":
+        fed["y"] = labels
+    ways = []
+    for several in KERAS_PER_EXECUTION:
+        model = getattr(keras_contenders, network)(keras)
+        model.compile(
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(3)],
+            **({"steps_per_execution": several} if several > 1 else {}),
+        )
+        for size in KERAS_BATCH_SIZES:
+            way = functools.partial(getattr(model, what), batch_size=size, verbose=0, **fed)
+            ways.append(way)
+    return min(ways, key=lambda way: min(seconds(way) for _ in range(4)))
+
+
+def seconds(call) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+# -------------------------------------------------------------------------------- both ends
+
+
+def contend(arguments) -> None:
+    """Be the contender that the harness asked for: a step of it is an example."""
+    import numpy as np
+    from arrays import Arrays
+
+    line = link.Link()
+    arrays = Arrays(arguments.folder)
+    positions = np.arange(arguments.examples) % len(arrays.labels)
+    images, labels = arrays.images[positions], arrays.labels[positions]
+    line.mark("import")
+    if arguments.contender in PEERS:
+        call = keras_call(arguments.contender, arguments.network, images, labels)
+    else:
+        call = globals()[arguments.contender](Classifier(arguments, images, labels))
+    line.mark("build")
+    line.repeat(arguments.examples, call)
+
+
+class EvaluationSpeed(harness.Benchmark):
+    base = "forward"
+    peers = PEERS
+
+    def command(self, name, setting, arguments, folder, more=()):
+        sizes = ["--examples", str(arguments.examples), "--threads", str(arguments.threads)]
+        return [os.path.abspath(__file__), "--contender", name, "--network", setting,
+                "--folder", folder] + sizes  # fmt: skip
+
+
+def show(network: str, rows, examples: int) -> None:
+    print("\n{:18}{:>12}{:>7}{:>14}{:>8}".format(
+        "{}, {}".format(network, examples), "us/example", "ratio", "(rounds)", "others"
+    ))  # fmt: skip
+    for name, row in sorted(rows.items(), key=lambda item: -item[1]["steps_per_sec"]):
+        base = row.get("to_base", {"ratio": 0.0, "least": 0.0, "most": 0.0})
+        spread = "({least:.2f}-{most:.2f})".format(**base)
+        print("{:18}{:12.2f}{:7.2f}{:>14}{:8.2f}".format(
+            name, 1e6 / row["steps_per_sec"], base["ratio"], spread, row["others"]
+        ))  # fmt: skip
+    sys.stdout.flush()
+
+
+def run(arguments) -> None:
+    harness.end_on_sigterm()
+    benchmark = EvaluationSpeed()
+    harness.leave_out_missing(benchmark, arguments)
+    folder = tempfile.mkdtemp(prefix="evaluation-speed-")
+    result = {"machine": harness.machine(), "base": benchmark.base, "settings": {}}
+    print(harness.told_of(result["machine"]))
+    try:
+        harness.save_digits(folder)
+        for network in arguments.settings:
+            rows = harness.measure(benchmark, network, arguments, folder)
+            result["settings"][network] = rows
+            show(network, rows, arguments.examples)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(result, file, indent=1)
+
+
+def main() -> None:
+    parser = harness.parser(__doc__, OURS + tuple(PEERS), NETWORKS, "--networks", 7, 1.0)
+    parser.add_argument("--examples", type=int, default=20000,
+                        help="a multiple of 500 [default %(default)s]")  # fmt: skip
+    parser.add_argument("--threads", type=int, default=0,
+                        help="within an op, of ours [default 0: one per core]")  # fmt: skip
+    for name in ("--contender", "--network", "--folder"):
+        parser.add_argument(name, help=argparse.SUPPRESS)  # what a contender is told
+    arguments = parser.parse_args()
+    contend(arguments) if arguments.contender else run(arguments)
+
+
+if __name__ == "__main__":
+    main()
