@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 from helpers import Constant, Linear, Spec, plugin_of, run_of, session
 
-from toolkit import ToolkitError, UsageError, hookimpl, tf
+from toolkit import Run, Split, ToolkitError, UsageError, hookimpl, tf
 from toolkit import optimizing as opt
-from toolkit.graphs import build_training
+from toolkit.compat import LINE, compiled
+from toolkit.data.stream import make_reader
+from toolkit.graphs import build_compiled, build_training
 from toolkit.plugins import Plugins
 
 PLAIN = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
 INF = float("inf")
+ONLY_2 = pytest.mark.skipif(LINE == "1.15", reason="XLA compiles steps on 2.x alone")
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -155,6 +158,42 @@ def test_squared_norm_is_not_finite_where_an_element_is_not(bad, place):
 
 def test_squared_norm_of_finite_elements_is_finite():
     assert squared([1e18, -1e18, 1e-30]) == pytest.approx(2e36)
+
+
+def squared_compiled(value, by_xla=False):
+    value = tf.constant(value, tf.float32)
+    with tf.Session() as made:
+        norm = opt.squared_norm_compiled
+        tensor = compiled(lambda x: [norm(x)], [value])[0] if by_xla else norm(value)
+        return float(made.run(tensor))
+
+
+FORMS = pytest.mark.parametrize("by_xla", [False, pytest.param(True, marks=ONLY_2)])
+
+
+@FORMS
+@pytest.mark.parametrize(
+    "shape", [(), (2,), (64,), (65,), (128, 3), (7, 11), (5, 3, 2, 32), (0, 3)]
+)
+def test_both_squared_norms_are_the_sum_of_squares(shape, by_xla):
+    values = np.random.RandomState(0).uniform(-2, 2, shape).astype(np.float32)
+    expected = pytest.approx(float((values.astype(float) ** 2).sum()), rel=1e-5)
+    assert squared_compiled(values, by_xla) == expected
+    assert squared(values) == expected
+
+
+@FORMS
+@pytest.mark.parametrize("bad", [INF, -INF, float("nan")])
+@pytest.mark.parametrize("size, place", [(1000, 0), (1000, 517), (1024, 1023), (7, 3), (1, 0)])
+def test_the_compiled_norm_is_not_finite_where_an_element_is_not(bad, size, place, by_xla):
+    values = np.ones(size)
+    values[place] = bad
+    assert not math.isfinite(squared_compiled(values, by_xla))
+
+
+@FORMS
+def test_the_compiled_norm_of_large_finite_elements_is_finite(by_xla):
+    assert squared_compiled([1e18, -1e18, 1e-30], by_xla) == pytest.approx(2e36)
 
 
 # --------------------------------------------------------------------------------------- optimizers
@@ -502,3 +541,241 @@ def test_after_runs_behind_the_update_and_not_where_the_step_is_skipped():
             with session() as made:
                 made.run(op)
                 assert made.run(w) == expected
+
+
+# ---------------------------------------------------------------------------------- compiled by XLA
+
+
+class Compiled:
+    """A step that XLA compiles, and a session with its variables.
+
+    make(run, good): adds the updates of the step and returns the op of the last one; `good` is a
+    float32 scalar that is 1, or 0 in a step that is to be refused.
+    """
+
+    def __init__(self, make, **options):
+        options = dict({"optimizer": "adam", "learning_rate": 0.1}, **options)
+        self.run = Run("train", run_of(**options).options, Spec(), compiled=True)
+        self.run.global_step  # noqa: B018 - made before the step, as the core makes it
+        self._good = tf.placeholder(tf.float32, [])
+
+        def step(good):
+            self.run.begin_step([], opt.values_now())
+            with tf.control_dependencies([make(self.run, good)]):
+                going = tf.constant(True) if self.run.going is None else self.run.going
+                return [tf.identity(going)]
+
+        (self._going,) = compiled(step, [self._good])
+        self._session = tf.Session()
+        self._session.run(tf.global_variables_initializer())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._session.close()
+
+    def step(self, good=1.0):
+        """Make one; whether the run is to go on."""
+        return bool(self._session.run(self._going, {self._good: good}))
+
+    @property
+    def state(self):
+        return state(self._session)
+
+
+def poisoned(w, good, value=None):
+    """A loss whose gradient has one infinite element, or which is itself `value`, where good = 0.
+
+    Elsewhere it is the sum of w * (1, 2, 3).
+    """
+    loss = tf.reduce_sum(w * [1.0, 2.0, 3.0])
+    if value is not None:
+        return loss + tf.where(good > 0, 0.0, value)
+    # sqrt(0) is 0, and its slope there is infinite.
+    last = w[2] - tf.stop_gradient(w[2]) + good
+    return loss + tf.sqrt(last) - tf.sqrt(good)
+
+
+def one_update(value=None):
+    w = variable("w", [1.0, 1.0, 1.0])
+    average = variable("average", [0.0, 0.0, 0.0])
+
+    def make(run, good):
+        def move():
+            return average.assign(0.5 * average.read_value() + 0.5 * w.read_value()).op
+
+        return run.minimize(poisoned(w, good, value), [w], after=move)
+
+    return make
+
+
+def check_refused(step, policy):
+    """A step that is refused changes nothing but counters, and one that follows is made."""
+    assert step.step()
+    before = step.state
+    assert step.step(0.0) == (policy == "skip")
+    now = step.state
+    changed = {name for name in now if now[name] != before[name]}
+    if policy == "stop":
+        assert not changed
+    else:
+        assert changed == {"global_step", "toolkit/skipped_steps"}
+        assert (now["global_step"], now["toolkit/skipped_steps"]) == (2, 1)
+    assert step.step()
+    assert step.state["global_step"] == now["global_step"] + 1
+    assert step.state != now
+
+
+policies = pytest.mark.parametrize("policy", ["stop", "skip"])
+
+
+@ONLY_2
+@policies
+@pytest.mark.parametrize("value", [None, INF, float("nan")], ids=["gradient", "inf", "nan"])
+def test_a_compiled_step_that_is_not_finite_changes_no_weight_slot_or_average(policy, value):
+    with Compiled(one_update(value), nan=policy) as step:
+        check_refused(step, policy)
+
+
+@ONLY_2
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "rmsprop", "adagrad", "ftrl", "adadelta"])
+def test_a_compiled_step_is_refused_as_a_whole_with_any_optimizer(optimizer):
+    with Compiled(one_update(), nan="skip", optimizer=optimizer) as step:
+        check_refused(step, "skip")
+
+
+@ONLY_2
+@policies
+@pytest.mark.parametrize("options", [{"accumulate": 2}, {"weight_decay": 0.1, "clip": "norm"}])
+def test_a_compiled_step_that_is_not_finite_changes_no_sum_of_gradients(policy, options):
+    with Compiled(one_update(), nan=policy, **options) as step:
+        if "accumulate" in options:
+            assert step.step()
+            step.step()  # so that the sums are not zero
+            assert step.step()
+            assert any(step.state["toolkit/accumulated/w"])
+        before = step.state
+        step.step(0.0)
+        changed = {name for name, value in step.state.items() if value != before[name]}
+        assert changed == (set() if policy == "stop" else {"global_step", "toolkit/skipped_steps"})
+
+
+@ONLY_2
+@policies
+def test_compiled_parts_are_all_refused_where_one_is_not_finite(policy):
+    a, b = variable("a", [1.0, 1.0, 1.0]), variable("b", [1.0, 1.0, 1.0])
+
+    def make(run, good):
+        parts = [
+            run.gradients(poisoned(a, tf.constant(1.0)), [a], "a"),
+            run.gradients(poisoned(b, good), [b], "b"),
+        ]
+        return run.apply(parts)
+
+    with Compiled(make, nan=policy) as step:
+        check_refused(step, policy)
+
+
+def updates_in_turn(bad, names):
+    """A step of several updates in turn, of which number `bad` is not finite where good = 0."""
+    made = {name: variable(name, [1.0, 1.0, 1.0]) for name in sorted(set(names))}
+
+    def make(run, good):
+        done = []
+        for number, name in enumerate(names):
+            last = number == len(names) - 1
+            with tf.control_dependencies(done):
+                w, fed = made[name], good if number == bad else tf.constant(1.0)
+                values = w.read_value()
+                loss = poisoned(values, fed)
+                part = run.gradients(loss, [w], name)
+                done = [run.apply([part], advance_step=last)]
+        return done[0]
+
+    return make
+
+
+@ONLY_2
+@policies
+@pytest.mark.parametrize(
+    "names, bad", [("abc", 0), ("abc", 1), ("abc", 2), ("aab", 2), ("aba", 2), ("aaa", 1)]
+)
+def test_compiled_updates_in_turn_are_all_taken_back_whichever_is_not_finite(policy, names, bad):
+    with Compiled(updates_in_turn(bad, names), nan=policy) as step:
+        check_refused(step, policy)
+
+
+@ONLY_2
+@policies
+def test_compiled_state_updates_and_sums_are_taken_back_by_a_later_update(policy):
+    a, b, seen = (variable(name, [1.0, 1.0, 1.0]) for name in ("a", "b", "seen"))
+
+    def make(run, good):
+        mark = seen.assign_add(a.read_value(), read_value=False)
+        one = poisoned(a, tf.constant(1.0))
+        done = run.minimize(one, [a], "a", advance_step=False, updates=[mark])
+        with tf.control_dependencies([done]):
+            return run.minimize(poisoned(b.read_value(), good), [b], "b", updates=[])
+
+    with Compiled(make, nan=policy, accumulate=2) as step:
+        before = step.state
+        step.step(0.0)
+        changed = {name for name, value in step.state.items() if value != before[name]}
+        assert changed == (set() if policy == "stop" else {"global_step", "toolkit/skipped_steps"})
+
+
+def compiled_batch_norm_state(plugin, steps, **options):
+    """`batch_norm_state` with XLA: the moving mean, and whether a step was refused."""
+    plugins = Plugins(plugin_of(plugin))
+    given = run_of(data=Spec((2,)), classes=plugins.options(), **options).options
+    labels = np.array([0, 1])
+    split = Split(np.array([[1.0, 1.0], [3.0, 3.0]], np.float32), labels)
+
+    def built(by_xla):
+        with tf.Graph().as_default() as made:
+            reader = make_reader("resident", split, 2)
+        run = Run("train", given, Spec((2,)), compiled=by_xla)
+        if not by_xla:
+            return build_training(plugins, run, reader, made, in_loop=True), reader
+        return build_compiled(plugins, run, reader, made, built(False)[0], most=1), reader
+
+    made, reader = built(True)
+    with made.graph.as_default(), session() as opened:
+        reader.initialize(opened)
+        going = [opened.run([made.train_op, made.going])[1] for _ in range(steps)]
+        return opened.run(made.model[0].moving_mean).tolist(), not all(going)
+
+
+@ONLY_2
+@pytest.mark.parametrize("steps, mean", [(1, 0.2), (2, 0.38)])
+def test_compiled_batch_statistics_move_once_per_step(steps, mean):
+    assert compiled_batch_norm_state(Normed, steps) == (pytest.approx([mean, mean]), False)
+
+
+@ONLY_2
+@policies
+def test_compiled_batch_statistics_stay_in_a_step_that_is_not_finite(policy):
+    found = compiled_batch_norm_state(Exploding, 1, nan=policy)
+    assert found == ([0, 0], policy == "stop")
+
+
+@ONLY_2
+@pytest.mark.parametrize("names", ["a", "ab", "aab"])
+@pytest.mark.parametrize("options", [{}, {"optimizer": "momentum", "accumulate": 2}])
+def test_compiled_updates_are_those_that_are_made_without_xla(names, options):
+    with Compiled(updates_in_turn(None, names), **options) as step:
+        for _ in range(4):
+            assert step.step()
+        found = step.state
+    with tf.Graph().as_default():
+        run = run_of(**dict({"optimizer": "adam", "learning_rate": 0.1}, **options))
+        run.global_step  # noqa: B018
+        op = updates_in_turn(None, names)(run, tf.constant(1.0))
+        with session() as made:
+            for _ in range(4):
+                made.run(op)
+            expected = state(made)
+    assert sorted(found) == sorted(expected)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-5), name

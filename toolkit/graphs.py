@@ -34,6 +34,7 @@ class TrainingGraph(NamedTuple):
     most: Optional[int] = None  # the largest budget, or None
     judged: Sequence[Judged] = ()
     going: Any = None  # bool scalar of a compiled loop: False where a step was refused
+    summaries: int = 0  # how many the step itself adds to TensorFlow's collection
     shapes: Any = None  # what a compiled loop has to know of the step beforehand
 
 
@@ -195,6 +196,7 @@ def _training_graph(graph, run: Run, model, loop: Looped) -> TrainingGraph:
         loop.budget,
         judged=[Judged(*judged) for judged in groups["judged"]],
         going=loop.going,
+        summaries=len(groups.get("summaries", ())),
         shapes=shapes,
     )
 
@@ -205,8 +207,9 @@ def step(plugins: Plugins, run: Run, model, reader, counter) -> Step:
     counter: the global step, an int64 variable.
     """
     features, labels = reader.batch(counter.read_value())
+    start = optimizing.values_now() if run.compiled else None
     outputs, updates = _call(plugins, run, model, features, labels)
-    run.begin_step(updates)
+    run.begin_step(updates, start)
     losses = _losses(plugins, run, model, features, labels, outputs)
     train_op = plugins.ask(
         "optimize",

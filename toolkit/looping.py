@@ -99,7 +99,8 @@ def looped(make_step: Callable[[Any], Made], budget) -> Looped:
     taps: Dict[str, Tap] = {}
 
     def body(count, *flows):
-        made = make_step(count)
+        with tf.name_scope(None):  # summaries are named by it, and are to be named as in any step
+            made = make_step(count)
         names = sorted(made.groups)
         taps.update((name, Tap(made.groups[name])) for name in names)
         with tf.control_dependencies([made.train_op]):

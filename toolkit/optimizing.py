@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .compat import tf
 from .errors import ToolkitError, UsageError, nearest
@@ -83,24 +83,41 @@ def apply(
     return Applied(tf.cond(finite, change, refuse).op, finite, skipped, before)
 
 
+def values_now() -> Dict[str, Any]:
+    """The values of all variables, by the names of their handles."""
+    return {v.handle.name: v.read_value() for v in tf.global_variables()}
+
+
 def apply_compiled(
-    parts: Sequence[Part], options, step, earlier: Sequence[Applied] = (), more: bool = False
+    parts: Sequence[Part],
+    options,
+    step,
+    earlier: Sequence[Applied] = (),
+    more: bool = False,
+    start: Optional[Dict[str, Any]] = None,
 ) -> Applied:
     """`apply` for XLA, which copies what a tf.cond might change and knows no assertions.
 
     All changes are made, and each variable then gets its new value or its old one, which XLA does
-    in the same pass. A step that was refused is told by `going`.
+    in the same pass. A step that was refused is told by `going`. start: `values_now` from before
+    the step: what is compiled runs state updates where they are made, so they are not made again.
     """
     finite = _all_finite(parts, earlier)
     _make_own(parts, options)
-    old = {v.handle.name: v.read_value() for v in tf.global_variables()}
+    old = values_now()
     graph, known = tf.get_default_graph(), set(tf.get_default_graph().get_operations())
     with tf.control_dependencies([finite, *old.values()]):
-        changed = tf.group(*[_change(part, options, step) for part in parts])
+        changed = tf.group(*[_change(part._replace(updates=[]), options, step) for part in parts])
     new = [o for o in graph.get_operations() if o not in known]
     written = {i.name for o in new for i in o.inputs if i.dtype == tf.resource}
-    variables = [v for v in tf.global_variables() if _inside(v.handle).name in written]
-    before = [(v.handle, old[v.handle.name]) for v in variables]
+    updated = {update.inputs[0].name for part in parts for update in part.updates}
+    before = []
+    for variable in tf.global_variables():
+        name, inside = variable.handle.name, _inside(variable.handle).name
+        if inside in updated:
+            before.append((variable.handle, (start or old)[name]))
+        elif inside in written:
+            before.append((variable.handle, old[name]))
     with tf.control_dependencies([changed]):
         ops = [_choose(finite, resource, value) for resource, value in before]
         ops += [_choose(finite, r, value) for r, value in _oldest(earlier)]

@@ -227,6 +227,12 @@ class CoreOptions(Options):
     def _by_time(cls, value):
         return None if value == "auto" else value
 
+    @pydantic.field_validator("xla", mode="before")
+    @classmethod
+    def _as_it_was(cls, value):
+        """Runs of earlier versions say yes or no."""
+        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
     @pydantic.field_validator("best")
     @classmethod
     def _known_direction(cls, value):

@@ -58,6 +58,7 @@ class Run:
         self._optimizers: Dict[str, Tuple[Any, Any]] = {}
         self._judged: List[Judged] = []
         self._going: Any = None
+        self._start: Optional[Dict[str, Any]] = None
 
     def __getattr__(self, name: str):
         facts = self.__dict__.get("_facts", {})
@@ -165,10 +166,11 @@ class Run:
         this step, made under `tf.control_dependencies` on the op. A value that is not finite, in
         any of a step's updates, leaves every variable as it was before the step.
         """
-        make = optimizing.apply_compiled if self.compiled else optimizing.apply
-        made = make(
-            parts, self.options, self.global_step.read_value(), self._applied, not advance_step
-        )
+        how = parts, self.options, self.global_step.read_value(), self._applied, not advance_step
+        if self.compiled:
+            made = optimizing.apply_compiled(*how, start=self._start)
+        else:
+            made = optimizing.apply(*how)
         if made.skipped is not None:
             self._counters["skipped_steps"] = made.skipped
         self._judged += [Judged(part.name, part.loss, part.gradient_norm) for part in parts]
@@ -196,9 +198,12 @@ class Run:
             raise ToolkitError("'{}' is logged but has the shape {}.".format(name, value.shape))
         self._logged[name] = value
 
-    def begin_step(self, updates: Sequence[Any]) -> None:
-        """Hold the state updates that `call` added until `minimize` runs them; for the core."""
-        self._updates = list(updates)
+    def begin_step(self, updates: Sequence[Any], start: Optional[Dict[str, Any]] = None) -> None:
+        """Hold the state updates that `call` added until `minimize` runs them; for the core.
+
+        start: of a compiled step, `optimizing.values_now` from before `call`.
+        """
+        self._updates, self._start = list(updates), start
         self._applied, self._optimizers = [], {}
         self._judged, self._going = [], None
 

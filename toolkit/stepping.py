@@ -25,12 +25,16 @@ COMPILED_STEPS = 50
 
 
 class Stepping(NamedTuple):
-    """graph: a `TrainingGraph`. reader: in it. options: with the threads settled. note: or None."""
+    """graph: a `TrainingGraph`. reader: in it. options: with the threads settled. note: or "".
+
+    plain: what a compiled one was made of.
+    """
 
     graph: Any
     reader: Any
     options: Any
     note: str = ""
+    plain: Optional[Any] = None
 
     @property
     def compiled(self) -> bool:
@@ -101,16 +105,18 @@ class Stepper:
         """
         single = self._built(in_loop=False)
         reason = "a loop of steps cannot be built: {}".format(_first_line(why))
-        if self._options.steps_per_call is not None:
-            raise UsageError(
-                "--steps-per-call is {}, but {}.".format(self._options.steps_per_call, reason),
-                hint="Leave it at auto, or set it to 1.",
-            ) from why
+        asked, hint = self._options.steps_per_call, "Leave it at auto, or set it to 1."
+        if asked is not None:
+            raise UsageError("--steps-per-call is {}, but {}.".format(asked, reason), hint) from why
+        if self._options.xla == "on":
+            raise UsageError("--xla is on, but {}.".format(reason), "Set --xla off.") from why
         return single._replace(note="one step a call; " + reason)
 
     def _compiled(self, looped: Stepping) -> Stepping:
         if looped.graph.budget is None:
             raise UsageError(looped.note)
+        if looped.graph.summaries:
+            raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
         graph = tf.Graph()
         with graph.as_default():
             reader = self._make_reader()
@@ -118,7 +124,8 @@ class Stepper:
         # Whatever --steps-per-call is: XLA's code, and so its rounding, depends on it.
         most = min(COMPILED_STEPS, reader.most_in_chunk)
         built = graphs.build_compiled(self._plugins, run, reader, graph, looped.graph, most)
-        return Stepping(built, reader, looped.options, "the step is compiled by XLA")
+        note = "the step is compiled by XLA"
+        return Stepping(built, reader, looped.options, note, looped)
 
     def _tried(self, looped: Stepping, secs: float) -> Tuple[Stepping, float]:
         """The compiled loop, and the time of a step. Raises UsageError where XLA cannot have it."""

@@ -93,13 +93,17 @@ class Trainer:
         stepper = Stepper(self._job.plugins, options, self._make_reader, self._make_run)
         made = stepper.build(*self._begun())
         try:
-            self._take(made)
+            # In the plain loop first, where what a plugin cannot do with a loop is found out.
+            self._take(made.plain or made)
         except UsageError:
             raise
         except Exception as error:  # a plugin's hook that makes ops of tensors within the loop
-            if made.graph.budget is None or made.compiled:
+            if made.graph.budget is None:
                 raise
-            self._take(stepper.single(error))
+            made = stepper.single(error)
+            self._take(made)
+        if made.plain is not None:
+            self._take(made)
 
     def _take(self, stepping: Stepping) -> None:
         """Train with this graph: make the saver and the hooks for it."""

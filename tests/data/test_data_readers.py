@@ -10,6 +10,7 @@ from toolkit.compat import tf
 from toolkit.data.examples import Split
 from toolkit.data.idx import open_idx
 from toolkit.data.prepare import converted_spec, keep_mask, prepare
+from toolkit.data.resident import scale
 from toolkit.data.stream import StreamReader, make_reader
 from toolkit.errors import DataError, ToolkitError, UsageError
 
@@ -122,6 +123,95 @@ def test_a_resident_batch_may_be_read_in_a_loop_of_the_graph():
         _, sums = tf.while_loop(lambda step, _: step < 9, body, [first, sums])
         reader.initialize(session)
         assert session.run(sums.stack()).tolist() == expected.tolist()
+
+
+def read_chunks(kind, split, batch_size, most, sizes, start=0, **options):
+    """What `chunk` gives, call by call: (features scaled, labels) of the batches wanted."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader(kind, split, batch_size, 1, **options)
+        step, wanted = tf.placeholder(tf.int64, []), tf.placeholder(tf.int32, [])
+        features, labels = reader.chunk(step, most, wanted)
+        assert features.shape.as_list()[1:] == [batch_size] + list(reader.shape)
+        assert labels is None or labels.shape.as_list()[1:] == [batch_size]
+        fetches = [scale(features)] + ([] if labels is None else [labels])
+        reader.initialize(session, start)
+        found, done = [], start
+        for size in sizes:
+            values = session.run(fetches, {step: done, wanted: size})
+            assert {len(value) for value in values} == {most}
+            if kind == "stream":  # what was not wanted was not read
+                assert not any(value[size:].any() for value in values)
+            found += zip(*[value[:size] for value in values])
+            done += size
+        return found
+
+
+def read_batches(kind, split, batch_size, count, start=0, **options):
+    """The same from `batch`, one by one."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader(kind, split, batch_size, 1, **options)
+        step = tf.placeholder(tf.int64, [])
+        fetches = [x for x in reader.batch(step) if x is not None]
+        reader.initialize(session, start)
+        return [session.run(fetches, {step: start + number}) for number in range(count)]
+
+
+@both
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize(
+    "sizes, start, options",
+    [
+        ([3, 3, 3, 3], 0, {}),  # three batches of 3 are an epoch but one example
+        ([1, 3, 2, 3, 1], 0, {}),
+        ([3, 2, 3], 5, {}),  # from the second epoch on
+        ([3, 1, 3], 0, {"shuffle": False}),
+    ],
+)
+def test_a_chunk_holds_the_batches_that_single_reads_give(kind, labelled, sizes, start, options):
+    split = Split(numbered_images(10), np.arange(10) if labelled else None)
+    found = read_chunks(kind, split, 3, 3, sizes, start, **options)
+    expected = read_batches(kind, split, 3, sum(sizes), start, **options)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected):
+        assert len(one) == len(other) == (2 if labelled else 1)
+        for values, others in zip(one, other):
+            assert np.array_equal(values, others)
+
+
+@both
+def test_a_chunk_of_floats_after_a_convert_is_as_the_batches_are(kind):
+    options = {"filter": odd, "convert": halved}
+    found = read_chunks(kind, numbered(20), 4, 2, [2, 1, 2], **options)
+    for one, other in zip(found, read_batches(kind, numbered(20), 4, 5, **options)):
+        assert all(np.array_equal(values, others) for values, others in zip(one, other))
+
+
+def test_a_resident_chunk_may_have_a_length_that_is_fed():
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader("resident", numbered(10), 3, 1)
+        count = tf.placeholder(tf.int32, [])
+        labels = reader.chunk(tf.constant(2, tf.int64), count)[1]
+        reader.initialize(session)
+        expected = read("resident", numbered(10), 3, 3, start=2)
+        for length in (1, 3, 2):
+            assert np.array_equal(session.run(labels, {count: length}), expected[:length])
+
+
+@both
+def test_a_chunk_has_as_many_batches_as_the_cache_holds_and_one_of_any_size(kind, monkeypatch):
+    def most(limit, batch_size=3):
+        monkeypatch.setattr("toolkit.data.resident.CHUNK_BYTES", limit)
+        with tf.Graph().as_default():
+            return make_reader(kind, numbered(30), batch_size).most_in_chunk
+
+    assert most(3 * 16 * 5) == 5  # a batch of three images of 4 x 4 bytes
+    assert most(3 * 16 * 5 - 1) == 4
+    assert most(1) == 1
+
+
+def test_a_resident_chunk_is_no_longer_than_an_epoch():
+    with tf.Graph().as_default():
+        assert make_reader("resident", numbered(10), 3).most_in_chunk == 3
 
 
 def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():

@@ -144,7 +144,7 @@ class PluginHook(Hook):
     def before_run(self, run_context):
         asked = self._do("before_run", run_context)
         for fetch in tf.nest.flatten(getattr(asked, "fetches", None)):
-            if isinstance(fetch, (tf.Tensor, tf.Operation)) and not fetch.graph.is_fetchable(fetch):
+            if isinstance(fetch, (tf.Tensor, tf.Operation)) and not _in_reach(fetch, run_context):
                 raise ToolkitError(
                     "Session hook {} of plugin '{}' fetches '{}', which is within the loop of "
                     "steps.".format(type(self._inner).__name__, self._plugin, fetch.name),
@@ -174,3 +174,8 @@ class PluginHook(Hook):
                 ),
                 hint=hint,
             ) from error
+
+
+def _in_reach(fetch, run_context) -> bool:
+    """Whether a session can fetch it: what is within a loop, or compiled, it cannot."""
+    return fetch.graph is run_context.session.graph and fetch.graph.is_fetchable(fetch)
