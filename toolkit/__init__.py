@@ -16,6 +16,7 @@ _HOME = {
     "option": "toolkit.options",
     "Run": "toolkit.run",
     "tf": "toolkit.compat",
+    "ONEDNN": "toolkit.compat",
     "Hook": "toolkit.session.hook",
     "Every": "toolkit.session.hook",
     "Split": "toolkit.data.examples",

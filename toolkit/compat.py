@@ -91,6 +91,7 @@ with _held_back(sys.stderr), _imported_fast(), warnings.catch_warnings():
 __all__ = [
     "COMPILES",
     "LINE",
+    "ONEDNN",
     "VERSION",
     "chrome_trace",
     "compiled",
@@ -102,6 +103,18 @@ __all__ = [
 VERSION = tf.__version__
 LINE = "1.15" if VERSION.startswith("1.") else "2.x"
 COMPILES = LINE == "2.x"  # whether `compiled` can be had
+
+
+def _has_onednn() -> bool:
+    """Whether convolutions are oneDNN's: in 2.x, and in builds of 1.15 that were made with it."""
+    if LINE == "2.x":
+        return True
+    from tensorflow.python import pywrap_tensorflow
+
+    return bool(pywrap_tensorflow.IsMklEnabled())
+
+
+ONEDNN = _has_onednn()
 
 
 def chrome_trace(step_stats) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import toolkit_classifier as plugin
 from standin import Data, evaluate, make_run
+from toolkit_classifier import networks
 
 from toolkit import DataError, UsageError, tf
 
@@ -117,6 +118,25 @@ def test_a_step_can_be_built_in_a_loop_of_the_graph(network):
     total = tf.while_loop(lambda total: total < 1e-3, step, [tf.constant(0.0)])
     assert [v.name for v in tf.global_variables()] == before
     assert np.isfinite(evaluate(total))
+
+
+@pytest.mark.parametrize("onednn", [False, True])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("height, width, channels", [(28, 28, 16), (9, 14, 17), (8, 8, 3)])
+def test_a_convolution_has_the_gradients_of_tensorflows_own(
+    monkeypatch, onednn, size, height, width, channels
+):
+    monkeypatch.setattr(networks, "ONEDNN", onednn)
+    draw = np.random.RandomState(0).normal
+    x = tf.constant(draw(size=[2, height, width, channels]).astype(np.float32))
+    layer = networks.Layers(make_run(), "test").conv("conv", channels, 20, size)
+    kernel = tf.trainable_variables()[0]
+    gradients = [
+        tf.gradients(tf.reduce_sum(made**2), [x, kernel])
+        for made in (layer(x), tf.nn.conv2d(x, kernel, strides=1, padding="SAME"))
+    ]
+    for found, own in zip(*evaluate(*gradients)):
+        np.testing.assert_allclose(found, own, rtol=0, atol=1e-5 * np.abs(own).max())
 
 
 @pytest.mark.parametrize("network", ["mlp", "cnn", "resnet"])

@@ -6,7 +6,7 @@ import gankit
 import numpy as np
 import pytest
 from helpers import session
-from toolkit_gan import layers
+from toolkit_gan import convolutions, layers
 from toolkit_gan.blocks import Conv, Dense, Down, Norm, Up, Variables
 
 from toolkit import tf
@@ -27,7 +27,7 @@ def test_down_sees_four_by_four_pixels_around_each_square():
     kernel = np.zeros([4, 4, 1, 2], np.float32)
     kernel[1, 1, 0, 0] = 1  # the upper left pixel of the square itself
     kernel[0, 1, 0, 1] = 1  # the pixel above that, which is border in the first row
-    made = evaluate(layers.down(tf.constant(x), tf.constant(kernel)))
+    made = evaluate(convolutions.down(tf.constant(x), tf.constant(kernel)))
     assert made[0, :, :, 0].tolist() == [[0, 2], [8, 10]]
     assert made[0, :, :, 1].tolist() == [[0, 0], [4, 6]]
 
@@ -37,8 +37,8 @@ def test_up_is_down_backwards_for_even_and_odd_sides(height, width):
     x, small = values(2, height, width, 3), values(2, -(-height // 2), -(-width // 2), 5, seed=1)
     kernel = tf.constant(values(4, 4, 3, 5, seed=2))
     down, up = evaluate(
-        layers.down(tf.constant(x), kernel),
-        layers.up(tf.constant(small), kernel, (height, width)),
+        convolutions.down(tf.constant(x), kernel),
+        convolutions.up(tf.constant(small), kernel, (height, width)),
     )
     assert down.shape == small.shape and up.shape == x.shape
     assert np.sum(down * small) == pytest.approx(np.sum(x * up), rel=1e-4)
@@ -137,16 +137,16 @@ def test_a_kernel_of_zeros_stays_one():
 
 SECOND = {
     "dense": (lambda x, k: layers.dense(tf.reshape(x, [2, -1]), k), (18 * 2, 3)),
-    "convolve": (layers.convolve, (3, 3, 2, 3)),
-    "down": (layers.down, (4, 4, 2, 3)),
-    "up": (lambda x, k: layers.up(x, k, (11, 5)), (4, 4, 3, 2)),
+    "convolve": (convolutions.convolve, (3, 3, 2, 3)),
+    "down": (convolutions.down, (4, 4, 2, 3)),
+    "up": (lambda x, k: convolutions.up(x, k, (11, 5)), (4, 4, 3, 2)),
     "enlarge": (lambda x, k: layers.enlarge(x, (11, 6)) * k, (2,)),
     "shrink": (lambda x, k: layers.shrink(x) * k, (2,)),
     "leaky": (lambda x, k: layers.leaky(x) * k, (2,)),
     "batch norm": (lambda x, k: layers.normalise(x, *layers.batch_moments(x), k, 0.0), (2,)),
     "layer norm": (lambda x, k: layers.normalise(x, *layers.example_moments(x), k, 0.0), (2,)),
     "spectral norm": (
-        lambda x, k: layers.convolve(x, layers.power_iteration(k, tf.ones([3]), True)[0]),
+        lambda x, k: convolutions.convolve(x, layers.power_iteration(k, tf.ones([3]), True)[0]),
         (3, 3, 2, 3),
     ),
 }

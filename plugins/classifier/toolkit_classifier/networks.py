@@ -14,7 +14,7 @@ import functools
 import math
 import operator
 
-from toolkit import DataError, UsageError, tf
+from toolkit import ONEDNN, DataError, UsageError, tf
 
 from .augment import augment, mixup
 from .losses import one_hot
@@ -22,6 +22,7 @@ from .losses import one_hot
 SMALLEST = 8  # pixels a side; after two poolings, less leaves nothing to convolve
 LAST_SIZE = 8  # pixels a side that the last stage sees at most
 WIDEST = 128
+WIDE = 16  # channels, from which on they are many
 NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
 
 
@@ -100,7 +101,7 @@ class Layers:
             use_bias=False,  # the batch norm that follows has one
             kernel_initializer=self._kernel("he_normal", name),
         )
-        return self._built(layer, name, [None, None, None, channels])
+        return functools.partial(convolve, self._built(layer, name, [None, None, None, channels]))
 
     def norm(self, name, channels, scale="ones"):
         layer = tf.keras.layers.BatchNormalization(momentum=NORM_MOMENTUM, gamma_initializer=scale)
@@ -211,6 +212,32 @@ class Block:
         y = tf.nn.relu(self.norm1(self.conv1(x), training=training))
         y = self.norm2(self.conv2(y), training=training)
         return tf.nn.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+
+
+def convolve(layer, x):
+    """layer(x), of a Keras convolution without stride.
+
+    Without oneDNN (1.15), TensorFlow's own gradients of many channels take up to five times as long
+    as the convolution itself, and convolutions do the same.
+    """
+    if ONEDNN or int(x.shape[3]) < WIDE:
+        return layer(x)
+    with tf.get_default_graph().gradient_override_map({"Conv2D": "ClassifierConvolution"}):
+        return layer(x)
+
+
+@tf.RegisterGradient("ClassifierConvolution")
+def _gradients(op, y):
+    """For kernels [size, size, C, F] of an odd size and a border of zeros: of x, with the kernel
+    turned by half a circle; of the kernel, with channels for examples, examples for channels."""
+    x, kernel = op.inputs
+    turned = tf.transpose(tf.reverse(kernel, [0, 1]), [0, 1, 3, 2])  # [size, size, F, C]
+    to_x = tf.nn.conv2d(y, turned, strides=1, padding="SAME")
+    x = tf.transpose(x, [3, 1, 2, 0])  # [C, H, W, N]
+    y = tf.transpose(y, [1, 2, 0, 3])  # [H, W, N, F]
+    border = [int(kernel.shape[0]) // 2] * 2
+    to_kernel = tf.nn.conv2d(x, y, strides=1, padding=[[0, 0], border, border, [0, 0]])
+    return to_x, tf.transpose(to_kernel, [1, 2, 0, 3])  # [size, size, C, F]
 
 
 def halve(x):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from toolkit import tf
 
-from . import layers
+from . import convolutions, layers
 
 SMALL = 0.02  # standard deviation of the initializer "small"
 
@@ -112,7 +112,7 @@ class Dense(Layer):
 class Conv(Layer):
     """[N, H, W, C] -> [N, H, W, F]"""
 
-    apply = staticmethod(layers.convolve)
+    apply = staticmethod(convolutions.convolve)
 
     def __init__(self, variables, name, channels, filters, kind, bias=True, size=3):
         super().__init__(variables, name, [size, size, channels, filters], kind, bias)
@@ -121,7 +121,7 @@ class Conv(Layer):
 class Down(Layer):
     """[N, H, W, C] -> [N, H/2, W/2, F]"""
 
-    apply = staticmethod(layers.down)
+    apply = staticmethod(convolutions.down)
 
     def __init__(self, variables, name, channels, filters, kind, bias=True):
         super().__init__(variables, name, [4, 4, channels, filters], kind, bias)
@@ -130,7 +130,7 @@ class Down(Layer):
 class Up(Layer):
     """[N, H, W, C] -> [N, *sides, F]"""
 
-    apply = staticmethod(layers.up)
+    apply = staticmethod(convolutions.up)
 
     def __init__(self, variables, name, channels, filters, kind, bias=True):
         # A pixel of the output sees 2x2 pixels, and makes four of them: the scale is that of the

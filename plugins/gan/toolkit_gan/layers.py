@@ -1,5 +1,7 @@
 """The networks' layers as functions of tensors; none makes a variable or changes one.
 
+What convolves is in `convolutions`.
+
 Legend: N batch, H W height and width, C channels in, F filters out, D any number of axes.
 
 Each has the second derivative that gradient penalties need, on both lines of TensorFlow. Three
@@ -18,26 +20,6 @@ EPSILON = 1e-5  # under a normalisation's square root
 def dense(x, kernel):
     """x [N, C], kernel [C, F] -> [N, F]."""
     return tf.matmul(x, kernel)
-
-
-def convolve(x, kernel):
-    """x [N, H, W, C], kernel [size, size, C, F] -> [N, H, W, F], with a border of zeros."""
-    return tf.nn.conv2d(x, kernel, strides=[1, 1, 1, 1], padding="SAME")
-
-
-def down(x, kernel):
-    """Halve: x [N, H, W, C], kernel [4, 4, C, F] -> [N, ceil(H/2), ceil(W/2), F]."""
-    return tf.nn.conv2d(x, kernel, strides=[1, 2, 2, 1], padding="SAME")
-
-
-def up(x, kernel, sides):
-    """Double: x [N, H, W, C], kernel [4, 4, F, C] -> [N, height, width, F].
-
-    sides: (height, width), each 2H or 2H - 1 and so on. What `down` is to a kernel backwards.
-    """
-    count = x.shape.as_list()[0] or tf.shape(x)[0]
-    shape = [count, sides[0], sides[1], int(kernel.shape[2])]
-    return tf.nn.conv2d_transpose(x, kernel, shape, strides=[1, 2, 2, 1], padding="SAME")
 
 
 def enlarge(x, sides):
