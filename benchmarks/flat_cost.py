@@ -79,7 +79,7 @@ def measure(digits: Digits, steps: int, batch_size: int, folder: str):
         contender.close()
     row = {"examples": digits.count, "input": held(digits.count), "others": told["others"],
            "startup_secs": contender.marks, "mib": dict(zip(MEMORY, mib))}  # fmt: skip
-    row.update(costs(os.path.join(run_dir, "metrics.jsonl")))
+    row.update(costs(os.path.join(run_dir, "speed.jsonl")))
     return row
 
 
@@ -93,7 +93,7 @@ def costs(path: str):
     """Microseconds per step, over all logged steps and in the cheapest and dearest interval."""
     with open(path) as file:
         records = [json.loads(line) for line in file]
-    at = {r["step"]: r["seconds"] for r in records if r["kind"] == "train"}
+    at = {r["step"]: r["seconds"] for r in records}
     marks = [step for step in sorted(at) if step % INTERVAL == 0]
     spans = [(at[b] - at[a]) / (b - a) for a, b in zip(marks, marks[1:])]
     mean = (at[marks[-1]] - at[marks[0]]) / (marks[-1] - marks[0])

@@ -63,7 +63,7 @@ def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
 
 
 def test_the_sha256_follows_from_the_hashes_of_the_checkpoints_files(trained):
-    files = read_json(trained, "run", "manifest.json")["checkpoints"][-1]["files"]
+    files = RunFolder(str(trained / "run")).checkpoints()[-1].files
     text = "".join(files[name]["sha256"] for name in sorted(files))
     opened = open_trained(str(trained / "run"), "last")
     assert opened.sha256 == hashlib.sha256(text.encode()).hexdigest()

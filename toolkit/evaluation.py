@@ -10,6 +10,7 @@ from . import graphs
 from .compat import prepared, tf
 from .data.named import checked
 from .errors import CheckpointError, DataError, ToolkitError
+from .fitting import difference, of_graph, stored
 from .plugins import Plugins
 from .run import Run
 from .scoring import Scored, Scorer
@@ -91,9 +92,9 @@ class Evaluator:
         """
         with self._graph.graph.as_default():
             variables = tf.global_variables()
-        difference = compare(path, variables, partial=True)
-        if difference:
-            raise CheckpointError(difference)
+        differing = difference(stored(path), of_graph(variables), partial=True).sentence()
+        if differing:
+            raise CheckpointError(differing)
         self._saver.restore(self._session, path)
         self._session.run(self._derive)
         self._path = path
@@ -318,44 +319,3 @@ class _Rows:
                 self.arrays[name] = np.empty((self._count,) + value.shape[1:], value.dtype)
             self.arrays[name][part] = value
         self._filled += rows
-
-
-def compare(path: str, variables: Iterable[Any], partial: bool = False) -> str:
-    """How a checkpoint differs from the variables that it should fill, in words; '' where it fits.
-
-    partial: variables of the checkpoint that are not asked for are no difference. Raises
-    CheckpointError where the checkpoint cannot be read.
-    """
-    try:
-        stored = tf.train.NewCheckpointReader(path).get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise CheckpointError("{}: not a readable checkpoint: {}".format(path, error)) from None
-    wanted = {v.op.name: v.shape.as_list() for v in variables}
-    added = sorted(set(wanted) - set(stored))
-    removed = [] if partial else sorted(set(stored) - set(wanted))
-    reshaped = [n for n in sorted(set(wanted) & set(stored)) if wanted[n] != list(stored[n])]
-    renamed = []
-    for name in list(added):
-        twins = [
-            other
-            for other in set(stored) - set(wanted)
-            if list(stored[other]) == wanted[name] and other.split("/")[-1] == name.split("/")[-1]
-        ]
-        if len(twins) == 1:
-            renamed.append("{} (was {})".format(name, twins[0]))
-            added.remove(name)
-            if twins[0] in removed:
-                removed.remove(twins[0])
-    parts = []
-    for title, names in (("added", added), ("removed", removed), ("likely renamed", renamed)):
-        if names:
-            parts.append("{} {}".format(title, _some(names)))
-    if reshaped:
-        shapes = ["{} {} (was {})".format(n, wanted[n], list(stored[n])) for n in reshaped]
-        parts.append("reshaped {}".format(_some(shapes)))
-    return "The model differs from its checkpoint: {}.".format("; ".join(parts)) if parts else ""
-
-
-def _some(names: List[str], most: int = 5) -> str:
-    text = ", ".join(names[:most])
-    return text + (" and {} more".format(len(names) - most) if len(names) > most else "")

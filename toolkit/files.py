@@ -9,6 +9,7 @@ import os
 import tempfile
 from typing import Any
 
+UNFINISHED = ".writing-"  # how the names of files begin that are being written
 _CHUNK = 1 << 20
 
 
@@ -29,7 +30,7 @@ def written_whole(path: str, durable: bool = False):
     """
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

@@ -2,36 +2,41 @@
 
     config.json     re-runs the run          events/       TensorBoard
     manifest.json   what was run and made    samples/      pictures and other output of plugins
-    metrics.jsonl   a line per log step      checkpoints/  model.ckpt-STEP.*
-    reports/        of evaluations
+    commits.jsonl   the chain of commits     checkpoints/  model.ckpt-STEP.*
+    metrics.jsonl   a line per log step      reports/      of evaluations
+    speed.jsonl     the same of the time
 
-Only relative paths are stored. A checkpoint is committed when its line stands in the manifest,
-which is written last; loading verifies its files and falls back to the newest committed one that
-is whole.
+Only relative paths are stored. A checkpoint is committed when its line stands in the chain, which
+is written last; loading verifies its files and falls back to the newest committed one that is
+whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
 import secrets
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
+from types import ModuleType
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
-from .errors import CheckpointError, UsageError
-from .files import finite, sha256_of, sync, write_json, written_whole
+from .commits import Checkpoint, Commits
+from .errors import CheckpointError, RetryError, ToolkitError, UsageError
+from .files import UNFINISHED, sha256_of, sync, write_json
+from .lines import JsonLines
+
+fcntl: Optional[ModuleType]
+try:
+    import fcntl
+except ImportError:  # no such lock on this system
+    fcntl = None
 
 CHECKPOINTS = "checkpoints"
-FORMAT = 1
-
-
-class Checkpoint(NamedTuple):
-    """A committed checkpoint. `path`: its prefix, for a Saver. `time`: seconds since the epoch."""
-
-    step: int
-    path: str
-    time: float
-    files: Dict[str, Dict[str, Any]]
+ASIDE = "damaged"  # within CHECKPOINTS
+TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still writing
+LOCK = ".lock"
+FORMAT = 2
 
 
 class RunFolder:
@@ -40,20 +45,32 @@ class RunFolder:
     def __init__(self, path: str, is_new: bool = False):
         self.path = path
         self.is_new = is_new  # what may be there belongs to another run, until `make`
-        self._lock = None
+        self.commits = Commits(self.file("commits.jsonl"), self.prefix)
+        self._metrics = JsonLines(self.file("metrics.jsonl"))
+        self._speed = JsonLines(self.file("speed.jsonl"))
+        self._lock: Any = None
 
     def __str__(self) -> str:
         return os.path.relpath(self.path) if _below_here(self.path) else self.path
 
-    def make(self) -> None:
-        """Create the folder of a new run; what was there is moved aside, never deleted."""
-        if os.path.exists(self.path) and (not os.path.isdir(self.path) or os.listdir(self.path)):
+    def make(self, config: Dict[str, Any]) -> None:
+        """Create the folder of a new run and hold it; what was there is moved aside, never deleted.
+
+        config: what config.json holds. It is written first: from then on the run can be resumed.
+        """
+        if _is_taken(self.path):
             os.rename(self.path, "{}.{}".format(self.path, secrets.token_hex(2)))
         try:
-            for name in ("", CHECKPOINTS, "events"):
-                os.makedirs(self.file(name), exist_ok=True)
+            os.makedirs(self.path, exist_ok=True)
         except OSError as error:
             raise UsageError("{} cannot be made: {}.".format(self, error.strerror)) from None
+        self.lock()
+        if os.path.exists(self.file("manifest.json")):
+            raise UsageError("Another process began a run in {}.".format(self))
+        self.write_config(config)
+        with self.writing():
+            for name in (CHECKPOINTS, "events"):
+                self.subfolder(name)
         self.is_new = False
 
     def file(self, *parts: str) -> str:
@@ -70,7 +87,8 @@ class RunFolder:
         return _read_json(self.file("config.json"))
 
     def write_config(self, values: Dict[str, Any]) -> None:
-        write_json(self.file("config.json"), values)
+        with self.writing():
+            write_json(self.file("config.json"), values)
 
     def read_manifest(self) -> Dict[str, Any]:
         """What stands in manifest.json. Raises CheckpointError where it is missing or damaged."""
@@ -81,7 +99,7 @@ class RunFolder:
                 "{}: expected a manifest of format {}.".format(path, FORMAT),
                 hint="Read it with the version of the toolkit that wrote it.",
             )
-        for name in ("status", "data", "checkpoints"):
+        for name in ("status", "data"):
             if name not in manifest:
                 raise CheckpointError("{}: '{}' is missing.".format(path, name))
         return manifest
@@ -90,40 +108,44 @@ class RunFolder:
         path = self.file("manifest.json")
         manifest = self.read_manifest() if os.path.exists(path) else {"format": FORMAT}
         manifest.update(values)
-        write_json(path, manifest)
+        with self.writing():
+            write_json(path, manifest)
 
     # ------------------------------------------------------------------------------------ metrics
 
     @property
     def metrics_path(self) -> str:
-        return self.file("metrics.jsonl")
+        return self._metrics.path
 
     def append_metrics(self, record: Dict[str, Any]) -> None:
-        """Add one line. Non-finite numbers become null, which every JSON reader takes."""
-        with open(self.metrics_path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(finite(record)) + "\n")
+        """Add one line: what a step computed, so that a run that resumes has the same lines."""
+        with self.writing():
+            self._metrics.append(record)
+
+    def append_speed(self, record: Dict[str, Any]) -> None:
+        """Add one line to speed.jsonl: what depends on the machine, and is never taken back."""
+        with self.writing():
+            self._speed.append(record)
 
     def read_metrics(self) -> List[Dict[str, Any]]:
         """Every whole line; a last line cut short by a kill is left out."""
-        records = []
-        if os.path.exists(self.metrics_path):
-            with open(self.metrics_path, encoding="utf-8") as file:
-                for line in file:
-                    if line.endswith("\n"):
-                        records.append(json.loads(line))
-        return records
+        return self._metrics.read()
 
-    def cut_metrics(self, step: int) -> None:
-        """Drop what was recorded after `step`, so that the file tells one story."""
-        if not os.path.exists(self.metrics_path):
-            return
-        kept = [r for r in self.read_metrics() if r.get("step", 0) <= step]
-        text = "".join(json.dumps(r) + "\n" for r in kept)
-        with open(self.metrics_path, encoding="utf-8") as file:
-            if file.read() == text:
-                return
-        with written_whole(self.metrics_path, durable=True) as file:
-            file.write(text.encode("utf-8"))
+    def cut_metrics(self, checkpoint: Optional[Checkpoint]) -> str:
+        """Drop what was recorded after a checkpoint, so that the file tells one story.
+
+        Returns what is wrong where lines from before it are missing or changed, in words, or ''.
+        """
+        fault = self.metrics_fault(checkpoint)
+        with self.writing():
+            self._metrics.cut(checkpoint.metrics.bytes if checkpoint else 0)
+        return fault
+
+    def metrics_fault(self, checkpoint: Optional[Checkpoint]) -> str:
+        """What is wrong with metrics.jsonl up to a checkpoint, in words; '' where nothing is."""
+        if checkpoint is None or self._metrics.is_at(checkpoint.metrics):
+            return ""
+        return "metrics.jsonl is not what it was at step {}".format(checkpoint.step)
 
     # -------------------------------------------------------------------------------- checkpoints
 
@@ -132,69 +154,113 @@ class RunFolder:
 
     def checkpoints(self) -> List[Checkpoint]:
         """The committed checkpoints, oldest first, unverified."""
-        rows = self.read_manifest().get("checkpoints", [])
-        return [Checkpoint(r["step"], self.prefix(r["step"]), r["time"], r["files"]) for r in rows]
+        return self.commits.rows()
+
+    def begin_session(self, start: Optional[Checkpoint], **facts: Any) -> List[str]:
+        """Put down that training goes on from a checkpoint (None: from the beginning), and with
+        what.
+
+        Files of checkpoints that are not kept are put aside: damaged ones, and those of a save that
+        a kill cut short, are returned by name.
+        """
+        step = start.step if start else 0
+        kept = [c.step for c in self.checkpoints() if c.step <= step]
+        with self.writing():
+            aside = self._put_aside(kept)
+            self.commits.add("session", **dict({"from": step, "kept": kept}, **facts))
+        return aside
 
     def commit(
-        self, step: int, now: float, keep: Callable[[List[Checkpoint]], Iterable[int]]
+        self,
+        step: int,
+        now: float,
+        keep: Callable[[List[Checkpoint]], Iterable[int]],
+        tensors: str,
     ) -> None:
-        """Make the files of `step` durable, then name them in the manifest, then delete what `keep`
-        (checkpoints, oldest first -> steps to keep) leaves out.
+        """Make the files of `step` durable, then add their line to the chain, then delete what
+        `keep` (checkpoints, oldest first -> steps to keep) leaves out.
+
+        tensors: the SHA-256 over the tensors of the checkpoint.
         """
+        with self.writing():
+            files = self._durable_files(step)
+            self._metrics.make_durable()
+            metrics = self._metrics.position()
+            rows = [c for c in self.checkpoints() if c.step < step]
+            rows.append(Checkpoint(step, self.prefix(step), now, files, tensors, metrics))
+            kept = set(keep(rows)) | {step}
+            self._add_commit(rows[-1], [c.step for c in rows if c.step in kept])
+            for checkpoint in rows:
+                if checkpoint.step not in kept:
+                    self._delete(checkpoint)
+
+    def _durable_files(self, step: int) -> Dict[str, Dict[str, Any]]:
+        """Name -> size and hash of each file of a step, all on the disk."""
         folder = self.file(CHECKPOINTS)
         start = os.path.basename(self.prefix(step)) + "."
         files = {}
         for name in sorted(os.listdir(folder)):
-            if name.startswith(start):
+            if name.startswith(start) and TEMPORARY not in name:
                 path = os.path.join(folder, name)
                 sync(path)
                 files[name] = {"bytes": os.path.getsize(path), "sha256": sha256_of(path)}
         sync(folder)
-        rows = [c for c in self.checkpoints() if c.step < step]
-        rows.append(Checkpoint(step, self.prefix(step), now, files))
-        kept = set(keep(rows)) | {step}
-        self._write_checkpoints([c for c in rows if c.step in kept])
-        for checkpoint in rows:
-            if checkpoint.step not in kept:
-                self._delete(checkpoint)
+        return files
 
-    def _write_checkpoints(self, rows: List[Checkpoint]) -> None:
-        self.update_manifest(
-            checkpoints=[{"step": c.step, "time": c.time, "files": c.files} for c in rows]
+    def _add_commit(self, row: Checkpoint, kept: List[int]) -> None:
+        self.commits.add(
+            "commit",
+            step=row.step,
+            time=row.time,
+            kept=kept,
+            tensors=row.tensors,
+            files=row.files,
+            metrics=row.metrics._asdict(),
         )
 
     def _delete(self, checkpoint: Checkpoint) -> None:
         for name in checkpoint.files:
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 os.remove(self.file(CHECKPOINTS, name))
-            except FileNotFoundError:
-                pass
 
-    def forget_after(self, step: int) -> None:
-        """Take back what was committed after `step`: training goes on from there."""
-        rows = self.checkpoints()
-        later = [c for c in rows if c.step > step]
-        if later:
-            self._write_checkpoints([c for c in rows if c.step <= step])
-            best = self.read_manifest().get("best")
-            if best and best["step"] > step:
-                self.update_manifest(best=None, evaluations_since_best=0)
-            self.update_manifest(evaluated_step=step)
-            for checkpoint in later:
-                self._delete(checkpoint)
+    def leftovers(self, kept: Iterable[int]) -> List[str]:
+        """Names of the checkpoint files that belong to no checkpoint in `kept`."""
+        named = {name for c in self.checkpoints() if c.step in set(kept) for name in c.files}
+        folder = self.file(CHECKPOINTS)
+        return [
+            name
+            for name in sorted(os.listdir(folder) if os.path.isdir(folder) else ())
+            if name.startswith(("model.ckpt-", UNFINISHED)) and name not in named
+        ]
+
+    def _put_aside(self, kept: Iterable[int]) -> List[str]:
+        """Remove what no commit ever named; move aside what one did, or may have."""
+        aside = []
+        committed = {n for c in self.checkpoints() for n in c.files}
+        for name in self.leftovers(kept):
+            path = self.file(CHECKPOINTS, name)
+            if name in committed or self.commits.faults():
+                os.replace(path, os.path.join(self.subfolder(CHECKPOINTS, ASIDE), name))
+                aside.append(name)
+            else:
+                os.remove(path)
+        return aside
 
     def damage(self, checkpoint: Checkpoint) -> str:
         """What is wrong with a committed checkpoint's files, in words; '' where they are whole."""
         for name, facts in checkpoint.files.items():
             path = self.file(CHECKPOINTS, name)
-            if not os.path.exists(path):
+            try:
+                size = os.path.getsize(path)
+                if size != facts["bytes"]:
+                    return "{} has {} bytes, expected {}".format(name, size, facts["bytes"])
+                if sha256_of(path) != facts["sha256"]:
+                    return "{} has changed since it was written".format(name)
+            except FileNotFoundError:
                 return "{} is missing".format(name)
-            size = os.path.getsize(path)
-            if size != facts["bytes"]:
-                return "{} has {} bytes, expected {}".format(name, size, facts["bytes"])
-            if sha256_of(path) != facts["sha256"]:
-                return "{} has changed since it was written".format(name)
-        return ""
+            except OSError as error:
+                return "{} cannot be read ({})".format(name, error.strerror)
+        return "" if checkpoint.files else "its line names no files"
 
     def newest(self, warn: Callable[[str], None] = lambda text: None) -> Optional[Checkpoint]:
         """The newest committed checkpoint that is whole, or None where nothing was committed.
@@ -208,7 +274,7 @@ class RunFolder:
             if not fault:
                 return checkpoint
             faults.append(fault)
-            warn("checkpoint of step {} is damaged: {}".format(checkpoint.step, fault))
+            warn("the checkpoint of step {} is damaged: {}".format(checkpoint.step, fault))
         if faults:
             raise CheckpointError(
                 "None of the {} checkpoints in {} is whole: {}.".format(
@@ -216,12 +282,30 @@ class RunFolder:
                 ),
                 hint="Copy the files back, or train anew in another folder.",
             )
+        if any(line.fault for line in self.commits.lines()) or self._has_lost_its_chain():
+            raise CheckpointError(
+                "{} names no checkpoint: {}.".format(
+                    self.commits.path, "; ".join(self.commits.faults()[:1]) or "it is missing"
+                ),
+                hint="Copy the file back, or train anew in another folder.",
+            )
         return None
+
+    def _has_lost_its_chain(self) -> bool:
+        """Whether the manifest tells of work of which the chain knows nothing."""
+        return not self.commits.lines() and bool(self.read_manifest().get("step"))
+
+    def best(self) -> Optional[Dict[str, Any]]:
+        """The best checkpoint's step, metric and value; None where none is named, or it is gone."""
+        best = self.read_manifest().get("best")
+        known = [c.step for c in self.checkpoints()]
+        return best if isinstance(best, dict) and best.get("step") in known else None
 
     def checkpoint(self, which: str, warn: Callable[[str], None] = lambda text: None) -> Checkpoint:
         """The checkpoint that `which` names: "last", "best" or a step. Raises CheckpointError."""
         rows = self.checkpoints()
         if not rows:
+            self.newest(warn)
             raise CheckpointError(
                 "{} has no checkpoint yet.".format(self),
                 hint="Train it: toolkit resume {}".format(self),
@@ -229,7 +313,7 @@ class RunFolder:
         if which == "last":
             return self.newest(warn)
         if which == "best":
-            best = self.read_manifest().get("best")
+            best = self.best()
             if best is None:
                 raise CheckpointError(
                     "{} has no best checkpoint.".format(self),
@@ -250,23 +334,57 @@ class RunFolder:
             raise CheckpointError("The checkpoint of step {} is damaged: {}.".format(which, fault))
         return found
 
+    # ------------------------------------------------------------------------------------- faults
+
+    @contextlib.contextmanager
+    def writing(self):
+        """Tell what the system refuses: RetryError, or CheckpointError where the folder is gone."""
+        try:
+            yield
+        except OSError as error:
+            raise self.cannot_write(error.strerror or str(error)) from error
+
+    def cannot_write(self, why: str) -> ToolkitError:
+        """The error to raise when something in the folder could not be written."""
+        if not os.path.isdir(self.path):
+            return CheckpointError(
+                "{} is gone: it was removed or moved during the training.".format(self),
+                hint="If it was moved, go on there with: toolkit resume",
+            )
+        return RetryError(
+            "{} cannot be written: {}.".format(self, why.rstrip(".")),
+            hint="Nothing that was committed is lost. When there is room and the right to write, "
+            "go on with: toolkit resume {}".format(self),
+        )
+
     # --------------------------------------------------------------------------------------- lock
 
     def lock(self) -> None:
-        """Hold the folder for this process until it ends. Raises UsageError where another trains
-        in it.
+        """Hold the folder for this process until it ends, however it ends. Raises UsageError where
+        another trains in it.
         """
-        try:
-            import fcntl
-        except ImportError:  # no such lock on this system
+        if fcntl is None or self._lock is not None:
             return
-        self._lock = open(self.file(".lock"), "w")  # noqa: SIM115 - held for the process's life
+        with self.writing():
+            self._lock = open(self.file(LOCK), "a")  # noqa: SIM115 - held for the process's life
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self.unlock()
             raise UsageError(
                 "Another process is training in {}.".format(self), hint="Wait for it, or stop it."
             ) from None
+
+    def is_locked(self) -> bool:
+        """Whether a process is training in the folder now."""
+        if fcntl is None or not os.path.exists(self.file(LOCK)):
+            return False
+        with open(self.file(LOCK)) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -290,10 +408,7 @@ def reserve(path: str, force: bool = False) -> RunFolder:
     force: `make` moves what is there aside.
     """
     folder = RunFolder(os.path.abspath(path), is_new=True)
-    taken = os.path.exists(folder.path) and (
-        not os.path.isdir(folder.path) or bool(os.listdir(folder.path))
-    )
-    if taken and not force:
+    if _is_taken(folder.path) and not force:
         raise UsageError(
             "{} is not empty.".format(folder),
             hint="Go on with it (toolkit resume {}), choose another --run-dir, or move it aside"
@@ -302,39 +417,41 @@ def reserve(path: str, force: bool = False) -> RunFolder:
     return folder
 
 
-def open_run(path: str) -> RunFolder:
-    """An existing run. Raises UsageError where the folder holds none."""
+def open_run(path: str, unbegun: bool = False) -> RunFolder:
+    """An existing run. Raises UsageError where the folder holds none.
+
+    unbegun: also one that was ended before its first step; it is a new run, with a config.json.
+    """
     folder = RunFolder(os.path.abspath(path))
-    if not os.path.isfile(folder.file("manifest.json")):
-        what = "holds no run" if os.path.isdir(folder.path) else "does not exist"
-        raise UsageError(
-            "{} {}.".format(path, what), hint="A run's folder has a manifest.json; see runs/."
-        )
-    return folder
+    if os.path.isfile(folder.file("manifest.json")) or folder.commits.lines():
+        return folder
+    if not os.path.isdir(folder.path):
+        what = "does not exist"
+    elif os.path.isfile(folder.file("config.json")) and not _is_taken(folder.path):
+        if unbegun:
+            return RunFolder(folder.path, is_new=True)
+        what = "was ended before its first step; go on with: toolkit resume {}".format(path)
+    else:
+        what = "holds no run"
+    raise UsageError(
+        "{} {}.".format(path, what), hint="A run's folder has a manifest.json; see runs/."
+    )
+
+
+def _is_taken(path: str) -> bool:
+    """Whether there is more in a folder than what a run leaves that was ended before it began."""
+    if not os.path.isdir(path):
+        return os.path.exists(path)
+    for name in os.listdir(path):
+        if name in (CHECKPOINTS, "events"):
+            if not os.path.isdir(os.path.join(path, name)) or os.listdir(os.path.join(path, name)):
+                return True
+        elif name not in (LOCK, "config.json") and not name.startswith(UNFINISHED):
+            return True
+    return False
 
 
 # ---------------------------------------------------------------------------------------- helpers
-
-
-def retained(keep: int, every_hours: Optional[float], always: Iterable[int] = ()):
-    """The rule for `RunFolder.commit`: the `keep` newest, `always`, and one per `every_hours`.
-
-    It is a function of the committed checkpoints and their times alone, so a restart forgets
-    nothing.
-    """
-
-    def rule(checkpoints: List[Checkpoint]) -> List[int]:
-        kept = [c.step for c in checkpoints[-keep:]] + list(always)
-        if every_hours is not None and checkpoints:
-            last = checkpoints[0].time
-            kept.append(checkpoints[0].step)
-            for checkpoint in checkpoints[1:]:
-                if checkpoint.time - last >= every_hours * 3600:
-                    kept.append(checkpoint.step)
-                    last = checkpoint.time
-        return kept
-
-    return rule
 
 
 def _read_json(path: str) -> Dict[str, Any]:

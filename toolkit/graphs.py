@@ -27,7 +27,7 @@ class TrainingGraph(NamedTuple):
     tensors: Dict[str, Any]  # features, labels, outputs of the step
     losses: Dict[str, Any]
     logged: Dict[str, Any]
-    counters: Dict[str, Any]
+    counters: Dict[str, Any]  # name -> int64 scalar, read after the train op
     train_op: Any
     step_after: Any  # int64 scalar: the global step, read after the train op
     budget: Any = None  # int32 scalar to be fed, or None: the train op is one step
@@ -180,6 +180,7 @@ def _in_loop(make_step, budget) -> Looped:
 def _training_graph(graph, run: Run, model, loop: Looped) -> TrainingGraph:
     with tf.control_dependencies([loop.op]):
         step_after = tf.identity(run.global_step.read_value(), name="step_after")
+        counted = {name: tf.identity(v.read_value()) for name, v in run.counters.items()}
     groups = loop.groups
     run.end_step(groups["scalars"]["logged"])
     shapes = {name: likes(groups[name]) for name in ("scalars", "judged", "outputs")}
@@ -190,7 +191,7 @@ def _training_graph(graph, run: Run, model, loop: Looped) -> TrainingGraph:
         dict(groups["batch"], outputs=groups["outputs"]),
         groups["scalars"]["losses"],
         groups["scalars"]["logged"],
-        run.counters,
+        counted,
         loop.op,
         step_after,
         loop.budget,

@@ -168,7 +168,14 @@ class CoreOptions(Options):
     )
 
     evaluate: bool = option(
-        True, "evaluate the validation split after each checkpoint", group="Evaluation"
+        True, "evaluate the validation split during training", group="Evaluation"
+    )
+    evaluate_steps: Optional[int] = option(
+        None,
+        "evaluate every N steps; default --checkpoint-steps, else ten times a run",
+        unit="steps",
+        group="Evaluation",
+        ge=1,
     )
     eval_batch_size: int = option(
         500, "examples per evaluation step", unit="examples", group="Evaluation", ge=1

@@ -1,16 +1,23 @@
-"""What the manifest tells of a run: once of the run, and anew of each session of it."""
+"""What a run's folder tells of how it came about: once of the run, and anew of each session."""
 
 from __future__ import annotations
 
 import datetime
+import multiprocessing
 import platform
 import sys
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
 from . import __version__
 from .compat import VERSION
 from .inputs import Inputs, ink
 from .plugins import Plugins
+
+# What bits depend on, of the facts that are kept.
+TELLING = {
+    "versions": ("tensorflow", "numpy", "toolkit"),
+    "machine": ("processor", "cores"),
+}
 
 
 def of_run(plugins: Plugins, inputs: Inputs) -> Dict[str, Any]:
@@ -31,7 +38,6 @@ def of_run(plugins: Plugins, inputs: Inputs) -> Dict[str, Any]:
             "spec": dict(inputs.spec._asdict()),
             "ink": dict(measured._asdict()) if measured else None,
         },
-        "checkpoints": [],
     }
 
 
@@ -44,6 +50,55 @@ def of_session(argv: Sequence[str], hooks: Sequence[str], total_steps: int) -> D
         "total_steps": total_steps,
         "versions": versions(),
     }
+
+
+def of_chain(plugins: Plugins, inputs: Inputs, config: Dict[str, Any]) -> Dict[str, Any]:
+    """What the bits of a session depend on, for its line in the chain of commits."""
+    return {
+        "versions": versions(),
+        "machine": machine(),
+        "plugins": {p.name: p.sha256() for p in plugins.all},
+        "data": inputs.dataset.sha256,
+        "options": dict(config),
+    }
+
+
+def changed_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
+    """What differs between two sessions so that one does not go on with the other's bits.
+
+    session, now: of `of_chain`; a session that was read back may lack some of it. Options are not
+    looked at: a change of those is asked for.
+    """
+    told = []
+    for title, names in TELLING.items():
+        before, after = session.get(title) or {}, now[title]
+        for name in names:
+            if before.get(name, after[name]) != after[name]:
+                told.append("{} was {}, now {}".format(name, before[name], after[name]))
+    for plugin, files in sorted((session.get("plugins") or {}).items()):
+        others = now["plugins"].get(plugin, files)
+        changed = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
+        if changed:
+            told.append("plugin '{}' has changed ({})".format(plugin, ", ".join(changed[:3])))
+    if (session.get("data") or now["data"]) != now["data"]:
+        told.append("the data is other data")
+    if not told:
+        return []
+    return ["exactness ends here: {}".format("; ".join(told))]
+
+
+def machine() -> Dict[str, Any]:
+    """What the order of sums may depend on: the processor, and how many cores there are to use."""
+    cpu = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            named = [
+                line.split(":", 1)[1].strip() for line in file if line.startswith("model name")
+            ]
+        cpu = named[0] if named else cpu
+    except OSError:
+        pass
+    return {"processor": cpu, "cores": multiprocessing.cpu_count()}
 
 
 def versions() -> Dict[str, str]:

@@ -10,7 +10,6 @@ Each check raises AssertionError with what was expected and what was found.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 from typing import Any, Dict, Iterable, Optional, Tuple
@@ -26,6 +25,8 @@ from .inputs import open_inputs
 from .options import resolve
 from .reports.console import Console
 from .run import Run
+from .tensors import fingerprint as tensors_sha256
+from .tensors import read
 from .training import Trainer
 
 
@@ -85,17 +86,12 @@ def train(
 
 def tensors(run_dir: str, which: str = "last") -> Dict[str, np.ndarray]:
     """Every tensor of a checkpoint by name."""
-    reader = tf.train.NewCheckpointReader(RunFolder(run_dir).checkpoint(which).path)
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    return read(RunFolder(run_dir).checkpoint(which).path)
 
 
 def fingerprint(run_dir: str, which: str = "last") -> str:
-    """One SHA-256 over the names and bytes of every tensor of a checkpoint."""
-    digest = hashlib.sha256()
-    for name, value in sorted(tensors(run_dir, which).items()):
-        digest.update(name.encode("utf-8"))
-        digest.update(np.ascontiguousarray(value).tobytes())
-    return digest.hexdigest()
+    """One SHA-256 over all tensors of a checkpoint, which is computed anew."""
+    return tensors_sha256(RunFolder(run_dir).checkpoint(which).path)
 
 
 # ------------------------------------------------------------------------------------------ checks

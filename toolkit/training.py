@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from . import record
+from .commits import Checkpoint
 from .compat import tf
 from .data.stream import make_reader
 from .errors import (
@@ -17,14 +19,16 @@ from .errors import (
     ToolkitError,
     UsageError,
 )
-from .evaluation import Evaluator, compare
-from .folder import RunFolder
+from .evaluation import Evaluator
+from .fitting import Changes, Plan, of_graph, plan, saver, stored
+from .folder import ASIDE, RunFolder
 from .inputs import Inputs, open_inputs
 from .options import Options
 from .plugins import Plugins
 from .reporting import report
 from .reports.console import Console, download_progress
 from .run import Run
+from .session import states
 from .session.checkpoints import Checkpoints
 from .session.config import session_config
 from .session.guard import Guard
@@ -39,6 +43,7 @@ from .stepping import Stepper, Stepping
 
 DEFAULT_SUMMARY_STEPS = 100
 DEFAULT_CHECKPOINT_SECS = 60.0
+FINISHED = "finished"
 
 
 class Job(NamedTuple):
@@ -49,6 +54,9 @@ class Job(NamedTuple):
     folder: RunFolder
     config: Dict[str, Any]  # what config.json will hold
     argv: Sequence[str]
+    pause_at: Optional[int] = None  # leave off at this step, as if interrupted
+    changes: Changes = Changes()  # of the model, that a resume may make
+    other_data: bool = False  # whether a resume may go on with other data
 
 
 def total_steps(options: Any, num_examples: int) -> int:
@@ -74,14 +82,27 @@ def check_examples(options: Any, count: int) -> None:
         )
 
 
+def evaluate_every(options: Any, total: int) -> int:
+    """On which multiples of steps the validation split is evaluated: a function of the options
+    alone, so that a run that was killed evaluates as one that was not.
+    """
+    tenth = max(1, math.ceil(total / 10))
+    return options.evaluate_steps or options.checkpoint_steps or tenth
+
+
 class Trainer:
-    """One training run in one process. `train` may be called once."""
+    """One training run in one process, which holds its folder. `train` may be called once."""
 
     def __init__(self, job: Job, console: Console):
         self._job = job
         self._console = console
         self._options = options = job.options
         self._folder = job.folder
+        self._start: Optional[Checkpoint] = None
+        self._plan: Optional[Plan] = None
+        if not job.folder.is_new:
+            job.folder.lock()
+            self._start = job.folder.newest(self._warn)
         self._inputs: Inputs = open_inputs(job.plugins, options, download_progress(console))
         self._evaluator: Optional[Evaluator] = None
         self._build()
@@ -123,8 +144,7 @@ class Trainer:
         """
         if self._folder.is_new:
             return 0, None
-        steps = [checkpoint.step for checkpoint in self._folder.checkpoints()]
-        return max(steps, default=0), self._folder.read_manifest().get("xla", False)
+        return self._start.step if self._start else 0, self._folder.read_manifest().get("xla", False)
 
     def _make_reader(self):
         options, inputs = self._options, self._inputs
@@ -170,7 +190,12 @@ class Trainer:
             Clock(graph, lambda session: int(session.run(graph.run.global_step))),
             Guard(graph.counters, options.log_steps, self._record, self._console.say),
             Metrics(
-                scalars, examples_per_step(options), every_log, self._record, self._console.show
+                scalars,
+                examples_per_step(options),
+                every_log,
+                self._record,
+                folder.append_speed,
+                self._console.show,
             ),
         ]
         hooks += self._plugin_hooks()
@@ -190,7 +215,11 @@ class Trainer:
         hooks.append(self._checkpoint_hook())
         if options.evaluate and self._inputs.splits.get("validation"):
             self._validation = Validation(
-                folder, self._validate, options.early_stopping, self._record_evaluation
+                folder,
+                evaluate_every(options, self.total),
+                self._validate,
+                options.early_stopping,
+                self._record_evaluation,
             )
             hooks.append(self._validation)
         elif options.best:
@@ -226,7 +255,9 @@ class Trainer:
         secs = options.checkpoint_secs
         if secs is None and options.checkpoint_steps is None:
             secs = DEFAULT_CHECKPOINT_SECS
-        every = Every(options.checkpoint_steps, secs)
+        every = [Every(options.checkpoint_steps, secs)]
+        if options.evaluate and self._inputs.splits.get("validation"):
+            every.append(Every(evaluate_every(options, self.total)))
         return Checkpoints(self._saver, self._folder, every, options, self._committed)
 
     def _committed(self, step: int, path: str) -> None:
@@ -241,6 +272,9 @@ class Trainer:
         for line in evaluation.lines:
             self._console.say("validation  " + line)
         return evaluation.metrics
+
+    def _warn(self, text: str) -> None:
+        self._console.say("warning: " + text)
 
     def _record(self, record: Dict[str, Any]) -> None:
         self._folder.append_metrics(record)
@@ -257,8 +291,10 @@ class Trainer:
     # -------------------------------------------------------------------------------------- train
 
     def check_data(self) -> None:
-        """Refuse to go on with other data than the run began with. Raises DataError."""
-        if self._folder.is_new:
+        """Refuse to go on with other data than the run began with, unless that is allowed. Raises
+        DataError.
+        """
+        if self._folder.is_new or self._job.other_data:
             return
         known = self._folder.read_manifest()["data"]["sha256"]
         found = self._inputs.dataset.sha256
@@ -268,15 +304,15 @@ class Trainer:
                     "The data is not the run's: {} has SHA-256 {}, expected {}.".format(
                         name, found.get(name), known.get(name)
                     ),
-                    hint="Put the same files back (--data says where), or start a new run.",
+                    hint="Put the same files back (--data says where), allow it with --allow data, "
+                    "or start a new run.",
                 )
 
     def nothing_left(self) -> bool:
-        """Whether the newest checkpoint is at the target already."""
-        if self._folder.is_new:
+        """Whether the run is finished, and its newest checkpoint at the target."""
+        if self._start is None or self._folder.read_manifest()["status"] != FINISHED:
             return False
-        checkpoint = self._folder.newest()
-        return checkpoint is not None and checkpoint.step >= self.total
+        return self._start.step >= self.total
 
     def train_and_test(self) -> Dict[str, Any]:
         """Train, test, and return the summary that is also kept in the manifest."""
@@ -287,12 +323,19 @@ class Trainer:
             "steps": ended.step,
             "seconds": round(ended.seconds, 2),
             "reason": ended.reason,
-            "best": self._folder.read_manifest().get("best"),
-            "test": self.test(),
+            "best": self._folder.best(),
+            "test": None if self._is_paused(ended) else self.test(),
         }
-        self._folder.update_manifest(summary=dict(summary, run="."))
+        told = dict(summary, run=".")
+        if ended.is_done:  # told last: what a kill cut short is made up for by a resume
+            self._folder.update_manifest(status=FINISHED, summary=told)
+        else:
+            self._folder.update_manifest(summary=told)
         self._job.plugins.ask("run_finished", run=self._graph.run, summary=summary)
         return summary
+
+    def _is_paused(self, ended: Ended) -> bool:
+        return not ended.is_done and ended.step == self._job.pause_at
 
     def train(self) -> Ended:
         """Train to the end, from the newest checkpoint that is whole. See `Loop.run` for errors."""
@@ -310,7 +353,9 @@ class Trainer:
             self._reader,
             outlets,
             self._options.steps_per_call,
+            self._job.pause_at,
         )
+        self._loop = loop
         times = HookTimes(self._hooks) if self._options.profile_hooks else None
         self._announce(loop)
         scaffold = tf.train.Scaffold(saver=self._saver, init_fn=self._restore)
@@ -325,53 +370,64 @@ class Trainer:
             self._summaries.close()
         for line in times.lines(loop.made, loop.bare_secs, loop.due_secs) if times else ():
             self._console.say(line)
-        stopped = ended.step < self.total and "seconds" in ended.reason
-        folder.update_manifest(
-            status="stopped" if stopped else "finished", step=ended.step, reason=ended.reason
-        )
+        status = "trained" if ended.is_done else "stopped"
+        folder.update_manifest(status=status, step=ended.step, reason=ended.reason)
         return ended
 
     def _restore(self, scaffold, session) -> None:
         """Runs on each new session, after the initialisers: checkpoint, records of it, input."""
-        step = 0
-        checkpoint = self._folder.newest(lambda text: self._console.say("warning: " + text))
+        checkpoint = self._folder.newest(self._warn)
         if checkpoint is not None:
-            try:
-                self._saver.restore(session, checkpoint.path)
-            except tf.errors.OpError as error:
-                raise CheckpointError(
-                    "{} cannot be restored: {}".format(
-                        checkpoint.path, error.message.split("\n")[0]
-                    )
-                ) from error
-            step = checkpoint.step
-        self._folder.forget_after(step)
-        self._folder.cut_metrics(step)
-        self._reader.initialize(session, step)
+            self._restore_variables(session, checkpoint)
+        aside = self._folder.begin_session(checkpoint, **self._session_facts(checkpoint))
+        if aside:
+            self._warn("put aside in {}/checkpoints/{}: {}".format(
+                self._folder, ASIDE, ", ".join(aside)))  # fmt: skip
+        fault = self._folder.cut_metrics(checkpoint)
+        if fault:
+            self._warn(fault + "; what is there stays")
+        self._loop.set_states(states.load(checkpoint.path) if checkpoint else {})
+        self._reader.initialize(session, checkpoint.step if checkpoint else 0)
+
+    def _restore_variables(self, session, checkpoint: Checkpoint) -> None:
+        is_start = self._start is not None and checkpoint.step == self._start.step
+        saver = self._restorer if is_start and self._restorer else self._saver
+        try:
+            saver.restore(session, checkpoint.path)
+        except tf.errors.OpError as error:
+            raise CheckpointError(
+                "{} cannot be restored: {}".format(checkpoint.path, error.message.split("\n")[0])
+            ) from error
+
+    def _session_facts(self, checkpoint: Optional[Checkpoint]) -> Dict[str, Any]:
+        """What the chain tells of a session: all that its bits depend on."""
+        facts = record.of_chain(self._job.plugins, self._inputs, self._job.config)
+        facts["compiled"] = self._stepping.compiled
+        if checkpoint is not None and self._plan is not None and not self._plan.is_plain:
+            facts["model"] = self._plan.as_json()
+        return facts
 
     def _check_fit(self) -> None:
-        """Refuse a checkpoint of another model before a session exists."""
-        if self._folder.is_new:
-            return
-        checkpoint = self._folder.newest()
-        if checkpoint is None:
+        """Refuse a checkpoint of another model before a session exists, unless the changes that are
+        allowed make it fit.
+        """
+        self._restorer = None
+        if self._start is None:
             return
         with self._graph.graph.as_default():
-            difference = compare(checkpoint.path, tf.global_variables())
-        if difference:
-            raise CheckpointError(
-                difference,
-                hint="Resume with the options that the run was started with, or start a new run.",
-            )
+            variables = tf.global_variables()
+            self._plan = plan(stored(self._start.path), of_graph(variables), self._job.changes)
+            if not self._plan.is_plain:
+                self._restorer = saver(self._plan, variables)
 
     def _prepare_folder(self) -> None:
         """Write what describes the run, before its first step."""
         folder, plugins, inputs = self._folder, self._job.plugins, self._inputs
         first = folder.is_new
         if first:
-            folder.make()
-        folder.lock()
-        folder.write_config(self._job.config)
+            folder.make(self._job.config)
+        else:
+            folder.write_config(self._job.config)
         told = record.of_session(self._job.argv, [hook.name for hook in self._hooks], self.total)
         told["xla"] = self._stepping.compiled
         if first:
@@ -385,8 +441,10 @@ class Trainer:
         say("data   {} ({}; {})".format(inputs.dataset.name, counts, _shape(inputs.spec)))
         say("hooks  {}".format(" > ".join(hook.name for hook in self._hooks)))
         slow = [h.name for h in self._hooks if isinstance(h, PluginHook) and h.on_every_step]
-        if self._stepping.note:
-            say("note   {}".format(self._stepping.note))
+        changed = "" if self._plan is None or self._plan.is_plain else self._plan.sentence()
+        for note in [self._stepping.note, changed] + self._since_last_session():
+            if note:
+                say("note   {}".format(note))
         if slow:
             say("note   one step a call, which costs speed; called on every step: {}".format(
                 ", ".join(slow)))  # fmt: skip
@@ -400,11 +458,22 @@ class Trainer:
             error.hint = "Go on with: toolkit resume {}".format(self._folder)
         elif isinstance(error, DivergedError):
             status = "diverged"
-            self._record({"step": loop.step, "kind": "event", "event": "diverged",
-                          "message": error.message})  # fmt: skip
+            with contextlib.suppress(ToolkitError):
+                self._record({"step": loop.step, "kind": "event", "event": "diverged",
+                              "message": error.message})  # fmt: skip
         elif isinstance(error, RetryError):
             error.hint = "Go on with: toolkit resume {}".format(self._folder)
-        self._folder.update_manifest(status=status, step=loop.step, reason=error.message)
+        with contextlib.suppress(ToolkitError):  # the folder may be what failed
+            self._folder.update_manifest(status=status, step=loop.step, reason=error.message)
+
+    def _since_last_session(self) -> List[str]:
+        """What a resume has to tell where its bits will not be those of an uninterrupted run."""
+        sessions = self._folder.commits.sessions()
+        if not sessions:
+            return []
+        return record.changed_since(
+            sessions[-1], record.of_chain(self._job.plugins, self._inputs, self._job.config)
+        )
 
     # --------------------------------------------------------------------------------- afterwards
 
@@ -414,7 +483,7 @@ class Trainer:
         if split is None or not self._options.evaluate:
             return None
         which = "best" if self._target is not None else "last"
-        if which == "best" and not self._folder.read_manifest().get("best"):
+        if which == "best" and not self._folder.best():
             which = "last"
         checkpoint = self._folder.checkpoint(which)
         self.evaluator.load(checkpoint.path)

@@ -324,11 +324,29 @@ def test_a_verdict_is_said_and_recorded_with_its_numbers():
     assert hook.loop.said[-1] == "warning: {} {}".format(event["sentence"], event["advice"])
 
 
-def test_after_a_restore_the_past_is_forgotten():
+def test_with_the_state_of_another_it_says_what_that_one_would_have_said():
+    samples = [REALS, grey(), grey(), REALS, grey(), grey()]
+    whole = hook_of(samples)
+    for step in range(2000, 5000, 500):
+        look(whole, step)
+    first, second = hook_of(samples[:2]), hook_of(samples[2:])
+    for step in (2000, 2500):
+        look(first, step)
+    state = first.state()
+    second.set_state({"health": json.loads(json.dumps(state["health"])), "before": state["before"]})
+    assert second.state()["health"] == state["health"]
+    for step in range(3000, 5000, 500):
+        look(second, step)
+    assert first.loop.said + second.loop.said == whole.loop.said
+    assert first.loop.recorded + second.loop.recorded == whole.loop.recorded
+    assert [event["step"] for event in whole.loop.recorded] == [3000, 4500]
+
+
+def test_without_a_state_it_begins_anew():
     hook = hook_of([REALS] + [grey()] * 3)
     look(hook, 2000)
     look(hook, 2500)
-    hook.on_restore(None, 2500)
+    hook.set_state({})
     look(hook, 3000)  # the first of a new row, and no change is known
     assert hook.loop.recorded == [] and "changed" not in hook.loop.said[-1]
     look(hook, 3500)

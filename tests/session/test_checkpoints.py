@@ -9,7 +9,8 @@ from helpers import Linear, write_bars
 
 from toolkit import hookimpl, testing, tf
 from toolkit.errors import CheckpointError, DataError, ToolkitError, UsageError
-from toolkit.folder import Checkpoint, RunFolder, retained
+from toolkit.commits import Checkpoint, retained
+from toolkit.folder import RunFolder
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_a_truncated_checkpoint_falls_back_to_the_newest_whole_one(run):
     truncate(data_file(run, 8))
     told = []
     assert RunFolder(run).newest(told.append).step == 6
-    assert told[0].startswith("checkpoint of step 8 is damaged: model.ckpt-8.data")
+    assert told[0].startswith("the checkpoint of step 8 is damaged: model.ckpt-8.data")
     assert "has 10 bytes, expected" in told[0]
 
 
@@ -106,7 +107,7 @@ def test_a_crash_before_the_manifest_is_written_leaves_the_checkpoint_before(run
     def crash(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RunFolder, "_write_checkpoints", crash)
+    monkeypatch.setattr(RunFolder, "_add_commit", crash)
     with pytest.raises(KeyboardInterrupt):
         testing.train(Linear, run, steps=10)
     monkeypatch.undo()

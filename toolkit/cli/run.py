@@ -12,12 +12,15 @@ from .common import json_option, print_json, verbose_option
 from .selection import (
     OptionsCommand,
     Selection,
-    check_changeable,
+    changes_options,
     flag_values,
+    refuse_changes,
     resolve,
     select_saved,
     which_plugin,
 )
+
+PAUSE = "Save at step N and leave off; resume goes on."
 
 
 class ResumeCommand(OptionsCommand):
@@ -29,7 +32,7 @@ class ResumeCommand(OptionsCommand):
         path = _run_among(args)
         if not path or {"-h", "--help"} & set(args):
             return Selection("", [], None, [])
-        return select_saved(open_run(path))
+        return select_saved(open_run(path, unbegun=True))
 
 
 def _run_among(args: List[str]) -> str:
@@ -59,9 +62,12 @@ def _shared(command):
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
 @click.option("--force", is_flag=True, help="Move a non-empty run folder aside.")
+@click.option("--pause-at", type=click.IntRange(1), metavar="N", help=PAUSE)
 @_shared
 @click.pass_context
-def run(ctx, plugin, extensions, config, run_dir, force, sets, print_config, as_json, **given):
+def run(
+    ctx, plugin, extensions, config, run_dir, force, pause_at, sets, print_config, as_json, **given
+):
     """Train a plugin's model, test it, and leave a run folder."""
     selection: Selection = ctx.obj
     flags = flag_values(given, sets)
@@ -78,36 +84,45 @@ def run(ctx, plugin, extensions, config, run_dir, force, sets, print_config, as_
     path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
     folder = reserve(path, force)
     saved = configuration.for_run(selection.plugin, selection.extensions, resolved.options, path)
-    return _train(ctx, resolved.options, folder, saved, as_json)
+    return _train(ctx, resolved.options, folder, saved, as_json, pause_at=pause_at)
 
 
 @click.command(cls=ResumeCommand)
 @click.argument("run_folder", metavar="RUN")
+@changes_options
+@click.option("--pause-at", type=click.IntRange(1), metavar="N", help=PAUSE)
 @_shared
 @click.pass_context
-def resume(ctx, run_folder, sets, print_config, as_json, **given):
-    """Go on with a run from its newest checkpoint.
+def resume(
+    ctx, run_folder, allow, init_new, maps, drop, pause_at, sets, print_config, as_json, **given
+):
+    """Go on with a run from its newest checkpoint that is whole.
 
-    Where to stop, and how it reports, saves and evaluates, may be changed. A finished run has
-    nothing left to do, unless --steps or --epochs asks for more.
+    Where to stop, and how it reports, saves and evaluates, may be changed; any other change is
+    refused unless it is allowed by name. A finished run has nothing left to do, unless --steps or
+    --epochs asks for more.
     """
     from .. import config as configuration
+    from ..fitting import Changes, parse_map
     from ..folder import open_run
 
-    folder = open_run(run_folder)
+    folder = open_run(run_folder, unbegun=True)
     selection: Selection = ctx.obj
     flags = flag_values(given, sets)
     resolved = resolve(selection, flags, use_environment=False)
-    check_changeable(flags, resolved)
+    refuse_changes(folder, selection, resolved, allow)
     if print_config:
         return _print_config(selection, resolved, as_json)
-    manifest = folder.read_manifest()
-    if manifest["status"] == "finished" and not {"steps", "epochs"} & set(flags):
-        return _nothing_left(folder, manifest, as_json)
+    changes = Changes(init_new, drop, parse_map(maps))
+    if not folder.is_new:
+        manifest = folder.read_manifest()
+        if manifest["status"] == "finished" and not {"steps", "epochs"} & set(flags):
+            return _nothing_left(folder, manifest, as_json)
     saved = configuration.for_run(
         selection.plugin, selection.extensions, resolved.options, folder.path
     )
-    return _train(ctx, resolved.options, folder, saved, as_json)
+    more = {"pause_at": pause_at, "changes": changes, "other_data": "data" in allow}
+    return _train(ctx, resolved.options, folder, saved, as_json, **more)
 
 
 def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
@@ -122,14 +137,13 @@ def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
     return 0
 
 
-def _train(ctx, options, folder, saved: Dict[str, Any], as_json: bool) -> int:
+def _train(ctx, options, folder, saved: Dict[str, Any], as_json: bool, **more: Any) -> int:
     from ..reports.console import Console
     from ..training import Job, Trainer
 
     console = Console(every_secs=options.console_secs)
     argv = ["toolkit"] + ctx.find_root().obj
-    job = Job(ctx.obj.plugins, options, folder, saved, argv)
-    trainer = Trainer(job, console)
+    trainer = Trainer(Job(ctx.obj.plugins, options, folder, saved, argv, **more), console)
     try:
         trainer.check_data()
         if trainer.nothing_left():

@@ -1,21 +1,25 @@
-"""Checkpoints: saved on due steps, made durable, then committed to the manifest."""
+"""Checkpoints: saved on due steps with what the hooks remember, made durable, then committed."""
 
 from __future__ import annotations
 
 import time
-from typing import Callable
+from typing import Callable, Sequence
 
+from ..commits import retained
 from ..compat import tf
 from ..errors import DivergedError
-from ..folder import RunFolder, retained
+from ..folder import RunFolder
+from ..tensors import fingerprint
+from . import states
 from .hook import Every, Hook
 
 
 class Checkpoints(Hook):
-    """Commits a checkpoint on due steps, on the last step, and after a divergence (the last good
-    step).
+    """Commits a checkpoint on due steps, on the last step, where training leaves off, and after a
+    divergence (the last good step).
 
-    `committed(step, path)` is called after each commit. now: seconds since the epoch.
+    every: what says on which steps; any of them. `committed(step, path)` is called after each
+    commit. now: seconds since the epoch.
     """
 
     name = "checkpoint"
@@ -24,21 +28,30 @@ class Checkpoints(Hook):
         self,
         saver: tf.train.Saver,
         folder: RunFolder,
-        every: Every,
+        every: Sequence[Every],
         options,
         committed: Callable[[int, str], None],
         now: Callable[[], float] = time.time,
     ):
-        self.every = every
+        self._all = every
         self._saver = saver
         self._folder = folder
         self._keep, self._keep_every_hours = options.keep, options.keep_every_hours
         self._committed = committed
         self._now = now
 
+    def next_step(self, step):
+        return min(every.next_step(step) for every in self._all)
+
+    def deadline(self):
+        return min(every.deadline() for every in self._all)
+
+    def is_due(self, step):
+        return self.loop.is_leaving(step) or any(every.due(step) for every in self._all)
+
     def on_restore(self, session, step):
         self._last = step  # the state that was restored is committed already; step 0 needs no file
-        self.every.restart()
+        self._restart()
 
     def on_step(self, step, values, context):
         self.commit(context.session, step)
@@ -52,12 +65,25 @@ class Checkpoints(Hook):
         """Save and commit the state of `step`, unless that was done."""
         if step == self._last:
             return
-        # No meta graph: it would dominate the time and the size of a save.
-        self._saver.save(
-            session, self._folder.prefix(step), write_meta_graph=False, latest_filename="checkpoint"
-        )
-        best = self._folder.read_manifest().get("best")
+        path = self._folder.prefix(step)
+        try:
+            # No meta graph: it would dominate the time and the size of a save.
+            self._saver.save(session, path, write_meta_graph=False, latest_filename="checkpoint")
+        except (tf.errors.OpError, ValueError) as error:  # ValueError: where there is no folder
+            if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
+                raise  # a lost session
+            raise self._folder.cannot_write(str(error).split("\n")[0]) from error
+        remembered = self.loop.states()
+        with self._folder.writing():
+            if remembered:
+                states.save(path, remembered)
+        best = self._folder.best()
         rule = retained(self._keep, self._keep_every_hours, [best["step"]] if best else [])
-        self._folder.commit(step, self._now(), rule)
+        self._folder.commit(step, self._now(), rule, fingerprint(path))
         self._last = step
-        self._committed(step, self._folder.prefix(step))
+        self._restart()
+        self._committed(step, path)
+
+    def _restart(self) -> None:
+        for every in self._all:
+            every.restart()

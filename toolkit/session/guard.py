@@ -16,7 +16,8 @@ from .hook import Every, Hook
 class Guard(Hook):
     """Reports skipped steps every `steps`, and gives up when none of them went through.
 
-    counters: name -> int64 variable that counts skipped steps, empty with the policy "stop".
+    counters: name -> int64 scalar, the number of skipped steps up to and with this one; empty with
+    the policy "stop".
     """
 
     name = "guard"
@@ -29,13 +30,15 @@ class Guard(Hook):
         self._seen: Dict[str, int] = {}
         self._seen_at = 0
 
-    def fetches(self):
-        # No control edge from the train op: the count may lack this step, and has it the next time.
-        return dict(self._counters) or None
+    def state(self):
+        return {"seen": self._seen, "at": self._seen_at} if self._counters else {}
 
-    def on_restore(self, session, step):
-        self._seen = {name: int(value) for name, value in session.run(self._counters).items()}
-        self._seen_at = step
+    def set_state(self, state):
+        self._seen = dict(state.get("seen", dict.fromkeys(self._counters, 0)))
+        self._seen_at = state.get("at", 0)
+
+    def fetches(self):
+        return dict(self._counters) or None
 
     def on_step(self, step, values, context):
         for name, value in (values or {}).items():

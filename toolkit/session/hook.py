@@ -7,7 +7,7 @@ Between two due steps the loop needs nothing from the hooks, so it runs the bare
 from __future__ import annotations
 
 import time
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 from ..compat import tf
 from ..errors import ToolkitError
@@ -45,10 +45,15 @@ class Every:
 class Hook(tf.train.SessionRunHook):
     """Base of the hooks that are called on due steps alone, and on the last step of a run.
 
+    Where training is interrupted, that step is not the run's last: it goes on later.
+
     A subclass sets `every` (an `Every`) or overrides `next_step`, `deadline` and `is_due`, and
     implements `on_step`. `loop` is set before the session is made: `loop.step` is the number of
     steps made, `loop.target` where training stops, `loop.request_stop(reason)` asks for an end
     after this step.
+
+    A hook that remembers anything from step to step hands it over in `state` and takes it back in
+    `set_state`, so that a run that was killed and goes on records what it would have recorded.
     """
 
     name = ""
@@ -64,6 +69,16 @@ class Hook(tf.train.SessionRunHook):
         """Called after a due step. values: the fetched ones. context: `.session` is the raw
         session.
         """
+
+    def state(self) -> Dict[str, Any]:
+        """What to save with a checkpoint: names -> JSON values or numpy arrays; {} for nothing.
+
+        Called when the step is made; hooks later in the order have not seen that step yet.
+        """
+        return {}
+
+    def set_state(self, state: Dict[str, Any]) -> None:
+        """Called before `on_restore` with what `state` gave at that step; {} at the beginning."""
 
     def on_restore(self, session: Any, step: int) -> None:
         """Called with each new session, when its variables hold the state of `step`."""
@@ -126,6 +141,13 @@ class PluginHook(Hook):
 
     def deadline(self) -> float:
         return self._do("deadline") if self._says_when else NEVER
+
+    def state(self) -> Dict[str, Any]:
+        return self._do("state") if self._says_when else {}
+
+    def set_state(self, state: Dict[str, Any]) -> None:
+        if self._says_when:
+            self._do("set_state", state)
 
     def on_restore(self, session, step: int) -> None:
         if self._says_when:

@@ -30,11 +30,15 @@ CLOSE_SECS = 10
 
 
 class Ended(NamedTuple):
-    """How training ended: the last step, the seconds of the loop, and why."""
+    """How training ended: the last step, the seconds of the loop, and why.
+
+    is_done: False where it left off, to go on another time.
+    """
 
     step: int
     seconds: float
     reason: str
+    is_done: bool
 
 
 class Outlets(NamedTuple):
@@ -77,7 +81,8 @@ class Clock(Hook):
 class Loop:
     """The state of the loop that hooks may read, and the loop itself.
 
-    step: steps made so far. target: the step to stop at. made, bare_secs, due_secs: steps of this
+    step: steps made so far. target: the run's last step. pause_at: the step to leave off at, as if
+    interrupted; the run can go on later. made, bare_secs, due_secs: steps of this
     loop, and the seconds of those without hooks and of those with.
     """
 
@@ -90,9 +95,11 @@ class Loop:
         reader,
         outlets: Optional[Outlets] = None,
         steps_per_call: Optional[int] = None,
+        pause_at: Optional[int] = None,
     ):
         self.step = 0
         self.target = target
+        self._pause_at = min(pause_at or target, target)
         self.reason = ""
         self.made, self.bare_secs, self.due_secs = 0, 0.0, 0.0
         self.session: Any = None
@@ -126,12 +133,27 @@ class Loop:
         self._ended = True
 
     def request_last_step(self, reason: str) -> None:
-        """Make one more step, on which every hook is due, and end."""
+        """Make one more step, and leave off when it is saved. The run can go on later."""
         if not self.reason:
             self._last, self.reason = True, reason
 
     def is_last(self, step: int) -> bool:
-        return self._closing or step >= self.target
+        """Whether the run is done with this step: every hook is due on it."""
+        return step >= self.target
+
+    def is_leaving(self, step: int) -> bool:
+        """Whether training leaves off after this step, the last or not: it is to be saved."""
+        return self._closing or step >= self._pause_at
+
+    def states(self) -> Dict[str, Dict[str, Any]]:
+        """What the hooks want to have saved, by their names; a name that comes twice is numbered."""
+        states = {_numbered(self._hooks, hook): hook.state() for hook in self._hooks}
+        return {name: state for name, state in states.items() if state}
+
+    def set_states(self, states: Dict[str, Dict[str, Any]]) -> None:
+        """Give the hooks back what they had saved."""
+        for hook in self._hooks:
+            hook.set_state(states.get(_numbered(self._hooks, hook), {}))
 
     def advance(self, called: Called) -> None:
         """Count the steps of a call. Raises DivergedError where one of them was refused."""
@@ -215,10 +237,13 @@ class Loop:
         seconds = time.monotonic() - started
         if self.signum is not None:
             raise InterruptedRun("", signum=self.signum)
-        return Ended(self.step, seconds, self.reason or "reached step {}".format(self.target))
+        is_done = self.is_last(self.step) or (self._ended and not self._closing)
+        word = "reached" if is_done else "paused at"
+        reason = self.reason or "{} step {}".format(word, self.step)
+        return Ended(self.step, seconds, reason, is_done)
 
     def _train(self, monitored) -> None:
-        while self.step < self.target and not self._ended:
+        while self.step < self._pause_at and not self._ended:
             monitored.run_step_fn(self._to_next_due_step)
             if monitored.should_stop():  # run_context.request_stop() of a hook that is no `Hook`
                 self.request_stop("a session hook asked for the end")
@@ -228,7 +253,7 @@ class Loop:
         self._run_bare()
         bare = time.monotonic()
         self.bare_secs += bare - started
-        if self.step < self.target:
+        if self.step < self._pause_at:
             self._closing = self._last
             step_context.run_with_hooks(self._graph.train_op)
             self.due_secs += time.monotonic() - bare
@@ -238,7 +263,7 @@ class Loop:
     def _run_bare(self) -> None:
         """Bare steps up to the one before the next due step, or until a deadline or a signal."""
         due = min(h.next_step(self.step) for h in self._hooks)
-        until = min(due, self.target) - 1
+        until = min(due, self._pause_at) - 1
         deadline = min(h.deadline() for h in self._hooks)
         while self.step < until and time.monotonic() < deadline and not self._last:
             try:
@@ -258,6 +283,12 @@ class Loop:
         if self.session is not None:
             for hook in self._hooks:
                 hook.on_stop(self.session, self.step, error)
+
+
+def _numbered(hooks: List[Hook], hook: Hook) -> str:
+    alike = [other for other in hooks if other.name == hook.name]
+    number = next(i for i, other in enumerate(alike) if other is hook)
+    return "{}#{}".format(hook.name, number) if number else hook.name
 
 
 class _Signals:

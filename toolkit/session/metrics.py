@@ -28,20 +28,24 @@ class Speed:
 
 
 class Metrics(Hook):
-    """Fetches the scalars on due steps and hands a record to `record` and `show`.
+    """Fetches the scalars on due steps and hands a record to `record`, `record_speed` and `show`.
 
-    A record has step, kind "train", every scalar by its name, examples_per_sec (over the steps
-    since the record before) and seconds (of training since the session started).
+    A record has step, kind "train" and every scalar by its name: what a resumed run computes again
+    to the bit. One of the speed has step, examples_per_sec (over the steps since the record before)
+    and seconds (of training since the session started).
     """
 
     name = "metrics"
 
-    def __init__(self, scalars: Dict[str, Any], batch_size: int, every: Every, record, show):
+    def __init__(
+        self, scalars: Dict[str, Any], batch_size: int, every: Every, record, record_speed, show
+    ):
         self.every = every
         self._scalars = scalars
         self._speed = Speed(batch_size)
         self._batch_size = batch_size
         self._record: Callable[[Dict[str, Any]], None] = record
+        self._record_speed: Callable[[Dict[str, Any]], None] = record_speed
         self._show: Callable[[Dict[str, Any]], None] = show
 
     def on_restore(self, session, step):
@@ -54,11 +58,12 @@ class Metrics(Hook):
     def on_step(self, step, values, context):
         record = {"step": step, "kind": "train"}
         record.update((name, float(value)) for name, value in values.items())
-        speed = record["examples_per_sec"] = self._speed.look(step)
-        record["seconds"] = round(time.monotonic() - self._started, 3)
         self._record(record)
+        speed = self._speed.look(step)
+        seconds = round(time.monotonic() - self._started, 3)
+        self._record_speed({"step": step, "examples_per_sec": speed, "seconds": seconds})
         left = (self.loop.target - step) * self._batch_size / max(speed, 1e-9)
-        self._show(dict(record, secs_left=round(left, 1)))
+        self._show(dict(record, examples_per_sec=speed, secs_left=round(left, 1)))
 
 
 class Summaries(Hook):

@@ -1,4 +1,4 @@
-"""Evaluation within a run: after each commit, then the `best` pointer, then early stopping."""
+"""Evaluation within a run: after a commit, then the `best` pointer, then early stopping."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Target:
 
 
 class Validation(Hook):
-    """Evaluates each newly committed checkpoint; keeps `best` and the patience in the manifest.
+    """Evaluates the checkpoints of its steps, a function of the step alone, and the last one; keeps
+    `best` and the patience, which the manifest tells.
 
     With a metric NAME_noise, the standard deviation of NAME, `best` moves only by a gain larger
     than that of the new value; where noise alone kept it, the record says `within_noise`.
@@ -53,29 +54,40 @@ class Validation(Hook):
     def __init__(
         self,
         folder: RunFolder,
+        steps: int,
         evaluate: Callable[[str], Dict[str, float]],
         patience: int,
         record: Callable[[Dict[str, Any]], None],
     ):
         self._folder = folder
+        self._steps = steps
         self._evaluate = evaluate
         self.target: Optional[Target] = None
         self._patience = patience
         self._record = record
         self._pending: Optional[Tuple[int, str]] = None
+        self._best: Optional[Dict[str, Any]] = None
+        self._waited = 0  # evaluations since then
 
     def committed(self, step: int, path: str) -> None:
         """The checkpoint hook, which runs before this one, has committed `step`."""
-        self._pending = (step, path)
+        if step and (step % self._steps == 0 or self.loop.is_last(step)):
+            self._pending = (step, path)
+
+    def state(self):
+        return {"best": self._best, "waited": self._waited}
+
+    def set_state(self, state):
+        self._best, self._waited = state.get("best"), state.get("waited", 0)
 
     def is_due(self, step: int) -> bool:
         return True  # whether there is anything to do is known only after the checkpoint hook ran
 
     def on_restore(self, session, step):
-        # A kill between the commit and the end of its evaluation left that one to be made.
-        if step > self._folder.read_manifest().get("evaluated_step", 0):
-            self._pending = (step, self._folder.prefix(step))
-            self.evaluate_pending()
+        self._tell()
+        # The commit is from before its evaluation, which is made again, to the same numbers.
+        self.committed(step, self._folder.prefix(step))
+        self.evaluate_pending()
 
     def on_step(self, step, values, context):
         self.evaluate_pending()
@@ -89,15 +101,18 @@ class Validation(Hook):
             return
         (step, path), self._pending = self._pending, None
         metrics = self._evaluate(path)
-        changed: Dict[str, Any] = {"evaluated_step": step}
         record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
         if self.target is not None:
-            manifest = self._folder.read_manifest()
-            if self._within_noise(metrics, manifest.get("best")):
+            if self._within_noise(metrics):
                 record["within_noise"] = True
-            changed.update(self._judge(step, metrics, manifest))
+            self._judge(step, metrics)
         self._record(dict(record, **metrics))
-        self._folder.update_manifest(**changed)
+        self._tell()
+
+    def _tell(self) -> None:
+        told = self._folder.read_manifest()
+        if (told.get("best"), told.get("evaluations_since_best")) != (self._best, self._waited):
+            self._folder.update_manifest(best=self._best, evaluations_since_best=self._waited)
 
     def _measured(self, metrics: Dict[str, float]) -> Tuple[float, float]:
         """The value of the target's metric and its noise, 0 where that is not measured."""
@@ -109,26 +124,23 @@ class Validation(Hook):
             )
         return metrics[name], metrics.get(name + "_noise", 0.0)
 
-    def _within_noise(self, metrics: Dict[str, float], best: Optional[Dict[str, Any]]) -> bool:
+    def _within_noise(self, metrics: Dict[str, float]) -> bool:
         """Whether it is noise alone that keeps `best` where it is."""
         value, noise = self._measured(metrics)
-        than = best["value"] if best else None
+        than = self._best["value"] if self._best else None
         return self.target.better(value, than) and not self.target.better(value, than, noise)
 
-    def _judge(
-        self, step: int, metrics: Dict[str, float], manifest: Dict[str, Any]
-    ) -> Dict[str, Any]:
-        """What an evaluation changes in the manifest; stops when patience is at its end."""
+    def _judge(self, step: int, metrics: Dict[str, float]) -> None:
+        """Move `best`, or count that it stays; ask for the end when patience is at its end."""
         value, noise = self._measured(metrics)
-        best = manifest.get("best")
-        if self.target.better(value, best["value"] if best else None, noise):
-            best = {"step": step, "metric": self.target.name, "value": value}
+        if self.target.better(value, self._best["value"] if self._best else None, noise):
+            self._best = {"step": step, "metric": self.target.name, "value": value}
             if noise > 0:
-                best["noise"] = noise
-            return {"best": best, "evaluations_since_best": 0}
-        waited = manifest.get("evaluations_since_best", 0) + 1
-        if self._patience and waited >= self._patience:
+                self._best["noise"] = noise
+            self._waited = 0
+            return
+        self._waited += 1
+        if self._patience and self._waited >= self._patience:
             self.loop.request_stop(
-                "{} has not improved in {} evaluations".format(self.target.name, waited)
+                "{} has not improved in {} evaluations".format(self.target.name, self._waited)
             )
-        return {"evaluations_since_best": waited}

@@ -129,9 +129,27 @@ class Health:
         self._class_shares = list(class_shares)
         self._rows: Dict[str, List[int]] = {}  # name -> steps of the looks in a row that showed it
         self._given: set = set()
-        self._last: Optional[Record] = None
+        self._last_step = 0
         self._most_spread = 0.0
         self._norms: deque = deque(maxlen=50)  # of the generator's gradient, while it was usual
+
+    def state(self) -> Dict[str, Any]:
+        """What it remembers, as JSON values."""
+        return {
+            "rows": {name: list(row) for name, row in self._rows.items()},
+            "given": sorted(self._given),
+            "last_step": self._last_step,
+            "most_spread": self._most_spread,
+            "norms": list(self._norms),
+        }
+
+    def set_state(self, state: Dict[str, Any]) -> None:
+        """Go on with what another one remembered."""
+        self._rows = {name: list(row) for name, row in state["rows"].items()}
+        self._given = set(state["given"])
+        self._last_step = state["last_step"]
+        self._most_spread = state["most_spread"]
+        self._norms.extend(state["norms"])
 
     def judge(self, record: Record) -> List[Verdict]:
         """The verdicts that begin with this look."""
@@ -150,7 +168,7 @@ class Health:
 
     def _remember(self, record: Record) -> None:
         """What later looks are compared with."""
-        self._last = record
+        self._last_step = record.step
         if _from(record.generator_gradient_norm, 0) and not self._faded(record):
             self._norms.append(record.generator_gradient_norm)
         if _from(record.spread, self._most_spread) and record.step >= WARM_UP:
@@ -224,7 +242,7 @@ class Health:
         return (
             "The generator stands still: since step {} its samples changed by {:.1e} per pixel, "
             "and in step {} its gradient norm is {:.1e}.".format(
-                self._last.step if self._last else 0,
+                self._last_step,
                 record.change,
                 record.step,
                 record.generator_gradient_norm,

@@ -28,8 +28,6 @@ class HealthHook(toolkit.Hook):
     after the step, so that training takes no notice. reals: float [m, H, W, C] in [0, 1]. classify:
     None, or a function of such images -> labels, or None where it knows none; it is first called at
     the first look, and closed at the end where it can be. class_names: what the labels stand for.
-
-    It keeps nothing over a resume: what takes several looks to see takes them again.
     """
 
     name = "health"
@@ -42,15 +40,18 @@ class HealthHook(toolkit.Hook):
         self._class_names = list(class_names)
         self._reals = reals
         self._real_spread = spread(reals)
-        self._forget()
+        self.set_state({})
 
-    def _forget(self):
+    def state(self):
+        if self._health is None:
+            return self._kept  # no look since then
+        return {"health": self._health.state(), "before": self._before}
+
+    def set_state(self, state):
+        self._kept = state
         self._health = None  # made at the first look
         self._class_shares = []  # of the reals
-        self._before = None  # the samples of the last look
-
-    def on_restore(self, session, step):
-        self._forget()
+        self._before = state.get("before")  # the samples of the last look
 
     def fetches(self):
         return self._scalars
@@ -63,6 +64,8 @@ class HealthHook(toolkit.Hook):
         if self._health is None:
             self._class_shares = self._shares()
             self._health = Health(self._class_names, self._class_shares)
+            if self._kept:
+                self._health.set_state(self._kept["health"])
         record = self._record(step, values, np.asarray(self._samples(context.session)))
         self.loop.say(words(record))
         for verdict in self._health.judge(record):

@@ -85,6 +85,7 @@ class GanOptions(Options):
         "batch_size": 64,
         "clip": "none",
         "best": "min:frechet_distance",
+        "evaluate_steps": 500,
     }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
 
