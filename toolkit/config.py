@@ -24,18 +24,32 @@ class Config(NamedTuple):
 
 def read(path: str) -> Config:
     """A TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
-    values = read_config(path)
-    folder = os.path.dirname(os.path.abspath(path))
+    return of_values(os.path.dirname(os.path.abspath(path)), read_config(path), path)
+
+
+def of_values(folder: str, given: Dict[str, Any], path: str = "config.json") -> Config:
+    """The same of values that stand, or stood, in a file of that folder."""
+    values = dict(given)
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
-    if not isinstance(plugin, str) or not isinstance(extensions, list):
+    if not isinstance(extensions, list) or not all(map(_is_name, [plugin, *extensions])):
         raise UsageError("{}: 'plugin' is one name and 'with' a list of names.".format(path))
-    if isinstance(values.get("data"), str):
+    if "data" in values:
+        if not _is_name(values["data"]):
+            raise UsageError("{}: 'data' is text that may hold a path.".format(path))
         values["data"] = rebased(values["data"], folder, os.getcwd())
     return Config(
         rebased(plugin, folder, os.getcwd()),
         [rebased(name, folder, os.getcwd()) for name in extensions],
         values,
     )
+
+
+def _is_name(value: Any) -> bool:
+    """Whether it is text that can be a path: without NUL, without halves of characters."""
+    try:
+        return isinstance(value, str) and b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
 
 
 def read_run_config(folder: RunFolder) -> Config:

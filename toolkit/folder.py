@@ -37,6 +37,7 @@ ASIDE = "damaged"  # within CHECKPOINTS
 TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still writing
 LOCK = ".lock"
 FORMAT = 2
+FINISHED = "finished"  # the status of a run with nothing left to do
 
 
 class RunFolder:
@@ -131,6 +132,15 @@ class RunFolder:
         """Every whole line; a last line cut short by a kill is left out."""
         return self._metrics.read()
 
+    def metrics_texts(self, size: Optional[int] = None) -> List[str]:
+        """Every whole line as it is written, of the first `size` bytes if that is given."""
+        return self._metrics.texts(size)
+
+    def append_metrics_text(self, text: str) -> None:
+        """Add a line as another run wrote it."""
+        with self.writing():
+            self._metrics.append_text(text)
+
     def cut_metrics(self, checkpoint: Optional[Checkpoint]) -> str:
         """Drop what was recorded after a checkpoint, so that the file tells one story.
 
@@ -189,7 +199,7 @@ class RunFolder:
             rows = [c for c in self.checkpoints() if c.step < step]
             rows.append(Checkpoint(step, self.prefix(step), now, files, tensors, metrics))
             kept = set(keep(rows)) | {step}
-            self._add_commit(rows[-1], [c.step for c in rows if c.step in kept])
+            self.add_commit(rows[-1], [c.step for c in rows if c.step in kept])
             for checkpoint in rows:
                 if checkpoint.step not in kept:
                     self._delete(checkpoint)
@@ -207,7 +217,8 @@ class RunFolder:
         sync(folder)
         return files
 
-    def _add_commit(self, row: Checkpoint, kept: List[int]) -> None:
+    def add_commit(self, row: Checkpoint, kept: List[int]) -> None:
+        """Add the line of a checkpoint whose files are on the disk. kept: steps there are now."""
         self.commits.add(
             "commit",
             step=row.step,
@@ -225,7 +236,8 @@ class RunFolder:
 
     def leftovers(self, kept: Iterable[int]) -> List[str]:
         """Names of the checkpoint files that belong to no checkpoint in `kept`."""
-        named = {name for c in self.checkpoints() if c.step in set(kept) for name in c.files}
+        steps = set(kept)
+        named = {name for c in self.checkpoints() if c.step in steps for name in c.files}
         folder = self.file(CHECKPOINTS)
         return [
             name
@@ -290,6 +302,12 @@ class RunFolder:
                 hint="Copy the file back, or train anew in another folder.",
             )
         return None
+
+    def is_whole(self) -> bool:
+        """Whether the checkpoint of the step that the run came to is there and whole."""
+        rows = self.checkpoints()
+        at_the_end = bool(rows) and rows[-1].step == self.read_manifest().get("step")
+        return at_the_end and not self.damage(rows[-1])
 
     def _has_lost_its_chain(self) -> bool:
         """Whether the manifest tells of work of which the chain knows nothing."""

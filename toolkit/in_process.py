@@ -63,6 +63,11 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Opene
     return Opened(resolved, open_inputs(plugins, resolved))
 
 
+def quiet() -> Console:
+    """A console that shows nothing."""
+    return _Lines(None)
+
+
 class _Lines(Console):
     """Hands each line to a function; shows no progress."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from .files import finite, sync, written_whole
 
@@ -57,9 +57,12 @@ class JsonLines:
             sync(self.path)
             self._is_durable = True
 
-    def texts(self) -> List[str]:
-        """Every whole line, without its end; bytes that are no UTF-8 are replaced."""
-        return self._whole().decode("utf-8", "replace").split("\n")[:-1]
+    def texts(self, size: Optional[int] = None) -> List[str]:
+        """Every whole line, without its end; bytes that are no UTF-8 are replaced.
+
+        size: of so many bytes alone.
+        """
+        return self._whole()[:size].decode("utf-8", "replace").split("\n")[:-1]
 
     def read(self) -> List[Dict[str, Any]]:
         """Every whole line that is a JSON object."""

@@ -62,6 +62,13 @@ class Options(pydantic.BaseModel):
         """How many batches a step takes: its features are [batch_size * batches_per_step, ...]."""
         return 1
 
+    @pydantic.field_validator("*")
+    @classmethod
+    def _fits_in_64_bits(cls, value):
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError("should be less than 2^63 in size")
+        return value
+
 
 class CoreOptions(Options):
     """What every run has, whatever its plugin."""
@@ -306,7 +313,7 @@ def resolve(
         name = name.replace("-", "_")
         if name not in merged.model_fields:
             raise UsageError(
-                "There is no option '{}' ({}).".format(name, origin),
+                "There is no option {} ({}).".format(_shown(name), origin),
                 hint=nearest(name, merged.model_fields),
             )
         values[name] = from_text(merged.model_fields[name].annotation, value)
@@ -352,7 +359,8 @@ def _preset(cls: type, layers: List[Mapping[str, Any]]) -> Any:
     if not cls.presets:
         return None
     named = [layer["preset"] for layer in layers if "preset" in layer]
-    return (named or [cls.model_fields["preset"].default])[-1]
+    chosen = (named or [cls.model_fields["preset"].default])[-1]
+    return chosen if isinstance(chosen, str) else None  # what else it is, validation tells
 
 
 def _validated(merged: type, values: Mapping[str, Any], origins: Mapping[str, str]) -> Options:
@@ -370,9 +378,17 @@ def _sentence(error: Mapping[str, Any], origins: Mapping[str, str]) -> str:
         return message[0].upper() + message[1:] + "."
     name = str(error["loc"][0])
     message = message.replace("Input should be", "should be")
-    return "Option '{}' is {!r} ({}): {}.".format(
-        name, error.get("input"), origins.get(name, "?"), message
+    return "Option '{}' is {} ({}): {}.".format(
+        name, _shown(error.get("input")), origins.get(name, "?"), message
     )
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, a list in a list in a list...
+        return "a large {}".format(type(value).__name__)
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 def from_text(annotation: Any, value: Any) -> Any:
@@ -430,11 +446,9 @@ def read_config(path: str) -> Dict[str, Any]:
     except OSError as error:
         raise UsageError("{}: {}.".format(path, error.strerror)) from None
     try:
-        if path.endswith(".json"):
-            values = json.loads(raw.decode("utf-8"))
-        else:
-            values = _toml().loads(raw.decode("utf-8"))
-    except ValueError as error:
+        text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+        values = json.loads(text) if path.endswith(".json") else _toml().loads(text)
+    except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError("{}: not valid {}: {}.".format(path, kind, error)) from None
     if not isinstance(values, dict):

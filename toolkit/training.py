@@ -6,10 +6,15 @@ import contextlib
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from . import record
+from . import autopsy, record
+from .building import (
+    check_examples,
+    examples_per_step,
+    training_reader,
+    training_run,
+)
 from .commits import Checkpoint
 from .compat import tf
-from .data.stream import make_reader
 from .errors import (
     CheckpointError,
     DataError,
@@ -21,7 +26,7 @@ from .errors import (
 )
 from .evaluation import Evaluator
 from .fitting import Changes, Plan, of_graph, plan, saver, stored
-from .folder import ASIDE, RunFolder
+from .folder import ASIDE, FINISHED, RunFolder
 from .inputs import Inputs, open_inputs
 from .options import Options
 from .plugins import Plugins
@@ -43,7 +48,6 @@ from .stepping import Stepper, Stepping
 
 DEFAULT_SUMMARY_STEPS = 100
 DEFAULT_CHECKPOINT_SECS = 60.0
-FINISHED = "finished"
 
 
 class Job(NamedTuple):
@@ -57,29 +61,6 @@ class Job(NamedTuple):
     pause_at: Optional[int] = None  # leave off at this step, as if interrupted
     changes: Changes = Changes()  # of the model, that a resume may make
     other_data: bool = False  # whether a resume may go on with other data
-
-
-def total_steps(options: Any, num_examples: int) -> int:
-    """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
-    if options.steps is not None:
-        return options.steps
-    return max(1, math.ceil(options.epochs * num_examples / examples_per_step(options)))
-
-
-def examples_per_step(options: Any) -> int:
-    """How many examples a step reads."""
-    return options.batch_size * options.batches_per_step
-
-
-def check_examples(options: Any, count: int) -> None:
-    """Raise UsageError where a step of several batches takes more examples than there are."""
-    if options.batches_per_step > 1 and examples_per_step(options) > count:
-        raise UsageError(
-            "A step takes {} batches of {} = {} examples, but the split 'train' has {}.".format(
-                options.batches_per_step, options.batch_size, examples_per_step(options), count
-            ),
-            hint="Take a smaller --batch-size, or fewer batches per step.",
-        )
 
 
 def evaluate_every(options: Any, total: int) -> int:
@@ -100,13 +81,21 @@ class Trainer:
         self._folder = job.folder
         self._start: Optional[Checkpoint] = None
         self._plan: Optional[Plan] = None
-        if not job.folder.is_new:
-            job.folder.lock()
-            self._start = job.folder.newest(self._warn)
-        self._inputs: Inputs = open_inputs(job.plugins, options, download_progress(console))
         self._evaluator: Optional[Evaluator] = None
-        self._build()
-        self._target = Target(options.best, self.evaluator.metric_names) if options.best else None
+        try:
+            if not job.folder.is_new:
+                job.folder.lock()
+                self._start = job.folder.newest(self._warn)
+            self._inputs: Inputs = open_inputs(job.plugins, options, download_progress(console))
+            self._build()
+            self._target = self._make_target()
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_target(self) -> Optional[Target]:
+        best = self._options.best
+        return Target(best, self.evaluator.metric_names) if best else None
 
     def _build(self) -> None:
         options, inputs = self._options, self._inputs
@@ -144,25 +133,14 @@ class Trainer:
         """
         if self._folder.is_new:
             return 0, None
-        return self._start.step if self._start else 0, self._folder.read_manifest().get("xla", False)
+        compiled = self._folder.read_manifest().get("xla", False)
+        return self._start.step if self._start else 0, compiled
 
     def _make_reader(self):
-        options, inputs = self._options, self._inputs
-        return make_reader(
-            options.input,
-            inputs.splits["train"],
-            examples_per_step(options),
-            seed=Run("train", options).seed("shuffle"),
-            shuffle_buffer=options.shuffle_buffer,
-            filter=inputs.filter,
-            convert=inputs.convert,
-            resident_limit_bytes=options.resident_limit << 20,
-        )
+        return training_reader(self._options, self._inputs)
 
     def _make_run(self, reader, compiled: bool = False) -> Run:
-        total = total_steps(self._options, reader.num_examples)
-        spec, folder = self._inputs.spec, self._folder.path
-        return Run("train", self._options, spec, folder, total, compiled=compiled)
+        return training_run(self._options, self._inputs, self._folder.path, reader, compiled)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -376,10 +354,14 @@ class Trainer:
 
     def _restore(self, scaffold, session) -> None:
         """Runs on each new session, after the initialisers: checkpoint, records of it, input."""
-        checkpoint = self._folder.newest(self._warn)
+        is_first = self._loop.session is None  # then what is damaged was told already
+        checkpoint = self._start if is_first else self._folder.newest(self._warn)
         if checkpoint is not None:
             self._restore_variables(session, checkpoint)
-        aside = self._folder.begin_session(checkpoint, **self._session_facts(checkpoint))
+        facts = self.session_facts()
+        if self._plan is not None and not self._plan.is_plain:
+            facts["model"] = self._plan.as_json()
+        aside = self._folder.begin_session(checkpoint, **facts)
         if aside:
             self._warn("put aside in {}/checkpoints/{}: {}".format(
                 self._folder, ASIDE, ", ".join(aside)))  # fmt: skip
@@ -399,13 +381,10 @@ class Trainer:
                 "{} cannot be restored: {}".format(checkpoint.path, error.message.split("\n")[0])
             ) from error
 
-    def _session_facts(self, checkpoint: Optional[Checkpoint]) -> Dict[str, Any]:
-        """What the chain tells of a session: all that its bits depend on."""
+    def session_facts(self) -> Dict[str, Any]:
+        """What the chain tells of this session: all that its bits depend on."""
         facts = record.of_chain(self._job.plugins, self._inputs, self._job.config)
-        facts["compiled"] = self._stepping.compiled
-        if checkpoint is not None and self._plan is not None and not self._plan.is_plain:
-            facts["model"] = self._plan.as_json()
-        return facts
+        return dict(facts, compiled=self._stepping.compiled)
 
     def _check_fit(self) -> None:
         """Refuse a checkpoint of another model before a session exists, unless the changes that are
@@ -461,19 +440,42 @@ class Trainer:
             with contextlib.suppress(ToolkitError):
                 self._record({"step": loop.step, "kind": "event", "event": "diverged",
                               "message": error.message})  # fmt: skip
-        elif isinstance(error, RetryError):
+        elif isinstance(error, RetryError) and "toolkit resume" not in error.hint:
             error.hint = "Go on with: toolkit resume {}".format(self._folder)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
             self._folder.update_manifest(status=status, step=loop.step, reason=error.message)
+        if isinstance(error, DivergedError):
+            self._examine(loop.step)
+
+    def _examine(self, step: int) -> None:
+        """Say where a divergence began, by making the step behind the last good one again."""
+        try:
+            start = self._folder.newest()
+            found = autopsy.examine(
+                self._job.plugins,
+                self._make_reader,
+                self._make_run,
+                start.path if start else None,
+                step,
+            )
+            if found is not None:
+                name = "autopsy-{}".format(step)
+                autopsy.write(found, self._folder.subfolder("reports", name))
+        except Exception as error:  # the divergence is what counts
+            self._warn("the autopsy failed: {}: {}".format(type(error).__name__, error))
+            return
+        for line in found.lines() if found else [autopsy.UNREPEATED]:
+            self._console.say("autopsy  " + line)
+        if found is not None:
+            self._console.say("autopsy  The batch is in {}/reports/{}".format(self._folder, name))
 
     def _since_last_session(self) -> List[str]:
         """What a resume has to tell where its bits will not be those of an uninterrupted run."""
         sessions = self._folder.commits.sessions()
         if not sessions:
             return []
-        return record.changed_since(
-            sessions[-1], record.of_chain(self._job.plugins, self._inputs, self._job.config)
-        )
+        changed = record.changed_since(sessions[-1], self.session_facts())
+        return ["exactness ends here: {}".format("; ".join(changed))] if changed else []
 
     # --------------------------------------------------------------------------------- afterwards
 

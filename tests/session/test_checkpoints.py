@@ -107,7 +107,7 @@ def test_a_crash_before_the_manifest_is_written_leaves_the_checkpoint_before(run
     def crash(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RunFolder, "_add_commit", crash)
+    monkeypatch.setattr(RunFolder, "add_commit", crash)
     with pytest.raises(KeyboardInterrupt):
         testing.train(Linear, run, steps=10)
     monkeypatch.undo()

@@ -22,6 +22,8 @@ COMMANDS = {
     "evaluate": ("evaluate", "Measure a trained model on a split."),
     "predict": ("predict", "Apply a trained model to files."),
     "export": ("export", "Write a trained model as a SavedModel."),
+    "verify": ("verify", "Prove that a run is what its folder says."),
+    "doctor": ("doctor", "Say what state a run is in, and what can be done."),
     "plugins": ("plugins", "List plugins and show what they offer."),
     "data": ("data", "List data sources and check data."),
 }

@@ -4,43 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import click
 
 from .common import json_option, print_json, verbose_option
-from .selection import (
-    OptionsCommand,
-    Selection,
-    changes_options,
-    flag_values,
-    refuse_changes,
-    resolve,
-    select_saved,
-    which_plugin,
-)
+from .resuming import ResumeCommand, changes_options, refuse_changes
+from .selection import OptionsCommand, Selection, flag_values, resolve, which_plugin
 
 PAUSE = "Save at step N and leave off; resume goes on."
-
-
-class ResumeCommand(OptionsCommand):
-    """Takes the plugin from the run's saved configuration."""
-
-    def selection(self, args: List[str]) -> Selection:
-        from ..folder import open_run
-
-        path = _run_among(args)
-        if not path or {"-h", "--help"} & set(args):
-            return Selection("", [], None, [])
-        return select_saved(open_run(path, unbegun=True))
-
-
-def _run_among(args: List[str]) -> str:
-    """The argument that is the run: the first that holds one, else the first after no flag."""
-    words = [a for a in args if not a.startswith("-")]
-    runs = [word for word in words if os.path.isfile(os.path.join(word, "manifest.json"))]
-    free = [w for before, w in zip([""] + args, args) if not (before + w).startswith("-")]
-    return next(iter(runs + [w for w in free if w in words] + words), "")
 
 
 def _shared(command):
@@ -104,7 +76,7 @@ def resume(
     """
     from .. import config as configuration
     from ..fitting import Changes, parse_map
-    from ..folder import open_run
+    from ..folder import FINISHED, open_run
 
     folder = open_run(run_folder, unbegun=True)
     selection: Selection = ctx.obj
@@ -116,7 +88,8 @@ def resume(
     changes = Changes(init_new, drop, parse_map(maps))
     if not folder.is_new:
         manifest = folder.read_manifest()
-        if manifest["status"] == "finished" and not {"steps", "epochs"} & set(flags):
+        asks_for_more = {"steps", "epochs"} & set(flags)
+        if manifest["status"] == FINISHED and not asks_for_more and folder.is_whole():
             return _nothing_left(folder, manifest, as_json)
     saved = configuration.for_run(
         selection.plugin, selection.extensions, resolved.options, folder.path

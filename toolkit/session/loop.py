@@ -146,7 +146,7 @@ class Loop:
         return self._closing or step >= self._pause_at
 
     def states(self) -> Dict[str, Dict[str, Any]]:
-        """What the hooks want to have saved, by their names; a name that comes twice is numbered."""
+        """What the hooks want to have saved, by their names, numbered where one comes twice."""
         states = {_numbered(self._hooks, hook): hook.state() for hook in self._hooks}
         return {name: state for name, state in states.items() if state}
 
