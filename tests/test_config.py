@@ -62,10 +62,19 @@ def test_paths_in_a_file_count_from_the_files_folder(here):
     assert read == ("sub/mine.py", ["sub/e.py"], {"data": "npz:sub/a.npz"})
 
 
-@pytest.mark.parametrize("values", [{"plugin": 3}, {"with": "one"}])
+@pytest.mark.parametrize(
+    "values",
+    [{"plugin": 3}, {"with": "one"}, {"with": [5]}, {"plugin": "~\0"}, {"plugin": "\ud800"}],
+)
 def test_plugin_is_a_name_and_with_a_list(here, values):
     with pytest.raises(UsageError, match="'plugin' is one name and 'with' a list of names"):
         configuration.read(str(write(here / "a.json", **values)))
+
+
+@pytest.mark.parametrize("data", [3, "npz:~\0", "npz:\ud800"])
+def test_data_is_text_that_can_be_a_path(here, data):
+    with pytest.raises(UsageError, match="a.json: 'data' is text that may hold a path"):
+        configuration.read(str(write(here / "a.json", data=data)))
 
 
 def test_what_a_run_saves_counts_from_its_folder(here):

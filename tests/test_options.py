@@ -104,7 +104,7 @@ BEYOND = {
     "best": "most:accuracy",
     "early_stopping": "-1",
     "seed": "2147483648",
-    "intra_op_threads": "-1",
+    "intra_op_threads": "4097",
     "inter_op_threads": "-1",
     "gpu_memory_fraction": "1.1",
     "steps_per_call": "0",
@@ -411,6 +411,37 @@ def test_a_file_that_is_no_flat_mapping_is_told(tmp_path, name, text, told):
     with pytest.raises(UsageError) as caught:
         read_config(str(path))
     assert told in caught.value.message
+
+
+@pytest.mark.parametrize("name, start", [("a.toml", "a = "), ("a.json", '{"a": ')])
+def test_a_file_that_nests_without_end_is_told(tmp_path, name, start):
+    (tmp_path / name).write_text(start + "[" * 10**5)
+    with pytest.raises(UsageError, match=name + ": not valid "):
+        read_config(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name, text", [("a.toml", "steps = 3"), ("a.json", '{"steps": 3}')])
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read_config(str(tmp_path / name)) == {"steps": 3}
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("steps", 2**63), ("steps", 16**5000), ("profile_steps", [1, 16**5000]), ("steps", "9" * 999),
+     ("steps", [[[1]]] * 999)],
+    ids=["2^63", "16^5000", "in a list", "text", "a list"],
+)  # fmt: skip
+def test_a_value_beyond_all_measure_is_refused_in_few_words(name, value):
+    with pytest.raises(UsageError) as caught:
+        resolve([], [("a.toml", {name: value})])
+    assert "Option '{}' is ".format(name) in caught.value.message
+    assert len(caught.value.message) < 250
+
+
+def test_a_preset_that_is_no_name_is_told():
+    with pytest.raises(UsageError, match="Option 'preset' is .*a.toml"):
+        resolve([("plugin", Recipes)], [("a.toml", {"preset": []})])
 
 
 def test_a_file_that_is_missing_is_told(tmp_path):

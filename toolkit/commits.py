@@ -13,12 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
+import sys
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
 from .files import finite
 from .lines import JsonLines, Position, parsed
 
 FIRST = "0" * 64  # what the first line names as the hash before it
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_OF_SESSIONS = ("versions", "machine", "plugins", "data", "options")  # dictionaries, if there
 _HASH = re.compile(r'^(.*), "hash": "([0-9a-f]{64})"}$', re.DOTALL)
 
 
@@ -73,14 +76,20 @@ class Commits:
             self._last = before
         return self._lines
 
+    def forget(self) -> None:
+        """Read the file anew when it is next needed: another process may have written to it."""
+        self._lines = None
+        self._file.forget()
+
     def add(self, kind: str, **values: Any) -> None:
         """Add a line durably."""
         lines = self.lines()
         body = json.dumps(finite(dict({"kind": kind}, **values, previous=self._last)))[:-1]
         digest = hashlib.sha256(body.encode("utf-8")).hexdigest()
         text = '{}, "hash": "{}"}}'.format(body, digest)
+        self._lines = None  # until it is known that the line is there
         self._file.append_text(text, durable=True)
-        lines.append(Line(len(lines) + 1, json.loads(text), ""))
+        self._lines = lines + [Line(len(lines) + 1, json.loads(text), "")]
         self._last = digest
 
     def head(self) -> str:
@@ -103,6 +112,12 @@ class Commits:
             if line.kind == "commit" and line.values["step"] == step:
                 return self._row(line.values)
         return None
+
+    def files(self) -> Set[str]:
+        """The names of all files that were ever committed, also of those removed since."""
+        return {
+            name for line in self.lines() if line.kind == "commit" for name in line.values["files"]
+        }
 
     def sessions(self) -> List[Dict[str, Any]]:
         """What the lines of sessions hold, oldest first."""
@@ -146,36 +161,50 @@ def _line(number: int, text: str, before: str) -> Line:
 def _is_sound(values: Dict[str, Any]) -> bool:
     """Whether a line has what its kind has to have, each of its type."""
     try:
-        sound = isinstance(values["previous"], str) and all(map(_is_step, values["kept"]))
+        kept = values["kept"]
+        if not isinstance(values["previous"], str) or not isinstance(kept, list):
+            return False
+        if not all(map(_is_count, kept)):
+            return False
         if values["kind"] == "session":
-            return sound and _is_step(values["from"])
+            return _is_count(values["from"]) and all(
+                isinstance(values.get(name, {}), dict) for name in _OF_SESSIONS
+            )
         step, metrics = values["step"], values["metrics"]
-        start = "model.ckpt-{}.".format(step)
         return (
-            sound
-            and values["kind"] == "commit"
-            and _is_step(step)
-            and isinstance(values["time"], (int, float))
+            values["kind"] == "commit"
+            and _is_count(step)
+            and _is_time(values["time"])
             and isinstance(values["tensors"], str)
-            and set(metrics) == {"bytes", "sha256"}
-            and isinstance(metrics["bytes"], int)
-            and all(_is_file(start, name, facts) for name, facts in values["files"].items())
+            and _is_hashed(metrics)
+            and all(_is_file(step, name, facts) for name, facts in values["files"].items())
         )
     except (KeyError, TypeError, AttributeError):
         return False
 
 
-def _is_step(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= sys.maxsize
 
 
-def _is_file(start: str, name: str, facts: Dict[str, Any]) -> bool:
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.maxsize
+
+
+def _is_hashed(facts: Dict[str, Any]) -> bool:
+    """Whether it is a size with its hash, and nothing else."""
     return (
-        name.startswith(start)
-        and "/" not in name
-        and isinstance(facts["bytes"], int)
+        set(facts) == {"bytes", "sha256"}
+        and _is_count(facts["bytes"])
         and isinstance(facts["sha256"], str)
     )
+
+
+def _is_file(step: int, name: str, facts: Dict[str, Any]) -> bool:
+    """Whether it is a file of that step, in the folder of the checkpoints."""
+    start = "model.ckpt-{}.".format(step)
+    return name.startswith(start) and bool(_NAME.fullmatch(name)) and _is_hashed(facts)
 
 
 def retained(keep: int, every_hours: Optional[float], always: Iterable[int] = ()):

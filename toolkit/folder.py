@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import secrets
+import sys
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterable, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from .commits import Checkpoint, Commits
 from .errors import CheckpointError, RetryError, ToolkitError, UsageError
@@ -38,6 +40,32 @@ TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still writi
 LOCK = ".lock"
 FORMAT = 2
 FINISHED = "finished"  # the status of a run with nothing left to do
+
+# What the rest relies on, where it stands in manifest.json, and of which type; [int]: a list of it.
+_MANIFEST: Dict[str, Any] = {
+    "status": str,
+    "step": int,
+    "total_steps": int,
+    "reason": str,
+    "xla": bool,
+    "best": dict,
+    "best.step": int,
+    "summary": dict,
+    "data": dict,
+    "data.sha256": dict,
+}
+for _name in ("data.stored", "data.spec"):
+    _MANIFEST.update(
+        {
+            _name: dict,
+            _name + ".shape": [int],
+            _name + ".dtype": str,
+            _name + ".num_classes": int,
+            _name + ".class_names": [str],
+            _name + ".class_counts": [int],
+        }
+    )
+_NEEDED = {"status", "data", "data.sha256", "data.spec", "data.spec.shape", "data.spec.dtype"}
 
 
 class RunFolder:
@@ -59,9 +87,9 @@ class RunFolder:
 
         config: what config.json holds. It is written first: from then on the run can be resumed.
         """
-        if _is_taken(self.path):
-            os.rename(self.path, "{}.{}".format(self.path, secrets.token_hex(2)))
         try:
+            if _is_taken(self.path):
+                os.rename(self.path, "{}.{}".format(self.path, secrets.token_hex(2)))
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
             raise UsageError("{} cannot be made: {}.".format(self, error.strerror)) from None
@@ -100,9 +128,14 @@ class RunFolder:
                 "{}: expected a manifest of format {}.".format(path, FORMAT),
                 hint="Read it with the version of the toolkit that wrote it.",
             )
-        for name in ("status", "data"):
-            if name not in manifest:
+        for name, kind in _MANIFEST.items():
+            place: Any = manifest
+            for part in name.split("."):
+                place = place.get(part) if isinstance(place, dict) else None
+            if place is None and name in _NEEDED:
                 raise CheckpointError("{}: '{}' is missing.".format(path, name))
+            if place is not None and not _is(place, kind):
+                raise CheckpointError("{}: '{}' is {!r:.80}.".format(path, name, place))
         return manifest
 
     def update_manifest(self, **values: Any) -> None:
@@ -246,17 +279,27 @@ class RunFolder:
         ]
 
     def _put_aside(self, kept: Iterable[int]) -> List[str]:
-        """Remove what no commit ever named; move aside what one did, or may have."""
+        """Remove what retention or a kill left; move aside what is committed, or may have been."""
         aside = []
-        committed = {n for c in self.checkpoints() for n in c.files}
-        for name in self.leftovers(kept):
+        there = {n for c in self.checkpoints() for n in c.files}
+        names = self.leftovers(kept)
+        doubted = set(names) if self.commits.faults() else self._unexplained(names)
+        for name in names:
             path = self.file(CHECKPOINTS, name)
-            if name in committed or self.commits.faults():
-                os.replace(path, os.path.join(self.subfolder(CHECKPOINTS, ASIDE), name))
+            if name in there or name in doubted or os.path.isdir(path):
+                os.replace(path, _unused(os.path.join(self.subfolder(CHECKPOINTS, ASIDE), name)))
                 aside.append(name)
             else:
                 os.remove(path)
         return aside
+
+    def _unexplained(self, names: Iterable[str]) -> Set[str]:
+        """Of these files those that no line names, where they are of several steps: a kill leaves
+        one step's, so lines are missing at the chain's end.
+        """
+        named = self.commits.files()
+        unnamed = {n for n in names if n not in named and not n.startswith(UNFINISHED)}
+        return unnamed if len({n.split(".")[1] for n in unnamed}) > 1 else set()
 
     def damage(self, checkpoint: Checkpoint) -> str:
         """What is wrong with a committed checkpoint's files, in words; '' where they are whole."""
@@ -294,11 +337,10 @@ class RunFolder:
                 ),
                 hint="Copy the files back, or train anew in another folder.",
             )
-        if any(line.fault for line in self.commits.lines()) or self._has_lost_its_chain():
+        fault = next(iter(self.commits.faults()), "") or self._lost()
+        if fault:
             raise CheckpointError(
-                "{} names no checkpoint: {}.".format(
-                    self.commits.path, "; ".join(self.commits.faults()[:1]) or "it is missing"
-                ),
+                "{} names no checkpoint: {}.".format(self.commits.path, fault),
                 hint="Copy the file back, or train anew in another folder.",
             )
         return None
@@ -309,9 +351,18 @@ class RunFolder:
         at_the_end = bool(rows) and rows[-1].step == self.read_manifest().get("step")
         return at_the_end and not self.damage(rows[-1])
 
-    def _has_lost_its_chain(self) -> bool:
-        """Whether the manifest tells of work of which the chain knows nothing."""
-        return not self.commits.lines() and bool(self.read_manifest().get("step"))
+    def _lost(self) -> str:
+        """In words, of what work the manifest tells where the chain knows of none; '' of none."""
+        manifest = self.read_manifest()
+        step = (manifest.get("best") or manifest).get("step")
+        if not step:
+            return ""
+        if not self.commits.lines():
+            return "it is missing"
+        # These may have made steps that were never committed.
+        if manifest["status"] in ("running", "failed") and not manifest.get("best"):
+            return ""
+        return "lines are missing, as the run came to step {}".format(step)
 
     def best(self) -> Optional[Dict[str, Any]]:
         """The best checkpoint's step, metric and value; None where none is named, or it is gone."""
@@ -338,15 +389,13 @@ class RunFolder:
                     hint="Train with --best METRIC, or take --checkpoint last.",
                 )
             which = str(best["step"])
-        steps = [c.step for c in rows]
-        if not which.isdigit() or int(which) not in steps:
+        steps = {str(c.step): c for c in rows}
+        if which not in steps:
             raise CheckpointError(
                 "{} has no checkpoint '{}'.".format(self, which),
-                hint="It has last, best (with --best) and the steps {}.".format(
-                    ", ".join(map(str, steps))
-                ),
+                hint="It has last, best (with --best) and the steps {}.".format(", ".join(steps)),
             )
-        found = rows[steps.index(int(which))]
+        found = steps[which]
         fault = self.damage(found)
         if fault:
             raise CheckpointError("The checkpoint of step {} is damaged: {}.".format(which, fault))
@@ -392,6 +441,8 @@ class RunFolder:
             raise UsageError(
                 "Another process is training in {}.".format(self), hint="Wait for it, or stop it."
             ) from None
+        for grown in (self.commits, self._metrics, self._speed):  # until now another may have added
+            grown.forget()
 
     def is_locked(self) -> bool:
         """Whether a process is training in the folder now."""
@@ -472,14 +523,32 @@ def _is_taken(path: str) -> bool:
 # ---------------------------------------------------------------------------------------- helpers
 
 
+def _unused(path: str) -> str:
+    """The path, or where something is there, the first of PATH.1, PATH.2, ... where nothing is."""
+    paths = itertools.chain([path], ("{}.{}".format(path, n) for n in itertools.count(1)))
+    return next(path for path in paths if not os.path.lexists(path))
+
+
 def _read_json(path: str) -> Dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except FileNotFoundError:
         raise CheckpointError("{} is missing.".format(path)) from None
-    except ValueError as error:
+    except OSError as error:
+        raise CheckpointError("{} cannot be read: {}.".format(path, error.strerror)) from None
+    except (ValueError, RecursionError) as error:
         raise CheckpointError("{} is not valid JSON: {}.".format(path, error)) from None
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value of a manifest is of a type. Whole numbers are counts."""
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_is(part, kind[0]) for part in value)
+    if kind is int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return is_whole and 0 <= value <= sys.maxsize
+    return isinstance(value, kind)
 
 
 def _below_here(path: str) -> bool:

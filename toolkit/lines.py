@@ -10,6 +10,7 @@ import json
 import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from .errors import CheckpointError
 from .files import finite, sync, written_whole
 
 
@@ -28,6 +29,7 @@ class JsonLines:
         self._size = -1  # not read yet
         self._digest: Any = None
         self._is_durable = True
+        self._is_new = False  # made here, and its name may not be on the disk yet
 
     def append(self, record: Dict[str, Any]) -> None:
         """Add one line. Non-finite numbers become null, which every JSON reader takes."""
@@ -37,25 +39,33 @@ class JsonLines:
         """Add a line that is JSON already. durable: it is on the disk when this returns."""
         self._follow()
         line = (text + "\n").encode("utf-8")
-        is_new = not os.path.exists(self.path)
+        self._is_new = self._is_new or not os.path.exists(self.path)
         with open(self.path, "ab") as file:
-            if file.tell() != self._size:  # what a kill, or a full disk, left of a line
-                file.truncate(self._size)
+            if file.tell() != self._size:
+                self.forget()  # another may have added lines, or taken some away
+                self._follow()
+                file.truncate(self._size)  # what a kill, or a full disk, left of a line
             file.write(line)
             file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        if durable and is_new:
-            sync(os.path.dirname(self.path))
         self._size += len(line)
         self._digest.update(line)
-        self._is_durable = durable
+        self._is_durable = False
+        if durable:
+            self.make_durable()
 
     def make_durable(self) -> None:
         """Wait until every line is on the disk."""
-        if not self._is_durable:
-            sync(self.path)
-            self._is_durable = True
+        if self._is_durable:
+            return
+        sync(self.path)
+        if self._is_new:
+            sync(os.path.dirname(os.path.abspath(self.path)))
+            self._is_new = False
+        self._is_durable = True
+
+    def forget(self) -> None:
+        """Read the file anew when it is next needed: another process may have written to it."""
+        self._size = -1
 
     def texts(self, size: Optional[int] = None) -> List[str]:
         """Every whole line, without its end; bytes that are no UTF-8 are replaced.
@@ -85,7 +95,7 @@ class JsonLines:
         if len(whole) > size or self._torn():
             with written_whole(self.path, durable=True) as file:
                 file.write(whole[:size])
-        self._size = -1
+        self.forget()
 
     def _follow(self) -> None:
         if self._size < 0:
@@ -98,6 +108,10 @@ class JsonLines:
                 content = file.read()
         except FileNotFoundError:
             return b""
+        except OSError as error:
+            raise CheckpointError(
+                "{} cannot be read: {}.".format(self.path, error.strerror)
+            ) from None
         return content[: content.rfind(b"\n") + 1]
 
     def _torn(self) -> bool:

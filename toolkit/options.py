@@ -65,8 +65,9 @@ class Options(pydantic.BaseModel):
     @pydantic.field_validator("*")
     @classmethod
     def _fits_in_64_bits(cls, value):
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise ValueError("should be less than 2^63 in size")
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int) and not -(2**63) <= number < 2**63:
+                raise ValueError("should be less than 2^63 in size")
         return value
 
 
@@ -207,9 +208,15 @@ class CoreOptions(Options):
         unit="threads",
         group="Machine",
         ge=0,
+        le=4096,
     )
     inter_op_threads: int = option(
-        0, "ops at the same time; 0 lets TensorFlow choose", unit="threads", group="Machine", ge=0
+        0,
+        "ops at the same time; 0 lets TensorFlow choose",
+        unit="threads",
+        group="Machine",
+        ge=0,
+        le=4096,
     )
     gpu_memory_growth: bool = option(True, "take GPU memory as it is needed", group="Machine")
     gpu_memory_fraction: Optional[float] = option(

@@ -181,7 +181,7 @@ class Trainer:
         if summary_steps is None and options.summary_secs is None:
             summary_steps = DEFAULT_SUMMARY_STEPS
         self._summaries = Summaries(
-            folder.file("events"),
+            folder,
             scalars,
             examples_per_step(options),
             Every(summary_steps, options.summary_secs),
@@ -340,12 +340,15 @@ class Trainer:
         self._console.start(self.total, lambda: loop.step)
         try:
             ended = loop.run(scaffold, session_config(self._session_options))
-        except ToolkitError as error:
-            self._explain(error, loop)
-            raise
-        finally:
+        except BaseException as error:
             self._console.stop()
-            self._summaries.close()
+            with contextlib.suppress(ToolkitError):  # what went wrong first is told
+                self._summaries.close()
+            if isinstance(error, ToolkitError):
+                self._explain(error, loop)
+            raise
+        self._console.stop()
+        self._summaries.close()
         for line in times.lines(loop.made, loop.bare_secs, loop.due_secs) if times else ():
             self._console.say(line)
         status = "trained" if ended.is_done else "stopped"
@@ -451,6 +454,8 @@ class Trainer:
         """Say where a divergence began, by making the step behind the last good one again."""
         try:
             start = self._folder.newest()
+            if (start.step if start else 0) != step:
+                return  # its state could not be saved: there is nothing to begin from
             found = autopsy.examine(
                 self._job.plugins,
                 self._make_reader,

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import config as configuration
 from . import record, tensors
-from .commits import Checkpoint
+from .commits import Checkpoint, Line
 from .config import Config
 from .errors import CheckFailed, CheckpointError, ToolkitError, UsageError
 from .folder import FINISHED, RunFolder
@@ -20,6 +20,13 @@ from .plugins import Plugins
 
 # What a run computes does not depend on the options of these groups.
 WITHOUT_EFFECT = {"Reports", "Checkpoints", "Machine"}
+# How a run may have ended; of the first ones the last step is committed.
+COMMITTED = (FINISHED, "trained", "stopped")
+STATUSES = COMMITTED + ("interrupted", "diverged", "failed", "running")
+UNEQUAL = (
+    "What a step computes may depend on the run's seed and the step alone: draw with run.normal, "
+    "run.uniform and the like, and keep nothing in Python from step to step."
+)
 
 
 class Check(NamedTuple):
@@ -52,37 +59,54 @@ def checks(folder: RunFolder) -> List[Check]:
     return found
 
 
-def refuse_faults(found: List[Check]) -> None:
+def refuse_faults(folder: RunFolder, found: List[Check]) -> None:
     """Raise CheckFailed with the first fault, where there is any."""
     faults = ["{}: {}".format(check.name, fault) for check in found for fault in check.faults]
     if faults:
-        more = " and {} more".format(len(faults) - 1) if len(faults) > 1 else ""
+        more = " ({} more)".format(_counted(len(faults) - 1, "fault")) if faults[1:] else ""
         raise CheckFailed(
             "{}{}.".format(faults[0], more),
-            hint="'toolkit doctor RUN' says what can be done.",
+            hint="What can be done says: toolkit doctor {}".format(folder),
         )
 
 
 def _manifest(folder: RunFolder):
     manifest = folder.read_manifest()
-    told = "{}, step {}".format(manifest["status"], manifest.get("step", 0))
-    commits = [line.values["step"] for line in folder.commits.lines() if line.kind == "commit"]
-    at = manifest.get("step", 0)
-    if manifest["status"] == FINISHED and (not commits or commits[-1] != at):
-        last = "ends at step {}".format(commits[-1]) if commits else "has no commit"
-        return told, ["the run finished at step {}, but the chain {}".format(at, last)]
+    status, step = manifest["status"], manifest.get("step", 0)
+    told = "{}, step {}".format(status, step)
+    if status not in STATUSES:
+        return told, ["its status is {!r}, which no run has".format(status)]
+    if not isinstance(step, int):
+        return told, ["its step is {!r}, which is no whole number".format(step)]
+    last = max(_standing(folder), default=0)
+    if status in COMMITTED and last != step:
+        ends = "ends at step {}".format(last) if last else "has no commit"
+        return told, ["the run {} at step {}, but the chain {}".format(status, step, ends)]
     return told, []
 
 
 def _chain(folder: RunFolder):
     commits = folder.commits
     lines = commits.lines()
-    told = "{} lines of {} sessions, head {}".format(
-        len(lines), len(commits.sessions()), commits.head()[:16]
-    )
+    told = "{}, {}, head {}".format(
+        _counted(len(lines), "line"), _counted(len(commits.sessions()), "session"),
+        commits.head()[:16])  # fmt: skip
     faults = commits.faults()
     faults += ["line {} {}".format(n, fault) for n, fault in _out_of_order(lines)]
+    if not lines and folder.leftovers([]):  # a session's line comes before any checkpoint
+        faults.append("commits.jsonl has no lines, but there are checkpoints")
     return told, faults
+
+
+def _standing(folder: RunFolder) -> Dict[int, Line]:
+    """Step -> its commit, of those that no later session took back."""
+    standing: Dict[int, Line] = {}
+    for line in folder.commits.lines():
+        if line.kind == "session":
+            standing = {n: old for n, old in standing.items() if n <= line.values["from"]}
+        elif line.kind == "commit":
+            standing[line.values["step"]] = line
+    return standing
 
 
 def _out_of_order(lines):
@@ -103,33 +127,52 @@ def _checkpoints(folder: RunFolder):
     rows = folder.checkpoints()
     faults = []
     for row in rows:
-        fault = folder.damage(row)
-        if not fault and tensors.fingerprint(row.path) != row.tensors:
-            fault = "the tensors of step {} are not those that were committed".format(row.step)
+        fault = folder.damage(row) or _tensors_fault(row)
         if fault:
             faults.append(fault)
-    return "steps {}".format(", ".join(str(row.step) for row in rows) or "none"), faults
+    return "steps {}".format(_steps(row.step for row in rows)), faults
+
+
+def _tensors_fault(row: Checkpoint) -> str:
+    try:
+        if tensors.fingerprint(row.path) == row.tensors:
+            return ""
+    except CheckpointError as error:
+        return error.message.rstrip(".")
+    return "the tensors of step {} are not those that were committed".format(row.step)
 
 
 def _metrics(folder: RunFolder):
-    faults = [fault for fault in map(folder.metrics_fault, folder.checkpoints()) if fault]
+    faults = []
+    before = None
+    for row in folder.checkpoints():
+        fault = folder.metrics_fault(row)
+        if fault:
+            whole = "; up to step {} it is".format(before) if before is not None else ""
+            faults.append(fault + whole)
+            break
+        before = row.step
     texts = folder.metrics_texts()
     for number, text in enumerate(texts, 1):
         if parsed(text) is None:
             faults.append("line {} of metrics.jsonl is no JSON object".format(number))
-    return "{} lines".format(len(texts)), faults
+    return _counted(len(texts), "line"), faults
 
 
 def _config(folder: RunFolder):
     values, sessions = folder.read_config(), folder.commits.sessions()
     if not isinstance(values, dict):
         return "", ["config.json holds no options"]
+    told = _counted(len(values), "option")
     saved = sessions[-1].get("options") if sessions else None
     if not isinstance(saved, dict):
-        return "{} options".format(len(values)), []
+        return told, []
     changed = [n for n in sorted(set(values) | set(saved)) if values.get(n) != saved.get(n)]
-    faults = ["{} is not what the last session had".format(name) for name in changed]
-    return "{} options".format(len(values)), faults
+    return told, [
+        "{} is {}, but the last session had {}".format(
+            name, values.get(name, "missing"), saved.get(name, "none of it"))
+        for name in changed
+    ]  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------- a segment
@@ -149,39 +192,46 @@ def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Seg
     Raises UsageError where they cannot be trained again: no such checkpoint, or the run went on
     with other options or another model within them.
     """
-    commits = [line.values["step"] for line in folder.commits.lines() if line.kind == "commit"]
-    if not commits:
-        raise UsageError("{} has no checkpoint yet, so there is nothing to replay.".format(folder))
-    last = commits[-1] if last is None else last
-    end = folder.commits.row(last)
-    if end is None:
+    standing = _standing(folder)
+    if not standing:
+        raise UsageError(
+            "{} has no checkpoint yet, so no steps of it can be trained again.".format(folder),
+            hint="Train it: toolkit resume {}".format(folder),
+        )
+    last = max(standing) if last is None else last
+    if last not in standing:
         raise UsageError(
             "{} has committed no step {}.".format(folder, last),
-            hint="It committed {}.".format(_steps(commits)),
+            hint="A replay ends at one of {}.".format(_steps(standing)),
         )
     there = {row.step: row for row in folder.checkpoints()}
+    before = [step for step in sorted(there) if step < last]
     if first is None:
-        first = max((step for step in there if step < last), default=0)
-    if not 0 <= first < last or (first and first not in there):
+        first = max(before, default=0)
+    if first and first not in before:
+        if first >= last:
+            message = "There are no steps from {} to {}.".format(first, last)
+        elif first in standing:
+            message = "The checkpoint of step {} was not kept.".format(first)
+        else:
+            message = "There is no checkpoint of step {} to begin at.".format(first)
         raise UsageError(
-            "A replay cannot begin at step {}.".format(first),
-            hint="It begins at 0, or at a checkpoint before step {}: {}.".format(
-                last, _steps(step for step in there if step < last)
-            ),
+            message,
+            hint="A replay up to step {} begins at one of {}.".format(last, _steps([0] + before)),
         )
-    return Segment(there.get(first), end, _one_session(folder, first, last))
+    end = folder.commits.row(last)
+    return Segment(there.get(first), end, _one_session(folder, first, standing[last]))
 
 
-def _one_session(folder: RunFolder, first: int, last: int) -> Dict[str, Any]:
+def _one_session(folder: RunFolder, first: int, end: Line) -> Dict[str, Any]:
     """The session that trained these steps; of several, the last, if all did so in the same way."""
-    found: List[Dict[str, Any]] = []
-    for line in folder.commits.lines():
+    last = end.values["step"]
+    found: List[Tuple[int, Dict[str, Any]]] = []
+    for line in folder.commits.lines()[: end.number]:
         if line.kind == "session":
             # What came after this step was taken back.
             found = [(begun, values) for begun, values in found if begun < line.values["from"]]
             found.append((line.values["from"], line.values))
-        elif line.kind == "commit" and line.values["step"] == last:
-            break
     begun = [values for step, values in found if step <= first][-1:]
     within = begun + [values for step, values in found if first < step < last]
     for before, after in zip(within, within[1:]):
@@ -215,6 +265,10 @@ def _steps(steps) -> str:
     return ", ".join(map(str, sorted(steps))) or "none"
 
 
+def _counted(count: int, noun: str) -> str:
+    return "{} {}{}".format(count, noun, "" if count == 1 else "s")
+
+
 # --------------------------------------------------------------------------------------- a replay
 
 
@@ -240,7 +294,7 @@ def replay(folder: RunFolder, part: Segment, place: str) -> str:
         if other:
             raise UsageError(
                 "The segment cannot be trained again here: {}.".format("; ".join(other)),
-                hint="Verify it where it was trained.",
+                hint="Verify it where it was trained, with what it was trained with.",
             )
         trainer.train()
     finally:
@@ -270,7 +324,9 @@ def _begun_at(folder: RunFolder, part: Segment, place: str) -> RunFolder:
     target.commits.add("session", **{"from": 0, "kept": []})
     target.add_commit(part.start, [part.start.step])
     compiled = bool(part.session.get("compiled"))
-    target.update_manifest(data=manifest["data"], status="stopped", xla=compiled)
+    data = dict(manifest["data"])
+    data["sha256"] = part.session.get("data") or data["sha256"]  # a resume may have changed it
+    target.update_manifest(data=data, status="stopped", xla=compiled)
     return target
 
 
@@ -281,13 +337,16 @@ def compare(folder: RunFolder, other: RunFolder, step: int) -> str:
     """
     expected, found = folder.commits.row(step), other.commits.row(step)
     if found is None:
-        raise CheckFailed("The copy did not commit step {}.".format(step))
+        raise CheckFailed("The copy did not commit step {}.".format(step), hint=UNEQUAL)
     if found.tensors != expected.tensors:
         raise CheckFailed(
-            "Step {} differs: {}.".format(step, _first_tensor(folder, expected, found))
+            "Step {} differs: {}.".format(step, _first_tensor(folder, expected, found)),
+            hint=UNEQUAL,
         )
     if found.metrics != expected.metrics:
-        raise CheckFailed("metrics.jsonl differs: {}.".format(_first_line(folder, other, step)))
+        raise CheckFailed(
+            "metrics.jsonl differs: {}.".format(_first_line(folder, other, step)), hint=UNEQUAL
+        )
     return "step {}: tensors {} and {} bytes of metrics.jsonl are equal".format(
         step, found.tensors[:16], found.metrics.bytes
     )
@@ -307,5 +366,14 @@ def _first_line(folder: RunFolder, other: RunFolder, step: int) -> str:
     expected, found = (f.metrics_texts(f.commits.row(step).metrics.bytes) for f in (folder, other))
     for number, (old, new) in enumerate(zip(expected, found), 1):
         if old != new:
-            return "line {} is {}, expected {}".format(number, new, old)
-    return "{} lines, expected {}".format(len(found), len(expected))
+            return "line {} {}".format(number, _first_value(parsed(old), parsed(new)))
+    return "{}, expected {}".format(_counted(len(found), "line"), len(expected))
+
+
+def _first_value(expected: Dict[str, Any], found: Dict[str, Any]) -> str:
+    """In words, where two lines of metrics.jsonl differ first."""
+    for name in list(found) + [name for name in expected if name not in found]:
+        old, new = expected.get(name, "none"), found.get(name, "none")
+        if old != new:
+            return "(step {}): {} is {}, expected {}".format(found.get("step"), name, new, old)
+    return "has the same values, written otherwise"

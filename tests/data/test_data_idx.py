@@ -66,6 +66,7 @@ def test_a_damaged_plain_file_is_told_in_one_sentence(tmp_path, content, kind, e
         (gzipped(IMAGES + b"x"), "64 bytes", "65 or more"),
         (gzipped(IMAGES[:-1]), "64 bytes", "63"),
         (b"", "gzip data", "an empty file"),
+        (gzipped(b"\0\0\x08\x08" + b"\xff" * 32), "dimensions [4294967295", "found at most"),
     ],
 )
 def test_a_damaged_gzip_file_is_told_in_one_sentence(tmp_path, content, expected, found):
@@ -134,6 +135,15 @@ def test_labels_of_another_count_are_refused(idx_folder):
 def test_a_label_outside_the_named_classes_is_refused(idx_folder):
     with pytest.raises(DataError, match="expected labels from 0 to 2, found 3 at example 3"):
         open_idx(idx_folder(), num_classes=3)
+
+
+@pytest.mark.parametrize("label", [-1, 2**20, 2**31 - 1])
+def test_a_label_that_is_no_class_number_is_refused_with_its_file(idx_folder, label):
+    folder = idx_folder()
+    path = os.path.join(folder, "train-labels-idx1-ubyte")
+    write_idx(path, np.full(20, label))
+    with pytest.raises(DataError, match="{}: Example 0 has label {},".format(path, label)):
+        open_idx(folder)
 
 
 def test_a_missing_companion_is_named(idx_folder):

@@ -248,6 +248,26 @@ def test_uint8_is_scaled_to_0_to_1_and_floats_stay(kind):
             assert session.run(features).ravel().tolist() == values
 
 
+@both
+@pytest.mark.parametrize("start", [0, 7])
+@pytest.mark.parametrize("options", [{}, {"shuffle_buffer": 4}, {"shuffle": False}])
+def test_positions_tell_where_the_examples_of_a_batch_are(kind, start, options):
+    def keep(features, labels):
+        return labels % 3 != 0
+
+    split = numbered(20)
+    kept = prepare(split, keep)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(5)
+        reader = make_reader(kind, split, 3, 1, filter=keep, **options)
+        step = tf.placeholder(tf.int64, [])
+        fetches = reader.batch(step)[1], reader.positions(step)
+        reader.initialize(session, start)
+        for number in range(start, start + 9):  # 27 of 13 examples: more than two epochs
+            labels, positions = session.run(fetches, {step: number})
+            assert np.array_equal(kept.labels[positions], labels)
+
+
 # -- where examples lie
 
 

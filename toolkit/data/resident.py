@@ -63,6 +63,11 @@ class ResidentReader:
         with tf.name_scope("batch"):
             return self.gather(self._positions(tf.cast(step, tf.int64), self.batch_size))
 
+    def positions(self, step) -> tf.Tensor:
+        """int32 [B]: where the examples of batch number `step` are in the split."""
+        with tf.name_scope("positions"):
+            return self._positions(tf.cast(step, tf.int64), self.batch_size)
+
     def gather(self, positions) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
         """The examples at `positions` (int32 [n], in the split's order), as `batch` gives them."""
         features, labels = self._stored(positions)

@@ -102,6 +102,7 @@ class StreamReader:
             self._skip = tf.placeholder(tf.int64, [])
             self._mask = tf.placeholder(tf.bool, [split.num_records])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
+        self._initializers = [self._iterator.initializer]
 
     def batch(self, step) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
         """The next batch: float32 [B, ...], uint8 divided by 255; int32 [B] or None.
@@ -110,6 +111,21 @@ class StreamReader:
         """
         features, labels = self._iterator.get_next()
         return scale(features), labels if self._first.labelled else None
+
+    def positions(self, step) -> tf.Tensor:
+        """int64 [B]: where the examples of the next batch are in the split that the filter left.
+
+        It goes on by a batch each time it is run, from `initialize` on, which is to follow.
+        """
+        with tf.name_scope("positions"), _without_graph_seed():
+            epochs = tf.data.Dataset.range(self._epoch, np.iinfo(np.int64).max)
+            numbers = epochs.flat_map(
+                lambda epoch: self._in_order(tf.data.Dataset.range(self.num_examples), epoch)
+            )
+            batches = numbers.batch(self.batch_size, drop_remainder=True)
+            iterator = tf.data.make_initializable_iterator(batches)
+        self._initializers.append(iterator.initializer)
+        return iterator.get_next()
 
     @property
     def most_in_chunk(self) -> int:
@@ -145,7 +161,7 @@ class StreamReader:
             mask[:] = False
             mask[self._kept.index] = True
         feeds = {self._epoch: epoch, self._skip: skip, self._mask: mask}
-        session.run(self._iterator.initializer, feeds)
+        session.run(self._initializers, feeds)
 
     def _dataset(self) -> tf.data.Dataset:
         epochs = tf.data.Dataset.range(self._epoch, np.iinfo(np.int64).max)
@@ -165,6 +181,10 @@ class StreamReader:
             kept = tf.data.Dataset.from_tensor_slices(self._mask)
             rows = tf.data.Dataset.zip((kept, rows)).filter(lambda keep, row: keep)
             rows = rows.map(lambda keep, row: row)
+        return self._in_order(rows, epoch)
+
+    def _in_order(self, rows: tf.data.Dataset, epoch) -> tf.data.Dataset:
+        """The elements of a data set, one for each example, in the order of an epoch."""
         if self._buffer:
             seed = _epoch_seed(self._seed, epoch)
             rows = rows.shuffle(self._buffer, seed=seed, reshuffle_each_iteration=False)

@@ -12,6 +12,7 @@ from ..folder import RunFolder
 from ..tensors import fingerprint
 from . import states
 from .hook import Every, Hook
+from .messages import telling
 
 
 class Checkpoints(Hook):
@@ -72,7 +73,8 @@ class Checkpoints(Hook):
         except (tf.errors.OpError, ValueError) as error:  # ValueError: where there is no folder
             if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
                 raise  # a lost session
-            raise self._folder.cannot_write(str(error).split("\n")[0]) from error
+            raise self._folder.cannot_write(telling(str(error))) from error
+        self.loop.before_commit()
         remembered = self.loop.states()
         with self._folder.writing():
             if remembered:

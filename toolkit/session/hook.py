@@ -10,7 +10,7 @@ import time
 from typing import Any, Dict, Optional
 
 from ..compat import tf
-from ..errors import ToolkitError
+from ..errors import RetryError, ToolkitError
 
 NEVER = float("inf")
 
@@ -79,6 +79,11 @@ class Hook(tf.train.SessionRunHook):
 
     def set_state(self, state: Dict[str, Any]) -> None:
         """Called before `on_restore` with what `state` gave at that step; {} at the beginning."""
+
+    def on_commit(self) -> None:
+        """Called before a checkpoint is committed: what the hook wrote so far has to be on the
+        disk when this returns, where a kill shall not take it away.
+        """
 
     def on_restore(self, session: Any, step: int) -> None:
         """Called with each new session, when its variables hold the state of `step`."""
@@ -149,6 +154,10 @@ class PluginHook(Hook):
         if self._says_when:
             self._do("set_state", state)
 
+    def on_commit(self) -> None:
+        if self._says_when:
+            self._do("on_commit")
+
     def on_restore(self, session, step: int) -> None:
         if self._says_when:
             self._do("on_restore", session, step)
@@ -186,6 +195,13 @@ class PluginHook(Hook):
             return getattr(self._inner, moment)(*arguments)
         except (ToolkitError, tf.errors.OpError, StopIteration):
             raise
+        except OSError as error:
+            raise RetryError(
+                "Session hook {} of plugin '{}' failed in {}: {}.".format(
+                    type(self._inner).__name__, self._plugin, moment, error
+                ),
+                hint="When that is mended, resume the run.",
+            ) from error
         except Exception as error:
             hint = "Run again with -v for the traceback."
             if "finalized" in str(error):

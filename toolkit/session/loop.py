@@ -24,6 +24,7 @@ from ..errors import (
 from ..optimizing import NOT_FINITE
 from .calls import Called, Calls
 from .hook import NEVER, Hook
+from .messages import telling
 
 MOST_RETRIES = 3
 CLOSE_SECS = 10
@@ -149,6 +150,11 @@ class Loop:
         """What the hooks want to have saved, by their names, numbered where one comes twice."""
         states = {_numbered(self._hooks, hook): hook.state() for hook in self._hooks}
         return {name: state for name, state in states.items() if state}
+
+    def before_commit(self) -> None:
+        """Have every hook put on the disk what it wrote."""
+        for hook in self._hooks:
+            hook.on_commit()
 
     def set_states(self, states: Dict[str, Dict[str, Any]]) -> None:
         """Give the hooks back what they had saved."""
@@ -341,17 +347,17 @@ class _faults_told:
             ) from error
         if isinstance(error, tf.errors.DataLossError):
             raise DataError(
-                "The data cannot be read in step {}: {}".format(step + 1, _line(error)),
+                "The data cannot be read in step {}: {}.".format(step + 1, telling(error.message)),
                 hint="Look at it with 'toolkit data check'.",
             ) from error
         if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
             raise RetryError(
-                "The session was lost in step {}: {}".format(step + 1, _line(error)),
+                "The session was lost in step {}: {}.".format(step + 1, telling(error.message)),
                 hint="Resume the run when the machine is well again.",
             ) from error
         if isinstance(error, tf.errors.OpError):
             raise ToolkitError(
-                "Step {} failed: {}".format(step + 1, _line(error)),
+                "Step {} failed: {}.".format(step + 1, telling(error.message)),
                 hint="Run again with -v for the traceback.",
             ) from error
 
@@ -361,14 +367,6 @@ def _diverged(step: int, values: str) -> DivergedError:
         "Training diverged in step {}: {}.".format(step + 1, values),
         hint="Step {} is kept; try a lower --learning-rate, or --nan skip.".format(step),
     )
-
-
-def _line(error) -> str:
-    """The telling line of a TensorFlow error, without stack and node decoration."""
-    lines = [line.strip() for line in error.message.split("\n") if line.strip()]
-    noise = ("Graph exec", "Detected", "File", "Node:", "[[")
-    telling = [line for line in lines if not line.startswith(noise)]
-    return (telling or lines or ["?"])[0].rstrip(".") + "."
 
 
 def _values(message: str) -> str:

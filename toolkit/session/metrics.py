@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from ..compat import tf
+from ..folder import RunFolder
+from .events import EventFile
 from .hook import Every, Hook
+from .messages import telling
 
 
 class Speed:
@@ -70,18 +74,20 @@ class Summaries(Hook):
     """Writes TensorBoard events on due steps: the scalars, examples_per_sec, and what plugins put
     into tf.summary.
 
-    The writer is this hook's own: TensorFlow's cache of writers is shared by all runs of a process.
+    What was written up to a checkpoint is on the disk before that is committed.
     """
 
     name = "summaries"
 
-    def __init__(self, folder: str, scalars: Dict[str, Any], batch_size: int, every: Every, graph):
+    def __init__(
+        self, folder: RunFolder, scalars: Dict[str, Any], batch_size: int, every: Every, graph
+    ):
         self.every = every
         self._speed = Speed(batch_size)
         self._folder = folder
         self._graph = graph
         self._fetches = {"scalars": scalars}
-        self._writer: Any = None
+        self._file: Optional[EventFile] = None
 
     def begin(self):
         merged = tf.summary.merge_all()
@@ -91,15 +97,24 @@ class Summaries(Hook):
     def on_restore(self, session, step):
         self._speed.restart(step)
         if step == 0:
-            self._opened().add_graph(self._graph)
+            self._add(graph_def=self._graph.as_graph_def(add_shapes=True).SerializeToString())
         # Tells TensorBoard to forget what an earlier session wrote after this step.
-        self._opened().add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
+        start = tf.SessionLog(status=tf.SessionLog.START)
+        self._add(step=step + 1, session_log=start)
 
-    def _opened(self):
-        """The writer; hooks that are restored before this one may have something to add."""
-        if self._writer is None:
-            self._writer = tf.summary.FileWriter(self._folder)
-        return self._writer
+    def _add(self, **content: Any) -> None:
+        with self._told():
+            if self._file is None:  # hooks that are restored before this one may be the first
+                self._file = EventFile(self._folder.file("events"))
+            self._file.add(**content)
+
+    @contextlib.contextmanager
+    def _told(self):
+        try:
+            with self._folder.writing():
+                yield
+        except tf.errors.OpError as error:
+            raise self._folder.cannot_write(telling(error.message)) from error
 
     def fetches(self):
         return self._fetches
@@ -107,7 +122,12 @@ class Summaries(Hook):
     def on_step(self, step, values, context):
         self.write(step, dict(values["scalars"], examples_per_sec=self._speed.look(step)))
         if "merged" in values:
-            self._opened().add_summary(values["merged"], step)
+            self.add(step, tf.Summary.FromString(values["merged"]))
+
+    def on_commit(self):
+        if self._file is not None:
+            with self._told():
+                self._file.flush(durable=True)
 
     def write(self, step: int, scalars: Dict[str, Any]) -> None:
         """Add named numbers to the events of `step`."""
@@ -116,9 +136,11 @@ class Summaries(Hook):
 
     def add(self, step: int, summary: tf.Summary) -> None:
         """Add a summary to the events of `step`."""
-        self._opened().add_summary(summary, step)
+        self._add(step=step, summary=summary)
 
     def close(self) -> None:
         """Write what is left and close the file; hooks that stop later may have written more."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._file is not None:
+            with self._told():
+                self._file.close()
+            self._file = None

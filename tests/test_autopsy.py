@@ -1,0 +1,456 @@
+"""After a divergence: which tensor, which line of Python and which examples it came from.
+
+Each plugin here diverges at a line that ends with a mark, which tests look for.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import os
+
+import numpy as np
+import pytest
+from helpers import Linear, LinearOptions, read_json
+
+from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
+from toolkit.autopsy import examine, write
+from toolkit.data.stream import make_reader
+from toolkit.folder import RunFolder
+from toolkit.in_process import plugins_of
+from toolkit.inputs import open_inputs
+from toolkit.options import resolve
+
+KINDS = pytest.mark.parametrize("kind", ["resident", "stream"])
+HERE = os.path.abspath(__file__)
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Write float32 [12, 2] examples, all ones but for some rows, and give their `--data`."""
+
+    def written(**rows):
+        x = np.ones((12, 2), np.float32)
+        for name, value in rows.items():
+            x[int(name[1:])] = value
+        y = np.arange(12) % 2
+        np.savez(
+            str(tmp_path / "x.npz"), x_train=x, y_train=y, x_test=x, y_test=y, x_val=x, y_val=y
+        )
+        return "npz:{}".format(tmp_path / "x.npz")
+
+    return written
+
+
+def examined(plugin, data, step=0, checkpoint=None, kind="resident", **options):
+    """What is found in the step after `step` of batches of 4."""
+    plugins = plugins_of(plugin)
+    flags = dict({"batch_size": 4, "data": data}, **options)
+    resolved = resolve(plugins.options(), flags=flags).options
+    inputs = open_inputs(plugins, resolved)
+
+    def reader():
+        seed = Run("train", resolved).seed("shuffle")
+        count = resolved.batch_size * resolved.batches_per_step
+        return make_reader(kind, inputs.splits["train"], count, seed, filter=inputs.filter)
+
+    def run(reader):
+        return Run("train", resolved, inputs.spec, None, 100)
+
+    return examine(plugins, reader, run, checkpoint, step)
+
+
+def marked(finding):
+    """The mark at the end of the line that was found."""
+    assert finding.place.file == HERE
+    assert linecache.getline(HERE, finding.place.line).strip() == finding.place.source
+    return finding.place.source.rpartition("# ")[2]
+
+
+def input_of(finding, number=0):
+    one = finding.inputs[number]
+    return one.low, one.high, one.nan, one.inf
+
+
+class Losing(Linear):
+    """Linear, with the mean of what `lost` makes of its logits [N, 2] as the loss."""
+
+    @hookimpl
+    def loss(self, outputs, features):
+        return tf.reduce_mean(self.lost(outputs["logits"], features))
+
+
+def zero(x):
+    """Zeros of the shape of x, which no optimiser of graphs can know for zeros."""
+    return tf.nn.relu(x - 1e4)
+
+
+class LogOfZero(Linear):
+    @hookimpl
+    def call(self, model, features, run):
+        logits = Linear.call(self, model, features, run)["logits"]
+        return {"logits": tf.log(zero(logits)) + logits}  # zero
+
+
+class RootOfZero(Losing):
+    def lost(self, logits, features):
+        return tf.sqrt(logits - tf.stop_gradient(logits))  # root
+
+
+class Squared(Losing):
+    def lost(self, logits, features):
+        return tf.reduce_sum(tf.square(features), axis=1)[:, None] * logits * 1e-20  # square
+
+
+class Layered(Losing):
+    def lost(self, logits, features):
+        class Log(tf.keras.layers.Layer):
+            def call(self, x):
+                return tf.log(zero(x))  # layer
+
+        return Log()(logits)
+
+
+class Custom(Losing):
+    def lost(self, logits, features):
+        @tf.custom_gradient
+        def same(x):
+            def slope(dy):
+                return dy / zero(x)  # slope
+
+            return tf.identity(x), slope
+
+        return same(logits)
+
+
+# ----------------------------------------------------------------------------- the tensor, the line
+
+
+def test_a_log_of_zero_is_named_with_its_line_and_its_input(data):
+    found = examined(LogOfZero, data())
+    assert (found.kind, found.op_type, found.place.function) == ("op", "Log", "call")
+    assert marked(found) == "zero" and found.gradient_of is None
+    assert found.tensor.shape == (4, 2) and found.tensor.inf == 8 and found.tensor.nan == 0
+    assert input_of(found) == (0, 0, 0, 0)
+    assert (found.step, found.loss) == (1, pytest.approx(NAN, nan_ok=True))
+
+
+def test_a_gradient_that_is_not_finite_is_told_with_the_forward_line(data):
+    found = examined(RootOfZero, data())
+    assert found.loss == 0 and not np.isfinite(found.gradient_norm)
+    assert found.op_type == "SqrtGrad" and found.gradient_of[1] == "Sqrt"
+    assert marked(found) == "root" and found.place.function == "lost"
+    assert "in the gradient of 'Sqrt' (op Sqrt), made at " in found.lines()[1]
+
+
+def test_a_line_within_a_keras_layer_is_found(data):
+    assert marked(examined(Layered, data())) == "layer"
+
+
+def test_a_custom_gradient_is_told_with_its_own_line(data):
+    found = examined(Custom, data())
+    assert marked(found) == "slope" and found.gradient_of is not None
+
+
+class Helped(Losing):
+    def lost(self, logits, features):
+        return logits + tf.log(self.helped(logits))
+
+    def helped(self, x):
+        return tf.reciprocal(zero(x))  # help
+
+
+def test_a_line_is_told_with_those_that_called_it(data):
+    found = examined(Helped, data())
+    assert [place.function for place in found.stack] == ["loss", "lost", "helped"]
+    called = [line for line in found.lines() if line.startswith("It was called at ")]
+    assert " in lost, from " in called[0] and called[0].endswith(" in loss.")
+
+
+def test_a_norm_that_overflows_is_told_at_the_line_that_minimizes(data):
+    class Steep(Losing):
+        def lost(self, logits, features):
+            return logits * 1e30
+
+        @hookimpl
+        def optimize(self, losses, run):
+            return run.minimize(losses)  # minimize
+
+    found = examined(Steep, data())
+    assert marked(found) == "minimize" and found.gradient_of is None
+    assert np.isfinite(found.loss) and found.gradient_norm == INF
+
+
+def test_a_line_of_a_plugin_file_is_found(data, here):
+    (here / "mine.py").write_text(
+        "import helpers\nfrom toolkit import hookimpl, tf\n\n\n"
+        "class Plugin(helpers.Linear):\n"
+        "    @hookimpl\n    def loss(self, outputs):\n"
+        "        return tf.log(0.0 * tf.reduce_mean(outputs['logits']))\n\n\n"
+        "plugin = Plugin()\nfor name in ('options', 'build', 'call', 'loss', 'optimize',"
+        " 'predict', 'metrics'):\n    globals()[name] = getattr(plugin, name)\n"
+    )
+    found = examined("./mine.py", data())
+    assert found.place.file == str(here / "mine.py") and found.place.line == 8
+    assert "made at mine.py:8 in loss: return tf.log(" in found.lines()[1]
+
+
+class Discarding(Losing):
+    def lost(self, logits, features):
+        some = zero(tf.stop_gradient(logits))
+        kept = tf.where(some > 0, tf.log(some), some)  # discarded
+        return kept + tf.stop_gradient(tf.reciprocal(some)) + logits  # reciprocal
+
+
+def test_an_infinity_that_where_discards_is_not_named(data):
+    assert marked(examined(Discarding, data())) == "reciprocal"
+
+
+class Masking(Losing):
+    def lost(self, logits, features):
+        shown = tf.where(logits < INF, logits / zero(logits), tf.fill([4, 2], -INF))  # zeros
+        return tf.nn.softmax(shown + tf.constant([0.0, -INF]))
+
+
+def test_a_constant_mask_is_not_named_where_something_else_is_wrong(data):
+    assert marked(examined(Masking, data())) == "zeros"
+
+
+class Branching(Losing):
+    def lost(self, logits, features):
+        none = zero(tf.reduce_sum(logits))
+        bad = tf.cond(none < 1, lambda: tf.log(none), lambda: none)  # taken
+        return logits + tf.cond(none > 1, lambda: tf.sqrt(none), lambda: none) + bad
+
+
+def test_a_line_of_the_branch_that_is_taken_is_found(data):
+    found = examined(Branching, data())
+    assert (marked(found), found.op_type) == ("taken", "Log")
+
+
+class Nested(Losing):
+    def lost(self, logits, features):
+        one = tf.reduce_mean(features)
+
+        def inner():
+            return tf.cond(one > 2, lambda: logits, lambda: tf.log(zero(logits)))  # inner
+
+        return tf.cond(one > 0, inner, lambda: tf.sqrt(logits))
+
+
+def test_a_line_of_a_branch_within_a_branch_is_found(data):
+    assert marked(examined(Nested, data())) == "inner"
+
+
+class Looping(Losing):
+    def lost(self, logits, features):
+        def body(i, x):
+            return i + 1, tf.log(zero(x))
+
+        return tf.while_loop(lambda i, x: i < 2, body, [0, logits])[1]  # loop
+
+
+def test_of_a_loop_the_tensor_that_it_hands_out_is_told(data):
+    found = examined(Looping, data())
+    assert marked(found) == "loop" and found.inside
+    assert "made within a loop" in found.lines()[0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_every_float_type_counts(data, dtype):
+    class Typed(Losing):
+        def lost(self, logits, features):
+            x = tf.cast(logits, dtype)
+            return logits + tf.cast(x / zero(x), tf.float32)  # typed
+
+    found = examined(Typed, data())
+    assert marked(found) == "typed" and found.tensor.dtype == dtype
+
+
+def test_a_variable_that_was_not_finite_before_is_named(data):
+    class Infinite(Linear):
+        @hookimpl
+        def build(self, run):
+            w, b = Linear.build(self, run)
+            return tf.get_variable("wide", initializer=tf.fill([2, 2], INF)), b
+
+    found = examined(Infinite, data())
+    assert (found.kind, found.op, found.tensor.inf) == ("variable", "wide", 4)
+    assert "the variable 'wide' was not finite before it" in found.lines()[0]
+
+
+def test_nothing_is_found_in_a_step_that_is_finite(data):
+    assert examined(Linear, data()) is None
+
+
+# ------------------------------------------------------------------------------------- the examples
+
+
+@KINDS
+def test_the_one_example_whose_row_overflows_is_named(data, kind):
+    source = data(_7=[1e25, 1.0])  # its square is beyond float32
+    found = examined(Squared, source, kind=kind, batch_size=12)
+    assert found.examples == [7] and sorted(found.positions) == list(range(12))
+    assert marked(found) == "square" and found.op_type == "Square"
+    assert found.tensor.inf == 1 and input_of(found)[1] == pytest.approx(1e25)
+    told = "It is not finite in the rows of example 7 of the split 'train' (label 1)."
+    assert told in found.lines()
+
+
+class Given(Linear):
+    """Its own 12 examples, of which number 5 is not finite; a file of such is refused."""
+
+    @hookimpl
+    def data(self, split):
+        x = np.ones((12, 2), np.float32)
+        x[5, 0] = NAN
+        return Split(x, np.arange(12) % 2)
+
+
+class ThreeBatches(LinearOptions):
+    @property
+    def batches_per_step(self):
+        return 3
+
+
+class Sliced(Losing):
+    """Each third of a step's examples is looked at alone."""
+
+    @hookimpl
+    def options(self):
+        return ThreeBatches
+
+    def lost(self, logits, features):
+        squares = [tf.square(part) for part in tf.split(features, 3)]
+        return tf.concat(squares, axis=0) * logits * 1e-20
+
+
+def test_of_several_batches_in_a_step_the_right_example_is_named(data):
+    found = examined(Sliced, data(_7=[1e25, 1.0]))
+    assert found.tensor.shape == (4, 2) and len(found.positions) == 12
+    assert found.examples == [7] and found.op_type == "Square"
+
+
+@KINDS
+def test_features_that_are_not_finite_name_their_example(kind):
+    found = examined(Given, "", kind=kind, batch_size=12)
+    assert (found.kind, found.examples, found.tensor.nan) == ("features", [5], 1)
+    assert "the features of example 5 of the split 'train' (label 1) are" in found.lines()[0]
+
+
+class Swapped(Losing):
+    """The gradient of w [4, 2] is infinite in a row, in a batch of 4."""
+
+    def lost(self, logits, features):
+        w = tf.trainable_variables()[0]
+        return logits + tf.reduce_sum(tf.sqrt(w - tf.stop_gradient(w) + [[0.0], [1.0]]))
+
+
+def test_rows_that_are_not_those_of_the_batch_name_no_example(data):
+    found = examined(Swapped, data(), batch_size=2)
+    assert found.tensor.shape == (2, 2) and found.tensor.inf == 2
+    assert found.rows == [] and len(found.positions) == 2
+
+
+# ---------------------------------------------------------------------------------- several updates
+
+
+class TwoUpdates(Linear):
+    """The second update takes the root of what the first one has made zero."""
+
+    factor = 1.0
+
+    @hookimpl
+    def build(self, run):
+        return Linear.build(self, run) + (tf.get_variable("v", initializer=1.0),)
+
+    @hookimpl
+    def call(self, model, features, run):
+        return Linear.call(self, model[:2], features, run)
+
+    @hookimpl
+    def optimize(self, model, losses, run):
+        v = model[2]
+        first = run.minimize(v.read_value() * self.factor, [v], "first", advance_step=False)
+        with tf.control_dependencies([first]):
+            root = tf.sqrt(v.read_value())  # second
+            return run.minimize(losses + root, list(model), "second")
+
+
+def test_the_second_of_two_updates_is_told_where_it_is_the_one(data):
+    # v goes from 1 to 0 in the first update, and the root has no slope there.
+    found = examined(TwoUpdates, data(), optimizer="sgd", learning_rate=1.0)
+    assert found.update == "second" and marked(found) == "second"
+    assert found.op_type == "SqrtGrad"
+    assert examined(TwoUpdates, data(), optimizer="sgd", learning_rate=0.5) is None
+
+
+def test_a_variable_that_an_earlier_update_spoiled_is_told_before_the_later_one(data):
+    # 1 - 1e38 x 10 is beyond float32, though the gradient is 10 and the loss 10.
+    class Spoiled(TwoUpdates):
+        factor = 10.0
+
+    found = examined(Spoiled, data(), optimizer="sgd", learning_rate=1e38, clip="none")
+    assert (found.kind, found.op, found.update) == ("variable", "v", "second")
+    assert "'v' was not finite before the update 'second'" in found.lines()[0]
+
+
+# ----------------------------------------------------------------------------------- a run's folder
+
+
+class Later(Losing):
+    """Finite for two steps, then the log of zero."""
+
+    def lost(self, logits, features):
+        step = tf.cast(tf.train.get_global_step().read_value(), tf.float32)
+        return logits + tf.log(2.0 - step)  # later
+
+
+def test_a_run_that_diverged_is_examined_from_its_checkpoint_which_stays(data, tmp_path):
+    source, folder = data(), str(tmp_path / "run")
+    trainer = testing.trainer(Later, folder, data=source, batch_size=4, steps=9)
+    try:
+        with pytest.raises(DivergedError, match="step 3"):
+            trainer.train()
+    finally:
+        trainer.close()
+    before, checkpoint = testing.fingerprint(folder), RunFolder(folder).checkpoint("last")
+    assert checkpoint.step == 2
+    found = examined(Later, source, 2, checkpoint.path)
+    assert (found.step, marked(found), input_of(found)) == (3, "later", (0, 0, 0, 0))
+    assert testing.fingerprint(folder) == before
+    assert examined(Later, source) is None  # the first step
+
+
+def test_a_finding_is_told_in_sentences(data):
+    for plugin in (LogOfZero, RootOfZero, Looping):
+        for line in examined(plugin, data()).lines():
+            assert line[0].isupper() and line.endswith(".") and "\n" not in line
+
+
+def test_what_was_found_is_written_with_its_batch(data, tmp_path):
+    found = examined(LogOfZero, data(_3=[2.0, 3.0]))
+    write(found, str(tmp_path / "autopsy-1"))
+    told = read_json(tmp_path, "autopsy-1", "autopsy.json")
+    assert (told["op_type"], told["positions"], told["loss"]) == ("Log", found.positions, None)
+    assert told["stack"][-1]["line"] == found.place.line and told["lines"] == found.lines()
+    batch = np.load(str(tmp_path / "autopsy-1" / "batch.npz"))
+    assert batch["features"].shape == (4, 2)
+    assert batch["labels"].tolist() == [position % 2 for position in batch["positions"]]
+    assert sorted(os.listdir(str(tmp_path / "autopsy-1"))) == ["autopsy.json", "batch.npz"]
+
+
+def test_images_are_written_as_a_picture(tmp_path):
+    source = testing.write_digits(str(tmp_path / "digits.npz"))
+    found = examined(LogOfZero, source)
+    write(found, str(tmp_path / "autopsy-1"))
+    from PIL import Image
+
+    with Image.open(io.BytesIO((tmp_path / "autopsy-1" / "batch.png").read_bytes())) as picture:
+        assert picture.size == (22, 46)  # 2 x (8 + 2) + 2 wide, 2 x (8 + 12 + 2) + 2 high
