@@ -560,7 +560,7 @@ class Compiled:
         self._good = tf.placeholder(tf.float32, [])
 
         def step(good):
-            self.run.begin_step([], opt.values_now())
+            self.run.begin_step(opt.values_now())
             with tf.control_dependencies([make(self.run, good)]):
                 going = tf.constant(True) if self.run.going is None else self.run.going
                 return [tf.identity(going)]

@@ -507,3 +507,9 @@ def test_show_of_an_unknown_name_exits_2_with_the_nearest(cli):
     shown = cli("plugins", "show", "clasifier")
     assert shown.code == 2 and shown.out == ""
     assert "There is no plugin 'clasifier'.\nDid you mean 'classifier'?" in shown.err
+
+
+@pytest.mark.parametrize("reference", [":", ".a:", "a..b:", "a b:c"])
+def test_what_names_no_module_is_a_mistake_of_usage(reference):
+    with pytest.raises(UsageError, match="names no module"):
+        plugins.load(reference)

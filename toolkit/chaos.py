@@ -102,9 +102,12 @@ class Chaos:
         """Train a copy to the end; while there are kills left, each process may be killed."""
         while True:
             process = self._start(copy, config)
-            if len(done) < kills and self._wait(process, copy):
-                process.send_signal(signal.SIGKILL)
-            code, text = _ended(process)
+            try:
+                if len(done) < kills and self._wait(process, copy):
+                    process.send_signal(signal.SIGKILL)
+                code, text = _ended(process)
+            finally:
+                process.kill()  # where this process was interrupted; else it has ended
             if code == 0:
                 return
             if code != -signal.SIGKILL:

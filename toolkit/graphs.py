@@ -88,7 +88,7 @@ def build_training(
         model = plugins.ask("build", run=run)
 
         def make_step(source):
-            return _made(run, step(plugins, run, model, source, counter))
+            return _made(run, step(plugins, run, model, source))
 
         if not in_loop:
             made = make_step(reader)
@@ -118,7 +118,7 @@ def build_compiled(
         chunk = _Chunk(*reader.chunk(counter.read_value(), most, budget))
 
         def make_step(count, *chunk):
-            made = _made(run, step(plugins, run, model, _Chunk(*chunk).at(count), counter))
+            made = _made(run, step(plugins, run, model, _Chunk(*chunk).at(count)))
             return made._replace(groups={name: made.groups[name] for name in like.shapes})
 
         given = [x for x in chunk if x is not None]
@@ -202,15 +202,12 @@ def _training_graph(graph, run: Run, model, loop: Looped) -> TrainingGraph:
     )
 
 
-def step(plugins: Plugins, run: Run, model, reader, counter) -> Step:
-    """call -> loss -> optimize on the reader's next batch; may be made in the body of a loop.
-
-    counter: the global step, an int64 variable.
-    """
-    features, labels = reader.batch(counter.read_value())
-    start = optimizing.values_now() if run.compiled else None
+def step(plugins: Plugins, run: Run, model, reader) -> Step:
+    """call -> loss -> optimize on the reader's next batch; may be made in the body of a loop."""
+    run.begin_step(optimizing.values_now() if run.compiled else None)
+    features, labels = reader.batch(run.steps_made)
     outputs, updates = _call(plugins, run, model, features, labels)
-    run.begin_step(updates, start)
+    run.hold(updates)
     losses = _losses(plugins, run, model, features, labels, outputs)
     train_op = plugins.ask(
         "optimize",

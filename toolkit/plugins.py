@@ -147,6 +147,10 @@ def load(reference: str, kind: str = "model") -> Plugin:
         return _load_file(reference, kind)
     if ":" in reference:
         module, _, attribute = reference.partition(":")
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise UsageError(
+                "'{}' names no module.".format(reference), hint="Write module:attribute."
+            )
         if os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())  # as `python -m` would
         name = attribute if attribute.isidentifier() else module

@@ -59,6 +59,7 @@ class Run:
         self._judged: List[Judged] = []
         self._going: Any = None
         self._start: Optional[Dict[str, Any]] = None
+        self._steps_made: Any = None  # of the step that is being built
 
     def __getattr__(self, name: str):
         facts = self.__dict__.get("_facts", {})
@@ -77,6 +78,15 @@ class Run:
     def global_step(self):
         """int64 scalar variable: how many steps were made."""
         return tf.train.get_or_create_global_step()
+
+    @property
+    def steps_made(self):
+        """int64 scalar tensor: how many steps were made before the one that is being built.
+
+        It is read before the global step advances, whatever else is done with it; a read of
+        `global_step` that nothing waits for may come before or after that.
+        """
+        return self.global_step.read_value() if self._steps_made is None else self._steps_made
 
     # --------------------------------------------------------------------------------- randomness
 
@@ -107,7 +117,7 @@ class Run:
         return randomness.Initializer(kind, self.seed("initializer/" + name), stddev)
 
     def _pair(self, name: str):
-        return randomness.counted(self.seed(name), self.global_step.read_value())
+        return randomness.counted(self.seed(name), self.steps_made)
 
     # --------------------------------------------------------------------------------- optimising
 
@@ -166,7 +176,7 @@ class Run:
         this step, made under `tf.control_dependencies` on the op. A value that is not finite, in
         any of a step's updates, leaves every variable as it was before the step.
         """
-        how = parts, self.options, self.global_step.read_value(), self._applied, not advance_step
+        how = parts, self.options, self.steps_made, self._applied, not advance_step
         if self.compiled:
             made = optimizing.apply_compiled(*how, start=self._start)
         else:
@@ -179,14 +189,14 @@ class Run:
             return made.op
         self._applied = []
         self._going = made.going
-        with tf.control_dependencies([made.op]):
+        with tf.control_dependencies([made.op, self.steps_made]):
             one = 1 if made.going is None else tf.cast(made.going, tf.int64)
             return self.global_step.assign_add(one, read_value=False)
 
     def _optimizer(self, name: str, base: Optional[float]):
         """The optimizer of a name and its learning rate, the same for all updates of a step."""
         if name not in self._optimizers:
-            step, options = self.global_step.read_value(), self.options
+            step, options = self.steps_made, self.options
             rate = optimizing.learning_rate(options, step, self.total_steps, base)
             made = optimizing.make_optimizer(options.optimizer, rate, options.optimizer_args)
             self._optimizers[name] = made, rate
@@ -198,18 +208,22 @@ class Run:
             raise ToolkitError("'{}' is logged but has the shape {}.".format(name, value.shape))
         self._logged[name] = value
 
-    def begin_step(self, updates: Sequence[Any], start: Optional[Dict[str, Any]] = None) -> None:
-        """Hold the state updates that `call` added until `minimize` runs them; for the core.
+    def begin_step(self, start: Optional[Dict[str, Any]] = None) -> None:
+        """A step is going to be built; for the core.
 
-        start: of a compiled step, `optimizing.values_now` from before `call`.
+        start: of a compiled step, `optimizing.values_now` from before it.
         """
-        self._updates, self._start = list(updates), start
-        self._applied, self._optimizers = [], {}
+        self._steps_made, self._start = self.global_step.read_value(), start
+        self._updates, self._applied, self._optimizers = [], [], {}
         self._judged, self._going = [], None
+
+    def hold(self, updates: Sequence[Any]) -> None:
+        """Hold the state updates that `call` added until `minimize` runs them; for the core."""
+        self._updates = list(updates)
 
     def end_step(self, logged: Dict[str, Any]) -> None:
         """Put what can be fetched of a step in the place of what was logged in it; for the core."""
-        self._logged = dict(logged)
+        self._logged, self._steps_made = dict(logged), None
 
     @property
     def judged(self) -> List[Judged]:

@@ -12,20 +12,30 @@ from . import config as configuration
 from . import record, tensors
 from .commits import Checkpoint, Line
 from .config import Config
-from .errors import CheckFailed, CheckpointError, ToolkitError, UsageError
+from .errors import (
+    CheckFailed,
+    CheckpointError,
+    DivergedError,
+    InterruptedRun,
+    RetryError,
+    ToolkitError,
+    UsageError,
+)
+from .fitting import Changes
 from .folder import FINISHED, RunFolder
 from .lines import parsed
 from .options import CoreOptions, describe, resolve
 from .plugins import Plugins
 
-# What a run computes does not depend on the options of these groups.
+# What a step computes does not depend on the options of these groups, nor on this one.
 WITHOUT_EFFECT = {"Reports", "Checkpoints", "Machine"}
+UNTIL = "max_secs"
 # How a run may have ended; of the first ones the last step is committed.
 COMMITTED = (FINISHED, "trained", "stopped")
 STATUSES = COMMITTED + ("interrupted", "diverged", "failed", "running")
 UNEQUAL = (
-    "What a step computes may depend on the run's seed and the step alone: draw with run.normal, "
-    "run.uniform and the like, and keep nothing in Python from step to step."
+    "What a step computes may depend on the seed, the step and the variables alone: draw with "
+    "run.uniform, run.normal or run.dropout, and keep nothing from step to step in Python."
 )
 
 
@@ -184,6 +194,7 @@ class Segment(NamedTuple):
     start: Optional[Checkpoint]
     end: Checkpoint
     session: Dict[str, Any]  # the line of the session that trained it
+    model: Dict[str, Any]  # how the model was changed at the start, as a `Plan` tells it; or {}
 
 
 def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Segment:
@@ -220,11 +231,14 @@ def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Seg
             hint="A replay up to step {} begins at one of {}.".format(last, _steps([0] + before)),
         )
     end = folder.commits.row(last)
-    return Segment(there.get(first), end, _one_session(folder, first, standing[last]))
+    sessions = _sessions(folder, first, standing[last])
+    begun = sessions[0]
+    model = begun.get("model") if begun["from"] == first else None
+    return Segment(there.get(first), end, sessions[-1], model or {})
 
 
-def _one_session(folder: RunFolder, first: int, end: Line) -> Dict[str, Any]:
-    """The session that trained these steps; of several, the last, if all did so in the same way."""
+def _sessions(folder: RunFolder, first: int, end: Line) -> List[Dict[str, Any]]:
+    """The sessions that trained these steps, if all did so in the same way."""
     last = end.values["step"]
     found: List[Tuple[int, Dict[str, Any]]] = []
     for line in folder.commits.lines()[: end.number]:
@@ -243,7 +257,7 @@ def _one_session(folder: RunFolder, first: int, end: Line) -> Dict[str, Any]:
                 ),
                 hint="Choose a segment that does not have step {} within it.".format(after["from"]),
             )
-    return within[-1]
+    return within
 
 
 def _changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
@@ -252,7 +266,9 @@ def _changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
     old, new = before.get("options") or {}, after.get("options") or {}
     groups = {field.name: field.group for field in describe(CoreOptions)}
     for name in sorted(set(old) & set(new)):
-        if groups.get(name) not in WITHOUT_EFFECT and old[name] != new[name]:
+        if groups.get(name) in WITHOUT_EFFECT or name == UNTIL:
+            continue
+        if old[name] != new[name]:
             told.append("{} was {}, then {}".format(name, old[name], new[name]))
     if before.get("compiled") != after.get("compiled"):
         told.append("the steps were compiled in one of the two alone")
@@ -286,7 +302,12 @@ def replay(folder: RunFolder, part: Segment, place: str) -> str:
     options = resolve(plugins.options(), [(folder.file("config.json"), saved.values)]).options
     target = _begun_at(folder, part, place)
     values = configuration.for_run(saved.plugin, saved.extensions, options, target.path)
-    job = Job(plugins, options, target, values, ["verify"], pause_at=part.end.step)
+    changes = Changes(
+        bool(part.model.get("initialised")),
+        bool(part.model.get("dropped")),
+        part.model.get("renamed") or {},
+    )
+    job = Job(plugins, options, target, values, ["verify"], part.end.step, changes)
     trainer = Trainer(job, quiet())
     try:
         trainer.check_data()
@@ -296,16 +317,34 @@ def replay(folder: RunFolder, part: Segment, place: str) -> str:
                 "The segment cannot be trained again here: {}.".format("; ".join(other)),
                 hint="Verify it where it was trained, with what it was trained with.",
             )
-        trainer.train()
+        _train(trainer, part.end.step)
     finally:
         trainer.close()
     return compare(folder, target, part.end.step)
 
 
+def _train(trainer: Any, step: int) -> None:
+    """Train up to a step. What goes wrong is told of the replay, which nobody can resume."""
+    try:
+        trainer.train()
+    except DivergedError as error:
+        raise CheckFailed(
+            "The replay did not come to step {}: {}".format(step, error.message), hint=UNEQUAL
+        ) from error
+    except (InterruptedRun, RetryError) as error:
+        if isinstance(error, InterruptedRun):
+            error.message = "The replay was interrupted."
+        error.hint = "It trained a copy in the folder for temporary files; the run is as it was."
+        raise
+
+
 def of_session(folder: RunFolder, session: Dict[str, Any]) -> Config:
-    """The plugins and options of a session; its steps are compiled, or not, as they were then."""
+    """The plugins and options of a session, to train it again: without a limit of time, its steps
+    compiled, or not, as they were then.
+    """
     saved = configuration.of_values(folder.path, session.get("options") or folder.read_config())
     saved.values["xla"] = "on" if session.get("compiled") else "off"
+    saved.values[UNTIL] = None
     return saved
 
 

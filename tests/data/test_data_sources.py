@@ -1,16 +1,20 @@
 """`--data`: the sources, what each makes of its files, and what it refuses."""
 
 import os
+import struct
 import subprocess
 import sys
+import warnings
+import zipfile
+import zlib
 
 import numpy as np
 import pytest
 
 from toolkit.data.check import check_data, check_source, contact_sheet
-from toolkit.data.examples import Split
+from toolkit.data.examples import Dataset, Split, describe
 from toolkit.data.npz import open_npz
-from toolkit.data.sources import list_sources, open_data
+from toolkit.data.sources import SOURCES, list_sources, open_data
 from toolkit.errors import DataError, UsageError
 
 
@@ -141,6 +145,76 @@ def test_each_damage_of_an_npz_is_told(npz, tmp_path):
     assert "bytes 70 6c 61 69" in message(open_npz, path)
 
 
+def _zipped(path, **members):
+    """A zip file with these bytes as its members."""
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name + ".npy", content)
+    return path
+
+
+def _header(kind, shape):
+    text = repr({"descr": kind, "fortran_order": False, "shape": shape}).encode()
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text
+
+
+def test_a_zip_file_behind_other_bytes_is_no_npz(npz, tmp_path):
+    npz(x=IMAGES)
+    content = (tmp_path / "data.npz").read_bytes()
+    path = tmp_path / "other.npz"
+    path.write_bytes(b"junk" + content)
+    assert "found bytes 6a 75 6e 6b" in message(open_npz, str(path))
+    np.save(str(tmp_path / "array.npy"), IMAGES)
+    path.write_bytes((tmp_path / "array.npy").read_bytes() + content)
+    assert "found one array" in message(open_npz, str(path))
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (_header("|u1", (10**15, 28, 28)), "array 'x', found"),  # 784 petabytes
+        (_header("|u1", (10**30, 2)), "array 'x', found"),
+        (_header("|u1", (20, 0)) + b"", "one value or more"),
+        (_header("|no", (20, 2)), "array 'x', found"),
+        (b"no array", "array 'x', found"),
+        (b"", "array 'x', found"),
+    ],
+)
+def test_an_npz_of_anything_else_than_arrays_is_told(tmp_path, content, told):
+    assert told in message(open_npz, _zipped(str(tmp_path / "data.npz"), x=content))
+
+
+@pytest.mark.parametrize("labels", [np.array(3), np.full(20, 2**62), np.full(20, 2**63, "uint64")])
+def test_labels_of_an_npz_that_are_no_class_numbers_are_told(npz, labels):
+    assert "abel" in message(open_npz, npz(x=IMAGES, y=labels))
+
+
+def test_a_number_beyond_float32_is_not_finite_and_warns_of_nothing(npz):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "infinity in example 0" in message(open_npz, npz(x=np.full((2, 2), 1e300)))
+
+
+def test_infinities_of_both_signs_are_told_by_a_check_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        split = Split(np.array([[np.inf], [-np.inf]]))
+        dataset = Dataset("two", describe(split), {"train": split})
+        assert "found NaN or infinity in examples 0 to 1" in message(check_data, dataset, "two")
+
+
+@pytest.mark.parametrize(
+    "fault, told", [(PermissionError(13, "Permission denied", "a.gz"), "a.gz: Permission denied."),
+                    (MemoryError(), "data that fits in memory")]
+)  # fmt: skip
+def test_what_the_system_refuses_is_a_fault_of_the_data(monkeypatch, fault, told):
+    def fail(settings):
+        raise fault
+
+    monkeypatch.setitem(SOURCES, "npz", SOURCES["npz"]._replace(open=fail))
+    assert told in message(open_data, "npz:a.npz")
+
+
 # -- images
 
 
@@ -188,7 +262,32 @@ def test_an_unreadable_image_is_named_and_a_check_names_them_all(image_folder):
     report, data = check_source("images:" + folder)
     assert data is None and not report["ok"]
     assert [each["file"] for each in report["corrupt"]] == ["cat/1.png", "dog/0.png", "dog/2.png"]
-    assert "an empty file" in report["corrupt"][1]["error"]
+    assert "an empty file" in report["corrupt"][1]["reason"]
+
+
+def test_an_image_of_absurd_size_is_refused_by_name(image_folder):
+    folder = image_folder({"cat": 2})
+    head = struct.pack(">IIBBBBB", 50000, 50000, 8, 2, 0, 0, 0)
+    with open(os.path.join(folder, "cat", "1.png"), "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        for kind, content in ((b"IHDR", head), (b"IDAT", b"")):
+            file.write(struct.pack(">I", len(content)) + kind + content)
+            file.write(struct.pack(">I", zlib.crc32(kind + content)))
+    found = message(open_data, "images:" + folder)
+    assert "1.png: expected an image, found Image size (2500000000 pixels)" in found
+
+
+def test_a_link_to_nothing_or_itself_and_a_pipe_are_no_images(image_folder):
+    folder = image_folder({"cat": 2})
+    cat = os.path.join(folder, "cat")
+    os.symlink("gone", os.path.join(cat, "2.png"))
+    os.symlink("3.png", os.path.join(cat, "3.png"))
+    os.symlink("loop", os.path.join(folder, "loop"))
+    os.mkfifo(os.path.join(cat, "4.png"))
+    report, _ = check_source("images:" + folder)
+    assert [each["file"] for each in report["corrupt"]] == ["cat/2.png", "cat/3.png", "cat/4.png"]
+    assert "No such file" in report["corrupt"][0]["reason"]
+    assert report["corrupt"][2]["reason"] == "expected an image, found no regular file"
 
 
 def test_an_empty_folder_is_told(tmp_path, image_folder):

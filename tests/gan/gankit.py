@@ -34,7 +34,8 @@ def own_game(run):
     outputs = steps.call(model, features, None, run)
     losses = steps.objective(outputs, run)
     added = [o for o in tf.get_default_graph().get_operations() if o not in before]
-    run.begin_step(state_updates(added))
+    run.begin_step()
+    run.hold(state_updates(added))
     return steps.optimize(model, features, None, losses, run), model, run
 
 

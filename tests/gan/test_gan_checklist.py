@@ -39,7 +39,7 @@ def game(critic=(1.0,), average=None, **values):
     model = steps.Gan(Point(), Line(*critic), average)
     features = tf.fill([run.options.batch_size * run.options.n_critic, 1], 0.5)
     outputs = steps.call(model, features, None, run)
-    run.begin_step([])
+    run.begin_step()
     op = steps.optimize(model, features, None, steps.objective(outputs, run), run)
     return op, model, run
 

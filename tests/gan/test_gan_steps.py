@@ -37,7 +37,7 @@ def game(critic=(1.0,), features=None, generator=None, **values):
         features = tf.fill([run.options.batch_size * run.options.n_critic, 1], 0.5)
     outputs = steps.call(model, features, None, run)
     losses = steps.objective(outputs, run)
-    run.begin_step([])
+    run.begin_step()
     return steps.optimize(model, features, None, losses, run), model, run
 
 
@@ -136,7 +136,7 @@ def test_five_updates_see_five_batches_and_five_noises_and_make_one_step():
     critic = Line(1.0)
     model = steps.Gan(Echo(), critic, None)
     outputs = steps.call(model, features, None, run)
-    run.begin_step([])
+    run.begin_step()
     op = steps.optimize(model, features, None, steps.objective(outputs, run), run)
     reals, fakes = critic.calls[0:10:2], critic.calls[1:10:2]
     with session() as made:
@@ -358,7 +358,7 @@ def test_the_average_starts_as_the_generator_and_sees_its_update():
     model = steps.build(run)
     features = tf.fill([4, 8, 8, 1], 0.5)
     outputs = steps.call(model, features, None, run)
-    run.begin_step([])
+    run.begin_step()
     op = steps.optimize(model, features, None, steps.objective(outputs, run), run)
     pairs = list(zip(model.average.variables, model.generator.variables))
     with session() as made:

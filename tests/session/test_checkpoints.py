@@ -8,8 +8,8 @@ import pytest
 from helpers import Linear, write_bars
 
 from toolkit import hookimpl, testing, tf
-from toolkit.errors import CheckpointError, DataError, ToolkitError, UsageError
 from toolkit.commits import Checkpoint, retained
+from toolkit.errors import CheckpointError, DataError, ToolkitError, UsageError
 from toolkit.folder import RunFolder
 
 

@@ -9,6 +9,8 @@ from typing import List, Optional
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the command line and leave with its exit code. A user's mistake prints no traceback."""
+    if hasattr(sys.stdout, "reconfigure"):  # a path need not be text of the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     code = run_command(sys.argv[1:] if argv is None else argv)
     # At the end the interpreter would look for garbage among all that TensorFlow has made.
     gc.freeze()

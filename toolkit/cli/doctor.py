@@ -9,8 +9,8 @@ import click
 
 from ..errors import ToolkitError
 from .common import json_option, print_json, verbose_option
-from .resuming import ResumeCommand, changed_options, changes_options
-from .selection import Selection, flag_values, resolve
+from .resuming import ResumeCommand, allowed_names, changed_options, changes_options
+from .selection import Selection, flag_values, plain, resolve
 
 
 class DoctorCommand(ResumeCommand):
@@ -46,19 +46,17 @@ def doctor(ctx, run_folder, allow, init_new, maps, drop, sets, as_json, **given)
     folder = open_run(run_folder, unbegun=True)
     found = diagnosis.of_folder(folder)
     selection, failure = ctx.obj, ctx.command.failure
-    if failure is not None:
+    if failure is not None and not any(failure.message in fault for fault in found.faults):
         found.faults.append(failure.message)
-        found.advice.extend([failure.hint] if failure.hint else [])
+        found.advice[:0] = [failure.hint] if failure.hint else []
     if selection.plugins is not None and not folder.is_new:
         resolved = resolve(selection, flag_values(given, sets), use_environment=False)
-        found.notes.extend(
-            "option: {} was {}, now {}; --allow {} lets a resume go on.".format(n, a, b, n)
-            for n, a, b in changed_options(folder, selection, resolved)
-            if n not in allow
-        )
-        more = _of_model(diagnosis, folder, selection, resolved, (init_new, drop, maps))
-        for old, new in zip(found[1:], more[1:]):
-            old.extend(text for text in new if text and text not in old)
+        allowed = allowed_names(resolved, allow)
+        _add_options(found, changed_options(folder, selection, resolved), allowed)
+        more = _of_model(diagnosis, folder, selection, resolved, (init_new, drop, maps), allowed)
+        found.notes.extend(more.notes)
+        found.faults.extend(more.faults)
+        found.advice[:0] = [text for text in more.advice if text]
     if as_json:
         print_json(dict(found._asdict(), run=str(folder)))
     else:
@@ -66,7 +64,19 @@ def doctor(ctx, run_folder, allow, init_new, maps, drop, sets, as_json, **given)
     return 6 if found.faults else 0
 
 
-def _of_model(diagnosis, folder, selection: Selection, resolved, flags):
+def _add_options(found, changed, allowed: List[str]) -> None:
+    """Add the options that are others than the run's, which a resume refuses unless allowed."""
+    left = [row for row in changed if row[0] not in allowed]
+    for name, old, new in left:
+        told = "config: {} is".format(name)  # of config.json itself, and told already
+        if not any(fault.startswith(told) for fault in found.faults):
+            found.faults.append("option: {} was {}, now {}.".format(name, plain(old), plain(new)))
+    if left:
+        flags = " ".join("--allow {}".format(name) for name, _, _ in left)
+        found.advice.insert(0, "A resume refuses other options than the run's, without: " + flags)
+
+
+def _of_model(diagnosis, folder, selection: Selection, resolved, flags, allowed: List[str]):
     from .. import config as configuration
     from ..fitting import Changes, parse_map
 
@@ -75,7 +85,9 @@ def _of_model(diagnosis, folder, selection: Selection, resolved, flags):
         selection.plugin, selection.extensions, resolved.options, folder.path
     )
     changes = Changes(init_new, drop, parse_map(maps))
-    return diagnosis.of_model(folder, selection.plugins, resolved.options, changes, saved)
+    return diagnosis.of_model(
+        folder, selection.plugins, resolved.options, changes, saved, "data" in allowed
+    )
 
 
 def _print(found) -> None:

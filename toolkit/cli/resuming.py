@@ -88,19 +88,29 @@ def changed_options(folder, selection: Selection, resolved) -> List[Tuple[str, A
         if name in FIXED or groups.get(name) not in FREE
         if name != "data" and name in saved and saved[name] != value
     ]
-    before, after = saved.get("with", []), list(selection.extensions)
-    if len(before) != len(after):
-        changed.append(("with", before, after))
+    # Both as they stand in a file of the run's folder.
+    named = folder.read_config()
+    changed += [
+        (name, saved[name], named.get(name))
+        for name in ("plugin", "with")
+        if name in saved and named.get(name) != saved[name]
+    ]
     return changed
 
 
-def refuse_changes(folder, selection: Selection, resolved, allowed: Sequence[str]) -> None:
-    """Raise UsageError where options that a run depends on have changed and that is not allowed."""
-    names = [field.name for field in typed.describe(type(resolved.options))] + ["with"]
-    allowed = [name.replace("-", "_") for name in allowed]
+def allowed_names(resolved, allow: Sequence[str]) -> List[str]:
+    """The names of --allow as options are named. Raises UsageError for one that is no option."""
+    names = [field.name for field in typed.describe(type(resolved.options))] + ["plugin", "with"]
+    allowed = [name.replace("-", "_") for name in allow]
     for name in allowed:
         if name not in names:
             raise UsageError("--allow {}: no such option.".format(name), hint=nearest(name, names))
+    return allowed
+
+
+def refuse_changes(folder, selection: Selection, resolved, allow: Sequence[str]) -> None:
+    """Raise UsageError where options that a run depends on have changed and that is not allowed."""
+    allowed = allowed_names(resolved, allow)
     left = [row for row in changed_options(folder, selection, resolved) if row[0] not in allowed]
     if left:
         raise UsageError(

@@ -35,9 +35,10 @@ def verify(run_folder, replay, chaos, seed, as_json):
     Ends with exit code 6 and the first difference where something is not as it was committed.
     """
     from .. import verifying
-    from ..errors import UsageError
+    from ..errors import CheckFailed, UsageError
     from ..folder import open_run
 
+    wanted = None if replay is None else _range(replay)
     folder = open_run(run_folder)
     if folder.is_locked():
         raise UsageError(
@@ -48,33 +49,51 @@ def verify(run_folder, replay, chaos, seed, as_json):
     facts["checks"] = [check._asdict() for check in found]
     if not as_json:
         _print(found)
-    verifying.refuse_faults(found)
-    with tempfile.TemporaryDirectory(prefix="toolkit-verify-") as place:
-        if replay is not None:
-            part = verifying.segment(folder, *_range(replay))
-            first = part.start.step if part.start else 0
-            told = verifying.replay(folder, part, place + "/replay")
-            facts["replay"] = {"from": first, "to": part.end.step, "told": told}
-            _say(as_json, "replay", "steps {} to {}, {}".format(first, part.end.step, told))
-        if chaos is not None:
-            facts["chaos"] = _chaos(folder, chaos, seed, place + "/chaos", as_json)
+    failed = None
+    try:
+        verifying.refuse_faults(folder, found)
+        with tempfile.TemporaryDirectory(prefix="toolkit-verify-") as place:
+            if wanted is not None:
+                facts["replay"] = _replay(folder, wanted, place + "/replay", as_json)
+            if chaos is not None:
+                facts["chaos"] = _chaos(folder, chaos, seed, place + "/chaos", as_json)
+    except CheckFailed as error:
+        failed = error
+        facts["fault"] = error.message
     if as_json:
         print_json(facts)
+    if failed is not None:
+        raise failed
     return 0
+
+
+def _replay(folder, wanted, place: str, as_json: bool) -> Dict[str, Any]:
+    from .. import verifying
+
+    part = verifying.segment(folder, *wanted)
+    first = part.start.step if part.start else 0
+    told = verifying.replay(folder, part, place)
+    _say(as_json, "replay", "steps {} to {}, {}".format(first, part.end.step, told))
+    return {"from": first, "to": part.end.step, "told": told}
 
 
 def _chaos(folder, kills: int, seed: int, place: str, as_json: bool) -> Dict[str, Any]:
     from .. import verifying
     from ..chaos import Chaos
+    from ..errors import UsageError
 
     def say(text: str) -> None:
         sys.stderr.write(text + "\n")
 
-    part = verifying.segment(folder, 0, None)
+    try:
+        part = verifying.segment(folder, 0, None)
+    except UsageError as error:
+        error.hint = "--chaos trains the whole run again, with the options of one session."
+        raise
     outcome = Chaos(folder, part, place, say, seed).run(kills)
     moments = outcome.moments()
     counted = ", ".join("{} {}".format(count, moment) for moment, count in sorted(moments.items()))
-    text = "{} kills ({}), {} copies; {}".format(kills, counted, outcome.copies, outcome.told)
+    text = "kills: {}; copies: {}; {}".format(counted, outcome.copies, outcome.told)
     _say(as_json, "chaos", text)
     return {"kills": moments, "copies": outcome.copies, "told": outcome.told}
 
@@ -89,17 +108,16 @@ def _range(text: str) -> Tuple[Optional[int], Optional[int]]:
         return int(first) if first else None, int(last) if last else None
     except ValueError:
         raise UsageError(
-            "--replay {}: expected two steps, as in 400:500.".format(text),
-            hint="One or both may be left out: ':' is the last checkpoint but one to the last.",
+            "--replay '{}' is not FROM:TO, two steps as in 400:500.".format(text),
+            hint="Either may be left out; ':' goes from the last checkpoint but one to the last.",
         ) from None
 
 
 def _print(found) -> None:
     for check in found:
-        text = check.told or "cannot be read"
-        if check.faults:
-            text += "; FAULT: " + check.faults[0]
-        sys.stdout.write("{:12}{}\n".format(check.name, text))
+        texts = [check.told or "cannot be read"] + ["FAULT: " + text for text in check.faults]
+        for name, text in zip([check.name] + [""] * len(check.faults), texts):
+            sys.stdout.write("{:12}{}\n".format(name, text))
     sys.stdout.flush()
 
 

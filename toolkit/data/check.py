@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from toolkit.data.examples import Dataset, DataSpec, Split
-from toolkit.data.sources import open_data, resolve
+from toolkit.data.sources import open_data, readable, resolve
 from toolkit.errors import DataError, UsageError
 
 _CHUNK = 4096
@@ -20,14 +20,15 @@ def check_source(value: str, **settings) -> Tuple[Dict[str, Any], Optional[Datas
     Returns the report and the data set. Where image files are damaged the report lists every one
     under "corrupt", "ok" is False, and there is no data set. Raises DataError for other faults.
     """
-    if value.startswith("images:"):
-        from toolkit.data.images import corrupt_images
+    with readable(value):
+        if value.startswith("images:"):
+            from toolkit.data.images import corrupt_images
 
-        corrupt = corrupt_images(resolve(value, settings.get("base")))
-        if corrupt:
-            return {"data": value, "ok": False, "corrupt": corrupt}, None
-    dataset = open_data(value, **settings)
-    return check_data(dataset, value), dataset
+            corrupt = corrupt_images(resolve(value, settings.get("base")))
+            if corrupt:
+                return {"data": value, "ok": False, "corrupt": corrupt}, None
+        dataset = open_data(value, **settings)
+        return check_data(dataset, value), dataset
 
 
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
@@ -76,7 +77,9 @@ def _check_split(split: Split, spec: DataSpec, source: str):
     hashes: List[bytes] = []
     for start in range(0, len(split), _CHUNK):
         features = split.take(slice(start, start + _CHUNK))[0]
-        if not np.isfinite(features.sum(dtype=np.float64)):
+        with np.errstate(invalid="ignore"):  # infinities of both signs
+            chunk_sum = features.sum(dtype=np.float64)
+        if not np.isfinite(chunk_sum):
             raise DataError(
                 "{}: expected finite numbers, found NaN or infinity in examples {} to {}.".format(
                     source, start, start + len(features) - 1
@@ -84,7 +87,7 @@ def _check_split(split: Split, spec: DataSpec, source: str):
                 hint="Repair or remove them.",
             )
         lowest, highest = min(lowest, features.min()), max(highest, features.max())
-        total += float(features.sum(dtype=np.float64))
+        total += float(chunk_sum)
         hashes += [hashlib.md5(example.tobytes()).digest() for example in features]
     values = len(split) * int(np.prod(split.shape))
     report = {

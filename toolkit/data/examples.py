@@ -14,6 +14,7 @@ from toolkit.errors import DataError, UsageError
 from toolkit.files import sha256_of
 
 Arrays = Tuple[np.ndarray, Optional[np.ndarray]]
+MOST_CLASSES = 1 << 20
 
 
 class RecordFiles(NamedTuple):
@@ -49,7 +50,7 @@ class Split:
 
     features: uint8 [M, H, W, C] or [M, H, W] images, other uint8 [M, ...], or floats [M, ...] (kept
         as float32); an array or a memory map, which stays on disk until it is asked for.
-    labels: integers [M], each at least 0, or None.
+    labels: integers [M], each at least 0 and below MOST_CLASSES, or None.
     index: the positions in `features` and `labels` that belong to this split, or None for all of
         them.
     files: where the M records lie on disk, if they do.
@@ -198,11 +199,19 @@ def _checked_features(features) -> np.ndarray:
             ),
             hint="Put the examples along the first axis.",
         )
+    if 0 in array.shape[1:]:
+        raise DataError(
+            "Features have shape {}, expected one value or more in each example.".format(
+                list(array.shape)
+            ),
+            hint="Save arrays that hold something.",
+        )
     if array.dtype == np.uint8:
         return array[..., np.newaxis] if array.ndim == 3 else array  # [M, H, W, 1]
     if array.dtype.kind == "f":
         # A memory map of high-byte-first floats stays a map: `take` converts what it reads.
-        return array if array.dtype.itemsize == 4 else array.astype(np.float32)
+        with np.errstate(over="ignore"):  # becomes infinity, which sources refuse
+            return array if array.dtype.itemsize == 4 else array.astype(np.float32)
     raise DataError(
         "Features are of type {}, expected uint8 or a float type.".format(array.dtype),
         hint="Store images as uint8 from 0 to 255, other features as float32.",
@@ -222,10 +231,12 @@ def _checked_labels(labels, count: int, index) -> Optional[np.ndarray]:
         )
     if index is not None:
         labels = labels[index]
-    if len(labels) and int(labels.min()) < 0:
-        first = int(np.flatnonzero(labels < 0)[0])
+    wrong = np.flatnonzero((labels < 0) | (labels >= MOST_CLASSES))
+    if len(wrong):
         raise DataError(
-            "Example {} has label {}, expected 0 or more.".format(first, int(labels[first])),
+            "Example {} has label {}, expected 0 to {}.".format(
+                wrong[0], labels[wrong[0]], MOST_CLASSES - 1
+            ),
             hint="Number the classes from 0.",
         )
     return labels.astype(np.int32)

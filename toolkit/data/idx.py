@@ -31,6 +31,7 @@ FEATURE_TYPES = ("uint8", ">f4")
 LABEL_TYPES = ("uint8", ">i4")
 _NAME = re.compile(r"^(?P<split>train|t10k|test)[-.](?P<kind>images|labels)[-.]idx\d-ubyte(\.gz)?$")
 _RECOPY = "Copy or download the file again."
+_DEFLATE = 1032  # bytes that one compressed byte may unpack to, at most
 
 
 class Header(NamedTuple):
@@ -112,7 +113,11 @@ def read_pair(images: str, labels: Optional[str]) -> Split:
             ),
             hint="Use image and label files that belong together.",
         )
-    return Split(features, targets, files=record_files(images, labels, features, targets))
+    files = record_files(images, labels, features, targets)
+    try:
+        return Split(features, targets, files=files)
+    except DataError as error:
+        raise DataError("{}: {}".format(labels or images, error.message), hint=error.hint) from None
 
 
 def record_files(images: str, labels: Optional[str], features, targets) -> RecordFiles:
@@ -232,6 +237,7 @@ def _read_gzip(path: str, check) -> np.ndarray:
             head += file.read(4 * min(8, head[3])) if len(head) == 4 else b""
             header = _parse_header(path, head)
             check(path, header)
+            _check_possible(path, header)
             # One byte more than promised: tells a file that is longer, and makes gzip reach its
             # own checksum in one that is not.
             payload = file.read(header.payload + 1)
@@ -242,6 +248,14 @@ def _read_gzip(path: str, check) -> np.ndarray:
     more = len(payload) > header.payload
     _check_size(path, header, header.size + len(payload), at_least=more)
     return np.frombuffer(payload, header.dtype).reshape(header.shape)
+
+
+def _check_possible(path: str, header: Header) -> None:
+    """Refuse a promise that the compressed bytes cannot keep, before memory is asked for it."""
+    most = _DEFLATE * os.path.getsize(path)
+    if header.payload > most:
+        wanted = "{:,} bytes for dimensions {}".format(header.payload, list(header.shape))
+        raise _wrong(path, wanted, "at most {:,}".format(most))
 
 
 def _check_size(path: str, header: Header, found: int, at_least: bool = False) -> None:

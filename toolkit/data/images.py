@@ -6,7 +6,9 @@ DIR may hold folders `train`, `validation` and `test`, each such a folder.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import warnings
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -75,7 +77,7 @@ def corrupt_images(folder: str) -> List[Dict[str, str]]:
                 decode(path, None, 3)
             except DataError as error:
                 name = os.path.relpath(path, folder).replace(os.sep, "/")
-                found.append({"file": name, "error": error.message})
+                found.append({"file": name, "reason": error.message[len(path) + 2 :].rstrip(".")})
     return found
 
 
@@ -119,9 +121,9 @@ def _list_split(root: str) -> Listing:
 
 def _folders(root: str) -> List[str]:
     return sorted(
-        entry.name
-        for entry in os.scandir(root)
-        if entry.is_dir() and not entry.name.startswith(".")
+        name
+        for name in os.listdir(root)
+        if os.path.isdir(os.path.join(root, name)) and not name.startswith(".")
     )
 
 
@@ -163,9 +165,9 @@ def decode(path: str, size: Optional[Tuple[int, int]], channels: int) -> np.ndar
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path) as image:
+        with _opened(path) as image:
             upright = _eight_bits(ImageOps.exif_transpose(image)).convert(MODES[channels])
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+    except Exception as error:  # damaged bytes may lead Pillow's decoders to any
         raise DataError(
             "{}: expected an image, found {}.".format(path, _reason(path, error)),
             hint="Replace or remove that file; 'toolkit data check' lists all such files.",
@@ -177,13 +179,24 @@ def decode(path: str, size: Optional[Tuple[int, int]], channels: int) -> np.ndar
 
 def _is_grey(path: str) -> bool:
     """Whether the file's header tells a grey image; what cannot be read is met later, by name."""
+    try:
+        with _opened(path) as image:
+            return image.mode in _GREY
+    except Exception:
+        return True
+
+
+@contextlib.contextmanager
+def _opened(path: str):
+    """The image of a file, without what Pillow warns of. Nothing that a read may wait for."""
     from PIL import Image
 
-    try:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("no regular file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         with Image.open(path) as image:
-            return image.mode in _GREY
-    except (OSError, ValueError, SyntaxError):
-        return True
+            yield image
 
 
 def _eight_bits(image):
@@ -196,8 +209,10 @@ def _eight_bits(image):
 
 
 def _reason(path: str, error: Exception) -> str:
-    if not os.path.getsize(path):
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if os.path.isfile(path) and not os.path.getsize(path):
         return "an empty file"
     if type(error).__name__ == "UnidentifiedImageError":
         return "bytes of no known image format"
-    return "{}".format(error).rstrip(".") or type(error).__name__
+    return "{}".format(error)[:200].rstrip(".") or type(error).__name__

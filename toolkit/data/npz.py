@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
-import zlib
 from typing import Dict, Optional, Tuple
 
 import numpy as np
@@ -52,9 +52,12 @@ def _opened(path: str):
         raise DataError("{}: expected an .npz file, found none.".format(path), hint=_HINT)
     try:
         zipfile.ZipFile(path).close()
-    except (OSError, zipfile.BadZipFile) as error:
+        stored = np.load(path, allow_pickle=False)
+    except Exception as error:  # damaged bytes may lead zipfile and numpy to any
         raise _not_npz(path, error) from error
-    return np.load(path, allow_pickle=False)
+    if isinstance(stored, np.ndarray):  # with a zip file behind it
+        raise _not_npz(path, ValueError("one array"))
+    return stored
 
 
 def _not_npz(path: str, error: Exception) -> DataError:
@@ -68,7 +71,7 @@ def _not_npz(path: str, error: Exception) -> DataError:
     if start == b"\x93NUM":
         found = "one array of an .npy file"
     if start == b"PK\x03\x04":
-        found = "a damaged zip file ({})".format(str(error).rstrip("."))
+        found = "a damaged zip file ({})".format(_reason(error))
     return DataError("{}: expected an .npz file, found {}.".format(path, found), hint=_HINT)
 
 
@@ -100,17 +103,28 @@ def _pair(path: str, stored, keys: Tuple[str, str]):
 
 def _array(path: str, stored, key: str) -> np.ndarray:
     try:
-        return stored[key]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of files from Python 2, which are as good
+            array = stored[key]
+    except Exception as error:  # of zipfile, of what unpacks, of numpy: any may be met
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(
                 "{}: expected numbers in '{}', found Python objects.".format(path, key),
                 hint="Save arrays of one shape and a number type.",
             ) from error
         raise DataError(
-            "{}: expected the array '{}', found {}.".format(path, key, str(error).rstrip(".")),
+            "{}: expected the array '{}', found {}.".format(path, key, _reason(error)),
             hint="The file is damaged; copy it again.",
         ) from error
+    if not isinstance(array, np.ndarray):
+        raise DataError("{}: expected the array '{}', found a file.".format(path, key), hint=_HINT)
+    return array
+
+
+def _reason(error: Exception) -> str:
+    """The start of the first line of an error."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
 def _split(path: str, name: str, pair) -> Split:
@@ -120,18 +134,19 @@ def _split(path: str, name: str, pair) -> Split:
         raise DataError("{}: expected one example or more, found none.".format(where), hint=_HINT)
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]  # Keras's CIFAR keeps them as a column
-    if labels is not None and len(labels) != len(features):
+    if labels is not None and labels.ndim and len(labels) != len(features):
         raise DataError(
             "{}: expected {} labels, one for each example, found {}.".format(
                 where, len(features), len(labels)
             ),
             hint="Save features and labels that belong together.",
         )
-    check_finite(features, where)
     try:
-        return Split(features, labels)
+        split = Split(features, labels)
     except DataError as error:
         raise DataError("{}: {}".format(where, error.message), hint=error.hint) from None
+    check_finite(split.features, where)
+    return split
 
 
 def check_finite(features: np.ndarray, source: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from toolkit.data.examples import Dataset
-from toolkit.errors import UsageError, nearest
+from toolkit.errors import DataError, UsageError, nearest
 
 DEFAULT = "mnist5k"
 
@@ -50,9 +51,28 @@ def open_data(
     """
     source = _source(value)
     place = resolve(value, base)
-    made = source.open(Settings(place, image_size, channels, validation_share, cache_dir, progress))
+    settings = Settings(place, image_size, channels, validation_share, cache_dir, progress)
+    with readable(place or value):
+        made = source.open(settings)
     made.name = value
     return made
+
+
+@contextlib.contextmanager
+def readable(place: str):
+    """Tell what the system refuses while data is read as a DataError: a permission, memory."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            "{}: {}.".format(error.filename or place, error.strerror or error),
+            hint="Check that it is there and may be read.",
+        ) from error
+    except MemoryError as error:
+        raise DataError(
+            "{}: expected data that fits in memory, found more.".format(place),
+            hint="Use a part of it, or smaller images with --image-size.",
+        ) from error
 
 
 def resolve(value: str, base: Optional[str] = None) -> str:

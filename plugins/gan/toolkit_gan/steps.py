@@ -144,7 +144,7 @@ def update_average(model, run):
 
     The decay grows with the steps, min(ema, (1 + t) / (10 + t)), so that the start is forgotten.
     """
-    made = tf.cast(run.global_step.read_value(), tf.float32)
+    made = tf.cast(run.steps_made, tf.float32)
     share = 1 - tf.minimum(run.options.ema, (1 + made) / (10 + made))
     moved = []
     for average, variable in zip(model.average.variables, model.generator.variables):

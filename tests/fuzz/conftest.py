@@ -1,0 +1,6 @@
+"""Fuzz tests import what they share from their own folder."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))

@@ -1,0 +1,165 @@
+"""Damaged .npz files, from the zip's bytes to the headers inside: used or refused."""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from fuzzkit import ended, fuzzed
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mutations import mutated
+
+IMAGES = np.arange(20 * 4, dtype=np.uint8).reshape(20, 2, 2)
+LABELS = np.arange(20) % 4
+
+
+def npy(array):
+    made = io.BytesIO()
+    np.save(made, array, allow_pickle=True)
+    return made.getvalue()
+
+
+def header(text, body=b""):
+    """An .npy file with this text for its header."""
+    raw = text.encode("latin1", "replace")[:60000] + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(raw)) + raw + body
+
+
+def packed(members, method=zipfile.ZIP_STORED):
+    """A zip file of (name, bytes) pairs, with sound checksums."""
+    made = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", method) as file:
+        warnings.simplefilter("ignore")  # of names that come twice
+        for name, content in members:
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            file.writestr(entry, content, compress_type=method)
+    return made.getvalue()
+
+
+FILES = [("x_train.npy", npy(IMAGES)), ("y_train.npy", npy(LABELS))]
+SOUND = packed(FILES)
+DEFLATED = packed(FILES, zipfile.ZIP_DEFLATED)
+
+
+@pytest.fixture
+def check(tmp_path):
+    def call(content, codes=(0, 4)):
+        (tmp_path / "data.npz").write_bytes(content)
+        return ended("data", "check", "npz:{}".format(tmp_path / "data.npz"), codes=codes)
+
+    return call
+
+
+@pytest.mark.parametrize("content", [SOUND, DEFLATED])
+def test_the_sound_file_is_accepted(check, content):
+    assert "train    17 examples" in check(content, codes=(0,)).out
+
+
+@fuzzed
+@given(mutated(SOUND, DEFLATED))
+@example(b"junk before the archive" + SOUND)
+@example(FILES[0][1] + SOUND)
+def test_a_damaged_zip_file_is_used_or_refused(check, content):
+    check(content)
+
+
+@fuzzed
+@given(mutated(DEFLATED, SOUND))
+def test_a_damaged_compressed_zip_file_is_used_or_refused(check, content):
+    check(content)
+
+
+@fuzzed
+@given(st.sampled_from(["x_train.npy", "y_train.npy"]), st.data())
+def test_a_damaged_array_in_a_sound_zip_file_is_used_or_refused(check, name, data):
+    members = dict(FILES)
+    members[name] = data.draw(mutated(members[name], npy(IMAGES.astype(">f4"))))
+    check(packed(members.items()))
+
+
+SIZES = st.integers(-2, 20) | st.sampled_from([10**6, 2**31, 2**40, 2**63 - 1, 2**63, 10**30])
+DESCRIPTIONS = st.sampled_from(
+    ["|u1", "<f4", ">f8", "<i8", "|b1", "|O", "|V0", "<U0", "<U3", "|S0", "|S4", "<M8[s]", "<c8"]
+    + ["<f2", "<u8", "|V3", "<f16", "int", "object", "x"]
+)
+
+
+@fuzzed
+@given(
+    st.sampled_from(["x_train", "y_train"]),
+    DESCRIPTIONS.map(repr) | st.just("[('a', '<i4'), ('b', '|u1')]") | st.text(max_size=10),
+    st.sampled_from(["True", "False", "None"]),
+    st.lists(SIZES, max_size=4).map(lambda shape: repr(tuple(shape))) | st.text(max_size=10),
+    st.binary(max_size=64),
+)
+@example("x_train", "'|u1'", "False", "(20, 2, 2)", IMAGES.tobytes())
+@example("x_train", "'|u1'", "False", "({}, 28, 28)".format(10**12), b"")
+@example("x_train", "'|V0'", "False", "({},)".format(10**12), b"")
+@example("x_train", "'<U0'", "False", "({}, 2)".format(10**12), b"")
+@example("x_train", "'|u1'", "False", "(20, 0)", b"")
+@example("x_train", "'|u1'", "False", "({})".format("(" * 3000 + ")" * 3000), b"")
+@example("x_train", "'|u1'", "False", "(20L, 2L, 2L)", IMAGES.tobytes())
+def test_any_header_of_an_array_is_used_or_refused(check, name, kind, order, shape, body):
+    text = "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}".format(kind, order, shape)
+    members = dict(FILES)
+    members[name + ".npy"] = header(text, body)
+    check(packed(members.items()))
+
+
+@fuzzed
+@given(st.text(max_size=40))
+def test_any_text_in_place_of_a_header_is_used_or_refused(check, text):
+    check(packed([("x_train.npy", header(text))]))
+
+
+KEYS = ["x_train", "y_train", "x_test", "y_test", "x_val", "y_val", "images", "labels", "x", "y"]
+TYPES = ["uint8", "int8", "int64", "uint64", "float16", "float32", "float64", "longdouble"]
+TYPES += ["complex64", "bool", "U3", "S2", "O", "M8[s]"]
+
+
+@st.composite
+def arrays(draw):
+    """An array of a type and shape that a user might save."""
+    kind = draw(st.sampled_from(TYPES))
+    shape = draw(st.lists(st.integers(0, 6), max_size=5))
+    count = int(np.prod(shape, dtype=int))
+    value = draw(st.sampled_from([0, 1, 2, 127, 2**20, 2**31, 2**62]))
+    step = draw(st.sampled_from([0, 1, -1]))
+    made = [value + step * i for i in range(count)]
+    with np.errstate(all="ignore"):
+        return np.array(made, "uint64" if step >= 0 else "int64").astype(kind).reshape(shape)
+
+
+@fuzzed
+@given(st.dictionaries(st.sampled_from(KEYS), arrays(), max_size=5))
+@example({"x_train": IMAGES, "y_train": LABELS})
+@example({"x": np.full([3, 2], 1e300), "y": np.arange(3)})
+@example({"x": IMAGES, "y": np.full(20, 2**31 - 1)})
+@example({"x": np.array([{}, []], object)})
+def test_arrays_of_any_type_and_shape_are_used_or_refused(check, given_arrays):
+    check(packed([(name + ".npy", npy(array)) for name, array in given_arrays.items()]))
+
+
+@fuzzed
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["x_train.npy", "x_train", "y_train.npy", "../x_train.npy", "/"])
+            | st.text(max_size=8),
+            st.sampled_from([npy(IMAGES), npy(LABELS), npy(np.array(3)), b"", b"text"]),
+        ),
+        max_size=5,
+    )
+)
+@example([("x_train", b"no array")])
+def test_members_of_any_name_are_used_or_refused(check, members):
+    try:
+        content = packed(members)
+    except (ValueError, IndexError):  # names that zipfile does not write
+        return
+    check(content)
