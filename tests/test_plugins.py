@@ -512,4 +512,4 @@ def test_show_of_an_unknown_name_exits_2_with_the_nearest(cli):
 @pytest.mark.parametrize("reference", [":", ".a:", "a..b:", "a b:c"])
 def test_what_names_no_module_is_a_mistake_of_usage(reference):
     with pytest.raises(UsageError, match="names no module"):
-        plugins.load(reference)
+        load(reference)
