@@ -7,6 +7,7 @@ any moment from its start on, between two steps, or while it saves. Then it goes
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from .errors import CheckFailed
+from .errors import CheckFailed, InterruptedRun
 from .files import write_json
 from .folder import RunFolder
 from .options import ENVIRONMENT_PREFIX
@@ -24,6 +25,7 @@ from .verifying import Segment, compare, of_session
 POLL_SECS = 0.0005
 START_SECS = 3.0  # from the start of a process to its first step, about
 SAVE_SECS = 0.03  # what a save takes, about
+MOST_SAVES = 4  # a process is killed during one of its first saves
 # How a moment is chosen, and how often.
 MOMENTS = {"any": 1, "training": 3, "save": 4}
 KEPT_VARIABLES = ("TOOLKIT_CACHE",)
@@ -72,8 +74,13 @@ class Chaos:
     def run(self, kills: int) -> Outcome:
         """Kill so many times, and compare each copy that came to its end.
 
-        Raises CheckFailed with the first difference, or where a copy does not go on.
+        Raises CheckFailed with the first difference, or where a copy does not go on, and
+        InterruptedRun on a signal to end, which ends the process under way too.
         """
+        with _interrupted():
+            return self._run(kills)
+
+    def _run(self, kills: int) -> Outcome:
         config = self._write_config()
         done: List[Kill] = []
         copies = 0
@@ -140,10 +147,29 @@ class Chaos:
             return False
         if moment == "training":
             return _alive_for(process, self._random.uniform(0, self._secs / 4))
-        saved = _names(copy)
-        if not _until(process, lambda: _names(copy) - saved):
-            return False
+        for _ in range(self._random.randint(1, MOST_SAVES)):
+            saved = _saves(copy)
+            if not _until(process, lambda before=saved: _saves(copy) - before):
+                return False
         return _alive_for(process, self._random.uniform(0, SAVE_SECS))
+
+
+@contextlib.contextmanager
+def _interrupted():
+    """Within it, Ctrl-C and a request to end raise InterruptedRun."""
+
+    def fail(signum, frame):
+        raise InterruptedRun("Interrupted; the run is as it was.", signum=signum)
+
+    before = {}
+    with contextlib.suppress(ValueError):  # not in the main thread: others handle the signals
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            before[signum] = signal.signal(signum, fail)
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def _environment() -> Dict[str, str]:
@@ -190,12 +216,13 @@ def _size(path: str) -> int:
         return 0
 
 
-def _names(copy: RunFolder) -> set:
-    """The files of checkpoints."""
+def _saves(copy: RunFolder) -> set:
+    """The checkpoints of which a file is there, be it unfinished: `ckpt-25` and others."""
     try:
-        return set(os.listdir(copy.file("checkpoints"))) - {"checkpoint"}
+        names = os.listdir(copy.file("checkpoints"))
     except OSError:
         return set()
+    return {name.split(".")[1] for name in names if name.startswith("model.")}
 
 
 def _hit(copy: RunFolder) -> Kill:
