@@ -121,7 +121,8 @@ def session_hooks(model, features, labels, outputs, losses, run, splits):
     `toolkit.Split` of examples as the model sees them, or None. Return a list of
     `tf.train.SessionRunHook`s. A `toolkit.Hook` says on which steps it is due; any other is called
     on every step, at the price of Python in every step. Ops are made here or in `begin`, never
-    later.
+    later. What a `toolkit.Hook` remembers from step to step it hands over in `state` and takes back
+    in `set_state`, so that a run that resumes records what it would have recorded.
     """
 
 

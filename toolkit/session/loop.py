@@ -355,6 +355,13 @@ class _faults_told:
                 "The session was lost in step {}: {}.".format(step + 1, telling(error.message)),
                 hint="Resume the run when the machine is well again.",
             ) from error
+        if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
+            raise RetryError(
+                "Step {} needs more memory than there is: {}.".format(
+                    step + 1, telling(str(getattr(error, "message", error)))
+                ),
+                hint="Free some, then resume the run; or train anew with a smaller --batch-size.",
+            ) from error
         if isinstance(error, tf.errors.OpError):
             raise ToolkitError(
                 "Step {} failed: {}.".format(step + 1, telling(error.message)),
