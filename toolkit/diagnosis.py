@@ -11,9 +11,10 @@ from .building import training_reader, training_run
 from .compat import tf
 from .errors import CheckpointError, ToolkitError
 from .fitting import Changes, difference, of_graph, plan, stored
-from .folder import FINISHED, RunFolder
+from .folder import RunFolder
 from .graphs import build_training
 from .inputs import Inputs, open_inputs
+from .manifest import FINISHED
 from .options import Options
 from .plugins import Plugins
 

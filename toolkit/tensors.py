@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Dict
+from typing import Any, Dict
 
 import numpy as np
 
@@ -11,9 +11,20 @@ from .compat import tf
 from .errors import CheckpointError
 
 
+def opened(path: str) -> Any:
+    """TensorFlow's reader of the checkpoint with this prefix.
+
+    Raises CheckpointError where it cannot be read.
+    """
+    try:
+        return tf.train.NewCheckpointReader(path)
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise _unreadable(path, error) from None
+
+
 def read(path: str) -> Dict[str, np.ndarray]:
     """Every tensor of a checkpoint by name. Raises CheckpointError where it cannot be read."""
-    reader = _reader(path)
+    reader = opened(path)
     return {
         name: _tensor(reader, path, name) for name in sorted(reader.get_variable_to_dtype_map())
     }
@@ -25,7 +36,7 @@ def fingerprint(path: str) -> str:
     Two checkpoints have the same one if and only if they restore to the same bits. Raises
     CheckpointError where it cannot be read.
     """
-    reader = _reader(path)
+    reader = opened(path)
     digest = hashlib.sha256()
     for name in sorted(reader.get_variable_to_dtype_map()):
         value = _tensor(reader, path, name)
@@ -69,13 +80,6 @@ def _bytes(value: np.ndarray) -> bytes:
     if value.dtype == object:  # strings
         return b"".join(b"%d:%s" % (len(item), item) for item in value.ravel())
     return np.ascontiguousarray(value).tobytes()
-
-
-def _reader(path: str):
-    try:
-        return tf.train.NewCheckpointReader(path)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise _unreadable(path, error) from None
 
 
 def _tensor(reader, path: str, name: str) -> np.ndarray:

@@ -26,8 +26,9 @@ from .errors import (
 )
 from .evaluation import Evaluator
 from .fitting import Changes, Plan, of_graph, plan, saver, stored
-from .folder import ASIDE, FINISHED, RunFolder
+from .folder import RunFolder
 from .inputs import Inputs, open_inputs
+from .manifest import FINISHED
 from .options import Options
 from .plugins import Plugins
 from .reporting import report
@@ -45,6 +46,7 @@ from .session.stop import Stop
 from .session.timing import HookTimes
 from .session.validation import Target, Validation
 from .stepping import Stepper, Stepping
+from .store import ASIDE
 
 DEFAULT_SUMMARY_STEPS = 100
 DEFAULT_CHECKPOINT_SECS = 60.0
@@ -301,23 +303,25 @@ class Trainer:
             "steps": ended.step,
             "seconds": round(ended.seconds, 2),
             "reason": ended.reason,
+            "finished": ended.is_done,
             "best": self._folder.best(),
             "test": None if self._is_paused(ended) else self.test(),
         }
         told = dict(summary, run=".")
         if ended.is_done:  # told last: what a kill cut short is made up for by a resume
-            self._folder.update_manifest(status=FINISHED, summary=told)
+            metrics = self._folder.metrics_position()._asdict()
+            self._folder.update_manifest(status=FINISHED, summary=told, metrics=metrics)
         else:
             self._folder.update_manifest(summary=told)
         self._job.plugins.ask("run_finished", run=self._graph.run, summary=summary)
         return summary
 
     def _is_paused(self, ended: Ended) -> bool:
-        return not ended.is_done and ended.step == self._job.pause_at
+        pause_at = self._job.pause_at
+        return pause_at is not None and not ended.is_done and ended.step >= pause_at
 
     def train(self) -> Ended:
         """Train to the end, from the newest checkpoint that is whole. See `Loop.run` for errors."""
-        folder = self._folder
         if self._validation is not None:
             self._validation.target = self._target
         self._check_fit()
@@ -352,8 +356,13 @@ class Trainer:
         for line in times.lines(loop.made, loop.bare_secs, loop.due_secs) if times else ():
             self._console.say(line)
         status = "trained" if ended.is_done else "stopped"
-        folder.update_manifest(status=status, step=ended.step, reason=ended.reason)
+        self._tell_end(status, ended.step, ended.reason)
         return ended
+
+    def _tell_end(self, status: str, step: int, reason: str) -> None:
+        rows = self._folder.checkpoints()
+        committed = rows[-1].step if rows else 0
+        self._folder.update_manifest(status=status, step=step, reason=reason, committed=committed)
 
     def _restore(self, scaffold, session) -> None:
         """Runs on each new session, after the initialisers: checkpoint, records of it, input."""
@@ -362,7 +371,7 @@ class Trainer:
         if checkpoint is not None:
             self._restore_variables(session, checkpoint)
         facts = self.session_facts()
-        if self._plan is not None and not self._plan.is_plain:
+        if is_first and self._changes_model:
             facts["model"] = self._plan.as_json()
         aside = self._folder.begin_session(checkpoint, **facts)
         if aside:
@@ -371,8 +380,15 @@ class Trainer:
         fault = self._folder.cut_metrics(checkpoint)
         if fault:
             self._warn(fault + "; what is there stays")
+        if self._validation is not None:
+            self._validation.is_other_model = is_first and self._changes_model
         self._loop.set_states(states.load(checkpoint.path) if checkpoint else {})
         self._reader.initialize(session, checkpoint.step if checkpoint else 0)
+
+    @property
+    def _changes_model(self) -> bool:
+        """Whether the checkpoint that this training starts from is of another model."""
+        return self._plan is not None and not self._plan.is_plain
 
     def _restore_variables(self, session, checkpoint: Checkpoint) -> None:
         is_start = self._start is not None and checkpoint.step == self._start.step
@@ -411,9 +427,11 @@ class Trainer:
         else:
             folder.write_config(self._job.config)
         told = record.of_session(self._job.argv, [hook.name for hook in self._hooks], self.total)
-        told["xla"] = self._stepping.compiled
+        told.update(xla=self._stepping.compiled, metrics=None)
         if first:
             told.update(record.of_run(plugins, inputs))
+        elif self._job.other_data:
+            told["data"] = record.of_run(plugins, inputs)["data"]
         folder.update_manifest(**told)
 
     def _announce(self, loop: Loop) -> None:
@@ -423,7 +441,7 @@ class Trainer:
         say("data   {} ({}; {})".format(inputs.dataset.name, counts, _shape(inputs.spec)))
         say("hooks  {}".format(" > ".join(hook.name for hook in self._hooks)))
         slow = [h.name for h in self._hooks if isinstance(h, PluginHook) and h.on_every_step]
-        changed = "" if self._plan is None or self._plan.is_plain else self._plan.sentence()
+        changed = self._plan.sentence() if self._changes_model else ""
         for note in [self._stepping.note, changed] + self._since_last_session():
             if note:
                 say("note   {}".format(note))
@@ -446,7 +464,7 @@ class Trainer:
         elif isinstance(error, RetryError) and "toolkit resume" not in error.hint:
             error.hint = "Go on with: toolkit resume {}".format(self._folder)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            self._folder.update_manifest(status=status, step=loop.step, reason=error.message)
+            self._tell_end(status, loop.step, error.message)
         if isinstance(error, DivergedError):
             self._examine(loop.step)
 

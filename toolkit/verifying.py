@@ -22,8 +22,9 @@ from .errors import (
     UsageError,
 )
 from .fitting import Changes
-from .folder import FINISHED, RunFolder
+from .folder import RunFolder
 from .lines import parsed
+from .manifest import FINISHED
 from .options import CoreOptions, describe, resolve
 from .plugins import Plugins
 
@@ -166,6 +167,8 @@ def _metrics(folder: RunFolder):
     for number, text in enumerate(texts, 1):
         if parsed(text) is None:
             faults.append("line {} of metrics.jsonl is no JSON object".format(number))
+    if not faults and folder.metrics_end_fault():
+        faults.append(folder.metrics_end_fault())
     return _counted(len(texts), "line"), faults
 
 

@@ -58,7 +58,8 @@ def ended(*argv, codes=(0,)) -> Result:
     assert code in codes, result
     assert not shown, [str(each.message) for each in shown]
     assert "Traceback" not in result.err and len(result.err) < WORDS, result
-    assert bool(code) == ("Error: " in result.err or "corrupt  " in result.out), result
+    told = ("corrupt  ", "FAULT   ")  # of the commands whose answer that is
+    assert bool(code) == ("Error: " in result.err or any(t in result.out for t in told)), result
     return result
 
 

@@ -50,13 +50,21 @@ def doctor(ctx, run_folder, allow, init_new, maps, drop, sets, as_json, **given)
         found.faults.append(failure.message)
         found.advice[:0] = [failure.hint] if failure.hint else []
     if selection.plugins is not None and not folder.is_new:
-        resolved = resolve(selection, flag_values(given, sets), use_environment=False)
-        allowed = allowed_names(resolved, allow)
-        _add_options(found, changed_options(folder, selection, resolved), allowed)
-        more = _of_model(diagnosis, folder, selection, resolved, (init_new, drop, maps), allowed)
-        found.notes.extend(more.notes)
-        found.faults.extend(more.faults)
-        found.advice[:0] = [text for text in more.advice if text]
+        values = flag_values(given, sets)
+        try:
+            resolve(selection, {}, use_environment=False)
+        except ToolkitError as error:  # of config.json; a wrong flag is a mistake of usage
+            found.faults.append(error.message)
+            found.advice[:0] = [error.hint] if error.hint else []
+        else:
+            resolved = resolve(selection, values, use_environment=False)
+            allowed = allowed_names(resolved, allow)
+            _add_options(found, changed_options(folder, selection, resolved), allowed)
+            flags = init_new, drop, maps
+            more = _of_model(diagnosis, folder, selection, resolved, flags, allowed)
+            found.notes.extend(more.notes)
+            found.faults.extend(more.faults)
+            found.advice[:0] = [text for text in more.advice if text]
     if as_json:
         print_json(dict(found._asdict(), run=str(folder)))
     else:

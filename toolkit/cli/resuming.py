@@ -89,7 +89,7 @@ def changed_options(folder, selection: Selection, resolved) -> List[Tuple[str, A
         if name != "data" and name in saved and saved[name] != value
     ]
     # Both as they stand in a file of the run's folder.
-    named = folder.read_config()
+    named = folder.read_config()  # a dict, as it was resolved
     changed += [
         (name, saved[name], named.get(name))
         for name in ("plugin", "with")

@@ -76,7 +76,8 @@ def resume(
     """
     from .. import config as configuration
     from ..fitting import Changes, parse_map
-    from ..folder import FINISHED, open_run
+    from ..folder import open_run
+    from ..manifest import FINISHED
 
     folder = open_run(run_folder, unbegun=True)
     selection: Selection = ctx.obj
@@ -145,6 +146,8 @@ def _print_summary(summary: Dict[str, Any]) -> None:
         if "reports" in test:
             rows.append(("reports", "{}/{}".format(summary["run"], test["reports"])))
     rows.append(("run", summary["run"]))
+    if not summary["finished"]:
+        rows.append(("go on", "toolkit resume {}".format(summary["run"])))
     for name, text in rows:
         sys.stdout.write("{:8}{}\n".format(name, text))
 

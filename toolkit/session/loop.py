@@ -245,7 +245,8 @@ class Loop:
             raise InterruptedRun("", signum=self.signum)
         is_done = self.is_last(self.step) or (self._ended and not self._closing)
         word = "reached" if is_done else "paused at"
-        reason = self.reason or "{} step {}".format(word, self.step)
+        reason = "" if self.is_last(self.step) else self.reason
+        reason = reason or "{} step {}".format(word, self.step)
         return Ended(self.step, seconds, reason, is_done)
 
     def _train(self, monitored) -> None:

@@ -68,6 +68,7 @@ class Validation(Hook):
         self._pending: Optional[Tuple[int, str]] = None
         self._best: Optional[Dict[str, Any]] = None
         self._waited = 0  # evaluations since then
+        self.is_other_model = False  # the checkpoint that is restored is of another model
 
     def committed(self, step: int, path: str) -> None:
         """The checkpoint hook, which runs before this one, has committed `step`."""
@@ -78,6 +79,7 @@ class Validation(Hook):
         return {"best": self._best, "waited": self._waited}
 
     def set_state(self, state):
+        state = {} if self.is_other_model else state  # what was best can be loaded no more
         self._best, self._waited = state.get("best"), state.get("waited", 0)
 
     def is_due(self, step: int) -> bool:
@@ -85,6 +87,9 @@ class Validation(Hook):
 
     def on_restore(self, session, step):
         self._tell()
+        if self.is_other_model:
+            self.is_other_model = False
+            return
         # The commit is from before its evaluation, which is made again, to the same numbers.
         self.committed(step, self._folder.prefix(step))
         self.evaluate_pending()
