@@ -16,7 +16,6 @@ from .building import (
 from .commits import Checkpoint
 from .compat import tf
 from .errors import (
-    CheckpointError,
     DataError,
     DivergedError,
     InterruptedRun,
@@ -25,7 +24,7 @@ from .errors import (
     UsageError,
 )
 from .evaluation import Evaluator
-from .fitting import Changes, Plan, of_graph, plan, saver, stored
+from .fitting import Changes
 from .folder import RunFolder
 from .inputs import Inputs, open_inputs
 from .manifest import FINISHED
@@ -33,6 +32,7 @@ from .options import Options
 from .plugins import Plugins
 from .reporting import report
 from .reports.console import Console, download_progress
+from .restoring import Restoring
 from .run import Run
 from .session import states
 from .session.checkpoints import Checkpoints
@@ -46,7 +46,6 @@ from .session.stop import Stop
 from .session.timing import HookTimes
 from .session.validation import Target, Validation
 from .stepping import Stepper, Stepping
-from .store import ASIDE
 
 DEFAULT_SUMMARY_STEPS = 100
 DEFAULT_CHECKPOINT_SECS = 60.0
@@ -82,12 +81,12 @@ class Trainer:
         self._options = options = job.options
         self._folder = job.folder
         self._start: Optional[Checkpoint] = None
-        self._plan: Optional[Plan] = None
         self._evaluator: Optional[Evaluator] = None
         try:
             if not job.folder.is_new:
                 job.folder.lock()
                 self._start = job.folder.newest(self._warn)
+            self._restoring = Restoring(job.folder, self._start, self._warn)
             self._inputs: Inputs = open_inputs(job.plugins, options, download_progress(console))
             self._build()
             self._target = self._make_target()
@@ -324,7 +323,8 @@ class Trainer:
         """Train to the end, from the newest checkpoint that is whole. See `Loop.run` for errors."""
         if self._validation is not None:
             self._validation.target = self._target
-        self._check_fit()
+        with self._graph.graph.as_default():
+            self._restoring.fit(self._job.changes)
         self._prepare_folder()
         outlets = Outlets(self._record, self._summaries.add)
         loop = Loop(
@@ -366,57 +366,18 @@ class Trainer:
 
     def _restore(self, scaffold, session) -> None:
         """Runs on each new session, after the initialisers: checkpoint, records of it, input."""
-        is_first = self._loop.session is None  # then what is damaged was told already
-        checkpoint = self._start if is_first else self._folder.newest(self._warn)
-        if checkpoint is not None:
-            self._restore_variables(session, checkpoint)
-        facts = self.session_facts()
-        if is_first and self._changes_model:
-            facts["model"] = self._plan.as_json()
-        aside = self._folder.begin_session(checkpoint, **facts)
-        if aside:
-            self._warn("put aside in {}/checkpoints/{}: {}".format(
-                self._folder, ASIDE, ", ".join(aside)))  # fmt: skip
-        fault = self._folder.cut_metrics(checkpoint)
-        if fault:
-            self._warn(fault + "; what is there stays")
+        checkpoint = self._restoring.checkpoint()
+        self._restoring.restore(session, checkpoint, self._saver, self.session_facts())
         if self._validation is not None:
-            self._validation.is_other_model = is_first and self._changes_model
+            is_other = self._restoring.is_of_other_model(checkpoint)
+            self._validation.is_other_model = is_other
         self._loop.set_states(states.load(checkpoint.path) if checkpoint else {})
         self._reader.initialize(session, checkpoint.step if checkpoint else 0)
-
-    @property
-    def _changes_model(self) -> bool:
-        """Whether the checkpoint that this training starts from is of another model."""
-        return self._plan is not None and not self._plan.is_plain
-
-    def _restore_variables(self, session, checkpoint: Checkpoint) -> None:
-        is_start = self._start is not None and checkpoint.step == self._start.step
-        saver = self._restorer if is_start and self._restorer else self._saver
-        try:
-            saver.restore(session, checkpoint.path)
-        except tf.errors.OpError as error:
-            raise CheckpointError(
-                "{} cannot be restored: {}".format(checkpoint.path, error.message.split("\n")[0])
-            ) from error
 
     def session_facts(self) -> Dict[str, Any]:
         """What the chain tells of this session: all that its bits depend on."""
         facts = record.of_chain(self._job.plugins, self._inputs, self._job.config)
         return dict(facts, compiled=self._stepping.compiled)
-
-    def _check_fit(self) -> None:
-        """Refuse a checkpoint of another model before a session exists, unless the changes that are
-        allowed make it fit.
-        """
-        self._restorer = None
-        if self._start is None:
-            return
-        with self._graph.graph.as_default():
-            variables = tf.global_variables()
-            self._plan = plan(stored(self._start.path), of_graph(variables), self._job.changes)
-            if not self._plan.is_plain:
-                self._restorer = saver(self._plan, variables)
 
     def _prepare_folder(self) -> None:
         """Write what describes the run, before its first step."""
@@ -441,8 +402,8 @@ class Trainer:
         say("data   {} ({}; {})".format(inputs.dataset.name, counts, _shape(inputs.spec)))
         say("hooks  {}".format(" > ".join(hook.name for hook in self._hooks)))
         slow = [h.name for h in self._hooks if isinstance(h, PluginHook) and h.on_every_step]
-        changed = self._plan.sentence() if self._changes_model else ""
-        for note in [self._stepping.note, changed] + self._since_last_session():
+        notes = [self._stepping.note, self._restoring.sentence()] + self._since_last_session()
+        for note in notes:
             if note:
                 say("note   {}".format(note))
         if slow:
