@@ -251,3 +251,38 @@ def test_the_same_holds_where_a_call_makes_one_step(data, tmp_path):
     train(Noisy, run, dies_at=9, **dict(options, steps_per_call=1))
     train(Noisy, run)
     assert left(run) == left(whole)
+
+
+class Losing(Noisy):
+    """Its session is lost behind some steps, once each."""
+
+    @hookimpl
+    def session_hooks(self):
+        return [Count(), Loses([3, 9, 14])]
+
+
+class Loses(Hook):
+    name = "loses"
+
+    def __init__(self, steps):
+        self._steps = steps
+
+    def next_step(self, step):
+        return step + 1
+
+    def is_due(self, step):
+        return step in self._steps
+
+    def on_step(self, step, values, context):
+        self._steps.remove(step)
+        raise tf.errors.UnavailableError(None, None, "the machine was away")
+
+
+def test_sessions_that_are_lost_leave_no_trace(data, tmp_path):
+    options = dict(OPTIONS, data=data)
+    whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
+    train(Noisy, whole, **options)
+    testing.train(Losing(), run, **options)
+    assert left(run) == left(whole) and events(run) == events(whole)
+    sessions = [session["from"] for session in RunFolder(run).commits.sessions()]
+    assert sessions == [0, 0, 8, 12]  # commits are made at multiples of 4 and of 5
