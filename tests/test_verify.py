@@ -360,12 +360,21 @@ def test_what_ends_a_replay_is_told_of_the_replay(cli, trained, monkeypatch, err
 # --------------------------------------------------------------------------------- several sessions
 
 
-def test_a_segment_within_which_an_option_changed_is_refused_and_each_side_trains_again(cli, here):
+@pytest.mark.parametrize(
+    "name, value, told",
+    [
+        ("learning-rate", 0.05, "learning_rate was 0.02, then 0.05"),
+        ("seed", 2, "seed was 1, then 2"),
+    ],
+)
+def test_a_segment_within_which_an_option_changed_is_refused_and_each_side_trains_again(
+    cli, here, name, value, told
+):
     trained_with(cli, LINEAR, "--pause-at", 4)
-    assert cli("resume", "run", "--learning-rate", 0.05, "--allow", "learning_rate").code == 0
+    assert cli("resume", "run", "--" + name, value, "--allow", name).code == 0
     result = cli("verify", "run", "--replay", "2:6")
     assert result.code == 2
-    assert "changes at step 4: learning_rate was 0.02, then 0.05." in result.err
+    assert "changes at step 4: {}.".format(told) in result.err
     assert cli("verify", "run", "--replay", "0:4").code == 0
     assert cli("verify", "run", "--replay", "4:6").code == 0
 

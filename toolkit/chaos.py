@@ -67,6 +67,7 @@ class Chaos:
         self._folder = folder
         self._part = part
         self._place = os.path.abspath(place)
+        self._said = os.path.join(self._place, "said.txt")
         self._say = say
         self._random = random.Random(seed)
         self._secs = _training_secs(folder)
@@ -112,7 +113,7 @@ class Chaos:
             try:
                 if len(done) < kills and self._wait(process, copy):
                     process.send_signal(signal.SIGKILL)
-                code, text = _ended(process)
+                code = process.wait()
             finally:
                 process.kill()  # where this process was interrupted; else it has ended
             if code == 0:
@@ -120,7 +121,7 @@ class Chaos:
             if code != -signal.SIGKILL:
                 raise CheckFailed(
                     "After {} kills a process ended with exit code {}: {}".format(
-                        len(done), code, " ".join(text.split()[-60:]) or "it said nothing."
+                        len(done), code, _last_words(self._said)
                     )
                 )
             done.append(_hit(RunFolder(copy.path)))
@@ -133,9 +134,10 @@ class Chaos:
         named += [] if begun else ["--run-dir", copy.path]
         argv = [sys.executable, "-m", "toolkit"] + named
         argv += ["--pause-at", str(self._part.end.step)]
-        return subprocess.Popen(
-            argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=_environment()
-        )
+        with open(self._said, "wb") as said:  # a pipe that nobody reads would fill up
+            return subprocess.Popen(
+                argv, stdout=subprocess.DEVNULL, stderr=said, env=_environment()
+            )
 
     def _wait(self, process: subprocess.Popen, copy: RunFolder) -> bool:
         """Wait for the moment to kill; False where the process ended by itself before."""
@@ -203,10 +205,10 @@ def _alive_for(process: subprocess.Popen, secs: float) -> bool:
     return False
 
 
-def _ended(process: subprocess.Popen):
-    """Its exit code and what it said."""
-    _, text = process.communicate()
-    return process.returncode, text.decode("utf-8", "replace")
+def _last_words(path: str) -> str:
+    """The end of what a process said."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return " ".join(file.read().split()[-60:]) or "it said nothing."
 
 
 def _size(path: str) -> int:

@@ -16,7 +16,7 @@ from .plugins import Plugins
 # What bits depend on, of the facts that are kept.
 TELLING = {
     "versions": ("tensorflow", "numpy", "toolkit"),
-    "machine": ("processor", "cores"),
+    "machine": ("processor", "cores", "threads within an op"),
 }
 
 
@@ -72,8 +72,8 @@ def changed_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     told = []
     for title, names in TELLING.items():
         before, after = session.get(title) or {}, now[title]
-        for name in names:
-            if before.get(name, after[name]) != after[name]:
+        for name in [n for n in names if n in before and n in after]:
+            if before[name] != after[name]:
                 told.append("{} was {}, now {}".format(name, before[name], after[name]))
     for plugin, files in sorted((session.get("plugins") or {}).items()):
         others = now["plugins"].get(plugin, files)

@@ -377,6 +377,7 @@ class Trainer:
     def session_facts(self) -> Dict[str, Any]:
         """What the chain tells of this session: all that its bits depend on."""
         facts = record.of_chain(self._job.plugins, self._inputs, self._job.config)
+        facts["machine"]["threads within an op"] = self._session_options.intra_op_threads
         return dict(facts, compiled=self._stepping.compiled)
 
     def _prepare_folder(self) -> None:

@@ -269,7 +269,7 @@ def _changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
     old, new = before.get("options") or {}, after.get("options") or {}
     groups = {field.name: field.group for field in describe(CoreOptions)}
     for name in sorted(set(old) & set(new)):
-        if groups.get(name) in WITHOUT_EFFECT or name == UNTIL:
+        if (groups.get(name) in WITHOUT_EFFECT and name != "seed") or name == UNTIL:
             continue
         if old[name] != new[name]:
             told.append("{} was {}, then {}".format(name, old[name], new[name]))
