@@ -90,8 +90,12 @@ def trainer(
     extensions: Iterable[Any],
     console: Console,
     argv: Sequence[str],
+    pause_at: Optional[int] = None,
 ):
-    """The `Trainer` of a new run in `run_dir`, or of the run that is there."""
+    """The `Trainer` of a new run in `run_dir`, or of the run that is there.
+
+    pause_at: leave off at this step.
+    """
     from . import config
     from .options import resolve
     from .training import Job, Trainer
@@ -106,7 +110,7 @@ def trainer(
     resolved = resolve(plugins.options(), layers, flags=options).options
     names = [extension.reference for extension in plugins.extensions]
     saved = config.for_run(plugins.model.reference, names, resolved, folder.path)
-    return Trainer(Job(plugins, resolved, folder, saved, list(argv)), console)
+    return Trainer(Job(plugins, resolved, folder, saved, list(argv), pause_at), console)
 
 
 def plugins_of(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
