@@ -664,3 +664,10 @@ def test_no_file_is_left_half_written_by_a_fault(run, monkeypatch):
     monkeypatch.undo()
     assert [n for n in os.listdir(run.path) if n.startswith(".writing-")] == []
     assert run.read_manifest()["status"] == "running"
+
+
+def test_a_session_clears_away_what_a_kill_left_half_written(committed):
+    with open(committed.file(".writing-abc"), "w") as file:
+        file.write("half")
+    committed.begin_session(committed.newest())
+    assert not os.path.exists(committed.file(".writing-abc"))

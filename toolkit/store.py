@@ -65,6 +65,7 @@ class Store:
         kept = [c.step for c in self.checkpoints() if c.step <= step]
         with self.writing():
             aside = self._put_aside(kept)
+            self._clear_unfinished()
             self.commits.add("session", **dict({"from": step, "kept": kept}, **facts))
         return aside
 
@@ -147,6 +148,12 @@ class Store:
             else:
                 os.remove(path)
         return aside
+
+    def _clear_unfinished(self) -> None:
+        """Remove the files in the run's folder itself that a kill left half written."""
+        for name in os.listdir(self.path):
+            if name.startswith(UNFINISHED):
+                os.remove(self.file(name))
 
     def _unexplained(self, names: Iterable[str]) -> Set[str]:
         """Of these files those that no line names, where they are of several steps: a kill leaves

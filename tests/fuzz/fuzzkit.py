@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from toolkit.cli import run_command
 
-EXAMPLES = int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "100"))
 MEMORY = 1 << 30  # bytes that a command on tiny files may ask for
 PATIENCE = 30  # seconds until it counts as hanging
 WORDS = 4000  # characters of a message, with one line for each wrong option
