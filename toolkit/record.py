@@ -14,9 +14,10 @@ from .inputs import Inputs, ink
 from .plugins import Plugins
 
 # What bits depend on, of the facts that are kept.
+THREADS = "threads within an op"
 TELLING = {
     "versions": ("tensorflow", "numpy", "toolkit"),
-    "machine": ("processor", "cores", "threads within an op"),
+    "machine": ("processor", "cores", THREADS),
 }
 
 

@@ -36,7 +36,7 @@ from .restoring import Restoring
 from .run import Run
 from .session import states
 from .session.checkpoints import Checkpoints
-from .session.config import session_config
+from .session.config import session_config, threads_in_use
 from .session.guard import Guard
 from .session.hook import Every, Hook, PluginHook
 from .session.loop import Clock, Ended, Loop, Outlets
@@ -377,7 +377,7 @@ class Trainer:
     def session_facts(self) -> Dict[str, Any]:
         """What the chain tells of this session: all that its bits depend on."""
         facts = record.of_chain(self._job.plugins, self._inputs, self._job.config)
-        facts["machine"]["threads within an op"] = self._session_options.intra_op_threads
+        facts["machine"][record.THREADS] = threads_in_use(self._session_options)
         return dict(facts, compiled=self._stepping.compiled)
 
     def _prepare_folder(self) -> None:

@@ -342,11 +342,12 @@ def _train(trainer: Any, step: int) -> None:
 
 
 def of_session(folder: RunFolder, session: Dict[str, Any]) -> Config:
-    """The plugins and options of a session, to train it again: without a limit of time, its steps
-    compiled, or not, as they were then.
+    """The plugins and options of a session, to train it again: without a limit of time, with the
+    threads of then, its steps compiled, or not, as they were.
     """
     saved = configuration.of_values(folder.path, session.get("options") or folder.read_config())
     saved.values["xla"] = "on" if session.get("compiled") else "off"
+    saved.values["intra_op_threads"] = (session.get("machine") or {}).get(record.THREADS, 0)
     saved.values[UNTIL] = None
     return saved
 

@@ -124,4 +124,4 @@ def test_what_reports_and_scores_may_change_when_a_run_goes_on_and_the_method_ma
     done = cli("resume", "run", "--steps", 4, "--sample-steps", 1, "--quick-samples", 120)
     assert done.code == 0, done.err
     told = cli("resume", "run", "--steps", 6, "--loss", "minimax")
-    assert told.code == 2 and "'loss' can't change" in told.err
+    assert told.code == 2 and "loss was hinge, now minimax" in told.err
