@@ -22,6 +22,17 @@ class Result(NamedTuple):
     err: str
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread_within_an_op():
+    """As a command has it that trains a small model: the first session chooses for the process, and
+    the order of sums depends on it.
+    """
+    from toolkit import tf
+
+    with tf.Graph().as_default():
+        tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=1)).close()
+
+
 @pytest.fixture
 def graph():
     """A fresh graph as the default one."""
