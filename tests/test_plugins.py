@@ -513,3 +513,11 @@ def test_show_of_an_unknown_name_exits_2_with_the_nearest(cli):
 def test_what_names_no_module_is_a_mistake_of_usage(reference):
     with pytest.raises(UsageError, match="names no module"):
         load(reference)
+
+
+def test_a_plugin_that_is_no_python_is_told_by_its_line_alone(tmp_path):
+    path = tmp_path / "bad.py"
+    path.write_text("x = 1\ndef build(\n")
+    with pytest.raises(ToolkitError, match="cannot be imported: SyntaxError: ") as told:
+        load(str(path))
+    assert "(bad.py, line " in told.value.message and "frozen" not in told.value.message

@@ -89,8 +89,8 @@ class Commits:
         text = '{}, "hash": "{}"}}'.format(body, digest)
         self._lines = None  # until it is known that the line is there
         self._file.append_text(text, durable=True)
-        self._lines = lines + [Line(len(lines) + 1, json.loads(text), "")]
-        self._last = digest
+        lines.append(Line(len(lines) + 1, json.loads(text), ""))
+        self._lines, self._last = lines, digest
 
     def head(self) -> str:
         """The hash of the last line, 64 hex digits."""
@@ -99,12 +99,17 @@ class Commits:
 
     def rows(self) -> List[Checkpoint]:
         """The checkpoints that there are, oldest first, their files unverified."""
-        whole = [line for line in self.lines() if line.values]
-        if not whole:
-            return []
-        kept = whole[-1].values["kept"]
-        latest = {line.values["step"]: line for line in whole if line.kind == "commit"}
-        return [self._row(latest[step].values) for step in sorted(kept) if step in latest]
+        kept: Optional[Set[int]] = None
+        latest: Dict[int, Checkpoint] = {}
+        for line in reversed(self.lines()):  # most are near the end, however long the chain is
+            if kept is None and line.values:
+                kept = set(line.values["kept"])
+            if kept is not None and len(latest) == len(kept):
+                break
+            step = line.values.get("step") if line.kind == "commit" else None
+            if step is not None and step in kept and step not in latest:
+                latest[step] = self._row(line.values)
+        return [latest[step] for step in sorted(latest)]
 
     def row(self, step: int) -> Optional[Checkpoint]:
         """The last commit of that step, also where its files were removed since."""

@@ -256,6 +256,8 @@ def told(error: BaseException, within: str = "") -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if within and f.filename.startswith(within)]
     other = [f for f in frames if os.path.dirname(f.filename) != os.path.dirname(__file__)]
+    if isinstance(error, SyntaxError):  # its message names the file and the line
+        return text.rstrip(".")
     for frame in (own or other)[-1:]:
         text += " ({}:{})".format(frame.filename, frame.lineno)
     return text.rstrip(".")

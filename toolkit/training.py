@@ -82,6 +82,7 @@ class Trainer:
         self._folder = job.folder
         self._start: Optional[Checkpoint] = None
         self._evaluator: Optional[Evaluator] = None
+        self._facts: Optional[Dict[str, Any]] = None
         try:
             if not job.folder.is_new:
                 job.folder.lock()
@@ -375,10 +376,12 @@ class Trainer:
         self._reader.initialize(session, checkpoint.step if checkpoint else 0)
 
     def session_facts(self) -> Dict[str, Any]:
-        """What the chain tells of this session: all that its bits depend on."""
-        facts = record.of_chain(self._job.plugins, self._inputs, self._job.config)
-        facts["machine"][record.THREADS] = threads_in_use(self._session_options)
-        return dict(facts, compiled=self._stepping.compiled)
+        """What the chain tells of this session: all that its bits depend on; read once."""
+        if self._facts is None:
+            facts = record.of_chain(self._job.plugins, self._inputs, self._job.config)
+            facts["machine"][record.THREADS] = threads_in_use(self._session_options)
+            self._facts = dict(facts, compiled=self._stepping.compiled)
+        return self._facts
 
     def _prepare_folder(self) -> None:
         """Write what describes the run, before its first step."""
