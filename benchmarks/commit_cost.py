@@ -17,13 +17,13 @@ import time
 
 import toolkit
 from toolkit import tf
-from toolkit.commits import Commits
-from toolkit.folder import RunFolder
-from toolkit.session import checkpoints, states
+from toolkit.storage.commit_log import Commits
+from toolkit.storage.run_folder import RunFolder
+from toolkit.training.hooks import checkpoints, hook_state
 
 PARTS = {
     "tensors written": (tf.train.Saver, "save"),
-    "hooks' memory": (states, "save"),
+    "hooks' memory": (hook_state, "save"),
     "tensors read back and hashed": (checkpoints, "fingerprint"),
     "files synced and hashed": (RunFolder, "_durable_files"),
     "line added": (Commits, "add"),

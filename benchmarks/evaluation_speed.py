@@ -62,7 +62,7 @@ class Classifier:
         """
         from toolkit import Run, tf
         from toolkit.data.resident import ResidentReader
-        from toolkit.session.config import session_config
+        from toolkit.graph.session_config import session_config
 
         run = Run("eval", self.options, self.spec)
         reader = ResidentReader(self.split, BATCH_SIZE, shuffle=False)
@@ -87,7 +87,7 @@ class Classifier:
     def evaluator(self, mode: str):
         """An `Evaluator` with initial weights in place of a checkpoint's."""
         from toolkit import tf
-        from toolkit.evaluation import Evaluator
+        from toolkit.inference.evaluator import Evaluator
 
         made = Evaluator(self.plugins, self.options, self.spec, mode)
         with made.graph.graph.as_default():

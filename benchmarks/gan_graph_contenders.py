@@ -11,13 +11,14 @@ from arrays import Arrays
 from link import Link
 from toolkit_gan import steps
 
-from toolkit import Run, graphs, tf
+from toolkit import Run, tf
 from toolkit.data.stream import make_reader
+from toolkit.graph import build
+from toolkit.graph.session_config import session_config, with_threads
 from toolkit.inputs import open_inputs
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
-from toolkit.session.calls import Calls
-from toolkit.session.config import session_config, with_threads
+from toolkit.training.step_runner import Calls
 
 
 def no_hooks(link: Link, flags, folder) -> None:
@@ -34,7 +35,7 @@ def no_hooks(link: Link, flags, folder) -> None:
         count = options.batch_size * options.batches_per_step
         reader = make_reader("resident", inputs.splits["train"], count, seed=1)
     run = Run("train", options, inputs.spec, None, options.steps)
-    built = graphs.build_training(plugins, run, reader, graph)
+    built = build.build_training(plugins, run, reader, graph)
     config = session_config(with_threads(options, graph))
     link.mark("build")
     with graph.as_default(), tf.Session(config=config) as session:

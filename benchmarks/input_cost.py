@@ -19,9 +19,10 @@ sys.path[:0] = [HERE, ROOT, os.path.join(ROOT, "plugins", "classifier")]
 
 from step import FLAGS, Step  # noqa: E402
 
-from toolkit import Run, graphs, tf  # noqa: E402
+from toolkit import Run, tf  # noqa: E402
 from toolkit.data.resident import ResidentReader  # noqa: E402
 from toolkit.data.sources import open_data  # noqa: E402
+from toolkit.graph import build  # noqa: E402
 from toolkit.options import resolve  # noqa: E402
 from toolkit.plugins import Plugins  # noqa: E402
 
@@ -75,7 +76,7 @@ class Bench:
         with graph.as_default():
             reader = make_reader()
         run = Run("train", options, self.spec, None, 10**6)
-        built = graphs.build_training(plugins, run, reader, graph)
+        built = build.build_training(plugins, run, reader, graph)
         with graph.as_default():
             self._prepare(name, built.train_op, reader)
 

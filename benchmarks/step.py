@@ -9,7 +9,7 @@ from toolkit_classifier.losses import objective
 from toolkit_classifier.networks import build_network, forward
 
 from toolkit import Run, tf
-from toolkit.optimizing import state_updates
+from toolkit.graph.optimizer import state_updates
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from toolkit.folder import RunFolder
+from toolkit.storage.run_folder import RunFolder
 
 PLUGIN = """
 from helpers import Linear

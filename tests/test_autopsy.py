@@ -14,12 +14,12 @@ import pytest
 from helpers import Linear, LinearOptions, read_json
 
 from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
+from toolkit.api import plugins_of
 from toolkit.autopsy import examine, write
 from toolkit.data.stream import make_reader
-from toolkit.folder import RunFolder
-from toolkit.in_process import plugins_of
 from toolkit.inputs import open_inputs
 from toolkit.options import resolve
+from toolkit.storage.run_folder import RunFolder
 
 KINDS = pytest.mark.parametrize("kind", ["resident", "stream"])
 HERE = os.path.abspath(__file__)

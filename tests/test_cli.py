@@ -15,7 +15,7 @@ import pytest
 from helpers import LINEAR, REPOSITORY, Linear, read_json, write_bars
 
 from toolkit import CheckFailed, RetryError, hookimpl
-from toolkit.folder import RunFolder
+from toolkit.storage.run_folder import RunFolder
 
 
 @pytest.fixture

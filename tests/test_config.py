@@ -10,8 +10,8 @@ from helpers import LINEAR, read_json, write_bars
 
 from toolkit import CheckpointError, UsageError
 from toolkit import config as configuration
-from toolkit.folder import RunFolder
 from toolkit.options import CoreOptions
+from toolkit.storage.run_folder import RunFolder
 
 
 def write(path, **values):

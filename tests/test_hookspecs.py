@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import glob
 import inspect
 import json
 import os
@@ -14,7 +15,7 @@ from helpers import LINEAR, Constant, Linear, Spec, bars, plugin_of, run_of, ses
 
 from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, hookspecs, tf
 from toolkit.cli import run_command
-from toolkit.graphs import build_inference, build_training
+from toolkit.graph.build import build_inference, build_training
 from toolkit.hookspecs import MODEL_HOOKS
 from toolkit.inputs import open_inputs
 from toolkit.plugins import HOOKS, Plugins
@@ -40,10 +41,9 @@ def test_each_hook_that_asks_says_what_to_return(hook):
 def test_each_hook_is_implemented_by_a_plugin_of_a_test(hook):
     folder = os.path.dirname(os.path.abspath(__file__))
     texts = []
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".py"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                texts.append(file.read())
+    for path in sorted(glob.glob(os.path.join(folder, "**", "*.py"), recursive=True)):
+        with open(path, encoding="utf-8") as file:
+            texts.append(file.read())
     implementation = r"@hookimpl(\(.*\))?\n +def {}\(".format(hook)
     assert any(re.search(implementation, text) for text in texts)
 

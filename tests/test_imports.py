@@ -210,7 +210,7 @@ def table():
 
 
 def layer(module):
-    """`toolkit.session.hook` -> `session`; `toolkit` itself -> `__init__`."""
+    """`toolkit.training.loop` -> `training`; `toolkit` itself -> `__init__`."""
     return (module.split(".") + ["__init__"])[1]
 
 

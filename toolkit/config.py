@@ -8,8 +8,8 @@ import os
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 from .errors import UsageError
-from .folder import RunFolder
 from .options import Options, read_config
+from .storage.run_folder import RunFolder
 
 PATH_PREFIXES = ("idx:", "npz:", "images:")
 

@@ -12,8 +12,8 @@ from .data.examples import Dataset, DataSpec, Split, describe
 from .data.prepare import converted_spec, prepare
 from .data.sources import open_data
 from .errors import DataError, ToolkitError
+from .graph.run import Run
 from .plugins import Plugins
-from .run import Run
 
 
 class Inputs:

@@ -255,7 +255,8 @@ def told(error: BaseException, within: str = "") -> str:
     text = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if within and f.filename.startswith(within)]
-    other = [f for f in frames if os.path.dirname(f.filename) != os.path.dirname(__file__)]
+    core = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    other = [f for f in frames if not os.path.abspath(f.filename).startswith(core)]
     if isinstance(error, SyntaxError):  # its message names the file and the line
         return text.rstrip(".")
     for frame in (own or other)[-1:]:

@@ -16,18 +16,19 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 
 import numpy as np
 
-from . import graphs, in_process
+from . import api
+from .api import plugins_of
 from .compat import tf
 from .data.stream import make_reader
-from .folder import RunFolder
-from .in_process import plugins_of
+from .display.console import Console
+from .graph import build
+from .graph.run import Run
 from .inputs import open_inputs
 from .options import resolve
-from .reports.console import Console
-from .run import Run
-from .tensors import fingerprint as tensors_sha256
-from .tensors import first_difference, read
-from .training import Trainer
+from .storage.checkpoint_reader import fingerprint as tensors_sha256
+from .storage.checkpoint_reader import first_difference, read
+from .storage.run_folder import RunFolder
+from .training.trainer import Trainer
 
 
 def write_digits(
@@ -72,7 +73,7 @@ def trainer(
     pause_at: leave off at this step.
     """
     console = console or Console(io.StringIO())
-    return in_process.trainer(plugin, run_dir, options, extensions, console, ["test"], pause_at)
+    return api.trainer(plugin, run_dir, options, extensions, console, ["test"], pause_at)
 
 
 def train(
@@ -127,7 +128,7 @@ def _variables_after(plugin, extensions, steps: int, loop: bool, options) -> Dic
         count = resolved.batch_size * resolved.batches_per_step
         reader = make_reader("resident", inputs.prepared("train"), count, seed=3)
         run = Run("train", resolved, inputs.spec, None, steps)
-        built = graphs.build_training(plugins, run, reader, graph, in_loop=loop)
+        built = build.build_training(plugins, run, reader, graph, in_loop=loop)
         variables = {v.op.name: v for v in tf.global_variables()}
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Callable, Dict, Optional
 
-from .folder import open_run
+from .storage.run_folder import open_run
 
 
 def open_trained(
@@ -95,7 +95,7 @@ class Trained:
 
     def evaluator(self, mode: str, **more: Any):
         """A new `Evaluator` of this run without its checkpoint; the caller closes it."""
-        from .evaluation import Evaluator
+        from .inference.evaluator import Evaluator
 
         steps = self.manifest.get("total_steps")
         options = more.pop("options", self.options)

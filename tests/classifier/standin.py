@@ -8,8 +8,8 @@ from typing import NamedTuple, Tuple
 from toolkit_classifier.settings import ClassifierOptions
 
 from toolkit import tf
+from toolkit.graph.run import Run
 from toolkit.options import resolve
-from toolkit.run import Run
 
 
 class Data(NamedTuple):

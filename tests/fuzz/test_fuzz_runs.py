@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
-from toolkit import tensors
 from toolkit.cli import run_command
-from toolkit.folder import RunFolder
+from toolkit.storage import checkpoint_reader
+from toolkit.storage.run_folder import RunFolder
 
 COMMITTED = [
     os.path.join("checkpoints", "model.ckpt-{}.{}".format(step, ending))
@@ -104,7 +104,7 @@ def run(_trained, tmp_path_factory):
     with made.copied("config.json", made.contents["config.json"]) as place:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             assert run_command(["resume", place, "--steps", "8"]) == 0
-        made.trained_on = tensors.fingerprint(RunFolder(place).checkpoint("8").path)
+        made.trained_on = checkpoint_reader.fingerprint(RunFolder(place).checkpoint("8").path)
     return made
 
 
@@ -201,7 +201,7 @@ def resumed(run, name, content):
         assert len(begun) == 1 or (code and not begun), begun
         assert not {0, run.step_damaged(name, content)} & set(begun), begun
         if code == 0 and name != "config.json":
-            assert tensors.fingerprint(folder.checkpoint("8").path) == run.trained_on
+            assert checkpoint_reader.fingerprint(folder.checkpoint("8").path) == run.trained_on
 
 
 # ------------------------------------------------------------------------------------------- tests

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from toolkit_gan.settings import GanOptions
 
 from toolkit import DataSpec, Run, tf
-from toolkit.optimizing import state_updates
+from toolkit.graph.optimizer import state_updates
 from toolkit.options import resolve
 
 

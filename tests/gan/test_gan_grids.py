@@ -13,15 +13,7 @@ from PIL import Image, ImageSequence
 from toolkit_gan import animation
 from toolkit_gan.grids import SampleGrids
 
-from toolkit import (
-    DivergedError,
-    Every,
-    ToolkitError,
-    UsageError,
-    hookimpl,
-    tf,
-    written_whole,
-)
+from toolkit import DivergedError, Every, ToolkitError, UsageError, hookimpl, tf, written_whole
 
 NOISE = {"z": np.array([[0.25], [0.75]], np.float32), "label": np.array([0, 1], np.int32)}
 REALS = np.array([[[[255]]], [[[0]]]], np.uint8)  # two images of one pixel

@@ -10,7 +10,7 @@ import pytest
 from toolkit_gan.settings import PRESETS
 
 from toolkit import testing
-from toolkit.folder import RunFolder
+from toolkit.storage.run_folder import RunFolder
 
 SMALL = {
     "width": 4,

@@ -16,7 +16,7 @@ from toolkit_gan import latents, sampling, steps
 from toolkit_gan.settings import PRESETS
 
 from toolkit import UsageError, tf
-from toolkit.optimizing import state_updates
+from toolkit.graph.optimizer import state_updates
 
 DESCENT = {
     "loss": "wasserstein",

@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
+from ..display.grid import save_grid
 from ..files import write_json, written_whole
-from ..reports.grid import save_grid
 
 
 class Place(NamedTuple):

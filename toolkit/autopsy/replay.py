@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Optional
 
 from ..compat import tf
-from ..graphs import build_training
-from ..session.config import session_config
+from ..graph.build import build_training
+from ..graph.session_config import session_config
 from .ops import conditions, in_loop, in_order
 
 

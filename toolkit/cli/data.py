@@ -38,7 +38,7 @@ def list_(as_json):
 def check(value, image_size, channels, sheet, as_json):
     """Read data whole: counts, shapes, classes, damage, duplicates across splits, SHA-256."""
     from ..data.check import check_source, contact_sheet
-    from ..reports.console import Console, download_progress
+    from ..display.console import Console, download_progress
 
     report, dataset = check_source(
         value,

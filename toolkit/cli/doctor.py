@@ -40,8 +40,8 @@ def doctor(ctx, run_folder, allow, init_new, maps, drop, sets, as_json, **given)
     Takes the flags of 'resume' and tells how the model, with these, would fit the checkpoint. Ends
     with exit code 6 where something is wrong.
     """
-    from .. import diagnosis
-    from ..folder import open_run
+    from ..audit import diagnosis
+    from ..storage.run_folder import open_run
 
     folder = open_run(run_folder, unbegun=True)
     found = diagnosis.of_folder(folder)
@@ -86,7 +86,7 @@ def _add_options(found, changed, allowed: List[str]) -> None:
 
 def _of_model(diagnosis, folder, selection: Selection, resolved, flags, allowed: List[str]):
     from .. import config as configuration
-    from ..fitting import Changes, parse_map
+    from ..storage.checkpoint_diff import Changes, parse_map
 
     init_new, drop, maps = flags
     saved = configuration.for_run(

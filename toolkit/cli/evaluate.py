@@ -6,14 +6,7 @@ import sys
 
 import click
 
-from .common import (
-    checkpoint_option,
-    json_option,
-    opened,
-    print_json,
-    print_lines,
-    verbose_option,
-)
+from .common import checkpoint_option, json_option, opened, print_json, print_lines, verbose_option
 
 
 @click.command()
@@ -26,8 +19,8 @@ from .common import (
 def evaluate(run_folder, checkpoint, split, data, as_json):
     """Measure a trained model on a split; its plugin writes reports into the run's folder."""
     from ..errors import UsageError, nearest
+    from ..inference.report import report
     from ..inputs import open_inputs
-    from ..reporting import report
 
     trained = opened(run_folder, checkpoint)
     options = trained.options.model_copy(update={"data": data}) if data else trained.options

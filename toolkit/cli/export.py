@@ -17,7 +17,7 @@ from .common import checkpoint_option, json_option, opened, print_json, verbose_
 @verbose_option
 def export(run_folder, folder, checkpoint, as_json):
     """Write a trained model as a SavedModel, load it again and compare its predictions."""
-    from ..export import export as write
+    from ..inference.export import export as write
 
     with opened(run_folder, checkpoint) as trained:
         result = write(trained.predictor, folder)

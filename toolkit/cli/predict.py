@@ -29,7 +29,7 @@ def predict(run_folder, files, checkpoint, output, features, invert, as_json):
 
     A model that is fed something else than examples takes .npz files with arrays by name.
     """
-    from ..prediction import columns
+    from ..inference.predict import columns
 
     writer = _writer(output)
     with opened(run_folder, checkpoint) as trained:
@@ -48,8 +48,8 @@ def predict(run_folder, files, checkpoint, output, features, invert, as_json):
 def _read(trained, files: List[str], invert: str):
     """The examples in the files, or the arrays by name that the model is fed."""
     from ..data.examples import DataSpec
+    from ..inference.predict import read_examples, read_inputs
     from ..inputs import example_hook
-    from ..prediction import read_examples, read_inputs
 
     if trained.plugins.has("inputs") and not trained.predictor.graph.takes_examples:
         return read_inputs(files, trained.predictor.graph.wanted)

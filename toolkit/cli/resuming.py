@@ -22,7 +22,7 @@ class ResumeCommand(OptionsCommand):
     """Takes the plugin from the run's saved configuration."""
 
     def selection(self, args: List[str]) -> Selection:
-        from ..folder import open_run
+        from ..storage.run_folder import open_run
 
         path = _run_among(args)
         if not path or {"-h", "--help"} & set(args):

@@ -50,7 +50,7 @@ def run(
         return _print_config(selection, resolved, as_json)
 
     from .. import config as configuration
-    from ..folder import new_path, reserve
+    from ..storage.run_folder import new_path, reserve
 
     run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
     path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
@@ -75,9 +75,9 @@ def resume(
     --epochs asks for more.
     """
     from .. import config as configuration
-    from ..fitting import Changes, parse_map
-    from ..folder import open_run
-    from ..manifest import FINISHED
+    from ..storage.checkpoint_diff import Changes, parse_map
+    from ..storage.manifest import FINISHED
+    from ..storage.run_folder import open_run
 
     folder = open_run(run_folder, unbegun=True)
     selection: Selection = ctx.obj
@@ -112,8 +112,8 @@ def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
 
 
 def _train(ctx, options, folder, saved: Dict[str, Any], as_json: bool, **more: Any) -> int:
-    from ..reports.console import Console
-    from ..training import Job, Trainer
+    from ..display.console import Console
+    from ..training.trainer import Job, Trainer
 
     console = Console(every_secs=options.console_secs)
     argv = ["toolkit"] + ctx.find_root().obj

@@ -34,9 +34,9 @@ def verify(run_folder, replay, chaos, seed, as_json):
 
     Ends with exit code 6 and the first difference where something is not as it was committed.
     """
-    from .. import verifying
+    from ..audit import checks
     from ..errors import CheckFailed, UsageError
-    from ..folder import open_run
+    from ..storage.run_folder import open_run
 
     wanted = None if replay is None else _range(replay)
     folder = open_run(run_folder)
@@ -44,14 +44,14 @@ def verify(run_folder, replay, chaos, seed, as_json):
         raise UsageError(
             "A process is training in {}.".format(folder), hint="Wait for it, or stop it."
         )
-    found = verifying.checks(folder)
+    found = checks.checks(folder)
     facts: Dict[str, Any] = {"run": str(folder)}
     facts["checks"] = [check._asdict() for check in found]
     if not as_json:
         _print(found)
     failed = None
     try:
-        verifying.refuse_faults(folder, found)
+        checks.refuse_faults(folder, found)
         with tempfile.TemporaryDirectory(prefix="toolkit-verify-") as place:
             if wanted is not None:
                 facts["replay"] = _replay(folder, wanted, place + "/replay", as_json)
@@ -68,25 +68,25 @@ def verify(run_folder, replay, chaos, seed, as_json):
 
 
 def _replay(folder, wanted, place: str, as_json: bool) -> Dict[str, Any]:
-    from .. import verifying
+    from ..audit import checks
 
-    part = verifying.segment(folder, *wanted)
+    part = checks.segment(folder, *wanted)
     first = part.start.step if part.start else 0
-    told = verifying.replay(folder, part, place)
+    told = checks.replay(folder, part, place)
     _say(as_json, "replay", "steps {} to {}, {}".format(first, part.end.step, told))
     return {"from": first, "to": part.end.step, "told": told}
 
 
 def _chaos(folder, kills: int, seed: int, place: str, as_json: bool) -> Dict[str, Any]:
-    from .. import verifying
-    from ..chaos import Chaos
+    from ..audit import checks
+    from ..audit.chaos import Chaos
     from ..errors import UsageError
 
     def say(text: str) -> None:
         sys.stderr.write(text + "\n")
 
     try:
-        part = verifying.segment(folder, 0, None)
+        part = checks.segment(folder, 0, None)
     except UsageError as error:
         error.hint = "--chaos trains the whole run again, with the options of one session."
         raise

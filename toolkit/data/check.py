@@ -7,9 +7,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
-from toolkit.data.examples import Dataset, DataSpec, Split
-from toolkit.data.sources import open_data, readable, resolve
-from toolkit.errors import DataError, UsageError
+from ..errors import DataError, UsageError
+from .examples import Dataset, DataSpec, Split
+from .sources import open_data, readable, resolve
 
 _CHUNK = 4096
 
@@ -22,7 +22,7 @@ def check_source(value: str, **settings) -> Tuple[Dict[str, Any], Optional[Datas
     """
     with readable(value):
         if value.startswith("images:"):
-            from toolkit.data.images import corrupt_images
+            from .images import corrupt_images
 
             corrupt = corrupt_images(resolve(value, settings.get("base")))
             if corrupt:
@@ -55,7 +55,7 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
 
 def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int = 100) -> None:
     """Write a PNG of `count` examples spread evenly over a split, each with its class below it."""
-    from toolkit.reports.grid import save_grid
+    from ..display.grid import save_grid
 
     if len(dataset.spec.shape) != 3 or dataset.spec.shape[-1] not in (1, 3, 4):
         raise UsageError(

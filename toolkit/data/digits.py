@@ -9,8 +9,8 @@ import zlib
 
 import numpy as np
 
-from toolkit.data.examples import Dataset, Split, describe
-from toolkit.errors import DataError
+from ..errors import DataError
+from .examples import Dataset, Split, describe
 
 _FILE = "mnist_5k.csv.gz"
 

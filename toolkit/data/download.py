@@ -14,11 +14,11 @@ import os
 import zlib
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
-from toolkit.data.cache import cache_folder
-from toolkit.data.examples import Dataset
-from toolkit.data.idx import open_idx
-from toolkit.errors import DataError
-from toolkit.files import sha256_of
+from ..errors import DataError
+from ..files import sha256_of
+from .cache import cache_folder
+from .examples import Dataset
+from .idx import open_idx
 
 Progress = Callable[[str, int, int], None]
 _TIMEOUT = (10, 30)  # seconds: to connect, and between two pieces

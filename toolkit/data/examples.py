@@ -10,8 +10,8 @@ from typing import Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from toolkit.errors import DataError, UsageError
-from toolkit.files import sha256_of
+from ..errors import DataError, UsageError
+from ..files import sha256_of
 
 Arrays = Tuple[np.ndarray, Optional[np.ndarray]]
 MOST_CLASSES = 1 << 20

@@ -15,16 +15,9 @@ from typing import Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from toolkit.data.examples import (
-    Dataset,
-    RecordFiles,
-    Split,
-    check_label_range,
-    describe,
-    hold_out,
-)
-from toolkit.errors import DataError
-from toolkit.files import written_whole
+from ..errors import DataError
+from ..files import written_whole
+from .examples import Dataset, RecordFiles, Split, check_label_range, describe, hold_out
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FEATURE_TYPES = ("uint8", ">f4")

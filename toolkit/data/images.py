@@ -13,8 +13,8 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from toolkit.data.examples import Dataset, Split, describe, hold_out
-from toolkit.errors import DataError, UsageError
+from ..errors import DataError, UsageError
+from .examples import Dataset, Split, describe, hold_out
 
 SPLIT_FOLDERS = {
     "train": "train",

@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, Tuple
 
 import numpy as np
 
-from toolkit.errors import DataError
+from ..errors import DataError
 
 Wanted = Dict[str, Tuple[str, Tuple[int, ...]]]  # name -> (dtype, shape of one)
 

@@ -9,8 +9,8 @@ from typing import Dict, Optional, Tuple
 
 import numpy as np
 
-from toolkit.data.examples import Dataset, Split, check_label_range, describe, hold_out
-from toolkit.errors import DataError
+from ..errors import DataError
+from .examples import Dataset, Split, check_label_range, describe, hold_out
 
 SPLIT_KEYS = {
     "train": (("x_train", "y_train"),),

@@ -11,8 +11,8 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from toolkit.data.examples import DataSpec, Split
-from toolkit.errors import DataError, ToolkitError
+from ..errors import DataError, ToolkitError
+from .examples import DataSpec, Split
 
 Filter = Callable[[np.ndarray, Optional[int]], bool]
 Convert = Callable[[np.ndarray, Optional[int]], Tuple[Any, Any]]

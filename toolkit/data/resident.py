@@ -10,9 +10,9 @@ from typing import Optional, Tuple
 
 import numpy as np
 
-from toolkit.compat import tf
-from toolkit.data.examples import Split
-from toolkit.errors import UsageError
+from ..compat import tf
+from ..errors import UsageError
+from .examples import Split
 
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
 # Batches that are read ahead are read again soon: the processor's cache should hold them.

@@ -6,8 +6,8 @@ import contextlib
 import os
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-from toolkit.data.examples import Dataset
-from toolkit.errors import DataError, UsageError, nearest
+from ..errors import DataError, UsageError, nearest
+from .examples import Dataset
 
 DEFAULT = "mnist5k"
 
@@ -118,7 +118,7 @@ def _always(cache_dir: Optional[str]) -> bool:
 
 def _cached(name: str) -> Callable[[Optional[str]], bool]:
     def is_cached(cache_dir: Optional[str]) -> bool:
-        from toolkit.data.download import is_cached
+        from .download import is_cached
 
         return is_cached(name, cache_dir)
 
@@ -126,20 +126,20 @@ def _cached(name: str) -> Callable[[Optional[str]], bool]:
 
 
 def _packaged(cache_dir: Optional[str]) -> bool:
-    from toolkit.data.digits import is_packaged
+    from .digits import is_packaged
 
     return is_packaged()
 
 
 def _open_mnist5k(settings: Settings) -> Dataset:
-    from toolkit.data.digits import open_mnist5k
+    from .digits import open_mnist5k
 
     return open_mnist5k()
 
 
 def _open_downloaded(name: str) -> Callable[[Settings], Dataset]:
     def open_it(settings: Settings) -> Dataset:
-        from toolkit.data.download import open_download
+        from .download import open_download
 
         return open_download(name, settings.validation_share, settings.cache_dir, settings.progress)
 
@@ -147,19 +147,19 @@ def _open_downloaded(name: str) -> Callable[[Settings], Dataset]:
 
 
 def _open_idx(settings: Settings) -> Dataset:
-    from toolkit.data.idx import open_idx
+    from .idx import open_idx
 
     return open_idx(settings.place, validation_share=settings.validation_share)
 
 
 def _open_npz(settings: Settings) -> Dataset:
-    from toolkit.data.npz import open_npz
+    from .npz import open_npz
 
     return open_npz(settings.place, settings.validation_share)
 
 
 def _open_images(settings: Settings) -> Dataset:
-    from toolkit.data.images import open_images
+    from .images import open_images
 
     return open_images(
         settings.place, settings.image_size, settings.channels, settings.validation_share

@@ -18,13 +18,13 @@ from typing import Optional, Tuple
 
 import numpy as np
 
-from toolkit.compat import tf
-from toolkit.data.cache import cache_folder
-from toolkit.data.examples import Split
-from toolkit.data.idx import read_pair, write_idx
-from toolkit.data.prepare import Convert, Filter, converted, kept_positions, prepare, probe
-from toolkit.data.resident import ResidentReader, check_batch_size, chunk_limit, scale
-from toolkit.errors import ToolkitError, UsageError
+from ..compat import tf
+from ..errors import ToolkitError, UsageError
+from .cache import cache_folder
+from .examples import Split
+from .idx import read_pair, write_idx
+from .prepare import Convert, Filter, converted, kept_positions, prepare, probe
+from .resident import ResidentReader, check_batch_size, chunk_limit, scale
 
 DEFAULT_BUFFER = 10000
 RESIDENT_LIMIT = 1 << 30

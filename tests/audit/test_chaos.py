@@ -1,0 +1,58 @@
+"""Training processes that are killed at random moments end with the bits of one that was not.
+
+Each command is a process of its own: in one process, the first session chooses the threads of all,
+and with them the order of sums.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from helpers import REPOSITORY, read_json
+
+from toolkit.storage.run_folder import RunFolder
+
+CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--steps", "150", "--best", "accuracy"]
+GAN = ["--plugin", "gan", "--network", "mlp", "--steps", "80", "--sample-steps", "20"]
+GAN += ["--evaluate-steps", "40", "--features", "pixels", "--quick-samples", "100"]
+GAN += ["--score-samples", "100"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", ["resident", "stream"])
+def test_a_small_network_survives_kills(here, reader):
+    check(CLASSIFIER + ["--input", reader], kills=4)
+
+
+@pytest.mark.slow
+def test_two_networks_survive_kills(here):
+    check(GAN, kills=4)
+
+
+def check(argv, kills):
+    command("run", "--run-dir", "run", "--checkpoint-steps", 20, "--log-steps", 5, *argv)
+    lines = RunFolder("run").metrics_texts()
+    assert len(lines) > 10 and not any("examples_per_sec" in line for line in lines)
+    facts = json.loads(
+        command("verify", "run", "--replay", ":", "--chaos", kills, "--seed", 3, "--json")
+    )
+    last = RunFolder("run").checkpoints()[-1]
+    assert sum(facts["chaos"]["kills"].values()) == kills
+    assert last.tensors[:16] in facts["chaos"]["told"]
+    assert last.tensors[:16] in facts["replay"]["told"]
+    assert read_json("run", "manifest.json")["status"] == "finished"
+
+
+def command(*argv):
+    """What a command writes, which has to end well."""
+    path = os.pathsep.join([REPOSITORY] + [part for part in sys.path if part])
+    done = subprocess.run(
+        [sys.executable, "-m", "toolkit"] + [str(argument) for argument in argv],
+        env=dict(os.environ, PYTHONPATH=path, TOOLKIT_CACHE=os.path.abspath("cache")),
+        capture_output=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()

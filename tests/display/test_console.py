@@ -1,0 +1,203 @@
+"""What a run says: lines in a pipe, a bar on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from toolkit.display.console import Console, download_progress, number, progress_line
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def record(step, **values):
+    return dict({"step": step, "kind": "train"}, **values)
+
+
+# ---------------------------------------------------------------------------------------- in a pipe
+
+
+def shown(moments, target=100, every_secs=2.0):
+    """The steps that are shown, of those that come at these (second, step)."""
+    stream, clock = io.StringIO(), Clock()
+    console = Console(stream, every_secs, clock)
+    console.start(target, lambda: 0)
+    for clock.now, step in moments:
+        console.show(record(step))
+    console.stop()
+    return [int(step) for step in re.findall(r"step (\d+)/", stream.getvalue())]
+
+
+def test_a_line_comes_at_most_every_two_seconds():
+    assert shown([(0, 10), (1, 20), (1.9, 30), (2, 40), (3.9, 50), (4.5, 60)]) == [10, 40, 60]
+
+
+def test_the_first_and_the_last_step_are_always_shown():
+    assert shown([(0, 1), (0.1, 2), (0.2, 100)]) == [1, 100]
+
+
+def test_zero_seconds_show_every_record():
+    assert shown([(0, 1), (0, 2), (0, 3)], every_secs=0) == [1, 2, 3]
+
+
+def test_a_pipe_sees_no_carriage_return_and_no_escape():
+    stream = io.StringIO()
+    console = Console(stream, 0, Clock())
+    console.start(10, lambda: 5)
+    console.say("run    runs/x")
+    console.show(record(5, loss=0.5))
+    console.stop()
+    assert stream.getvalue() == "run    runs/x\nstep 5/10  loss 0.5000\n"
+
+
+def test_a_line_tells_step_loss_speed_and_the_time_left():
+    line = progress_line(
+        record(500, grad=2.0, loss=0.1234, accuracy=0.963, examples_per_sec=12345.4, seconds=4.0,
+               secs_left=12.3), 2000)  # fmt: skip
+    assert line == (
+        "step 500/2000  loss 0.1234  accuracy 0.9630  grad 2.0000  12345 examples/s  12 s left"
+    )
+
+
+def test_of_many_measures_a_line_has_the_first_six():
+    many = {"m{}".format(i): float(i) for i in range(9)}
+    assert progress_line(record(10, **many), 10) == (
+        "step 10/10  m0 0.0000  m1 1.0000  m2 2.0000  m3 3.0000  m4 4.0000  m5 5.0000"
+    )
+
+
+def test_the_last_line_has_no_time_left():
+    line = progress_line(record(10, examples_per_sec=1.0, secs_left=0.0), 10)
+    assert line == "step 10/10  1 examples/s"
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (0.1234, "0.1234"),
+        (0.0, "0.0000"),
+        (12.3456, "12.35"),
+        (-2.5, "-2.5000"),
+        (9999.0, "9999"),
+        (12345.0, "1.23e+04"),
+        (1.2e-5, "1.20e-05"),
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+def test_a_download_is_told_by_tenths():
+    stream = io.StringIO()
+    progress = download_progress(Console(stream))
+    for done in (0, 40, 99, 100, 250, 1000):
+        progress("a.gz", done * 10**4, 10**7)
+    told = [line.split()[2] for line in stream.getvalue().splitlines()]
+    assert told == ["0.0", "1.0", "2.5", "10.0"]
+
+
+def test_a_download_of_unknown_size_is_told_once():
+    stream = io.StringIO()
+    progress = download_progress(Console(stream))
+    progress("a.gz", 0, 0)
+    progress("a.gz", 5 * 10**6, 0)
+    assert stream.getvalue().count("\n") == 1
+
+
+# ------------------------------------------------------------------------------------ on a terminal
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "160")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    return Terminal()
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+
+def run_bar(stream, said=()):
+    console, made = Console(stream, 2.0, Clock()), iter(range(100, 1000))
+    assert console.is_terminal
+    console.start(2000, lambda: next(made))  # each look finds one more step
+    console.show(record(150, loss=0.25, examples_per_sec=10.0))
+    for text in said:
+        console.say(text)
+    for _ in range(3):
+        console._bar.refresh()
+    console.stop()
+    return stream.getvalue()
+
+
+def test_the_bar_shows_step_loss_and_speed(terminal):
+    text = plain(run_bar(terminal))
+    assert re.search(r"step 10\d/2000", text)
+    assert "loss 0.2500" in text
+    assert re.search(r"[1-9]\d* steps/s", text)
+
+
+def screen(text):
+    """What is left to be seen of text with the escapes that rich uses to redraw its lines."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n|[^\x1b\r\n]+", text):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part.startswith("\x1b[") and part.endswith("A"):
+            row -= int(part[2:-1] or 1)
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif not part.startswith("\x1b") and part != "\r":
+            lines[row] += part
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+def test_the_bar_leaves_nothing_behind(terminal):
+    assert screen(run_bar(terminal)) == []
+
+
+def test_what_is_said_stays_above_the_bar(terminal):
+    said = ["step 100  validation  loss 0.3 [not markup]", "second"]
+    assert screen(run_bar(terminal, said)) == said
+
+
+def test_a_long_line_is_not_broken(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    path = "run    /" + "/".join(["folder"] * 12)
+    assert screen(run_bar(terminal, [path])) == [path]
+
+
+def test_the_bar_is_coloured_unless_no_color_is_set(terminal, monkeypatch):
+    colour = re.compile(r"\x1b\[[0-9;]*3[0-9]|\x1b\[38;5;")
+    assert colour.search(run_bar(terminal))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colour.search(run_bar(Terminal()))
+
+
+def test_a_console_may_start_again_after_it_stopped(terminal):
+    console = Console(terminal, 2.0, Clock())
+    for _ in range(2):
+        console.start(2, lambda: 1)
+        console.stop()
+    console.say("done")
+    assert terminal.getvalue().endswith("done\n")

@@ -1,0 +1,203 @@
+"""One pass over a split in batches, each a prepared call: what comes of it is what numpy finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import Linear, bars, plugin_of
+
+from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, tf
+from toolkit.inference.evaluator import Evaluator
+from toolkit.options import resolve
+from toolkit.plugins import Plugins
+
+IMAGES = DataSpec((6, 6, 1), "uint8", 3)
+FLOATS = DataSpec((4,), "float32", 2)
+LABELS = np.arange(13) * 7 % 3
+
+
+def evaluator_of(plugin, mode="eval", spec=FLOATS):
+    """With the weights that a model starts with, in place of a checkpoint's."""
+    plugins = Plugins(plugin_of(plugin))
+    made = Evaluator(plugins, resolve(plugins.options()).options, spec, mode)
+    with made.graph.graph.as_default():
+        made.session.run([variable.initializer for variable in tf.global_variables()])
+    return made
+
+
+def weights(evaluator):
+    with evaluator.graph.graph.as_default():
+        return evaluator.session.run({v.op.name: v for v in tf.global_variables()})
+
+
+def numbers(count, columns=4):
+    """float32 [count, columns]: 0, 1, 2 and so on, where TensorFlow reads them without a copy."""
+    memory = np.zeros(count * columns + 16, np.float32)
+    start = -memory.ctypes.data % 64 // 4
+    made = memory[start : start + count * columns].reshape(count, columns)
+    made[:] = np.arange(made.size).reshape(made.shape)
+    return made
+
+
+# ------------------------------------------------------------------------------------- the same
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 13, 100])
+def test_the_size_of_a_batch_changes_nothing(batch_size):
+    evaluator = evaluator_of(Linear, spec=IMAGES)
+    split = Split(bars(LABELS), LABELS)
+    metrics, kept, _, _ = evaluator.evaluate(split, batch_size, keep_examples=True)
+    logits = (bars(LABELS).reshape(13, -1) / 255).dot(weights(evaluator)["linear/w"])
+    assert np.allclose(kept["logits"], logits, atol=1e-5)
+    assert metrics["accuracy"] == pytest.approx((logits.argmax(1) == LABELS).mean())
+    likelihoods = np.exp(logits)[np.arange(13), LABELS] / np.exp(logits).sum(axis=1)
+    assert metrics["loss"] == pytest.approx(-np.log(likelihoods).mean(), rel=1e-5)
+
+
+def test_what_is_kept_comes_in_the_order_of_the_split():
+    split = Split(bars(LABELS), LABELS).subset([7, 2, 11, 0, 5])
+    kept = evaluator_of(Linear, spec=IMAGES).evaluate(split, 2, keep_examples=True).examples
+    stored = bars(LABELS)[[7, 2, 11, 0, 5]]
+    assert kept["features"].tolist() == (stored * np.float32(1 / 255)).tolist()
+    assert kept["labels"].tolist() == LABELS[[7, 2, 11, 0, 5]].tolist()
+
+
+def test_an_evaluation_again_gives_the_same_bits():
+    evaluator = evaluator_of(Linear, spec=IMAGES)
+    split = Split(bars(LABELS), LABELS)
+    first, kept, again = [evaluator.evaluate(split, 4, keep).metrics for keep in (0, 1, 0)]
+    assert first == again == kept
+
+
+def test_nothing_to_predict_on_gives_arrays_without_rows():
+    found = evaluator_of(Linear, "predict").predict(np.zeros([0, 4]))
+    assert {name: array.shape for name, array in found.items()} == {
+        "label": (0,),
+        "logits": (0, 2),
+        "features": (0, 4),
+    }
+
+
+# ------------------------------------------------------------------------------------- whose memory
+
+
+class Rectified(Linear):
+    """Its first op could write into what it reads."""
+
+    @hookimpl
+    def call(self, model, features, run):
+        return Linear.call(self, model, tf.nn.relu(-features), run)
+
+
+def test_the_examples_are_what_they_were_before():
+    features = numbers(8)
+    split = Split(features, np.arange(8) % 2)
+    evaluator_of(Rectified).evaluate(split, 4, keep_examples=True)
+    evaluator_of(Rectified, "predict").predict(features, 4)
+    assert features.tolist() == numbers(8).tolist()
+
+
+class Passed(Linear):
+    """Predicts what it is fed, twice, and its bias for each example."""
+
+    @hookimpl
+    def inputs(self, run):
+        return {"code": ("float32", [4])}
+
+    @hookimpl
+    def call(self, model, features, run):
+        if run.mode != "predict":
+            return Linear.call(self, model, features, run)
+        return {"code": features["code"], "bias": model[1]}
+
+    @hookimpl
+    def predict(self, outputs, run):
+        if run.mode != "predict":
+            return Linear.predict(self, outputs)
+        return {"code": outputs["code"], "again": outputs["code"], "bias": outputs["bias"]}
+
+
+def test_a_prediction_may_be_what_was_fed_and_a_variable():
+    code = numbers(2)
+    found = evaluator_of(Passed, "predict").predict({"code": code})
+    code[:] = -1
+    assert found["code"].tolist() == found["again"].tolist() == numbers(2).tolist()
+    assert found["bias"].tolist() == [0, 0]
+
+
+# ------------------------------------------------------------------------------------- metrics
+
+
+class Counted(Linear):
+    """Counts examples in three ways that an update may be made; has no loss of its own."""
+
+    @hookimpl
+    def loss(self):
+        return {}
+
+    @hookimpl
+    def metrics(self, outputs):
+        count = tf.shape(outputs["logits"])[0]
+        updates = {
+            "op": lambda counter: counter.assign_add(count, read_value=False),
+            "value": lambda counter: counter.assign_add(count),
+            "tensor": lambda counter: tf.identity(counter.assign_add(count)),
+        }
+        return {name: counted(name, update) for name, update in updates.items()}
+
+
+def counted(name, update):
+    local = [tf.GraphKeys.LOCAL_VARIABLES]
+    counter = tf.get_variable(name, [], tf.int32, tf.zeros_initializer(), collections=local)
+    return counter, update(counter)
+
+
+def test_an_update_may_be_an_op_a_variable_or_a_tensor():
+    evaluator = evaluator_of(Counted)
+    split = Split(numbers(5), np.zeros(5, int))
+    for _ in range(2):
+        assert evaluator.evaluate(split, 2).metrics == {"op": 5, "value": 5, "tensor": 5}
+
+
+class Unmeasured(Linear):
+    @hookimpl
+    def loss(self):
+        return {}
+
+    @hookimpl
+    def metrics(self):
+        return {}
+
+
+def test_a_model_that_measures_nothing_is_evaluated_to_nothing():
+    split = Split(numbers(5), np.zeros(5, int))
+    assert evaluator_of(Unmeasured).evaluate(split, 2).metrics == {}
+
+
+# ------------------------------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    "features, found",
+    [(np.zeros([5, 2, 2], np.float32), "[2, 2] float32"), (np.zeros([5, 4], "u1"), "[4] uint8")],
+    ids=["shape", "type"],
+)
+def test_a_split_of_another_kind_is_refused_with_both(features, found):
+    with pytest.raises(DataError) as told:
+        evaluator_of(Linear).evaluate(Split(features, np.zeros(5, int)), 2)
+    assert told.value.message == (
+        "The split has examples {}, the model was trained on [4] float32.".format(found)
+    )
+
+
+class Meant(Linear):
+    @hookimpl
+    def predict(self, outputs):
+        return {"mean": tf.reduce_mean(outputs["logits"], axis=0)}
+
+
+def test_a_prediction_without_the_batch_in_front_is_told():
+    with pytest.raises(ToolkitError) as told:
+        evaluator_of(Meant, "predict").predict(numbers(5))
+    assert told.value.message == "Hook 'predict' gave 'mean' [2] for 5 examples."
+    assert told.value.hint == "It returns tensors with the batch first."

@@ -1,0 +1,223 @@
+"""Measures of a whole split: asked when an evaluation is prepared, told with its metrics."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from helpers import plugin_of, read_json, write_bars
+from makers import SCORED, Brightness, Maker, made
+
+from toolkit import DataSpec, Scored, Scorer, Split, ToolkitError, hookimpl, tf
+from toolkit.inference.evaluator import Evaluator
+from toolkit.options import resolve
+from toolkit.plugins import Plugins
+from toolkit.storage.run_folder import RunFolder
+from toolkit.training.hooks.validation import Target
+
+STEPS = ["--steps", "6", "--checkpoint-steps", "2", "--run-dir", "r"]
+
+
+@pytest.fixture
+def train(cli, here):
+    data = write_bars("bars.npz")
+
+    def call(*argv):
+        return cli("run", "--plugin", SCORED, "--data", data, *(STEPS + list(argv)))
+
+    return call
+
+
+def brightness(step, run="r"):
+    w = tf.train.NewCheckpointReader(RunFolder(run).prefix(step)).get_tensor("linear/w")
+    return float(made(w, [[1, 1]], [1]).mean())
+
+
+def records(kind="eval"):
+    return [r for r in RunFolder("r").read_metrics() if r["kind"] == kind]
+
+
+# ----------------------------------------------------------------------------------- in a whole run
+
+
+def test_a_score_stands_beside_the_metrics_of_each_evaluation(train):
+    done = train("--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["test"]["metrics"]["brightness"] == pytest.approx(brightness(6))
+    found = {record["step"]: record["brightness"] for record in records()}
+    assert found == {step: pytest.approx(brightness(step)) for step in (2, 4, 6)}
+
+
+def test_lines_details_and_reports_of_a_scorer_are_in_the_result(train, here):
+    result = json.loads(train("--json").out)["test"]
+    assert result["lines"] == ["brightness against 13 of 40"]
+    assert result["details"] == {"brightness": {"with_folder": True}}
+    assert (here / "r" / result["reports"] / "brightness.txt").read_text() == "seen"
+    assert read_json(here, "r", "manifest.json")["summary"]["test"]["lines"] == result["lines"]
+
+
+def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, train):
+    for told in (train(), cli("evaluate", "r")):
+        lines = told.out.splitlines()
+        (place,) = [i for i, line in enumerate(lines) if line.startswith("test ")]
+        assert "brightness_noise 0.2500" in lines[place]
+        assert lines[place + 1] == "        brightness against 13 of 40"
+
+
+def test_the_score_within_training_gets_no_folder(train, monkeypatch):
+    seen = []
+    plain = Brightness.score
+
+    def score(self, split, predict, folder):
+        seen.append(folder and folder.split("/")[-2:])
+        return plain(self, split, predict, folder)
+
+    monkeypatch.setattr(Brightness, "score", score)
+    assert train().code == 0
+    assert seen == [None, None, None, ["reports", "test-6"]]
+
+
+def test_scorers_are_made_once_and_closed_with_the_run(train, monkeypatch):
+    monkeypatch.setattr(Brightness, "closed", 0)
+    assert train().code == 0
+    assert Brightness.closed == 1
+
+
+def test_a_score_may_name_the_best_checkpoint(train, here):
+    assert train("--best", "min:brightness").code == 0
+    best = read_json(here, "r", "manifest.json")["best"]
+    assert (best["metric"], best["step"], best["noise"]) == ("brightness", 2, 0.25)
+
+
+def test_a_gain_within_the_noise_moves_no_best_and_the_record_says_so(train):
+    assert train("--best", "max:brightness").code == 0
+    gains = [record["brightness"] - records()[0]["brightness"] for record in records()]
+    within = [record.get("within_noise", False) for record in records()]
+    assert max(gains) < 0.25
+    assert within == [gain > 0 for gain in gains]
+
+
+# ---------------------------------------------------------------------------------- a noisy target
+
+
+@pytest.mark.parametrize(
+    "value, noise, better",
+    [(3.0, 0.9, True), (3.0, 1.0, False), (3.0, 1.1, False), (3.0, 0.0, True), (5.0, 0.0, False)],
+)
+def test_a_gain_counts_when_it_exceeds_the_noise(value, noise, better):
+    assert Target("distance", ["distance"]).better(value, 4.0, noise) is better
+    assert Target("max:x", ["x"]).better(-value, -4.0, noise) is better
+
+
+def test_the_first_value_is_the_best_whatever_its_noise():
+    assert Target("distance", ["distance"]).better(3.0, None, 100.0)
+
+
+def test_noise_that_is_not_a_number_counts_for_nothing():
+    assert Target("distance", ["distance"]).better(3.0, 4.0, float("nan"))
+
+
+# ------------------------------------------------------------------------------------ by themselves
+
+
+def evaluator_of(scorers, base=Maker):
+    plugin = type("Tested", (base,), {"scorers": hookimpl(scorers), "__module__": __name__})
+    plugins = Plugins(plugin_of(plugin, "tested"))
+    options = resolve(plugins.options()).options
+    return Evaluator(plugins, options, SPEC, splits={"test": SPLIT}.get)
+
+
+SPEC = DataSpec((6, 6, 1), "uint8", 3)
+SPLIT = Split(np.zeros([3, 6, 6, 1], np.uint8), np.arange(3))
+
+
+class Fixed(Scorer):
+    names = ("fixed",)
+
+    def __init__(self, scored):
+        self._scored = scored
+
+    def score(self, split, predict, folder):
+        return self._scored() if callable(self._scored) else self._scored
+
+
+def test_the_names_of_scorers_are_among_the_metrics():
+    names = evaluator_of(lambda self: [Fixed(None)]).metric_names
+    assert names == ["accuracy", "fixed", "loss"]
+
+
+def test_without_splits_no_scorer_is_asked():
+    def scorers(self):
+        raise AssertionError("asked")
+
+    plugin = type("Tested", (Maker,), {"scorers": hookimpl(scorers), "__module__": __name__})
+    plugins = Plugins(plugin_of(plugin, "tested"))
+    options = resolve(plugins.options()).options
+    assert Evaluator(plugins, options, SPEC).metric_names == ["accuracy", "loss"]
+
+
+class Loss(Fixed):
+    names = ("loss",)
+
+
+@pytest.mark.parametrize(
+    "made, told",
+    [
+        ([Loss(None)], "Metric 'loss' of scorer Loss is already one of the model"),
+        ([Fixed(None), Fixed(None)], "Metric 'fixed' of scorer Fixed is already one of scorer Fix"),
+        ([object()], "Hook 'scorers' of a plugin returned <object"),
+    ],
+    ids=["a loss", "twice", "no scorer"],
+)
+def test_scorers_that_cannot_be_used_are_told(made, told):
+    with pytest.raises(ToolkitError, match=told):
+        evaluator_of(lambda self: made)
+
+
+def fails():
+    raise ValueError("too few")
+
+
+@pytest.mark.parametrize(
+    "scored, told",
+    [
+        (None, "Scorer Fixed returned None"),
+        (Scored({"other": 1.0}), "Scorer Fixed returned Scored"),
+        (fails, "Plugin 'tested' failed in its scorer Fixed: ValueError: too few .*test_scorer"),
+    ],
+    ids=["nothing", "another name", "a fault"],
+)
+def test_a_score_that_cannot_be_used_is_told(trained, scored, told):
+    made = evaluator_of(lambda self: [Fixed(scored)])
+    made.load(RunFolder(str(trained / "run")).prefix(6))
+    with pytest.raises(ToolkitError, match=told):
+        made.evaluate(SPLIT, 2)
+
+
+def test_a_scorer_predicts_with_the_checkpoint_in_force(trained):
+    evaluator = evaluator_of(lambda self, splits: [Brightness(lambda name: splits("test"))])
+    folder = RunFolder(str(trained / "run"))
+    for step in (2, 6, 2):
+        evaluator.load(folder.prefix(step))
+        found = evaluator.evaluate(SPLIT, 2)
+        expected = brightness(step, str(trained / "run"))
+        assert found.metrics["brightness"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_ops_that_a_scorer_makes_are_in_a_graph_of_its_own(trained):
+    def score():
+        value = tf.constant(3.0)
+        with tf.Session() as session:
+            return Scored({"fixed": session.run(value)})
+
+    evaluator = evaluator_of(lambda self: [Fixed(score)])
+    evaluator.load(RunFolder(str(trained / "run")).prefix(6))
+    with tf.Graph().as_default() as around:
+        around.finalize()
+        assert evaluator.evaluate(SPLIT, 2).metrics["fixed"] == 3.0
+
+
+def test_a_class_that_scores_nothing_is_no_scorer():
+    with pytest.raises(NotImplementedError):
+        Scorer().score(None, None, None)

@@ -1,0 +1,492 @@
+"""How a checkpoint differs from a model, and restores that make deliberate changes.
+
+Sides are written as texts: "linear/w:36,3 step: half:2:float16" are three variables, float32 where
+nothing is said. Each side gets its `global_step` besides.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from helpers import Linear, write_bars
+
+from toolkit import hookimpl, testing, tf
+from toolkit.errors import CheckpointError, UsageError
+from toolkit.storage.checkpoint_diff import (
+    Changes,
+    Stored,
+    difference,
+    of_graph,
+    parse_map,
+    plan,
+    saver,
+    stored,
+)
+from toolkit.storage.run_folder import RunFolder
+
+STEP = "global_step"
+ADAM = "linear/w:4 linear/w/Adam:4 linear/w/Adam_1:4 linear/b:2 linear/b/Adam:2"
+RENAMED = ADAM.replace("linear/w", "line/w")
+
+
+def side(text):
+    """name -> Stored, of a text as above."""
+    found = {STEP: Stored([], "int64")}
+    for word in text.split():
+        name, _, rest = word.partition(":")
+        shape, _, dtype = rest.partition(":")
+        found[name] = Stored([int(n) for n in shape.split(",") if n], dtype or "float32")
+    return found
+
+
+def changes(*maps, init_new=False, drop=False):
+    return Changes(init_new, drop, parse_map(maps))
+
+
+def planned(in_checkpoint, in_graph, *maps, **flags):
+    return plan(side(in_checkpoint), side(in_graph), changes(*maps, **flags))
+
+
+def differing(in_checkpoint, in_graph, partial=False):
+    return difference(side(in_checkpoint), side(in_graph), partial)
+
+
+def refused(in_checkpoint, in_graph, *maps, **flags):
+    with pytest.raises(CheckpointError) as told:
+        planned(in_checkpoint, in_graph, *maps, **flags)
+    return told.value
+
+
+def unknown(in_checkpoint, in_graph, *maps):
+    with pytest.raises(UsageError) as told:
+        planned(in_checkpoint, in_graph, *maps, init_new=True, drop=True)
+    return told.value
+
+
+# -------------------------------------------------------------------------------------- differences
+
+
+def test_an_identical_model_has_no_difference_and_restores_all():
+    found = differing(ADAM, ADAM)
+    assert not found
+    assert (found.sentence(), found.lines(), found.hint()) == ("", [], "")
+    made = planned(ADAM, ADAM)
+    assert made.restored == {name: name for name in side(ADAM)}
+    assert made.is_plain and made.sentence() == ""
+
+
+def test_an_added_and_a_removed_variable_are_told_with_their_flags():
+    added, removed = differing("w:4", "w:4 b:2"), differing("w:4 b:2", "w:4")
+    assert added.sentence() == "The model differs from its checkpoint: added b."
+    assert removed.sentence() == "The model differs from its checkpoint: removed b."
+    assert added.hint().startswith("Allow it with --init-new, or resume with the options")
+    assert removed.hint().startswith("Allow it with --drop, or")
+
+
+def test_what_a_checkpoint_has_more_is_no_difference_to_a_part_of_the_model():
+    assert not differing("w:4 b:2", "w:4", partial=True)
+    assert differing("w:4", "w:4 b:2", partial=True).added == ["b"]
+
+
+def test_another_shape_is_told_with_both():
+    found = differing("linear/b:3", "linear/b:1,3")
+    assert "reshaped linear/b [1, 3] (was [3])" in found.sentence()
+    assert "Allow it with --init-new --drop, or" in found.hint()
+
+
+def test_another_dtype_is_told_with_both():
+    assert "reshaped b [3] float16 (was [3] float32)." in differing("b:3", "b:3:float16").sentence()
+
+
+def test_a_likely_rename_takes_its_slots_along():
+    found = differing(ADAM, RENAMED)
+    assert found.renamed == [("linear/w", "line/w")]
+    assert found.slots == [("linear/w/Adam", "line/w/Adam"), ("linear/w/Adam_1", "line/w/Adam_1")]
+    assert found.sentence().endswith(": likely renamed line/w (was linear/w).")
+    assert "Allow it with --map linear/w=line/w, or" in found.hint()
+
+
+def test_an_average_of_a_renamed_variable_is_a_slot_of_it():
+    found = differing("net/w:4 average/net/w:4", "nets/w:4 average/nets/w:4")
+    assert found.renamed == [("net/w", "nets/w")]
+    assert found.slots == [("average/net/w", "average/nets/w")]
+
+
+def test_names_that_are_alike_are_paired_though_their_last_parts_differ():
+    assert differing("dense/kernel:4", "dense/kernels:4").renamed == [
+        ("dense/kernel", "dense/kernels")
+    ]
+
+
+@pytest.mark.parametrize(
+    "now", ["line/w:5", "line/w:4:float64", "other/name:4", "line1/w:4 line2/w:4"]
+)
+def test_another_shape_or_dtype_a_name_unlike_it_and_two_as_near_are_no_rename(now):
+    found = differing("lines/w:4", now)
+    assert found.renamed == [] and found.removed == ["lines/w"]
+
+
+def test_of_several_like_it_the_nearest_is_the_rename():
+    found = differing("a1/w:4 a2/w:4", "b1/w:4 b2/w:4")
+    assert found.renamed == [("a1/w", "b1/w"), ("a2/w", "b2/w")]
+
+
+def test_another_optimizers_slots_are_new_and_not_renamed():
+    found = differing("b:3 b/Adam:3 b/Adam_1:3", "b:3 b/Momentum:3")
+    assert found.added == ["b/Momentum"]
+    assert found.removed == ["b/Adam", "b/Adam_1"]
+    assert found.renamed == []
+
+
+def test_a_slot_is_not_taken_for_a_variable():
+    assert differing("w:4 w/Adam:4", "w:4 v/Adam:4").renamed == []
+
+
+def test_a_variable_with_anothers_name_in_it_but_another_shape_is_no_slot():
+    assert differing("w:4 head/w:9", "w:4 heads/w:9").renamed == [("head/w", "heads/w")]
+
+
+def test_a_slot_of_another_shape_does_not_follow():
+    found = differing("line/w:4 line/w/Adam:4", "lines/w:4 lines/w/Adam:9")
+    assert found.renamed == [("line/w", "lines/w")] and found.slots == []
+    assert (found.added, found.removed) == (["lines/w/Adam"], ["line/w/Adam"])
+
+
+def test_a_renamed_scope_is_one_map_in_the_hint():
+    found = differing("enc/a/w:4 enc/b/w:2", "encoder/a/w:4 encoder/b/w:2")
+    assert found.maps == ["enc/=encoder/"]
+    assert differing("a/w:4 b/v:2", "tower/a/w:4 tower/b/v:2").maps == ["/=tower/"]
+
+
+def test_a_scope_that_would_move_more_is_told_by_its_variables():
+    # enc/c is on both sides, so enc/=encoder/ would take its value to encoder/c, which is new.
+    before = "enc/a:4 enc/b:2 enc/c:3"
+    found = differing(before, "encoder/a:4 encoder/b:2 encoder/c:3 enc/c:3")
+    assert found.maps == ["enc/a=encoder/a", "enc/b=encoder/b"]
+
+
+def test_a_line_tells_all_names_up_to_20_where_the_sentence_tells_5():
+    many = " ".join("v{:02}:1".format(i) for i in range(22))
+    found = differing("", many)
+    assert found.sentence().endswith("added v00, v01, v02, v03, v04 and 17 more.")
+    assert found.lines()[0].endswith("v19 and 2 more")
+    assert found.lines(most=22)[0].endswith(", v20, v21")
+
+
+def test_there_is_a_line_for_each_kind():
+    assert differing(ADAM + " old:1 size:2", RENAMED + " fresh:7 size:3").lines() == [
+        "added: fresh",
+        "removed: old",
+        "reshaped: size [3] (was [2])",
+        "likely renamed: line/w (was linear/w)",
+        "their slots: line/w/Adam (was linear/w/Adam), line/w/Adam_1 (was linear/w/Adam_1)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "before, now",
+    [
+        (ADAM, RENAMED),
+        (ADAM + " old:1 size:2", RENAMED + " fresh:7 size:3"),
+        ("enc/a/w:4 enc/b/w:2 enc/c:1", "encoder/a/w:4 encoder/b/w:2 enc/c:1"),
+        ("a/w:4 b/v:2 b/v/Adam:2", "tower/a/w:4 tower/b/v:2 tower/b/v/Adam:2"),
+        ("b:3 b/Adam:3", "b:3 b/Momentum:3"),
+        ("line/w:4 line/w/Adam:4", "lines/w:4 lines/w/Adam:9"),
+    ],
+)
+def test_the_flags_of_the_hint_are_those_that_allow_it(before, now):
+    words = differing(before, now).hint().split(", or")[0].split()
+    maps = [text for flag, text in zip(words, words[1:]) if flag == "--map"]
+    init_new, drop = "--init-new" in words, "--drop" in words
+    assert planned(before, now, *maps, init_new=init_new, drop=drop).restored
+
+
+# -------------------------------------------------------------------------------------------- plans
+
+
+def test_each_flag_alone_allows_its_kind_and_the_rest_is_told():
+    before, now = "w:4 old:1", "w:4 fresh:7"
+    left = refused(before, now, init_new=True)
+    assert left.message.endswith(": removed old.") and "with --drop, or" in left.hint
+    left = refused(before, now, drop=True)
+    assert left.message.endswith(": added fresh.") and "with --init-new, or" in left.hint
+    made = planned(before, now, init_new=True, drop=True)
+    assert made == ({STEP: STEP, "w": "w"}, ["fresh"], ["old"])
+
+
+def test_a_map_alone_allows_its_rename_and_no_other_change():
+    left = refused(ADAM, RENAMED + " fresh:7", "linear/w=line/w")
+    assert left.message.endswith("checkpoint: added fresh.")
+
+
+@pytest.mark.parametrize("flags", [{"init_new": True}, {"drop": True}, {}])
+def test_a_reshaped_variable_and_a_likely_rename_need_both_flags(flags):
+    assert "reshaped b [4] (was [2])" in refused("b:2", "b:4", **flags).message
+    assert "likely renamed" in refused(ADAM, RENAMED, **flags).message
+
+
+def test_a_reshaped_variable_is_initialised_and_its_old_value_dropped():
+    made = planned("b:2", "b:4", init_new=True, drop=True)
+    assert (made.initialised, made.dropped) == (["b"], ["b"])
+
+
+def test_a_map_carries_the_slots():
+    made = planned(ADAM, RENAMED, "linear/w=line/w")
+    assert made.renamed == {
+        "linear/w": "line/w",
+        "linear/w/Adam": "line/w/Adam",
+        "linear/w/Adam_1": "line/w/Adam_1",
+    }
+    assert not made.is_plain and (made.initialised, made.dropped) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "before, now, new",
+    [
+        ("head/w:4", "head/w:4 head/v:4", ["head/v"]),  # restored under its own name
+        ("head/w:4 head/v:4", "head/v:4", []),  # head/v is
+        ("head/w:9", "head/v:9", ["head/v"]),  # a slot has the shape of its variable
+    ],
+)
+def test_a_map_leaves_a_variable_with_the_old_name_in_it_alone(before, now, new):
+    made = planned("w:4 " + before, "v:4 " + now, "w=v", init_new=True, drop=True)
+    assert made.renamed == {"w": "v"}
+    assert made.initialised == new
+
+
+def test_a_slot_that_has_a_map_of_its_own_takes_the_place_of_the_one_that_would_follow():
+    maps = ["linear/w=line/w", "linear/w/Adam_1=line/w/Adam"]
+    made = planned(ADAM, RENAMED, *maps, init_new=True, drop=True)
+    assert made.renamed["linear/w/Adam_1"] == "line/w/Adam"
+    assert (made.initialised, made.dropped) == (["line/w/Adam_1"], ["linear/w/Adam"])
+
+
+def test_two_variables_can_change_places_slots_and_all():
+    both = "a:4 a/Adam:4 b:4 b/Adam:4"
+    made = planned(both, both, "a=b", "b=a")
+    assert made.renamed == {"a": "b", "a/Adam": "b/Adam", "b": "a", "b/Adam": "a/Adam"}
+
+
+def test_a_map_takes_the_place_of_the_variable_that_has_the_new_name():
+    left = refused("a:4 b:4", "b:4", "a=b")
+    assert left.message.endswith("checkpoint: removed b.")
+    assert planned("a:4 b:4", "b:4", "a=b", drop=True).restored == {STEP: STEP, "a": "b"}
+
+
+def test_a_mapped_variable_of_another_shape_is_reshaped():
+    left = refused("a:4", "b:5", "a=b")
+    assert "reshaped b [5] (was [4])" in left.message
+    made = planned("a:4", "b:5", "a=b", init_new=True, drop=True)
+    assert (made.initialised, made.dropped) == (["b"], ["a"])
+
+
+def test_a_scope_is_renamed_with_all_below_it_and_with_its_averages():
+    before = "net/a/w:4 net/a/w/Adam:4 net/b:2 average/net/b:2"
+    made = planned(before, before.replace("net/", "tower/net/"), "net/=tower/net/")
+    assert sorted(made.renamed) == ["average/net/b", "net/a/w", "net/a/w/Adam", "net/b"]
+    assert made.renamed["average/net/b"] == "average/tower/net/b"
+
+
+def test_a_scope_of_all_names_leaves_the_global_step_where_it_is():
+    made = planned("w:4 w/Adam:4", "tower/w:4 tower/w/Adam:4", "/=tower/")
+    assert made.restored == {STEP: STEP, "w": "tower/w", "w/Adam": "tower/w/Adam"}
+
+
+@pytest.mark.parametrize("closer", ["a/d/y=c/y", "a/d/=c/"])
+def test_a_variables_map_goes_before_its_scopes_and_a_longer_scopes_first(closer):
+    made = planned("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/", closer, init_new=True)
+    assert made.renamed == {"a/x": "b/x", "a/d/y": "c/y"}
+    assert made.initialised == ["b/d/y"]
+
+
+def test_the_same_command_may_be_given_again_after_the_renamed_variable_was_saved():
+    assert planned(RENAMED, RENAMED, "linear/w=line/w").is_plain
+    assert planned("b/x:1", "b/x:1", "a/=b/", init_new=True).is_plain
+
+
+@pytest.mark.parametrize("dtype", [None, "int32"])
+def test_a_plan_without_the_global_step_is_an_error(dtype):
+    before = side("w:4 counter::int64")
+    del before[STEP]
+    if dtype:
+        before[STEP] = Stored([], dtype)
+    everything = Changes(init_new=True, drop=True)
+    with pytest.raises(CheckpointError, match="nothing that the model's 'global_step'") as told:
+        plan(before, side("w:4"), everything)
+    assert "--map NAME=global_step" in told.value.hint
+    mapped = everything._replace(renamed={"counter": STEP})
+    assert plan(before, side("w:4"), mapped).restored["counter"] == STEP
+
+
+def test_a_plan_tells_itself_in_words_and_as_json():
+    made = planned("a/w:4 old:1", "b/w:4 new:2 newer:3", "a/w=b/w", init_new=True, drop=True)
+    assert made.sentence() == (
+        "1 variable is renamed: b/w (was a/w). 2 variables are new and initialised: new, newer. "
+        "1 variable is dropped: old."
+    )
+    assert made.as_json() == {
+        "restored": 1,
+        "renamed": {"a/w": "b/w"},
+        "initialised": ["new", "newer"],
+        "dropped": ["old"],
+    }
+
+
+# ------------------------------------------------------------------------------------ texts of maps
+
+
+def test_maps_are_pairs_of_names_or_of_scopes():
+    assert parse_map(["a/w=b/w", "c/=d/"]) == {"a/w": "b/w", "c/": "d/"}
+
+
+@pytest.mark.parametrize("text", ["", "a", "=b", "a=", "a=b=c", "a/=b", "a=b/"])
+def test_a_text_that_is_no_map_is_refused(text):
+    with pytest.raises(UsageError, match="is not OLD=NEW"):
+        parse_map([text])
+
+
+@pytest.mark.parametrize("texts, twice", [(["a=b", "a=c"], "a"), (["a=c", "b=c"], "c")])
+def test_a_name_on_the_same_side_twice_is_refused(texts, twice):
+    with pytest.raises(UsageError, match="--map {} names '{}' a second".format(texts[1], twice)):
+        parse_map(texts)
+
+
+def test_a_map_of_a_name_to_itself_is_refused():
+    with pytest.raises(UsageError, match="--map a=a renames nothing"):
+        parse_map(["a=a"])
+
+
+def test_a_name_that_is_not_there_is_told_with_its_side_and_the_nearest():
+    told = unknown(ADAM, RENAMED, "lineer/w=line/w")
+    assert "the checkpoint has no variable 'lineer/w'" in told.message
+    assert told.hint == "Did you mean 'linear/w'?"
+    told = unknown(ADAM, RENAMED, "linear/w=lime/w")
+    assert "the model has no variable 'lime/w'" in told.message
+    assert told.hint == "Did you mean 'line/w'?"
+
+
+def test_a_name_that_is_not_there_is_told_with_the_nearest_of_an_equal_model_too():
+    assert unknown("w:4", "w:4", "ww=v").hint == "Did you mean 'w'?"
+
+
+def test_a_scope_that_is_not_there_is_told_with_the_nearest():
+    told = unknown("enc/w:4", "encoder/w:4", "emc/=encoder/")
+    assert "the checkpoint has no scope 'emc/'" in told.message
+    assert told.hint == "Did you mean 'enc/'?"
+
+
+def test_a_map_the_wrong_way_round_is_told_the_right_way():
+    assert unknown(ADAM, RENAMED, "line/w=linear/w").hint.endswith("--map linear/w=line/w")
+
+
+def test_scopes_that_have_no_name_in_common_are_refused():
+    assert "no variable has one name" in unknown("a/x:1", "b/y:1", "a/=b/").message
+
+
+# ------------------------------------------------------------------------------------ real restores
+
+
+class Renamed(Linear):
+    """The linear model with another name for `linear/w`."""
+
+    @hookimpl
+    def build(self, run):
+        w = tf.get_variable("line/w", [36, 3])
+        return w, tf.get_variable("linear/b", [3])
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """`trained(Linear, "adam")` -> the prefix of a checkpoint after 2 steps."""
+    data = write_bars(tmp_path / "bars.npz")
+
+    def train(plugin, optimizer):
+        run = str(tmp_path / (plugin.__name__ + optimizer))
+        testing.train(plugin, run, data=data, steps=2, optimizer=optimizer, evaluate="no")
+        return RunFolder(run).newest().path
+
+    return train
+
+
+def variables_like(path):
+    """Variables of the current graph with the names, shapes and dtypes of a checkpoint's."""
+    return [tf.get_variable(n, s.shape, s.dtype) for n, s in sorted(stored(path).items())]
+
+
+def restored(path, variables, allowed):
+    """(plan, values by name) after initial values of 7 and a restore into the current graph."""
+    made = plan(stored(path), of_graph(variables), allowed)
+    restoring = saver(made, variables)
+    with tf.Session() as session:
+        for variable in variables:
+            variable.load(np.full(variable.shape.as_list(), 7), session)
+        restoring.restore(session, path)
+        return made, {v.op.name: session.run(v) for v in variables}
+
+
+@pytest.mark.parametrize(
+    "optimizer, slots", [("adam", ["Adam", "Adam_1"]), ("momentum", ["Momentum"])]
+)
+def test_the_slots_of_an_optimizer_go_along_with_a_renamed_variable(
+    trained, graph, optimizer, slots
+):
+    path = trained(Linear, optimizer)
+    variables = variables_like(trained(Renamed, optimizer))
+    assert difference(stored(path), of_graph(variables)).maps == ["linear/w=line/w"]
+    made, values = restored(path, variables, changes("linear/w=line/w"))
+    names = ["linear/w"] + ["linear/w/" + slot for slot in slots]
+    assert made.renamed == {name: name.replace("linear", "line") for name in names}
+    assert sorted(made.restored.values()) == sorted(values)
+    reader = tf.train.NewCheckpointReader(path)
+    for old, new in made.restored.items():
+        np.testing.assert_array_equal(values[new], reader.get_tensor(old), err_msg=new)
+
+
+def test_another_optimizer_keeps_the_weights_and_initialises_its_slots(trained, graph):
+    path = trained(Linear, "adam")
+    variables = variables_like(trained(Linear, "momentum"))
+    made, values = restored(path, variables, changes(init_new=True, drop=True))
+    assert made.initialised == ["linear/b/Momentum", "linear/w/Momentum"]
+    assert len(made.dropped) == 6  # two slots for each of two variables, and two powers
+    assert values[STEP] == 2
+    weights = tf.train.NewCheckpointReader(path).get_tensor("linear/w")
+    np.testing.assert_array_equal(values["linear/w"], weights)
+    assert (values["linear/w/Momentum"] == 7).all()
+
+
+def saved(tmp_path, values):
+    """The prefix of a checkpoint with these values by name, float32 unless they have a dtype."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        for name, value in values.items():
+            dtype = getattr(value, "dtype", np.float32)
+            tf.get_variable(name, initializer=np.asarray(value, dtype))
+        session.run(tf.global_variables_initializer())
+        return tf.train.Saver().save(session, os.path.join(str(tmp_path), "made"))
+
+
+def test_a_restore_by_the_plan_gives_the_exact_values_and_leaves_the_rest(graph, tmp_path):
+    path = saved(tmp_path, {STEP: np.int64(5), "a/x": [1.5, 2.5], "b": [[3.0]], "gone": 4.0})
+    step = tf.get_variable(STEP, [], tf.int64)
+    variables = [step] + [tf.get_variable(n, s) for n, s in [("c/x", [2]), ("b", [2]), ("new", [])]]
+    _, values = restored(path, variables, changes("a/=c/", init_new=True, drop=True))
+    assert values[STEP] == 5
+    assert values["c/x"].tolist() == [1.5, 2.5]
+    assert values["b"].tolist() == [7, 7] and values["new"] == 7
+
+
+def test_shapes_and_dtypes_of_a_checkpoint_are_those_of_its_graph(graph, tmp_path):
+    path = saved(tmp_path, {STEP: np.int64(5), "w": [[1.0, 2.0]], "half": np.float16(3)})
+    for name, shape, dtype in [(STEP, [], "int64"), ("w", [1, 2], "float32")]:
+        tf.get_variable(name, shape, dtype)
+    tf.get_variable("half", [], "float16")
+    assert of_graph(tf.global_variables()) == stored(path)
+    assert stored(path)["w"] == Stored([1, 2], "float32")
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_by_its_path(tmp_path):
+    (tmp_path / "made.index").write_bytes(b"no table")
+    for name in ("made", "nothing"):
+        with pytest.raises(CheckpointError, match=name + ": not a readable checkpoint"):
+            stored(str(tmp_path / name))

@@ -1,0 +1,476 @@
+"""What may happen between the first step and the last: runner checklist, sections 1 and 3."""
+
+import glob
+import io
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from helpers import Linear, LinearOptions, write_bars
+
+from toolkit import Hook, hookimpl, testing, tf
+from toolkit.display.console import Console
+from toolkit.errors import (
+    DataError,
+    DivergedError,
+    InterruptedRun,
+    RetryError,
+    ToolkitError,
+    UsageError,
+)
+from toolkit.storage.run_folder import RunFolder
+from toolkit.training.loop import MOST_RETRIES
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_bars(tmp_path / "bars.npz")
+
+
+def records(run_dir, kind="train"):
+    return [r for r in RunFolder(str(run_dir)).read_metrics() if r["kind"] == kind]
+
+
+def steps_of(run_dir):
+    return [c.step for c in RunFolder(str(run_dir)).checkpoints()]
+
+
+def with_hooks(*hooks):
+    """The linear plugin with session hooks."""
+
+    class WithHooks(Linear):
+        @hookimpl
+        def session_hooks(self):
+            return list(hooks)
+
+    return WithHooks
+
+
+class Every(tf.train.SessionRunHook):
+    """A third party's hook that knows nothing of due steps; `act` is called after each."""
+
+    def __init__(self, act=None):
+        self.act, self.calls = act, 0
+
+    def after_run(self, run_context, run_values):
+        self.calls += 1
+        if self.act is not None:
+            self.act(self.calls, run_context)
+
+
+class Infinite(Linear):
+    """Its loss is infinite in step 6."""
+
+    @hookimpl
+    def loss(self, labels, outputs, run):
+        made = run.global_step.read_value()
+        factor = tf.where(tf.equal(made, 5), tf.constant(np.inf), tf.constant(1.0))
+        return factor * super().loss(labels, outputs)
+
+
+def test_after_divergence_the_newest_checkpoint_is_finite_and_of_the_last_good_step(data, tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(DivergedError, match="diverged in step 6: loss inf") as told:
+        testing.train(Infinite, str(run), data=data, steps=20, checkpoint_steps=100)
+    assert told.value.exit_code == 3
+    assert steps_of(run) == [5]
+    assert all(np.isfinite(v).all() for v in testing.tensors(str(run)).values())
+    assert [r["event"] for r in records(run, "event")] == ["diverged"]
+    assert RunFolder(str(run)).read_manifest()["status"] == "diverged"
+
+
+def test_skipping_goes_on_past_a_non_finite_step_and_records_it(data, tmp_path):
+    run = str(tmp_path / "run")
+    summary = testing.train(Infinite, run, data=data, steps=12, nan="skip", log_steps=4)
+    assert summary["steps"] == 12
+    assert [(r["event"], r["count"]) for r in records(run, "event")] == [("skipped_steps", 1)]
+
+
+def test_a_run_in_which_no_step_goes_through_ends_as_diverged(data, tmp_path):
+    class Never(Linear):
+        @hookimpl
+        def loss(self, labels, outputs):
+            return np.float32("inf") * super().loss(labels, outputs)
+
+    with pytest.raises(DivergedError, match="All of the last"):
+        testing.train(Never, str(tmp_path / "run"), data=data, steps=50, nan="skip", log_steps=5)
+
+
+def test_a_hook_that_knows_no_due_steps_is_called_on_every_step(data, tmp_path):
+    hook = Every()
+    testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=7, log_steps=100)
+    assert hook.calls == 7
+
+
+def test_a_hook_with_due_steps_is_called_on_those_and_the_last(data, tmp_path):
+    class Due(Hook):
+        name = "due"
+
+        def __init__(self):
+            self.seen = []
+
+        def next_step(self, step):
+            return 3 if step < 3 else float("inf")
+
+        def is_due(self, step):
+            return step == 3 or self.loop.is_last(step)
+
+        def on_step(self, step, values, context):
+            self.seen.append(step)
+
+    hook = Due()
+    testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=7, log_steps=100)
+    assert hook.seen == [3, 7]
+
+
+def test_a_stock_hook_that_asks_for_the_end_gets_it_with_the_state_saved(data, tmp_path):
+    run = str(tmp_path / "run")
+    stock = tf.train.StopAtStepHook(num_steps=5)
+    summary = testing.train(with_hooks(stock), run, data=data, steps=20, checkpoint_steps=100)
+    assert (summary["steps"], steps_of(run)) == (5, [5])
+
+
+def test_the_steps_are_the_same_with_every_hook_due_and_with_none(data, tmp_path):
+    few, many = str(tmp_path / "few"), str(tmp_path / "many")
+    testing.train(Linear, few, data=data, steps=23, log_steps=100, checkpoint_steps=1000)
+    testing.train(with_hooks(Every()), many, data=data, steps=23, log_steps=1, checkpoint_steps=2)
+    assert testing.fingerprint(few) == testing.fingerprint(many)
+
+
+def test_metrics_are_logged_at_multiples_and_at_the_last_step(data, tmp_path):
+    run = str(tmp_path / "run")
+    testing.train(Linear, run, data=data, steps=10, log_steps=4)
+    assert [r["step"] for r in records(run)] == [4, 8, 10]
+    names = {"step", "kind", "loss", "learning_rate", "gradient_norm"}
+    assert set(records(run)[0]) == names  # nothing of the time: a resumed run has the same lines
+
+
+def test_the_speed_is_recorded_apart(data, tmp_path):
+    run = str(tmp_path / "run")
+    testing.train(Linear, run, data=data, steps=10, log_steps=4, evaluate="no")
+    with open(os.path.join(run, "speed.jsonl")) as file:
+        rows = [json.loads(line) for line in file]
+    assert [row["step"] for row in rows] == [4, 8, 10]
+    assert all(row["examples_per_sec"] > 0 and row["seconds"] > 0 for row in rows)
+
+
+def events(run):
+    folder = os.path.join(str(run), "events")
+    found = []
+    for name in sorted(os.listdir(folder)):
+        found += list(tf.train.summary_iterator(os.path.join(folder, name)))
+    return found
+
+
+def test_summaries_are_written_at_multiples_and_at_the_last_step(data, tmp_path):
+    run = str(tmp_path / "run")
+    testing.train(Linear, run, data=data, steps=10, summary_steps=4, evaluate="no")
+    steps = [e.step for e in events(run) if e.HasField("summary")]
+    assert steps == [4, 8, 10]
+
+
+def test_events_hold_loss_rate_gradient_norm_speed_and_evaluations(data, tmp_path):
+    run = str(tmp_path / "run")
+    testing.train(Linear, run, data=data, steps=4, summary_steps=2)
+    tags = {value.tag for event in events(run) for value in event.summary.value}
+    assert {"loss", "learning_rate", "gradient_norm", "examples_per_sec"} <= tags
+    assert {"validation/loss", "validation/accuracy"} <= tags
+
+
+def test_two_runs_in_one_process_do_not_share_a_writer(data, tmp_path):
+    for name, steps in (("one", 2), ("two", 3)):
+        testing.train(
+            Linear, str(tmp_path / name), data=data, steps=steps, summary_steps=1, evaluate="no"
+        )
+    for name, steps in (("one", 2), ("two", 3)):
+        assert len([e for e in events(tmp_path / name) if e.HasField("summary")]) == steps
+
+
+def test_checkpoints_hold_no_graph(data, tmp_path):
+    run = tmp_path / "run"
+    testing.train(Linear, str(run), data=data, steps=2)
+    names = [name for _, _, files in os.walk(str(run)) for name in files]
+    assert not [n for n in names if n.endswith((".meta", ".pbtxt"))]
+
+
+def test_data_that_runs_dry_is_told_as_such(data, tmp_path):
+    def dry(calls, context):
+        if calls == 3:
+            raise tf.errors.OutOfRangeError(None, None, "End of sequence")
+
+    run = str(tmp_path / "run")
+    with pytest.raises(DataError, match="ran dry in step 4 of 9"):
+        testing.train(with_hooks(Every(dry)), run, data=data, steps=9)
+    assert RunFolder(run).read_manifest()["status"] == "failed"
+
+
+def test_stop_iteration_in_a_hook_is_no_success(data, tmp_path):
+    def stop(calls, context):
+        raise StopIteration
+
+    with pytest.raises(DataError, match="ran dry"):
+        testing.train(with_hooks(Every(stop)), str(tmp_path / "run"), data=data, steps=9)
+
+
+def lost(at, times=1):
+    """An act that loses the session after call number `at`, `times` times."""
+    left = [times]
+
+    def act(calls, context):
+        if calls >= at and left[0]:
+            left[0] -= 1
+            raise tf.errors.UnavailableError(None, None, "the machine has gone")
+
+    return act
+
+
+def test_a_lost_session_repeats_and_loses_nothing(data, tmp_path):
+    calm, shaken = str(tmp_path / "calm"), str(tmp_path / "shaken")
+    options = {"data": data, "steps": 12, "log_steps": 1, "checkpoint_steps": 4, "evaluate": "no"}
+    testing.train(Linear, calm, **options)
+    testing.train(with_hooks(Every(lost(at=6))), shaken, **options)
+    assert testing.fingerprint(calm) == testing.fingerprint(shaken)
+    told = [[(r["step"], r["loss"]) for r in records(run)] for run in (calm, shaken)]
+    assert told[0] == told[1]
+
+
+def test_a_lost_session_is_told_in_one_warning(data, tmp_path, capsys):
+    from toolkit.display.console import Console
+
+    made = testing.trainer(
+        with_hooks(Every(lost(at=3))), str(tmp_path / "run"), data=data, steps=5, console=Console()
+    )
+    made.train()
+    made.close()
+    warnings = [line for line in capsys.readouterr().err.split("\n") if "warning" in line]
+    assert warnings == ["warning: the session was lost at step 3; going on from step 2"]
+
+
+def test_a_session_that_is_lost_again_and_again_gives_up_with_138(data, tmp_path):
+    hook = Every(lost(at=3, times=1000))
+    with pytest.raises(RetryError, match="was lost {} times".format(MOST_RETRIES + 1)) as told:
+        testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=9)
+    assert told.value.exit_code == 138
+
+
+def test_an_op_made_too_late_names_plugin_and_hook(data, tmp_path):
+    def late(calls, context):
+        with context.session.graph.as_default():
+            tf.constant(1)
+
+    with pytest.raises(ToolkitError, match="Every of plugin 'withhooks' failed in after_run"):
+        testing.train(with_hooks(Every(late)), str(tmp_path / "run"), data=data, steps=3)
+
+
+def test_a_train_op_that_does_not_advance_the_step_is_refused(data, tmp_path):
+    class Still(Linear):
+        @hookimpl
+        def optimize(self, losses, run):
+            return run.minimize(losses, advance_step=False)
+
+    with pytest.raises(ToolkitError, match="moved the global step to 0, expected 1"):
+        testing.train(Still, str(tmp_path / "run"), data=data, steps=3, log_steps=1)
+
+
+@pytest.mark.parametrize("signum, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_finishes_the_step_and_commits_all_up_to_it(data, tmp_path, signum, code):
+    def kill(calls, context):
+        if calls == 7:
+            os.kill(os.getpid(), signum)
+
+    run = str(tmp_path / "run")
+    with pytest.raises(InterruptedRun) as told:
+        testing.train(
+            with_hooks(Every(kill)), run, data=data, steps=50, log_steps=3, checkpoint_steps=5
+        )
+    assert told.value.exit_code == code
+    last = steps_of(run)[-1]
+    assert last in (7, 8)  # the step during which the signal came, or the one after
+    assert [r["step"] for r in records(run) if r["kind"] == "train"] == [3, 6]
+    assert steps_of(run) == [5, last]
+    assert "toolkit resume" in told.value.hint
+    assert RunFolder(run).read_manifest()["status"] == "interrupted"
+
+
+def test_an_interrupted_run_goes_on_to_the_bits_of_one_that_was_not(data, tmp_path):
+    def kill(calls, context):
+        if calls == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    whole, broken = str(tmp_path / "whole"), str(tmp_path / "broken")
+    testing.train(Linear, whole, data=data, steps=20)
+    with pytest.raises(InterruptedRun):
+        testing.train(with_hooks(Every(kill)), broken, data=data, steps=20)
+    testing.train(Linear, broken)
+    assert testing.fingerprint(whole) == testing.fingerprint(broken)
+
+
+def test_the_handlers_of_signals_are_put_back(data, tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    testing.train(Linear, str(tmp_path / "run"), data=data, steps=2)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_closing_is_bounded_though_a_thread_does_not_end(data, tmp_path, monkeypatch):
+    import threading
+
+    monkeypatch.setattr("toolkit.training.loop.CLOSE_SECS", 0.1)
+    release = threading.Event()
+
+    class Stuck(tf.train.SessionRunHook):
+        def after_create_session(self, session, coord):
+            thread = threading.Thread(target=release.wait, daemon=True)
+            coord.register_thread(thread)
+            thread.start()
+
+    testing.train(with_hooks(Stuck()), str(tmp_path / "run"), data=data, steps=2, evaluate="no")
+    release.set()
+
+
+def test_time_is_up_ends_after_a_step_that_is_saved(data, tmp_path):
+    run = str(tmp_path / "run")
+    summary = testing.train(Linear, run, data=data, steps=10**7, max_secs=0.5, log_steps=10**6)
+    assert summary["reason"] == "0.5 seconds have passed"
+    assert steps_of(run)[-1] == summary["steps"] < 10**7
+    assert records(run) == []  # none that an uninterrupted run would not have
+    assert RunFolder(run).read_manifest()["status"] == "stopped"
+
+
+def test_profiled_steps_are_chrome_traces(data, tmp_path):
+    run = tmp_path / "run"
+    testing.train(Linear, str(run), data=data, steps=4, profile_steps="2,3", evaluate="no")
+    assert sorted(os.listdir(str(run / "profile"))) == ["step-2.json", "step-3.json"]
+    trace = json.loads((run / "profile" / "step-2.json").read_text())
+    assert [e for e in trace["traceEvents"] if e.get("ph") == "X"]
+
+
+def test_the_hooks_run_in_the_printed_order(data, tmp_path):
+    run = str(tmp_path / "run")
+    testing.train(with_hooks(Every()), run, data=data, steps=2, profile_steps="1")
+    assert RunFolder(run).read_manifest()["hooks"] == [
+        "clock",
+        "guard",
+        "metrics",
+        "withhooks:Every",
+        "summaries",
+        "profile",
+        "checkpoint",
+        "evaluation",
+        "stop",
+    ]
+
+
+def test_threads_memory_and_placement_reach_the_session():
+    from helpers import run_of
+
+    from toolkit.graph.session_config import session_config
+
+    options = run_of(
+        intra_op_threads=3,
+        inter_op_threads=2,
+        gpu_memory_fraction=0.5,
+        gpu_memory_growth=False,
+        log_device_placement=True,
+    ).options
+    config = session_config(options)
+    assert (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads) == (3, 2)
+    assert config.gpu_options.per_process_gpu_memory_fraction == 0.5
+    assert not config.gpu_options.allow_growth
+    assert config.log_device_placement
+
+
+@pytest.mark.parametrize("batch_size, given, threads", [(32, 0, 1), (32, 2, 2), (40000, 0, 0)])
+def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
+    from helpers import run_of
+
+    from toolkit.compat import float_operations
+    from toolkit.graph.session_config import with_threads
+
+    with tf.Graph().as_default() as graph:
+        tf.matmul(tf.zeros([batch_size, 100]), tf.zeros([100, 50]))
+    assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
+    options = run_of(intra_op_threads=given).options
+    assert with_threads(options, graph).intra_op_threads == threads
+
+
+class Teller(Hook):
+    """Says, records and draws on its due steps."""
+
+    name = "teller"
+
+    def next_step(self, step):
+        return step + 3 - step % 3
+
+    def is_due(self, step):
+        return step % 3 == 0
+
+    def on_step(self, step, values, context):
+        self.loop.say("hello from step {}".format(step))
+        self.loop.record({"step": step, "kind": "event", "event": "seen"})
+        self.loop.summarize(
+            step, tf.Summary(value=[tf.Summary.Value(tag="height", simple_value=float(step))])
+        )
+
+
+def test_a_hook_can_say_record_and_summarize(data, tmp_path):
+    stream = io.StringIO()
+    console = Console(stream, every_secs=1e9)
+    run = str(tmp_path / "run")
+    testing.train(with_hooks(Teller()), run, console=console, data=data, steps=6)
+    lines = stream.getvalue().split("\n")
+    assert [line for line in lines if line.startswith("hello")] == [
+        "hello from step 3",
+        "hello from step 6",
+    ]
+    assert [(r["step"], r["event"]) for r in records(run, "event")] == [(3, "seen"), (6, "seen")]
+    (path,) = glob.glob(os.path.join(run, "events", "*"))
+    values = [(e.step, v.tag) for e in tf.train.summary_iterator(path) for v in e.summary.value]
+    assert [step for step, tag in values if tag == "height"] == [3, 6]
+
+
+class TwoBatches(Linear):
+    """Takes two batches a step, and trains on the second."""
+
+    class Options(LinearOptions):
+        @property
+        def batches_per_step(self):
+            return 2
+
+    @hookimpl
+    def options(self):
+        return self.Options
+
+    @hookimpl
+    def call(self, model, features, run):
+        return super().call(model, features[run.options.batch_size :], run)
+
+    @hookimpl
+    def loss(self, labels, outputs, run):
+        return super().loss(labels[run.options.batch_size :], outputs)
+
+
+@pytest.mark.parametrize("reader", ["resident", "stream"])
+def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data, tmp_path, reader):
+    options = {"data": data, "batch_size": 4, "evaluate": "no", "input": reader}
+    made = testing.trainer(TwoBatches, str(tmp_path / "one"), epochs=1, **options)
+    try:
+        assert made.total == -(-made._reader.num_examples // 8)
+    finally:
+        made.close()
+    whole, halves = str(tmp_path / "whole"), str(tmp_path / "halves")
+    testing.train(TwoBatches, whole, steps=6, **options)
+    testing.train(TwoBatches, halves, steps=3, **options)
+    testing.train(TwoBatches, halves, steps=6, **options)
+    assert testing.fingerprint(whole) == testing.fingerprint(halves)
+
+
+def test_a_step_of_more_examples_than_there_are_tells_how_many_it_takes(data, tmp_path):
+    count = len(testing.trainer(TwoBatches, str(tmp_path / "a"), data=data)._inputs.splits["train"])
+    size = count // 2 + 1
+    told = "A step takes 2 batches of {} = {} examples, but the split 'train' has {}".format(
+        size, 2 * size, count
+    )
+    with pytest.raises(UsageError, match=told):
+        testing.trainer(TwoBatches, str(tmp_path / "b"), data=data, batch_size=size)

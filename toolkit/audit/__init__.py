@@ -1,0 +1,1 @@
+"""Prove a run, diagnose it, and kill copies of it."""

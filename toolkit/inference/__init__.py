@@ -1,0 +1,1 @@
+"""What is done with a checkpoint: evaluate, score, report, predict, export."""

@@ -1,0 +1,259 @@
+"""How a checkpoint differs from a model, told before a session exists, and which of its variables a
+restore takes where a difference is meant.
+
+    in_checkpoint, in_graph = stored(path), of_graph(tf.global_variables())
+    difference(in_checkpoint, in_graph)                 in words, and the flags that allow it
+    planned = plan(in_checkpoint, in_graph, changes)    or CheckpointError
+    saver(planned, tf.global_variables()).restore(session, path)
+
+Which names belong together, slots along with their variables, is said by `renaming`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+
+from ..compat import tf
+from ..errors import CheckpointError
+from .checkpoint_reader import opened
+from .variable_map import likely, maps, paired
+from .variable_map import parse_map as parse_map  # for who makes Changes
+
+STEP = tf.GraphKeys.GLOBAL_STEP
+
+
+class Stored(NamedTuple):
+    """A variable of a checkpoint or a graph. dtype: by name, as "float32"."""
+
+    shape: List[int]
+    dtype: str
+
+
+class Changes(NamedTuple):
+    """What the user allows. renamed: of `parse_map`."""
+
+    init_new: bool = False
+    drop: bool = False
+    renamed: Dict[str, str] = {}  # old -> new; read only
+
+
+class Reshaped(NamedTuple):
+    """A variable of another shape or dtype than in the checkpoint. name: in the graph."""
+
+    name: str
+    now: Stored
+    was: Stored
+
+    def __str__(self) -> str:
+        if self.now.dtype == self.was.dtype:
+            return "{} {} (was {})".format(self.name, self.now.shape, self.was.shape)
+        return "{} {} {} (was {} {})".format(self.name, *(self.now + self.was))
+
+
+class Difference(NamedTuple):
+    """How a graph differs from a checkpoint; false where it fits. Lists are sorted by name.
+
+    renamed: likely pairs (old, new), which are in neither added nor removed. slots: the pairs that
+    go along with them. maps: the texts for `--map` that make both.
+    """
+
+    added: List[str]
+    removed: List[str]
+    reshaped: List[Reshaped]
+    renamed: List[Tuple[str, str]]
+    slots: List[Tuple[str, str]]
+    maps: List[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.reshaped or self.renamed)
+
+    def sentence(self) -> str:
+        """All in one sentence, up to five names a kind; '' where it fits."""
+        parts = ["{} {}".format(kind, _some(names)) for kind, names in self._kinds()]
+        if not parts:
+            return ""
+        return "The model differs from its checkpoint: {}.".format("; ".join(parts))
+
+    def lines(self, most: int = 20) -> List[str]:
+        """A line for each kind of difference, up to `most` names a kind."""
+        kinds = self._kinds() + ([("their slots", _told(self.slots))] if self.slots else [])
+        return ["{}: {}".format(kind, _some(names, most)) for kind, names in kinds]
+
+    def hint(self) -> str:
+        """The flags that allow all of it, in a sentence; '' where it fits."""
+        flags = ["--map {}".format(shlex.quote(text)) for text in self.maps]
+        flags += ["--init-new"] if self.added or self.reshaped else []
+        flags += ["--drop"] if self.removed or self.reshaped else []
+        if not flags:
+            return ""
+        return (
+            "Allow it with {}, or resume with the options that the run was started with."
+        ).format(" ".join(flags))
+
+    def without(self, changes: Changes) -> Difference:
+        """What is left of it where the flags of the changes are given."""
+        both = changes.init_new and changes.drop
+        return Difference(
+            [] if changes.init_new else self.added,
+            [] if changes.drop else self.removed,
+            [] if both else self.reshaped,
+            [] if both else self.renamed,
+            [] if both else self.slots,
+            [] if both else self.maps,
+        )
+
+    def _kinds(self) -> List[Tuple[str, List[str]]]:
+        """Kinds and names, of those that there are."""
+        kinds = [
+            ("added", self.added),
+            ("removed", self.removed),
+            ("reshaped", [str(reshaped) for reshaped in self.reshaped]),
+            ("likely renamed", _told(self.renamed)),
+        ]
+        return [(kind, names) for kind, names in kinds if names]
+
+
+class Plan(NamedTuple):
+    """What a restore does. restored: name in the checkpoint -> name in the graph.
+
+    initialised: names in the graph that keep their initial values. dropped: names in the checkpoint
+    whose values are not used. A reshaped variable is in both.
+    """
+
+    restored: Dict[str, str]
+    initialised: List[str]
+    dropped: List[str]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each variable is restored under its own name, as any Saver does it."""
+        return not (self.renamed or self.initialised or self.dropped)
+
+    @property
+    def renamed(self) -> Dict[str, str]:
+        """Those of `restored` whose names differ."""
+        return {old: new for old, new in sorted(self.restored.items()) if old != new}
+
+    def as_json(self) -> Dict[str, Any]:
+        """For the records of the run; `restored` is how many keep their names."""
+        return {
+            "restored": len(self.restored) - len(self.renamed),
+            "renamed": self.renamed,
+            "initialised": self.initialised,
+            "dropped": self.dropped,
+        }
+
+    def sentence(self) -> str:
+        """What changes, a sentence for each kind; '' for a plain restore."""
+        parts = [
+            _counted("renamed", _told(self.renamed.items())),
+            _counted("new and initialised", self.initialised),
+            _counted("dropped", self.dropped),
+        ]
+        return " ".join(part for part in parts if part)
+
+
+# -------------------------------------------------------------------------------------- both sides
+
+
+def stored(path: str) -> Dict[str, Stored]:
+    """The variables of the checkpoint with this prefix, by name.
+
+    Raises CheckpointError where it cannot be read.
+    """
+    reader = opened(path)
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    return {n: Stored(list(shape), tf.as_dtype(dtypes[n]).name) for n, shape in shapes.items()}
+
+
+def of_graph(variables: Iterable[Any]) -> Dict[str, Stored]:
+    """The same of variables of a graph, by the names under which a Saver stores them."""
+    return {v.op.name: Stored(v.shape.as_list(), v.dtype.base_dtype.name) for v in variables}
+
+
+def difference(
+    in_checkpoint: Dict[str, Stored], in_graph: Dict[str, Stored], partial: bool = False
+) -> Difference:
+    """How the graph differs from the checkpoint that should fill it.
+
+    partial: variables of the checkpoint that the graph does not ask for are no difference.
+    """
+    return _difference(in_checkpoint, in_graph, paired(in_checkpoint, in_graph, {}), partial)
+
+
+def plan(in_checkpoint: Dict[str, Stored], in_graph: Dict[str, Stored], changes: Changes) -> Plan:
+    """What a restore with these changes does.
+
+    A renaming that an earlier restore made already has no effect, so that a command may be given
+    again; but where the model has a variable of the old name too, it is made each time. Raises
+    CheckpointError where the changes do not cover the difference, and where the global step would
+    not be restored; UsageError for a renaming of what is not there.
+    """
+    pairs = paired(in_checkpoint, in_graph, changes.renamed)
+    restored = {o: n for o, n in sorted(pairs.items()) if in_checkpoint[o] == in_graph[n]}
+    if STEP not in restored.values():
+        raise CheckpointError(
+            "The checkpoint has nothing that the model's '{}' could be restored from.".format(STEP),
+            hint="Say which variable counts its steps with --map NAME={}, or start a new "
+            "run.".format(STEP),
+        )
+    left = _difference(in_checkpoint, in_graph, pairs).without(changes)
+    if left:
+        raise CheckpointError(left.sentence(), hint=left.hint())
+    kept = set(restored.values())
+    return Plan(
+        restored,
+        sorted(name for name in in_graph if name not in kept),
+        sorted(name for name in in_checkpoint if name not in restored),
+    )
+
+
+def saver(plan: Plan, variables: Iterable[Any]) -> tf.train.Saver:
+    """A Saver of the current graph that restores what the plan says, and nothing else.
+
+    variables: those that `of_graph` was given. The others keep what they hold.
+    """
+    by_name = {v.op.name: v for v in variables}
+    return tf.train.Saver({old: by_name[new] for old, new in plan.restored.items()}, max_to_keep=0)
+
+
+def _difference(in_checkpoint, in_graph, pairs: Dict[str, str], partial=False) -> Difference:
+    """What the pairs leave over, and those whose shapes or dtypes differ."""
+    taken = set(pairs.values())
+    added = {name for name in in_graph if name not in taken}
+    removed = {name for name in in_checkpoint if name not in pairs}
+    reshaped = [
+        Reshaped(new, in_graph[new], in_checkpoint[old])
+        for old, new in pairs.items()
+        if in_checkpoint[old] != in_graph[new]
+    ]
+    leading, slots = likely(in_checkpoint, in_graph, removed, added)
+    renamed = dict(leading, **slots)
+    return Difference(
+        sorted(added - set(renamed.values())),
+        [] if partial else sorted(removed - set(renamed)),
+        sorted(reshaped),
+        sorted(leading.items(), key=lambda pair: pair[1]),
+        sorted(slots.items(), key=lambda pair: pair[1]),
+        maps(in_checkpoint, in_graph, leading, renamed),
+    )
+
+
+# ------------------------------------------------------------------------------------------- words
+
+
+def _told(renamed: Iterable[Tuple[str, str]]) -> List[str]:
+    return ["{} (was {})".format(new, old) for old, new in renamed]
+
+
+def _counted(kind: str, names: List[str]) -> str:
+    if not names:
+        return ""
+    noun = "variable is" if len(names) == 1 else "variables are"
+    return "{} {} {}: {}.".format(len(names), noun, kind, _some(names))
+
+
+def _some(names: List[str], most: int = 5) -> str:
+    text = ", ".join(names[:most])
+    return text + (" and {} more".format(len(names) - most) if len(names) > most else "")

@@ -1,0 +1,292 @@
+"""The checkpoints of a run on disk: committed, kept, verified, put aside.
+
+A checkpoint is committed when its line stands in the chain, which is written last; loading verifies
+its files and falls back to the newest committed one that is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set
+
+from ..errors import CheckpointError, RetryError, ToolkitError
+from ..files import UNFINISHED, sha256_of, sync
+from .commit_log import Checkpoint, Commits
+from .jsonl import JsonLines
+
+CHECKPOINTS = "checkpoints"
+ASIDE = "damaged"  # within CHECKPOINTS
+TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still writing
+
+
+class Store:
+    """The part of a run's folder that holds checkpoints, and what they hang on: the chain and
+    metrics.jsonl. What stands in the manifest a subclass knows.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self.commits = Commits(self.file("commits.jsonl"), self.prefix)
+        self._metrics = JsonLines(self.file("metrics.jsonl"))
+
+    def __str__(self) -> str:
+        return os.path.relpath(self.path) if _below_here(self.path) else self.path
+
+    def file(self, *parts: str) -> str:
+        return os.path.join(self.path, *parts)
+
+    def subfolder(self, *parts: str) -> str:
+        path = self.file(*parts)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def read_manifest(self) -> Dict[str, Any]:
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------- checkpoints
+
+    def prefix(self, step: int) -> str:
+        return self.file(CHECKPOINTS, "model.ckpt-{}".format(step))
+
+    def checkpoints(self) -> List[Checkpoint]:
+        """The committed checkpoints, oldest first, unverified."""
+        return self.commits.rows()
+
+    def begin_session(self, start: Optional[Checkpoint], **facts: Any) -> List[str]:
+        """Put down that training goes on from a checkpoint (None: from the beginning), and with
+        what.
+
+        Files of checkpoints that are not kept are put aside: damaged ones, and those of a save that
+        a kill cut short, are returned by name.
+        """
+        step = start.step if start else 0
+        kept = [c.step for c in self.checkpoints() if c.step <= step]
+        with self.writing():
+            aside = self._put_aside(kept)
+            self._clear_unfinished()
+            self.commits.add("session", **dict({"from": step, "kept": kept}, **facts))
+        return aside
+
+    def commit(
+        self,
+        step: int,
+        now: float,
+        keep: Callable[[List[Checkpoint]], Iterable[int]],
+        tensors: str,
+    ) -> None:
+        """Make the files of `step` durable, then add their line to the chain, then delete what
+        `keep` (checkpoints, oldest first -> steps to keep) leaves out.
+
+        tensors: the SHA-256 over the tensors of the checkpoint.
+        """
+        with self.writing():
+            files = self._durable_files(step)
+            self._metrics.make_durable()
+            metrics = self._metrics.position()
+            rows = [c for c in self.checkpoints() if c.step < step]
+            rows.append(Checkpoint(step, self.prefix(step), now, files, tensors, metrics))
+            kept = set(keep(rows)) | {step}
+            self.add_commit(rows[-1], [c.step for c in rows if c.step in kept])
+            for checkpoint in rows:
+                if checkpoint.step not in kept:
+                    self._delete(checkpoint)
+
+    def _durable_files(self, step: int) -> Dict[str, Dict[str, Any]]:
+        """Name -> size and hash of each file of a step, all on the disk."""
+        folder = self.file(CHECKPOINTS)
+        start = os.path.basename(self.prefix(step)) + "."
+        files = {}
+        for name in sorted(os.listdir(folder)):
+            if name.startswith(start) and TEMPORARY not in name:
+                path = os.path.join(folder, name)
+                sync(path)
+                files[name] = {"bytes": os.path.getsize(path), "sha256": sha256_of(path)}
+        sync(folder)
+        return files
+
+    def add_commit(self, row: Checkpoint, kept: List[int]) -> None:
+        """Add the line of a checkpoint whose files are on the disk. kept: steps there are now."""
+        self.commits.add(
+            "commit",
+            step=row.step,
+            time=row.time,
+            kept=kept,
+            tensors=row.tensors,
+            files=row.files,
+            metrics=row.metrics._asdict(),
+        )
+
+    def _delete(self, checkpoint: Checkpoint) -> None:
+        for name in checkpoint.files:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.file(CHECKPOINTS, name))
+
+    def leftovers(self, kept: Iterable[int]) -> List[str]:
+        """Names of the checkpoint files that belong to no checkpoint in `kept`."""
+        steps = set(kept)
+        named = {name for c in self.checkpoints() if c.step in steps for name in c.files}
+        folder = self.file(CHECKPOINTS)
+        return [
+            name
+            for name in sorted(os.listdir(folder) if os.path.isdir(folder) else ())
+            if name.startswith(("model.ckpt-", UNFINISHED)) and name not in named
+        ]
+
+    def _put_aside(self, kept: Iterable[int]) -> List[str]:
+        """Remove what retention or a kill left; move aside what is committed, or may have been."""
+        aside = []
+        there = {n for c in self.checkpoints() for n in c.files}
+        names = self.leftovers(kept)
+        doubted = set(names) if self.commits.faults() else self._unexplained(names)
+        for name in names:
+            path = self.file(CHECKPOINTS, name)
+            if name in there or name in doubted or os.path.isdir(path):
+                os.replace(path, _unused(os.path.join(self.subfolder(CHECKPOINTS, ASIDE), name)))
+                aside.append(name)
+            else:
+                os.remove(path)
+        return aside
+
+    def _clear_unfinished(self) -> None:
+        """Remove the files in the run's folder itself that a kill left half written."""
+        for name in os.listdir(self.path):
+            if name.startswith(UNFINISHED):
+                os.remove(self.file(name))
+
+    def _unexplained(self, names: Iterable[str]) -> Set[str]:
+        """Of these files those that no line names, where they are of several steps: a kill leaves
+        one step's, so lines are missing at the chain's end.
+        """
+        named = self.commits.files()
+        unnamed = {n for n in names if n not in named and not n.startswith(UNFINISHED)}
+        return unnamed if len({n.split(".")[1] for n in unnamed}) > 1 else set()
+
+    def damage(self, checkpoint: Checkpoint) -> str:
+        """What is wrong with a committed checkpoint's files, in words; '' where they are whole."""
+        for name, facts in checkpoint.files.items():
+            path = self.file(CHECKPOINTS, name)
+            try:
+                size = os.path.getsize(path)
+                if size != facts["bytes"]:
+                    return "{} has {} bytes, expected {}".format(name, size, facts["bytes"])
+                if sha256_of(path) != facts["sha256"]:
+                    return "{} has changed since it was written".format(name)
+            except FileNotFoundError:
+                return "{} is missing".format(name)
+            except OSError as error:
+                return "{} cannot be read ({})".format(name, error.strerror)
+        return "" if checkpoint.files else "its line names no files"
+
+    def newest(self, warn: Callable[[str], None] = lambda text: None) -> Optional[Checkpoint]:
+        """The newest committed checkpoint that is whole, or None where nothing was committed.
+
+        Raises CheckpointError where checkpoints were committed and none of them is whole.
+        """
+        rows = self.checkpoints()
+        faults = []
+        for checkpoint in reversed(rows):
+            fault = self.damage(checkpoint)
+            if not fault:
+                return checkpoint
+            faults.append(fault)
+            warn("the checkpoint of step {} is damaged: {}".format(checkpoint.step, fault))
+        if faults:
+            raise CheckpointError(
+                "None of the {} checkpoints in {} is whole: {}.".format(
+                    len(rows), self.file(CHECKPOINTS), faults[0]
+                ),
+                hint="Copy the files back, or train anew in another folder.",
+            )
+        fault = next(iter(self.commits.faults()), "") or self._lost()
+        if fault:
+            raise CheckpointError(
+                "{} names no checkpoint: {}.".format(self.commits.path, fault),
+                hint="Copy the file back, or train anew in another folder.",
+            )
+        return None
+
+    def is_whole(self) -> bool:
+        """Whether the checkpoint of the step that the run came to is there and whole."""
+        rows = self.checkpoints()
+        at_the_end = bool(rows) and rows[-1].step == self.read_manifest().get("step")
+        return at_the_end and not self.damage(rows[-1])
+
+    def _lost(self) -> str:
+        """In words, of what work the manifest tells where the chain knows of none; '' of none."""
+        manifest = self.read_manifest()
+        step = manifest.get("committed") or (manifest.get("best") or {}).get("step")
+        if not self.commits.lines() and (step or self.leftovers(())):
+            return "it is missing"
+        return "lines are missing, as step {} was committed".format(step) if step else ""
+
+    def best(self) -> Optional[Dict[str, Any]]:
+        """The best checkpoint's step, metric and value; None where none is named, or it is gone."""
+        best = self.read_manifest().get("best")
+        known = [c.step for c in self.checkpoints()]
+        return best if isinstance(best, dict) and best.get("step") in known else None
+
+    def checkpoint(self, which: str, warn: Callable[[str], None] = lambda text: None) -> Checkpoint:
+        """The checkpoint that `which` names: "last", "best" or a step. Raises CheckpointError."""
+        rows = self.checkpoints()
+        if not rows:
+            self.newest(warn)
+            raise CheckpointError(
+                "{} has no checkpoint yet.".format(self),
+                hint="Train it: toolkit resume {}".format(self),
+            )
+        if which == "last":
+            return self.newest(warn)
+        if which == "best":
+            best = self.best()
+            if best is None:
+                raise CheckpointError(
+                    "{} has no best checkpoint.".format(self),
+                    hint="Train with --best METRIC, or take --checkpoint last.",
+                )
+            which = str(best["step"])
+        steps = {str(c.step): c for c in rows}
+        if which not in steps:
+            raise CheckpointError(
+                "{} has no checkpoint '{}'.".format(self, which),
+                hint="It has last, best (with --best) and the steps {}.".format(", ".join(steps)),
+            )
+        found = steps[which]
+        fault = self.damage(found)
+        if fault:
+            raise CheckpointError("The checkpoint of step {} is damaged: {}.".format(which, fault))
+        return found
+
+    # ------------------------------------------------------------------------------------- faults
+
+    @contextlib.contextmanager
+    def writing(self):
+        """Tell what the system refuses: RetryError, or CheckpointError where the folder is gone."""
+        try:
+            yield
+        except OSError as error:
+            raise self.cannot_write(error.strerror or str(error)) from error
+
+    def cannot_write(self, why: str) -> ToolkitError:
+        """The error to raise when something in the folder could not be written."""
+        if not os.path.isdir(self.path):
+            return CheckpointError(
+                "{} is gone: it was removed or moved during the training.".format(self),
+                hint="If it was moved, go on there with: toolkit resume",
+            )
+        return RetryError(
+            "{} cannot be written: {}.".format(self, why.rstrip(".")),
+            hint="Nothing that was committed is lost. When there is room and the right to write, "
+            "go on with: toolkit resume {}".format(self),
+        )
+
+
+def _unused(path: str) -> str:
+    """The path, or where something is there, the first of PATH.1, PATH.2, ... where nothing is."""
+    paths = itertools.chain([path], ("{}.{}".format(path, n) for n in itertools.count(1)))
+    return next(path for path in paths if not os.path.lexists(path))
+
+
+def _below_here(path: str) -> bool:
+    return not os.path.relpath(path).startswith("..")

@@ -1,0 +1,1 @@
+"""One training run: what is built for it, its loop, its hooks, its records."""

@@ -1,0 +1,39 @@
+"""Trace given steps into Chrome's trace format."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable
+
+from ...compat import chrome_trace, tf
+from .base import NEVER, Hook
+
+
+class Profile(Hook):
+    """Writes `folder/step-N.json` for each of the given steps; open it in chrome://tracing."""
+
+    name = "profile"
+
+    def __init__(self, folder: str, steps: Iterable[int]):
+        self._folder = folder
+        self._steps = sorted(steps)
+
+    def next_step(self, step: int) -> float:
+        return next((s for s in self._steps if s > step), NEVER)
+
+    def is_due(self, step: int) -> bool:
+        return step in self._steps
+
+    def before_run(self, run_context):
+        self._due = self.is_due(self.loop.step + 1)
+        if self._due:
+            options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+            return tf.train.SessionRunArgs(None, options=options)
+        return None
+
+    def after_run(self, run_context, run_values):
+        if self._due:
+            os.makedirs(self._folder, exist_ok=True)
+            path = os.path.join(self._folder, "step-{}.json".format(self.loop.step))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(chrome_trace(run_values.run_metadata.step_stats))

@@ -1,0 +1,57 @@
+"""From options and data to the reader and the `Run` of a training, wherever its graph is built."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..data.stream import make_reader
+from ..errors import UsageError
+from ..graph.run import Run
+from ..inputs import Inputs
+from ..options import Options
+
+
+def total_steps(options: Any, num_examples: int) -> int:
+    """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
+    if options.steps is not None:
+        return options.steps
+    return max(1, math.ceil(options.epochs * num_examples / examples_per_step(options)))
+
+
+def examples_per_step(options: Any) -> int:
+    """How many examples a step reads."""
+    return options.batch_size * options.batches_per_step
+
+
+def check_examples(options: Any, count: int) -> None:
+    """Raise UsageError where a step of several batches takes more examples than there are."""
+    if options.batches_per_step > 1 and examples_per_step(options) > count:
+        raise UsageError(
+            "A step takes {} batches of {} = {} examples, but the split 'train' has {}.".format(
+                options.batches_per_step, options.batch_size, examples_per_step(options), count
+            ),
+            hint="Take a smaller --batch-size, or fewer batches per step.",
+        )
+
+
+def training_reader(options: Any, inputs: Inputs):
+    """The reader of the split "train", in the current graph."""
+    return make_reader(
+        options.input,
+        inputs.splits["train"],
+        examples_per_step(options),
+        seed=Run("train", options).seed("shuffle"),
+        shuffle_buffer=options.shuffle_buffer,
+        filter=inputs.filter,
+        convert=inputs.convert,
+        resident_limit_bytes=options.resident_limit << 20,
+    )
+
+
+def training_run(
+    options: Options, inputs: Inputs, folder: str, reader: Any, compiled: bool = False
+) -> Run:
+    """The `Run` in mode "train" that plugins are offered. folder: the run's path."""
+    total = total_steps(options, reader.num_examples)
+    return Run("train", options, inputs.spec, folder, total, compiled=compiled)
