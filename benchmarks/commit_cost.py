@@ -70,21 +70,27 @@ def main():
             secs = {}
             for kind in ("with", "without") if number % 2 else ("without", "with"):
                 every = arguments.every if kind == "with" else arguments.steps
-                run = os.path.join(place, "{}-{}".format(kind, number))
+                run = os.path.join(place, f"{kind}-{number}")
                 with timed.watching() if kind == "with" else contextlib.ExitStack():
                     made = toolkit.train(
                         arguments.plugin, run, dict(options, checkpoint_steps=str(every))
                     )
                 secs[kind] = made["seconds"]
             ratios.append(secs["with"] / secs["without"])
-            print("round {}: {with:.2f} s with {} commits, {without:.2f} s with one".format(
-                number + 1, commits, **secs), flush=True)  # fmt: skip
+            print(
+                "round {}: {with:.2f} s with {} commits, {without:.2f} s with one".format(
+                    number + 1, commits, **secs
+                ),
+                flush=True,
+            )
     finally:
         shutil.rmtree(place)
-    print("with / without: median {:.3f} ({:.3f} to {:.3f})".format(
-        statistics.median(ratios), min(ratios), max(ratios)))  # fmt: skip
+    print(
+        f"with / without: median {statistics.median(ratios):.3f} ({min(ratios):.3f} to "
+        f"{max(ratios):.3f})"
+    )
     for name, seconds in timed.seconds.items():
-        print("{:32}{:7.1f} ms".format(name, 1e3 * statistics.median(seconds or [0.0])))
+        print(f"{name:32}{1e3 * statistics.median(seconds or [0.0]):7.1f} ms")
 
 
 def parsed():

@@ -77,8 +77,9 @@ class Classifier:
 
         count = len(self.split) // BATCH_SIZE
         start = [tf.zeros([], tf.int64), tf.zeros([])]
-        loop = tf.while_loop(lambda step, _: step < count, body, start, parallel_iterations=1,
-                             back_prop=False)  # fmt: skip
+        loop = tf.while_loop(
+            lambda step, _: step < count, body, start, parallel_iterations=1, back_prop=False
+        )
         session = tf.Session(config=session_config(self.options))
         session.run(tf.global_variables_initializer())
         reader.initialize(session)
@@ -180,20 +181,26 @@ class EvaluationSpeed(harness.Benchmark):
 
     def command(self, name, setting, arguments, folder, more=()):
         sizes = ["--examples", str(arguments.examples), "--threads", str(arguments.threads)]
-        return [os.path.abspath(__file__), "--contender", name, "--network", setting,
-                "--folder", folder] + sizes  # fmt: skip
+        return [
+            os.path.abspath(__file__),
+            "--contender",
+            name,
+            "--network",
+            setting,
+            "--folder",
+            folder,
+        ] + sizes
 
 
 def show(network: str, rows, examples: int) -> None:
-    print("\n{:18}{:>12}{:>7}{:>14}{:>8}".format(
-        "{}, {}".format(network, examples), "us/example", "ratio", "(rounds)", "others"
-    ))  # fmt: skip
+    title = f"{network}, {examples}"
+    print(f"\n{title:18}{'us/example':>12}{'ratio':>7}{'(rounds)':>14}{'others':>8}")
     for name, row in sorted(rows.items(), key=lambda item: -item[1]["steps_per_sec"]):
         base = row.get("to_base", {"ratio": 0.0, "least": 0.0, "most": 0.0})
         spread = "({least:.2f}-{most:.2f})".format(**base)
-        print("{:18}{:12.2f}{:7.2f}{:>14}{:8.2f}".format(
-            name, 1e6 / row["steps_per_sec"], base["ratio"], spread, row["others"]
-        ))  # fmt: skip
+        microseconds = f"{1e6 / row['steps_per_sec']:12.2f}"
+        others = f"{row['others']:8.2f}"
+        print(f"{name:18}{microseconds}{base['ratio']:7.2f}{spread:>14}{others}")
     sys.stdout.flush()
 
 
@@ -219,10 +226,12 @@ def run(arguments) -> None:
 
 def main() -> None:
     parser = harness.parser(__doc__, OURS + tuple(PEERS), NETWORKS, "--networks", 7, 1.0)
-    parser.add_argument("--examples", type=int, default=20000,
-                        help="a multiple of 500 [default %(default)s]")  # fmt: skip
-    parser.add_argument("--threads", type=int, default=0,
-                        help="within an op, of ours [default 0: one per core]")  # fmt: skip
+    parser.add_argument(
+        "--examples", type=int, default=20000, help="a multiple of 500 [default %(default)s]"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=0, help="within an op, of ours [default 0: one per core]"
+    )
     for name in ("--contender", "--network", "--folder"):
         parser.add_argument(name, help=argparse.SUPPRESS)  # what a contender is told
     arguments = parser.parse_args()

@@ -64,7 +64,7 @@ class Digits:
     def _head(file, shape) -> None:
         file.seek(0)
         file.write(struct.pack(">HBB", 0, 8, len(shape)))  # 8: bytes without sign
-        file.write(struct.pack(">{}I".format(len(shape)), *shape))
+        file.write(struct.pack(f">{len(shape)}I", *shape))
 
 
 def measure(digits: Digits, steps: int, batch_size: int, folder: str):
@@ -77,8 +77,13 @@ def measure(digits: Digits, steps: int, batch_size: int, folder: str):
         mib = (contender.peak_mib(), contender.own_mib()) + contender.finish()
     finally:
         contender.close()
-    row = {"examples": digits.count, "input": held(digits.count), "others": told["others"],
-           "startup_secs": contender.marks, "mib": dict(zip(MEMORY, mib))}  # fmt: skip
+    row = {
+        "examples": digits.count,
+        "input": held(digits.count),
+        "others": told["others"],
+        "startup_secs": contender.marks,
+        "mib": dict(zip(MEMORY, mib)),
+    }
     row.update(costs(os.path.join(run_dir, "speed.jsonl")))
     return row
 
@@ -102,36 +107,44 @@ def costs(path: str):
 
 def cells(row):
     """The texts of a row, in the order of HEADS."""
-    marks = ["{:.1f}".format(row["startup_secs"][mark]) for mark in outputs.MARKS]
-    micros = ["{:.0f}".format(row[name]) for name in ("us", "us_least", "us_most")]
-    sizes = ["{:.0f}".format(row["mib"][name]) for name in MEMORY]
-    return ["{:,}".format(row["examples"]), row["input"]] + micros + marks + sizes + [
-        "{:.2f}".format(row["others"])
-    ]  # fmt: skip
+    marks = [f"{row['startup_secs'][mark]:.1f}" for mark in outputs.MARKS]
+    micros = [f"{row[name]:.0f}" for name in ("us", "us_least", "us_most")]
+    sizes = [f"{row['mib'][name]:.0f}" for name in MEMORY]
+    return (
+        [f"{row['examples']:,}", row["input"]] + micros + marks + sizes + [f"{row['others']:.2f}"]
+    )
 
 
 def check_disk(folder: str, count: int) -> None:
     """End with one sentence where the largest files would not fit."""
     needed, free = 1.1 * count * (SHAPE[0] * SHAPE[1] + 1), shutil.disk_usage(folder).free
     if needed > free:
-        raise SystemExit("{:,} examples take {:.1f} GB, but {} has {:.1f} GB left.".format(
-            count, needed / 1e9, folder, free / 1e9))  # fmt: skip
+        raise SystemExit(
+            f"{count:,} examples take {needed / 1e9:.1f} GB, but {folder} has "
+            f"{free / 1e9:.1f} GB left."
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--examples", default=COUNTS, help="[default %(default)s]")
-    parser.add_argument("--steps", type=int, default=40000,
-                        help="steps that are timed, a multiple of 1000 "
-                             "[default %(default)s]")  # fmt: skip
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=40000,
+        help="steps that are timed, a multiple of 1000 [default %(default)s]",
+    )
     parser.add_argument("--batch-size", type=int, default=32, help="[default %(default)s]")
-    parser.add_argument("--folder", default=tempfile.gettempdir(),
-                        help="where the files may lie meanwhile [default %(default)s]")  # fmt: skip
+    parser.add_argument(
+        "--folder",
+        default=tempfile.gettempdir(),
+        help="where the files may lie meanwhile [default %(default)s]",
+    )
     parser.add_argument("--json", metavar="FILE", help="also write all that was measured")
     parser.add_argument("--markdown", metavar="FILE", help="also write the table as Markdown")
     arguments = parser.parse_args()
     if arguments.steps < 2 * INTERVAL or arguments.steps % INTERVAL:
-        parser.error("--steps is {}, no multiple of {} above it".format(arguments.steps, INTERVAL))
+        parser.error(f"--steps is {arguments.steps}, no multiple of {INTERVAL} above it")
     counts = sorted(int(text) for text in arguments.examples.split(","))
     check_disk(arguments.folder, counts[-1])
     harness.end_on_sigterm()

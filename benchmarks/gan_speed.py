@@ -48,17 +48,45 @@ class GanSpeed(harness.Benchmark):
         return {"period": arguments.sample_steps} if name == "ours" else {}
 
     def command(self, name, setting, arguments, folder, more=()):
-        sizes = ["--batch-size", str(BATCH_SIZE), "--width", str(arguments.width),
-                 "--latent-size", str(LATENT_SIZE)]  # fmt: skip
+        sizes = [
+            "--batch-size",
+            str(BATCH_SIZE),
+            "--width",
+            str(arguments.width),
+            "--latent-size",
+            str(LATENT_SIZE),
+        ]
         # All that Keras's networks take for granted is said, whatever the plugin's defaults are.
-        method = ["--preset", setting, "--network", "dcgan", "--conditional", "none",
-                  "--update", "alternating", "--schedule", "constant"] + sizes  # fmt: skip
+        method = [
+            "--preset",
+            setting,
+            "--network",
+            "dcgan",
+            "--conditional",
+            "none",
+            "--update",
+            "alternating",
+            "--schedule",
+            "constant",
+        ] + sizes
         if name == "ours":
-            return ["-m", "toolkit", "run", "--plugin", "gan"] + method + [
-                "--features", "pixels", "--sample-steps", str(arguments.sample_steps),
-                "--steps", "1000000000", "--run-dir", tempfile.mkdtemp(dir=folder),
-                "--with", os.path.join(harness.HERE, "pause.py"),
-            ] + list(more)  # fmt: skip
+            return (
+                ["-m", "toolkit", "run", "--plugin", "gan"]
+                + method
+                + [
+                    "--features",
+                    "pixels",
+                    "--sample-steps",
+                    str(arguments.sample_steps),
+                    "--steps",
+                    "1000000000",
+                    "--run-dir",
+                    tempfile.mkdtemp(dir=folder),
+                    "--with",
+                    os.path.join(harness.HERE, "pause.py"),
+                ]
+                + list(more)
+            )
         if name in PEERS:
             file, *which = PEERS[name][1]
             return [os.path.join(harness.HERE, file)] + which + sizes + ["--folder", folder]
@@ -68,14 +96,18 @@ class GanSpeed(harness.Benchmark):
 
 def main() -> None:
     parser = harness.parser(__doc__, GRAPH + list(PEERS), PRESETS, "--presets", 5, 5.0)
-    parser.add_argument("--sample-steps", type=int, default=500,
-                        help="steps between two grids of samples of ours, a multiple of 100 "
-                             "[default %(default)s]")  # fmt: skip
-    parser.add_argument("--width", type=int, default=32,
-                        help="filters at full size [default %(default)s]")  # fmt: skip
+    parser.add_argument(
+        "--sample-steps",
+        type=int,
+        default=500,
+        help="steps between two grids of samples of ours, a multiple of 100 [default %(default)s]",
+    )
+    parser.add_argument(
+        "--width", type=int, default=32, help="filters at full size [default %(default)s]"
+    )
     arguments = parser.parse_args()
     if arguments.sample_steps < 1 or arguments.sample_steps % 100:
-        parser.error("--sample-steps is {}, no multiple of 100".format(arguments.sample_steps))
+        parser.error(f"--sample-steps is {arguments.sample_steps}, no multiple of 100")
     harness.run(GanSpeed(), arguments)
 
 

@@ -55,19 +55,23 @@ def train_ops(tf, tfgan, arguments, arrays):
     model = tfgan.gan_model(
         functools.partial(generator, tf, arguments.width),
         functools.partial(critic, tf, arguments.width),
-        batches(tf, arrays, arguments.batch_size), noise,
-    )  # fmt: skip
-    for name, variables in (("generator", model.generator_variables),
-                            ("critic", model.discriminator_variables)):  # fmt: skip
+        batches(tf, arrays, arguments.batch_size),
+        noise,
+    )
+    for name, variables in (
+        ("generator", model.generator_variables),
+        ("critic", model.discriminator_variables),
+    ):
         count = sum(variable.shape.num_elements() for variable in variables)
         terms.check_gan_parameters(name, arguments.width, arguments.latent_size, count)
     losses = tfgan.losses
     adam = functools.partial(tf.train.AdamOptimizer, terms.GAN_RATE, terms.GAN_BETA_1)
     loss = tfgan.gan_loss(
-        model, losses.modified_generator_loss,
+        model,
+        losses.modified_generator_loss,
         functools.partial(losses.modified_discriminator_loss, label_smoothing=0.0),
         add_summaries=False,
-    )  # fmt: skip
+    )
     return tfgan.gan_train_ops(model, loss, adam(), adam(), check_for_unused_update_ops=False)
 
 
@@ -91,9 +95,13 @@ def train(link: Link, tf, tfgan, arguments, arrays) -> None:
         return [tfgan.RunTrainOpsHook(op, 1) for op in players]
 
     tfgan.gan_train(
-        made_ops, None, critic_first, hooks=[Pause()], save_checkpoint_secs=None,
+        made_ops,
+        None,
+        critic_first,
+        hooks=[Pause()],
+        save_checkpoint_secs=None,
         save_summaries_steps=None,
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

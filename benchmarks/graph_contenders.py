@@ -27,8 +27,9 @@ def limit(link, arguments, arrays) -> None:
         with tf.control_dependencies([step(features, labels)]):
             return index + 1
 
-    loop = tf.while_loop(lambda i: i < count, body, [tf.constant(0)], parallel_iterations=1,
-                         back_prop=False)  # fmt: skip
+    loop = tf.while_loop(
+        lambda i: i < count, body, [tf.constant(0)], parallel_iterations=1, back_prop=False
+    )
     link.mark("build")
     with tf.Session(config=arguments.config) as session:
         session.run(tf.global_variables_initializer())
@@ -79,7 +80,7 @@ def per_example(link, arguments, arrays) -> None:
 
 def write_records(folder: str, arrays) -> str:
     """A TFRecord file with one tf.train.Example per digit."""
-    path = os.path.join(folder, "digits-{}.tfrecord".format(os.getpid()))
+    path = os.path.join(folder, f"digits-{os.getpid()}.tfrecord")
     with tf.python_io.TFRecordWriter(path) as writer:
         for image, label in zip(arrays.images, arrays.labels):
             image = tf.train.Feature(bytes_list=tf.train.BytesList(value=[image.tobytes()]))

@@ -46,13 +46,18 @@ class Contender:
         down, up = os.pipe(), os.pipe()  # each: read, write
         environment = dict(os.environ, PYTHONWARNINGS="ignore")
         environment["PYTHONPATH"] = os.pathsep.join([HERE, ROOT] + PLUGINS)
-        environment[link.VARIABLE] = "{},{}".format(down[0], up[1])
+        environment[link.VARIABLE] = f"{down[0]},{up[1]}"
         started = time.monotonic()
         with open(self._log, "w") as log:
             self._process = subprocess.Popen(
-                [sys.executable] + command, cwd=folder, env=environment, stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL, pass_fds=(down[0], up[1]),
-            )  # fmt: skip
+                [sys.executable] + command,
+                cwd=folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(down[0], up[1]),
+            )
         os.close(down[0])
         os.close(up[1])
         self._write, self._read = os.fdopen(down[1], "w"), os.fdopen(up[0], "r")
@@ -66,7 +71,7 @@ class Contender:
         if not line:
             with open(self._log) as log:
                 last = log.read()[-2000:]
-            raise SystemExit("{} ended with {}:\n{}".format(self.name, self._process.wait(), last))
+            raise SystemExit(f"{self.name} ended with {self._process.wait()}:\n{last}")
         return json.loads(line)
 
     def stop(self) -> None:
@@ -99,11 +104,13 @@ class Contender:
         chosen = min(tried, key=lambda told: told["others"])
         self.spans.append(chosen)
         if chosen["steps"] % self._how.get("period", 1):
-            say("note: {} made {steps} steps in {seconds:.0f} s, no multiple of {}: checkpoints "
-                "came between".format(self.name, self._how["period"], **chosen))  # fmt: skip
+            say(
+                "note: {} made {steps} steps in {seconds:.0f} s, no multiple of {}: checkpoints "
+                "came between".format(self.name, self._how["period"], **chosen)
+            )
 
     def _cpu_secs(self) -> float:
-        with open("/proc/{}/stat".format(self._process.pid)) as file:
+        with open(f"/proc/{self._process.pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS  # of user and system
 
@@ -121,7 +128,7 @@ class Contender:
         return self._status("RssAnon")
 
     def _status(self, name: str) -> float:
-        with open("/proc/{}/status".format(self._process.pid)) as status:
+        with open(f"/proc/{self._process.pid}/status") as status:
             told = next(line for line in status if line.startswith(name))
         return int(told.split()[1]) / 1024
 
@@ -186,7 +193,7 @@ def run(benchmark: Benchmark, arguments) -> None:
     try:
         count = save_digits(folder)
         result = {"machine": machine(), "base": benchmark.base, "examples": count, "settings": {}}
-        print("{} digits; {}".format(count, told_of(result["machine"])))
+        print(f"{count} digits; {told_of(result['machine'])}")
         for setting in arguments.settings:
             rows = measure(benchmark, setting, arguments, folder)
             result["settings"][setting] = rows
@@ -207,7 +214,7 @@ def leave_out_missing(benchmark: Benchmark, arguments) -> None:
     for module in sorted(module for module in present if not present[module]):
         names = [n for n in arguments.only if benchmark.peers.get(n) == module]
         if names:
-            say("note: no package '{}', so without {}".format(module, ", ".join(names)))
+            say(f"note: no package '{module}', so without {', '.join(names)}")
     arguments.only = [n for n in arguments.only if present.get(benchmark.peers.get(n), True)]
 
 
@@ -232,13 +239,13 @@ def measure(benchmark: Benchmark, setting: str, arguments, folder: str):
     variants = {"ours+" + name: flags for name, flags in arguments.ours}
     try:
         for name in names + list(variants):
-            say("{}: starting {}".format(setting, name))
+            say(f"{setting}: starting {name}")
             stock, more = ("ours", variants[name]) if name in variants else (name, ())
             asked = benchmark.command(stock, setting, arguments, folder, more)
             how = benchmark.how(stock, arguments)
             contenders.append(Contender(name, asked, folder, **how))
         for number in range(arguments.rounds):
-            say("{}: round {} of {}".format(setting, number + 1, arguments.rounds))
+            say(f"{setting}: round {number + 1} of {arguments.rounds}")
             for contender in contenders[:: -1 if number % 2 else 1]:
                 contender.time(arguments.seconds, arguments.tries)
         rows = table({c.name: c for c in contenders}, benchmark)
@@ -246,7 +253,7 @@ def measure(benchmark: Benchmark, setting: str, arguments, folder: str):
         for contender in contenders:
             contender.close()
     if "ours" in names and arguments.checkpoints:
-        say("{}: checkpoints".format(setting))
+        say(f"{setting}: checkpoints")
         more = ["--checkpoint-secs", str(CHECKPOINT_SECS)]
         asked = benchmark.command("ours", setting, arguments, folder, more)
         rows["ours"]["checkpoints"] = checkpoint_cost(asked, folder, benchmark.checkpoint_span)
@@ -303,21 +310,49 @@ def parser(doc: str, known, settings, flag: str, rounds: int, seconds: float):
     """What every benchmark takes. flag: what names the settings, as "--networks"."""
     made = argparse.ArgumentParser(description=doc.split("\n")[0])
     made.add_argument("--rounds", type=int, default=rounds, help="[default %(default)s]")
-    made.add_argument("--seconds", type=float, default=seconds,
-                      help="least length of a timed span [default %(default)s]")  # fmt: skip
-    made.add_argument("--tries", type=int, default=3,
-                      help="most times that a span is timed where other processes "
-                           "were busy [default %(default)s]")  # fmt: skip
-    made.add_argument("--only", type=among(known), default=list(known), metavar="NAME,...",
-                      help="contenders [default all: {}]".format(",".join(known)))  # fmt: skip
-    made.add_argument(flag, type=among(settings), default=list(settings), dest="settings",
-                      metavar="NAME,...",
-                      help="settings [default {}]".format(",".join(settings)))  # fmt: skip
-    made.add_argument("--no-checkpoints", dest="checkpoints", action="store_false",
-                      help="do not measure what checkpoints cost")  # fmt: skip
-    made.add_argument("--ours", type=variant, action="append", default=[], metavar="NAME=FLAGS",
-                      help="also time ours with further flags of 'toolkit run', as 'ours+NAME'; "
-                           "may be given several times")  # fmt: skip
+    made.add_argument(
+        "--seconds",
+        type=float,
+        default=seconds,
+        help="least length of a timed span [default %(default)s]",
+    )
+    made.add_argument(
+        "--tries",
+        type=int,
+        default=3,
+        help="most times that a span is timed where other processes "
+        "were busy [default %(default)s]",
+    )
+    made.add_argument(
+        "--only",
+        type=among(known),
+        default=list(known),
+        metavar="NAME,...",
+        help=f"contenders [default all: {','.join(known)}]",
+    )
+    made.add_argument(
+        flag,
+        type=among(settings),
+        default=list(settings),
+        dest="settings",
+        metavar="NAME,...",
+        help=f"settings [default {','.join(settings)}]",
+    )
+    made.add_argument(
+        "--no-checkpoints",
+        dest="checkpoints",
+        action="store_false",
+        help="do not measure what checkpoints cost",
+    )
+    made.add_argument(
+        "--ours",
+        type=variant,
+        action="append",
+        default=[],
+        metavar="NAME=FLAGS",
+        help="also time ours with further flags of 'toolkit run', as 'ours+NAME'; "
+        "may be given several times",
+    )
     outputs.add_arguments(made)
     return made
 
@@ -326,7 +361,7 @@ def variant(text: str):
     """A type of argparse: "NAME=--flag value ..." as a name and a list of arguments."""
     name, found, flags = text.partition("=")
     if not (name and found):
-        raise argparse.ArgumentTypeError("'{}' is not of the form NAME=FLAGS".format(text))
+        raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=FLAGS")
     return name, shlex.split(flags)
 
 
@@ -337,7 +372,7 @@ def among(known):
         found = text.split(",")
         for name in found:
             if name not in known:
-                told = "'{}' is none of {}".format(name, ", ".join(known))
+                told = f"'{name}' is none of {', '.join(known)}"
                 raise argparse.ArgumentTypeError(told)
         return found
 

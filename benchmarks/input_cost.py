@@ -100,8 +100,9 @@ class Bench:
                 with tf.control_dependencies([step(features, labels)]):
                     return index + 1
 
-            loop = tf.while_loop(lambda i: i < LOOPED, body, [tf.constant(0)],
-                                 parallel_iterations=1, back_prop=False)  # fmt: skip
+            loop = tf.while_loop(
+                lambda i: i < LOOPED, body, [tf.constant(0)], parallel_iterations=1, back_prop=False
+            )
             self._prepare(name, loop.op, reader, LOOPED)
 
     def reader_alone(self, name, make_reader) -> None:
@@ -161,18 +162,21 @@ def main() -> None:
     parser.add_argument("--network", default="mlp", choices=("mlp", "cnn"))
     parser.add_argument("--batch-sizes", default="32,128", help="[default %(default)s]")
     parser.add_argument("--rounds", type=int, default=9, help="[default %(default)s]")
-    parser.add_argument("--seconds", type=float, default=0.3,
-                        help="length of a timed span [default %(default)s]")  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=float, default=0.3, help="length of a timed span [default %(default)s]"
+    )
     arguments = parser.parse_args()
     for batch_size in map(int, arguments.batch_sizes.split(",")):
         taken = prepare(arguments.network, batch_size).time(arguments.rounds, arguments.seconds)
         whole = statistics.median(taken["the toolkit's step"])
-        print("\n{}, batch {}, TensorFlow {}: microseconds per step".format(
-            arguments.network, batch_size, tf.__version__))  # fmt: skip
+        print(
+            f"\n{arguments.network}, batch {batch_size}, TensorFlow {tf.__version__}: "
+            "microseconds per step"
+        )
         for name, values in taken.items():
             middle = statistics.median(values)
-            saved = "{:+6.0f}".format(middle - whole) if name.startswith("-") else ""
-            print("{:28}{:7.0f}  least {:6.0f}  {}".format(name, middle, min(values), saved))
+            saved = f"{middle - whole:+6.0f}" if name.startswith("-") else ""
+            print(f"{name:28}{middle:7.0f}  least {min(values):6.0f}  {saved}")
         sys.stdout.flush()
 
 

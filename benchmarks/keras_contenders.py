@@ -53,8 +53,11 @@ def cnn(keras):
     layers, parts = keras.layers, [keras.layers.InputLayer(input_shape=(28, 28, 1))]
     for stage, filters in enumerate(terms.FILTERS):
         for position in range(2):
-            parts.append(layers.Conv2D(filters, 3, padding="same", use_bias=False,
-                                       kernel_initializer="he_normal"))  # fmt: skip
+            parts.append(
+                layers.Conv2D(
+                    filters, 3, padding="same", use_bias=False, kernel_initializer="he_normal"
+                )
+            )
             if position == 1 and stage < 2:
                 parts.append(layers.MaxPool2D(2, 2, padding="same"))
             parts.append(layers.BatchNormalization(momentum=terms.NORM_MOMENTUM))
@@ -91,9 +94,13 @@ def fit(link: Link, keras, arguments, features, labels) -> None:
             self.model.stop_training = not link.passed(self.made)
 
     model.fit(
-        features[:whole], labels[:whole], batch_size=size, epochs=10**6, verbose=0,
+        features[:whole],
+        labels[:whole],
+        batch_size=size,
+        epochs=10**6,
+        verbose=0,
         callbacks=[Pause()],
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

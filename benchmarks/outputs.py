@@ -55,16 +55,16 @@ def cells(setting: str, rows):
 
 def told(row):
     """The texts of a row, in the order of HEADS."""
-    marks = ["{:.1f}".format(row["startup_secs"][mark]) for mark in MARKS]
-    rates = ["{:.1f}".format(row["steps_per_sec"]), "{:.0f}".format(1e6 / row["steps_per_sec"])]
-    ends = ["{:.0f}".format(row["peak_mib"]), "{:.2f}".format(row["others"])]
+    marks = [f"{row['startup_secs'][mark]:.1f}" for mark in MARKS]
+    rates = [f"{row['steps_per_sec']:.1f}", f"{1e6 / row['steps_per_sec']:.0f}"]
+    ends = [f"{row['peak_mib']:.0f}", f"{row['others']:.2f}"]
     return spread(row.get("to_base")) + spread(row.get("to_best_peer")) + rates + marks + ends
 
 
 def spread(ratio):
     if ratio is None:
         return ["-", ""]
-    return ["{:.2f}".format(ratio["ratio"]), "({least:.2f}-{most:.2f})".format(**ratio)]
+    return [f"{ratio['ratio']:.2f}", "({least:.2f}-{most:.2f})".format(**ratio)]
 
 
 def fastest_first(rows):
@@ -73,9 +73,12 @@ def fastest_first(rows):
 
 def notes(rows):
     """What a table does not say: the best peer, what contenders chose, what a checkpoint costs."""
-    found = ["best peer: {}".format(row["to_best_peer"]["peer"])
-             for row in list(rows.values())[:1] if "to_best_peer" in row]  # fmt: skip
-    found += ["{} chose {}".format(name, row["way"]) for name, row in rows.items() if row["way"]]
+    found = [
+        f"best peer: {row['to_best_peer']['peer']}"
+        for row in list(rows.values())[:1]
+        if "to_best_peer" in row
+    ]
+    found += [f"{name} chose {row['way']}" for name, row in rows.items() if row["way"]]
     cost = rows.get("ours", {}).get("checkpoints")
     if cost:
         form = "a checkpoint with its evaluation: {later_secs:.2f} s (the first {first_secs:.2f} s)"
@@ -95,9 +98,12 @@ def aligned(table):
 
 def markdown(result):
     """Lines of Markdown: a heading, and the table of each setting with its notes."""
-    lines = ["### TensorFlow {tensorflow}, Python {python}, {cpus} cores".format(
-        **result["machine"]), "", "ratio: to `{}`. import, build, step: seconds from the start of "
-        "the process.".format(result["base"])]  # fmt: skip
+    lines = [
+        "### TensorFlow {tensorflow}, Python {python}, {cpus} cores".format(**result["machine"]),
+        "",
+        f"ratio: to `{result['base']}`. import, build, step: seconds from the start of the "
+        "process.",
+    ]
     for setting, rows in result["settings"].items():
         lines += [""] + markdown_table(cells(setting, rows))
         lines += [line for note in notes(rows) for line in ("", note + ".")]
@@ -141,8 +147,9 @@ def plot(results, path: str) -> None:
 
 def panel(axis, result, setting: str) -> None:
     """Bars of one setting, the fastest on top."""
-    rows = [(name, row) for name, row in fastest_first(result["settings"][setting])
-            if "to_base" in row][::-1]  # fmt: skip
+    rows = [
+        (name, row) for name, row in fastest_first(result["settings"][setting]) if "to_base" in row
+    ][::-1]
     axis.set_axis_on()
     ratios = [row["to_base"] for _, row in rows]
     middle = [ratio["ratio"] for ratio in ratios]
@@ -150,15 +157,22 @@ def panel(axis, result, setting: str) -> None:
     above = [max(0.0, ratio["most"] - ratio["ratio"]) for ratio in ratios]
     names = [name for name, _ in rows]
     axis.barh(names, middle, color=[color(name, result["base"]) for name in names])
-    axis.errorbar(middle, range(len(rows)), xerr=[below, above], fmt="none", ecolor="black",
-                  elinewidth=1, capsize=2)  # fmt: skip
+    axis.errorbar(
+        middle,
+        range(len(rows)),
+        xerr=[below, above],
+        fmt="none",
+        ecolor="black",
+        elinewidth=1,
+        capsize=2,
+    )
     for height, ratio in enumerate(ratios):
-        axis.text(ratio["most"], height, "  {:.2f}".format(ratio["ratio"]), va="center", fontsize=8)
+        axis.text(ratio["most"], height, f"  {ratio['ratio']:.2f}", va="center", fontsize=8)
     axis.set_xlim(0, 1.15 * max([ratio["most"] for ratio in ratios] + [1.0]))
     axis.axvline(1.0, color=BASE, linewidth=0.8, linestyle=":")
     axis.tick_params(labelsize=8)
-    axis.set_title("{}, TensorFlow {}".format(setting, result["machine"]["tensorflow"]), fontsize=9)
-    axis.set_xlabel("steps per second, {} = 1".format(result["base"]), fontsize=8)
+    axis.set_title(f"{setting}, TensorFlow {result['machine']['tensorflow']}", fontsize=9)
+    axis.set_xlabel(f"steps per second, {result['base']} = 1", fontsize=8)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
 

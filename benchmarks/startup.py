@@ -43,7 +43,7 @@ def mark(stage: str) -> None:
     """Tell that a stage has ended now."""
     with open("/proc/self/status") as status:
         peak = next(line for line in status if line.startswith("VmHWM")).split()[1]
-    told = "{} {} {} {}\n".format(stage, time.monotonic(), time.process_time(), int(peak) / 1024)
+    told = f"{stage} {time.monotonic()} {time.process_time()} {int(peak) / 1024}\n"
     os.write(int(os.environ[VARIABLE]), told.encode())
 
 
@@ -129,16 +129,21 @@ def measured(arguments, folder):
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [sys.executable] + arguments, cwd=folder, env=environment, pass_fds=(write,),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+            [sys.executable] + arguments,
+            cwd=folder,
+            env=environment,
+            pass_fds=(write,),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
         os.close(write)
         with os.fdopen(read) as marks:
             rows = [line.split() for line in marks]
         _, status, usage = os.wait4(process.pid, 0)
         if status:
             log.seek(0)
-            raise SystemExit("{} failed:\n{}".format(" ".join(arguments), log.read()[-2000:]))
+            raise SystemExit(f"{' '.join(arguments)} failed:\n{log.read()[-2000:]}")
     stages = {s: (float(at) - started, float(cpu), float(peak)) for s, at, cpu, peak in rows}
     ended = time.monotonic() - started
     stages["end"] = (ended, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
@@ -172,16 +177,21 @@ def medians(processes):
 def show(name: str, rows, processes) -> None:
     from statistics import median
 
-    print("\n{:20}{:>9}{:>9}{:>9}".format(name, "ms", "cpu ms", "MiB"))
+    print(f"\n{name:20}{'ms':>9}{'cpu ms':>9}{'MiB':>9}")
     for stage, (secs, cpu, peak) in rows.items():
-        print("{:20}{:9.0f}{:9.0f}{:9.0f}  {}".format(
-            stage, 1e3 * secs, 1e3 * cpu, peak, STAGES[stage] if len(rows) > 1 else "",
-        ).rstrip())  # fmt: skip
+        print(
+            (
+                f"{stage:20}{1000.0 * secs:9.0f}{1000.0 * cpu:9.0f}{peak:9.0f}  "
+                f"{STAGES[stage] if len(rows) > 1 else ''}"
+            ).rstrip()
+        )
     if "step" in rows:
         firsts = [process["step"][0] for process in processes]
-        print("{:20}{:9.0f}  ({:.0f} to {:.0f})".format(
-            "to the first step", *(1e3 * f(firsts) for f in (median, min, max))
-        ))  # fmt: skip
+        print(
+            "{:20}{:9.0f}  ({:.0f} to {:.0f})".format(
+                "to the first step", *(1e3 * f(firsts) for f in (median, min, max))
+            )
+        )
 
 
 def main() -> None:

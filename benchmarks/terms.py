@@ -22,7 +22,7 @@ GAN_NORM_EPSILON = 1e-5
 def check_parameters(network: str, count: int) -> None:
     """Fail where a contender's network is another one."""
     expected = PARAMETERS[network]
-    assert count == expected, "{} has {} parameters, not {}".format(network, count, expected)
+    assert count == expected, f"{network} has {count} parameters, not {expected}"
 
 
 def check_gan_parameters(player: str, width: int, latent_size: int, count: int) -> None:
@@ -32,4 +32,4 @@ def check_gan_parameters(player: str, width: int, latent_size: int, count: int) 
         expected = down_and_up + width + 4 * width + 49 * 2 * width + 1
     else:  # the first layer, gammas and betas, a bias
         expected = down_and_up + latent_size * 49 * 2 * width + 4 * width + 2 * width + 1
-    assert count == expected, "{} has {} parameters, not {}".format(player, count, expected)
+    assert count == expected, f"{player} has {count} parameters, not {expected}"

@@ -28,8 +28,9 @@ def cnn(tf, images):
     x, last = images, len(terms.FILTERS) - 1
     for stage, filters in enumerate(terms.FILTERS):
         for position in range(2):
-            x = tf.layers.conv2d(x, filters, 3, padding="same", use_bias=False,
-                                 kernel_initializer=he_normal(tf))  # fmt: skip
+            x = tf.layers.conv2d(
+                x, filters, 3, padding="same", use_bias=False, kernel_initializer=he_normal(tf)
+            )
             if position == 1 and stage < last:
                 x = tf.layers.max_pooling2d(x, 2, 2, padding="same")
             x = tf.layers.batch_normalization(
@@ -94,9 +95,12 @@ def estimator(link: Link, tf, arguments, arrays) -> None:
                 run_context.request_stop()
 
     config = tf.estimator.RunConfig(
-        session_config=session_config(tf, arguments), save_summary_steps=None,
-        save_checkpoints_steps=None, save_checkpoints_secs=None, log_step_count_steps=None,
-    )  # fmt: skip
+        session_config=session_config(tf, arguments),
+        save_summary_steps=None,
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
+        log_step_count_steps=None,
+    )
     made = tf.estimator.Estimator(model_fn, os.path.join(arguments.folder, "estimator"), config)
     made.train(lambda: dataset(tf, arrays, arguments.batch_size), hooks=[Pause()])
 
@@ -113,8 +117,10 @@ def tensorpack(link: Link, tf, arguments, arrays) -> None:
 
     class Model(train.ModelDesc):
         def inputs(self):
-            return [tf.TensorSpec([size, 28, 28, 1], tf.float32, "images"),
-                    tf.TensorSpec([size], tf.int32, "labels")]  # fmt: skip
+            return [
+                tf.TensorSpec([size, 28, 28, 1], tf.float32, "images"),
+                tf.TensorSpec([size], tf.int32, "labels"),
+            ]
 
         def build_graph(self, images, labels):
             return loss_of(tf, arguments.network, images, labels)
@@ -138,10 +144,14 @@ def tensorpack(link: Link, tf, arguments, arrays) -> None:
                 raise train.StopTraining()
 
     config = train.TrainConfig(
-        model=Model(), data=input_source.TFDatasetInput(dataset(tf, arrays, size)),
-        callbacks=[Pause()], extra_callbacks=[], monitors=[], steps_per_epoch=10**9,
+        model=Model(),
+        data=input_source.TFDatasetInput(dataset(tf, arrays, size)),
+        callbacks=[Pause()],
+        extra_callbacks=[],
+        monitors=[],
+        steps_per_epoch=10**9,
         session_creator=NewSessionCreator(config=session_config(tf, arguments)),
-    )  # fmt: skip
+    )
     train.launch_train_with_config(config, train.SimpleTrainer())
 
 

@@ -118,7 +118,7 @@ def fastest_way(arguments, arrays):
         ways = [way for way in ways if least[way] < 2 * min(least.values())]
     count, chosen = min(ways, key=least.get)
     torch.set_num_threads(count)
-    words = "threads: {}, {}".format(count, str(chosen).rpartition(".")[2])
+    words = f"threads: {count}, {str(chosen).rpartition('.')[2]}"
     return chosen, words
 
 
@@ -170,9 +170,13 @@ def lightning(package, quiet, network, batches, go_on) -> None:
             self.trainer.should_stop = not go_on(self.made)
 
     trainer = package.Trainer(
-        accelerator="cpu", devices=1, max_epochs=-1, gradient_clip_val=terms.CLIP,
-        gradient_clip_algorithm="value", **quiet
-    )  # fmt: skip
+        accelerator="cpu",
+        devices=1,
+        max_epochs=-1,
+        gradient_clip_val=terms.CLIP,
+        gradient_clip_algorithm="value",
+        **quiet,
+    )
     trainer.fit(Model(), batches)
 
 

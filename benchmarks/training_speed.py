@@ -70,11 +70,30 @@ class TrainingSpeed(harness.Benchmark):
 
 def ours(sizes, run_dir: str):
     """The arguments of Python that train with the toolkit until the harness has had enough."""
-    return ["-m", "toolkit", "run", "--plugin", "classifier"] + sizes + [
-        "--learning-rate", "0.001", "--schedule", "constant", "--steps", "1000000000",
-        "--shift", "0", "--rotate", "0", "--zoom", "0", "--elastic", "0",
-        "--run-dir", run_dir, "--with", os.path.join(harness.HERE, "pause.py"),
-    ]  # fmt: skip
+    return (
+        ["-m", "toolkit", "run", "--plugin", "classifier"]
+        + sizes
+        + [
+            "--learning-rate",
+            "0.001",
+            "--schedule",
+            "constant",
+            "--steps",
+            "1000000000",
+            "--shift",
+            "0",
+            "--rotate",
+            "0",
+            "--zoom",
+            "0",
+            "--elastic",
+            "0",
+            "--run-dir",
+            run_dir,
+            "--with",
+            os.path.join(harness.HERE, "pause.py"),
+        ]
+    )
 
 
 def thread_flags(threads: str):
@@ -84,8 +103,9 @@ def thread_flags(threads: str):
 
 def main() -> None:
     parser = harness.parser(__doc__, GRAPH + list(PEERS), SETTINGS, "--networks", 7, 2.0)
-    parser.add_argument("--threads", metavar="INTRA,INTER",
-                        help="also time ours and the limit with so many threads")  # fmt: skip
+    parser.add_argument(
+        "--threads", metavar="INTRA,INTER", help="also time ours and the limit with so many threads"
+    )
     harness.run(TrainingSpeed(), parser.parse_args())
 
 

@@ -92,7 +92,7 @@ def write_bars(path, train=40, validation=7, test=13):
         labels = np.arange(count) * 7 % 3
         arrays["x_" + name], arrays["y_" + name] = bars(labels, seed), labels
     np.savez(str(path), **arrays)
-    return "npz:{}".format(path)
+    return f"npz:{path}"
 
 
 class Spec(NamedTuple):

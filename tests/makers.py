@@ -63,7 +63,7 @@ class Brightness(Scorer):
             with open(os.path.join(folder, "brightness.txt"), "w") as file:
                 file.write("seen")
         facts = {"brightness": np.float32(images.mean()), "brightness_noise": 0.25}
-        lines = ["brightness against {} of {}".format(len(split), len(self.train))]
+        lines = [f"brightness against {len(split)} of {len(self.train)}"]
         return Scored(facts, lines, {"brightness": {"with_folder": bool(folder)}})
 
     def close(self):

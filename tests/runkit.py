@@ -77,7 +77,7 @@ def set_manifest(run, **values):
 
 
 def checkpoint_file(run, step, ending="data-00000-of-00001"):
-    return str(run / "checkpoints" / "model.ckpt-{}.{}".format(step, ending))
+    return str(run / "checkpoints" / f"model.ckpt-{step}.{ending}")
 
 
 def flip_byte(path):

@@ -43,7 +43,7 @@ def data(tmp_path):
         np.savez(
             str(tmp_path / "x.npz"), x_train=x, y_train=y, x_test=x, y_test=y, x_val=x, y_val=y
         )
-        return "npz:{}".format(tmp_path / "x.npz")
+        return f"npz:{tmp_path / 'x.npz'}"
 
     return written
 

@@ -319,8 +319,8 @@ def test_resume_refuses_to_change_what_the_state_depends_on(cli, trained, flag, 
     before = hashes(trained)
     told = cli("resume", trained / "run", "--steps", "8", "--" + flag.replace("_", "-"), value)
     assert told.code == 2
-    assert "The run was trained with other options: {} was ".format(flag) in told.err
-    assert "--allow {}".format(flag) in told.err
+    assert f"The run was trained with other options: {flag} was " in told.err
+    assert f"--allow {flag}" in told.err
     assert hashes(trained) == before
 
 
@@ -329,8 +329,18 @@ def test_set_is_no_way_around(cli, trained):
 
 
 def test_resume_may_change_how_a_run_reports_and_evaluates(cli, trained):
-    told = cli("resume", trained / "run", "--steps", "8", "--log-steps", "1", "--eval-batch-size",
-               "3", "--keep", "1")  # fmt: skip
+    told = cli(
+        "resume",
+        trained / "run",
+        "--steps",
+        "8",
+        "--log-steps",
+        "1",
+        "--eval-batch-size",
+        "3",
+        "--keep",
+        "1",
+    )
     assert told.code == 0, told.err
     saved = read_json(trained, "run", "config.json")
     assert (saved["log_steps"], saved["eval_batch_size"], saved["steps"]) == (1, 3, 8)

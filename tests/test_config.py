@@ -100,9 +100,7 @@ def test_a_missing_or_damaged_saved_configuration_is_a_checkpoint_error(here):
 
 
 def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatch):
-    (here / "a.toml").write_text(
-        'plugin = "{}"\nkeep = 2\nseed = 2\nlog_steps = 2\n'.format(LINEAR)
-    )
+    (here / "a.toml").write_text(f'plugin = "{LINEAR}"\nkeep = 2\nseed = 2\nlog_steps = 2\n')
     (here / "b.toml").write_text("seed = 3\nlog_steps = 3\n")
     monkeypatch.setenv("TOOLKIT_LOG_STEPS", "4")
     rows = printed(cli, "--config", "a.toml", "--config", "b.toml", "--steps", "5")
@@ -160,8 +158,7 @@ def test_an_unknown_name_in_a_file_exits_2_with_file_and_nearest(cli, here):
     shown = cli("run", "--config", path, "--print-config")
     assert shown.code == 2 and shown.out == ""
     assert (
-        "There is no option 'lerning_rate' ({}).\nDid you mean 'learning_rate'?".format(path)
-        in shown.err
+        f"There is no option 'lerning_rate' ({path}).\nDid you mean 'learning_rate'?" in shown.err
     )
 
 

@@ -20,9 +20,18 @@ def test_the_plugin_of_the_readme_trains_and_predicts(cli, here):
     (here / "linear.py").write_text(code)
     data = write_bars(here / "bars.npz")
     done = cli(
-        "run", "--plugin", "./linear.py", "--data", data, "--batch-size", 8, "--steps", 40,
-        "--run-dir", "run",
-    )  # fmt: skip
+        "run",
+        "--plugin",
+        "./linear.py",
+        "--data",
+        data,
+        "--batch-size",
+        8,
+        "--steps",
+        40,
+        "--run-dir",
+        "run",
+    )
     assert done.code == 0, done.err
     told = cli("predict", "run", "bars.npz")
     assert told.code == 0, told.err
@@ -62,4 +71,4 @@ def test_each_sample_configuration_resolves(cli, path):
     told = cli("run", "--config", path, "--print-config")
     assert told.code == 0, told.err
     named = re.search(r'^plugin = "(\w+)"', text_of(path), re.M).group(1)
-    assert re.search(r"^plugin\s+{}$".format(named), told.out, re.M)
+    assert re.search(rf"^plugin\s+{named}$", told.out, re.M)

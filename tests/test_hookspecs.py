@@ -44,7 +44,7 @@ def test_each_hook_is_implemented_by_a_plugin_of_a_test(hook):
     for path in sorted(glob.glob(os.path.join(folder, "**", "*.py"), recursive=True)):
         with open(path, encoding="utf-8") as file:
             texts.append(file.read())
-    implementation = r"@hookimpl(\(.*\))?\n +def {}\(".format(hook)
+    implementation = rf"@hookimpl(\(.*\))?\n +def {hook}\("
     assert any(re.search(implementation, text) for text in texts)
 
 
@@ -485,8 +485,20 @@ def test_an_extension_wraps_what_the_model_returns_and_adds_a_metric():
 
 def test_an_extension_is_switched_on_by_name_and_saved_with_the_run(cli, here):
     data = write_bars("bars.npz")
-    done = cli("run", "--plugin", LINEAR, "--with", "test_hookspecs:Doubled", "--data", data,
-               "--steps", "2", "--run-dir", "r", "--json")  # fmt: skip
+    done = cli(
+        "run",
+        "--plugin",
+        LINEAR,
+        "--with",
+        "test_hookspecs:Doubled",
+        "--data",
+        data,
+        "--steps",
+        "2",
+        "--run-dir",
+        "r",
+        "--json",
+    )
     assert done.code == 0, done.err
     assert json.loads(done.out)["test"]["metrics"]["doubled"] == 1.0
     assert json.loads((here / "r" / "config.json").read_text())["with"] == [

@@ -64,8 +64,9 @@ def python(code, folder=REPOSITORY, **variables):
 def modules_after(*argv):
     """The modules that a fresh process has imported at the end of a command."""
     code = (
-        "import sys, toolkit.cli as c; code = c.run_command({!r}); assert code == 0, code;"
-        "sys.stderr.write(' '.join(sys.modules))".format(list(argv))
+        f"import sys, toolkit.cli as c; code = c.run_command({list(argv)!r}); assert code "
+        "== 0, code;"
+        "sys.stderr.write(' '.join(sys.modules))"
     )
     found = python(code)
     assert found.returncode == 0, found.stderr
@@ -167,8 +168,8 @@ def test_plugins_import_public_names_of_toolkit_and_nothing_of_each_other():
             continue
         for module, names in imports(path, text):
             if module.split(".")[0] == "toolkit":
-                assert module == "toolkit", "{} imports {}".format(path, module)
-                assert set(names) <= set(toolkit.__all__), "{} imports {}".format(path, names)
+                assert module == "toolkit", f"{path} imports {module}"
+                assert set(names) <= set(toolkit.__all__), f"{path} imports {names}"
             other = re.match(r"toolkit_(\w+)", module)
             if other and other.group(1) in packages:
                 assert os.sep + "toolkit_" + other.group(1) + os.sep in path, path
@@ -177,10 +178,10 @@ def test_plugins_import_public_names_of_toolkit_and_nothing_of_each_other():
 def test_the_core_names_no_plugin():
     for path, text in sources("toolkit"):
         for example in NAMED_AS_EXAMPLE.get(path.replace(os.sep, "/"), []):
-            assert example in text, "the exception for {} is out of date".format(path)
+            assert example in text, f"the exception for {path} is out of date"
             text = text.replace(example, "")
         found = re.search(r"(?i)\b(toolkit_)?(classifiers?|gans?)\b", text)
-        assert not found, "{} names '{}'".format(path, found and found.group(0))
+        assert not found, f"{path} names '{found and found.group(0)}'"
 
 
 def test_only_compat_asks_for_a_version():
@@ -204,7 +205,7 @@ def table():
         left, right = [cell.strip() for cell in line.strip("|").split("|")[:2]]
         allowed = set(re.findall(r"[a-z_]+", right)) - {"nothing"}
         for name in re.findall(r"[a-z_]+", left):
-            assert name not in rows, "{} has two rows".format(name)
+            assert name not in rows, f"{name} has two rows"
             rows[name] = allowed
     return rows
 
@@ -252,7 +253,7 @@ def test_each_module_of_the_core_imports_only_what_its_row_allows():
         if name in ("__init__", "__main__"):  # the public names; the command
             continue
         for target, path in edges.items():
-            assert target in rows[name] | {"__init__"}, "{} imports {}".format(path, target)
+            assert target in rows[name] | {"__init__"}, f"{path} imports {target}"
 
 
 def test_the_public_package_is_asked_by_the_core_for_its_version_alone():
@@ -270,6 +271,6 @@ def test_imports_of_the_core_point_one_way():
     left = {name: set(edges) & set(graph) for name, edges in graph.items()}
     while left:
         free = [name for name, edges in left.items() if not edges & set(left)]
-        assert free, "a cycle among {}".format({n: sorted(e & set(left)) for n, e in left.items()})
+        assert free, f"a cycle among {sorted(left)}"
         for name in free:
             del left[name]

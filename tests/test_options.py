@@ -144,7 +144,7 @@ def test_each_option_of_the_core_takes_its_text(name):
 @pytest.mark.parametrize("name", sorted(BEYOND))
 def test_each_limit_of_the_core_holds_and_names_value_and_origin(name):
     flag = "--" + name.replace("_", "-")
-    with pytest.raises(UsageError, match="Option '{}' is .* \\(flag {}\\)".format(name, flag)):
+    with pytest.raises(UsageError, match=f"Option '{name}' is .* \\(flag {flag}\\)"):
         one(name, BEYOND[name])
 
 
@@ -166,7 +166,7 @@ def test_each_option_has_one_line_of_help_a_group_and_a_unit_where_it_counts(fie
     if field.type in ("int", "float", "1|3") and field.name not in PURE_NUMBERS:
         assert field.unit
     if field.name in PURE_NUMBERS:
-        assert not field.unit, "{} has a unit now".format(field.name)
+        assert not field.unit, f"{field.name} has a unit now"
 
 
 @pytest.mark.parametrize("field", describe(CoreOptions), ids=lambda field: field.name)
@@ -337,7 +337,7 @@ def test_a_core_default_of_a_plugin_that_is_no_option_is_told():
 def test_an_unknown_name_is_told_with_its_origin_and_the_nearest(layers, variables, flags, origin):
     with pytest.raises(UsageError) as caught:
         resolve([], layers, variables, flags)
-    assert caught.value.message == "There is no option 'stepps' ({}).".format(origin)
+    assert caught.value.message == f"There is no option 'stepps' ({origin})."
     assert caught.value.hint == "Did you mean 'steps'?"
 
 
@@ -430,14 +430,19 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
 
 @pytest.mark.parametrize(
     "name, value",
-    [("steps", 2**63), ("steps", 16**5000), ("profile_steps", [1, 16**5000]), ("steps", "9" * 999),
-     ("steps", [[[1]]] * 999)],
+    [
+        ("steps", 2**63),
+        ("steps", 16**5000),
+        ("profile_steps", [1, 16**5000]),
+        ("steps", "9" * 999),
+        ("steps", [[[1]]] * 999),
+    ],
     ids=["2^63", "16^5000", "in a list", "text", "a list"],
-)  # fmt: skip
+)
 def test_a_value_beyond_all_measure_is_refused_in_few_words(name, value):
     with pytest.raises(UsageError) as caught:
         resolve([], [("a.toml", {name: value})])
-    assert "Option '{}' is ".format(name) in caught.value.message
+    assert f"Option '{name}' is " in caught.value.message
     assert len(caught.value.message) < 250
 
 

@@ -15,7 +15,7 @@ ME = os.path.abspath(__file__)
 
 
 def line_of(function):
-    return "{}:{}".format(ME, function.__code__.co_firstlineno)
+    return f"{ME}:{function.__code__.co_firstlineno}"
 
 
 # ---------------------------------------------------------------------- refused before registration
@@ -30,8 +30,8 @@ def test_a_default_is_refused_because_pluggy_would_never_pass_the_argument():
     with pytest.raises(UsageError) as caught:
         plugin_of(Bad, "bad")
     assert caught.value.message == (
-        "Hook 'build' of plugin 'bad' ({}) gives 'run' a default,"
-        " so it would never be passed.".format(line_of(Bad.build))
+        f"Hook 'build' of plugin 'bad' ({line_of(Bad.build)}) gives 'run' a default,"
+        " so it would never be passed."
     )
     assert caught.value.hint == "Leave the default out."
 
@@ -62,9 +62,7 @@ def test_an_unknown_argument_is_told_with_plugin_hook_and_place():
     with pytest.raises(UsageError) as caught:
         plugin_of(Bad, "bad")
     assert caught.value.message == (
-        "Hook 'loss' of plugin 'bad' ({}) takes an unknown argument 'logits'.".format(
-            line_of(Bad.loss)
-        )
+        f"Hook 'loss' of plugin 'bad' ({line_of(Bad.loss)}) takes an unknown argument 'logits'."
     )
     assert caught.value.hint == "It may take model, features, labels, outputs, run."
 
@@ -114,7 +112,7 @@ def test_missing_model_hooks_are_named():
     ) as e:
         plugin_of(Half, "half")
     assert e.value.hint == "A model plugin implements build, call, loss, optimize, predict."
-    assert "Plugin 'half' ({})".format(ME) in e.value.message
+    assert f"Plugin 'half' ({ME})" in e.value.message
 
 
 def test_an_unmarked_function_is_told_to_be_marked():
@@ -172,12 +170,11 @@ def test_a_model_hook_that_forgets_its_return_is_named_with_its_line(hook):
     forgets = {hook: hookimpl(lambda self: None)}
     plugin = plugin_of(type("Forgets", (Linear,), dict(forgets, __module__=__name__)), "forgets")
     with pytest.raises(ToolkitError) as caught:
-        Plugins(plugin).ask(hook, **dict.fromkeys(
-            ["model", "features", "labels", "outputs", "losses", "run"]))  # fmt: skip
+        Plugins(plugin).ask(
+            hook, **dict.fromkeys(["model", "features", "labels", "outputs", "losses", "run"])
+        )
     place = line_of(forgets[hook])
-    assert caught.value.message == "Hook '{}' of plugin 'forgets' returned None ({}).".format(
-        hook, place
-    )
+    assert caught.value.message == f"Hook '{hook}' of plugin 'forgets' returned None ({place})."
     assert caught.value.exit_code == 1
 
 
@@ -192,7 +189,7 @@ def test_a_fault_in_a_hook_is_told_with_plugin_hook_and_line():
     line = Faulty.build.__code__.co_firstlineno + 2
     assert caught.value.message == (
         "Plugin 'faulty' failed in its hook 'build': ZeroDivisionError: division by zero"
-        " ({}:{}).".format(ME, line)
+        f" ({ME}:{line})."
     )
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -223,7 +220,7 @@ def wrapper(letter):
         @hookimpl(wrapper=True)
         def predict(self, outputs):
             answer = yield
-            return "{}({})".format(letter, answer)
+            return f"{letter}({answer})"
 
     return plugin_of(Wraps, letter, "extension")
 
@@ -272,8 +269,11 @@ class Gain(Options):
 
 
 def with_options(cls, name, base=Linear, kind="model"):
-    return plugin_of(type("P", (base,), {"options": hookimpl(lambda self: cls),
-                                         "__module__": __name__}), name, kind)  # fmt: skip
+    return plugin_of(
+        type("P", (base,), {"options": hookimpl(lambda self: cls), "__module__": __name__}),
+        name,
+        kind,
+    )
 
 
 def test_an_option_of_the_core_declared_again_names_both_owners():
@@ -318,11 +318,9 @@ def predict(): return {}
 
 def distribution(site, name, points, module="", version="1.0"):
     """A folder as pip leaves one: metadata, entry points, and maybe a module."""
-    folder = site / "{}-{}.dist-info".format(name, version)
+    folder = site / f"{name}-{version}.dist-info"
     folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: {}\nVersion: {}\n".format(name, version)
-    )
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (folder / "entry_points.txt").write_text(points)
     if module:
         (site / (module + ".py")).write_text(SOURCE)

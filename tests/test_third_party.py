@@ -75,7 +75,7 @@ class Fresh:
             text=True,
             timeout=SECONDS,
         )
-        assert code in (None, done.returncode), "{}\n{}{}".format(command, done.stdout, done.stderr)
+        assert code in (None, done.returncode), f"{command}\n{done.stdout}{done.stderr}"
         return done
 
     def python(self, *arguments, **kwargs):
@@ -90,7 +90,7 @@ class Fresh:
 
     def copy_of(self, run):
         """Another folder with the same run: a run may be moved, and a test leaves it as it was."""
-        name = "copy-{}".format(len(os.listdir(self.work)))
+        name = f"copy-{len(os.listdir(self.work))}"
         shutil.copytree(os.path.join(self.work, run), os.path.join(self.work, name))
         return name
 
@@ -155,7 +155,7 @@ def test_the_summary_tells_the_run_its_steps_and_the_test(fresh, trained):
 def test_pictures_show_originals_above_reconstructions(fresh, trained):
     folder = os.path.join(fresh.work, trained["run"], "samples")
     assert sorted(os.listdir(folder)) == [
-        "reconstruction-{:06d}.png".format(step) for step in (25, 50, STEPS)
+        f"reconstruction-{step:06d}.png" for step in (25, 50, STEPS)
     ]
     with Image.open(os.path.join(folder, "reconstruction-000060.png")) as picture:
         # 4 columns and 2 rows of 28 pixels, 2 between and around them.
@@ -193,7 +193,7 @@ def test_resume_goes_on_to_the_later_step(fresh, trained):
         "step 90: reached step 90",
     ]
     assert os.path.isfile(
-        os.path.join(fresh.work, run, "samples", "reconstruction-{:06d}.png".format(LATER))
+        os.path.join(fresh.work, run, "samples", f"reconstruction-{LATER:06d}.png")
     )
 
 

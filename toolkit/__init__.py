@@ -45,7 +45,7 @@ __all__ = sorted(_HOME)
 
 def __getattr__(name: str):
     if name not in _HOME:
-        raise AttributeError("module 'toolkit' has no attribute '{}'".format(name))
+        raise AttributeError(f"module 'toolkit' has no attribute '{name}'")
     value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value

@@ -32,10 +32,10 @@ def of_values(folder: str, given: Dict[str, Any], path: str = "config.json") -> 
     values = dict(given)
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(_is_name, [plugin, *extensions])):
-        raise UsageError("{}: 'plugin' is one name and 'with' a list of names.".format(path))
+        raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
     if "data" in values:
         if not _is_name(values["data"]):
-            raise UsageError("{}: 'data' is text that may hold a path.".format(path))
+            raise UsageError(f"{path}: 'data' is text that may hold a path.")
         values["data"] = rebased(values["data"], folder, os.getcwd())
     return Config(
         rebased(plugin, folder, os.getcwd()),

@@ -69,5 +69,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)
     if close:
-        return "Did you mean '{}'?".format(close[0])
-    return "Known: {}.".format(", ".join(known)) if known else "None is known."
+        return f"Did you mean '{close[0]}'?"
+    return f"Known: {', '.join(known)}." if known else "None is known."

@@ -68,19 +68,15 @@ def _from_plugin(plugins: Plugins, options) -> Optional[Dataset]:
             continue
         if not isinstance(split, Split):
             raise ToolkitError(
-                "Hook 'data' of plugin '{}' returned {!r} for '{}'.".format(
-                    plugins.model.name, split, name
-                ),
+                f"Hook 'data' of plugin '{plugins.model.name}' returned {split!r} for '{name}'.",
                 hint="Return a toolkit.Split, or None.",
             )
         splits[name] = split
     if not splits:
         return None
     if "train" not in splits:
-        raise DataError(
-            "The 'data' hook of plugin '{}' gives no 'train'.".format(plugins.model.name)
-        )
-    return Dataset("plugin {}".format(plugins.model.name), describe(splits["train"]), splits)
+        raise DataError(f"The 'data' hook of plugin '{plugins.model.name}' gives no 'train'.")
+    return Dataset(f"plugin {plugins.model.name}", describe(splits["train"]), splits)
 
 
 def _counts(split: Split, spec: DataSpec):

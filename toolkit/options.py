@@ -233,9 +233,10 @@ class CoreOptions(Options):
         ge=1,
     )
     xla: Literal["auto", "on", "off"] = option(
-        "auto", "compile the training step with XLA: where it is faster, always, never",
+        "auto",
+        "compile the training step with XLA: where it is faster, always, never",
         group="Machine",
-    )  # fmt: skip
+    )
     profile_hooks: bool = option(
         False, "tell at the end what each session hook cost per step", group="Machine"
     )
@@ -285,12 +286,10 @@ def merge(classes: Iterable[Tuple[str, type]]) -> type:
         for name in cls.model_fields:
             if name in owner:
                 raise UsageError(
-                    "Option '{}' of plugin '{}' is already an option of {}.".format(
-                        name, plugin, owner[name]
-                    ),
+                    f"Option '{name}' of plugin '{plugin}' is already an option of {owner[name]}.",
                     hint="Rename it, or set core_defaults to change a core option's default.",
                 )
-            owner[name] = "plugin '{}'".format(plugin)
+            owner[name] = f"plugin '{plugin}'"
         bases.append(cls)
     if len(bases) == 1:
         return CoreOptions
@@ -320,7 +319,7 @@ def resolve(
         name = name.replace("-", "_")
         if name not in merged.model_fields:
             raise UsageError(
-                "There is no option {} ({}).".format(_shown(name), origin),
+                f"There is no option {_shown(name)} ({origin}).",
                 hint=nearest(name, merged.model_fields),
             )
         values[name] = from_text(merged.model_fields[name].annotation, value)
@@ -338,7 +337,7 @@ def resolve(
     given = {n: environment[v] for n, v in variables.items() if environment and v in environment}
     layers = list(layers)
     for plugin, cls in classes:
-        put_layer(cls.core_defaults, lambda name, plugin=plugin: "plugin {}".format(plugin))
+        put_layer(cls.core_defaults, lambda name, plugin=plugin: f"plugin {plugin}")
         named = [*(values for _, values in layers), given, flags or {}]
         preset = _preset(cls, named)
         put_layer(preset_of(cls, named), lambda name, preset=preset: "preset " + str(preset))
@@ -385,16 +384,14 @@ def _sentence(error: Mapping[str, Any], origins: Mapping[str, str]) -> str:
         return message[0].upper() + message[1:] + "."
     name = str(error["loc"][0])
     message = message.replace("Input should be", "should be")
-    return "Option '{}' is {} ({}): {}.".format(
-        name, _shown(error.get("input")), origins.get(name, "?"), message
-    )
+    return f"Option '{name}' is {_shown(error.get('input'))} ({origins.get(name, '?')}): {message}."
 
 
 def _shown(value: Any) -> str:
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # thousands of digits, a list in a list in a list...
-        return "a large {}".format(type(value).__name__)
+        return f"a large {type(value).__name__}"
     return text if len(text) <= 100 else text[:97] + "..."
 
 
@@ -423,7 +420,7 @@ def from_text(annotation: Any, value: Any) -> Any:
 def _pair(text: str) -> Tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise UsageError("'{}' is not of the form name=value.".format(text))
+        raise UsageError(f"'{text}' is not of the form name=value.")
     return name.strip(), value.strip()
 
 
@@ -438,7 +435,7 @@ def misspelt_variables(names: Iterable[str], environment: Mapping[str, str]) -> 
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known:
             close = difflib.get_close_matches(variable, known, n=1, cutoff=0.85)
             if close:
-                sentences.append("{} is not used; did you mean {}?".format(variable, close[0]))
+                sentences.append(f"{variable} is not used; did you mean {close[0]}?")
     return sentences
 
 
@@ -451,17 +448,15 @@ def read_config(path: str) -> Dict[str, Any]:
         with open(path, "rb") as file:
             raw = file.read()
     except OSError as error:
-        raise UsageError("{}: {}.".format(path, error.strerror)) from None
+        raise UsageError(f"{path}: {error.strerror}.") from None
     try:
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
         values = json.loads(text) if path.endswith(".json") else _toml().loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
-        raise UsageError("{}: not valid {}: {}.".format(path, kind, error)) from None
+        raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
-        raise UsageError(
-            "{}: expected names with values, found a {}.".format(path, type(values).__name__)
-        )
+        raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
     return {name.replace("-", "_"): value for name, value in values.items()}
 
 
@@ -497,7 +492,7 @@ def _describe(name: str, field: Any) -> Field:
         for limit, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<")):
             bound = getattr(part, limit, None)
             if bound is not None:
-                limits.append("{} {}".format(sign, bound))
+                limits.append(f"{sign} {bound}")
     return Field(
         name=name,
         type=type_name(field.annotation),
@@ -519,7 +514,7 @@ def type_name(annotation: Any) -> str:
     if origin in (list, tuple):
         return type_name(args[0]) + ",..."
     if origin is dict:
-        return "name={},...".format(type_name(args[1]))
+        return f"name={type_name(args[1])},..."
     return getattr(annotation, "__name__", str(annotation))
 
 

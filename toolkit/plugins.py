@@ -108,7 +108,7 @@ def _entries(groups: Dict[str, str]) -> List[Entry]:
                 state = "broken"
             if len({row[1] for row in rows}) > 1:
                 others = ", ".join(sorted({row[1] for row in rows} - {distribution}))
-                state, reason = "conflict", "also offered by {}".format(others)
+                state, reason = "conflict", f"also offered by {others}"
             entries.append(Entry(name, kind, target, distribution, version, state, reason))
     return entries
 
@@ -132,7 +132,7 @@ def _missing(target: str) -> str:
         found = importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
         found = False
-    return "" if found else "module '{}' cannot be found".format(package)
+    return "" if found else f"module '{package}' cannot be found"
 
 
 # ---------------------------------------------------------------------------------------- loading
@@ -148,9 +148,7 @@ def load(reference: str, kind: str = "model") -> Plugin:
     if ":" in reference:
         module, _, attribute = reference.partition(":")
         if not all(part.isidentifier() for part in module.split(".")):
-            raise UsageError(
-                "'{}' names no module.".format(reference), hint="Write module:attribute."
-            )
+            raise UsageError(f"'{reference}' names no module.", hint="Write module:attribute.")
         if os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())  # as `python -m` would
         name = attribute if attribute.isidentifier() else module
@@ -166,21 +164,21 @@ def _load_installed(name: str, kind: str) -> Plugin:
         other = [e for e in entries if e.name == name]
         if other:
             flag = "--plugin" if kind == "extension" else "--with"
-            hint = "It is {}: write {} {}.".format(_a(other[0].kind), flag, name)
+            hint = f"It is {_a(other[0].kind)}: write {flag} {name}."
         else:
             hint = nearest(name, [e.name for e in entries if e.kind == kind])
-        raise UsageError("There is no {} '{}'.".format(what, name), hint=hint)
+        raise UsageError(f"There is no {what} '{name}'.", hint=hint)
     if len(rows) > 1:
         raise UsageError(
-            "{} '{}' is offered by {}.".format(
-                what.capitalize(), name, " and by ".join(r.distribution for r in rows)
-            ),
-            hint="Uninstall one of them, or name one of {} instead.".format(
-                ", ".join(_as_reference(r.target) for r in rows)
+            f"{what.capitalize()} '{name}' is offered by "
+            f"{' and by '.join(r.distribution for r in rows)}.",
+            hint=(
+                "Uninstall one of them, or name one of "
+                f"{', '.join(_as_reference(r.target) for r in rows)} instead."
             ),
         )
     module, _, attribute = rows[0].target.partition(":")
-    label = "{} {}".format(rows[0].distribution, rows[0].version)
+    label = f"{rows[0].distribution} {rows[0].version}"
     return _load_target(name, name, module, attribute, kind, label)
 
 
@@ -210,7 +208,7 @@ def _resolved(what: str, reference: str, module: str, attribute: str) -> Tuple[A
     for part in attribute.split(".") if attribute else ():
         if not hasattr(found, part):
             raise UsageError(
-                "Module '{}' has no attribute '{}'.".format(module, attribute),
+                f"Module '{module}' has no attribute '{attribute}'.",
                 hint=nearest(part, [n for n in dir(found) if not n.startswith("_")]),
             )
         found = getattr(found, part)
@@ -219,7 +217,7 @@ def _resolved(what: str, reference: str, module: str, attribute: str) -> Tuple[A
 
 def _load_file(path: str, kind: str) -> Plugin:
     if not os.path.isfile(path):
-        raise UsageError("There is no plugin file '{}'.".format(path))
+        raise UsageError(f"There is no plugin file '{path}'.")
     name = os.path.splitext(os.path.basename(path))[0]
     folder = os.path.dirname(os.path.abspath(path))
     if folder not in sys.path:
@@ -244,10 +242,8 @@ def _import(what: str, reference: str, action):
         raise
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == reference.partition(":")[0]:
-            raise UsageError("There is no module '{}'.".format(error.name)) from None
-        raise ToolkitError(
-            "{} '{}' cannot be imported: {}.".format(what, reference, told(error))
-        ) from error
+            raise UsageError(f"There is no module '{error.name}'.") from None
+        raise ToolkitError(f"{what} '{reference}' cannot be imported: {told(error)}.") from error
 
 
 def told(error: BaseException, within: str = "") -> str:
@@ -260,7 +256,7 @@ def told(error: BaseException, within: str = "") -> str:
     if isinstance(error, SyntaxError):  # its message names the file and the line
         return text.rstrip(".")
     for frame in (own or other)[-1:]:
-        text += " ({}:{})".format(frame.filename, frame.lineno)
+        text += f" ({frame.filename}:{frame.lineno})"
     return text.rstrip(".")
 
 
@@ -301,45 +297,42 @@ def _check(plugin: Plugin) -> None:
         return
     unmarked = [n for n in missing if callable(getattr(plugin.object, n, None))]
     raise UsageError(
-        "Plugin '{}' ({}) lacks the model hook{} {}.".format(
-            plugin.name, plugin.file, "s" if len(missing) > 1 else "", ", ".join(missing)
-        ),
-        hint="Mark the function '{}' with @toolkit.hookimpl.".format(unmarked[0])
+        f"Plugin '{plugin.name}' ({plugin.file}) lacks the model "
+        f"hook{'s' if len(missing) > 1 else ''} {', '.join(missing)}.",
+        hint=f"Mark the function '{unmarked[0]}' with @toolkit.hookimpl."
         if unmarked
-        else "A model plugin implements {}.".format(", ".join(MODEL_HOOKS)),
+        else f"A model plugin implements {', '.join(MODEL_HOOKS)}.",
     )
 
 
 def _check_implementation(plugin: Plugin, hook: str, marks: Dict[str, Any]) -> None:
     function = getattr(plugin.object, marks["attribute"])
-    place = "Hook '{}' of plugin '{}' ({})".format(hook, plugin.name, _place(function, plugin))
+    place = f"Hook '{hook}' of plugin '{plugin.name}' ({_place(function, plugin)})"
     if hook not in HOOKS:
         if not marks.get("optionalhook"):
-            raise UsageError("{} is unknown.".format(place), hint=nearest(hook, HOOKS))
+            raise UsageError(f"{place} is unknown.", hint=nearest(hook, HOOKS))
         return
     known = _parameters(getattr(hookspecs, hook))
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise UsageError("{} takes *{}.".format(place, parameter.name), _names(known))
+            raise UsageError(f"{place} takes *{parameter.name}.", _names(known))
         if parameter.default is not parameter.empty:
             raise UsageError(
-                "{} gives '{}' a default, so it would never be passed.".format(
-                    place, parameter.name
-                ),
+                f"{place} gives '{parameter.name}' a default, so it would never be passed.",
                 hint="Leave the default out.",
             )
         if parameter.name not in known:
             raise UsageError(
-                "{} takes an unknown argument '{}'.".format(place, parameter.name), _names(known)
+                f"{place} takes an unknown argument '{parameter.name}'.", _names(known)
             )
     wraps = marks.get("wrapper") or marks.get("hookwrapper")
     if plugin.kind == "extension" and hook in MODEL_HOOKS and not wraps:
         raise UsageError(
-            "{} takes the model plugin's place.".format(place),
+            f"{place} takes the model plugin's place.",
             hint="An extension wraps a model hook: mark it @toolkit.hookimpl(wrapper=True).",
         )
     if plugin.kind == "model" and hook in MODEL_HOOKS and wraps:
-        raise UsageError("{} wraps itself.".format(place), hint="Leave wrapper=True out.")
+        raise UsageError(f"{place} wraps itself.", hint="Leave wrapper=True out.")
 
 
 def _parameters(function) -> List[str]:
@@ -347,14 +340,14 @@ def _parameters(function) -> List[str]:
 
 
 def _names(known: List[str]) -> str:
-    return "It may take {}.".format(", ".join(known)) if known else "It takes no arguments."
+    return f"It may take {', '.join(known)}." if known else "It takes no arguments."
 
 
 def _place(function, plugin: Plugin) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return plugin.file
-    return "{}:{}".format(code.co_filename, code.co_firstlineno)
+    return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 # ----------------------------------------------------------------------------------------- asking
@@ -374,14 +367,12 @@ class Plugins:
         names = set()
         for plugin in self.all:
             if plugin.name in names:
-                raise UsageError("'{}' is named twice.".format(plugin.name))
+                raise UsageError(f"'{plugin.name}' is named twice.")
             names.add(plugin.name)
             try:
                 self._manager.register(plugin.object, plugin.name)
             except ValueError as error:
-                raise UsageError(
-                    "Plugin '{}' cannot be registered: {}.".format(plugin.name, error)
-                ) from None
+                raise UsageError(f"Plugin '{plugin.name}' cannot be registered: {error}.") from None
         self._manager.check_pending()
 
     @classmethod
@@ -402,12 +393,10 @@ class Plugins:
         Raises ToolkitError, and the same where a model hook returns None.
         """
         asked = getattr(self._manager.hook, hook)
-        answer = self.guarded("hook '{}'".format(hook), asked, **arguments)
+        answer = self.guarded(f"hook '{hook}'", asked, **arguments)
         if answer is None and hook in MODEL_HOOKS:
             raise ToolkitError(
-                "Hook '{}' of plugin '{}' returned None ({}).".format(
-                    hook, self.model.name, self._where(hook)
-                ),
+                f"Hook '{hook}' of plugin '{self.model.name}' returned None ({self._where(hook)}).",
                 hint="A model hook returns what it made; is a 'return' missing?",
             )
         return answer
@@ -421,9 +410,8 @@ class Plugins:
         except Exception as error:
             plugin = self._culprit(error)
             raise ToolkitError(
-                "Plugin '{}' failed in its {}: {}.".format(
-                    plugin.name, what, told(error, os.path.dirname(plugin.file))
-                ),
+                f"Plugin '{plugin.name}' failed in its {what}: "
+                f"{told(error, os.path.dirname(plugin.file))}.",
                 hint="Run again with -v for the traceback.",
             ) from error
 
@@ -438,7 +426,7 @@ class Plugins:
             for cls in Plugins(plugin).ask("options"):
                 if not (inspect.isclass(cls) and issubclass(cls, Options)):
                     raise ToolkitError(
-                        "Hook 'options' of plugin '{}' returned {!r}.".format(plugin.name, cls),
+                        f"Hook 'options' of plugin '{plugin.name}' returned {cls!r}.",
                         hint="It returns a class derived from toolkit.Options.",
                     )
                 classes.append((plugin.name, cls))

@@ -158,4 +158,4 @@ def check_resume(
 
 def _check_same_names(expected: Dict[str, Any], found: Dict[str, Any]) -> None:
     odd = sorted(set(expected) ^ set(found))
-    assert not odd, "variables in one of the two alone: {}".format(odd)
+    assert not odd, f"variables in one of the two alone: {odd}"

@@ -263,7 +263,7 @@ def test_little_room_is_a_note(cli, run, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 2 * needed))
     result = cli("doctor", run)
     assert result.code == 0
-    assert "A checkpoint takes {:.1f} kB".format(needed / 1000) in result.out
+    assert f"A checkpoint takes {needed / 1000:.1f} kB" in result.out
 
 
 def test_missing_data_is_told_with_the_way_out(cli, run, trained):
@@ -382,4 +382,4 @@ def test_a_wrong_flag_is_a_usage_error(cli, run, argv, message):
 @pytest.mark.parametrize("name, what", [("none", "does not exist"), ("trained", "holds no run")])
 def test_what_is_no_run_is_refused(cli, run, name, what):
     result = cli("doctor", name)
-    assert result.code == 2 and "{} {}.".format(name, what) in result.err
+    assert result.code == 2 and f"{name} {what}." in result.err

@@ -87,7 +87,7 @@ def test_a_whole_run_is_told_part_by_part(cli, trained):
 def test_the_head_is_the_hash_of_the_last_line(cli, trained):
     last = (trained / "run" / "commits.jsonl").read_text().splitlines()[-1]
     head = json.loads(last)["hash"]
-    assert "head {}\n".format(head[:16]) in cli("verify", trained / "run").out
+    assert f"head {head[:16]}\n" in cli("verify", trained / "run").out
 
 
 DAMAGES = {
@@ -237,7 +237,7 @@ def test_a_run_in_training_is_refused(cli, trained):
 @pytest.mark.parametrize("name, told", [("none", "does not exist"), ("trained", "holds no run")])
 def test_what_is_no_run_is_refused(cli, trained, name, told):
     result = cli("verify", name)
-    assert result.code == 2 and "{} {}.".format(name, told) in result.err
+    assert result.code == 2 and f"{name} {told}." in result.err
 
 
 # --------------------------------------------------------------------------------------- a replay
@@ -250,7 +250,7 @@ def test_a_segment_trains_to_the_same_bits_again(cli, trained, wanted, first, la
     result = cli("verify", trained / "run", "--replay", wanted)
     assert result.code == 0, result.err
     said = result.out.splitlines()[-1]
-    assert "steps {} to {}, step {}: tensors ".format(first, last, last) in said
+    assert f"steps {first} to {last}, step {last}: tensors " in said
     assert said.endswith("bytes of metrics.jsonl are equal")
 
 
@@ -282,7 +282,7 @@ def test_a_text_that_is_no_range_is_refused_before_anything_is_read(cli, trained
     damage(trained / "run", 6)
     result = cli("verify", trained / "run", "--replay", wanted)
     assert (result.code, result.out) == (2, "")
-    assert "--replay '{}' is not FROM:TO".format(wanted) in result.err
+    assert f"--replay '{wanted}' is not FROM:TO" in result.err
 
 
 def test_a_checkpoint_that_was_not_kept_is_told(cli, here):
@@ -374,7 +374,7 @@ def test_a_segment_within_which_an_option_changed_is_refused_and_each_side_train
     assert cli("resume", "run", "--" + name, value, "--allow", name).code == 0
     result = cli("verify", "run", "--replay", "2:6")
     assert result.code == 2
-    assert "changes at step 4: {}.".format(told) in result.err
+    assert f"changes at step 4: {told}." in result.err
     assert cli("verify", "run", "--replay", "0:4").code == 0
     assert cli("verify", "run", "--replay", "4:6").code == 0
 

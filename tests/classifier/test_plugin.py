@@ -64,7 +64,7 @@ def test_every_option_has_a_line_of_help_without_a_full_stop():
     ],
 )
 def test_a_value_out_of_range_is_refused_with_its_name(name, value):
-    with pytest.raises(UsageError, match="Option '{}' is".format(name)):
+    with pytest.raises(UsageError, match=f"Option '{name}' is"):
         options(**{name: value})
 
 

@@ -24,7 +24,7 @@ def idx_folder(tmp_path):
                 ("images-idx3", numbered_images(count)),
                 ("labels-idx1", (np.arange(count) % 5).astype(np.uint8)),
             ):
-                path = str(folder / "{}-{}-ubyte".format(name, kind))
+                path = str(folder / f"{name}-{kind}-ubyte")
                 content = idx_bytes(array)
                 with open(path + (".gz" if compress else ""), "wb") as file:
                     file.write(gzip.compress(content) if compress else content)
@@ -44,7 +44,7 @@ def image_folder(tmp_path):
             os.makedirs(str(folder), exist_ok=True)
             for i in range(count):
                 Image.new(mode, size, i if mode == "L" else (i, 0, 0)).save(
-                    str(folder / "{}.png".format(i))
+                    str(folder / f"{i}.png")
                 )
         return str(tmp_path / root)
 

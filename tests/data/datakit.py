@@ -10,7 +10,7 @@ import numpy as np
 def idx_bytes(array, code=8):
     """What an IDX file of `array` holds."""
     header = struct.pack(">HBB", 0, code, array.ndim)
-    return header + struct.pack(">{}I".format(array.ndim), *array.shape) + array.tobytes()
+    return header + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 def numbered_images(count, side=4):

@@ -64,7 +64,7 @@ def serve():
         server = http.server.HTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        return "http://127.0.0.1:{}/".format(server.server_port), log, broken
+        return f"http://127.0.0.1:{server.server_port}/", log, broken
 
     yield start
     for server in servers:
@@ -136,7 +136,7 @@ def test_a_part_is_continued_where_it_ends(files, serve, tmp_path, monkeypatch):
     assert len(files[NAMES[0]]) // 2 - 8 < size <= len(files[NAMES[0]]) // 2
     broken.clear()
     download.open_download("mnist", mirrors=[address])
-    assert log[1] == ("/" + NAMES[0], "bytes={}-".format(size))
+    assert log[1] == ("/" + NAMES[0], f"bytes={size}-")
 
 
 @pytest.mark.parametrize("extra", [b"", b"and more than all of it"])

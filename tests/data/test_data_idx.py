@@ -142,7 +142,7 @@ def test_a_label_that_is_no_class_number_is_refused_with_its_file(idx_folder, la
     folder = idx_folder()
     path = os.path.join(folder, "train-labels-idx1-ubyte")
     write_idx(path, np.full(20, label))
-    with pytest.raises(DataError, match="{}: Example 0 has label {},".format(path, label)):
+    with pytest.raises(DataError, match=f"{path}: Example 0 has label {label},"):
         open_idx(folder)
 
 

@@ -204,9 +204,12 @@ def test_infinities_of_both_signs_are_told_by_a_check_without_a_warning():
 
 
 @pytest.mark.parametrize(
-    "fault, told", [(PermissionError(13, "Permission denied", "a.gz"), "a.gz: Permission denied."),
-                    (MemoryError(), "data that fits in memory")]
-)  # fmt: skip
+    "fault, told",
+    [
+        (PermissionError(13, "Permission denied", "a.gz"), "a.gz: Permission denied."),
+        (MemoryError(), "data that fits in memory"),
+    ],
+)
 def test_what_the_system_refuses_is_a_fault_of_the_data(monkeypatch, fault, told):
     def fail(settings):
         raise fault

@@ -66,15 +66,24 @@ def test_a_pipe_sees_no_carriage_return_and_no_escape():
 
 def test_a_line_tells_step_loss_speed_and_the_time_left():
     line = progress_line(
-        record(500, grad=2.0, loss=0.1234, accuracy=0.963, examples_per_sec=12345.4, seconds=4.0,
-               secs_left=12.3), 2000)  # fmt: skip
+        record(
+            500,
+            grad=2.0,
+            loss=0.1234,
+            accuracy=0.963,
+            examples_per_sec=12345.4,
+            seconds=4.0,
+            secs_left=12.3,
+        ),
+        2000,
+    )
     assert line == (
         "step 500/2000  loss 0.1234  accuracy 0.9630  grad 2.0000  12345 examples/s  12 s left"
     )
 
 
 def test_of_many_measures_a_line_has_the_first_six():
-    many = {"m{}".format(i): float(i) for i in range(9)}
+    many = {f"m{i}": float(i) for i in range(9)}
     assert progress_line(record(10, **many), 10) == (
         "step 10/10  m0 0.0000  m1 1.0000  m2 2.0000  m3 3.0000  m4 4.0000  m5 5.0000"
     )

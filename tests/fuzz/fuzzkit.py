@@ -100,7 +100,7 @@ def _limited_memory():
 @contextlib.contextmanager
 def _limited_time():
     def stop(signum, frame):
-        raise Hangs("still running after {} seconds".format(PATIENCE))
+        raise Hangs(f"still running after {PATIENCE} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)

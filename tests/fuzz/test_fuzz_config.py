@@ -103,7 +103,7 @@ LITERALS = NUMBERS | st.sampled_from(
 @example([("steps", "1"), ("steps", "2")])
 @example([("batch_size", "1"), ("batch-size", "2")])
 def test_any_value_in_toml_is_taken_or_refused(shown, pairs):
-    text = "\n".join("{} = {}".format(name, value) for name, value in pairs)
+    text = "\n".join(f"{name} = {value}" for name, value in pairs)
     shown(text.encode(), "toml", plugin="gan")
 
 
@@ -111,8 +111,8 @@ def test_any_value_in_toml_is_taken_or_refused(shown, pairs):
 @given(st.lists(st.tuples(st.sampled_from(NAMES), LITERALS), max_size=4))
 @example([("steps", "9" * 5000)])
 def test_any_value_in_json_is_taken_or_refused(shown, pairs):
-    text = ", ".join('"{}": {}'.format(name, value) for name, value in pairs)
-    shown("{{{}}}".format(text).encode(), "json", plugin="gan")
+    text = ", ".join(f'"{name}": {value}' for name, value in pairs)
+    shown(f"{{{text}}}".encode(), "json", plugin="gan")
 
 
 VALUES = st.recursive(
@@ -172,7 +172,7 @@ def test_any_plugin_in_a_file_is_refused(shown, name):
 def test_any_set_is_taken_or_refused(here, pairs):
     argv = ["run", "--plugin", "gan", "--print-config"]
     for name, value in pairs:
-        argv += ["--set", "{}={}".format(name, value)]
+        argv += ["--set", f"{name}={value}"]
     ended(*argv, codes=(0, 2))
 
 
@@ -191,7 +191,7 @@ def test_any_arguments_are_taken_or_refused(here, arguments):
 @example("learning_rate", "nan")
 @example("steps", "1_0")
 def test_any_value_of_a_flag_is_taken_or_refused(here, name, value):
-    flag = "--{}={}".format(name.replace("_", "-"), value)
+    flag = f"--{name.replace('_', '-')}={value}"
     ended("run", "--plugin", "gan", "--print-config", flag, codes=(0, 2))
 
 

@@ -18,7 +18,7 @@ from toolkit.data.idx import ELEMENTS
 
 def idx(array, code=8):
     header = struct.pack(">HBB", 0, code, array.ndim)
-    return header + struct.pack(">{}I".format(array.ndim), *array.shape) + array.tobytes()
+    return header + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 def gzipped(content):
@@ -57,7 +57,7 @@ def check(tmp_path):
         for name, content in dict(FILES, **files).items():
             content = gzipped(content) if ending and name not in files else content
             (tmp_path / (name + ending)).write_bytes(content)
-        return ended("data", "check", "idx:{}".format(tmp_path), codes=codes)
+        return ended("data", "check", f"idx:{tmp_path}", codes=codes)
 
     return call
 
@@ -100,7 +100,7 @@ DIMENSIONS = st.integers(0, 5) | st.sampled_from([12, 2**16, 2**31 - 1, 2**31, 2
 @example(IMAGES, 8, [10**5, 10**5, 10**3], b"", True)
 def test_any_header_is_used_or_refused(check, name, code, shape, body, compress):
     content = struct.pack(">HBB", 0, code, len(shape))
-    content += struct.pack(">{}I".format(len(shape)), *shape) + body
+    content += struct.pack(f">{len(shape)}I", *shape) + body
     check({name: gzipped(content) if compress else content}, ".gz" if compress else "")
 
 

@@ -28,9 +28,12 @@ def drawn(form, mode="RGB", size=(6, 5)):
 
 
 def chunk(kind, content):
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(
-        ">I", zlib.crc32(kind + content)
-    )  # fmt: skip
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )
 
 
 def png(width, height, depth=8, kind=0, rows=b""):
@@ -52,7 +55,7 @@ def check(tmp_path):
     def call(content, *argv, codes=(0, 4)):
         (tmp_path / "cat" / "sound.png").write_bytes(SOUND["PNG"])
         (tmp_path / "dog" / "tried.png").write_bytes(content)
-        return ended("data", "check", "images:{}".format(tmp_path), *argv, codes=codes)
+        return ended("data", "check", f"images:{tmp_path}", *argv, codes=codes)
 
     return call
 
@@ -167,4 +170,4 @@ def test_any_folder_is_used_or_refused(tmp_path, tree):
 def test_a_sound_folder_is_accepted(tmp_path):
     put(str(tmp_path / "cat"), "folder", str(tmp_path))
     put(str(tmp_path / "dog"), "folder", str(tmp_path))
-    assert "class: cat 1, dog 1" in ended("data", "check", "images:{}".format(tmp_path)).out
+    assert "class: cat 1, dog 1" in ended("data", "check", f"images:{tmp_path}").out

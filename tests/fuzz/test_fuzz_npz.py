@@ -50,7 +50,7 @@ DEFLATED = packed(FILES, zipfile.ZIP_DEFLATED)
 def check(tmp_path):
     def call(content, codes=(0, 4)):
         (tmp_path / "data.npz").write_bytes(content)
-        return ended("data", "check", "npz:{}".format(tmp_path / "data.npz"), codes=codes)
+        return ended("data", "check", f"npz:{tmp_path / 'data.npz'}", codes=codes)
 
     return call
 
@@ -98,14 +98,14 @@ DESCRIPTIONS = st.sampled_from(
     st.binary(max_size=64),
 )
 @example("x_train", "'|u1'", "False", "(20, 2, 2)", IMAGES.tobytes())
-@example("x_train", "'|u1'", "False", "({}, 28, 28)".format(10**12), b"")
-@example("x_train", "'|V0'", "False", "({},)".format(10**12), b"")
-@example("x_train", "'<U0'", "False", "({}, 2)".format(10**12), b"")
+@example("x_train", "'|u1'", "False", f"({10**12}, 28, 28)", b"")
+@example("x_train", "'|V0'", "False", f"({10**12},)", b"")
+@example("x_train", "'<U0'", "False", f"({10**12}, 2)", b"")
 @example("x_train", "'|u1'", "False", "(20, 0)", b"")
-@example("x_train", "'|u1'", "False", "({})".format("(" * 3000 + ")" * 3000), b"")
+@example("x_train", "'|u1'", "False", f"({'(' * 3000 + ')' * 3000})", b"")
 @example("x_train", "'|u1'", "False", "(20L, 2L, 2L)", IMAGES.tobytes())
 def test_any_header_of_an_array_is_used_or_refused(check, name, kind, order, shape, body):
-    text = "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}".format(kind, order, shape)
+    text = f"{{'descr': {kind}, 'fortran_order': {order}, 'shape': {shape}, }}"
     members = dict(FILES)
     members[name + ".npy"] = header(text, body)
     check(packed(members.items()))

@@ -22,7 +22,7 @@ from toolkit.storage import checkpoint_reader
 from toolkit.storage.run_folder import RunFolder
 
 COMMITTED = [
-    os.path.join("checkpoints", "model.ckpt-{}.{}".format(step, ending))
+    os.path.join("checkpoints", f"model.ckpt-{step}.{ending}")
     for step in (2, 4, 6)
     for ending in ("index", "data-00000-of-00001", "hooks.npz")
 ]
@@ -178,7 +178,7 @@ def forged(draw, content):
         values.pop("hash", None)
         body = text_of(dict(values, previous=previous))[:-1]
         previous = hashlib.sha256(body.encode()).hexdigest()
-        texts.append('{}, "hash": "{}"}}\n'.format(body, previous))
+        texts.append(f'{body}, "hash": "{previous}"}}\n')
     return "".join(texts).encode()
 
 

@@ -65,7 +65,7 @@ class Line:
 
     def __init__(self, *psi):
         self.variables = [
-            tf.get_variable("psi{}".format(i), initializer=tf.constant(p), use_resource=True)
+            tf.get_variable(f"psi{i}", initializer=tf.constant(p), use_resource=True)
             for i, p in enumerate(psi)
         ]
         self.calls = []  # the images of each call

@@ -78,7 +78,7 @@ def handle_of(op):
 
 def applies(player):
     found = tf.get_default_graph().get_operations()
-    name = "optimizer/{}/".format(player)
+    name = f"optimizer/{player}/"
     return [o for o in found if o.type == "ResourceApplyGradientDescent" and name in o.name]
 
 
@@ -103,18 +103,25 @@ def test_the_losses_have_their_names_and_the_penalty_is_part_of_the_critics():
         dict(steps.objective(outputs_of([4.0, 2.0], [1.0, -2.0], gradients=gradients), run))
     )
     assert found == {
-        "d_loss": pytest.approx(-3.5 + 12.5), "g_loss": 0.5, "penalty": 12.5, "d_real": 3.0,
-        "d_fake": -0.5, "d_accuracy_real": 1.0, "d_accuracy_fake": 1.0,
-    }  # fmt: skip
+        "d_loss": pytest.approx(-3.5 + 12.5),
+        "g_loss": 0.5,
+        "penalty": 12.5,
+        "d_real": 3.0,
+        "d_fake": -0.5,
+        "d_accuracy_real": 1.0,
+        "d_accuracy_fake": 1.0,
+    }
 
 
 def test_acgan_adds_lambda_times_the_cross_entropy_of_reals_and_of_fakes():
     run = make_run(classes=2, conditional="acgan", class_weight=3.0, loss="wasserstein")
     even, odds = tf.zeros([1, 2]), tf.constant([[math.log(3), 0.0]])  # 1/2, and 3 to 1
     given = {
-        "real_class_logits": even, "fake_class_logits": odds,
-        "real_labels": tf.constant([1]), "fake_labels": tf.constant([0]),
-    }  # fmt: skip
+        "real_class_logits": even,
+        "fake_class_logits": odds,
+        "real_labels": tf.constant([1]),
+        "fake_labels": tf.constant([0]),
+    }
     found = evaluate(dict(steps.objective(outputs_of([0.0], [0.0], **given), run)))
     real, fake = math.log(2), math.log(4 / 3)
     assert found["d_loss"] == pytest.approx(3 * (real + fake), rel=1e-5)
@@ -304,8 +311,10 @@ def test_a_schedule_lowers_both_rates_alike():
 def test_scores_take_10000_samples_of_five_seeds_and_2000_on_the_way():
     values = {name: field.default for name, field in GanOptions.model_fields.items()}
     assert (values["score_samples"], values["score_seeds"], values["quick_samples"]) == (
-        10000, 5, 2000,
-    )  # fmt: skip
+        10000,
+        5,
+        2000,
+    )
     assert values["ema"] > 0 and neighbours.K == 5
 
 

@@ -13,10 +13,17 @@ from PIL import Image
 from toolkit import testing, tf
 
 SMALL = [
-    "--width=4", "--batch-size=8", "--latent-size=8", "--features=pixels", "--sample-steps=2",
-    "--sample-count=9", "--quick-samples=100", "--score-samples=100", "--score-seeds=2",
+    "--width=4",
+    "--batch-size=8",
+    "--latent-size=8",
+    "--features=pixels",
+    "--sample-steps=2",
+    "--sample-count=9",
+    "--quick-samples=100",
+    "--score-samples=100",
+    "--score-seeds=2",
     "--standing=20",
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -84,8 +91,11 @@ def test_a_run_goes_on_without_its_samples_and_in_another_place(cli, trained):
     done = cli("resume", "moved", "--steps", 6)
     assert done.code == 0, done.err
     assert set(os.listdir(os.path.join("moved", "samples"))) == {
-        "noise.npz", "reals.png", "step-00000006.png", "progress.gif",
-    }  # fmt: skip
+        "noise.npz",
+        "reals.png",
+        "step-00000006.png",
+        "progress.gif",
+    }
 
 
 @pytest.mark.slow

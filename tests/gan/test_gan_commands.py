@@ -120,9 +120,17 @@ def test_each_wish_has_a_file_name_of_its_own():
 def test_json_is_one_object_that_tells_what_was_made(sample, here):
     told = json.loads(sample(trained(), "-n", 2, "--out", "a.npz", "--json").output)
     assert told == {
-        "run": "run", "out": "a.npz", "count": 2, "seed": 0, "label": None, "truncation": None,
-        "interpolate": False, "plugin": "gan", "step": 500, "sha256": "abc",
-    }  # fmt: skip
+        "run": "run",
+        "out": "a.npz",
+        "count": 2,
+        "seed": 0,
+        "label": None,
+        "truncation": None,
+        "interpolate": False,
+        "plugin": "gan",
+        "step": 500,
+        "sha256": "abc",
+    }
 
 
 def test_images_are_made_in_pieces_and_the_run_is_closed(sample, here):
@@ -178,7 +186,7 @@ def test_a_class_is_known_by_its_name_and_else_by_its_number(text, number):
 
 @pytest.mark.parametrize("text", ["3", "-1", "disk", "1.0"])
 def test_an_unknown_class_is_told_with_the_known_ones(text):
-    expected = "no class '{}'.\nClasses: 0 to 2, or by name: disc, ring, 7.".format(text)
+    expected = f"no class '{text}'.\nClasses: 0 to 2, or by name: disc, ring, 7."
     with pytest.raises(UsageError, match=expected):
         drawing.class_number(text, trained("concat"))
 

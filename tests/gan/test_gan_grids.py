@@ -81,7 +81,7 @@ def frames(tmp_path):
         paths = []
         for i, value in enumerate(values):
             shape = (3, 4, 3) if colour else (3, 4)
-            paths.append(str(tmp_path / "{:03d}.png".format(i)))
+            paths.append(str(tmp_path / f"{i:03d}.png"))
             picture(np.full(shape, value, np.uint8)).save(paths[-1])
         return paths
 
@@ -106,7 +106,7 @@ def test_grids_are_written_on_due_steps_and_on_the_last(tmp_path):
     training.loop.target = 7
     training.to(7)
     written = [name for name in files(tmp_path) if name.startswith("step")]
-    assert written == ["step-0000000{}.png".format(step) for step in (0, 5, 7)]
+    assert written == [f"step-0000000{step}.png" for step in (0, 5, 7)]
 
 
 def test_a_grid_shows_the_images_side_by_side_in_bytes(tmp_path):
@@ -151,8 +151,11 @@ def test_resuming_deletes_the_grids_of_a_future_that_is_made_again(tmp_path):
     resumed.loop.step = 5
     resumed.to(5)
     assert files(tmp_path) == [
-        "noise.npz", "reals.png", "step-00000000.png", "step-00000005.png",
-    ]  # fmt: skip
+        "noise.npz",
+        "reals.png",
+        "step-00000000.png",
+        "step-00000005.png",
+    ]
 
 
 def test_resuming_writes_no_grid_of_the_restored_step_and_leaves_reals_alone(tmp_path):
@@ -267,7 +270,7 @@ class Pixels(Linear):
 @pytest.fixture
 def train(cli, here):
     data = write_bars("bars.npz")
-    pixels = "{}:Pixels".format(__name__)
+    pixels = f"{__name__}:Pixels"
 
     def call(folder, *argv):
         done = cli("run", "--plugin", pixels, "--data", data, "--run-dir", folder, *argv)
@@ -278,7 +281,7 @@ def train(cli, here):
 
 
 def weights(run, step):
-    reader = tf.train.NewCheckpointReader("{}/checkpoints/model.ckpt-{}".format(run, step))
+    reader = tf.train.NewCheckpointReader(f"{run}/checkpoints/model.ckpt-{step}")
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
@@ -286,7 +289,7 @@ def test_training_leaves_grids_an_animation_and_tensorboard_images(train, here):
     train("r", "--steps", "5")
     assert files(here / "r" / "samples") == (
         ["noise.npz", "progress.gif", "reals.png"]
-        + ["step-0000000{}.png".format(step) for step in (0, 2, 4, 5)]
+        + [f"step-0000000{step}.png" for step in (0, 2, 4, 5)]
     )
     events = str(next((here / "r" / "events").iterdir()))
     shown = [

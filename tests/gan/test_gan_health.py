@@ -321,7 +321,7 @@ def test_a_verdict_is_said_and_recorded_with_its_numbers():
     (event,) = hook.loop.recorded
     assert (event["step"], event["kind"], event["event"]) == (1500, "event", "health")
     assert (event["verdict"], event["spread"], event["change"]) == ("total-collapse", 0.0, 0.0)
-    assert hook.loop.said[-1] == "warning: {} {}".format(event["sentence"], event["advice"])
+    assert hook.loop.said[-1] == f"warning: {event['sentence']} {event['advice']}"
 
 
 def test_with_the_state_of_another_it_says_what_that_one_would_have_said():

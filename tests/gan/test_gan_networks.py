@@ -509,7 +509,7 @@ def test_a_step_can_be_built_in_a_loop_of_the_graph(network):
 
 @pytest.mark.parametrize("penalty", ["wgan-gp", "lp", "dragan", "r1", "r1r2"])
 def test_batch_norm_in_the_critic_is_refused_with_a_penalty(penalty):
-    with pytest.raises(UsageError, match="critic_norm=batch.*penalty={}".format(penalty)) as error:
+    with pytest.raises(UsageError, match=f"critic_norm=batch.*penalty={penalty}") as error:
         check_networks(make_run(critic_norm="batch", penalty=penalty))
     assert "critic_norm=layer" in str(error.value) and "spectral_norm" in str(error.value)
 
@@ -517,7 +517,7 @@ def test_batch_norm_in_the_critic_is_refused_with_a_penalty(penalty):
 @pytest.mark.parametrize("conditional", ["concat", "acgan", "projection"])
 @pytest.mark.parametrize("classes, found", [(0, "no labels"), (1, "one class")])
 def test_conditional_networks_need_labels(conditional, classes, found):
-    with pytest.raises(DataError, match="conditional={}.*{}".format(conditional, found)):
+    with pytest.raises(DataError, match=f"conditional={conditional}.*{found}"):
         check_networks(make_run(classes=classes, conditional=conditional))
 
 

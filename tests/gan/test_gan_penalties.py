@@ -171,11 +171,11 @@ def tensorflow_differentiates_twice(act):
 def test_an_op_without_a_second_derivative_is_refused_by_name(kind):
     act = ONCE_ONLY[kind]
     if tensorflow_differentiates_twice(act):
-        pytest.skip("this TensorFlow has a second derivative of {}".format(kind))
+        pytest.skip(f"this TensorFlow has a second derivative of {kind}")
     x = images(2, 1)
     with tf.name_scope("critic"):
         logits = tf.reduce_sum(tf.square(act(tf.ones([4, 4, 1]) * x)), axis=[1, 2, 3])
-    with pytest.raises(UsageError, match="none of op 'critic/{0}' .*{0}Grad".format(kind)) as told:
+    with pytest.raises(UsageError, match=f"none of op 'critic/{kind}' .*{kind}Grad") as told:
         penalties.input_gradients(logits, x)
     assert "--spectral-norm" in told.value.hint
 

@@ -60,8 +60,13 @@ def test_each_preset_trains_a_few_steps_with_finite_losses_and_a_score(tmp_path,
 @pytest.mark.parametrize("conditional", FORMS)
 def test_each_network_trains_in_each_conditional_form(tmp_path, digits, network, conditional):
     run, _ = trained(
-        tmp_path / "run", digits, network=network, conditional=conditional, steps=2, evaluate="no",
-    )  # fmt: skip
+        tmp_path / "run",
+        digits,
+        network=network,
+        conditional=conditional,
+        steps=2,
+        evaluate="no",
+    )
     assert all(np.isfinite(r["d_loss"]) and np.isfinite(r["g_loss"]) for r in losses(run))
 
 
@@ -77,9 +82,14 @@ def test_every_loss_trains_in_both_orders(tmp_path, digits, loss, update):
 @pytest.mark.parametrize("penalty", ["wgan-gp", "lp", "dragan", "r1", "r1r2"])
 def test_every_penalty_trains_with_a_condition_and_layer_norm(tmp_path, digits, penalty):
     run, _ = trained(
-        tmp_path / "run", digits, penalty=penalty, conditional="projection", critic_norm="layer",
-        steps=2, evaluate="no",
-    )  # fmt: skip
+        tmp_path / "run",
+        digits,
+        penalty=penalty,
+        conditional="projection",
+        critic_norm="layer",
+        steps=2,
+        evaluate="no",
+    )
     assert all(np.isfinite(r["penalty"]) and r["penalty"] >= 0 for r in losses(run))
 
 
@@ -134,7 +144,7 @@ def test_a_streamed_run_of_several_critic_updates_goes_on_exactly(tmp_path, digi
 def test_a_run_leaves_reals_grids_an_animation_noise_and_scores(tmp_path, digits):
     run, summary = trained(tmp_path / "run", digits, steps=4, conditional="projection")
     samples = set(os.listdir(os.path.join(run, "samples")))
-    steps = {"step-{:08d}.png".format(step) for step in (0, 2, 4)}
+    steps = {f"step-{step:08d}.png" for step in (0, 2, 4)}
     assert samples == steps | {"reals.png", "progress.gif", "noise.npz"}
     reports = os.path.join(run, summary["test"]["reports"])
     assert {"nearest.png", "scores.json"} <= set(os.listdir(reports))

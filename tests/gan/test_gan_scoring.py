@@ -66,11 +66,19 @@ class StandIn:
 
 def options(**given):
     values = {
-        "features": "auto", "features_plugin": "classifier", "quick_samples": 200,
-        "score_samples": 300, "score_seeds": 3, "latent": "normal", "latent_size": 5,
-        "conditional": "none", "data": "mnist5k", "image_size": None, "channels": None,
+        "features": "auto",
+        "features_plugin": "classifier",
+        "quick_samples": 200,
+        "score_samples": 300,
+        "score_seeds": 3,
+        "latent": "normal",
+        "latent_size": 5,
+        "conditional": "none",
+        "data": "mnist5k",
+        "image_size": None,
+        "channels": None,
         "validation_share": 0.1,
-    }  # fmt: skip
+    }
     return types.SimpleNamespace(**dict(values, **given))
 
 
@@ -402,7 +410,7 @@ def test_a_generator_of_black_images_has_finite_scores():
 def test_too_small_a_split_gets_a_line_in_place_of_a_score(count, told, tmp_path):
     scored = scorer().score(split(count), generator(), str(tmp_path))
     assert scored.metrics == {}
-    assert scored.lines == ["no score: the split has {}, and a score needs 10 or more".format(told)]
+    assert scored.lines == [f"no score: the split has {told}, and a score needs 10 or more"]
 
 
 def test_a_class_is_lost_below_a_tenth_of_its_share():
@@ -526,8 +534,12 @@ def test_a_distance_line_reads_as_in_the_reference():
 
 def test_numbers_keep_three_digits_without_an_exponent():
     assert [reports.short(x) for x in (123.4, 0.01234, 4, 1234.5, 0)] == [
-        "123", "0.0123", "4.00", "1234", "0"
-    ]  # fmt: skip
+        "123",
+        "0.0123",
+        "4.00",
+        "1234",
+        "0",
+    ]
 
 
 # ------------------------------------------------------------------------------------ for real

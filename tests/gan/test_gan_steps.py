@@ -184,7 +184,7 @@ def test_no_gradient_of_one_player_reaches_the_other(update):
 def applies(run, name):
     kinds = ("ResourceApplyGradientDescent",)
     found = [o for o in run.global_step.graph.get_operations() if o.type in kinds]
-    return [o for o in found if "optimizer/{}/".format(name) in o.name]
+    return [o for o in found if f"optimizer/{name}/" in o.name]
 
 
 def test_alternating_edges_put_every_read_of_the_generators_pass_behind_the_critics_update():

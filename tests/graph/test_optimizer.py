@@ -467,7 +467,7 @@ def in_turn(run, factors):
     done, variables = [], []
     for number, factor in enumerate(factors):
         with tf.control_dependencies(done):
-            part, w = product(run, "w{}".format(number), factor)
+            part, w = product(run, f"w{number}", factor)
             done = [run.apply([part], advance_step=number == len(factors) - 1)]
             variables.append(w)
     return done[0], variables

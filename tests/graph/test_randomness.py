@@ -126,7 +126,7 @@ def test_dropout_at_rate_0_is_nothing():
 
 @pytest.mark.parametrize("rate", [1, 1.5, -0.1])
 def test_dropout_of_everything_or_less_than_nothing_is_refused(rate):
-    with pytest.raises(ValueError, match="dropout rate is {}, expected a number in".format(rate)):
+    with pytest.raises(ValueError, match=f"dropout rate is {rate}, expected a number in"):
         run_of().dropout(tf.ones([3]), rate, "d")
 
 

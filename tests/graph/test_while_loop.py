@@ -197,7 +197,7 @@ def check_same(folder, plugin, forms, **options):
     options = dict({"evaluate": "no", "checkpoint_steps": 1000}, **options)
     expected = None
     for number, form in enumerate(forms):
-        run = str(folder / "run{}".format(number))
+        run = str(folder / f"run{number}")
         testing.train(plugin, run, **dict(options, **form))
         found = left(run)
         expected = expected or found
@@ -266,7 +266,7 @@ def test_hooks_due_on_steps_that_are_no_multiple_leave_the_same(bars, tmp_path):
     )
     assert found[2] == [11, 22, 33, 44, 55, 60]
     for number in range(3):
-        profiled = os.listdir(str(tmp_path / "run{}".format(number) / "profile"))
+        profiled = os.listdir(str(tmp_path / f"run{number}" / "profile"))
         assert sorted(profiled) == ["step-10.json", "step-33.json"]
 
 
@@ -325,7 +325,7 @@ def summaries_by_calls(folder, data):
     """Of runs with one step a call and with several: the summaries of each."""
     found = []
     for number in (1, 7, 50):
-        run = str(folder / "run{}".format(number))
+        run = str(folder / f"run{number}")
         options = {"steps": 30, "summary_steps": 13, "evaluate": "no", "steps_per_call": number}
         testing.train(Summarised, run, data=data, **options)
         found.append(events(run))

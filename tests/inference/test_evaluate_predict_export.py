@@ -93,7 +93,7 @@ def test_the_best_checkpoint_is_taken_unless_another_is_named(evaluated, trained
 def test_a_checkpoint_that_is_not_there_is_told_with_those_that_are(cli, trained, which):
     told = cli("evaluate", trained / "run", "--checkpoint=" + which)
     assert told.code == 5
-    assert "has no checkpoint '{}'".format(which) in told.err
+    assert f"has no checkpoint '{which}'" in told.err
     assert "2, 4, 6" in told.err
 
 
@@ -247,7 +247,7 @@ def test_an_array_of_another_shape_or_type_is_refused_with_both(cli, trained, ar
     np.savez("odd.npz", x=array)
     told = cli("predict", trained / "run", "odd.npz")
     assert told.code == 4 and told.out == ""
-    assert "odd.npz: expected examples [6, 6, 1] uint8, found {}".format(found) in told.err
+    assert f"odd.npz: expected examples [6, 6, 1] uint8, found {found}" in told.err
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def from_json(path):
 def from_csv(path):
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
-    logits = [[float(row["logits{}".format(k)]) for k in range(3)] for row in rows]
+    logits = [[float(row[f"logits{k}"]) for k in range(3)] for row in rows]
     return [int(row["label"]) for row in rows], logits
 
 

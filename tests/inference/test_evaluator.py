@@ -186,7 +186,7 @@ def test_a_split_of_another_kind_is_refused_with_both(features, found):
     with pytest.raises(DataError) as told:
         evaluator_of(Linear).evaluate(Split(features, np.zeros(5, int)), 2)
     assert told.value.message == (
-        "The split has examples {}, the model was trained on [4] float32.".format(found)
+        f"The split has examples {found}, the model was trained on [4] float32."
     )
 
 

@@ -168,7 +168,7 @@ def test_a_scope_that_would_move_more_is_told_by_its_variables():
 
 
 def test_a_line_tells_all_names_up_to_20_where_the_sentence_tells_5():
-    many = " ".join("v{:02}:1".format(i) for i in range(22))
+    many = " ".join(f"v{i:02}:1" for i in range(22))
     found = differing("", many)
     assert found.sentence().endswith("added v00, v01, v02, v03, v04 and 17 more.")
     assert found.lines()[0].endswith("v19 and 2 more")
@@ -349,7 +349,7 @@ def test_a_text_that_is_no_map_is_refused(text):
 
 @pytest.mark.parametrize("texts, twice", [(["a=b", "a=c"], "a"), (["a=c", "b=c"], "c")])
 def test_a_name_on_the_same_side_twice_is_refused(texts, twice):
-    with pytest.raises(UsageError, match="--map {} names '{}' a second".format(texts[1], twice)):
+    with pytest.raises(UsageError, match=f"--map {texts[1]} names '{twice}' a second"):
         parse_map(texts)
 
 

@@ -13,13 +13,18 @@ def saved(tmp_path):
     """`saved(name=array, ...)` -> the prefix of a checkpoint that holds these."""
 
     def save(**arrays):
-        path = str(tmp_path / "{}.ckpt".format(len(list(tmp_path.iterdir()))))
+        path = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.ckpt")
         with tf.Graph().as_default(), tf.Session() as session:
             names, values = zip(*sorted(arrays.items()))
             slices = [""] * len(names)
-            session.run(tf.raw_ops.SaveV2(
-                prefix=path, tensor_names=list(names), shape_and_slices=slices,
-                tensors=[tf.constant(v) for v in values]))  # fmt: skip
+            session.run(
+                tf.raw_ops.SaveV2(
+                    prefix=path,
+                    tensor_names=list(names),
+                    shape_and_slices=slices,
+                    tensors=[tf.constant(v) for v in values],
+                )
+            )
         return path
 
     return save

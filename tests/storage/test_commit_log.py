@@ -16,8 +16,8 @@ def commit(step, kept, **more):
         "step": step,
         "time": 100.0,
         "kept": kept,
-        "tensors": "t{}".format(step),
-        "files": {"model.ckpt-{}.index".format(step): {"bytes": 9, "sha256": "f"}},
+        "tensors": f"t{step}",
+        "files": {f"model.ckpt-{step}.index": {"bytes": 9, "sha256": "f"}},
         "metrics": EMPTY,
     }
     return dict(values, **more)
@@ -26,7 +26,7 @@ def commit(step, kept, **more):
 def line(values, previous):
     """A line as it should be, made without the module."""
     body = json.dumps(dict(values, previous=previous))[:-1]
-    return '{}, "hash": "{}"}}'.format(body, hashlib.sha256(body.encode()).hexdigest())
+    return f'{body}, "hash": "{hashlib.sha256(body.encode()).hexdigest()}"}}'
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_each_line_ends_in_its_hash_and_names_that_of_the_line_before(chain, pat
     previous = "0" * 64
     for text in texts:
         body, _, end = text.rpartition(', "hash": ')
-        assert end == '"{}"}}'.format(hashlib.sha256(body.encode("ascii")).hexdigest())
+        assert end == f'"{hashlib.sha256(body.encode("ascii")).hexdigest()}"}}'
         assert json.loads(text)["previous"] == previous
         previous = json.loads(text)["hash"]
     assert len(texts) == 4 and chain.head() == previous
@@ -107,7 +107,7 @@ def test_the_row_of_a_step_that_retention_removed_is_still_there(chain):
 
 
 def test_the_files_of_all_commits_are_known(chain):
-    assert chain.files() == {"model.ckpt-{}.index".format(step) for step in (2, 4, 6)}
+    assert chain.files() == {f"model.ckpt-{step}.index" for step in (2, 4, 6)}
 
 
 def test_the_sessions_are_told_in_their_order(chain):
@@ -130,7 +130,7 @@ def test_a_changed_byte_in_any_line_is_told_with_its_number(chain, path, opened,
         changed[number - 1] = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
         write(path, changed)
         faults = opened().faults()
-        assert "line {} has changed since it was written".format(number) == faults[0]
+        assert f"line {number} has changed since it was written" == faults[0]
 
 
 def test_a_changed_last_line_leaves_those_before_it(chain, path, opened):
@@ -159,7 +159,7 @@ FOLLOWS = "does not follow the line before it: lines were left out, put in or mo
 def test_removed_duplicated_and_moved_lines_are_told(chain, path, opened, order, faults):
     texts = path.read_text().splitlines()
     write(path, [texts[number - 1] for number in order])
-    assert opened().faults() == ["line {} {}".format(number, FOLLOWS) for number in faults]
+    assert opened().faults() == [f"line {number} {FOLLOWS}" for number in faults]
 
 
 def test_an_empty_line_put_in_is_told(chain, path, opened):
@@ -250,7 +250,7 @@ def test_the_kind_is_one_of_two(path, opened):
 @pytest.mark.parametrize("text", ["", "[" * 100000, '{"a":' * 100000, '{"previous": ' + "9" * 9999])
 def test_nonsense_with_a_right_hash_is_refused(path, opened, text):
     digest = hashlib.sha256(text.encode()).hexdigest()
-    write(path, ['{}, "hash": "{}"}}'.format(text, digest)])
+    write(path, [f'{text}, "hash": "{digest}"}}'])
     assert opened().faults() == ["line 1 is no line of this format"]
 
 

@@ -40,8 +40,8 @@ def committed(run):
 def save(run, step):
     """What a Saver leaves: two files."""
     for ending in ("index", "data-00000-of-00001"):
-        with open("{}.{}".format(run.prefix(step), ending), "w") as file:
-            file.write("{} of step {}".format(ending, step))
+        with open(f"{run.prefix(step)}.{ending}", "w") as file:
+            file.write(f"{ending} of step {step}")
 
 
 def commit(run, step, keep=lambda rows: [row.step for row in rows]):
@@ -341,7 +341,7 @@ def test_a_crash_at_any_point_of_a_commit_leaves_a_whole_checkpoint(
     assert found.cut_metrics(start) == ""
     kept = {6: [2, 4, 6], 8: [6, 8]}[newest]
     assert steps(found) == kept
-    assert {n.split(".")[1] for n in files(found)} == {"ckpt-{}".format(step) for step in kept}
+    assert {n.split(".")[1] for n in files(found)} == {f"ckpt-{step}" for step in kept}
     assert found.read_metrics()[-1] == {"step": newest}
     found.unlock()
 
@@ -598,7 +598,7 @@ def test_a_manifest_that_is_none_is_told(run, text):
 def test_a_folder_in_place_of_a_file_is_told(run, name):
     os.remove(run.file(name))
     os.mkdir(run.file(name))
-    with pytest.raises(CheckpointError, match="{} cannot be read: Is a directory".format(name)):
+    with pytest.raises(CheckpointError, match=f"{name} cannot be read: Is a directory"):
         run.read_manifest() if name == "manifest.json" else run.read_config()
 
 
@@ -632,7 +632,7 @@ def test_a_folder_in_place_of_a_file_is_told(run, name):
 )
 def test_a_value_of_the_wrong_type_in_the_manifest_is_told_with_its_place(run, name, value):
     change_manifest(run, **{name: value})
-    with pytest.raises(CheckpointError, match="manifest.json: '{}".format(name)):
+    with pytest.raises(CheckpointError, match=f"manifest.json: '{name}"):
         run.read_manifest()
 
 
@@ -646,7 +646,7 @@ def test_a_value_of_the_wrong_type_in_the_manifest_is_told_with_its_place(run, n
 )
 def test_a_value_that_is_missing_in_the_manifest_is_told(run, data, missing):
     change_manifest(run, data=data)
-    with pytest.raises(CheckpointError, match="manifest.json: '{}' is missing".format(missing)):
+    with pytest.raises(CheckpointError, match=f"manifest.json: '{missing}' is missing"):
         run.read_manifest()
 
 

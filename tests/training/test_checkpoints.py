@@ -31,7 +31,7 @@ def steps_of(run):
 
 
 def data_file(run, step):
-    return os.path.join(run, "checkpoints", "model.ckpt-{}.data-00000-of-00001".format(step))
+    return os.path.join(run, "checkpoints", f"model.ckpt-{step}.data-00000-of-00001")
 
 
 def truncate(path):

@@ -163,7 +163,7 @@ def test_a_death_at_any_step_leaves_no_trace(data, tmp_path, monkeypatch, plugin
     expected, shown = left(whole), events(whole)
     assert len(shown) > 20
     for step in (1, 4, 5, 7, 10, 13, 16, 17):
-        run = str(tmp_path / "died-{}".format(step))
+        run = str(tmp_path / f"died-{step}")
         train(plugin, run, dies_at=step, **options)
         train(plugin, run)
         assert left(run) == expected, step
@@ -186,7 +186,7 @@ def test_early_stopping_comes_at_the_same_step(data, tmp_path):
     train(Noisy, whole, **options)
     assert RunFolder(whole).checkpoints()[-1].step == 15  # 5 is the best, 10 and 15 are not
     for step in (6, 11, 15):
-        run = str(tmp_path / "died-{}".format(step))
+        run = str(tmp_path / f"died-{step}")
         train(Noisy, run, dies_at=step, **options)
         train(Noisy, run)
         assert left(run) == left(whole)

@@ -100,7 +100,7 @@ def test_arrays_of_objects_are_refused_before_anything_is_written(path):
 def test_values_that_json_does_not_give_back_are_refused_before_anything_is_written(
     path, value, what
 ):
-    with pytest.raises(ToolkitError, match="hook 'h' keeps 'x', which holds {}".format(what)):
+    with pytest.raises(ToolkitError, match=f"hook 'h' keeps 'x', which holds {what}"):
         hook_state.save(path, {"h": {"x": value}})
     assert os.listdir(os.path.dirname(path)) == []
 

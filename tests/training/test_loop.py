@@ -250,7 +250,7 @@ def test_a_lost_session_is_told_in_one_warning(data, tmp_path, capsys):
 
 def test_a_session_that_is_lost_again_and_again_gives_up_with_138(data, tmp_path):
     hook = Every(lost(at=3, times=1000))
-    with pytest.raises(RetryError, match="was lost {} times".format(MOST_RETRIES + 1)) as told:
+    with pytest.raises(RetryError, match=f"was lost {MOST_RETRIES + 1} times") as told:
         testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=9)
     assert told.value.exit_code == 138
 
@@ -407,7 +407,7 @@ class Teller(Hook):
         return step % 3 == 0
 
     def on_step(self, step, values, context):
-        self.loop.say("hello from step {}".format(step))
+        self.loop.say(f"hello from step {step}")
         self.loop.record({"step": step, "kind": "event", "event": "seen"})
         self.loop.summarize(
             step, tf.Summary(value=[tf.Summary.Value(tag="height", simple_value=float(step))])
@@ -469,8 +469,8 @@ def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data,
 def test_a_step_of_more_examples_than_there_are_tells_how_many_it_takes(data, tmp_path):
     count = len(testing.trainer(TwoBatches, str(tmp_path / "a"), data=data)._inputs.splits["train"])
     size = count // 2 + 1
-    told = "A step takes 2 batches of {} = {} examples, but the split 'train' has {}".format(
-        size, 2 * size, count
+    told = (
+        f"A step takes 2 batches of {size} = {2 * size} examples, but the split 'train' has {count}"
     )
     with pytest.raises(UsageError, match=told):
         testing.trainer(TwoBatches, str(tmp_path / "b"), data=data, batch_size=size)

@@ -231,7 +231,7 @@ def straight(cli, here):
 def test_a_run_that_paused_ends_with_the_same_bits(cli, straight, step):
     result = begin(cli, "run", LINEAR, "--pause-at", step)
     assert result.code == 0
-    assert "paused at step {} ".format(step) in result.out and "test " not in result.out
+    assert f"paused at step {step} " in result.out and "test " not in result.out
     assert tensors("run")["global_step"] == step
     assert cli("resume", "run").code == 0
     assert bits("run") == straight
@@ -248,7 +248,7 @@ def test_a_run_may_pause_often(cli, straight):
 
 def test_a_pause_at_the_target_or_behind_it_is_none(cli, straight):
     for step in 6, 60:
-        name = "run{}".format(step)
+        name = f"run{step}"
         result = begin(cli, name, LINEAR, "--pause-at", step)
         assert result.code == 0 and "reached step 6 " in result.out and "test " in result.out
         assert bits(name) == straight

@@ -232,7 +232,7 @@ def failing_in(step, value):
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_the_step_that_diverged_is_told_and_the_one_before_it_kept(data, tmp_path, form, value):
     run = str(tmp_path / "run")
-    with pytest.raises(DivergedError, match="diverged in step 6: loss {}".format(value)) as told:
+    with pytest.raises(DivergedError, match=f"diverged in step 6: loss {value}") as told:
         testing.train(failing_in(6, value), run, data=data, steps=60, **dict(RARE, **form))
     assert told.value.exit_code == 3
     assert steps_of(run) == [5]

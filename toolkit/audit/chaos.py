@@ -87,7 +87,7 @@ class Chaos:
         copies = 0
         told = ""
         while len(done) < kills or not copies:
-            copy = RunFolder(os.path.join(self._place, "copy-{}".format(copies + 1)))
+            copy = RunFolder(os.path.join(self._place, f"copy-{copies + 1}"))
             copies += 1
             self._train(copy, config, done, kills)
             told = compare(self._folder, RunFolder(copy.path), self._part.end.step)
@@ -120,13 +120,13 @@ class Chaos:
                 return
             if code != -signal.SIGKILL:
                 raise CheckFailed(
-                    "After {} kills a process ended with exit code {}: {}".format(
-                        len(done), code, _last_words(self._said)
-                    )
+                    f"After {len(done)} kills a process ended with exit code {code}: "
+                    f"{_last_words(self._said)}"
                 )
             done.append(_hit(RunFolder(copy.path)))
-            self._say("kill {} of {}: {}, step {} committed".format(
-                len(done), kills, done[-1].moment, done[-1].step))  # fmt: skip
+            self._say(
+                f"kill {len(done)} of {kills}: {done[-1].moment}, step {done[-1].step} committed"
+            )
 
     def _start(self, copy: RunFolder, config: str) -> subprocess.Popen:
         begun = os.path.isfile(copy.file("config.json"))

@@ -73,38 +73,39 @@ def checks(folder: RunFolder) -> List[Check]:
 
 def refuse_faults(folder: RunFolder, found: List[Check]) -> None:
     """Raise CheckFailed with the first fault, where there is any."""
-    faults = ["{}: {}".format(check.name, fault) for check in found for fault in check.faults]
+    faults = [f"{check.name}: {fault}" for check in found for fault in check.faults]
     if faults:
-        more = " ({} more)".format(_counted(len(faults) - 1, "fault")) if faults[1:] else ""
+        more = f" ({_counted(len(faults) - 1, 'fault')} more)" if faults[1:] else ""
         raise CheckFailed(
-            "{}{}.".format(faults[0], more),
-            hint="What can be done says: toolkit doctor {}".format(folder),
+            f"{faults[0]}{more}.",
+            hint=f"What can be done says: toolkit doctor {folder}",
         )
 
 
 def _manifest(folder: RunFolder):
     manifest = folder.read_manifest()
     status, step = manifest["status"], manifest.get("step", 0)
-    told = "{}, step {}".format(status, step)
+    told = f"{status}, step {step}"
     if status not in STATUSES:
-        return told, ["its status is {!r}, which no run has".format(status)]
+        return told, [f"its status is {status!r}, which no run has"]
     if not isinstance(step, int):
-        return told, ["its step is {!r}, which is no whole number".format(step)]
+        return told, [f"its step is {step!r}, which is no whole number"]
     last = max(_standing(folder), default=0)
     if status in COMMITTED and last != step:
-        ends = "ends at step {}".format(last) if last else "has no commit"
-        return told, ["the run {} at step {}, but the chain {}".format(status, step, ends)]
+        ends = f"ends at step {last}" if last else "has no commit"
+        return told, [f"the run {status} at step {step}, but the chain {ends}"]
     return told, []
 
 
 def _chain(folder: RunFolder):
     commits = folder.commits
     lines = commits.lines()
-    told = "{}, {}, head {}".format(
-        _counted(len(lines), "line"), _counted(len(commits.sessions()), "session"),
-        commits.head()[:16])  # fmt: skip
+    told = (
+        f"{_counted(len(lines), 'line')}, {_counted(len(commits.sessions()), 'session')}, "
+        f"head {commits.head()[:16]}"
+    )
     faults = commits.faults()
-    faults += ["line {} {}".format(n, fault) for n, fault in _out_of_order(lines)]
+    faults += [f"line {n} {fault}" for n, fault in _out_of_order(lines)]
     if not lines and folder.leftovers([]):  # a session's line comes before any checkpoint
         faults.append("commits.jsonl has no lines, but there are checkpoints")
     return told, faults
@@ -129,9 +130,9 @@ def _out_of_order(lines):
             at = line.values["from"]
         elif line.kind == "commit":
             if at is None:
-                yield line.number, "commits step {} before any session".format(line.values["step"])
+                yield line.number, f"commits step {line.values['step']} before any session"
             elif line.values["step"] <= at:
-                yield line.number, "commits step {} behind step {}".format(line.values["step"], at)
+                yield line.number, f"commits step {line.values['step']} behind step {at}"
             at = line.values["step"]
 
 
@@ -142,7 +143,7 @@ def _checkpoints(folder: RunFolder):
         fault = folder.damage(row) or _tensors_fault(row)
         if fault:
             faults.append(fault)
-    return "steps {}".format(_steps(row.step for row in rows)), faults
+    return f"steps {_steps(row.step for row in rows)}", faults
 
 
 def _tensors_fault(row: Checkpoint) -> str:
@@ -151,7 +152,7 @@ def _tensors_fault(row: Checkpoint) -> str:
             return ""
     except CheckpointError as error:
         return error.message.rstrip(".")
-    return "the tensors of step {} are not those that were committed".format(row.step)
+    return f"the tensors of step {row.step} are not those that were committed"
 
 
 def _metrics(folder: RunFolder):
@@ -160,14 +161,14 @@ def _metrics(folder: RunFolder):
     for row in folder.checkpoints():
         fault = folder.metrics_fault(row)
         if fault:
-            whole = "; up to step {} it is".format(before) if before is not None else ""
+            whole = f"; up to step {before} it is" if before is not None else ""
             faults.append(fault + whole)
             break
         before = row.step
     texts = folder.metrics_texts()
     for number, text in enumerate(texts, 1):
         if parsed(text) is None:
-            faults.append("line {} of metrics.jsonl is no JSON object".format(number))
+            faults.append(f"line {number} of metrics.jsonl is no JSON object")
     if not faults and folder.metrics_end_fault():
         faults.append(folder.metrics_end_fault())
     return _counted(len(texts), "line"), faults
@@ -183,10 +184,10 @@ def _config(folder: RunFolder):
         return told, []
     changed = [n for n in sorted(set(values) | set(saved)) if values.get(n) != saved.get(n)]
     return told, [
-        "{} is {}, but the last session had {}".format(
-            name, values.get(name, "missing"), saved.get(name, "none of it"))
+        f"{name} is {values.get(name, 'missing')}, but the last session had "
+        f"{saved.get(name, 'none of it')}"
         for name in changed
-    ]  # fmt: skip
+    ]
 
 
 # -------------------------------------------------------------------------------------- a segment
@@ -210,14 +211,14 @@ def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Seg
     standing = _standing(folder)
     if not standing:
         raise UsageError(
-            "{} has no checkpoint yet, so no steps of it can be trained again.".format(folder),
-            hint="Train it: toolkit resume {}".format(folder),
+            f"{folder} has no checkpoint yet, so no steps of it can be trained again.",
+            hint=f"Train it: toolkit resume {folder}",
         )
     last = max(standing) if last is None else last
     if last not in standing:
         raise UsageError(
-            "{} has committed no step {}.".format(folder, last),
-            hint="A replay ends at one of {}.".format(_steps(standing)),
+            f"{folder} has committed no step {last}.",
+            hint=f"A replay ends at one of {_steps(standing)}.",
         )
     there = {row.step: row for row in folder.checkpoints()}
     before = [step for step in sorted(there) if step < last]
@@ -225,14 +226,14 @@ def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Seg
         first = max(before, default=0)
     if first and first not in before:
         if first >= last:
-            message = "There are no steps from {} to {}.".format(first, last)
+            message = f"There are no steps from {first} to {last}."
         elif first in standing:
-            message = "The checkpoint of step {} was not kept.".format(first)
+            message = f"The checkpoint of step {first} was not kept."
         else:
-            message = "There is no checkpoint of step {} to begin at.".format(first)
+            message = f"There is no checkpoint of step {first} to begin at."
         raise UsageError(
             message,
-            hint="A replay up to step {} begins at one of {}.".format(last, _steps([0] + before)),
+            hint=f"A replay up to step {last} begins at one of {_steps([0] + before)}.",
         )
     end = folder.commits.row(last)
     sessions = _sessions(folder, first, standing[last])
@@ -256,10 +257,8 @@ def _sessions(folder: RunFolder, first: int, end: Line) -> List[Dict[str, Any]]:
         changed = _changes(before, after)
         if changed:
             raise UsageError(
-                "The run went on with changes at step {}: {}.".format(
-                    after["from"], "; ".join(changed)
-                ),
-                hint="Choose a segment that does not have step {} within it.".format(after["from"]),
+                f"The run went on with changes at step {after['from']}: {'; '.join(changed)}.",
+                hint=f"Choose a segment that does not have step {after['from']} within it.",
             )
     return within
 
@@ -273,7 +272,7 @@ def _changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
         if (groups.get(name) in WITHOUT_EFFECT and name != "seed") or name == UNTIL:
             continue
         if old[name] != new[name]:
-            told.append("{} was {}, then {}".format(name, old[name], new[name]))
+            told.append(f"{name} was {old[name]}, then {new[name]}")
     if before.get("compiled") != after.get("compiled"):
         told.append("the steps were compiled in one of the two alone")
     if after.get("model"):
@@ -286,7 +285,7 @@ def _steps(steps) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return "{} {}{}".format(count, noun, "" if count == 1 else "s")
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 # --------------------------------------------------------------------------------------- a replay
@@ -318,7 +317,7 @@ def replay(folder: RunFolder, part: Segment, place: str) -> str:
         other = provenance.changed_since(part.session, trainer.session_facts())
         if other:
             raise UsageError(
-                "The segment cannot be trained again here: {}.".format("; ".join(other)),
+                f"The segment cannot be trained again here: {'; '.join(other)}.",
                 hint="Verify it where it was trained, with what it was trained with.",
             )
         _train(trainer, part.end.step)
@@ -333,7 +332,7 @@ def _train(trainer: Any, step: int) -> None:
         trainer.train()
     except DivergedError as error:
         raise CheckFailed(
-            "The replay did not come to step {}: {}".format(step, error.message), hint=UNEQUAL
+            f"The replay did not come to step {step}: {error.message}", hint=UNEQUAL
         ) from error
     except (InterruptedRun, RetryError) as error:
         if isinstance(error, InterruptedRun):
@@ -381,23 +380,24 @@ def compare(folder: RunFolder, other: RunFolder, step: int) -> str:
     """
     expected, found = folder.commits.row(step), other.commits.row(step)
     if found is None:
-        raise CheckFailed("The copy did not commit step {}.".format(step), hint=UNEQUAL)
+        raise CheckFailed(f"The copy did not commit step {step}.", hint=UNEQUAL)
     if found.tensors != expected.tensors:
         raise CheckFailed(
-            "Step {} differs: {}.".format(step, _first_tensor(folder, expected, found)),
+            f"Step {step} differs: {_first_tensor(folder, expected, found)}.",
             hint=UNEQUAL,
         )
     if found.metrics != expected.metrics:
         raise CheckFailed(
-            "metrics.jsonl differs: {}.".format(_first_line(folder, other, step)), hint=UNEQUAL
+            f"metrics.jsonl differs: {_first_line(folder, other, step)}.", hint=UNEQUAL
         )
-    return "step {}: tensors {} and {} bytes of metrics.jsonl are equal".format(
-        step, found.tensors[:16], found.metrics.bytes
+    return (
+        f"step {step}: tensors {found.tensors[:16]} and {found.metrics.bytes} bytes of "
+        "metrics.jsonl are equal"
     )
 
 
 def _first_tensor(folder: RunFolder, expected: Checkpoint, found: Checkpoint) -> str:
-    hashes = "tensors {}, expected {}".format(found.tensors[:16], expected.tensors[:16])
+    hashes = f"tensors {found.tensors[:16]}, expected {expected.tensors[:16]}"
     if expected.step not in [row.step for row in folder.checkpoints()]:
         return hashes + " (the checkpoint itself was not kept)"
     try:
@@ -412,8 +412,8 @@ def _first_line(folder: RunFolder, other: RunFolder, step: int) -> str:
     expected, found = (f.metrics_texts(f.commits.row(step).metrics.bytes) for f in (folder, other))
     for number, (old, new) in enumerate(zip(expected, found), 1):
         if old != new:
-            return "line {} {}".format(number, _first_value(parsed(old), parsed(new)))
-    return "{}, expected {}".format(_counted(len(found), "line"), len(expected))
+            return f"line {number} {_first_value(parsed(old), parsed(new))}"
+    return f"{_counted(len(found), 'line')}, expected {len(expected)}"
 
 
 def _first_value(expected: Dict[str, Any], found: Dict[str, Any]) -> str:
@@ -421,5 +421,5 @@ def _first_value(expected: Dict[str, Any], found: Dict[str, Any]) -> str:
     for name in list(found) + [name for name in expected if name not in found]:
         old, new = expected.get(name, "none"), found.get(name, "none")
         if old != new:
-            return "(step {}): {} is {}, expected {}".format(found.get("step"), name, new, old)
+            return f"(step {found.get('step')}): {name} is {new}, expected {old}"
     return "has the same values, written otherwise"

@@ -34,13 +34,13 @@ class Diagnosis(NamedTuple):
 
 def of_folder(folder: RunFolder) -> Diagnosis:
     """What the folder alone tells: how the run ended, what is committed, what is damaged."""
-    resume = "toolkit resume {}".format(folder)
+    resume = f"toolkit resume {folder}"
     if folder.is_new:
         return Diagnosis("It was ended before its first step.", [], [], ["Go on with: " + resume])
     if folder.is_locked():
         return Diagnosis("A process is training in it now.", _progress(folder), [], [])
     results = checks.checks(folder)
-    faults = ["{}: {}.".format(check.name, fault) for check in results for fault in check.faults]
+    faults = [f"{check.name}: {fault}." for check in results for fault in check.faults]
     found = Diagnosis(_state(folder), _progress(folder) + _leftovers(folder), faults, [])
     _advise(found, folder, [check.name for check in results if check.faults], resume)
     _add_room(found, folder)
@@ -66,14 +66,14 @@ def of_model(
         inputs = open_inputs(plugins, options)
     except ToolkitError as error:
         back = "Put the data back where it was, or say where it is now with --data."
-        return Diagnosis("", [], ["data: {}".format(error.message)], [back, error.hint])
+        return Diagnosis("", [], [f"data: {error.message}"], [back, error.hint])
     sessions = folder.commits.sessions()
     if sessions:
         changed = provenance.changed_since(
             sessions[-1], provenance.of_chain(plugins, inputs, config)
         )
         if changed:
-            notes.append("A resume here is not exact: {}.".format("; ".join(changed)))
+            notes.append(f"A resume here is not exact: {'; '.join(changed)}.")
     found = Diagnosis("", notes, [], [])
     if not other_data and _is_other(folder, inputs):
         found.faults.append("The data is not the run's.")
@@ -83,7 +83,7 @@ def of_model(
         try:
             _compare(found, start.path, _variables(plugins, options, inputs, folder), changes)
         except ToolkitError as error:
-            found.faults.append("model: {}".format(error.message))
+            found.faults.append(f"model: {error.message}")
             found.advice.extend([error.hint] if error.hint else [])
     return found
 
@@ -98,7 +98,7 @@ def _compare(found: Diagnosis, path: str, variables, changes: Changes) -> None:
     """Add how the model differs from its checkpoint, and which flags allow that."""
     in_checkpoint, in_graph = stored(path), of_graph(variables)
     differing = difference(in_checkpoint, in_graph)
-    found.notes.extend("Model: {}.".format(line) for line in differing.lines(most=8))
+    found.notes.extend(f"Model: {line}." for line in differing.lines(most=8))
     try:
         planned = plan(in_checkpoint, in_graph, changes)
     except CheckpointError as error:
@@ -106,9 +106,9 @@ def _compare(found: Diagnosis, path: str, variables, changes: Changes) -> None:
         found.advice.append(error.hint)
         return
     if planned.is_plain:
-        found.notes.append("The model fits its checkpoint of {} variables.".format(len(in_graph)))
+        found.notes.append(f"The model fits its checkpoint of {len(in_graph)} variables.")
     else:
-        found.notes.append("With these flags the model fits. {}".format(planned.sentence()))
+        found.notes.append(f"With these flags the model fits. {planned.sentence()}")
 
 
 def _variables(plugins: Plugins, options: Options, inputs: Inputs, folder: RunFolder):
@@ -126,38 +126,37 @@ def _state(folder: RunFolder) -> str:
     try:
         manifest = folder.read_manifest()
     except ToolkitError as error:
-        return "How it ended is not known: {}".format(error.message)
+        return f"How it ended is not known: {error.message}"
     status, step = str(manifest["status"]), manifest.get("step", 0)
     reason = str(manifest.get("reason", "")).rstrip(".")
     told = {
-        FINISHED: "It is finished and evaluated: {}.".format(reason),
-        "trained": "It is trained, and was ended before its evaluation: {}.".format(reason),
-        "stopped": "It left off at step {}: {}.".format(step, reason),
-        "interrupted": "It was interrupted, and step {} was saved.".format(step),
-        "diverged": "{}.".format(reason),
-        "failed": "It failed: {}.".format(reason),
+        FINISHED: f"It is finished and evaluated: {reason}.",
+        "trained": f"It is trained, and was ended before its evaluation: {reason}.",
+        "stopped": f"It left off at step {step}: {reason}.",
+        "interrupted": f"It was interrupted, and step {step} was saved.",
+        "diverged": f"{reason}.",
+        "failed": f"It failed: {reason}.",
         "running": "It was killed: nothing tells of an end, and no process trains in it.",
     }
-    return told.get(status, "How it ended is not known: its status is '{}'.".format(status))
+    return told.get(status, f"How it ended is not known: its status is '{status}'.")
 
 
 def _progress(folder: RunFolder) -> List[str]:
     """How far the run came, and how much of that is committed."""
     rows = folder.checkpoints()
     total = (_quietly(folder.read_manifest) or {}).get("total_steps")
-    of_all = " of {}".format(total) if total else ""
+    of_all = f" of {total}" if total else ""
     if not rows:
-        return ["No step{} is committed yet.".format(of_all)]
+        return [f"No step{of_all} is committed yet."]
     last = rows[-1].step
-    notes = ["Step {}{} is committed last; kept are {}.".format(
-        last, of_all, ", ".join(str(row.step) for row in rows))]  # fmt: skip
+    kept = ", ".join(str(row.step) for row in rows)
+    notes = [f"Step {last}{of_all} is committed last; kept are {kept}."]
     steps = [row.get("step") for row in folder.read_metrics()]
     seen = max([step for step in steps if isinstance(step, int)], default=0)
     if seen > last:
-        steps = "Step {} was".format(seen) if seen == last + 1 else "Steps {} to {} were".format(
-            last + 1, seen)  # fmt: skip
-        notes.append("{} made too and not committed; a resume makes what is missing "
-                     "again.".format(steps))  # fmt: skip
+        one = seen == last + 1
+        steps = f"Step {seen} was" if one else f"Steps {last + 1} to {seen} were"
+        notes.append(f"{steps} made too and not committed; a resume makes what is missing again.")
     return notes
 
 
@@ -166,9 +165,10 @@ def _leftovers(folder: RunFolder) -> List[str]:
     if not names:
         return []
     told = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
-    count = "1 file" if len(names) == 1 else "{} files".format(len(names))
-    return ["{} in checkpoints/ of no committed checkpoint ({}); a resume clears them away.".format(
-        count, told)]  # fmt: skip
+    count = "1 file" if len(names) == 1 else f"{len(names)} files"
+    return [
+        f"{count} in checkpoints/ of no committed checkpoint ({told}); a resume clears them away."
+    ]
 
 
 def _add_room(found: Diagnosis, folder: RunFolder) -> None:
@@ -178,7 +178,7 @@ def _add_room(found: Diagnosis, folder: RunFolder) -> None:
         return
     needed = sum(facts["bytes"] for facts in rows[-1].files.values())
     free = shutil.disk_usage(folder.path).free
-    told = "A checkpoint takes {}, and {} are free on the disk.".format(_size(needed), _size(free))
+    told = f"A checkpoint takes {_size(needed)}, and {_size(free)} are free on the disk."
     if free < needed:
         found.faults.append("There is no room for another checkpoint. " + told)
         found.advice.insert(0, "Make room on the disk.")
@@ -189,14 +189,14 @@ def _add_room(found: Diagnosis, folder: RunFolder) -> None:
 def _size(count: int) -> str:
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
-            return "{:.1f} {}".format(count / size, unit)
-    return "{} bytes".format(count)
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
 
 
 def _rights(folder: RunFolder) -> List[str]:
     if os.access(folder.path, os.W_OK | os.X_OK):
         return []
-    return ["{} cannot be written by this user, so it can be read but not resumed.".format(folder)]
+    return [f"{folder} cannot be written by this user, so it can be read but not resumed."]
 
 
 # What to do where a check finds a fault, beside what a resume mends by itself.
@@ -225,8 +225,9 @@ def _advise(found: Diagnosis, folder: RunFolder, faulty: List[str], resume: str)
     is_last = newest is None or newest.step == rows[-1].step
     if not is_last:
         advice.append(
-            "A resume puts what is damaged aside, and makes the steps after {} again, to the same "
-            "bits.".format(newest.step)
+            f"A resume puts what is damaged aside, and makes the steps after {newest.step} "
+            "again, to the same "
+            "bits."
         )
     elif "checkpoints" in faulty:
         advice.append(
@@ -244,7 +245,7 @@ def _advise(found: Diagnosis, folder: RunFolder, faulty: List[str], resume: str)
     elif manifest["status"] != FINISHED or not folder.is_whole():
         advice.append("Go on with: " + resume)
     elif not found.faults:
-        advice.append("Nothing is left to do; to train on: {} --steps N".format(resume))
+        advice.append(f"Nothing is left to do; to train on: {resume} --steps N")
 
 
 def _is_short(manifest: Dict[str, Any], newest: Any) -> bool:
@@ -254,11 +255,12 @@ def _is_short(manifest: Dict[str, Any], newest: Any) -> bool:
 
 
 def _of_divergence(folder: RunFolder, step: int) -> str:
-    report = "reports/autopsy-{}".format(step)
-    told = "{} tells where it begins. ".format(report) if os.path.isdir(folder.file(report)) else ""
+    report = f"reports/autopsy-{step}"
+    told = f"{report} tells where it begins. " if os.path.isdir(folder.file(report)) else ""
     return (
-        "The same step would diverge again. {}Change what leads to it, for example: toolkit resume "
-        "{} --allow nan --nan skip".format(told, folder)
+        f"The same step would diverge again. {told}Change what leads to it, for example: "
+        "toolkit resume "
+        f"{folder} --allow nan --nan skip"
     )
 
 

@@ -24,7 +24,7 @@ class Place(NamedTuple):
         """`file:line in function`, the file as seen from here where it lies below."""
         near = os.path.relpath(self.file)
         file = self.file if near.startswith("..") else near
-        return "{}:{} in {}".format(file, self.line, self.function)
+        return f"{file}:{self.line} in {self.function}"
 
     def __str__(self) -> str:
         return self.short + (self.source and ": " + self.source)
@@ -46,14 +46,14 @@ class Values(NamedTuple):
 
     def __str__(self) -> str:
         if self.shape is None:
-            return "of type {}, which cannot be looked at".format(self.dtype)
-        text = "{} {}".format(self.dtype, list(self.shape))
+            return f"of type {self.dtype}, which cannot be looked at"
+        text = f"{self.dtype} {list(self.shape)}"
         if self.low is not None:
-            text += " from {:g} to {:g}".format(self.low, self.high)
-        wrong = ["{} {}".format(n, what) for n, what in ((self.nan, "nan"), (self.inf, "inf")) if n]
+            text += f" from {self.low:g} to {self.high:g}"
+        wrong = [f"{n} {what}" for n, what in ((self.nan, "nan"), (self.inf, "inf")) if n]
         if wrong:
             count = int(np.prod(self.shape, dtype=int))
-            text += " with {} of {} value{}".format(" and ".join(wrong), count, "s" * (count > 1))
+            text += f" with {' and '.join(wrong)} of {count} value{'s' * (count > 1)}"
         return text
 
 
@@ -98,38 +98,38 @@ class Finding(NamedTuple):
 
     def lines(self) -> List[str]:
         """Sentences for the console."""
-        told = ["Step {} was made again; {}".format(self.step, self._first())]
+        told = [f"Step {self.step} was made again; {self._first()}"]
         if self.kind == "op":
             told.append(self._made_at())
             callers = [place.short for place in self.stack[-2:-5:-1]]
-            told += ["It was called at {}.".format(", from ".join(callers))] if callers else []
-            told += ["Its input '{}' is {}.".format(one.name, one) for one in self.inputs]
+            told += [f"It was called at {', from '.join(callers)}."] if callers else []
+            told += [f"Its input '{one.name}' is {one}." for one in self.inputs]
         if self.rows and self.kind == "op":
-            told.append("It is not finite in the rows of {}.".format(self._told(self.rows)))
+            told.append(f"It is not finite in the rows of {self._told(self.rows)}.")
         if len(self.rows) != len(self.positions):
             everyone = range(len(self.positions))
-            told.append("The batch was {}.".format(self._told(everyone)))
+            told.append(f"The batch was {self._told(everyone)}.")
         return told
 
     def _first(self) -> str:
         if self.kind == "features":
-            return "the features of {} are not finite: the batch is {}.".format(
-                self._told(self.rows), self.tensor
+            return (
+                f"the features of {self._told(self.rows)} are not finite: the batch is "
+                f"{self.tensor}."
             )
         if self.kind == "variable":
-            when = "the update '{}'".format(self.update) if self.update else "it"
-            return "the variable '{}' was not finite before {}: {}.".format(
-                self.op, when, self.tensor
-            )
+            when = f"the update '{self.update}'" if self.update else "it"
+            return f"the variable '{self.op}' was not finite before {when}: {self.tensor}."
         within = ", made within a loop" if self.inside else ""
-        return "the first tensor that is not finite is '{}' (op {}{}): {}.".format(
-            self.tensor.name, self.op_type, within, self.tensor
+        return (
+            f"the first tensor that is not finite is '{self.tensor.name}' (op "
+            f"{self.op_type}{within}): {self.tensor}."
         )
 
     def _made_at(self) -> str:
-        place = "by the toolkit itself" if self.place is None else "at {}".format(self.place)
+        place = "by the toolkit itself" if self.place is None else f"at {self.place}"
         if self.gradient_of is None:
-            return "It was made {}.".format(place)
+            return f"It was made {place}."
         return "It is in the gradient of '{}' (op {}), made {}.".format(*self.gradient_of, place)
 
     def _told(self, rows: Iterable[int], most: int = 8) -> str:
@@ -138,7 +138,7 @@ class Finding(NamedTuple):
         text = _listed("example", [self.positions[row] for row in rows], most)
         text += " of the split 'train'"
         if self.labels is not None:
-            text += " ({})".format(_listed("label", [self.labels[row] for row in rows], most))
+            text += f" ({_listed('label', [self.labels[row] for row in rows], most)})"
         return text
 
     def as_json(self) -> Dict[str, Any]:
@@ -155,9 +155,9 @@ class Finding(NamedTuple):
 def _listed(noun: str, numbers: Sequence[int], most: int) -> str:
     texts = [str(number) for number in numbers[:most]]
     if len(numbers) > most:
-        texts.append("{} more".format(len(numbers) - most))
+        texts.append(f"{len(numbers) - most} more")
     joined = ", ".join(texts[:-1]) + (" and " if texts[1:] else "") + texts[-1]
-    return "{}{} {}".format(noun, "s" if len(numbers) > 1 else "", joined)
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {joined}"
 
 
 def write(finding: Finding, folder: str) -> None:

@@ -30,7 +30,7 @@ def run_command(argv: List[str]) -> int:
         )
         return result if isinstance(result, int) else 0
     except InterruptedRun as error:
-        sys.stderr.write("{}\n".format(error))
+        sys.stderr.write(f"{error}\n")
         return error.exit_code
     except ToolkitError as error:
         _tell(str(error), error)
@@ -58,4 +58,4 @@ def _tell(message: str, error: Optional[BaseException] = None) -> None:
         import traceback
 
         traceback.print_exception(type(error), error, error.__traceback__)
-    sys.stderr.write("Error: {}\n".format(message))
+    sys.stderr.write(f"Error: {message}\n")

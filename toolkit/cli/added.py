@@ -37,9 +37,7 @@ def load(name: str) -> Optional[click.Command]:
     rows = [entry for entry in commands() if entry.name == name]
     if len(rows) > 1:
         raise UsageError(
-            "Command '{}' is offered by {}.".format(
-                name, " and by ".join(row.distribution for row in rows)
-            ),
+            f"Command '{name}' is offered by {' and by '.join(row.distribution for row in rows)}.",
             hint="Uninstall one of them.",
         )
     return _loaded(rows[0]) if rows else None
@@ -50,13 +48,11 @@ def _loaded(entry: Entry) -> click.Command:
         found = load_command(entry)
     except SystemExit as error:
         raise ToolkitError(
-            "Command '{}' cannot be imported: it ended the process ({}).".format(entry.name, error)
+            f"Command '{entry.name}' cannot be imported: it ended the process ({error})."
         ) from error
     if not isinstance(found, click.Command):
         raise ToolkitError(
-            "Command '{}' ({}) is {!r}, expected a click command.".format(
-                entry.name, entry.target, found
-            ),
+            f"Command '{entry.name}' ({entry.target}) is {found!r}, expected a click command.",
             hint="Write module:attribute, where the attribute is made by @click.command().",
         )
     return found

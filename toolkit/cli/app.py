@@ -56,9 +56,9 @@ class LazyGroup(click.Group):
             known = self.list_commands(ctx)
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
-                hint = "Did you mean '{}'?".format(close[0]) if close else ""
-                known = "Commands: {}.".format(", ".join(known))
-                raise click.UsageError("There is no command '{}'.\n{}".format(name, hint or known))
+                hint = f"Did you mean '{close[0]}'?" if close else ""
+                known = f"Commands: {', '.join(known)}."
+                raise click.UsageError(f"There is no command '{name}'.\n{hint or known}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx):
@@ -71,7 +71,7 @@ class LazyGroup(click.Group):
             if name is None or name in COMMANDS:
                 raise  # a fault of ours
             raise ToolkitError(
-                "Command '{}' failed: {}.".format(name, told(error)),
+                f"Command '{name}' failed: {told(error)}.",
                 hint="Set TOOLKIT_VERBOSE=1 for the traceback.",
             ) from error
 

@@ -60,4 +60,4 @@ def opened(path: str, checkpoint):
 def print_lines(lines) -> None:
     """What scorers have to tell, below the line of the metrics."""
     for line in lines:
-        sys.stdout.write("{:8}{}\n".format("", line))
+        sys.stdout.write(f"{'':8}{line}\n")

@@ -58,25 +58,21 @@ def check(value, image_size, channels, sheet, as_json):
 
 def _print(report) -> None:
     out = sys.stdout.write
-    out("data     {}\n".format(report["data"]))
+    out(f"data     {report['data']}\n")
     for fault in report["corrupt"]:
-        out("corrupt  {}: {}\n".format(fault["file"], fault["reason"]))
+        out(f"corrupt  {fault['file']}: {fault['reason']}\n")
     if not report["ok"]:
         return
-    out("shape    {} {}\n".format("x".join(map(str, report["shape"])), report["dtype"]))
+    out(f"shape    {'x'.join(map(str, report['shape']))} {report['dtype']}\n")
     for name, split in report["splits"].items():
-        out("{:8} {} examples".format(name, split["examples"]))
+        out(f"{name:8} {split['examples']} examples")
         counts = split.get("class_counts") or {}
         if counts:
-            out("; class: {}".format(", ".join("{} {}".format(c, n) for c, n in counts.items())))
-        out("; {} duplicates\n".format(split["duplicates"]))
+            out(f"; class: {', '.join((f'{c} {n}' for c, n in counts.items()))}")
+        out(f"; {split['duplicates']} duplicates\n")
     for name in ("test", "validation"):
-        out(
-            "shared   {} examples are in train and {}\n".format(
-                report["in_train_and_" + name], name
-            )
-        )
+        out(f"shared   {report['in_train_and_' + name]} examples are in train and {name}\n")
     for name, digest in report["sha256"].items():
-        out("sha256   {}  {}\n".format(digest, name))
+        out(f"sha256   {digest}  {name}\n")
     if "sheet" in report:
-        out("sheet    {}\n".format(report["sheet"]))
+        out(f"sheet    {report['sheet']}\n")

@@ -76,11 +76,11 @@ def _add_options(found, changed, allowed: List[str]) -> None:
     """Add the options that are others than the run's, which a resume refuses unless allowed."""
     left = [row for row in changed if row[0] not in allowed]
     for name, old, new in left:
-        told = "config: {} is".format(name)  # of config.json itself, and told already
+        told = f"config: {name} is"  # of config.json itself, and told already
         if not any(fault.startswith(told) for fault in found.faults):
-            found.faults.append("option: {} was {}, now {}.".format(name, plain(old), plain(new)))
+            found.faults.append(f"option: {name} was {plain(old)}, now {plain(new)}.")
     if left:
-        flags = " ".join("--allow {}".format(name) for name, _, _ in left)
+        flags = " ".join(f"--allow {name}" for name, _, _ in left)
         found.advice.insert(0, "A resume refuses other options than the run's, without: " + flags)
 
 
@@ -103,4 +103,4 @@ def _print(found) -> None:
     for title, texts in (("note", found.notes), ("FAULT", found.faults), ("do", found.advice)):
         rows += [(title, text) for text in texts]
     for title, text in rows:
-        sys.stdout.write("{:8}{}\n".format(title, text))
+        sys.stdout.write(f"{title:8}{text}\n")

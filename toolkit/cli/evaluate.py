@@ -29,7 +29,7 @@ def evaluate(run_folder, checkpoint, split, data, as_json):
     examples = inputs.prepared(split)
     if examples is None:
         raise UsageError(
-            "{} has no split '{}'.".format(options.data, split), hint=nearest(split, inputs.splits)
+            f"{options.data} has no split '{split}'.", hint=nearest(split, inputs.splits)
         )
     evaluator = trained.evaluator("eval", options=options, splits=inputs.prepared)
     try:
@@ -49,13 +49,11 @@ def evaluate(run_folder, checkpoint, split, data, as_json):
     result["data"] = options.data
     if as_json:
         return print_json(result)
-    metrics = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(result["metrics"].items()))
-    sys.stdout.write(
-        "{:7} {}  ({} examples, step {})\n".format(split, metrics, len(examples), trained.step)
-    )
+    metrics = "  ".join(f"{n} {v:.4f}" for n, v in sorted(result["metrics"].items()))
+    sys.stdout.write(f"{split:7} {metrics}  ({len(examples)} examples, step {trained.step})\n")
     print_lines(result.get("lines", ()))
     if "reports" in result:
-        sys.stdout.write("reports {}/{}\n".format(trained.run_folder, result["reports"]))
+        sys.stdout.write(f"reports {trained.run_folder}/{result['reports']}\n")
     return None
 
 
@@ -65,14 +63,12 @@ def _check_fit(found, expected) -> None:
 
     if (found.shape, found.dtype) != (expected.shape, expected.dtype):
         raise DataError(
-            "The data has examples {} {}, the model was trained on {} {}.".format(
-                list(found.shape), found.dtype, list(expected.shape), expected.dtype
-            ),
+            f"The data has examples {list(found.shape)} {found.dtype}, the model was "
+            f"trained on {list(expected.shape)} {expected.dtype}.",
             hint="Choose other data, or bring images to the size with --image-size when training.",
         )
     if found.num_classes > expected.num_classes > 0:
         raise DataError(
-            "The data has {} classes, the model was trained on {}.".format(
-                found.num_classes, expected.num_classes
-            )
+            f"The data has {found.num_classes} classes, the model was trained on "
+            f"{expected.num_classes}."
         )

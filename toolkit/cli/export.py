@@ -25,14 +25,8 @@ def export(run_folder, folder, checkpoint, as_json):
     if as_json:
         return print_json(result)
     sys.stdout.write(
-        "{}  step {}, {}: {} -> {}; largest difference {:.1g} on {} examples\n".format(
-            folder,
-            result["step"],
-            result["signature"],
-            ", ".join(result["inputs"]),
-            ", ".join(result["outputs"]),
-            result["largest_difference"],
-            result["checked_on"],
-        )
+        f"{folder}  step {result['step']}, {result['signature']}: "
+        f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
+        f"difference {result['largest_difference']:.1g} on {result['checked_on']} examples\n"
     )
     return None

@@ -89,9 +89,9 @@ def _fields(cls) -> List[Dict[str, Any]]:
 def _print_shown(shown: Dict[str, Any]) -> None:
     for key in ("name", "kind", "distribution", "version", "file", "state", "reason"):
         if shown[key]:
-            sys.stdout.write("{:13}{}\n".format(key, shown[key]))
+            sys.stdout.write(f"{key:13}{shown[key]}\n")
     if shown["hooks"]:
-        sys.stdout.write("{:13}{}\n".format("hooks", ", ".join(shown["hooks"])))
+        sys.stdout.write(f"{'hooks':13}{', '.join(shown['hooks'])}\n")
     if shown["options"]:
         sys.stdout.write("\n")
         rows = [("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", "")]

@@ -38,7 +38,7 @@ def predict(run_folder, files, checkpoint, output, features, invert, as_json):
         shown = columns(predictions, trained.data.class_names, features)
     if writer is not None:
         writer(output, examples.names, shown)
-        sys.stderr.write("{} predictions in {}\n".format(len(examples.names), output))
+        sys.stderr.write(f"{len(examples.names)} predictions in {output}\n")
     if as_json:
         print_json(_rows(examples.names, shown))
     elif writer is None:
@@ -71,7 +71,7 @@ def _writer(output):
     for ending, writer in ((".json", _write_json), (".csv", _write_csv), (".npz", _write_npz)):
         if output.endswith(ending):
             return writer
-    raise click.UsageError("{}: the output ends in .json, .csv or .npz.".format(output))
+    raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
 
 
 def _rows(names: List[str], shown: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -84,16 +84,16 @@ def _rows(names: List[str], shown: Dict[str, Any]) -> List[Dict[str, Any]]:
 def _print(names: List[str], shown: Dict[str, Any]) -> None:
     """A line per example: numbers as they are, arrays by their shape."""
     for i, name in enumerate(names):
-        cells = ["{} {}".format(n, _cell(values[i])) for n, values in shown.items()]
-        sys.stdout.write("{}  {}\n".format(name, "  ".join(cells)))
+        cells = [f"{n} {_cell(values[i])}" for n, values in shown.items()]
+        sys.stdout.write(f"{name}  {'  '.join(cells)}\n")
     if any(values.ndim > 1 for values in shown.values()):
         sys.stderr.write("Arrays are shown by their shape; --json or -o FILE gives them.\n")
 
 
 def _cell(value) -> str:
     if getattr(value, "shape", ()):
-        return "[{}]".format("x".join(map(str, value.shape)))
-    return "{:.4f}".format(value) if value.dtype.kind == "f" else str(value)
+        return f"[{'x'.join(map(str, value.shape))}]"
+    return f"{value:.4f}" if value.dtype.kind == "f" else str(value)
 
 
 def _write_json(path: str, names: List[str], shown: Dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _write_csv(path: str, names: List[str], shown: Dict[str, Any]) -> None:
         header = ["file"]
         for name, values in flat.items():
             one = shown[name].ndim == 1
-            header += [name] if one else ["{}{}".format(name, i) for i in range(values.shape[1])]
+            header += [name] if one else [f"{name}{i}" for i in range(values.shape[1])]
         writer.writerow(header)
         for i, name in enumerate(names):
             writer.writerow([name] + [cell for values in flat.values() for cell in values[i]])

@@ -104,7 +104,7 @@ def allowed_names(resolved, allow: Sequence[str]) -> List[str]:
     allowed = [name.replace("-", "_") for name in allow]
     for name in allowed:
         if name not in names:
-            raise UsageError("--allow {}: no such option.".format(name), hint=nearest(name, names))
+            raise UsageError(f"--allow {name}: no such option.", hint=nearest(name, names))
     return allowed
 
 
@@ -114,9 +114,8 @@ def refuse_changes(folder, selection: Selection, resolved, allow: Sequence[str])
     left = [row for row in changed_options(folder, selection, resolved) if row[0] not in allowed]
     if left:
         raise UsageError(
-            "The run was trained with other options: {}.".format(
-                "; ".join("{} was {}, now {}".format(n, plain(a), plain(b)) for n, a, b in left)
-            ),
+            "The run was trained with other options: "
+            f"{'; '.join((f'{n} was {plain(a)}, now {plain(b)}' for n, a, b in left))}.",
             hint="Leave them as they were, start a new run, or go on with them all the same: "
-            + " ".join("--allow {}".format(name) for name, _, _ in left),
+            + " ".join(f"--allow {name}" for name, _, _ in left),
         )

@@ -102,9 +102,8 @@ def resume(
 def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
     summary = manifest.get("summary") or {"run": str(folder), "step": manifest["step"]}
     sys.stderr.write(
-        "Nothing left to do: {} {}.\nTo train on, name a later --steps or --epochs.\n".format(
-            folder, manifest.get("reason", "is finished")
-        )
+        f"Nothing left to do: {folder} {manifest.get('reason', 'is finished')}.\nTo train "
+        "on, name a later --steps or --epochs.\n"
     )
     if as_json:
         print_json(summary)
@@ -134,22 +133,21 @@ def _train(ctx, options, folder, saved: Dict[str, Any], as_json: bool, **more: A
 
 def _print_summary(summary: Dict[str, Any]) -> None:
     rows = [
-        ("done", "{} in {:.1f} s ({})".format(summary["reason"], summary["seconds"],
-                                             "{} steps".format(summary["steps"])))
-    ]  # fmt: skip
+        ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
+    ]
     test = summary.get("test")
     if test:
-        metrics = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(test["metrics"].items()))
-        rows.append(("test", "{}  ({} examples, {} checkpoint, step {})".format(
-            metrics, test["examples"], test["checkpoint"], test["step"])))  # fmt: skip
+        metrics = "  ".join(f"{n} {v:.4f}" for n, v in sorted(test["metrics"].items()))
+        of = f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
+        rows.append(("test", f"{metrics}  ({of})"))
         rows += [("", line) for line in test.get("lines", ())]
         if "reports" in test:
-            rows.append(("reports", "{}/{}".format(summary["run"], test["reports"])))
+            rows.append(("reports", f"{summary['run']}/{test['reports']}"))
     rows.append(("run", summary["run"]))
     if not summary["finished"]:
-        rows.append(("go on", "toolkit resume {}".format(summary["run"])))
+        rows.append(("go on", f"toolkit resume {summary['run']}"))
     for name, text in rows:
-        sys.stdout.write("{:8}{}\n".format(name, text))
+        sys.stdout.write(f"{name:8}{text}\n")
 
 
 def _print_config(selection: Selection, resolved, as_json: bool) -> int:

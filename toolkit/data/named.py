@@ -20,18 +20,17 @@ def checked(given: Mapping[str, Any], wanted: Wanted, source: str = "") -> Dict[
     place = source + ": " if source else ""
     if set(given) != set(wanted):
         raise DataError(
-            "{}expected {}, found {}.".format(
-                place or "Inputs: ", told(wanted), ", ".join(sorted(given)) or "nothing"
-            )
+            f"{place or 'Inputs: '}expected {told(wanted)}, found "
+            f"{', '.join(sorted(given)) or 'nothing'}."
         )
     arrays = {
         name: _typed(place, name, np.asarray(given[name]), *wanted[name]) for name in sorted(wanted)
     }
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) > 1:
-        rows = ", ".join("{} {}".format(name, count) for name, count in counts.items())
+        rows = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise DataError(
-            "{}the arrays have different numbers of rows: {}.".format(place or "Inputs: ", rows),
+            f"{place or 'Inputs: '}the arrays have different numbers of rows: {rows}.",
             hint="Give one row of each for each example.",
         )
     return arrays
@@ -40,9 +39,8 @@ def checked(given: Mapping[str, Any], wanted: Wanted, source: str = "") -> Dict[
 def _typed(place: str, name: str, array: np.ndarray, dtype: str, shape) -> np.ndarray:
     if array.shape[1:] != tuple(shape) or array.ndim == 0 or not _fits(array, dtype):
         raise DataError(
-            "{}'{}' is {} {}, expected {} {}.".format(
-                place, name, list(array.shape), array.dtype, _shape(shape), dtype
-            )
+            f"{place}'{name}' is {list(array.shape)} {array.dtype}, expected "
+            f"{_shape(shape)} {dtype}."
         )
     return np.asarray(array, dtype)
 
@@ -52,14 +50,13 @@ def _fits(array: np.ndarray, dtype: str) -> bool:
 
 
 def _shape(shape) -> str:
-    return "[{}]".format(", ".join(["N"] + [str(size) for size in shape]))
+    return f"[{', '.join(['N'] + [str(size) for size in shape])}]"
 
 
 def told(wanted: Wanted) -> str:
     """`label [N] int32, z [N, 8] float32`."""
     return ", ".join(
-        "{} {} {}".format(name, _shape(shape), dtype)
-        for name, (dtype, shape) in sorted(wanted.items())
+        f"{name} {_shape(shape)} {dtype}" for name, (dtype, shape) in sorted(wanted.items())
     )
 
 

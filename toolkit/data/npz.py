@@ -49,7 +49,7 @@ def _load(path: str) -> Dict[str, Tuple[np.ndarray, Optional[np.ndarray]]]:
 
 def _opened(path: str):
     if not os.path.isfile(path):
-        raise DataError("{}: expected an .npz file, found none.".format(path), hint=_HINT)
+        raise DataError(f"{path}: expected an .npz file, found none.", hint=_HINT)
     try:
         zipfile.ZipFile(path).close()
         stored = np.load(path, allow_pickle=False)
@@ -64,15 +64,13 @@ def _not_npz(path: str, error: Exception) -> DataError:
     with open(path, "rb") as file:
         start = file.read(4)
     found = (
-        "nothing"
-        if not start
-        else "bytes {}".format(" ".join("{:02x}".format(byte) for byte in bytearray(start)))
+        "nothing" if not start else f"bytes {' '.join(f'{byte:02x}' for byte in bytearray(start))}"
     )
     if start == b"\x93NUM":
         found = "one array of an .npy file"
     if start == b"PK\x03\x04":
-        found = "a damaged zip file ({})".format(_reason(error))
-    return DataError("{}: expected an .npz file, found {}.".format(path, found), hint=_HINT)
+        found = f"a damaged zip file ({_reason(error)})"
+    return DataError(f"{path}: expected an .npz file, found {found}.", hint=_HINT)
 
 
 def _keys(path: str, present) -> Dict[str, Tuple[str, str]]:
@@ -87,9 +85,8 @@ def _keys(path: str, present) -> Dict[str, Tuple[str, str]]:
                 found.setdefault("train", (features, labels))
     if "train" not in found:
         raise DataError(
-            "{}: expected the array x_train, images, features or x, found {}.".format(
-                path, ", ".join(sorted(present)) or "no array"
-            ),
+            f"{path}: expected the array x_train, images, features or x, found "
+            f"{', '.join(sorted(present)) or 'no array'}.",
             hint=_HINT,
         )
     return found
@@ -109,15 +106,15 @@ def _array(path: str, stored, key: str) -> np.ndarray:
     except Exception as error:  # of zipfile, of what unpacks, of numpy: any may be met
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(
-                "{}: expected numbers in '{}', found Python objects.".format(path, key),
+                f"{path}: expected numbers in '{key}', found Python objects.",
                 hint="Save arrays of one shape and a number type.",
             ) from error
         raise DataError(
-            "{}: expected the array '{}', found {}.".format(path, key, _reason(error)),
+            f"{path}: expected the array '{key}', found {_reason(error)}.",
             hint="The file is damaged; copy it again.",
         ) from error
     if not isinstance(array, np.ndarray):
-        raise DataError("{}: expected the array '{}', found a file.".format(path, key), hint=_HINT)
+        raise DataError(f"{path}: expected the array '{key}', found a file.", hint=_HINT)
     return array
 
 
@@ -129,22 +126,20 @@ def _reason(error: Exception) -> str:
 
 def _split(path: str, name: str, pair) -> Split:
     features, labels = pair
-    where = "{} ({})".format(path, name)
+    where = f"{path} ({name})"
     if not features.shape or not len(features):
-        raise DataError("{}: expected one example or more, found none.".format(where), hint=_HINT)
+        raise DataError(f"{where}: expected one example or more, found none.", hint=_HINT)
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]  # Keras's CIFAR keeps them as a column
     if labels is not None and labels.ndim and len(labels) != len(features):
         raise DataError(
-            "{}: expected {} labels, one for each example, found {}.".format(
-                where, len(features), len(labels)
-            ),
+            f"{where}: expected {len(features)} labels, one for each example, found {len(labels)}.",
             hint="Save features and labels that belong together.",
         )
     try:
         split = Split(features, labels)
     except DataError as error:
-        raise DataError("{}: {}".format(where, error.message), hint=error.hint) from None
+        raise DataError(f"{where}: {error.message}", hint=error.hint) from None
     check_finite(split.features, where)
     return split
 
@@ -158,9 +153,7 @@ def check_finite(features: np.ndarray, source: str) -> None:
         if not part.all():
             bad = start + int(np.flatnonzero(~part.reshape(len(part), -1).all(axis=1))[0])
             raise DataError(
-                "{}: expected finite numbers, found NaN or infinity in example {}.".format(
-                    source, bad
-                ),
+                f"{source}: expected finite numbers, found NaN or infinity in example {bad}.",
                 hint="Repair or remove that example.",
             )
 
@@ -171,16 +164,9 @@ def _check_alike(path: str, splits: Dict[str, Split]) -> None:
         found = (split.shape, split.dtype, split.labels is not None)
         if found != (train.shape, train.dtype, train.labels is not None):
             raise DataError(
-                "{}: expected examples {} {}{} in '{}' as in 'train', found {} {}{}.".format(
-                    path,
-                    train.dtype,
-                    list(train.shape),
-                    _labelled(train),
-                    name,
-                    split.dtype,
-                    list(split.shape),
-                    _labelled(split),
-                ),
+                f"{path}: expected examples {train.dtype} "
+                f"{list(train.shape)}{_labelled(train)} in '{name}' as in 'train', found "
+                f"{split.dtype} {list(split.shape)}{_labelled(split)}.",
                 hint="Save splits that look alike.",
             )
 

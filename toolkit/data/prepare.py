@@ -71,9 +71,8 @@ def keep_mask(split: Split, filter: Filter) -> np.ndarray:
         answer = _called("filter", filter, features, label, position)
         if not isinstance(answer, (bool, np.bool_)):
             raise ToolkitError(
-                "The hook 'filter' returned {!r} for example {}, expected True or False.".format(
-                    answer, position
-                ),
+                f"The hook 'filter' returned {answer!r} for example {position}, expected "
+                "True or False.",
                 hint="Return a bool.",
             )
         mask[position] = answer
@@ -122,18 +121,16 @@ def converted(convert: Convert, example, position: int, first: Optional[Shape]):
     answer = _called("convert", convert, example[0], example[1], position)
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
         raise ToolkitError(
-            "The hook 'convert' returned {} for example {}, expected features and labels.".format(
-                _kind(answer), position
-            ),
+            f"The hook 'convert' returned {_kind(answer)} for example {position}, expected "
+            "features and labels.",
             hint="Return features, labels; labels may be None.",
         )
     features, label = _as_features(answer[0], position), _as_label(answer[1], position)
     found = Shape(features.shape, str(features.dtype), label is not None, position)
     if first is not None and found[:3] != first[:3]:
         raise ToolkitError(
-            "The hook 'convert' made {} of example {} but {} of example {}.".format(
-                _shown(found), position, _shown(first), first.position
-            ),
+            f"The hook 'convert' made {_shown(found)} of example {position} but "
+            f"{_shown(first)} of example {first.position}.",
             hint="Every example must come out with one shape and dtype.",
         )
     return features, label
@@ -146,11 +143,11 @@ def _called(name: str, hook: Callable, features, label, position: int):
         raise
     except Exception as error:
         raise ToolkitError(
-            "The hook '{}' failed on example {}: {}: {}.".format(
-                name, position, type(error).__name__, str(error).rstrip(".")
-            ),
-            hint="It is called with features {} {} and label {}.".format(
-                features.dtype, list(features.shape), label
+            f"The hook '{name}' failed on example {position}: {type(error).__name__}: "
+            f"{str(error).rstrip('.')}.",
+            hint=(
+                f"It is called with features {features.dtype} {list(features.shape)} and "
+                f"label {label}."
             ),
         ) from error
 
@@ -162,8 +159,9 @@ def _as_features(value, position: int) -> np.ndarray:
     if array.dtype.kind == "f":
         return array.astype(np.float32, copy=False)
     raise ToolkitError(
-        "The hook 'convert' made features of type {} of example {}, expected uint8 or a float "
-        "type.".format(array.dtype, position),
+        f"The hook 'convert' made features of type {array.dtype} of example {position}, "
+        "expected uint8 or a float "
+        "type.",
         hint="Convert them with .astype('float32').",
     )
 
@@ -175,9 +173,8 @@ def _as_label(value, position: int) -> Optional[int]:
     if array.ndim == 0 and array.dtype.kind in "iu":
         return int(array)
     raise ToolkitError(
-        "The hook 'convert' made the label {!r} of example {}, expected an integer or None.".format(
-            value, position
-        ),
+        f"The hook 'convert' made the label {value!r} of example {position}, expected an "
+        "integer or None.",
         hint="Return the class number.",
     )
 
@@ -189,18 +186,16 @@ def _check_any(split: Split, kept: Split) -> None:
 
 def _none_kept(split: Split) -> DataError:
     return DataError(
-        "The hook 'filter' kept none of {} examples.".format(len(split)),
+        f"The hook 'filter' kept none of {len(split)} examples.",
         hint="Return True for the examples to keep.",
     )
 
 
 def _kind(value) -> str:
     if isinstance(value, (tuple, list)):
-        return "{} values".format(len(value))
-    return "None" if value is None else "one {}".format(type(value).__name__)
+        return f"{len(value)} values"
+    return "None" if value is None else f"one {type(value).__name__}"
 
 
 def _shown(shape: Shape) -> str:
-    return "{} {}{}".format(
-        shape.dtype, list(shape.shape), "" if shape.labelled else " without a label"
-    )
+    return f"{shape.dtype} {list(shape.shape)}{'' if shape.labelled else ' without a label'}"

@@ -175,6 +175,6 @@ def check_batch_size(batch_size: int, count: int) -> None:
     """Raise UsageError unless 1 <= batch_size <= count."""
     if not 1 <= batch_size <= count:
         raise UsageError(
-            "The batch size is {} but the split has {} examples.".format(batch_size, count),
-            hint="Choose a batch size from 1 to {}.".format(count),
+            f"The batch size is {batch_size} but the split has {count} examples.",
+            hint=f"Choose a batch size from 1 to {count}.",
         )

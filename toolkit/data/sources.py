@@ -65,12 +65,12 @@ def readable(place: str):
         yield
     except OSError as error:
         raise DataError(
-            "{}: {}.".format(error.filename or place, error.strerror or error),
+            f"{error.filename or place}: {error.strerror or error}.",
             hint="Check that it is there and may be read.",
         ) from error
     except MemoryError as error:
         raise DataError(
-            "{}: expected data that fits in memory, found more.".format(place),
+            f"{place}: expected data that fits in memory, found more.",
             hint="Use a part of it, or smaller images with --image-size.",
         ) from error
 
@@ -86,15 +86,13 @@ def _source(value: str) -> Source:
     source = SOURCES.get(prefix)
     if source is None:
         raise UsageError(
-            "The data '{}' names no source.".format(value),
+            f"The data '{value}' names no source.",
             hint=nearest(prefix, [each.value for each in SOURCES.values()]),
         )
     if bool(place) != (":" in source.value) or bool(colon) != bool(place):
         raise UsageError(
-            "The data '{}' {}.".format(
-                value, "names no path" if ":" in source.value else "takes no path"
-            ),
-            hint="Write it as {}.".format(source.value),
+            f"The data '{value}' {'names no path' if ':' in source.value else 'takes no path'}.",
+            hint=f"Write it as {source.value}.",
         )
     return source
 

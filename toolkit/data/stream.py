@@ -51,7 +51,7 @@ def make_reader(
     """
     if kind not in KINDS:
         raise UsageError(
-            "The input is '{}', expected one of {}.".format(kind, ", ".join(KINDS)),
+            f"The input is '{kind}', expected one of {', '.join(KINDS)}.",
             hint="Leave it at 'auto'.",
         )
     limit = RESIDENT_LIMIT if resident_limit_bytes is None else resident_limit_bytes
@@ -146,9 +146,12 @@ class StreamReader:
             return [made + 1] + [array.write(made, x) for array, x in zip(arrays, batch)]
 
         ends = tf.while_loop(
-            lambda made, *_: made < wanted, body, [tf.constant(0)] + arrays,
-            parallel_iterations=1, back_prop=False,
-        )  # fmt: skip
+            lambda made, *_: made < wanted,
+            body,
+            [tf.constant(0)] + arrays,
+            parallel_iterations=1,
+            back_prop=False,
+        )
         features, labels = [array.stack() for array in ends[1:]]
         return features, labels if self._first.labelled else None
 

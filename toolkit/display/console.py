@@ -64,12 +64,12 @@ class Console:
 
 def progress_line(record: Dict[str, Any], target: int) -> str:
     """`step 500/2000  loss 0.1234  accuracy 0.9630  12345 examples/s  4 s left`."""
-    parts = ["step {}/{}".format(record["step"], target)]
-    parts += ["{} {}".format(name, number(value)) for name, value in _measures(record)[:MOST]]
+    parts = [f"step {record['step']}/{target}"]
+    parts += [f"{name} {number(value)}" for name, value in _measures(record)[:MOST]]
     if "examples_per_sec" in record:
-        parts.append("{:.0f} examples/s".format(record["examples_per_sec"]))
+        parts.append(f"{record['examples_per_sec']:.0f} examples/s")
         if record["step"] < target and record.get("secs_left") is not None:
-            parts.append("{:.0f} s left".format(record["secs_left"]))
+            parts.append(f"{record['secs_left']:.0f} s left")
     return "  ".join(parts)
 
 
@@ -82,8 +82,8 @@ def _measures(record):
 def number(value: float) -> str:
     """Four significant digits: 0.1234, 12.35, 1.2e-05."""
     if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return "{:.4f}".format(value) if abs(value) < 10 else "{:.4g}".format(value)
-    return "{:.2e}".format(value)
+        return f"{value:.4f}" if abs(value) < 10 else f"{value:.4g}"
+    return f"{value:.2e}"
 
 
 def download_progress(console: Console):
@@ -94,7 +94,7 @@ def download_progress(console: Console):
         tenth = done * 10 // whole if whole else 0
         if told.get(name) != tenth:
             told[name] = tenth
-            console.say("download  {}  {:.1f} of {:.1f} MB".format(name, done / 1e6, whole / 1e6))
+            console.say(f"download  {name}  {done / 1e6:.1f} of {whole / 1e6:.1f} MB")
 
     return progress
 
@@ -108,12 +108,12 @@ def _make_bar(stream, target: int, step: Callable[[], int]):
 
         def get_renderables(self):
             for task in self.tasks:  # none yet while rich makes the bar
-                speed = "{:.0f} steps/s".format(task.speed or 0)
+                speed = f"{task.speed or 0:.0f} steps/s"
                 self.update(task.id, completed=step(), speed=speed)
             return super().get_renderables()
 
         def tell(self, record):
-            text = "  ".join("{} {}".format(n, number(v)) for n, v in _measures(record)[:2])
+            text = "  ".join(f"{n} {number(v)}" for n, v in _measures(record)[:2])
             for task in self.tasks:
                 self.update(task.id, told=text)
 

@@ -64,9 +64,8 @@ def _as_tiles(images) -> np.ndarray:
         array = array[..., np.newaxis]  # [N, H, W, 1]
     if array.ndim != 4 or array.shape[-1] not in (1, 3, 4) or not len(array):
         raise UsageError(
-            "A grid of images has shape {}, expected [N, H, W, C] with C 1, 3 or 4.".format(
-                list(array.shape)
-            ),
+            f"A grid of images has shape {list(array.shape)}, expected [N, H, W, C] with C "
+            "1, 3 or 4.",
             hint="Give one image or more.",
         )
     if array.dtype == np.uint8:

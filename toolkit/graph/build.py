@@ -219,9 +219,8 @@ def step(plugins: Plugins, run: Run, model, reader) -> Step:
     )
     if not isinstance(train_op, tf.Operation):
         raise ToolkitError(
-            "Hook 'optimize' of plugin '{}' returned {!r}, expected one tf.Operation.".format(
-                plugins.model.name, train_op
-            ),
+            f"Hook 'optimize' of plugin '{plugins.model.name}' returned {train_op!r}, "
+            "expected one tf.Operation.",
             hint="Return what run.minimize returns, or a tf.group.",
         )
     tensors = {"features": features, "labels": labels, "outputs": outputs}
@@ -267,7 +266,7 @@ def _fed(plugins: Plugins, run: Run):
         fed = {}
     if not fed:
         raise ToolkitError(
-            "Hook 'inputs' of plugin '{}' returned {!r}.".format(plugins.model.name, named),
+            f"Hook 'inputs' of plugin '{plugins.model.name}' returned {named!r}.",
             hint="It returns a dict from a name to a pair (dtype, shape of one), or None.",
         )
     return fed, dict(fed)
@@ -294,16 +293,13 @@ def _call(plugins, run, model, features, labels):
     outputs = plugins.ask("call", model=model, features=features, labels=labels, run=run)
     if not isinstance(outputs, dict):
         raise ToolkitError(
-            "Hook 'call' of plugin '{}' returned a {}, expected a dict of tensors.".format(
-                plugins.model.name, type(outputs).__name__
-            )
+            f"Hook 'call' of plugin '{plugins.model.name}' returned a "
+            f"{type(outputs).__name__}, expected a dict of tensors."
         )
     added = [v.op.name for v in tf.global_variables() if v.op.name not in variables]
     if added:
         raise ToolkitError(
-            "Hook 'call' of plugin '{}' created the variable '{}'.".format(
-                plugins.model.name, added[0]
-            ),
+            f"Hook 'call' of plugin '{plugins.model.name}' created the variable '{added[0]}'.",
             hint="Create it in 'build': build each layer there with its input shape.",
         )
     new = [o for o in graph.get_operations() if o not in before]
@@ -319,9 +315,8 @@ def _losses(plugins, run, model, features, labels, outputs):
     for name, value in named.items():
         if not isinstance(value, tf.Tensor) or value.shape.ndims != 0:
             raise ToolkitError(
-                "Hook 'loss' of plugin '{}' returned {} for '{}', expected a scalar tensor.".format(
-                    plugins.model.name, value, name
-                ),
+                f"Hook 'loss' of plugin '{plugins.model.name}' returned {value} for "
+                f"'{name}', expected a scalar tensor.",
                 hint="Take the mean over the batch with tf.reduce_mean.",
             )
     return {"asked": asked, "named": dict(named)}
@@ -331,8 +326,7 @@ def _predictions(plugins, run, model, features, outputs):
     answer = plugins.ask("predict", model=model, features=features, outputs=outputs, run=run)
     if not isinstance(answer, dict) or not answer:
         raise ToolkitError(
-            "Hook 'predict' of plugin '{}' returned {!r}, expected a dict of tensors.".format(
-                plugins.model.name, answer
-            )
+            f"Hook 'predict' of plugin '{plugins.model.name}' returned {answer!r}, expected "
+            "a dict of tensors."
         )
     return {name: tf.identity(tensor) for name, tensor in answer.items()}

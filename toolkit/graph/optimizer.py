@@ -222,7 +222,7 @@ def _own(part: Part, options):
 
 def _scope(name: str) -> str:
     # Absolute: an optimizer's own variables are named alike in a loop and outside.
-    return "optimizer/{}/".format(name) if name else "optimizer/"
+    return f"optimizer/{name}/" if name else "optimizer/"
 
 
 def _gradients(optimizer, loss, variables):
@@ -293,7 +293,7 @@ def _accumulate(part: Part, options, step):
 def _again(update):
     """An op equal to a state update, but made here, under the control dependencies in force."""
     if update.type not in STATE_UPDATES:
-        raise ToolkitError("State update '{}' is a {}.".format(update.name, update.type))
+        raise ToolkitError(f"State update '{update.name}' is a {update.type}.")
     make = {
         "AssignVariableOp": tf.raw_ops.AssignVariableOp,
         "AssignAddVariableOp": tf.raw_ops.AssignAddVariableOp,
@@ -397,7 +397,7 @@ def make_optimizer(name: str, rate, arguments):
     classes = {n.lower(): getattr(tf.train, n) for n in dir(tf.train) if n.endswith("Optimizer")}
     if wanted not in optimizer_names():
         raise UsageError(
-            "There is no optimizer '{}' in tf.train.".format(name),
+            f"There is no optimizer '{name}' in tf.train.",
             hint=nearest(wanted, optimizer_names() + ["sgd"]),
         )
     cls = classes[wanted + "optimizer"]
@@ -412,7 +412,7 @@ def make_optimizer(name: str, rate, arguments):
     for argument in given:
         if argument not in known:
             raise UsageError(
-                "Optimizer '{}' has no argument '{}'.".format(name, argument),
+                f"Optimizer '{name}' has no argument '{argument}'.",
                 hint=nearest(argument, known),
             )
     if "global_step" in inspect.signature(cls.__init__).parameters:

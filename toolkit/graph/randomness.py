@@ -16,7 +16,7 @@ from ..compat import tf
 
 def seed_of(seed: int, name: str) -> int:
     """A seed in [0, 2**31) for a named use, from the run's seed."""
-    digest = hashlib.sha256("{}:{}".format(seed, name).encode("utf-8")).digest()
+    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
     return int.from_bytes(digest[:4], "little") & 0x7FFFFFFF
 
 
@@ -71,7 +71,7 @@ def _unit(shape, pair, bits: int, offset: float):
 def dropout(x, rate: float, pair, compiled: bool = False):
     """Zero a share `rate` of x (float32, any shape) and scale the rest by 1 / (1 - rate)."""
     if not 0 <= rate < 1:
-        raise ValueError("dropout rate is {}, expected a number in [0, 1)".format(rate))
+        raise ValueError(f"dropout rate is {rate}, expected a number in [0, 1)")
     kept = uniform(tf.shape(x), pair, compiled=compiled) >= rate
     return tf.where(kept, x * (1 / (1 - rate)), tf.zeros_like(x))
 
@@ -88,7 +88,7 @@ class Initializer:
 
     def __init__(self, kind: str, seed: int, stddev: float = 0.05):
         if kind not in self.KINDS:
-            raise ValueError("unknown initializer '{}', known: {}".format(kind, self.KINDS))
+            raise ValueError(f"unknown initializer '{kind}', known: {self.KINDS}")
         self.kind, self.seed, self.stddev = kind, seed, stddev
 
     def __call__(self, shape, dtype=None, partition_info=None, **kwargs):

@@ -40,7 +40,7 @@ class Run:
         compiled: bool = False,
     ):
         if mode not in MODES:
-            raise ValueError("mode is {!r}, expected one of {}".format(mode, MODES))
+            raise ValueError(f"mode is {mode!r}, expected one of {MODES}")
         self._facts = {
             "mode": mode,
             "options": options,
@@ -65,11 +65,11 @@ class Run:
         facts = self.__dict__.get("_facts", {})
         if name in facts:
             return facts[name]
-        raise AttributeError("a run has no '{}'".format(name))
+        raise AttributeError(f"a run has no '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
-            raise AttributeError("a run is read-only: cannot set '{}'".format(name))
+            raise AttributeError(f"a run is read-only: cannot set '{name}'")
         object.__setattr__(self, name, value)
 
     # -------------------------------------------------------------------------------------- steps
@@ -155,7 +155,7 @@ class Run:
         norm's), once. after: called when the update is made, returns an op that runs behind it.
         """
         if self.mode != "train":
-            raise ToolkitError("minimize was called in mode '{}'.".format(self.mode))
+            raise ToolkitError(f"minimize was called in mode '{self.mode}'.")
         if variables is None:
             variables = tf.trainable_variables()
         if updates is None:
@@ -205,7 +205,7 @@ class Run:
     def log(self, name: str, value) -> None:
         """Log a scalar tensor on steps where metrics are due; it costs nothing on others."""
         if value.shape.ndims not in (0, None):
-            raise ToolkitError("'{}' is logged but has the shape {}.".format(name, value.shape))
+            raise ToolkitError(f"'{name}' is logged but has the shape {value.shape}.")
         self._logged[name] = value
 
     def begin_step(self, start: Optional[Dict[str, Any]] = None) -> None:

@@ -130,9 +130,8 @@ class Evaluator:
         found, data = (split.shape, split.dtype), self.run.data
         if found != (tuple(data.shape), data.dtype):
             raise DataError(
-                "The split has examples {} {}, the model was trained on {} {}.".format(
-                    list(split.shape), split.dtype, list(data.shape), data.dtype
-                )
+                f"The split has examples {list(split.shape)} {split.dtype}, the model was "
+                f"trained on {list(data.shape)} {data.dtype}."
             )
         if split.labels is None and self._graph.labels is not None:
             raise DataError(
@@ -219,24 +218,23 @@ class Evaluator:
         for scorer in scorers:
             if not isinstance(scorer, Scorer):
                 raise ToolkitError(
-                    "Hook 'scorers' of a plugin returned {!r}.".format(scorer),
+                    f"Hook 'scorers' of a plugin returned {scorer!r}.",
                     hint="It returns a list of toolkit.Scorers.",
                 )
             for name in scorer.names:
                 if name in taken:
                     raise ToolkitError(
-                        "Metric '{}' of scorer {} is already one of {}.".format(
-                            name, type(scorer).__name__, taken[name]
-                        ),
+                        f"Metric '{name}' of scorer {type(scorer).__name__} is already one "
+                        f"of {taken[name]}.",
                         hint="Give it another name.",
                     )
-                taken[name] = "scorer {}".format(type(scorer).__name__)
+                taken[name] = f"scorer {type(scorer).__name__}"
         return scorers
 
     def _scored(self, scorer: Scorer, split, folder: Optional[str]) -> Scored:
         with tf.Graph().as_default():  # in training, the graph around us is finalized
             scored = self._plugins.guarded(
-                "scorer {}".format(type(scorer).__name__),
+                f"scorer {type(scorer).__name__}",
                 scorer.score,
                 split,
                 self._predictor.predict,
@@ -245,9 +243,10 @@ class Evaluator:
         known = set(scorer.names) | {name + "_noise" for name in scorer.names}
         if not isinstance(scored, Scored) or not set(scored.metrics) <= known:
             raise ToolkitError(
-                "Scorer {} returned {!r}.".format(type(scorer).__name__, scored),
-                hint="It returns a toolkit.Scored with metrics of its names: {}.".format(
-                    ", ".join(scorer.names) or "it has none"
+                f"Scorer {type(scorer).__name__} returned {scored!r}.",
+                hint=(
+                    "It returns a toolkit.Scored with metrics of its names: "
+                    f"{', '.join(scorer.names) or 'it has none'}."
                 ),
             )
         return scored._replace(metrics={n: float(v) for n, v in scored.metrics.items()})
@@ -259,7 +258,7 @@ class Evaluator:
 
     def close(self) -> None:
         for scorer in self._scorers:
-            self._plugins.guarded("scorer {}".format(type(scorer).__name__), scorer.close)
+            self._plugins.guarded(f"scorer {type(scorer).__name__}", scorer.close)
         self._predictor.close()
         self._session.close()
 
@@ -310,9 +309,7 @@ class _Rows:
         for name, value in zip(self._names, values):
             if value.shape[:1] != (rows,):
                 raise ToolkitError(
-                    "Hook 'predict' gave '{}' {} for {} examples.".format(
-                        name, list(value.shape), rows
-                    ),
+                    f"Hook 'predict' gave '{name}' {list(value.shape)} for {rows} examples.",
                     hint="It returns tensors with the batch first.",
                 )
             if name not in self.arrays:

@@ -30,17 +30,16 @@ def export(
     the same on `inputs`, by default on a few that are drawn. Raises UsageError, CheckFailed.
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise UsageError("{} is not empty.".format(folder), hint="Name a new folder.")
+        raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
     inputs = drawn(evaluator.graph.wanted, CHECKED_ON) if inputs is None else inputs
-    part = "{}.part-{}".format(os.path.abspath(folder), secrets.token_hex(2))
+    part = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
         _write(evaluator, part)
         difference = _largest_difference(evaluator, part, inputs)
         if not difference <= TOLERANCE:
             raise CheckFailed(
-                "The exported model differs by {:.2g} from the trained one, allowed {:g}.".format(
-                    difference, TOLERANCE
-                )
+                f"The exported model differs by {difference:.2g} from the trained one, "
+                f"allowed {TOLERANCE:g}."
             )
         if os.path.isdir(folder):
             os.rmdir(folder)

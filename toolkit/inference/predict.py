@@ -68,7 +68,7 @@ def read_inputs(paths: List[str], wanted: Wanted) -> Examples:
         _check_is_file(path)
         if not path.endswith(".npz"):
             raise DataError(
-                "{}: the model is fed {}, not examples.".format(path, told(wanted)),
+                f"{path}: the model is fed {told(wanted)}, not examples.",
                 hint="Give an .npz file with arrays of these names.",
             )
         arrays = read_arrays(path)
@@ -78,12 +78,12 @@ def read_inputs(paths: List[str], wanted: Wanted) -> Examples:
 
 
 def _named(path: str, count: int) -> List[str]:
-    return [path] if count == 1 else ["{}[{}]".format(path, i) for i in range(count)]
+    return [path] if count == 1 else [f"{path}[{i}]" for i in range(count)]
 
 
 def _check_is_file(path: str) -> None:
     if not os.path.isfile(path):
-        raise DataError("{}: no such file.".format(path))
+        raise DataError(f"{path}: no such file.")
 
 
 def _read(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
@@ -93,9 +93,8 @@ def _read(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
         key = next((k for k in ARRAY_KEYS if k in arrays), None)
         if key is None:
             raise DataError(
-                "{}: expected an array {}, found {}.".format(
-                    path, " or ".join(ARRAY_KEYS), ", ".join(sorted(arrays)) or "none"
-                )
+                f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
+                f"{', '.join(sorted(arrays)) or 'none'}."
             )
         return _shaped(path, arrays[key], stored)
     if _is_idx(path):
@@ -119,9 +118,8 @@ def _shaped(path: str, array: np.ndarray, stored: DataSpec) -> np.ndarray:
         array = array[..., np.newaxis]
     if array.shape[1:] != shape or (stored.dtype == "uint8") != (array.dtype == np.uint8):
         raise DataError(
-            "{}: expected examples {} {}, found {} {}.".format(
-                path, list(shape), stored.dtype, list(array.shape[1:]), array.dtype
-            ),
+            f"{path}: expected examples {list(shape)} {stored.dtype}, found "
+            f"{list(array.shape[1:])} {array.dtype}.",
             hint="Give image files to have them scaled.",
         )
     return np.asarray(array, stored.dtype)
@@ -130,21 +128,19 @@ def _shaped(path: str, array: np.ndarray, stored: DataSpec) -> np.ndarray:
 def _image(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
     if len(stored.shape) != 3 or stored.dtype != "uint8":
         raise DataError(
-            "{}: the model was trained on examples {} {}, not on images.".format(
-                path, list(stored.shape), stored.dtype
-            ),
+            f"{path}: the model was trained on examples {list(stored.shape)} "
+            f"{stored.dtype}, not on images.",
             hint="Give an .npz file.",
         )
     height, width, channels = stored.shape
     found = decode(path, None, channels)
     if found.shape[:2] != (height, width):
-        say("note: {} is {}x{}, scaled to {}x{}".format(
-            path, found.shape[1], found.shape[0], width, height))  # fmt: skip
+        say(f"note: {path} is {found.shape[1]}x{found.shape[0]}, scaled to {width}x{height}")
         found = decode(path, (width, height), channels)
     image = found[np.newaxis]  # [1, H, W, C]
     if _is_inverted(image, ink, invert):
         if invert == "auto":
-            say("note: {} has its ink inverted, as in the training images".format(path))
+            say(f"note: {path} has its ink inverted, as in the training images")
         image = 255 - image
     return image
 
@@ -165,7 +161,7 @@ def columns(predictions: Dict[str, np.ndarray], class_names, with_features: bool
     if with_features and "features" not in predictions:
         raise UsageError(
             "The plugin predicts no 'features'.",
-            hint="It predicts {}.".format(", ".join(sorted(predictions))),
+            hint=f"It predicts {', '.join(sorted(predictions))}.",
         )
     label = shown.get("label")
     if label is not None and class_names and label.ndim == 1:

@@ -25,7 +25,7 @@ def report(
     name: of the split. other_data: the value of --data where it is not the run's own; its reports
     get a folder of their own. The result has "lines" and "details" where scorers gave some.
     """
-    place = os.path.join("reports", "{}-{}".format(name, step))
+    place = os.path.join("reports", f"{name}-{step}")
     if other_data:
         place += "-" + hashlib.sha256(other_data.encode("utf-8")).hexdigest()[:6]
     reports = folder.subfolder(place)

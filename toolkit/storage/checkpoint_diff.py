@@ -47,7 +47,7 @@ class Reshaped(NamedTuple):
 
     def __str__(self) -> str:
         if self.now.dtype == self.was.dtype:
-            return "{} {} (was {})".format(self.name, self.now.shape, self.was.shape)
+            return f"{self.name} {self.now.shape} (was {self.was.shape})"
         return "{} {} {} (was {} {})".format(self.name, *(self.now + self.was))
 
 
@@ -70,26 +70,27 @@ class Difference(NamedTuple):
 
     def sentence(self) -> str:
         """All in one sentence, up to five names a kind; '' where it fits."""
-        parts = ["{} {}".format(kind, _some(names)) for kind, names in self._kinds()]
+        parts = [f"{kind} {_some(names)}" for kind, names in self._kinds()]
         if not parts:
             return ""
-        return "The model differs from its checkpoint: {}.".format("; ".join(parts))
+        return f"The model differs from its checkpoint: {'; '.join(parts)}."
 
     def lines(self, most: int = 20) -> List[str]:
         """A line for each kind of difference, up to `most` names a kind."""
         kinds = self._kinds() + ([("their slots", _told(self.slots))] if self.slots else [])
-        return ["{}: {}".format(kind, _some(names, most)) for kind, names in kinds]
+        return [f"{kind}: {_some(names, most)}" for kind, names in kinds]
 
     def hint(self) -> str:
         """The flags that allow all of it, in a sentence; '' where it fits."""
-        flags = ["--map {}".format(shlex.quote(text)) for text in self.maps]
+        flags = [f"--map {shlex.quote(text)}" for text in self.maps]
         flags += ["--init-new"] if self.added or self.reshaped else []
         flags += ["--drop"] if self.removed or self.reshaped else []
         if not flags:
             return ""
         return (
-            "Allow it with {}, or resume with the options that the run was started with."
-        ).format(" ".join(flags))
+            f"Allow it with {' '.join(flags)}, or resume with the options that the run was "
+            "started with."
+        )
 
     def without(self, changes: Changes) -> Difference:
         """What is left of it where the flags of the changes are given."""
@@ -194,9 +195,8 @@ def plan(in_checkpoint: Dict[str, Stored], in_graph: Dict[str, Stored], changes:
     restored = {o: n for o, n in sorted(pairs.items()) if in_checkpoint[o] == in_graph[n]}
     if STEP not in restored.values():
         raise CheckpointError(
-            "The checkpoint has nothing that the model's '{}' could be restored from.".format(STEP),
-            hint="Say which variable counts its steps with --map NAME={}, or start a new "
-            "run.".format(STEP),
+            f"The checkpoint has nothing that the model's '{STEP}' could be restored from.",
+            hint=f"Say which variable counts its steps with --map NAME={STEP}, or start a new run.",
         )
     left = _difference(in_checkpoint, in_graph, pairs).without(changes)
     if left:
@@ -244,16 +244,16 @@ def _difference(in_checkpoint, in_graph, pairs: Dict[str, str], partial=False) -
 
 
 def _told(renamed: Iterable[Tuple[str, str]]) -> List[str]:
-    return ["{} (was {})".format(new, old) for old, new in renamed]
+    return [f"{new} (was {old})" for old, new in renamed]
 
 
 def _counted(kind: str, names: List[str]) -> str:
     if not names:
         return ""
     noun = "variable is" if len(names) == 1 else "variables are"
-    return "{} {} {}: {}.".format(len(names), noun, kind, _some(names))
+    return f"{len(names)} {noun} {kind}: {_some(names)}."
 
 
 def _some(names: List[str], most: int = 5) -> str:
     text = ", ".join(names[:most])
-    return text + (" and {} more".format(len(names) - most) if len(names) > most else "")
+    return text + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -40,7 +40,7 @@ def fingerprint(path: str) -> str:
     digest = hashlib.sha256()
     for name in sorted(reader.get_variable_to_dtype_map()):
         value = _tensor(reader, path, name)
-        digest.update("{} {} {}\n".format(name, value.dtype, list(value.shape)).encode("utf-8"))
+        digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
         digest.update(_bytes(value))
     return digest.hexdigest()
 
@@ -49,16 +49,16 @@ def first_difference(expected: Dict[str, np.ndarray], found: Dict[str, np.ndarra
     """In words, where two sets of tensors differ first, in the order of their names; '' nowhere."""
     for name in sorted(set(expected) | set(found)):
         if name not in found:
-            return "{} is missing".format(name)
+            return f"{name} is missing"
         if name not in expected:
-            return "{} is there in addition".format(name)
+            return f"{name} is there in addition"
         old, new = expected[name], found[name]
         if old.shape != new.shape or old.dtype != new.dtype:
-            return "{} is {} {}, expected {} {}".format(
-                name, new.dtype, list(new.shape), old.dtype, list(old.shape)
+            return (
+                f"{name} is {new.dtype} {list(new.shape)}, expected {old.dtype} {list(old.shape)}"
             )
         if _bytes(old) != _bytes(new):
-            return "{} {}".format(name, _how(old, new))
+            return f"{name} {_how(old, new)}"
     return ""
 
 
@@ -71,8 +71,9 @@ def _how(old: np.ndarray, new: np.ndarray) -> str:
     if not len(places):
         return "differs in the sign of a zero, or the bits of a nan"
     first = places[0]
-    return "differs in {} of {} numbers, first in number {}: {!r}, expected {!r}".format(
-        len(places), len(old), first, new[first].item(), old[first].item()
+    return (
+        f"differs in {len(places)} of {len(old)} numbers, first in number {first}: "
+        f"{new[first].item()!r}, expected {old[first].item()!r}"
     )
 
 
@@ -90,4 +91,4 @@ def _tensor(reader, path: str, name: str) -> np.ndarray:
 
 
 def _unreadable(path: str, error: Exception) -> CheckpointError:
-    return CheckpointError("{}: not a readable checkpoint: {}".format(path, error))
+    return CheckpointError(f"{path}: not a readable checkpoint: {error}")

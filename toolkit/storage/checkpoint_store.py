@@ -48,7 +48,7 @@ class Store:
     # -------------------------------------------------------------------------------- checkpoints
 
     def prefix(self, step: int) -> str:
-        return self.file(CHECKPOINTS, "model.ckpt-{}".format(step))
+        return self.file(CHECKPOINTS, f"model.ckpt-{step}")
 
     def checkpoints(self) -> List[Checkpoint]:
         """The committed checkpoints, oldest first, unverified."""
@@ -170,13 +170,13 @@ class Store:
             try:
                 size = os.path.getsize(path)
                 if size != facts["bytes"]:
-                    return "{} has {} bytes, expected {}".format(name, size, facts["bytes"])
+                    return f"{name} has {size} bytes, expected {facts['bytes']}"
                 if sha256_of(path) != facts["sha256"]:
-                    return "{} has changed since it was written".format(name)
+                    return f"{name} has changed since it was written"
             except FileNotFoundError:
-                return "{} is missing".format(name)
+                return f"{name} is missing"
             except OSError as error:
-                return "{} cannot be read ({})".format(name, error.strerror)
+                return f"{name} cannot be read ({error.strerror})"
         return "" if checkpoint.files else "its line names no files"
 
     def newest(self, warn: Callable[[str], None] = lambda text: None) -> Optional[Checkpoint]:
@@ -191,18 +191,17 @@ class Store:
             if not fault:
                 return checkpoint
             faults.append(fault)
-            warn("the checkpoint of step {} is damaged: {}".format(checkpoint.step, fault))
+            warn(f"the checkpoint of step {checkpoint.step} is damaged: {fault}")
         if faults:
             raise CheckpointError(
-                "None of the {} checkpoints in {} is whole: {}.".format(
-                    len(rows), self.file(CHECKPOINTS), faults[0]
-                ),
+                f"None of the {len(rows)} checkpoints in {self.file(CHECKPOINTS)} is whole: "
+                f"{faults[0]}.",
                 hint="Copy the files back, or train anew in another folder.",
             )
         fault = next(iter(self.commits.faults()), "") or self._lost()
         if fault:
             raise CheckpointError(
-                "{} names no checkpoint: {}.".format(self.commits.path, fault),
+                f"{self.commits.path} names no checkpoint: {fault}.",
                 hint="Copy the file back, or train anew in another folder.",
             )
         return None
@@ -219,7 +218,7 @@ class Store:
         step = manifest.get("committed") or (manifest.get("best") or {}).get("step")
         if not self.commits.lines() and (step or self.leftovers(())):
             return "it is missing"
-        return "lines are missing, as step {} was committed".format(step) if step else ""
+        return f"lines are missing, as step {step} was committed" if step else ""
 
     def best(self) -> Optional[Dict[str, Any]]:
         """The best checkpoint's step, metric and value; None where none is named, or it is gone."""
@@ -233,8 +232,8 @@ class Store:
         if not rows:
             self.newest(warn)
             raise CheckpointError(
-                "{} has no checkpoint yet.".format(self),
-                hint="Train it: toolkit resume {}".format(self),
+                f"{self} has no checkpoint yet.",
+                hint=f"Train it: toolkit resume {self}",
             )
         if which == "last":
             return self.newest(warn)
@@ -242,20 +241,20 @@ class Store:
             best = self.best()
             if best is None:
                 raise CheckpointError(
-                    "{} has no best checkpoint.".format(self),
+                    f"{self} has no best checkpoint.",
                     hint="Train with --best METRIC, or take --checkpoint last.",
                 )
             which = str(best["step"])
         steps = {str(c.step): c for c in rows}
         if which not in steps:
             raise CheckpointError(
-                "{} has no checkpoint '{}'.".format(self, which),
-                hint="It has last, best (with --best) and the steps {}.".format(", ".join(steps)),
+                f"{self} has no checkpoint '{which}'.",
+                hint=f"It has last, best (with --best) and the steps {', '.join(steps)}.",
             )
         found = steps[which]
         fault = self.damage(found)
         if fault:
-            raise CheckpointError("The checkpoint of step {} is damaged: {}.".format(which, fault))
+            raise CheckpointError(f"The checkpoint of step {which} is damaged: {fault}.")
         return found
 
     # ------------------------------------------------------------------------------------- faults
@@ -272,19 +271,19 @@ class Store:
         """The error to raise when something in the folder could not be written."""
         if not os.path.isdir(self.path):
             return CheckpointError(
-                "{} is gone: it was removed or moved during the training.".format(self),
+                f"{self} is gone: it was removed or moved during the training.",
                 hint="If it was moved, go on there with: toolkit resume",
             )
         return RetryError(
-            "{} cannot be written: {}.".format(self, why.rstrip(".")),
+            f"{self} cannot be written: {why.rstrip('.')}.",
             hint="Nothing that was committed is lost. When there is room and the right to write, "
-            "go on with: toolkit resume {}".format(self),
+            f"go on with: toolkit resume {self}",
         )
 
 
 def _unused(path: str) -> str:
     """The path, or where something is there, the first of PATH.1, PATH.2, ... where nothing is."""
-    paths = itertools.chain([path], ("{}.{}".format(path, n) for n in itertools.count(1)))
+    paths = itertools.chain([path], (f"{path}.{n}" for n in itertools.count(1)))
     return next(path for path in paths if not os.path.lexists(path))
 
 

@@ -86,7 +86,7 @@ class Commits:
         lines = self.lines()
         body = json.dumps(finite(dict({"kind": kind}, **values, previous=self._last)))[:-1]
         digest = hashlib.sha256(body.encode("utf-8")).hexdigest()
-        text = '{}, "hash": "{}"}}'.format(body, digest)
+        text = f'{body}, "hash": "{digest}"}}'
         self._lines = None  # until it is known that the line is there
         self._file.append_text(text, durable=True)
         lines.append(Line(len(lines) + 1, json.loads(text), ""))
@@ -130,7 +130,7 @@ class Commits:
 
     def faults(self) -> List[str]:
         """What is wrong with the chain, a sentence each."""
-        return ["line {} {}".format(n.number, n.fault) for n in self.lines() if n.fault]
+        return [f"line {n.number} {n.fault}" for n in self.lines() if n.fault]
 
     def _row(self, values: Dict[str, Any]) -> Checkpoint:
         step = values["step"]
@@ -208,7 +208,7 @@ def _is_hashed(facts: Dict[str, Any]) -> bool:
 
 def _is_file(step: int, name: str, facts: Dict[str, Any]) -> bool:
     """Whether it is a file of that step, in the folder of the checkpoints."""
-    start = "model.ckpt-{}.".format(step)
+    start = f"model.ckpt-{step}."
     return name.startswith(start) and bool(_NAME.fullmatch(name)) and _is_hashed(facts)
 
 

@@ -109,9 +109,7 @@ class JsonLines:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise CheckpointError(
-                "{} cannot be read: {}.".format(self.path, error.strerror)
-            ) from None
+            raise CheckpointError(f"{self.path} cannot be read: {error.strerror}.") from None
         return content[: content.rfind(b"\n") + 1]
 
     def _torn(self) -> bool:

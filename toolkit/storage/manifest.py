@@ -44,12 +44,12 @@ def read(path: str) -> Dict[str, Any]:
     manifest = read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CheckpointError(
-            "{}: expected a manifest of format {}.".format(path, FORMAT),
+            f"{path}: expected a manifest of format {FORMAT}.",
             hint="Read it with the version of the toolkit that wrote it.",
         )
     fault = _misfit(manifest, _MANIFEST)
     if fault:
-        raise CheckpointError("{}: {}.".format(path, fault))
+        raise CheckpointError(f"{path}: {fault}.")
     return manifest
 
 
@@ -58,25 +58,25 @@ def read_json(path: str) -> Dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except FileNotFoundError:
-        raise CheckpointError("{} is missing.".format(path)) from None
+        raise CheckpointError(f"{path} is missing.") from None
     except OSError as error:
-        raise CheckpointError("{} cannot be read: {}.".format(path, error.strerror)) from None
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise CheckpointError("{} is not valid JSON: {}.".format(path, error)) from None
+        raise CheckpointError(f"{path} is not valid JSON: {error}.") from None
 
 
 def _misfit(value: Any, kind: Any, place: str = "") -> str:
     """In words, where a value is not what `kind` (as in _MANIFEST) says, or ''."""
     if not isinstance(kind, dict) or not isinstance(value, dict):
-        return "" if _is(value, kind) else "'{}' is {:.80}".format(place, ascii(value))
+        return "" if _is(value, kind) else f"'{place}' is {ascii(value):.80}"
     known = {name.rstrip("?"): name for name in kind}
     odd = sorted(set(value) - set(known)) if kind is _SPEC else []
     if odd:
-        return "'{}' has {:.80}".format(place, ascii(odd[0]))
+        return f"'{place}' has {ascii(odd[0]):.80}"
     for name, given in known.items():
-        at = "{}.{}".format(place, name).lstrip(".")
+        at = f"{place}.{name}".lstrip(".")
         if name not in value and given == name:
-            return "'{}' is missing".format(at)
+            return f"'{at}' is missing"
         fault = _misfit(value[name], kind[given], at) if name in value else ""
         if fault:
             return fault

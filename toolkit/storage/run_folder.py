@@ -49,13 +49,13 @@ class RunFolder(Store):
         """
         try:
             if _is_taken(self.path):
-                os.rename(self.path, "{}.{}".format(self.path, secrets.token_hex(2)))
+                os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
-            raise UsageError("{} cannot be made: {}.".format(self, error.strerror)) from None
+            raise UsageError(f"{self} cannot be made: {error.strerror}.") from None
         self.lock()
         if os.path.exists(self.file("manifest.json")):
-            raise UsageError("Another process began a run in {}.".format(self))
+            raise UsageError(f"Another process began a run in {self}.")
         self.write_config(config)
         with self.writing():
             for name in (CHECKPOINTS, "events"):
@@ -140,7 +140,7 @@ class RunFolder(Store):
         """What is wrong with metrics.jsonl up to a checkpoint, in words; '' where nothing is."""
         if checkpoint is None or self._metrics.is_at(checkpoint.metrics):
             return ""
-        return "metrics.jsonl is not what it was at step {}".format(checkpoint.step)
+        return f"metrics.jsonl is not what it was at step {checkpoint.step}"
 
     # --------------------------------------------------------------------------------------- lock
 
@@ -157,7 +157,7 @@ class RunFolder(Store):
         except OSError:
             self.unlock()
             raise UsageError(
-                "Another process is training in {}.".format(self), hint="Wait for it, or stop it."
+                f"Another process is training in {self}.", hint="Wait for it, or stop it."
             ) from None
         for grown in (self.commits, self._metrics, self._speed):  # until now another may have added
             grown.forget()
@@ -197,9 +197,9 @@ def reserve(path: str, force: bool = False) -> RunFolder:
     folder = RunFolder(os.path.abspath(path), is_new=True)
     if _is_taken(folder.path) and not force:
         raise UsageError(
-            "{} is not empty.".format(folder),
-            hint="Go on with it (toolkit resume {}), choose another --run-dir, or move it aside"
-            " with --force.".format(folder),
+            f"{folder} is not empty.",
+            hint=f"Go on with it (toolkit resume {folder}), choose another --run-dir, or move it "
+            "aside with --force.",
         )
     return folder
 
@@ -217,12 +217,10 @@ def open_run(path: str, unbegun: bool = False) -> RunFolder:
     elif os.path.isfile(folder.file("config.json")) and not _is_taken(folder.path):
         if unbegun:
             return RunFolder(folder.path, is_new=True)
-        what = "was ended before its first step; go on with: toolkit resume {}".format(path)
+        what = f"was ended before its first step; go on with: toolkit resume {path}"
     else:
         what = "holds no run"
-    raise UsageError(
-        "{} {}.".format(path, what), hint="A run's folder has a manifest.json; see runs/."
-    )
+    raise UsageError(f"{path} {what}.", hint="A run's folder has a manifest.json; see runs/.")
 
 
 def _is_taken(path: str) -> bool:

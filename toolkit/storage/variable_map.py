@@ -33,15 +33,15 @@ def parse_map(texts: Iterable[str]) -> Dict[str, str]:
         old, _, new = (part.strip() for part in text.partition("="))
         if not old or not new or "=" in new or _is_scope(old) != _is_scope(new):
             raise UsageError(
-                "--map {} is not OLD=NEW.".format(text),
+                f"--map {text} is not OLD=NEW.",
                 hint="Give two names of variables, or two scopes that both end in '/'.",
             )
         if old == new:
-            raise UsageError("--map {} renames nothing.".format(text), hint="Leave it out.")
+            raise UsageError(f"--map {text} renames nothing.", hint="Leave it out.")
         if old in renamed or new in renamed.values():
             twice = old if old in renamed else new
             raise UsageError(
-                "--map {} names '{}' a second time.".format(text, twice),
+                f"--map {text} names '{twice}' a second time.",
                 hint="Each OLD gets one NEW, and each NEW one OLD.",
             )
         renamed[old] = new
@@ -98,7 +98,7 @@ def maps(
             # A scope's renaming could move more than what is meant.
             moved = paired(in_checkpoint, in_graph, {old: new}).items()
             if set(pairs) <= set(moved) and {p for p in moved if p[0] != p[1]} <= renamed.items():
-                texts.append("{}={}".format(old, new))
+                texts.append(f"{old}={new}")
                 continue
         texts += ["{}={}".format(*pair) for pair in pairs]
     return texts
@@ -173,29 +173,23 @@ def _within(name: str) -> List[Tuple[int, str]]:
 
 def _unknown(in_checkpoint, in_graph, old: str, new: str) -> UsageError:
     """The error for a renaming that nothing follows."""
-    text = "--map {}={}".format(old, new)
+    text = f"--map {old}={new}"
     if _has(in_graph, old) and _has(in_checkpoint, new):
         return UsageError(
-            "{}: '{}' is of the model and '{}' of the checkpoint.".format(text, old, new),
-            hint="The checkpoint's comes first: --map {}={}".format(new, old),
+            f"{text}: '{old}' is of the model and '{new}' of the checkpoint.",
+            hint=f"The checkpoint's comes first: --map {new}={old}",
         )
     if _has(in_checkpoint, old) and _has(in_graph, new):
         return UsageError(
-            "{}: no variable has one name in the checkpoint and the other in the model.".format(
-                text
-            ),
-            hint="What follows '{}' and '{}' has to be the same.".format(old, new),
+            f"{text}: no variable has one name in the checkpoint and the other in the model.",
+            hint=f"What follows '{old}' and '{new}' has to be the same.",
         )
     is_old = not _has(in_checkpoint, old)
     name, side, other = (old, in_checkpoint, in_graph) if is_old else (new, in_graph, in_checkpoint)
     own = [n for n in side if n not in other and _leader(n, side) is None] or list(side)
     return UsageError(
-        "{}: the {} has no {} '{}'.".format(
-            text,
-            "checkpoint" if is_old else "model",
-            "scope" if _is_scope(name) else "variable",
-            name,
-        ),
+        f"{text}: the {'checkpoint' if is_old else 'model'} has no "
+        f"{'scope' if _is_scope(name) else 'variable'} '{name}'.",
         hint=nearest(name, _scopes(own) if _is_scope(name) else own),
     )
 

@@ -164,7 +164,7 @@ class Loop:
             raise _diverged(after, _told(self._graph.judged, called.refused))
         if after != expected:
             raise ToolkitError(
-                "The train op moved the global step to {}, expected {}.".format(after, expected),
+                f"The train op moved the global step to {after}, expected {expected}.",
                 hint="One step of 'optimize' advances run.global_step by exactly one.",
             )
         self.made += called.steps
@@ -199,14 +199,10 @@ class Loop:
         self._retries = [s for s in self._retries if s >= self.step] + [self.step]
         if len(self._retries) > MOST_RETRIES:
             raise RetryError(
-                "The session was lost {} times at step {}.".format(len(self._retries), self.step),
+                f"The session was lost {len(self._retries)} times at step {self.step}.",
                 hint="Resume the run when the machine is well again.",
             )
-        self._talk(
-            "warning: the session was lost at step {}; going on from step {}".format(
-                self.step, step
-            )
-        )
+        self._talk(f"warning: the session was lost at step {self.step}; going on from step {step}")
 
     # ----------------------------------------------------------------------------------- the loop
 
@@ -240,7 +236,7 @@ class Loop:
         is_done = self.is_last(self.step) or (self._ended and not self._closing)
         word = "reached" if is_done else "paused at"
         reason = "" if self.is_last(self.step) else self.reason
-        reason = reason or "{} step {}".format(word, self.step)
+        reason = reason or f"{word} step {self.step}"
         return Ended(self.step, seconds, reason, is_done)
 
     def _train(self, monitored) -> None:
@@ -289,7 +285,7 @@ class Loop:
 def _numbered(hooks: List[Hook], hook: Hook) -> str:
     alike = [other for other in hooks if other.name == hook.name]
     number = next(i for i, other in enumerate(alike) if other is hook)
-    return "{}#{}".format(hook.name, number) if number else hook.name
+    return f"{hook.name}#{number}" if number else hook.name
 
 
 class _Signals:
@@ -314,7 +310,7 @@ class _Signals:
 
     def _first(self, signum, frame):
         self._loop.signum = signum
-        self._loop.request_last_step("interrupted by signal {}".format(signum))
+        self._loop.request_last_step(f"interrupted by signal {signum}")
         signal.signal(signum, signal.SIG_DFL)
 
 
@@ -337,37 +333,36 @@ class _faults_told:
             raise _diverged(step, _values(error.message)) from error
         if isinstance(error, (tf.errors.OutOfRangeError, StopIteration)):
             raise DataError(
-                "The data ran dry in step {} of {}.".format(step + 1, self._loop.target),
+                f"The data ran dry in step {step + 1} of {self._loop.target}.",
                 hint="Input repeats without end; a plugin's own input has to repeat as well.",
             ) from error
         if isinstance(error, tf.errors.DataLossError):
             raise DataError(
-                "The data cannot be read in step {}: {}.".format(step + 1, telling(error.message)),
+                f"The data cannot be read in step {step + 1}: {telling(error.message)}.",
                 hint="Look at it with 'toolkit data check'.",
             ) from error
         if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
             raise RetryError(
-                "The session was lost in step {}: {}.".format(step + 1, telling(error.message)),
+                f"The session was lost in step {step + 1}: {telling(error.message)}.",
                 hint="Resume the run when the machine is well again.",
             ) from error
         if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
             raise RetryError(
-                "Step {} needs more memory than there is: {}.".format(
-                    step + 1, telling(str(getattr(error, "message", error)))
-                ),
+                f"Step {step + 1} needs more memory than there is: "
+                f"{telling(str(getattr(error, 'message', error)))}.",
                 hint="Free some, then resume the run; or train anew with a smaller --batch-size.",
             ) from error
         if isinstance(error, tf.errors.OpError):
             raise ToolkitError(
-                "Step {} failed: {}.".format(step + 1, telling(error.message)),
+                f"Step {step + 1} failed: {telling(error.message)}.",
                 hint="Run again with -v for the traceback.",
             ) from error
 
 
 def _diverged(step: int, values: str) -> DivergedError:
     return DivergedError(
-        "Training diverged in step {}: {}.".format(step + 1, values),
-        hint="Step {} is kept; try a lower --learning-rate, or --nan skip.".format(step),
+        f"Training diverged in step {step + 1}: {values}.",
+        hint=f"Step {step} is kept; try a lower --learning-rate, or --nan skip.",
     )
 
 
@@ -383,7 +378,7 @@ def _values(message: str) -> str:
 def _told(judged, values: List[float]) -> str:
     """The same from numbers: a loss and a gradient norm for each update."""
     names = [one.name for one in judged]
-    texts = ["{:g}".format(value) for value in values]
+    texts = [f"{value:g}" for value in values]
     return _not_finite(zip(names, texts[0::2], texts[1::2]))
 
 
@@ -391,5 +386,5 @@ def _not_finite(updates) -> str:
     told = []
     for name, loss, norm in updates:
         if any(word in loss + norm for word in ("nan", "inf")):
-            told.append("{}loss {}, gradient norm {}".format(name and name + ": ", loss, norm))
+            told.append(f"{name and name + ': '}loss {loss}, gradient norm {norm}")
     return "; ".join(told) or NOT_FINITE

@@ -75,12 +75,12 @@ def changed_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
         before, after = session.get(title) or {}, now[title]
         for name in [n for n in names if n in before and n in after]:
             if before[name] != after[name]:
-                told.append("{} was {}, now {}".format(name, before[name], after[name]))
+                told.append(f"{name} was {before[name]}, now {after[name]}")
     for plugin, files in sorted((session.get("plugins") or {}).items()):
         others = now["plugins"].get(plugin, files)
         changed = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
         if changed:
-            told.append("plugin '{}' has changed ({})".format(plugin, ", ".join(changed[:3])))
+            told.append(f"plugin '{plugin}' has changed ({', '.join(changed[:3])})")
     if (session.get("data") or now["data"]) != now["data"]:
         told.append("the data is other data")
     return told

@@ -69,8 +69,8 @@ class Restoring:
             self._variables(plain, session, checkpoint)
         aside = self._folder.begin_session(checkpoint, **facts)
         if aside:
-            where = "{}/checkpoints/{}".format(self._folder, ASIDE)
-            self._warn("put aside in {}: {}".format(where, ", ".join(aside)))
+            where = f"{self._folder}/checkpoints/{ASIDE}"
+            self._warn(f"put aside in {where}: {', '.join(aside)}")
         fault = self._folder.cut_metrics(checkpoint)
         if fault:
             self._warn(fault + "; what is there stays")
@@ -83,5 +83,5 @@ class Restoring:
             saver.restore(session, checkpoint.path)
         except tf.errors.OpError as error:
             raise CheckpointError(
-                "{} cannot be restored: {}.".format(checkpoint.path, telling(error.message))
+                f"{checkpoint.path} cannot be restored: {telling(error.message)}."
             ) from error

@@ -28,9 +28,8 @@ def check_examples(options: Any, count: int) -> None:
     """Raise UsageError where a step of several batches takes more examples than there are."""
     if options.batches_per_step > 1 and examples_per_step(options) > count:
         raise UsageError(
-            "A step takes {} batches of {} = {} examples, but the split 'train' has {}.".format(
-                options.batches_per_step, options.batch_size, examples_per_step(options), count
-            ),
+            f"A step takes {options.batches_per_step} batches of {options.batch_size} = "
+            f"{examples_per_step(options)} examples, but the split 'train' has {count}.",
             hint="Take a smaller --batch-size, or fewer batches per step.",
         )
 

@@ -104,12 +104,12 @@ class Stepper:
         steps a call were asked for.
         """
         single = self._built(in_loop=False)
-        reason = "a loop of steps cannot be built: {}".format(_first_line(why))
+        reason = f"a loop of steps cannot be built: {_first_line(why)}"
         asked, hint = self._options.steps_per_call, "Leave it at auto, or set it to 1."
         if asked is not None:
-            raise UsageError("--steps-per-call is {}, but {}.".format(asked, reason), hint) from why
+            raise UsageError(f"--steps-per-call is {asked}, but {reason}.", hint) from why
         if self._options.xla == "on":
-            raise UsageError("--xla is on, but {}.".format(reason), "Set --xla off.") from why
+            raise UsageError(f"--xla is on, but {reason}.", "Set --xla off.") from why
         return single._replace(note="one step a call; " + reason)
 
     def _compiled(self, looped: Stepping) -> Stepping:
@@ -134,7 +134,7 @@ class Stepper:
             return made, self._step_secs(made, secs)
         except (ToolkitError, tf.errors.OpError, TypeError, ValueError) as error:
             raise UsageError(
-                "XLA cannot compile the step: {}.".format(_first_line(error)),
+                f"XLA cannot compile the step: {_first_line(error)}.",
                 hint="Set --xla off.",
             ) from error
 

@@ -213,7 +213,7 @@ class Trainer:
         for hook in [hook for answer in answers for hook in answer or ()]:
             if not isinstance(hook, tf.train.SessionRunHook):
                 raise ToolkitError(
-                    "Hook 'session_hooks' of a plugin returned {!r}.".format(hook),
+                    f"Hook 'session_hooks' of a plugin returned {hook!r}.",
                     hint="It returns a list of tf.train.SessionRunHooks.",
                 )
             made.append(PluginHook(hook, plugins.owner(hook) or plugins.model.name))
@@ -254,8 +254,8 @@ class Trainer:
         self._summaries.write(
             record["step"], {"validation/" + name: value for name, value in measures.items()}
         )
-        told = "  ".join("{} {:.4f}".format(n, v) for n, v in sorted(measures.items()))
-        self._console.say("step {}  validation  {}".format(record["step"], told))
+        told = "  ".join(f"{n} {v:.4f}" for n, v in sorted(measures.items()))
+        self._console.say(f"step {record['step']}  validation  {told}")
 
     # -------------------------------------------------------------------------------------- train
 
@@ -270,9 +270,8 @@ class Trainer:
         for name in sorted(set(known) | set(found)):
             if known.get(name) != found.get(name):
                 raise DataError(
-                    "The data is not the run's: {} has SHA-256 {}, expected {}.".format(
-                        name, found.get(name), known.get(name)
-                    ),
+                    f"The data is not the run's: {name} has SHA-256 {found.get(name)}, "
+                    f"expected {known.get(name)}.",
                     hint="Put the same files back (--data says where), allow it with --allow data, "
                     "or start a new run.",
                 )
@@ -392,33 +391,41 @@ class Trainer:
 
     def _announce(self, loop: Loop) -> None:
         say, inputs = self._console.say, self._inputs
-        counts = ", ".join("{} {}".format(len(s), n) for n, s in inputs.splits.items() if len(s))
-        say("run    {}".format(self._folder))
-        say("data   {} ({}; {})".format(inputs.dataset.name, counts, _shape(inputs.spec)))
-        say("hooks  {}".format(" > ".join(hook.name for hook in self._hooks)))
+        counts = ", ".join(f"{len(s)} {n}" for n, s in inputs.splits.items() if len(s))
+        say(f"run    {self._folder}")
+        say(f"data   {inputs.dataset.name} ({counts}; {_shape(inputs.spec)})")
+        say(f"hooks  {' > '.join(hook.name for hook in self._hooks)}")
         slow = [h.name for h in self._hooks if isinstance(h, PluginHook) and h.on_every_step]
         notes = [self._stepping.note, self._restoring.sentence()] + self._since_last_session()
         for note in notes:
             if note:
-                say("note   {}".format(note))
+                say(f"note   {note}")
         if slow:
-            say("note   one step a call, which costs speed; called on every step: {}".format(
-                ", ".join(slow)))  # fmt: skip
+            say(
+                "note   one step a call, which costs speed; called on every step: "
+                f"{', '.join(slow)}"
+            )
 
     def _explain(self, error: ToolkitError, loop: Loop) -> None:
         """Complete what the loop could not know: the folder, and how to go on."""
         status = "failed"
         if isinstance(error, InterruptedRun):
             status = "interrupted"
-            error.message = "Interrupted; step {} is saved in {}.".format(loop.step, self._folder)
-            error.hint = "Go on with: toolkit resume {}".format(self._folder)
+            error.message = f"Interrupted; step {loop.step} is saved in {self._folder}."
+            error.hint = f"Go on with: toolkit resume {self._folder}"
         elif isinstance(error, DivergedError):
             status = "diverged"
             with contextlib.suppress(ToolkitError):
-                self._record({"step": loop.step, "kind": "event", "event": "diverged",
-                              "message": error.message})  # fmt: skip
+                self._record(
+                    {
+                        "step": loop.step,
+                        "kind": "event",
+                        "event": "diverged",
+                        "message": error.message,
+                    }
+                )
         elif isinstance(error, RetryError) and "toolkit resume" not in error.hint:
-            error.hint = "Go on with: toolkit resume {}".format(self._folder)
+            error.hint = f"Go on with: toolkit resume {self._folder}"
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
             self._tell_end(status, loop.step, error.message)
         if isinstance(error, DivergedError):
@@ -438,15 +445,15 @@ class Trainer:
                 step,
             )
             if found is not None:
-                name = "autopsy-{}".format(step)
+                name = f"autopsy-{step}"
                 autopsy.write(found, self._folder.subfolder("reports", name))
         except Exception as error:  # the divergence is what counts
-            self._warn("the autopsy failed: {}: {}".format(type(error).__name__, error))
+            self._warn(f"the autopsy failed: {type(error).__name__}: {error}")
             return
         for line in found.lines() if found else [autopsy.UNREPEATED]:
             self._console.say("autopsy  " + line)
         if found is not None:
-            self._console.say("autopsy  The batch is in {}/reports/{}".format(self._folder, name))
+            self._console.say(f"autopsy  The batch is in {self._folder}/reports/{name}")
 
     def _since_last_session(self) -> List[str]:
         """What a resume has to tell where its bits will not be those of an uninterrupted run."""
@@ -454,7 +461,7 @@ class Trainer:
         if not sessions:
             return []
         changed = provenance.changed_since(sessions[-1], self.session_facts())
-        return ["exactness ends here: {}".format("; ".join(changed))] if changed else []
+        return [f"exactness ends here: {'; '.join(changed)}"] if changed else []
 
     # --------------------------------------------------------------------------------- afterwards
 
@@ -482,4 +489,4 @@ class Trainer:
 
 def _shape(spec) -> str:
     text = "x".join(map(str, spec.shape)) + " " + spec.dtype
-    return text + (", {} classes".format(spec.num_classes) if spec.num_classes else ", unlabelled")
+    return text + (f", {spec.num_classes} classes" if spec.num_classes else ", unlabelled")

@@ -66,9 +66,8 @@ def class_weights(choice, data):
     weights = np.array([float(part) for part in choice.split(",")], np.float32)
     if len(weights) != data.num_classes:
         raise UsageError(
-            "class_weights has {} values, but the data has {} classes.".format(
-                len(weights), data.num_classes
-            ),
+            f"class_weights has {len(weights)} values, but the data has {data.num_classes} "
+            "classes.",
             hint="Give one weight per class, or class_weights=balanced.",
         )
     return weights

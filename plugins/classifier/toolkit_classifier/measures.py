@@ -20,7 +20,7 @@ def streamed(labels, outputs, run):
     targets = losses.one_hot(labels, run.data.num_classes)
     return {
         "accuracy": tf.metrics.accuracy(labels, tf.argmax(logits, axis=1, output_type=tf.int32)),
-        "top{}".format(top_k): tf.metrics.mean(tf.nn.in_top_k(logits, labels, top_k)),
+        f"top{top_k}": tf.metrics.mean(tf.nn.in_top_k(logits, labels, top_k)),
         "loss": tf.metrics.mean(losses.cross_entropy(logits, targets)),
     }
 

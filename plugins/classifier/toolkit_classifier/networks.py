@@ -51,7 +51,7 @@ def check_data(network, data) -> None:
     if data.num_classes < 2:
         found = "one class" if data.num_classes else "no labels"
         raise DataError(
-            "The data has {}, and a classifier needs two classes or more.".format(found),
+            f"The data has {found}, and a classifier needs two classes or more.",
             hint="Choose labelled data with --data, or a plugin that learns without labels.",
         )
     if network == "mlp":
@@ -59,9 +59,8 @@ def check_data(network, data) -> None:
     shape = list(data.shape)
     if len(shape) != 3:
         raise UsageError(
-            "Network '{}' takes images [H, W, C], but an example of the data has shape {}.".format(
-                network, shape
-            ),
+            f"Network '{network}' takes images [H, W, C], but an example of the data has "
+            f"shape {shape}.",
             hint="Set network=mlp for data that are not images.",
         )
     if min(shape[:2]) < SMALLEST:
@@ -108,11 +107,11 @@ class Layers:
         return self._built(layer, name, [None, None, None, channels])
 
     def _kernel(self, kind, name):
-        return self.run.initializer(kind, "{}/{}/kernel".format(self.scope, name))
+        return self.run.initializer(kind, f"{self.scope}/{name}/kernel")
 
     def _built(self, layer, name, shape):
         # A scope that ends with a slash is taken literally: no second build gets a "_1".
-        with tf.name_scope("{}/{}/".format(self.scope, name)):
+        with tf.name_scope(f"{self.scope}/{name}/"):
             layer.build(tf.TensorShape(shape))
         return layer
 
@@ -127,7 +126,7 @@ class Mlp:
         self.inputs = width = functools.reduce(operator.mul, run.data.shape, 1)
         self.hidden = []
         for number, units in enumerate(run.options.hidden, start=1):
-            self.hidden.append(layers.dense("hidden{}".format(number), width, units))
+            self.hidden.append(layers.dense(f"hidden{number}", width, units))
             width = units
         self.logits = layers.dense("logits", width, run.data.num_classes, "glorot_uniform")
 
@@ -135,7 +134,7 @@ class Mlp:
         x = tf.reshape(features, [-1, self.inputs])  # [N, H * W * C]
         for number, dense in enumerate(self.hidden, start=1):
             x = tf.nn.relu(dense(x))  # [N, F]
-            x = self.run.dropout(x, self.dropout, "mlp/dropout{}".format(number))
+            x = self.run.dropout(x, self.dropout, f"mlp/dropout{number}")
         return self.logits(x), x
 
 
@@ -150,8 +149,8 @@ class Cnn:
         for filters in stage_widths(run.data.shape):
             stage = []
             for _ in range(2):
-                conv = layers.conv("conv{}".format(number), channels, filters)
-                stage.append((conv, layers.norm("norm{}".format(number), filters)))
+                conv = layers.conv(f"conv{number}", channels, filters)
+                stage.append((conv, layers.norm(f"norm{number}", filters)))
                 channels, number = filters, number + 1
             self.stages.append(stage)
         self.logits = layers.dense("logits", channels, run.data.num_classes, "glorot_uniform")
@@ -179,8 +178,8 @@ class Resnet:
         self.stages = []
         channels = widths[0]
         for number, filters in enumerate(widths, start=1):
-            first = Block(run, "resnet/block{}a".format(number), channels, filters)
-            second = Block(run, "resnet/block{}b".format(number), filters, filters)
+            first = Block(run, f"resnet/block{number}a", channels, filters)
+            second = Block(run, f"resnet/block{number}b", filters, filters)
             self.stages.append((first, second))
             channels = filters
         self.logits = layers.dense("logits", channels, run.data.num_classes, "glorot_uniform")

@@ -88,8 +88,8 @@ def as_text(matrix, report, names):
             )
         )
     total = int(matrix.sum())
-    accuracy = "{:.4f}".format(matrix.trace() / total)
-    lines += ["", "accuracy {} on {} examples".format(accuracy, total), ""]
+    accuracy = f"{matrix.trace() / total:.4f}"
+    lines += ["", f"accuracy {accuracy} on {total} examples", ""]
     lines.append("{:>{}}  predicted, in the order of the rows".format("true", wide))
     cell = len(str(matrix.max())) + 1
     for name, row in zip(names, matrix):
@@ -157,7 +157,7 @@ def draw_confusion(matrix, names, path):
     axes = figure.add_subplot(1, 1, 1)
     axes.imshow(confusion_colours(matrix), interpolation="nearest")
     accuracy = matrix.trace() / max(matrix.sum(), 1)
-    axes.set_title("{:.2%} of {} right".format(accuracy, matrix.sum()), fontsize=11)
+    axes.set_title(f"{accuracy:.2%} of {matrix.sum()} right", fontsize=11)
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
     axes.tick_params(length=0)
@@ -181,9 +181,14 @@ def label_confusion(axes, matrix, names):
             dark = row == column and number * 2 > matrix[row].sum()
             size = 8 if matrix.max() < 1000 else 7
             axes.text(
-                column, row, number, ha="center", va="center", fontsize=size,
+                column,
+                row,
+                number,
+                ha="center",
+                va="center",
+                fontsize=size,
                 color="white" if dark else "black",
-            )  # fmt: skip
+            )
 
 
 def draw_mistakes(examples, chosen, names, path):
@@ -208,7 +213,7 @@ def draw_mistakes(examples, chosen, names, path):
 def caption(examples, index, names):
     pair = (int(examples[key][index]) for key in ("labels", "label"))
     words = " \u2192 ".join(shorten(names[k], 9) for k in pair)
-    return "{}\n{:.2f}".format(words, examples["probability"][index])
+    return f"{words}\n{examples['probability'][index]:.2f}"
 
 
 def show_image(axes, image):

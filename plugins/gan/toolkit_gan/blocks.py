@@ -63,14 +63,14 @@ class Variables:
 
     def _initializer(self, name, kind, stddev=SMALL):
         kind = "normal" if kind == "small" else kind
-        return self._run.initializer(kind, "{}/{}".format(self._seed_scope, name), stddev)
+        return self._run.initializer(kind, f"{self._seed_scope}/{name}", stddev)
 
     def _add(self, name, shape, initializer):
         self._made[name] = self._variable(name, shape, initializer, self._trainable)
 
     def _variable(self, name, shape, initializer, trainable):
         return tf.get_variable(
-            "{}/{}".format(self._scope, name),
+            f"{self._scope}/{name}",
             shape,
             initializer=initializer,
             trainable=trainable,

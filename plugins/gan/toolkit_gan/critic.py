@@ -132,9 +132,9 @@ class Mlp:
         self.input = Dense(variables, "dense1", self.inputs, units, kind.inner)
         self.hidden = []
         for number in range(2, sizes.HIDDEN + 1):
-            name = "dense{}".format(number)
+            name = f"dense{number}"
             dense = Dense(variables, name, units, units, kind.inner, norm == "none")
-            self.hidden.append((dense, Norm(variables, "norm{}".format(number), norm, units)))
+            self.hidden.append((dense, Norm(variables, f"norm{number}", norm, units)))
 
     def __call__(self, values, images):
         x = leaky(self.input(values, tf.reshape(images, [-1, self.inputs])))  # [N, units]
@@ -153,9 +153,9 @@ class Dcgan:
         self.input = Down(variables, "conv1", shape[2], filters[0], kind.inner)
         self.downs = []
         for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=2):
-            name = "conv{}".format(number)
+            name = f"conv{number}"
             down = Down(variables, name, channels, wanted, kind.inner, norm == "none")
-            self.downs.append((down, Norm(variables, "norm{}".format(number), norm, wanted)))
+            self.downs.append((down, Norm(variables, f"norm{number}", norm, wanted)))
 
     def __call__(self, values, images):
         x = leaky(self.input(values, images))  # [N, H/2, W/2, F]
@@ -175,7 +175,7 @@ class Resnet:
         self.blocks = []
         for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=2):
             halves = number <= halvings
-            name = "block{}".format(number)
+            name = f"block{number}"
             self.blocks.append(Block(variables, name, channels, wanted, norm, kind, halves))
         self.norm = Norm(variables, "norm", norm, self.features)
         # Where kernels have norm one the mean would hold logits near zero.

@@ -68,9 +68,9 @@ class Mlp:
         units = sizes.units(options)
         self.hidden, self.norms = [], []
         for number in range(1, sizes.HIDDEN + 1):
-            name = "dense{}".format(number)
+            name = f"dense{number}"
             self.hidden.append(Dense(variables, name, inputs, units, kind.inner, norm == "none"))
-            self.norms.append(Norm(variables, "norm{}".format(number), norm, units))
+            self.norms.append(Norm(variables, f"norm{number}", norm, units))
             inputs = units
         self.output = Dense(variables, "output", units, sizes.count(self.shape), kind.outer)
 
@@ -102,9 +102,9 @@ class Dcgan:
         self.stem = Stem(variables, inputs, self.stages[0], filters[0], kind.inner, bias)
         self.norms, self.ups = [Norm(variables, "norm1", norm, filters[0])], []
         for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=2):
-            name = "conv{}".format(number)
+            name = f"conv{number}"
             self.ups.append(Up(variables, name, channels, wanted, kind.inner, bias))
-            self.norms.append(Norm(variables, "norm{}".format(number), norm, wanted))
+            self.norms.append(Norm(variables, f"norm{number}", norm, wanted))
         self.output = Up(variables, "output", filters[-1], run.data.shape[2], kind.outer)
 
     def __call__(self, values, x, moments):
@@ -124,7 +124,7 @@ class Resnet:
         filters = sizes.filters(options, len(self.stages))[::-1]
         self.stem = Stem(variables, inputs, self.stages[0], filters[0], kind.outer, bias=True)
         self.blocks = [
-            Block(variables, "block{}".format(number), channels, wanted, norm, kind)
+            Block(variables, f"block{number}", channels, wanted, norm, kind)
             for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=1)
         ]
         self.norm = Norm(variables, "norm", norm, filters[-1])

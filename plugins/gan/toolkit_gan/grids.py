@@ -71,7 +71,7 @@ class SampleGrids(toolkit.Hook):
         return os.path.join(self._folder, name)
 
     def _write(self, session: Any, step: int) -> None:
-        path = self._file("step-{:08d}.png".format(step))
+        path = self._file(f"step-{step:08d}.png")
         toolkit.save_grid(path, session.run(self._images), self._columns, self._labels)
         value = tf.Summary.Value(tag=self.name, image=as_summary(path))
         self.loop.summarize(step, tf.Summary(value=[value]))
@@ -84,7 +84,7 @@ class SampleGrids(toolkit.Hook):
                 np.savez(file, **self._noise)
         elif not same_arrays(path, self._noise):
             raise toolkit.UsageError(
-                "{} holds other noise than this run draws.".format(path),
+                f"{path} holds other noise than this run draws.",
                 hint="Go on with the seed and the options that the run began with.",
             )
 

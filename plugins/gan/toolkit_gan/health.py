@@ -194,10 +194,11 @@ class Health:
             bound = max(bound, ALIKE)
         if not _below(record.spread, bound):
             return None
-        before = " (up to {:.2f} before)".format(self._most_spread) if self._most_spread else ""
+        before = f" (up to {self._most_spread:.2f} before)" if self._most_spread else ""
         return (
-            "All samples look alike: in step {} they vary {:.3f} times as much as real images"
-            "{}.".format(record.step, record.spread, before)
+            f"All samples look alike: in step {record.step} they vary {record.spread:.3f} "
+            "times as much as real images"
+            f"{before}."
         )
 
     def _lost(self, record: Record) -> Optional[str]:
@@ -206,16 +207,15 @@ class Health:
         total, classes = sum(record.class_counts), len(record.class_counts)
         shares = self._class_shares or [1.0 / classes] * classes
         lost = [
-            "{} ({} of {}, expected {:.0f})".format(
-                self._class_name(k), count, total, share * total
-            )
+            f"{self._class_name(k)} ({count} of {total}, expected {share * total:.0f})"
             for k, (count, share) in enumerate(zip(record.class_counts, shares))
             if share * total >= FEWEST_EXPECTED and count < LOST * share * total
         ]
         if not lost:
             return None
-        return "In step {} the samples lack {} of {} classes: {}.".format(
-            record.step, len(lost), classes, ", ".join(lost)
+        return (
+            f"In step {record.step} the samples lack {len(lost)} of {classes} classes: "
+            f"{', '.join(lost)}."
         )
 
     def _saturated(self, record: Record) -> Optional[str]:
@@ -224,15 +224,12 @@ class Health:
         if not sure or moves or not self._faded(record):
             return None
         usual = statistics.median(self._norms) if self._norms else None
+        usually = f" (usually {usual:.1e})" if usual else ""
         return (
-            "The critic judges {} of the real and {} of the generated images rightly, and in step "
-            "{} the generator's gradient norm is {:.1e}{}.".format(
-                percent(record.accuracy_real),
-                percent(record.accuracy_fake),
-                record.step,
-                record.generator_gradient_norm,
-                " (usually {:.1e})".format(usual) if usual else "",
-            )
+            f"The critic judges {percent(record.accuracy_real)} of the real and "
+            f"{percent(record.accuracy_fake)} of the generated images rightly, and in step "
+            f"{record.step} the generator's gradient norm is "
+            f"{record.generator_gradient_norm:.1e}{usually}."
         )
 
     def _frozen(self, record: Record) -> Optional[str]:
@@ -240,13 +237,9 @@ class Health:
         if not still or not _below(record.generator_gradient_norm, NO_NORM):
             return None
         return (
-            "The generator stands still: since step {} its samples changed by {:.1e} per pixel, "
-            "and in step {} its gradient norm is {:.1e}.".format(
-                self._last_step,
-                record.change,
-                record.step,
-                record.generator_gradient_norm,
-            )
+            f"The generator stands still: since step {self._last_step} its samples changed "
+            f"by {record.change:.1e} per pixel, "
+            f"and in step {record.step} its gradient norm is {record.generator_gradient_norm:.1e}."
         )
 
     # ------------------------------------------------------------------------------ what they share
@@ -258,7 +251,7 @@ class Health:
         return _below(record.generator_gradient_norm, max(LOST_NORM, FADED * usual))
 
     def _class_name(self, k: int) -> str:
-        return "'{}'".format(self._class_names[k]) if k < len(self._class_names) else str(k)
+        return f"'{self._class_names[k]}'" if k < len(self._class_names) else str(k)
 
 
 def words(record: Record) -> str:
@@ -268,24 +261,24 @@ def words(record: Record) -> str:
         right = percent(record.accuracy_real), percent(record.accuracy_fake)
         parts.append("the critic is right on {} of real and {} of generated images".format(*right))
     if record.spread is not None:
-        parts.append("samples vary {:.2f} times as much as real images".format(record.spread))
+        parts.append(f"samples vary {record.spread:.2f} times as much as real images")
     if record.change is not None:
-        parts.append("they changed by {:.4f} per pixel".format(record.change))
+        parts.append(f"they changed by {record.change:.4f} per pixel")
     if record.class_counts is not None:
         parts.append(histogram(record.class_counts))
-    return "step {}: {}".format(record.step, ", ".join(parts) or "nothing to tell")
+    return f"step {record.step}: {', '.join(parts) or 'nothing to tell'}"
 
 
 def histogram(counts: Sequence[int]) -> str:
     """`9 of 10 classes are seen (25 31 0 ...)`; of many classes the number alone."""
-    told = "{} of {} classes are seen".format(sum(1 for count in counts if count), len(counts))
+    told = f"{sum(1 for count in counts if count)} of {len(counts)} classes are seen"
     if len(counts) > MOST_TOLD:
         return told
-    return "{} ({})".format(told, " ".join(str(count) for count in counts))
+    return f"{told} ({' '.join(str(count) for count in counts)})"
 
 
 def percent(share: float) -> str:
-    return "{:.0f} %".format(100 * share)
+    return f"{100 * share:.0f} %"
 
 
 def _below(value: Any, bound: float) -> bool:

@@ -103,7 +103,7 @@ def _latent(options, random, count, truncation):
     shape = (count, options.latent_size)
     if truncation is not None and not 0 < truncation < np.inf:
         raise UsageError(
-            "The truncation is {}, expected a number above 0.".format(truncation),
+            f"The truncation is {truncation}, expected a number above 0.",
             hint="Take 0.5 to 2: less is cleaner and less varied.",
         )
     if options.latent == "uniform":

@@ -69,7 +69,7 @@ class HealthHook(toolkit.Hook):
         record = self._record(step, values, np.asarray(self._samples(context.session)))
         self.loop.say(words(record))
         for verdict in self._health.judge(record):
-            self.loop.say("warning: {} {}".format(verdict.sentence, verdict.advice))
+            self.loop.say(f"warning: {verdict.sentence} {verdict.advice}")
             self.loop.record(as_event(record, verdict))
 
     def _record(self, step, values, images):

@@ -66,9 +66,7 @@ def input_gradients(logits, images):
         gradients = tf.gradients(tf.reduce_sum(logits), images)[0]
         if gradients is None:
             raise UsageError(
-                "The critic's logits '{}' do not depend on the images '{}'.".format(
-                    logits.name, images.name
-                ),
+                f"The critic's logits '{logits.name}' do not depend on the images '{images.name}'.",
                 hint="A gradient penalty needs logits computed from these images, by ops that have "
                 "a gradient (no rounding, argmax or stop_gradient).",
             )
@@ -92,14 +90,14 @@ def _told(name, kind):
     """A gradient op's name has that of the critic's op in it: `.../gradients/NAME_grad/...`."""
     forward = re.match(r"(?:.*/)?gradients(?:_\d+)?/(.+)_grad/[^/]+$", name)
     if forward:
-        return "op '{}' (its gradient is {})".format(forward.group(1), kind)
-    return "op '{}' ({})".format(name, kind)
+        return f"op '{forward.group(1)}' (its gradient is {kind})"
+    return f"op '{name}' ({kind})"
 
 
 def _not_differentiable(told):
     return UsageError(
         "A gradient penalty needs the critic's second derivative, and this TensorFlow has none of "
-        "{}.".format(told),
+        f"{told}.",
         hint="Put another op in its place (a strided or transposed convolution, pooling, or "
         "space_to_depth), or take --penalty none with --spectral-norm.",
     )

@@ -108,9 +108,13 @@ class GanOptions(Options):
         "alternating", "update the generator after the critic, or both at once", group="Method"
     )
     n_critic: int = option(
-        1, "updates of the critic per step, each on fresh data", unit="updates", group="Method",
-        ge=1, le=100,
-    )  # fmt: skip
+        1,
+        "updates of the critic per step, each on fresh data",
+        unit="updates",
+        group="Method",
+        ge=1,
+        le=100,
+    )
     generator_rate: Optional[float] = option(
         None, "the generator's learning rate; default: --learning-rate", group="Method", gt=0
     )
@@ -160,19 +164,29 @@ class GanOptions(Options):
         "none", "normalisation in the critic", group="Network"
     )
     standing: int = option(
-        1000, "samples that batch norm's statistics are recomputed on", unit="samples",
-        group="Network", ge=2,
-    )  # fmt: skip
+        1000,
+        "samples that batch norm's statistics are recomputed on",
+        unit="samples",
+        group="Network",
+        ge=2,
+    )
 
     # Their groups are the core's: what reports and evaluates may change when a run goes on.
     sample_steps: int = option(
-        500, "a grid of samples and a look at the health every N steps; 0 is off", unit="steps",
-        group="Reports", ge=0,
-    )  # fmt: skip
+        500,
+        "a grid of samples and a look at the health every N steps; 0 is off",
+        unit="steps",
+        group="Reports",
+        ge=0,
+    )
     sample_count: int = option(
-        64, "images of a grid; a conditional model has a row per class", unit="images",
-        group="Samples", ge=1, le=1024,
-    )  # fmt: skip
+        64,
+        "images of a grid; a conditional model has a row per class",
+        unit="images",
+        group="Samples",
+        ge=1,
+        le=1024,
+    )
 
     features: str = option(
         "auto",
@@ -205,7 +219,8 @@ class GanOptions(Options):
     def _consistent(self):
         if self.update == "simultaneous" and self.n_critic != 1:
             raise ValueError(
-                "simultaneous updates have one of the critic per step, but n_critic is {}:"
-                " set n_critic to 1 or update to alternating".format(self.n_critic)
+                "simultaneous updates have one of the critic per step, but n_critic is "
+                f"{self.n_critic}:"
+                " set n_critic to 1 or update to alternating"
             )
         return self

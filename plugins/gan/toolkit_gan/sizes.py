@@ -27,15 +27,14 @@ def check_networks(run) -> None:
     if options.critic_norm == "batch" and options.penalty != "none":
         raise UsageError(
             "Batch norm in the critic (critic_norm=batch) mixes the examples of a batch, and "
-            "penalty={} takes the gradient of each by itself.".format(options.penalty),
+            f"penalty={options.penalty} takes the gradient of each by itself.",
             hint="Set critic_norm=layer, or critic_norm=none with spectral_norm=true.",
         )
     if condition(options, run.data) != "none" and run.data.num_classes < 2:
         found = "one class" if run.data.num_classes else "no labels"
         raise DataError(
-            "conditional={} needs two classes or more, and the data has {}.".format(
-                options.conditional, found
-            ),
+            f"conditional={options.conditional} needs two classes or more, and the data has "
+            f"{found}.",
             hint="Set conditional=none, or choose labelled data with --data.",
         )
     if options.network != "mlp":
@@ -52,9 +51,8 @@ def condition(options, data) -> str:
 def _check_images(network, shape) -> None:
     if len(shape) != 3:
         raise UsageError(
-            "Network '{}' makes images [H, W, C], but an example of the data has shape {}.".format(
-                network, shape
-            ),
+            f"Network '{network}' makes images [H, W, C], but an example of the data has "
+            f"shape {shape}.",
             hint="Set network=mlp for data that are not images.",
         )
     if min(shape[:2]) < SMALLEST:

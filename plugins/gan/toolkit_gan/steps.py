@@ -173,7 +173,7 @@ def slice_of(reals, labels, number, run):
 
 def critic_pass(model, run, reals, labels, number):
     """What update `number` of the critic needs, and the state updates (power iterations) of it."""
-    name = "critic{}".format(number)
+    name = f"critic{number}"
     fakes, fake_labels = generated(model.generator, run, name, tf.shape(reals)[0])
     if run.options.update == "alternating":
         fakes = tf.stop_gradient(fakes)
@@ -271,7 +271,8 @@ def check_method(options):
     """Raise UsageError for options that contradict one another."""
     if options.accumulate > 1 and options.n_critic > 1:
         raise UsageError(
-            "accumulate is {} and n_critic is {}: the critic's gradients of one step would be"
-            " added up.".format(options.accumulate, options.n_critic),
+            f"accumulate is {options.accumulate} and n_critic is {options.n_critic}: the "
+            "critic's gradients of one step would be"
+            " added up.",
             hint="Set one of them to 1.",
         )

@@ -9,12 +9,12 @@ from toolkit import hookimpl
 
 @hookimpl
 def checkpoint_saved(run, step):
-    _write(run, "step {}: checkpoint saved".format(step))
+    _write(run, f"step {step}: checkpoint saved")
 
 
 @hookimpl
 def run_finished(run, summary):
-    _write(run, "step {}: {}".format(summary["steps"], summary["reason"]))
+    _write(run, f"step {summary['steps']}: {summary['reason']}")
 
 
 def _write(run, line):

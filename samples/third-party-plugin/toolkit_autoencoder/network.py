@@ -24,7 +24,7 @@ class Autoencoder:
     def _layers(self, scope, sizes):
         layers = []
         for number, (inputs, units) in enumerate(zip(sizes, sizes[1:]), start=1):
-            name = "{}/dense{}".format(scope, number)
+            name = f"{scope}/dense{number}"
             layer = tf.keras.layers.Dense(
                 units, kernel_initializer=self._run.initializer("glorot_uniform", name)
             )
@@ -58,9 +58,8 @@ def check_data(data) -> None:
     """Raise DataError where the examples are not images in [0, 1]."""
     if len(data.shape) != 3 or data.dtype != "uint8":
         raise DataError(
-            "The autoencoder takes images, uint8 [H, W, C], but an example is {} {}.".format(
-                data.dtype, list(data.shape)
-            ),
+            f"The autoencoder takes images, uint8 [H, W, C], but an example is {data.dtype} "
+            f"{list(data.shape)}.",
             hint="Choose images with --data.",
         )
 
@@ -69,6 +68,6 @@ def check_sizes(hidden) -> None:
     """Raise UsageError where a hidden layer has no units."""
     if any(units < 1 for units in hidden):
         raise UsageError(
-            "The hidden layers have {} units, expected 1 or more in each.".format(list(hidden)),
+            f"The hidden layers have {list(hidden)} units, expected 1 or more in each.",
             hint="Leave --hidden out for the default.",
         )

@@ -38,7 +38,7 @@ class Pictures(Hook):
         drawn = context.session.run(self._reconstruction, {self._images: values})
         os.makedirs(self._folder, exist_ok=True)
         save_grid(
-            os.path.join(self._folder, "reconstruction-{:06d}.png".format(step)),
+            os.path.join(self._folder, f"reconstruction-{step:06d}.png"),
             np.concatenate([values, drawn]),
             columns=len(values),
         )

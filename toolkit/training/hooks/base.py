@@ -125,7 +125,7 @@ class PluginHook(Hook):
         self._inner = inner
         self._plugin = plugin
         self._says_when = isinstance(inner, Hook)
-        self.name = "{}:{}".format(plugin, getattr(inner, "name", "") or type(inner).__name__)
+        self.name = f"{plugin}:{getattr(inner, 'name', '') or type(inner).__name__}"
 
     @property
     def loop(self):
@@ -177,8 +177,9 @@ class PluginHook(Hook):
         for fetch in tf.nest.flatten(getattr(asked, "fetches", None)):
             if isinstance(fetch, (tf.Tensor, tf.Operation)) and not _in_reach(fetch, run_context):
                 raise ToolkitError(
-                    "Session hook {} of plugin '{}' fetches '{}', which is within the loop of "
-                    "steps.".format(type(self._inner).__name__, self._plugin, fetch.name),
+                    f"Session hook {type(self._inner).__name__} of plugin '{self._plugin}' "
+                    f"fetches '{fetch.name}', which is within the loop of "
+                    "steps.",
                     hint="Take the tensors that the hook 'session_hooks' is given, or what "
                     "run.logged has; or set --steps-per-call 1.",
                 )
@@ -197,9 +198,8 @@ class PluginHook(Hook):
             raise
         except OSError as error:
             raise RetryError(
-                "Session hook {} of plugin '{}' failed in {}: {}.".format(
-                    type(self._inner).__name__, self._plugin, moment, error
-                ),
+                f"Session hook {type(self._inner).__name__} of plugin '{self._plugin}' "
+                f"failed in {moment}: {error}.",
                 hint="When that is mended, resume the run.",
             ) from error
         except Exception as error:
@@ -207,9 +207,8 @@ class PluginHook(Hook):
             if "finalized" in str(error):
                 hint = "Make every op in 'begin' or in the plugin's hook 'session_hooks'."
             raise ToolkitError(
-                "Session hook {} of plugin '{}' failed in {}: {}: {}".format(
-                    type(self._inner).__name__, self._plugin, moment, type(error).__name__, error
-                ),
+                f"Session hook {type(self._inner).__name__} of plugin '{self._plugin}' "
+                f"failed in {moment}: {type(error).__name__}: {error}",
                 hint=hint,
             ) from error
 

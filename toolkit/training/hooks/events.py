@@ -49,8 +49,8 @@ class EventFile:
 
 def _new_path(folder: str) -> str:
     """TensorBoard reads files of such names in the order of their names."""
-    start = "events.out.tfevents.{:010d}.{}".format(int(time.time()), socket.gethostname())
+    start = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}"
     number = 0
-    while os.path.exists(os.path.join(folder, "{}.{}".format(start, number))):
+    while os.path.exists(os.path.join(folder, f"{start}.{number}")):
         number += 1
-    return os.path.join(folder, "{}.{}".format(start, number))
+    return os.path.join(folder, f"{start}.{number}")

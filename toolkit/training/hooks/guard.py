@@ -50,9 +50,9 @@ class Guard(Hook):
 
     def _tell(self, name: str, step: int, skipped: int) -> None:
         self._record({"step": step, "kind": "event", "event": name, "count": skipped})
-        self._talk("warning: {} non-finite step(s) skipped up to step {}".format(skipped, step))
+        self._talk(f"warning: {skipped} non-finite step(s) skipped up to step {step}")
         if skipped >= step - self._seen_at > 1:
             raise DivergedError(
-                "All of the last {} steps up to step {} were non-finite.".format(skipped, step),
+                f"All of the last {skipped} steps up to step {step} were non-finite.",
                 hint="Try a lower --learning-rate, or --clip global-norm.",
             )

@@ -29,14 +29,14 @@ def save(path: str, states: States) -> None:
         for name, value in state.items():
             if isinstance(value, np.ndarray):
                 if value.dtype.hasobject:
-                    raise _no_state(hook, "'{}', which is an array of objects".format(name))
-                arrays["array{}".format(len(arrays))] = value
-                index[hook][name] = {"array": "array{}".format(len(arrays) - 1)}
+                    raise _no_state(hook, f"'{name}', which is an array of objects")
+                arrays[f"array{len(arrays)}"] = value
+                index[hook][name] = {"array": f"array{len(arrays) - 1}"}
                 continue
             try:
                 index[hook][name] = {"value": _plain(value)}
             except (TypeError, RecursionError) as error:
-                raise _no_state(hook, "'{}', which holds {}".format(name, error)) from error
+                raise _no_state(hook, f"'{name}', which holds {error}") from error
     text = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
     with written_whole(path + ENDING, durable=True) as file:
         np.savez(file, **dict(arrays, **{_INDEX: text}))
@@ -56,12 +56,12 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    raise TypeError("a {}".format(type(value).__name__))
+    raise TypeError(f"a {type(value).__name__}")
 
 
 def _no_state(hook: str, what: str) -> ToolkitError:
     return ToolkitError(
-        "Session hook '{}' keeps {}.".format(hook, what),
+        f"Session hook '{hook}' keeps {what}.",
         hint="Its method 'state' returns JSON values, and arrays of numbers or text.",
     )
 
@@ -81,4 +81,4 @@ def load(path: str) -> States:
     except FileNotFoundError:
         return {}
     except Exception as error:  # numpy raises what the damage makes it stumble over
-        raise CheckpointError("{}: not readable: {}".format(path + ENDING, error)) from None
+        raise CheckpointError(f"{path + ENDING}: not readable: {error}") from None

@@ -34,6 +34,6 @@ class Profile(Hook):
     def after_run(self, run_context, run_values):
         if self._due:
             os.makedirs(self._folder, exist_ok=True)
-            path = os.path.join(self._folder, "step-{}.json".format(self.loop.step))
+            path = os.path.join(self._folder, f"step-{self.loop.step}.json")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(chrome_trace(run_values.run_metadata.step_stats))

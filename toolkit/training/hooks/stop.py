@@ -30,6 +30,6 @@ class Stop(Hook):
 
     def on_step(self, step, values, context):
         if step >= self.loop.target:
-            self.loop.request_stop("reached step {}".format(step))
+            self.loop.request_stop(f"reached step {step}")
         else:
-            self.loop.request_last_step("{:g} seconds have passed".format(self._secs))
+            self.loop.request_last_step(f"{self._secs:g} seconds have passed")

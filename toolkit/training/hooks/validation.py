@@ -22,7 +22,7 @@ class Target:
         direction, _, name = text.rpartition(":")
         if name not in known:
             raise UsageError(
-                "There is no metric '{}' to choose the best checkpoint by.".format(name),
+                f"There is no metric '{name}' to choose the best checkpoint by.",
                 hint=nearest(name, known),
             )
         self.name = name
@@ -124,8 +124,8 @@ class Validation(Hook):
         name = self.target.name
         if name not in metrics:
             raise ToolkitError(
-                "The evaluation gave no '{}' to choose the best checkpoint by.".format(name),
-                hint="It gave {}.".format(", ".join(sorted(metrics)) or "nothing"),
+                f"The evaluation gave no '{name}' to choose the best checkpoint by.",
+                hint=f"It gave {', '.join(sorted(metrics)) or 'nothing'}.",
             )
         return metrics[name], metrics.get(name + "_noise", 0.0)
 
@@ -147,5 +147,5 @@ class Validation(Hook):
         self._waited += 1
         if self._patience and self._waited >= self._patience:
             self.loop.request_stop(
-                "{} has not improved in {} evaluations".format(self.target.name, self._waited)
+                f"{self.target.name} has not improved in {self._waited} evaluations"
             )

@@ -35,14 +35,12 @@ def checked(split: Any, name: str) -> Any:
     count = 0 if split is None else len(split)
     if count < FEWEST:
         raise DataError(
-            "The split '{}' has {}, and a ruler needs {} or more.".format(
-                name, reports.images(count), FEWEST
-            ),
+            f"The split '{name}' has {reports.images(count)}, and a ruler needs {FEWEST} or more.",
             hint="Take data with more examples.",
         )
     if len(split.shape) != 3:
         raise DataError(
-            "The examples are {}, and a ruler needs images.".format(list(split.shape)),
+            f"The examples are {list(split.shape)}, and a ruler needs images.",
             hint="Take data of images [H, W, C].",
         )
     return split
@@ -72,15 +70,14 @@ def lines(told: Dict[str, Any]) -> List[str]:
     heading = [
         "{data}: {n} training images against {m} test images".format(**told),
         reports.features_line(told["features"]),
-        "floor {}: what chance makes of real images".format(reports.short(told["floor"])),
+        f"floor {reports.short(told['floor'])}: what chance makes of real images",
         "",
-        "{:>10} {:>10}  damage".format("FD", "x floor"),
+        f"{'FD':>10} {'x floor':>10}  damage",
     ]
     if reports.few_line(told):
         heading[3:3] = [reports.few_line(told)]
     return heading + [
-        "{:>10} {:>10}  {}".format(
-            reports.short(mark["distance"]), reports.short(mark["floors"], 2), mark["name"]
-        )
+        f"{reports.short(mark['distance']):>10} {reports.short(mark['floors'], 2):>10}  "
+        f"{mark['name']}"
         for mark in told["ruler"]
     ]

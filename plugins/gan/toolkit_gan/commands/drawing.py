@@ -42,14 +42,14 @@ def kind_of(out: Optional[str], count: Optional[int] = None) -> str:
     ending = ".png" if out is None else os.path.splitext(out)[1].lower()
     if ending in NOT_WRITTEN:
         raise UsageError(
-            "{}: samples are not written as {}.".format(out, ending),
+            f"{out}: samples are not written as {ending}.",
             hint="Name a folder for PNGs, a .npz file, or a .png file for a grid.",
         )
     if ending not in (".npz", ".png"):
         return _usable_folder(out)
     if ending == ".png" and (count or 0) > MOST_IN_GRID:
         raise UsageError(
-            "{} images are too many for a grid, which takes {}.".format(count, MOST_IN_GRID),
+            f"{count} images are too many for a grid, which takes {MOST_IN_GRID}.",
             hint="Write them to a folder or to a .npz file with --out.",
         )
     return "npz" if ending == ".npz" else "grid"
@@ -58,7 +58,7 @@ def kind_of(out: Optional[str], count: Optional[int] = None) -> str:
 def _usable_folder(out: str) -> str:
     if os.path.exists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise UsageError(
-            "{} is {}.".format(out, "not empty" if os.path.isdir(out) else "a file"),
+            f"{out} is {'not empty' if os.path.isdir(out) else 'a file'}.",
             hint="Name a new folder, or a .npz or .png file, which is overwritten.",
         )
     return "folder"
@@ -68,12 +68,12 @@ def check_draws(trained: Any, kind: str) -> None:
     """Raises UsageError for a model that makes no images from latent numbers."""
     if not all(hasattr(trained.options, name) for name in NEEDED):
         raise UsageError(
-            "Plugin '{}' draws no samples.".format(trained.plugin),
+            f"Plugin '{trained.plugin}' draws no samples.",
             hint="Name the run of a generator; 'toolkit predict' applies other models.",
         )
     if kind != "npz" and not _makes_images(trained.data):
         raise UsageError(
-            "The model makes {}, which is no image.".format(list(trained.data.shape)),
+            f"The model makes {list(trained.data.shape)}, which is no image.",
             hint="Write the numbers with --out FILE.npz.",
         )
 
@@ -94,24 +94,24 @@ def class_number(text: str, trained: Any) -> int:
         return data.class_names.index(text)
     if text.isdigit() and int(text) < data.num_classes:
         return int(text)
-    raise UsageError("There is no class '{}'.".format(text), hint=_known_classes(data))
+    raise UsageError(f"There is no class '{text}'.", hint=_known_classes(data))
 
 
 def _known_classes(data: Any) -> str:
-    known = "Classes: 0 to {}".format(data.num_classes - 1)
+    known = f"Classes: 0 to {data.num_classes - 1}"
     named = [str(name) for name in data.class_names[:NAMED]]
     if named == [str(k) for k in range(len(named))]:
         return known + "."
     more = ", ..." if len(data.class_names) > NAMED else ""
-    return "{}, or by name: {}{}.".format(known, ", ".join(named), more)
+    return f"{known}, or by name: {', '.join(named)}{more}."
 
 
 def file_name(wish: Wish, step: int) -> str:
     """A name of its own for each wish: seed-0-step-500-class-3.png."""
-    parts = ["seed-{}-step-{}".format(wish.seed, step)]
-    parts += ["n-{}".format(wish.count)] * (wish.count is not None)
-    parts += ["class-{}".format(wish.label)] * (wish.label is not None)
-    parts += ["truncation-{:g}".format(wish.truncation or 0)] * (wish.truncation is not None)
+    parts = [f"seed-{wish.seed}-step-{step}"]
+    parts += [f"n-{wish.count}"] * (wish.count is not None)
+    parts += [f"class-{wish.label}"] * (wish.label is not None)
+    parts += [f"truncation-{wish.truncation or 0:g}"] * (wish.truncation is not None)
     parts += ["paths"] * wish.interpolate
     return "-".join(parts) + ".png"
 
@@ -185,7 +185,7 @@ def write_folder(out: str, pieces: Iterable[np.ndarray]) -> None:
     for piece in pieces:
         for image in piece:
             picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
-            picture.save(os.path.join(out, "{:06d}.png".format(place)))
+            picture.save(os.path.join(out, f"{place:06d}.png"))
             place += 1
 
 

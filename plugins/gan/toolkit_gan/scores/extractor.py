@@ -78,7 +78,7 @@ class PixelFeatures(Features):
         if len(self._shape) == 3:
             self._rows, self._columns = shares(self._shape[0]), shares(self._shape[1])
             self.size = len(self._rows) * len(self._columns) * self._shape[2]
-        told = "pixels: {} features of {}".format(self.size, list(self._shape))
+        told = f"pixels: {self.size} features of {list(self._shape)}"
         self.sha256 = hashlib.sha256(told.encode("utf-8")).hexdigest()
 
     def __call__(self, images):
@@ -115,7 +115,7 @@ class ClassifierFeatures(Features):
 
     def __init__(self, trained: Any, name: str = ""):
         self._trained = trained
-        self.name = name or "{} {}, step {}".format(trained.plugin, trained.folder, trained.step)
+        self.name = name or f"{trained.plugin} {trained.folder}, step {trained.step}"
         self.sha256 = trained.sha256
         self.size = self._probe()
         test = (trained.summary or {}).get("test") or {}
@@ -140,15 +140,15 @@ class ClassifierFeatures(Features):
             found = self._predict(np.zeros((1,) + tuple(self._trained.data.shape), np.uint8))
         except DataError as error:  # a generator, say
             raise UsageError(
-                "{}: plugin '{}' predicts from other inputs than images, and has no"
-                " features.".format(self._trained.folder, self._trained.plugin),
+                f"{self._trained.folder}: plugin '{self._trained.plugin}' predicts from "
+                "other inputs than images, and has no"
+                " features.",
                 hint="Take a classifier's run for --features, or pixels.",
             ) from error
         if found.get("features") is None:
             raise UsageError(
-                "{}: plugin '{}' predicts {}, and no features.".format(
-                    self._trained.folder, self._trained.plugin, ", ".join(sorted(found))
-                ),
+                f"{self._trained.folder}: plugin '{self._trained.plugin}' predicts "
+                f"{', '.join(sorted(found))}, and no features.",
                 hint="Take a classifier's run for --features, or pixels.",
             )
         self.knows_classes = found.get("label") is not None
@@ -169,9 +169,7 @@ def check_shape(known, shape, name: str) -> None:
     """Raise DataError where images of `shape` come to features of images of shape `known`."""
     if tuple(shape) != tuple(known):
         raise DataError(
-            "The features ({}) are of images {}, but these are {}.".format(
-                name, list(known), list(shape)
-            ),
+            f"The features ({name}) are of images {list(known)}, but these are {list(shape)}.",
             hint="Take features of a run with the same image_size and channels, or auto.",
         )
 
@@ -196,7 +194,7 @@ def open_features(
         return cached_classifier(options, data, train, say or say_on_stderr)
     if not os.path.isdir(options.features):
         raise UsageError(
-            "There is no run at '{}' to take features from.".format(options.features),
+            f"There is no run at '{options.features}' to take features from.",
             hint="Give the folder of a classifier's run, auto, or pixels.",
         )
     return opened(options.features, data)
@@ -239,18 +237,18 @@ def cached_classifier(options, data, train, say) -> ClassifierFeatures:
     """The classifier of this data from the cache; trained first where it is not there."""
     folder, plugin = place_of(options, train), options.features_plugin
     if not os.path.isdir(folder):
-        say("Training a {} on {}, once: scores see by its features.".format(plugin, options.data))
+        say(f"Training a {plugin} on {options.data}, once: scores see by its features.")
         train_into(folder, plugin, training_settings(options, len(train)))
     try:
-        return opened(folder, data, "{} of {}".format(plugin, options.data))
+        return opened(folder, data, f"{plugin} of {options.data}")
     except CheckpointError as error:
-        raise CheckpointError(error.message, hint="Delete {}: it is made anew.".format(folder))
+        raise CheckpointError(error.message, hint=f"Delete {folder}: it is made anew.")
 
 
 def place_of(options, train) -> str:
     """The folder of the cache that is for the classifier of this data."""
     plugin, settings = options.features_plugin, training_settings(options, len(train))
-    name = "{}-{}".format(plugin, key_of(plugin, settings, train))
+    name = f"{plugin}-{key_of(plugin, settings, train)}"
     return os.path.join(toolkit.cache_folder(), "features", name)
 
 

@@ -34,60 +34,57 @@ def score_lines(details: Dict[str, Any]) -> List[str]:
 def distance_line(details) -> str:
     """As "FD 4.1 = 12 x floor (n = 10000, m = 500), between a 3-tap blur and a 5-tap blur"."""
     distance = details["frechet_distance"]["mean"]
-    line = "FD {} = {} x floor (n = {}, m = {})".format(
-        short(distance), short(details["frechet_ratio"], 2), details["n"], details["m"]
+    line = (
+        f"FD {short(distance)} = {short(details['frechet_ratio'], 2)} x floor (n = "
+        f"{details['n']}, m = {details['m']})"
     )
-    return line + (", {}".format(details["place"]) if details.get("place") else "")
+    return line + (f", {details['place']}" if details.get("place") else "")
 
 
 def spread_line(distance) -> str:
     if distance["low"] is None:
         return ""
-    return "95 % interval of the mean FD: {} to {}, from {} sets of samples".format(
-        short(distance["low"]), short(distance["high"]), len(distance["values"])
+    return (
+        f"95 % interval of the mean FD: {short(distance['low'])} to "
+        f"{short(distance['high'])}, from {len(distance['values'])} sets of samples"
     )
 
 
 def kernel_line(kernel) -> str:
-    return "KID {} with standard error {}".format(
-        short(kernel["mean"]), short(kernel["standard_error"], 2)
-    )
+    return f"KID {short(kernel['mean'])} with standard error {short(kernel['standard_error'], 2)}"
 
 
 def neighbours_line(details) -> str:
     names = ("precision", "recall", "density", "coverage")
-    told = ", ".join("{} {:.3f}".format(name, details[name]) for name in names)
-    return "{} (k = {})".format(told, details["k"])
+    told = ", ".join(f"{name} {details[name]:.3f}" for name in names)
+    return f"{told} (k = {details['k']})"
 
 
 def lost_line(classes) -> str:
     """The lost classes by name; where none is lost, the class with the least of its share."""
     if classes["lost"]:
-        return "classes lost: {}".format(", ".join(classes["lost"]))
+        return f"classes lost: {', '.join(classes['lost'])}"
     fakes, reals = np.array(classes["fakes"], float), np.array(classes["reals"], float)
     there = reals > 0
     shares = np.full(len(reals), np.inf)
     shares[there] = (fakes[there] / fakes.sum()) / (reals[there] / reals.sum())
     rarest = int(shares.argmin())
-    return "no class lost; the rarest, {}, has {:.2f} of its share".format(
-        classes["names"][rarest], shares[rarest]
+    return (
+        f"no class lost; the rarest, {classes['names'][rarest]}, has {shares[rarest]:.2f} "
+        "of its share"
     )
 
 
 def nearest_line(found) -> str:
-    return "the nearest training image is {:.2f} times as far as from real images".format(
-        found["ratio"]
-    )
+    return f"the nearest training image is {found['ratio']:.2f} times as far as from real images"
 
 
 def features_line(features) -> str:
-    told = "features {}, F = {}, sha256 {}".format(
-        features["name"], features["size"], features["sha256"][:16]
-    )
+    told = f"features {features['name']}, F = {features['size']}, sha256 {features['sha256'][:16]}"
     accuracy = features.get("accuracy")
     if accuracy is None:
         return told
-    told += ", right on {:.1%} of its test images".format(accuracy)
+    told += f", right on {accuracy:.1%} of its test images"
     return told if accuracy >= TRUSTED else told + " (below 99 %: the scores see less)"
 
 
@@ -95,19 +92,17 @@ def few_line(details) -> str:
     size = details["features"]["size"]
     if details["m"] >= 2 * size:
         return ""
-    return "only {} real images for {} features: the distance is mostly noise".format(
-        details["m"], size
-    )
+    return f"only {details['m']} real images for {size} features: the distance is mostly noise"
 
 
 def images(count: int) -> str:
-    return "1 image" if count == 1 else "{} images".format(count)
+    return "1 image" if count == 1 else f"{count} images"
 
 
 def short(number: float, digits: int = 3) -> str:
     """A number with this many significant digits and no exponent."""
     if not np.isfinite(number) or number == 0:
-        return "{:g}".format(number)
+        return f"{number:g}"
     decimals = digits - 1 - int(np.floor(np.log10(abs(number))))
     return "{:.{}f}".format(number, max(0, decimals))
 

@@ -43,7 +43,7 @@ def measure_ruler(
     clouds.update((name, featurize(made)) for name, made in damaged(images, draws))
     if len(images) >= 2 * REPEATED:
         chosen = draws.permutation(len(images))[:REPEATED]
-        clouds["{} images repeated".format(REPEATED)] = features[np.resize(chosen, len(images))]
+        clouds[f"{REPEATED} images repeated"] = features[np.resize(chosen, len(images))]
     marks = [Mark(name, frechet_distance(cloud, reference)) for name, cloud in clouds.items()]
     if labels is not None and len(np.unique(labels)) > 1:
         marks.append(Mark("one class missing", class_missing(features, labels, reference)))
@@ -127,10 +127,10 @@ def place(distance: float, marks: Iterable[Mark]) -> str:
     below = [mark for mark in marks if mark.distance <= distance]
     above = [mark for mark in marks if mark.distance > distance]
     if not below:
-        return "nearer than {}".format(above[0].name)
+        return f"nearer than {above[0].name}"
     if not above:
-        return "farther than {}".format(below[-1].name)
-    return "between {} and {}".format(below[-1].name, above[0].name)
+        return f"farther than {below[-1].name}"
+    return f"between {below[-1].name} and {above[0].name}"
 
 
 def to_json(marks: Iterable[Mark]) -> List[Dict[str, Any]]:

@@ -212,15 +212,16 @@ def check_selection(options: Any, validation: Any) -> None:
     metric = (options.best or "").split(":")[-1]
     if metric in IN_FULL:
         raise UsageError(
-            "The best checkpoint is chosen by {}, which is measured by 'toolkit evaluate'"
-            " alone.".format(metric),
+            f"The best checkpoint is chosen by {metric}, which is measured by 'toolkit evaluate'"
+            " alone.",
             hint="Choose it by frechet_distance or coverage, or set --best none.",
         )
     count = 0 if validation is None else len(validation)
     if metric in GanScorer.names and options.evaluate and 0 < count < FEWEST:
         raise DataError(
-            "The best checkpoint is chosen by {}, which needs {} images or more, and the split"
-            " 'validation' has {}.".format(metric, FEWEST, count),
+            f"The best checkpoint is chosen by {metric}, which needs {FEWEST} images or "
+            "more, and the split"
+            f" 'validation' has {count}.",
             hint="Hold out more of the data with --validation-share, or set --best none.",
         )
 
