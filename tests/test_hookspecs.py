@@ -347,7 +347,7 @@ def test_inputs_are_asked_when_predicting_alone_and_may_be_none():
     train_graph(plugins)
     for mode in ("eval", "predict"):
         built = build_inference(plugins, run_of(mode, Spec(), plugins.options()))
-        assert built.takes_examples and built.wanted == {"features": ("float32", (4,))}
+        assert built.takes_examples and built.input_specs == {"features": ("float32", (4,))}
     assert seen == ["predict"]
 
 

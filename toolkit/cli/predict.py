@@ -52,7 +52,7 @@ def _read(trained, files: List[str], invert: str):
     from ..inputs import example_hook
 
     if trained.plugins.has("inputs") and not trained.predictor.graph.takes_examples:
-        return read_inputs(files, trained.predictor.graph.wanted)
+        return read_inputs(files, trained.predictor.graph.input_specs)
     data = trained.manifest["data"]
     return read_examples(
         files,

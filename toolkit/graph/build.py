@@ -43,9 +43,9 @@ class InferenceGraph(NamedTuple):
 
     graph: Any
     run: Run
-    fed: Dict[str, Any]  # name -> placeholder [N, ...]: "features", or what the hook `inputs` names
+    placeholders: Dict[str, Any]  # name -> [N, ...]: "features", or the names of the hook `inputs`
     labels: Any  # placeholder int32 [N], or None
-    seen: Any  # what `call` got as features: float32 [N, ...], or the dict `fed`
+    model_features: Any  # the features that `call` gets: float32 [N, ...], or `placeholders`
     predictions: Dict[str, Any]
     losses: Dict[str, Any]
     metrics: Dict[str, Any]  # name -> (value, update_op)
@@ -54,17 +54,20 @@ class InferenceGraph(NamedTuple):
     @property
     def features(self) -> Any:
         """The placeholder [N, ...] of examples of the data's dtype."""
-        return self.fed["features"]
+        return self.placeholders["features"]
 
     @property
     def takes_examples(self) -> bool:
         """Whether it is fed examples of the data, and not what the hook `inputs` names."""
-        return not isinstance(self.seen, dict)
+        return not isinstance(self.model_features, dict)
 
     @property
-    def wanted(self) -> Wanted:
+    def input_specs(self) -> Wanted:
         """Name -> (dtype, shape of one) of what is fed."""
-        return {n: (p.dtype.name, tuple(p.shape.as_list()[1:])) for n, p in self.fed.items()}
+        return {
+            name: (placeholder.dtype.name, tuple(placeholder.shape.as_list()[1:]))
+            for name, placeholder in self.placeholders.items()
+        }
 
 
 class Step(NamedTuple):

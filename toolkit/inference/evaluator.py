@@ -142,7 +142,7 @@ class Evaluator:
     def _streamed(self, split, batch_size: int, keep_examples: bool):
         """Losses and metrics of one pass over the split, and its examples or None."""
         graph = self._graph
-        kept = dict(graph.predictions, features=graph.seen) if keep_examples else {}
+        kept = dict(graph.predictions, features=graph.model_features) if keep_examples else {}
         measure, rows = self._measuring(kept), _Rows(kept, len(split))
         sums = dict.fromkeys(graph.losses, 0.0)
         self._call("reset", [self._reset])()
@@ -182,12 +182,12 @@ class Evaluator:
         eval_batch_size by default. Raises DataError for inputs that do not fit.
         """
         given = inputs if isinstance(inputs, dict) else {"features": inputs}
-        arrays = checked(given, self._graph.wanted)
-        fed = [arrays[name] for name in self._graph.fed]
+        arrays = checked(given, self._graph.input_specs)
+        fed = [arrays[name] for name in self._graph.placeholders]
         count = min(map(len, fed))
         batch_size = batch_size or self.run.options.eval_batch_size
         predictions = self._graph.predictions
-        predict = self._call("predict", predictions.values(), self._graph.fed.values())
+        predict = self._call("predict", predictions.values(), self._graph.placeholders.values())
         rows = _Rows(predictions, count)
         for start in range(0, max(1, count), batch_size):
             part = [array[start : start + batch_size] for array in fed]

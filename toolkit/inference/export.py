@@ -31,7 +31,7 @@ def export(
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
-    inputs = drawn(evaluator.graph.wanted, CHECKED_ON) if inputs is None else inputs
+    inputs = drawn(evaluator.graph.input_specs, CHECKED_ON) if inputs is None else inputs
     part = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
         _write(evaluator, part)
@@ -49,7 +49,7 @@ def export(
     return {
         "folder": folder,
         "signature": SIGNATURE,
-        "inputs": sorted(evaluator.graph.fed),
+        "inputs": sorted(evaluator.graph.placeholders),
         "outputs": sorted(evaluator.graph.predictions),
         "largest_difference": difference,
         "checked_on": min(map(len, inputs.values())),
@@ -60,7 +60,7 @@ def _write(evaluator: Evaluator, folder: str) -> None:
     info = tf.saved_model.utils.build_tensor_info
     graph = evaluator.graph
     signature = tf.saved_model.signature_def_utils.build_signature_def(
-        inputs={name: info(placeholder) for name, placeholder in graph.fed.items()},
+        inputs={name: info(placeholder) for name, placeholder in graph.placeholders.items()},
         outputs={name: info(tensor) for name, tensor in graph.predictions.items()},
         method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
     )
