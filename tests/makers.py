@@ -7,7 +7,7 @@ import os
 import numpy as np
 from helpers import Linear
 
-from toolkit import Scored, Scorer, hookimpl
+from toolkit import Scorer, ScoreResult, hookimpl
 
 MAKER = "makers:Maker"
 SCORED = "makers:Scoring"
@@ -64,7 +64,7 @@ class Brightness(Scorer):
                 file.write("seen")
         facts = {"brightness": np.float32(images.mean()), "brightness_noise": 0.25}
         lines = [f"brightness against {len(split)} of {len(self.train)}"]
-        return Scored(facts, lines, {"brightness": {"with_folder": bool(folder)}})
+        return ScoreResult(facts, lines, {"brightness": {"with_folder": bool(folder)}})
 
     def close(self):
         Brightness.closed += 1

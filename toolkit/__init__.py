@@ -22,7 +22,7 @@ _HOME = {
     "Split": "toolkit.data.examples",
     "DataSpec": "toolkit.data.examples",
     "Dataset": "toolkit.data.examples",
-    "Scored": "toolkit.inference.scorer",
+    "ScoreResult": "toolkit.inference.scorer",
     "Scorer": "toolkit.inference.scorer",
     "cache_folder": "toolkit.data.cache",
     "open_data": "toolkit.api",

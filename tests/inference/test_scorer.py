@@ -9,7 +9,7 @@ import pytest
 from helpers import plugin_of, read_json, write_bars
 from makers import SCORED, Brightness, Maker, made
 
-from toolkit import DataSpec, Scored, Scorer, Split, ToolkitError, hookimpl, tf
+from toolkit import DataSpec, Scorer, ScoreResult, Split, ToolkitError, hookimpl, tf
 from toolkit.inference.evaluator import Evaluator
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
@@ -183,7 +183,7 @@ def fails():
     "scored, told",
     [
         (None, "Scorer Fixed returned None"),
-        (Scored({"other": 1.0}), "Scorer Fixed returned Scored"),
+        (ScoreResult({"other": 1.0}), "Scorer Fixed returned ScoreResult"),
         (fails, "Plugin 'tested' failed in its scorer Fixed: ValueError: too few .*test_scorer"),
     ],
     ids=["nothing", "another name", "a fault"],
@@ -209,7 +209,7 @@ def test_ops_that_a_scorer_makes_are_in_a_graph_of_its_own(trained):
     def score():
         value = tf.constant(3.0)
         with tf.Session() as session:
-            return Scored({"fixed": session.run(value)})
+            return ScoreResult({"fixed": session.run(value)})
 
     evaluator = evaluator_of(lambda self: [Fixed(score)])
     evaluator.load(RunFolder(str(trained / "run")).prefix(6))

@@ -14,7 +14,7 @@ from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..plugins import Plugins
 from ..storage.checkpoint_diff import difference, of_graph, stored
-from .scorer import Scored, Scorer
+from .scorer import Scorer, ScoreResult
 
 Inputs = Union[np.ndarray, Dict[str, np.ndarray]]
 
@@ -231,7 +231,7 @@ class Evaluator:
                 taken[name] = f"scorer {type(scorer).__name__}"
         return scorers
 
-    def _scored(self, scorer: Scorer, split, folder: Optional[str]) -> Scored:
+    def _scored(self, scorer: Scorer, split, folder: Optional[str]) -> ScoreResult:
         with tf.Graph().as_default():  # in training, the graph around us is finalized
             scored = self._plugins.guarded(
                 f"scorer {type(scorer).__name__}",
@@ -241,11 +241,11 @@ class Evaluator:
                 folder,
             )
         known = set(scorer.names) | {name + "_noise" for name in scorer.names}
-        if not isinstance(scored, Scored) or not set(scored.metrics) <= known:
+        if not isinstance(scored, ScoreResult) or not set(scored.metrics) <= known:
             raise ToolkitError(
                 f"Scorer {type(scorer).__name__} returned {scored!r}.",
                 hint=(
-                    "It returns a toolkit.Scored with metrics of its names: "
+                    "It returns a toolkit.ScoreResult with metrics of its names: "
                     f"{', '.join(scorer.names) or 'it has none'}."
                 ),
             )

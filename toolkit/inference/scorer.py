@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
 
 
-class Scored(NamedTuple):
+class ScoreResult(NamedTuple):
     """What a scorer found.
 
     metrics: name -> number, of the scorer's `names`; NAME_noise is the standard deviation of NAME.
@@ -27,7 +27,7 @@ class Scorer:
 
     names: Sequence[str] = ()
 
-    def score(self, split: Any, predict: Callable, folder: Optional[str]) -> Scored:
+    def score(self, split: Any, predict: Callable, folder: Optional[str]) -> ScoreResult:
         """Called after a split was evaluated, with a graph of its own as the default one.
 
         split: the `toolkit.Split`. predict(inputs, batch_size=None): each tensor of the hook

@@ -74,7 +74,7 @@ class GanScorer(toolkit.Scorer):
         """
         if len(split) < FEWEST:
             told = "no score: the split has {}, and a score needs {} or more"
-            return toolkit.Scored({}, [told.format(reports.images(len(split)), FEWEST)])
+            return toolkit.ScoreResult({}, [told.format(reports.images(len(split)), FEWEST)])
         reals = self._refer(split)
         if folder is None:
             return self._quick(reals, predict)
@@ -118,7 +118,7 @@ class GanScorer(toolkit.Scorer):
         }
         lost = details["classes"] and details["classes"]["lost"]
         lines = [reports.lost_line(details["classes"])] if lost else []
-        return toolkit.Scored(metrics_of(details), lines, {"scores": details})
+        return toolkit.ScoreResult(metrics_of(details), lines, {"scores": details})
 
     def _classes(self, fakes, reals) -> Optional[Dict[str, Any]]:
         if fakes.labels is None or reals.side.labels is None:
@@ -144,7 +144,7 @@ class GanScorer(toolkit.Scorer):
             files += drawn
         reports.write_scores(details, folder)
         told = {"scores": dict(details, files=files)}
-        return toolkit.Scored(metrics_of(details), reports.score_lines(details), told)
+        return toolkit.ScoreResult(metrics_of(details), reports.score_lines(details), told)
 
     def _compared(self, distances: List[float], fakes, reals) -> Dict[str, Any]:
         """What the two sides tell; all but the distance is of the first set of samples."""
