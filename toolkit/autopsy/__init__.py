@@ -6,7 +6,7 @@ which a chain of non-finite tensors leads to the loss or the gradient norm that 
 infinity that a tf.where discards is none.
 """
 
-from .examining import UNREPEATED, examine
+from .examine import UNREPEATED, examine
 from .finding import Finding, write
 
 __all__ = ["UNREPEATED", "Finding", "examine", "write"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from .finding import Finding, Values
 from .ops import ancestors
-from .places import forward_op, stack
+from .op_traceback import forward_op, stack
 from .replay import Replay
 from .search import Chain, Seen, as_floats, is_float, look
 
