@@ -9,13 +9,13 @@ from helpers import Linear, LinearOptions, plugin_of
 from typing_extensions import Literal
 
 from toolkit import Options, UsageError, option
+from toolkit.config import read_config
 from toolkit.options import (
     CoreOptions,
     describe,
     from_text,
     merge,
     misspelt_variables,
-    read_config,
     resolve,
     type_name,
 )
@@ -381,11 +381,25 @@ def test_a_variable_that_is_read_elsewhere_is_not_taken_for_a_misspelling():
     assert misspelt_variables(["batch_size", "steps"], reserved) == []
 
 
-def test_merged_options_know_every_owner():
+def test_merged_options_are_those_of_the_core_and_of_the_plugin():
     merged = merge([("linear", LinearOptions)])
-    assert merged.owners["gain"] == "plugin 'linear'"
-    assert merged.owners["steps"] == "the core"
     assert set(merged.model_fields) == set(CoreOptions.model_fields) | {"gain"}
+
+
+@pytest.mark.parametrize("owner", ["the core", "plugin 'linear'"])
+def test_an_option_that_is_declared_twice_is_refused_with_its_first_owner(owner):
+    class Again(Options):
+        if owner == "the core":
+            steps: int = option(1, "a number")
+        else:
+            gain: float = option(1.0, "a factor")
+
+    name = "steps" if owner == "the core" else "gain"
+    with pytest.raises(UsageError) as caught:
+        resolve([("linear", LinearOptions), ("second", Again)])
+    assert caught.value.message == (
+        f"Option '{name}' of plugin 'second' is already an option of {owner}."
+    )
 
 
 # ------------------------------------------------------------------------------------ reading files

@@ -4,11 +4,12 @@ folder.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 from .errors import UsageError
-from .options import Options, read_config
+from .options import Options
 from .storage.run_folder import RunFolder
 
 PATH_PREFIXES = ("idx:", "npz:", "images:")
@@ -25,6 +26,35 @@ class Config(NamedTuple):
 def read(path: str) -> Config:
     """A TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
     return of_values(os.path.dirname(os.path.abspath(path)), read_config(path), path)
+
+
+def read_config(path: str) -> Dict[str, Any]:
+    """The flat mapping in a TOML or JSON file: `plugin`, `with` and option names.
+
+    Raises UsageError where the file is missing, is neither, or is not one flat mapping.
+    """
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}.") from None
+    try:
+        text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+        values = json.loads(text) if path.endswith(".json") else _toml().loads(text)
+    except (ValueError, RecursionError) as error:
+        kind = "JSON" if path.endswith(".json") else "TOML"
+        raise UsageError(f"{path}: not valid {kind}: {error}.") from None
+    if not isinstance(values, dict):
+        raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
+    return {name.replace("-", "_"): value for name, value in values.items()}
+
+
+def _toml():
+    try:
+        import tomllib
+    except ImportError:  # before Python 3.11
+        import tomli as tomllib
+    return tomllib
 
 
 def of_values(folder: str, given: Dict[str, Any], path: str = "config.json") -> Config:

@@ -104,7 +104,7 @@ def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     defaults: Dict[str, Any] = {}
     for _, cls in classes:
         defaults.update(cls.core_defaults)
-        defaults.update(typed.preset_of(cls))
+        defaults.update(typed.preset_values(cls))
     flags = []
     for field in typed.describe(typed.CoreOptions):
         default = defaults.get(field.name, field.default)
