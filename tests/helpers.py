@@ -141,7 +141,7 @@ def plugin_of(made, name="tiny", kind="model"):
     """An object (or a class) with hooks, checked as `--plugin` and `--with` check one."""
     from toolkit.plugins import Plugin
 
-    return Plugin.of(made, kind, name)
+    return Plugin.from_object(made, kind, name)
 
 
 def read_json(*parts):

@@ -1,14 +1,28 @@
-"""What commands do, as calls in this process: train a run, open a data set."""
+"""The toolkit for code: train a run, open a data set, open a trained run."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
 
 from .display.console import Console
 from .plugins import Plugin, Plugins, load
 from .storage.run_folder import RunFolder, open_run, reserve
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .data.examples import DataSpec, Split
+    from .inference.evaluator import Evaluator
+    from .run_data import RunData
+    from .options import CoreOptions
+    from .storage.commit_log import Checkpoint
+    from .training.trainer import Trainer
+
+
+# ------------------------------------------------------------------------------------------- train
 
 
 def train(
@@ -18,72 +32,36 @@ def train(
     say: Optional[Callable[[str], None]] = None,
     extensions: Iterable[Any] = (),
 ) -> Dict[str, Any]:
-    """Train in `run_dir`, or go on with the run that is there; the summary of `run --json`.
+    """Train in `run_dir`, or resume the run that is there.
 
-    plugin, extensions: named as on the command line, or objects with hooks. options: values or
-    texts by name; variables of the environment do not count. say: is given each line that the run
-    has to say, but no progress; None for silence. A run that is done already is not run again.
+    The run has its own graph and session, so this may be called while another run is set up or
+    evaluated. A run that is already finished is not trained again.
 
-    It has a graph and a session of its own, so it may be called while another run is prepared or
-    evaluated. Ctrl-C ends it after its step, with InterruptedRun.
+    Args:
+        plugin: the model plugin: a reference as on the command line, or an object with hooks.
+        run_dir: the run's folder; it is created if it does not exist.
+        options: values or texts by option name. Environment variables are ignored.
+        say: called with each line of the run's log, without progress; None for silence.
+        extensions: references or objects, as for `plugin`.
+
+    Returns:
+        The summary that `toolkit run --json` prints.
+
+    Raises:
+        InterruptedRun: after Ctrl-C; the current step is completed first.
     """
-    made = trainer(plugin, run_dir, options or {}, extensions, _Lines(say), ["toolkit.train"])
+    console = _LineConsole(say)
+    trainer = open_trainer(plugin, run_dir, options or {}, extensions, console, ["toolkit.train"])
     try:
-        made.check_data()
+        trainer.check_data()
         folder = RunFolder(os.path.abspath(run_dir))
-        summary = folder.read_manifest().get("summary") if made.nothing_left() else None
-        return dict(summary, run=str(folder)) if summary else made.train_and_test()
+        summary = folder.read_manifest().get("summary") if trainer.nothing_left() else None
+        return dict(summary, run=str(folder)) if summary else trainer.train_and_test()
     finally:
-        made.close()
+        trainer.close()
 
 
-class Opened:
-    """A data set as a plugin would train on it. options: resolved. data: the `DataSpec`."""
-
-    def __init__(self, options: Any, inputs: Any):
-        self.options = options
-        self.data = inputs.spec
-        self._inputs = inputs
-
-    def split(self, name: str):
-        """The `Split` of that name after the plugin's `filter` and `convert`, or None."""
-        return self._inputs.prepared(name)
-
-
-def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Opened:
-    """Open what the options name (`data`, `image_size`, ...) without a run.
-
-    plugin: named as on the command line, or an object with hooks. Raises DataError, UsageError.
-    """
-    from .inputs import open_inputs
-    from .options import resolve
-
-    plugins = plugins_of(plugin)
-    resolved = resolve(plugins.options(), flags=options or {}).options
-    return Opened(resolved, open_inputs(plugins, resolved))
-
-
-def quiet() -> Console:
-    """A console that shows nothing."""
-    return _Lines(None)
-
-
-class _Lines(Console):
-    """Hands each line to a function; shows no progress."""
-
-    def __init__(self, say: Optional[Callable[[str], None]]):
-        super().__init__(io.StringIO())
-        self._say = say
-
-    def say(self, text: str) -> None:
-        if self._say is not None:
-            self._say(text)
-
-    def show(self, record: Dict[str, Any]) -> None:
-        pass
-
-
-def trainer(
+def open_trainer(
     plugin: Any,
     run_dir: str,
     options: Mapping[str, Any],
@@ -91,16 +69,20 @@ def trainer(
     console: Console,
     argv: Sequence[str],
     pause_at: Optional[int] = None,
-):
-    """The `Trainer` of a new run in `run_dir`, or of the run that is there.
+) -> Trainer:
+    """The `Trainer` of a new run in `run_dir`, or of the run that is there; the caller closes it.
 
-    pause_at: leave off at this step.
+    Args:
+        plugin, run_dir, options, extensions: as for `train`.
+        console: shows the run's log and progress.
+        argv: the command that the manifest records.
+        pause_at: the step at which to pause, as if interrupted; None to train to the end.
     """
     from . import config
     from .options import resolve
     from .training.trainer import Job, Trainer
 
-    plugins = plugins_of(plugin, extensions)
+    plugins = load_plugins(plugin, extensions)
     layers = []
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
@@ -108,15 +90,224 @@ def trainer(
     else:
         folder = reserve(run_dir)
     resolved = resolve(plugins.options(), layers, flags=options).options
-    names = [extension.reference for extension in plugins.extensions]
-    saved = config.for_run(plugins.model.reference, names, resolved, folder.path)
-    return Trainer(Job(plugins, resolved, folder, saved, list(argv), pause_at), console)
+    references = [extension.reference for extension in plugins.extensions]
+    run_config = config.for_run(plugins.model.reference, references, resolved, folder.path)
+    return Trainer(Job(plugins, resolved, folder, run_config, list(argv), pause_at), console)
 
 
-def plugins_of(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
-    """The plugins of a run, each named as on the command line or given as an object with hooks."""
-    return Plugins(_loaded(plugin, "model"), [_loaded(e, "extension") for e in extensions])
+def load_plugins(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
+    """The plugins of a run, each a reference as on the command line or an object with hooks."""
+    return Plugins(_load(plugin, "model"), [_load(item, "extension") for item in extensions])
 
 
-def _loaded(plugin: Any, kind: str) -> Plugin:
-    return load(plugin, kind) if isinstance(plugin, str) else Plugin.of(plugin, kind)
+def _load(plugin: Any, kind: str) -> Plugin:
+    return load(plugin, kind) if isinstance(plugin, str) else Plugin.from_object(plugin, kind)
+
+
+def quiet() -> Console:
+    """A console that shows nothing."""
+    return _LineConsole(None)
+
+
+class _LineConsole(Console):
+    """Passes each line of the log to a function, and shows no progress."""
+
+    def __init__(self, say: Optional[Callable[[str], None]]):
+        super().__init__(io.StringIO())
+        self._say = say
+
+    def log(self, text: str) -> None:
+        if self._say is not None:
+            self._say(text)
+
+    def show_metrics(self, record: Dict[str, Any]) -> None:
+        pass
+
+
+# --------------------------------------------------------------------------------------- open data
+
+
+class PluginData:
+    """The examples of a data set as a plugin would train on them; made by `open_data`.
+
+    Attributes:
+        options: the resolved options.
+        data: the `DataSpec` of the examples.
+    """
+
+    def __init__(self, options: CoreOptions, run_data: RunData):
+        self.options = options
+        self.data: DataSpec = run_data.spec
+        self._run_data = run_data
+
+    def split(self, name: str) -> Optional[Split]:
+        """The `Split` "train", "validation" or "test" after `filter` and `convert`, or None."""
+        return self._run_data.prepare_split(name)
+
+
+def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> PluginData:
+    """Open the data that the options name (`data`, `image_size`, ...) without a run.
+
+    Args:
+        plugin: a reference as on the command line, or an object with hooks.
+        options: values or texts by option name.
+
+    Raises:
+        DataError: the data cannot be read.
+        UsageError: an option or the plugin's name is wrong.
+    """
+    from .run_data import open_run_data
+    from .options import resolve
+
+    plugins = load_plugins(plugin)
+    resolved = resolve(plugins.options(), flags=options or {}).options
+    return PluginData(resolved, open_run_data(plugins, resolved))
+
+
+# ------------------------------------------------------------------------------- open a trained run
+
+
+def open_trained(
+    path: str, checkpoint: Optional[str] = None, warn: Callable[[str], None] = lambda text: None
+) -> Trained:
+    """Open a run's folder with one of its checkpoints.
+
+    Args:
+        path: the run's folder.
+        checkpoint: "best", "last" or a step; None for the best if the run has one, else the last.
+        warn: called with a message for each damaged checkpoint that is skipped.
+
+    Raises:
+        UsageError: the folder holds no run.
+        CheckpointError: there is no such checkpoint, or it is damaged.
+        ToolkitError: one of the run's plugins cannot be loaded.
+    """
+    from .config import read_run_config
+    from .options import resolve
+
+    folder = open_run(path)
+    config = read_run_config(folder)
+    plugins = Plugins.load(config.plugin, config.extensions)
+    options = resolve(plugins.options(), [(folder.file("config.json"), config.values)]).options
+    manifest = folder.read_manifest()
+    which = checkpoint or ("best" if manifest.get("best") else "last")
+    return Trained(folder, plugins, options, manifest, folder.checkpoint(str(which), warn))
+
+
+class Trained:
+    """A run with one of its checkpoints; made by `open_trained`. `close` it, or use it in a `with`.
+
+    Attributes:
+        folder: the path of the run's folder.
+        plugin: the name of the model plugin.
+        options: the options that the run was trained with.
+        data: the `DataSpec` of the run's examples.
+        step: the step of the checkpoint.
+        sha256: 64 hex digits that identify the checkpoint's files.
+        summary: the object that `toolkit run --json` printed, or None if training did not finish.
+    """
+
+    def __init__(
+        self,
+        run_folder: RunFolder,
+        plugins: Plugins,
+        options: CoreOptions,
+        manifest: Dict[str, Any],
+        checkpoint: Checkpoint,
+    ):
+        from .data.examples import DataSpec
+
+        self.run_folder = run_folder
+        self.plugins = plugins
+        self.options = options
+        self.manifest = manifest
+        self.checkpoint = checkpoint
+        self.data = DataSpec.from_json(manifest["data"]["spec"])
+        self._run_data: Optional[RunData] = None
+        self._predictor: Optional[Evaluator] = None
+
+    def __enter__(self) -> Trained:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    @property
+    def folder(self) -> str:
+        return self.run_folder.path
+
+    @property
+    def plugin(self) -> str:
+        return self.plugins.model.name
+
+    @property
+    def step(self) -> int:
+        return self.checkpoint.step
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the hashes of the checkpoint's files, in the order of the file names."""
+        digest = hashlib.sha256()
+        for _, facts in sorted(self.checkpoint.files.items()):
+            digest.update(facts["sha256"].encode("ascii"))
+        return digest.hexdigest()
+
+    @property
+    def summary(self) -> Optional[Dict[str, Any]]:
+        return self.manifest.get("summary")
+
+    @property
+    def predictor(self) -> Evaluator:
+        """The `Evaluator` of mode "predict" with the checkpoint's weights; built on first use."""
+        if self._predictor is None:
+            predictor = self.evaluator("predict")
+            try:
+                predictor.load(self.checkpoint.path)
+            except BaseException:
+                predictor.close()
+                raise
+            self._predictor = predictor
+        return self._predictor
+
+    def evaluator(self, mode: str, **more: Any) -> Evaluator:
+        """A new `Evaluator` of this run, without weights; the caller loads and closes it.
+
+        Args:
+            mode: "eval" or "predict".
+            more: `options` to use instead of the run's; other arguments of `Evaluator`.
+        """
+        from .inference.evaluator import Evaluator
+
+        steps = self.manifest.get("total_steps")
+        options = more.pop("options", self.options)
+        return Evaluator(self.plugins, options, self.data, mode, self.folder, steps, **more)
+
+    def predict(self, inputs: Any, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
+        """Predict with the checkpoint's weights.
+
+        Args:
+            inputs: examples [N, ...] of the data's shape and dtype; if the plugin has the hook
+                `inputs`, a dict of arrays with the names that the hook returned.
+            batch_size: examples per call of the graph; None for the run's own.
+
+        Returns:
+            Each tensor of the plugin's `predict` by name, as an array [N, ...].
+
+        Raises:
+            DataError: the inputs do not fit the model.
+        """
+        return self.predictor.predict(inputs, batch_size)
+
+    def split(self, name: str) -> Optional[Split]:
+        """The `Split` of that name as the model gets it, or None. The data is opened once."""
+        from .run_data import open_run_data
+
+        if self._run_data is None:
+            self._run_data = open_run_data(self.plugins, self.options)
+        return self._run_data.prepare_split(name)
+
+    def close(self) -> None:
+        """Release the predictor's session."""
+        if self._predictor is not None:
+            self._predictor.close()
+            self._predictor = None

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Tuple
 import pluggy
 
 from . import hookspecs
-from .errors import ToolkitError, UsageError, nearest
+from .errors import ToolkitError, UsageError, suggest
 from .files import sha256_of
 from .hookspecs import MODEL_HOOKS, PROJECT
 
@@ -51,7 +51,7 @@ class Plugin(NamedTuple):
     distribution: str
 
     @classmethod
-    def of(cls, found: Any, kind: str = "model", name: str = "") -> Plugin:
+    def from_object(cls, found: Any, kind: str = "model", name: str = "") -> Plugin:
         """A plugin from an object with hooks, or from a class of such objects."""
         made = found() if inspect.isclass(found) else found
         module = sys.modules.get(getattr(found, "__module__", ""), found)
@@ -166,7 +166,7 @@ def _load_installed(name: str, kind: str) -> Plugin:
             flag = "--plugin" if kind == "extension" else "--with"
             hint = f"It is {_a(other[0].kind)}: write {flag} {name}."
         else:
-            hint = nearest(name, [e.name for e in entries if e.kind == kind])
+            hint = suggest(name, [e.name for e in entries if e.kind == kind])
         raise UsageError(f"There is no {what} '{name}'.", hint=hint)
     if len(rows) > 1:
         raise UsageError(
@@ -209,7 +209,7 @@ def _resolved(what: str, reference: str, module: str, attribute: str) -> Tuple[A
         if not hasattr(found, part):
             raise UsageError(
                 f"Module '{module}' has no attribute '{attribute}'.",
-                hint=nearest(part, [n for n in dir(found) if not n.startswith("_")]),
+                hint=suggest(part, [n for n in dir(found) if not n.startswith("_")]),
             )
         found = getattr(found, part)
     return found, loaded
@@ -310,7 +310,7 @@ def _check_implementation(plugin: Plugin, hook: str, marks: Dict[str, Any]) -> N
     place = f"Hook '{hook}' of plugin '{plugin.name}' ({_place(function, plugin)})"
     if hook not in HOOKS:
         if not marks.get("optionalhook"):
-            raise UsageError(f"{place} is unknown.", hint=nearest(hook, HOOKS))
+            raise UsageError(f"{place} is unknown.", hint=suggest(hook, HOOKS))
         return
     known = _parameters(getattr(hookspecs, hook))
     for parameter in inspect.signature(function).parameters.values():

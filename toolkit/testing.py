@@ -17,16 +17,16 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 import numpy as np
 
 from . import api
-from .api import plugins_of
+from .api import load_plugins
 from .compat import tf
 from .data.stream import make_reader
 from .display.console import Console
 from .graph import build
 from .graph.run import Run
-from .inputs import open_inputs
+from .run_data import open_run_data
 from .options import resolve
 from .storage.checkpoint_reader import fingerprint as tensors_sha256
-from .storage.checkpoint_reader import first_difference, read
+from .storage.checkpoint_reader import first_difference, read_tensors
 from .storage.run_folder import RunFolder
 from .training.trainer import Trainer
 
@@ -55,7 +55,7 @@ def write_digits(
 
 def run_of(plugin: Any, mode: str, spec: Any, **options: Any) -> Run:
     """A Run for calling a plugin's functions by hand; spec: a `toolkit.DataSpec`."""
-    resolved = resolve(plugins_of(plugin).options(), flags=options).options
+    resolved = resolve(load_plugins(plugin).options(), flags=options).options
     return Run(mode, resolved, spec)
 
 
@@ -73,7 +73,7 @@ def trainer(
     pause_at: leave off at this step.
     """
     console = console or Console(io.StringIO())
-    return api.trainer(plugin, run_dir, options, extensions, console, ["test"], pause_at)
+    return api.open_trainer(plugin, run_dir, options, extensions, console, ["test"], pause_at)
 
 
 def train(
@@ -89,7 +89,7 @@ def train(
 
 def tensors(run_dir: str, which: str = "last") -> Dict[str, np.ndarray]:
     """Every tensor of a checkpoint by name."""
-    return read(RunFolder(run_dir).checkpoint(which).path)
+    return read_tensors(RunFolder(run_dir).checkpoint(which).path)
 
 
 def fingerprint(run_dir: str, which: str = "last") -> str:
@@ -121,13 +121,13 @@ def check_step_in_a_loop(
 
 
 def _variables_after(plugin, extensions, steps: int, loop: bool, options) -> Dict[str, np.ndarray]:
-    plugins = plugins_of(plugin, extensions)
+    plugins = load_plugins(plugin, extensions)
     resolved = resolve(plugins.options(), flags=options).options
-    inputs = open_inputs(plugins, resolved)
+    run_data = open_run_data(plugins, resolved)
     with tf.Graph().as_default() as graph:
         count = resolved.batch_size * resolved.batches_per_step
-        reader = make_reader("resident", inputs.prepared("train"), count, seed=3)
-        run = Run("train", resolved, inputs.spec, None, steps)
+        reader = make_reader("resident", run_data.prepare_split("train"), count, seed=3)
+        run = Run("train", resolved, run_data.spec, None, steps)
         built = build.build_training(plugins, run, reader, graph, in_loop=loop)
         variables = {v.op.name: v for v in tf.global_variables()}
         with tf.Session() as session:

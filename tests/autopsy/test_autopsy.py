@@ -14,10 +14,10 @@ import pytest
 from helpers import Linear, LinearOptions, read_json
 
 from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
-from toolkit.api import plugins_of
+from toolkit.api import load_plugins
 from toolkit.autopsy import examine, write
 from toolkit.data.stream import make_reader
-from toolkit.inputs import open_inputs
+from toolkit.run_data import open_run_data
 from toolkit.options import resolve
 from toolkit.storage.run_folder import RunFolder
 
@@ -50,18 +50,18 @@ def data(tmp_path):
 
 def examined(plugin, data, step=0, checkpoint=None, kind="resident", **options):
     """What is found in the step after `step` of batches of 4."""
-    plugins = plugins_of(plugin)
+    plugins = load_plugins(plugin)
     flags = dict({"batch_size": 4, "data": data}, **options)
     resolved = resolve(plugins.options(), flags=flags).options
-    inputs = open_inputs(plugins, resolved)
+    run_data = open_run_data(plugins, resolved)
 
     def reader():
         seed = Run("train", resolved).seed("shuffle")
         count = resolved.batch_size * resolved.batches_per_step
-        return make_reader(kind, inputs.splits["train"], count, seed, filter=inputs.filter)
+        return make_reader(kind, run_data.splits["train"], count, seed, filter=run_data.filter)
 
     def run(reader):
-        return Run("train", resolved, inputs.spec, None, 100)
+        return Run("train", resolved, run_data.spec, None, 100)
 
     return examine(plugins, reader, run, checkpoint, step)
 

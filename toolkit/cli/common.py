@@ -44,15 +44,15 @@ def checkpoint_option(command):
 
 
 def print_json(value: Any) -> None:
-    from ..files import finite
+    from ..files import to_json_value
 
-    sys.stdout.write(json.dumps(finite(value), indent=2) + "\n")
+    sys.stdout.write(json.dumps(to_json_value(value), indent=2) + "\n")
     sys.stdout.flush()
 
 
 def opened(path: str, checkpoint):
     """The `Trained` that the arguments name. Damaged checkpoints that are passed over are told."""
-    from ..trained import open_trained
+    from ..api import open_trained
 
     return open_trained(path, checkpoint, lambda text: sys.stderr.write("warning: " + text + "\n"))
 
