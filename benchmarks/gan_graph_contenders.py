@@ -15,9 +15,9 @@ from toolkit import Run, tf
 from toolkit.data.stream import make_reader
 from toolkit.graph import build
 from toolkit.graph.session_config import session_config, with_threads
-from toolkit.inputs import open_inputs
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
+from toolkit.run_data import open_run_data
 from toolkit.training.step_runner import Calls
 
 
@@ -28,13 +28,13 @@ def no_hooks(link: Link, flags, folder) -> None:
     """
     plugins = Plugins.load("gan")
     options = resolve(plugins.options(), flags=flags).options
-    inputs = open_inputs(plugins, options)
+    run_data = open_run_data(plugins, options)
     link.mark("import")
     graph = tf.Graph()
     with graph.as_default():
         count = options.batch_size * options.batches_per_step
-        reader = make_reader("resident", inputs.splits["train"], count, seed=1)
-    run = Run("train", options, inputs.spec, None, options.steps)
+        reader = make_reader("resident", run_data.splits["train"], count, seed=1)
+    run = Run("train", options, run_data.spec, None, options.steps)
     built = build.build_training(plugins, run, reader, graph)
     config = session_config(with_threads(options, graph))
     link.mark("build")
@@ -46,7 +46,7 @@ def no_hooks(link: Link, flags, folder) -> None:
 
 
 def two_runs(link: Link, flags, folder) -> None:
-    """The critic's op on a fed batch, then the generator's: no guard, no average of the weights."""
+    """Run two ops per step, on a fed batch: no guard, no average of the weights."""
     arrays = Arrays(folder)
     link.mark("import")
     plugins = Plugins.load("gan")
@@ -54,7 +54,7 @@ def two_runs(link: Link, flags, folder) -> None:
     run = Run("train", options, arrays.spec)
     model = steps.build(run)
     features = tf.placeholder(tf.float32, [options.batch_size] + list(arrays.spec.shape))
-    critic_op = critic_update(model, 2 * features - 1, run)
+    discriminator_op = discriminator_update(model, 2 * features - 1, run)
     generator_op = generator_update(model, 2 * features - 1, run)
     link.mark("build")
     batches = arrays.shuffled(options.batch_size)
@@ -63,17 +63,19 @@ def two_runs(link: Link, flags, folder) -> None:
 
         def step():
             images, _ = next(batches)
-            session.run(critic_op, {features: images})
+            session.run(discriminator_op, {features: images})
             session.run(generator_op)
 
         link.repeat(1, step)
 
 
-def critic_update(model, reals, run):
-    """One op: Adam on the critic's loss and the power iterations of its spectral norm."""
-    outputs, updates = steps.critic_pass(model, run, reals, None, 0)
+def discriminator_update(model, reals, run):
+    """One op: Adam on the discriminator's loss and the power iterations of its spectral norm."""
+    outputs, updates = steps.discriminator_pass(model, run, reals, None, 0)
     loss = steps.objective(outputs, run)["d_loss"]
-    return tf.group(adam(run.options).minimize(loss, var_list=model.critic.variables), *updates)
+    return tf.group(
+        adam(run.options).minimize(loss, var_list=model.discriminator.variables), *updates
+    )
 
 
 def generator_update(model, reals, run):

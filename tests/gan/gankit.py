@@ -61,7 +61,7 @@ class Point:
 
 
 class Line:
-    """A critic psi * x, or psi[1] * tanh(psi[0] * x) of two weights."""
+    """A discriminator psi * x, or psi[1] * tanh(psi[0] * x) of two weights."""
 
     def __init__(self, *psi):
         self.variables = [

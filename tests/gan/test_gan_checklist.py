@@ -1,6 +1,6 @@
 """Lines of the GAN reference that no other test shows: settings, order, numerics, the two sides.
 
-Players of one weight, data of a point: see `gankit`. The critic is psi * x, the generator theta.
+Players of one weight, data of a point: see `gankit`. The discriminator is psi * x, the generator theta.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import types
 import numpy as np
 import pytest
 from gankit import Judged, Line, Point, Weights, make_run, options, own_game
-from helpers import session
+from graph_fixtures import session
 from toolkit_gan import latents, layers, losses, penalties, sampling, steps, watching
-from toolkit_gan.networks import Critic, Generator
+from toolkit_gan.networks import Discriminator, Generator
 from toolkit_gan.scores import neighbours, scoring, sides
 from toolkit_gan.settings import GanOptions
 
@@ -33,10 +33,10 @@ DESCENT = {
 }
 
 
-def game(critic=(1.0,), average=None, **values):
+def game(discriminator=(1.0,), average=None, **values):
     """(train op, model, run) of one-weight players; features 0.5 are the real point 0."""
     run = make_run(shape=(1,), **dict(DESCENT, **values))
-    model = steps.Gan(Point(), Line(*critic), average)
+    model = steps.Gan(Point(), Line(*discriminator), average)
     features = tf.fill([run.options.batch_size * run.options.n_critic, 1], 0.5)
     outputs = steps.call(model, features, None, run)
     run.begin_step()
@@ -53,7 +53,9 @@ def real_game(**values):
 def weights_after(op, model):
     with session() as made:
         made.run(op)
-        return [float(v) for v in made.run(model.critic.variables + model.generator.variables)]
+        return [
+            float(v) for v in made.run(model.discriminator.variables + model.generator.variables)
+        ]
 
 
 def ancestors(op):
@@ -95,7 +97,7 @@ def outputs_of(real, fake, **more):
     return dict(given, **more)
 
 
-def test_the_losses_have_their_names_and_the_penalty_is_part_of_the_critics():
+def test_the_losses_have_their_names_and_the_penalty_is_part_of_the_discriminators():
     run = make_run(loss="wasserstein", penalty="r1", penalty_weight=2.0)
     # E sum g^2 is (3^2 + 4^2 + 0) / 2 = 12.5, times 2 / 2
     gradients = tf.constant([[[[3.0]], [[4.0]]], [[[0.0]], [[0.0]]]])
@@ -169,7 +171,7 @@ def test_a_generator_is_fed_a_label_only_where_it_has_a_condition(conditional, w
 
 
 class Slope(Line):
-    """A linear critic w . x of images: its input gradient is w everywhere."""
+    """A linear discriminator w . x of images: its input gradient is w everywhere."""
 
     def __init__(self, w):
         super().__init__()
@@ -207,14 +209,14 @@ W[0, 0, 0], W[1, 1, 2] = 3.0, 4.0  # norm 5
         ("r1r2", 2.5, 0.2),  # R1 + R2, with as many fakes as reals
     ],
 )
-def test_a_step_charges_a_linear_critic_the_closed_form(penalty, value, slope, count):
+def test_a_step_charges_a_linear_discriminator_the_closed_form(penalty, value, slope, count):
     run = make_run(shape=(2, 2, 3), penalty=penalty, batch_size=count, loss="wasserstein")
-    critic = Slope(W)
-    outputs, _ = steps.critic_pass(
-        steps.Gan(Blank(), critic, None), run, tf.ones([count, 2, 2, 3]), None, 0
+    discriminator = Slope(W)
+    outputs, _ = steps.discriminator_pass(
+        steps.Gan(Blank(), discriminator, None), run, tf.ones([count, 2, 2, 3]), None, 0
     )
     charged = steps.objective(outputs, run)["penalty"]
-    found, gradient = evaluate([charged, tf.gradients(charged, critic.variables)[0]])
+    found, gradient = evaluate([charged, tf.gradients(charged, discriminator.variables)[0]])
     assert found == pytest.approx(value, rel=1e-4)
     np.testing.assert_allclose(gradient, slope * W, rtol=1e-4)
 
@@ -268,25 +270,27 @@ def test_a_leaky_relu_lets_a_fifth_through():
 
 
 @pytest.mark.parametrize("norm", ["layer", "batch"])
-def test_clipping_spares_every_bias_and_normalisation_of_the_critic(norm):
-    critic = Critic(make_run(shape=(16, 16, 1), critic_norm=norm))
-    clip = penalties.clip_weights(critic.variables, 1e-9)
+def test_clipping_spares_every_bias_and_normalisation_of_the_discriminator(norm):
+    discriminator = Discriminator(make_run(shape=(16, 16, 1), critic_norm=norm))
+    clip = penalties.clip_weights(discriminator.variables, 1e-9)
     with session() as made:
-        before = made.run(critic.variables)
+        before = made.run(discriminator.variables)
         made.run(clip)
-        after = made.run(critic.variables)
-    changed = {v.op.name for v, a, b in zip(critic.variables, before, after) if (a != b).any()}
-    assert changed == {v.op.name for v in critic.variables if v.op.name.endswith("/kernel")}
+        after = made.run(discriminator.variables)
+    changed = {
+        v.op.name for v, a, b in zip(discriminator.variables, before, after) if (a != b).any()
+    }
+    assert changed == {v.op.name for v in discriminator.variables if v.op.name.endswith("/kernel")}
 
 
-def test_the_embedding_of_a_projection_is_spectrally_normalised_with_the_critic():
-    critic = Critic(make_run(classes=3, conditional="projection", spectral_norm=True))
-    (kernel,) = [v for v in critic.variables if v.op.name == "critic/embedding/kernel"]
-    iterated = critic.weights(iterate=True)
+def test_the_embedding_of_a_projection_is_spectrally_normalised_with_the_discriminator():
+    discriminator = Discriminator(make_run(classes=3, conditional="projection", spectral_norm=True))
+    (kernel,) = [v for v in discriminator.variables if v.op.name == "critic/embedding/kernel"]
+    iterated = discriminator.weights(iterate=True)
     with session() as made:
         for _ in range(100):
             made.run(iterated.updates)
-        rows = made.run(critic.weights(iterate=False).values["embedding/kernel"])
+        rows = made.run(discriminator.weights(iterate=False).values["embedding/kernel"])
         assert np.linalg.svd(rows)[1][0] == pytest.approx(1, abs=1e-3)
         assert np.linalg.svd(made.run(kernel))[1][0] != pytest.approx(1, abs=1e-3)
 
@@ -326,21 +330,21 @@ def test_every_variable_is_a_resource_so_that_a_read_in_a_dependency_is_a_new_re
     run = make_run(classes=3, network=network, conditional="projection", spectral_norm=True)
     Generator(run)
     Generator(run, "average", "generator", trainable=False)
-    Critic(run)
+    Discriminator(run)
     made = {v.op.type for v in tf.global_variables()}
     assert made == {"VarHandleOp"}
 
 
 @pytest.mark.parametrize("update", ["alternating", "simultaneous"])
-def test_no_gradient_of_the_generators_loss_reaches_the_critic(update):
+def test_no_gradient_of_the_generators_loss_reaches_the_discriminator(update):
     # Were the generator's loss -psi theta to move psi as well, psi would rise by 0.1 theta.
     op, model, _ = game(update=update, generator_rate=1e-30)
     assert weights_after(op, model)[0] == pytest.approx(0.9)
 
 
-def test_fakes_of_the_critics_update_stop_the_gradient():
+def test_fakes_of_the_discriminators_update_stop_the_gradient():
     _, model, _ = game(update="alternating")
-    fakes = model.critic.calls[1]  # after the reals of the first update
+    fakes = model.discriminator.calls[1]  # after the reals of the first update
     assert tf.gradients(fakes, model.generator.theta) == [None]
 
 

@@ -106,7 +106,7 @@ def test_a_run_goes_on_without_its_samples_and_in_another_place(cli, trained):
         (["--features", "nowhere"], 2, "There is no run at 'nowhere'"),
         (["--n-critic", 90], 2, "A step takes 90 batches of 8 = 720 examples"),
         (["--update", "simultaneous", "--n-critic", 2], 2, "n_critic is 2: set n_critic to 1"),
-        (["--preset", "dcgan", "--penalty", "r1"], 2, "Batch norm in the critic"),
+        (["--preset", "dcgan", "--penalty", "r1"], 2, "Batch norm in the discriminator"),
         (["--accumulate", 2, "--n-critic", 2], 2, "accumulate is 2 and n_critic is 2"),
         (["--validation-share", 0.02], 4, "needs 10 images or more, and the split 'validation'"),
     ],

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from gankit import options as resolved
-from helpers import write_bars
+from linear_fixtures import write_bars
 from PIL import Image
 from toolkit_gan import commands
 from toolkit_gan.commands import drawing

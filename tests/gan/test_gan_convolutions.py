@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import session
+from graph_fixtures import session
 from toolkit_gan import convolutions
 
 from toolkit import tf
@@ -93,7 +93,7 @@ def test_the_number_of_examples_may_be_unknown(onednn, channels):
 
 
 def penalty(down, x, kernel):
-    """R1 of a critic that is the sum of a convolution's squares."""
+    """R1 of a discriminator that is the sum of a convolution's squares."""
     slope = tf.gradients(tf.reduce_sum(down(x, kernel) ** 2), x)[0]
     return tf.reduce_mean(slope**2)
 

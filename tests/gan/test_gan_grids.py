@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers import Linear, write_bars
+from linear_fixtures import Linear, write_bars
 from PIL import Image, ImageSequence
 from toolkit_gan import animation
 from toolkit_gan.grids import SampleGrids
 
-from toolkit import DivergedError, Every, ToolkitError, UsageError, hookimpl, tf, written_whole
+from toolkit import DivergedError, Every, ToolkitError, UsageError, atomic_write, hookimpl, tf
 
 NOISE = {"z": np.array([[0.25], [0.75]], np.float32), "label": np.array([0, 1], np.int32)}
 REALS = np.array([[[[255]]], [[[0]]]], np.uint8)  # two images of one pixel
@@ -247,7 +247,7 @@ def test_thinning_is_even_and_keeps_the_first_and_the_last():
 def test_a_file_that_cannot_be_finished_leaves_the_old_one(frames, tmp_path):
     out = tmp_path / "a.gif"
     out.write_bytes(b"old")
-    with pytest.raises(RuntimeError), written_whole(str(out)) as file:
+    with pytest.raises(RuntimeError), atomic_write(str(out)) as file:
         file.write(b"half")
         raise RuntimeError
     assert out.read_bytes() == b"old"

@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import Linear, session, write_bars
+from graph_fixtures import session
+from linear_fixtures import Linear, write_bars
 from toolkit_gan import health
 from toolkit_gan.health import Health, Record, Verdict, spread, words
 
@@ -71,7 +72,7 @@ def test_classes_without_samples_are_lost_and_named():
     assert "lack 1 of 4 classes: 'b' (0 of 200, expected 50)" in verdict.sentence
 
 
-def test_a_critic_that_is_always_right_and_teaches_nothing_is_saturated():
+def test_a_discriminator_that_is_always_right_and_teaches_nothing_is_saturated():
     verdict = verdict_of(looks({}, {}, {}, SATURATED, SATURATED, SATURATED))
     assert verdict.name == "critic-saturated"
     assert "100 % of the real and 100 % of the generated" in verdict.sentence
@@ -153,8 +154,11 @@ def test_every_other_look_is_no_row(failure):
     assert told(looks(*[{}, {}, {}, failure] * 10)) == []
 
 
-def test_a_critic_that_is_always_right_but_teaches_is_well():
-    right = {"accuracy_real": 1.0, "accuracy_fake": 1.0}  # Wasserstein critics are, and should be
+def test_a_discriminator_that_is_always_right_but_teaches_is_well():
+    right = {
+        "accuracy_real": 1.0,
+        "accuracy_fake": 1.0,
+    }  # Wasserstein discriminators are, and should be
     assert told(looks(*[right] * 20)) == []
 
 
@@ -163,7 +167,7 @@ def test_a_small_gradient_is_well_while_samples_move():
     assert told(looks(*[dict(SATURATED, change=0.02)] * 20)) == []
 
 
-def test_a_critic_that_was_sure_from_the_start_is_saturated():
+def test_a_discriminator_that_was_sure_from_the_start_is_saturated():
     assert told(looks(*[SATURATED] * 10)) == [(1500, "critic-saturated")]
 
 
@@ -175,7 +179,7 @@ def test_a_gradient_of_a_hundredth_of_the_usual_one_is_lost():
 
 
 def test_a_slow_start_is_no_collapse():
-    # As seen of a Wasserstein critic with a low rate: hundreds of steps, and then it rises.
+    # As seen of a Wasserstein discriminator with a low rate: hundreds of steps, and then it rises.
     start = [{"spread": 0.05 + 0.001 * i} for i in range(10)]
     assert told(looks(*start, every=150)) == []
 
@@ -222,7 +226,7 @@ def test_what_is_not_known_is_no_failure(nothing):
 
 def test_words_tell_a_look_in_a_line():
     assert words(WELL._replace(step=500)) == (
-        "step 500: the critic is right on 80 % of real and 75 % of generated images, samples vary "
+        "step 500: the discriminator is right on 80 % of real and 75 % of generated images, samples vary "
         "0.90 times as much as real images, they changed by 0.0300 per pixel, 4 of 4 classes are "
         "seen (50 45 55 50)"
     )
@@ -274,8 +278,8 @@ class Context:
 
 
 SCALARS = {
-    "critic_accuracy_real": np.float32(1),
-    "critic_accuracy_fake": np.float32(0.5),
+    "discriminator_accuracy_real": np.float32(1),
+    "discriminator_accuracy_fake": np.float32(0.5),
     "critic_gradient_norm": np.float32(3),
     "generator_gradient_norm": np.float32(2),
 }
@@ -306,7 +310,7 @@ def test_a_look_is_said_with_the_spread_relative_to_the_reals_and_the_change():
     hook = hook_of([REALS / 2, REALS / 2 + 0.25])
     look(hook, 500)
     look(hook, 1000)
-    start = "the critic is right on 100 % of real and 50 % of generated images, samples vary 0.50 "
+    start = "the discriminator is right on 100 % of real and 50 % of generated images, samples vary 0.50 "
     assert hook.loop.said == [
         "step 500: " + start + "times as much as real images",
         "step 1000: " + start + "times as much as real images, they changed by 0.2500 per pixel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gankit
 import numpy as np
 import pytest
-from helpers import session
+from graph_fixtures import session
 from toolkit_gan import convolutions, layers
 from toolkit_gan.blocks import Conv, Dense, Down, Norm, Up, Variables
 

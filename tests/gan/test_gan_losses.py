@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import session
+from graph_fixtures import session
 from toolkit_gan import losses
 
 from toolkit import tf
@@ -21,17 +21,17 @@ def evaluate(*tensors):
 
 
 def losses_of(name, real, fake):
-    """Values of (critic_loss, generator_loss)."""
+    """Values of (discriminator_loss, generator_loss)."""
     real, fake = tf.constant(real, tf.float32), tf.constant(fake, tf.float32)
     return evaluate(*losses.LOSSES[name](real, fake))
 
 
 def slopes(name, real, fake):
-    """Critic's slope at one real and one fake logit, generator's at the fake one."""
+    """Discriminator's slope at one real and one fake logit, generator's at the fake one."""
     real, fake = tf.constant([real], tf.float32), tf.constant([fake], tf.float32)
-    critic, generator = losses.LOSSES[name](real, fake)
-    found = tf.gradients(critic, [real, fake]) + tf.gradients(generator, fake)
-    values = evaluate(critic, generator, *found)
+    discriminator, generator = losses.LOSSES[name](real, fake)
+    found = tf.gradients(discriminator, [real, fake]) + tf.gradients(generator, fake)
+    values = evaluate(discriminator, generator, *found)
     assert np.isfinite(np.hstack([np.ravel(v) for v in values])).all()
     return [float(v[0]) for v in values[2:]]
 
@@ -47,7 +47,7 @@ def slopes(name, real, fake):
         ("relativistic", [0.693147, 0.693147]),
     ],
 )
-def test_an_undecided_critic_costs_what_the_table_says(name, expected):
+def test_an_undecided_discriminator_costs_what_the_table_says(name, expected):
     np.testing.assert_allclose(losses_of(name, [0, 0], [0, 0]), expected, atol=1e-6)
 
 
@@ -100,7 +100,7 @@ def test_a_generator_that_loses_outright_keeps_its_slope_of_minus_one(size):
 @pytest.mark.parametrize(
     "name, won, lost",
     [
-        # critic's slope at a real and a fake logit, generator's at the fake one: where the critic
+        # discriminator's slope at a real and a fake logit, generator's at the fake one: where the discriminator
         # is right by `size` on both sides, and where it is wrong by as much
         ("non-saturating", [0, 0, -1], [-1, 1, 0]),
         ("minimax", [0, 0, 0], [-1, 1, -1]),
@@ -161,12 +161,12 @@ def test_class_loss_of_an_extreme_logit_is_finite():
 
 def test_accuracies_are_the_shares_above_and_below_zero():
     real, fake = tf.constant([3.0, -1.0, 0.2, 0.1]), tf.constant([-2.0, 0.4, 0.1, 5.0])
-    assert evaluate(*losses.critic_accuracy("hinge", real, fake)) == [0.75, 0.25]
+    assert evaluate(*losses.discriminator_accuracy("hinge", real, fake)) == [0.75, 0.25]
 
 
 def test_accuracies_of_least_squares_are_told_at_one_half():
     real, fake = tf.constant([3.0, -1.0, 0.2, 0.1]), tf.constant([-2.0, 0.4, 0.1, 5.0])
-    assert evaluate(*losses.critic_accuracy("least-squares", real, fake)) == [0.25, 0.75]
+    assert evaluate(*losses.discriminator_accuracy("least-squares", real, fake)) == [0.25, 0.75]
 
 
 @pytest.mark.parametrize("name", sorted(losses.WITHOUT_ZERO))
@@ -174,7 +174,7 @@ def test_accuracies_of_least_squares_are_told_at_one_half():
 def test_accuracies_of_losses_blind_to_a_shift_are_told_between_the_means(name, shift):
     # The means are 1 and -2, so that the threshold is -0.5, moved by as much as the logits are.
     real, fake = tf.constant([4.0, -2.0, 1.0, 1.0]), tf.constant([-5.0, 1.0])
-    found = losses.critic_accuracy(name, real + shift, fake + shift)
+    found = losses.discriminator_accuracy(name, real + shift, fake + shift)
     assert evaluate(*found) == [0.75, 0.5]
 
 
@@ -185,6 +185,6 @@ def test_losses_blind_to_a_shift_are_the_ones_listed(name):
 
 
 @pytest.mark.parametrize("name", sorted(losses.LOSSES))
-def test_a_critic_that_tells_nothing_apart_is_no_better_than_a_coin(name):
-    right = evaluate(*losses.critic_accuracy(name, tf.zeros([4]), tf.zeros([4])))
+def test_a_discriminator_that_tells_nothing_apart_is_no_better_than_a_coin(name):
+    right = evaluate(*losses.discriminator_accuracy(name, tf.zeros([4]), tf.zeros([4])))
     assert sum(right) <= 1

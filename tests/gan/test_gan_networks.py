@@ -1,12 +1,12 @@
-"""Generator and critic: shapes, names, what they read and write, and what is refused."""
+"""Generator and discriminator: shapes, names, what they read and write, and what is refused."""
 
 from __future__ import annotations
 
 import gankit
 import numpy as np
 import pytest
-from helpers import session
-from toolkit_gan.networks import Critic, Generator, check_networks
+from graph_fixtures import session
+from toolkit_gan.networks import Discriminator, Generator, check_networks
 
 from toolkit import DataError, UsageError, tf
 
@@ -61,8 +61,8 @@ def test_every_network_makes_and_judges_every_size(network, side, channels):
     run = make_run((side, side, channels), network=network, width=2)
     images = Generator(run)(z_of(4))
     assert images.shape.as_list() == [4, side, side, channels]
-    critic = Critic(run)
-    verdict = critic(images, None, critic.weights(iterate=False))
+    discriminator = Discriminator(run)
+    verdict = discriminator(images, None, discriminator.weights(iterate=False))
     assert verdict.logits.shape.as_list() == [4] and verdict.class_logits is None
     assert verdict.features.shape.as_list()[0] == 4 and verdict.features.shape.as_list()[1] > 1
     images, logits, features = evaluate(images, verdict.logits, verdict.features)
@@ -75,25 +75,27 @@ def test_every_network_makes_and_judges_every_size(network, side, channels):
 def test_odd_and_unequal_sides_are_halved_upwards(network):
     run = make_run((25, 18, 1), network=network)
     images = Generator(run)(z_of(2))
-    critic = Critic(run)
+    discriminator = Discriminator(run)
     assert images.shape.as_list() == [2, 25, 18, 1]
-    assert evaluate(critic(images, None, critic.weights(False)).logits).shape == (2,)
+    assert evaluate(discriminator(images, None, discriminator.weights(False)).logits).shape == (2,)
 
 
 def test_the_mlp_makes_examples_of_any_shape():
     run = make_run((2,), network="mlp")
     points = Generator(run)(z_of(3))
-    critic = Critic(run)
+    discriminator = Discriminator(run)
     assert points.shape.as_list() == [3, 2]
-    assert evaluate(critic(points, None, critic.weights(False)).logits).shape == (3,)
+    assert evaluate(discriminator(points, None, discriminator.weights(False)).logits).shape == (3,)
 
 
 def test_the_batch_size_may_be_known_only_when_the_graph_runs():
     run = make_run((28, 28, 1), width=2)
     count = tf.placeholder_with_default(3, [])
     images = Generator(run)(run.normal("z", tf.stack([count, 5])))
-    critic = Critic(run)
-    real, fake = critic.pair(images_of((2, 28, 28, 1)), None, images, None, critic.weights(False))
+    discriminator = Discriminator(run)
+    real, fake = discriminator.pair(
+        images_of((2, 28, 28, 1)), None, images, None, discriminator.weights(False)
+    )
     assert images.shape.as_list()[1:] == [28, 28, 1]
     logits = evaluate(real.logits, fake.logits)
     assert [len(part) for part in logits] == [2, 3]
@@ -101,33 +103,36 @@ def test_the_batch_size_may_be_known_only_when_the_graph_runs():
 
 def test_28_pixels_are_halved_twice_and_filters_doubled_once():
     run = make_run((28, 28, 1), width=32, latent_size=64)
-    generator, critic = shapes_of(Generator(run).variables), shapes_of(Critic(run).variables)
+    generator, discriminator = (
+        shapes_of(Generator(run).variables),
+        shapes_of(Discriminator(run).variables),
+    )
     assert generator["generator/dense/kernel"] == [64, 7 * 7 * 64]
     assert generator["generator/conv2/kernel"] == [4, 4, 32, 64]
     assert generator["generator/output/kernel"] == [4, 4, 1, 32]
-    assert critic["critic/conv1/kernel"] == [4, 4, 1, 32]
-    assert critic["critic/conv2/kernel"] == [4, 4, 32, 64]
-    assert critic["critic/logits/kernel"] == [7 * 7 * 64, 1]
+    assert discriminator["critic/conv1/kernel"] == [4, 4, 1, 32]
+    assert discriminator["critic/conv2/kernel"] == [4, 4, 32, 64]
+    assert discriminator["critic/logits/kernel"] == [7 * 7 * 64, 1]
 
 
 @pytest.mark.parametrize(
     "side, last", [(8, [4 * 4 * 4, 1]), (32, [8 * 8 * 8, 1]), (64, [8 * 8 * 16, 1])]
 )
 def test_larger_images_make_more_layers(side, last):
-    critic = shapes_of(Critic(make_run((side, side, 3), width=4)).variables)
-    assert critic["critic/logits/kernel"] == last
+    discriminator = shapes_of(Discriminator(make_run((side, side, 3), width=4)).variables)
+    assert discriminator["critic/logits/kernel"] == last
 
 
 def test_filters_stop_at_eight_times_the_width():
-    critic = shapes_of(Critic(make_run((256, 256, 1), width=2)).variables)
-    assert critic["critic/conv4/kernel"] == [4, 4, 8, 16]
-    assert critic["critic/conv5/kernel"] == [4, 4, 16, 16]
+    discriminator = shapes_of(Discriminator(make_run((256, 256, 1), width=2)).variables)
+    assert discriminator["critic/conv4/kernel"] == [4, 4, 8, 16]
+    assert discriminator["critic/conv5/kernel"] == [4, 4, 16, 16]
 
 
 def test_hidden_layers_of_the_mlp_have_eight_units_per_unit_of_width():
-    critic = shapes_of(Critic(make_run(network="mlp", width=3)).variables)
-    assert critic["critic/dense1/kernel"] == [64, 24]
-    assert critic["critic/dense3/kernel"] == [24, 24]
+    discriminator = shapes_of(Discriminator(make_run(network="mlp", width=3)).variables)
+    assert discriminator["critic/dense1/kernel"] == [64, 24]
+    assert discriminator["critic/dense3/kernel"] == [24, 24]
 
 
 # -------------------------------------------------------------------------------------- names
@@ -138,16 +143,16 @@ def test_hidden_layers_of_the_mlp_have_eight_units_per_unit_of_width():
 def test_names_start_with_the_scope_and_are_all_different(network, conditional):
     run = make_run(network=network, conditional=conditional, critic_norm="layer")
     with tf.name_scope("elsewhere"):
-        generator, critic = Generator(run), Critic(run)
-    names = names_of(generator.variables) + names_of(critic.variables)
+        generator, discriminator = Generator(run), Discriminator(run)
+    names = names_of(generator.variables) + names_of(discriminator.variables)
     assert len(set(names)) == len(names)
     assert all(name.startswith("generator/") for name in names_of(generator.variables))
-    assert all(name.startswith("critic/") for name in names_of(critic.variables))
+    assert all(name.startswith("critic/") for name in names_of(discriminator.variables))
     assert sorted(names) == sorted(names_of(tf.trainable_variables()))
 
 
-def test_the_parts_of_a_critic_can_be_told_by_name():
-    Critic(make_run(conditional="projection", spectral_norm=True))
+def test_the_parts_of_a_discriminator_can_be_told_by_name():
+    Discriminator(make_run(conditional="projection", spectral_norm=True))
     assert sorted(names_of(tf.global_variables())) == [
         "critic/conv1/bias",
         "critic/conv1/kernel",
@@ -168,7 +173,7 @@ def test_building_twice_gives_the_same_values_and_another_seed_others():
     for seed in (1, 1, 2):
         with tf.Graph().as_default():
             run = make_run(seed=seed, spectral_norm=True)
-            Generator(run), Critic(run)
+            Generator(run), Discriminator(run)
             found.append(evaluate(*tf.global_variables()))
     assert all((a == b).all() for a, b in zip(found[0], found[1]))
     assert any((a != b).any() for a, b in zip(found[0], found[2]))
@@ -188,7 +193,9 @@ def test_the_average_starts_as_the_generator_and_is_not_trained(network):
 
 def test_no_two_layers_start_with_the_same_values():
     run = make_run((64, 64, 1))
-    kernels = [v for v in Generator(run).variables + Critic(run).variables if "kernel" in v.name]
+    kernels = [
+        v for v in Generator(run).variables + Discriminator(run).variables if "kernel" in v.name
+    ]
     firsts = [value.ravel()[:4].tolist() for value in evaluate(*kernels)]
     assert len({tuple(first) for first in firsts}) == len(firsts)
 
@@ -211,10 +218,10 @@ def test_without_normalisation_signals_keep_their_scale(normalised):
 @pytest.mark.parametrize("norm", ["none", "batch", "layer"])
 def test_no_forward_pass_changes_a_variable(network, norm):
     run = make_run(network=network, generator_norm=norm, critic_norm=norm, spectral_norm=True)
-    generator, critic = Generator(run), Critic(run)
+    generator, discriminator = Generator(run), Discriminator(run)
     images = generator(z_of(4))
-    weights = critic.weights(iterate=True)
-    verdict = critic(images, None, weights)
+    weights = discriminator.weights(iterate=True)
+    verdict = discriminator(images, None, weights)
     with session() as s:
         before = s.run(tf.global_variables())
         s.run([verdict.logits, generator.statistics(z_of(4))])
@@ -298,18 +305,20 @@ def test_a_call_reads_the_variables_of_its_moment():
     assert (after == 1).all() and (before < 1).all()
 
 
-# ------------------------------------------------------------------------------------- critic
+# ------------------------------------------------------------------------------------- discriminator
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
 @pytest.mark.parametrize("norm", ["none", "batch"])
 def test_a_pair_is_the_verdict_on_each_alone(network, conditional, norm):
-    critic = Critic(make_run(network=network, conditional=conditional, critic_norm=norm))
+    discriminator = Discriminator(
+        make_run(network=network, conditional=conditional, critic_norm=norm)
+    )
     reals, fakes = images_of(), images_of((3, 8, 8, 1), seed=1)
-    weights = critic.weights(iterate=False)
-    pair = critic.pair(reals, labels_of(4), fakes, labels_of(3), weights)
-    apart = critic(reals, labels_of(4), weights), critic(fakes, labels_of(3), weights)
+    weights = discriminator.weights(iterate=False)
+    pair = discriminator.pair(reals, labels_of(4), fakes, labels_of(3), weights)
+    apart = discriminator(reals, labels_of(4), weights), discriminator(fakes, labels_of(3), weights)
     for one, other in zip(pair, apart):
         assert (one.class_logits is not None) == (conditional == "acgan")
         parts = [p for p in zip(one, other) if p[0] is not None]
@@ -319,38 +328,43 @@ def test_a_pair_is_the_verdict_on_each_alone(network, conditional, norm):
 
 @pytest.mark.parametrize("norm, mixes", [("none", False), ("layer", False), ("batch", True)])
 def test_only_batch_norm_mixes_examples(norm, mixes):
-    critic = Critic(make_run((28, 28, 1), critic_norm=norm))
-    images, weights = images_of((4, 28, 28, 1)), critic.weights(iterate=False)
-    all_four, first = critic(images, None, weights).logits, critic(images[:1], None, weights).logits
+    discriminator = Discriminator(make_run((28, 28, 1), critic_norm=norm))
+    images, weights = images_of((4, 28, 28, 1)), discriminator.weights(iterate=False)
+    all_four, first = (
+        discriminator(images, None, weights).logits,
+        discriminator(images[:1], None, weights).logits,
+    )
     all_four, first = evaluate(all_four, first)
-    assert critic.mixes_examples is mixes
+    assert discriminator.mixes_examples is mixes
     assert (abs(all_four[0] - first[0]) > 1e-5 * abs(first[0])) == mixes
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", ["concat", "projection"])
-def test_a_conditional_critic_judges_by_the_label(network, conditional):
-    critic = Critic(make_run(network=network, conditional=conditional))
+def test_a_conditional_discriminator_judges_by_the_label(network, conditional):
+    discriminator = Discriminator(make_run(network=network, conditional=conditional))
     images = tf.tile(images_of((1, 8, 8, 1)), [3, 1, 1, 1])
-    logits = evaluate(critic(images, tf.constant([0, 1, 1]), critic.weights(False)).logits)
+    logits = evaluate(
+        discriminator(images, tf.constant([0, 1, 1]), discriminator.weights(False)).logits
+    )
     assert logits[0] != logits[1] and logits[1] == pytest.approx(logits[2], rel=1e-5)
 
 
 def test_the_images_of_labels_are_inputs_as_large_as_an_example():
-    critic = Critic(make_run((16, 16, 3), conditional="concat"))
-    shapes = shapes_of(critic.variables)
+    discriminator = Discriminator(make_run((16, 16, 3), conditional="concat"))
+    shapes = shapes_of(discriminator.variables)
     # One axis, as a bias has: neither weight clipping nor weight decay shrinks them.
     assert shapes["critic/label/images"] == [3 * 16 * 16 * 3]
     assert shapes["critic/conv1/kernel"][2] == 6
-    images = evaluate(critic.weights(iterate=False).values["label/images"])
+    images = evaluate(discriminator.weights(iterate=False).values["label/images"])
     assert images.std() == pytest.approx(1, rel=0.1)
 
 
 def test_projection_adds_the_inner_product_with_the_row_of_the_label():
-    critic = Critic(make_run(conditional="projection"))
-    weights = critic.weights(iterate=False)
+    discriminator = Discriminator(make_run(conditional="projection"))
+    weights = discriminator.weights(iterate=False)
     names = ("logits/kernel", "logits/bias", "embedding/kernel")
-    verdict = critic(images_of(), labels_of(4), weights)
+    verdict = discriminator(images_of(), labels_of(4), weights)
     w, b, rows, h, logits = evaluate(
         *[weights.values[name] for name in names], verdict.features, verdict.logits
     )
@@ -359,26 +373,28 @@ def test_projection_adds_the_inner_product_with_the_row_of_the_label():
 
 
 def test_acgan_has_class_logits_and_the_same_verdict_for_each_label():
-    critic = Critic(make_run(conditional="acgan"))
-    verdict = critic(images_of(), None, critic.weights(iterate=False))
+    discriminator = Discriminator(make_run(conditional="acgan"))
+    verdict = discriminator(images_of(), None, discriminator.weights(iterate=False))
     assert verdict.class_logits.shape.as_list() == [4, 3]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize(
-    "critic, conditional",
-    [(critic, "none") for critic in CRITICS]
+    "discriminator, conditional",
+    [(discriminator, "none") for discriminator in CRITICS]
     + [("plain", "concat"), ("plain", "acgan"), ("both", "projection")],
 )
-def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, critic, conditional):
-    run = make_run(network=network, conditional=conditional, **CRITICS[critic])
-    made = Critic(run)
+def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(
+    network, discriminator, conditional
+):
+    run = make_run(network=network, conditional=conditional, **CRITICS[discriminator])
+    made = Discriminator(run)
     images = images_of()
     verdict = made(images, labels_of(4), made.weights(iterate=True))
     gradient = tf.gradients(tf.reduce_sum(verdict.logits), images)[0]
     penalty = tf.reduce_sum(gradient**2)
     gradients = dict(zip(names_of(made.variables), tf.gradients(penalty, made.variables)))
-    # A bias shifts a piecewise linear critic: its slope, and so the penalty, stays as it is.
+    # A bias shifts a piecewise linear discriminator: its slope, and so the penalty, stays as it is.
     idle = ("bias", "beta", "critic/classes/kernel")
     needed = {n: g for n, g in gradients.items() if not n.endswith(idle)}
     assert all(value is not None for value in needed.values())
@@ -390,23 +406,23 @@ def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(network, crit
 @pytest.mark.parametrize("network", NETWORKS)
 def test_losses_reach_every_variable_of_both(network):
     run = make_run(network=network, conditional="projection", critic_norm="layer")
-    generator, critic = Generator(run), Critic(run)
+    generator, discriminator = Generator(run), Discriminator(run)
     fakes = generator(z_of(4), labels_of(4))
-    logits = critic(fakes, labels_of(4), critic.weights(iterate=True)).logits
-    variables = generator.variables + critic.variables
+    logits = discriminator(fakes, labels_of(4), discriminator.weights(iterate=True)).logits
+    variables = generator.variables + discriminator.variables
     gradients = tf.gradients(tf.reduce_sum(logits**2), variables)
     assert all(gradient is not None for gradient in gradients)
     assert all(np.isfinite(value).all() for value in evaluate(*gradients))
 
 
-def test_an_even_image_and_a_critic_of_zeros_have_finite_gradients():
-    critic = Critic(make_run(critic_norm="layer", spectral_norm=True))
+def test_an_even_image_and_a_discriminator_of_zeros_have_finite_gradients():
+    discriminator = Discriminator(make_run(critic_norm="layer", spectral_norm=True))
     images = tf.zeros([2, 8, 8, 1])
-    logits = critic(images, None, critic.weights(iterate=True)).logits
+    logits = discriminator(images, None, discriminator.weights(iterate=True)).logits
     gradient = tf.gradients(tf.reduce_sum(logits), images)[0]
-    gradients = tf.gradients(tf.reduce_sum(gradient**2), critic.variables)
+    gradients = tf.gradients(tf.reduce_sum(gradient**2), discriminator.variables)
     with session() as s:
-        for variable in critic.variables:
+        for variable in discriminator.variables:
             s.run(variable.assign(tf.zeros_like(variable)))
         for value in s.run([gradient] + [g for g in gradients if g is not None]):
             assert np.isfinite(value).all()
@@ -422,12 +438,14 @@ def assigns():
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
 def test_one_reading_makes_one_power_iteration_per_kernel(network, conditional):
-    critic = Critic(make_run(network=network, conditional=conditional, spectral_norm=True))
+    discriminator = Discriminator(
+        make_run(network=network, conditional=conditional, spectral_norm=True)
+    )
     before = len(assigns())
-    weights = critic.weights(iterate=True)
-    critic.pair(images_of(), labels_of(4), images_of(), labels_of(4), weights)
+    weights = discriminator.weights(iterate=True)
+    discriminator.pair(images_of(), labels_of(4), images_of(), labels_of(4), weights)
     made = assigns()[before:]
-    kernels = [name for name in names_of(critic.variables) if name.endswith("/kernel")]
+    kernels = [name for name in names_of(discriminator.variables) if name.endswith("/kernel")]
     assert weights.updates == made and len(made) == len(kernels)
     vectors = [v for v in tf.global_variables() if v.name.endswith("/u:0")]
     assert {op.inputs[0] for op in made} == {v.handle for v in vectors}
@@ -435,26 +453,30 @@ def test_one_reading_makes_one_power_iteration_per_kernel(network, conditional):
 
 
 def test_without_iteration_nothing_is_written():
-    critic = Critic(make_run(spectral_norm=True))
+    discriminator = Discriminator(make_run(spectral_norm=True))
     before = len(assigns())
-    weights = critic.weights(iterate=False)
-    critic(images_of(), None, weights)
+    weights = discriminator.weights(iterate=False)
+    discriminator(images_of(), None, weights)
     assert weights.updates == [] and len(assigns()) == before
 
 
 def test_without_spectral_norm_there_are_no_vectors_and_the_values_are_the_variables():
-    critic = Critic(make_run())
-    weights = critic.weights(iterate=True)
-    assert weights.updates == [] and names_of(tf.global_variables()) == names_of(critic.variables)
-    read, stored = evaluate(weights.values["conv1/kernel"], critic.variables[0])
+    discriminator = Discriminator(make_run())
+    weights = discriminator.weights(iterate=True)
+    assert weights.updates == [] and names_of(tf.global_variables()) == names_of(
+        discriminator.variables
+    )
+    read, stored = evaluate(weights.values["conv1/kernel"], discriminator.variables[0])
     assert (read == stored).all()
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_after_some_steps_every_kernel_has_norm_one(network):
-    critic = Critic(make_run(network=network, conditional="projection", spectral_norm=True))
-    weights = critic.weights(iterate=True)
-    stored = critic.weights(iterate=False)
+    discriminator = Discriminator(
+        make_run(network=network, conditional="projection", spectral_norm=True)
+    )
+    weights = discriminator.weights(iterate=True)
+    stored = discriminator.weights(iterate=False)
     kernels = [n for n in weights.values if n.endswith("kernel")]
     with session() as s:
         for _ in range(200):
@@ -466,13 +488,13 @@ def test_after_some_steps_every_kernel_has_norm_one(network):
 
 
 def test_a_reading_under_a_dependency_sees_what_came_before():
-    critic = Critic(make_run(spectral_norm=True))
-    first = critic.weights(iterate=True)
+    discriminator = Discriminator(make_run(spectral_norm=True))
+    first = discriminator.weights(iterate=True)
     with tf.control_dependencies(first.updates):
-        second = critic.weights(iterate=True)
+        second = discriminator.weights(iterate=True)
     with session() as s:
         u = [v for v in tf.global_variables() if v.name == "critic/conv1/u:0"][0]
-        kernel, start = s.run([critic.variables[0], u])
+        kernel, start = s.run([discriminator.variables[0], u])
         s.run(second.updates)
         end = s.run(u)
     matrix = kernel.reshape([-1, kernel.shape[-1]])
@@ -487,14 +509,16 @@ def test_a_reading_under_a_dependency_sees_what_came_before():
 def test_a_step_can_be_built_in_a_loop_of_the_graph(network):
     run = make_run(network=network, conditional="concat", spectral_norm=True)
     assert run.global_step is not None  # made here, outside the loop
-    generator, critic = Generator(run), Critic(run)
+    generator, discriminator = Generator(run), Discriminator(run)
     before = names_of(tf.global_variables())
 
     def step(total):
         fakes = generator(run.normal("z", [4, 5]), labels_of(4))
-        weights = critic.weights(iterate=True)
-        real, fake = critic.pair(images_of(), labels_of(4), fakes, labels_of(4), weights)
-        gradients = tf.gradients(fake.logits - real.logits, generator.variables + critic.variables)
+        weights = discriminator.weights(iterate=True)
+        real, fake = discriminator.pair(images_of(), labels_of(4), fakes, labels_of(4), weights)
+        gradients = tf.gradients(
+            fake.logits - real.logits, generator.variables + discriminator.variables
+        )
         assert all(gradient is not None for gradient in gradients)
         with tf.control_dependencies(weights.updates):
             return total + 1 + 0 * tf.global_norm(gradients)
@@ -508,7 +532,7 @@ def test_a_step_can_be_built_in_a_loop_of_the_graph(network):
 
 
 @pytest.mark.parametrize("penalty", ["wgan-gp", "lp", "dragan", "r1", "r1r2"])
-def test_batch_norm_in_the_critic_is_refused_with_a_penalty(penalty):
+def test_batch_norm_in_the_discriminator_is_refused_with_a_penalty(penalty):
     with pytest.raises(UsageError, match=f"critic_norm=batch.*penalty={penalty}") as error:
         check_networks(make_run(critic_norm="batch", penalty=penalty))
     assert "critic_norm=layer" in str(error.value) and "spectral_norm" in str(error.value)

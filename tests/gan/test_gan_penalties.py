@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import session
+from graph_fixtures import session
 from toolkit_gan import penalties
 
 from toolkit import UsageError, tf
@@ -39,20 +39,20 @@ def penalty_of(name, gradients, weight):
     return penalties.zero_centred(gradients, weight)
 
 
-def penalise(name, critic, count=3, channels=2, weight=None):
-    """The penalty of a critic: images [N, ...] -> logits [N]."""
+def penalise(name, discriminator, count=3, channels=2, weight=None):
+    """The penalty of a discriminator: images [N, ...] -> logits [N]."""
     reals, fakes = images(count, channels, 1), images(count, channels, 2)
     points = points_of(name, reals, fakes)
-    gradients = penalties.input_gradients(critic(points), points)
+    gradients = penalties.input_gradients(discriminator(points), points)
     default = penalties.DEFAULT_WEIGHT[name]
     return penalty_of(name, gradients, default if weight is None else weight)
 
 
-# -------------------------------------------------------------------------------- the linear critic
+# -------------------------------------------------------------------------------- the linear discriminator
 
 
 def linear(channels, norm):
-    """w [4, 4, C] with |w| = norm, and the critic D(x) = w.x."""
+    """w [4, 4, C] with |w| = norm, and the discriminator D(x) = w.x."""
     start = np.random.RandomState(5).normal(size=[4, 4, channels])
     start *= norm / np.sqrt((start**2).sum())
     w = tf.constant(start, tf.float32)
@@ -76,9 +76,9 @@ def linear(channels, norm):
         ("r1", 3.0, 0.45, 0.3),
     ],
 )
-def test_a_linear_critic_costs_its_closed_form(name, norm, value, slope, count, channels):
-    w, critic = linear(channels, norm)
-    penalty = penalise(name, critic, count, channels)
+def test_a_linear_discriminator_costs_its_closed_form(name, norm, value, slope, count, channels):
+    w, discriminator = linear(channels, norm)
+    penalty = penalise(name, discriminator, count, channels)
     found, gradient, start = evaluate(penalty, tf.gradients(penalty, w)[0], w)
     assert found == pytest.approx(value, rel=1e-4, abs=1e-7)
     np.testing.assert_allclose(gradient, slope * start / norm, rtol=1e-3, atol=1e-5)
@@ -86,8 +86,8 @@ def test_a_linear_critic_costs_its_closed_form(name, norm, value, slope, count, 
 
 @pytest.mark.parametrize("name", sorted(penalties.DEFAULT_WEIGHT))
 def test_a_penalty_is_proportional_to_its_weight(name):
-    _, critic = linear(2, 3.0)
-    once, thrice = [penalise(name, critic, weight=weight) for weight in (1.0, 3.0)]
+    _, discriminator = linear(2, 3.0)
+    once, thrice = [penalise(name, discriminator, weight=weight) for weight in (1.0, 3.0)]
     once, thrice = evaluate(once, thrice)
     assert once > 0 and thrice == pytest.approx(3 * once)
 
@@ -119,11 +119,11 @@ def test_input_gradients_are_each_samples_own_and_not_a_share_of_the_mean():
     assert evaluate(found).tolist() == [[2.0], [4.0], [6.0]]
 
 
-# --------------------------------------------------------------------------------- critics at fault
+# --------------------------------------------------------------------------------- discriminators at fault
 
 
 @pytest.mark.parametrize("name", sorted(penalties.DEFAULT_WEIGHT))
-def test_a_constant_critic_has_finite_gradients(name):
+def test_a_constant_discriminator_has_finite_gradients(name):
     w = tf.zeros([4, 4, 2])
     penalty = penalise(name, lambda x: 7.0 + tf.reduce_sum(w * x, axis=[1, 2, 3]))
     value, gradient = evaluate(penalty, tf.gradients(penalty, w)[0])
@@ -138,7 +138,7 @@ def test_dragan_points_of_a_blank_batch_have_a_finite_gradient():
     assert np.isfinite(gradient).all()
 
 
-def test_a_critic_of_other_images_is_refused():
+def test_a_discriminator_of_other_images_is_refused():
     x, y = images(2, 1), images(2, 1, seed=3)
     with pytest.raises(UsageError, match="do not depend on the images"):
         penalties.input_gradients(tf.reduce_sum(y, axis=[1, 2, 3]), x)
@@ -156,7 +156,7 @@ ONCE_ONLY = {
 
 
 def tensorflow_differentiates_twice(act):
-    """What TensorFlow says itself, of a critic whose layer is `act`."""
+    """What TensorFlow says itself, of a discriminator whose layer is `act`."""
     with tf.Graph().as_default():
         x, w = images(2, 1), tf.ones([4, 4, 1])
         gradient = tf.gradients(tf.reduce_sum(tf.square(act(w * x))), x)[0]
@@ -224,7 +224,7 @@ def test_an_error_of_another_kind_passes_through():
         "layer_norm",
     ],
 )
-def test_what_critics_are_made_of_is_accepted(act):
+def test_what_discriminators_are_made_of_is_accepted(act):
     w = tf.ones([4, 4, 1])
     penalty = penalise(
         "wgan-gp", lambda x: tf.reduce_sum(tf.square(act(w * x)), axis=[1, 2, 3]), channels=1

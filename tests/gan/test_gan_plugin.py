@@ -129,7 +129,7 @@ def test_each_way_to_train_keeps_the_contract_of_a_plugin(tmp_path, digits, valu
     testing.check_plugin("gan", tmp_path, data=digits, **given)
 
 
-def test_a_streamed_run_of_several_critic_updates_goes_on_exactly(tmp_path, digits):
+def test_a_streamed_run_of_several_discriminator_updates_goes_on_exactly(tmp_path, digits):
     # Not the default preset: its cosine is as long as the run.
     values = {"preset": "sn-hinge", "n_critic": 2, "input": "stream", "evaluate": "no"}
     whole, _ = trained(tmp_path / "whole", digits, steps=4, **values)

@@ -1,7 +1,7 @@
 """The order of a step's updates: with players of one weight, by numbers and by the graph's edges.
 
-Data is the point 0 (features 0.5), the generator the point theta, the critic psi * x. With the
-Wasserstein loss the critic's gradient is theta and the generator's is -psi.
+Data is the point 0 (features 0.5), the generator the point theta, the discriminator psi * x. With the
+Wasserstein loss the discriminator's gradient is theta and the generator's is -psi.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 from gankit import Line, Point, make_run, options, own_game
-from helpers import session
+from graph_fixtures import session
 from toolkit_gan import latents, sampling, steps
 from toolkit_gan.settings import PRESETS
 
@@ -28,10 +28,10 @@ DESCENT = {
 }
 
 
-def game(critic=(1.0,), features=None, generator=None, **values):
+def game(discriminator=(1.0,), features=None, generator=None, **values):
     """(train op, model, run) of the one-weight players."""
     run = make_run(shape=(1,), **dict(DESCENT, network="mlp", **values))
-    model = steps.Gan(generator or Point(), Line(*critic), None)
+    model = steps.Gan(generator or Point(), Line(*discriminator), None)
     model = model._replace(average=model.generator)
     if features is None:
         features = tf.fill([run.options.batch_size * run.options.n_critic, 1], 0.5)
@@ -45,7 +45,7 @@ def weights_after(op, model, times=1):
     with session() as made:
         for _ in range(times):
             made.run(op)
-        variables = model.critic.variables + model.generator.variables
+        variables = model.discriminator.variables + model.generator.variables
         return [float(value) for value in made.run(variables)]
 
 
@@ -63,14 +63,14 @@ def ancestors(op):
 # ------------------------------------------------------------------------- O1, O2: the numbers
 
 
-def test_alternating_lets_the_generator_see_the_new_critic_each_time():
+def test_alternating_lets_the_generator_see_the_new_discriminator_each_time():
     op, model, _ = game(update="alternating")
     with session() as made:
         initial = [v.initializer for v in tf.global_variables()]
         for _ in range(1000):
             made.run(initial)
             made.run(op)
-            psi, theta = made.run([model.critic.variables[0], model.generator.theta])
+            psi, theta = made.run([model.discriminator.variables[0], model.generator.theta])
             assert (round(float(psi), 5), round(float(theta), 5)) == (0.9, 1.09)
 
 
@@ -81,14 +81,14 @@ def test_simultaneous_lets_both_see_the_old_weights_each_time():
         for _ in range(1000):
             made.run(initial)
             made.run(op)
-            psi, theta = made.run([model.critic.variables[0], model.generator.theta])
+            psi, theta = made.run([model.discriminator.variables[0], model.generator.theta])
             assert (round(float(psi), 5), round(float(theta), 5)) == (0.9, 1.1)
 
 
 @pytest.mark.parametrize("update, expected", [("simultaneous", 1.21), ("alternating", 1.1386)])
-def test_a_critic_of_two_layers_is_read_whole_before_or_whole_after(update, expected):
-    # theta + rate * p2 p1 sech^2(p1 theta), at (1, 1) or at the updated critic's weights.
-    op, model, _ = game(critic=(1.0, 1.0), update=update, learning_rate=0.5)
+def test_a_discriminator_of_two_layers_is_read_whole_before_or_whole_after(update, expected):
+    # theta + rate * p2 p1 sech^2(p1 theta), at (1, 1) or at the updated discriminator's weights.
+    op, model, _ = game(discriminator=(1.0, 1.0), update=update, learning_rate=0.5)
     with session() as made:
         initial = [v.initializer for v in tf.global_variables()]
         for _ in range(1000):
@@ -97,18 +97,18 @@ def test_a_critic_of_two_layers_is_read_whole_before_or_whole_after(update, expe
             assert made.run(model.generator.theta) == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_critic_is_updated_n_times_before_the_generator():
+def test_the_discriminator_is_updated_n_times_before_the_generator():
     op, model, _ = game(n_critic=3)
     # psi falls by 0.1 theta three times; then theta rises by 0.1 psi.
     assert weights_after(op, model) == pytest.approx([0.7, 1.07])
 
 
-def test_weights_are_clipped_after_each_update_of_the_critic():
-    op, model, _ = game(critic=(np.float32([[1.0]]),), weight_clip=0.5, n_critic=2)
+def test_weights_are_clipped_after_each_update_of_the_discriminator():
+    op, model, _ = game(discriminator=(np.float32([[1.0]]),), weight_clip=0.5, n_critic=2)
     with session() as made:
         made.run(op)
         # 1 - 0.1, clipped to 0.5, less 0.1: clipped once at the end it would be 0.5
-        assert made.run(model.critic.variables[0]) == pytest.approx(0.4)
+        assert made.run(model.discriminator.variables[0]) == pytest.approx(0.4)
         assert made.run(model.generator.theta) == pytest.approx(1.04)
 
 
@@ -133,14 +133,14 @@ class Echo(Point):
 def test_five_updates_see_five_batches_and_five_noises_and_make_one_step():
     features = tf.constant(np.arange(20, dtype=np.float32)[:, None] / 40)
     run = make_run(shape=(1,), n_critic=5, **dict(DESCENT, network="mlp"))
-    critic = Line(1.0)
-    model = steps.Gan(Echo(), critic, None)
+    discriminator = Line(1.0)
+    model = steps.Gan(Echo(), discriminator, None)
     outputs = steps.call(model, features, None, run)
     run.begin_step()
     op = steps.optimize(model, features, None, steps.objective(outputs, run), run)
-    reals, fakes = critic.calls[0:10:2], critic.calls[1:10:2]
+    reals, fakes = discriminator.calls[0:10:2], discriminator.calls[1:10:2]
     with session() as made:
-        values = made.run({"reals": reals, "fakes": fakes + critic.calls[10:], "op": op})
+        values = made.run({"reals": reals, "fakes": fakes + discriminator.calls[10:], "op": op})
         assert made.run(run.global_step) == 1
     shown = np.sort((np.concatenate(values["reals"])[:, 0] + 1) * 20)
     np.testing.assert_allclose(shown, np.arange(20), atol=1e-4)  # each example once
@@ -165,7 +165,7 @@ def test_each_player_moves_its_own_variables_alone():
     model = steps.build(run)
     players = {
         name: {v.op.name for v in player.variables}
-        for name, player in (("critic", model.critic), ("generator", model.generator))
+        for name, player in (("critic", model.discriminator), ("generator", model.generator))
     }
     assert not players["critic"] & players["generator"]
     assert players["critic"] | players["generator"] == {v.op.name for v in tf.trainable_variables()}
@@ -173,7 +173,7 @@ def test_each_player_moves_its_own_variables_alone():
 
 @pytest.mark.parametrize("update", ["alternating", "simultaneous"])
 def test_no_gradient_of_one_player_reaches_the_other(update):
-    # Were the critic's loss to move theta as well, theta would fall by 0.1 psi first.
+    # Were the discriminator's loss to move theta as well, theta would fall by 0.1 psi first.
     op, model, _ = game(update=update, critic_rate=1e-30)
     assert weights_after(op, model)[1] == pytest.approx(1.1)
 
@@ -187,7 +187,7 @@ def applies(run, name):
     return [o for o in found if f"optimizer/{name}/" in o.name]
 
 
-def test_alternating_edges_put_every_read_of_the_generators_pass_behind_the_critics_update():
+def test_alternating_edges_put_every_read_of_the_generators_pass_behind_the_discriminators_update():
     _, _, run = game(update="alternating", n_critic=2)
     first, second = applies(run, "critic")
     (last,) = applies(run, "generator")
@@ -200,11 +200,11 @@ def test_alternating_edges_put_every_read_of_the_generators_pass_behind_the_crit
 
 def test_simultaneous_control_edges_put_both_updates_behind_both_gradients():
     _, _, run = game(update="simultaneous")
-    (critic,), (generator,) = applies(run, "critic"), applies(run, "generator")
-    behind_both = ancestors(critic) & ancestors(generator)
+    (discriminator,), (generator,) = applies(run, "critic"), applies(run, "generator")
+    behind_both = ancestors(discriminator) & ancestors(generator)
     switches = [o for o in behind_both if o.type in ("LogicalAnd",)]
     assert switches  # one guard over both gradients
-    assert critic not in ancestors(generator) and generator not in ancestors(critic)
+    assert discriminator not in ancestors(generator) and generator not in ancestors(discriminator)
     norms = {run.logged[n + "/gradient_norm"].op for n in ("critic", "generator")}
     assert norms <= behind_both
 
@@ -244,16 +244,16 @@ def assigned(op):
 
 @pytest.mark.parametrize("n_critic", [1, 3])
 @pytest.mark.parametrize("penalty", ["none", "r1r2"])
-def test_each_kernel_gets_one_power_iteration_per_update_of_the_critic(n_critic, penalty):
+def test_each_kernel_gets_one_power_iteration_per_update_of_the_discriminator(n_critic, penalty):
     op, model, run = real_game(spectral_norm=True, n_critic=n_critic, penalty=penalty)
     vectors = [v.op.name for v in tf.global_variables() if v.op.name.endswith("/u")]
-    assert len(vectors) == len([v for v in model.critic.variables if "kernel" in v.op.name])
+    assert len(vectors) == len([v for v in model.discriminator.variables if "kernel" in v.op.name])
     assert assigned(op) == dict.fromkeys(vectors, n_critic)
 
 
 def test_a_power_iteration_of_the_step_is_the_one_of_numpy():
     op, model, run = real_game(spectral_norm=True, network="mlp", learning_rate=1e-9)
-    (kernel,) = [v for v in model.critic.variables if v.op.name == "critic/dense2/kernel"]
+    (kernel,) = [v for v in model.discriminator.variables if v.op.name == "critic/dense2/kernel"]
     (u,) = [v for v in tf.global_variables() if v.op.name == "critic/dense2/u"]
     with session() as made:
         w, before = made.run([kernel, u])
@@ -287,7 +287,7 @@ def test_a_players_variables_are_its_own_whatever_else_has_a_like_name():
     for name in ("generator_aux/w", "critic_1/w", "gen/w"):
         tf.get_variable(name, [2], trainable=True)
     model = steps.build(make_run(network="mlp"))
-    for player, scope in ((model.generator, "generator/"), (model.critic, "critic/")):
+    for player, scope in ((model.generator, "generator/"), (model.discriminator, "critic/")):
         assert all(v.op.name.startswith(scope) for v in player.variables)
 
 
@@ -295,9 +295,9 @@ def test_a_players_variables_are_its_own_whatever_else_has_a_like_name():
 
 
 class Poison(Point):
-    """Fine for the critic, not a number once the critic's weight has moved to 0.9."""
+    """Fine for the discriminator, not a number once the discriminator's weight has moved to 0.9."""
 
-    def __init__(self, critic=None):
+    def __init__(self, discriminator=None):
         super().__init__()
         self.passes = 0
 
@@ -308,7 +308,7 @@ class Poison(Point):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_generator_that_diverges_takes_the_critics_update_back(optimizer):
+def test_a_generator_that_diverges_takes_the_discriminators_update_back(optimizer):
     op, model, _ = game(generator=Poison(), optimizer=optimizer)
     with session() as made:
         before = {v.op.name: made.run(v) for v in tf.global_variables()}
@@ -329,7 +329,7 @@ def test_a_skipped_step_leaves_both_players_and_counts_once():
     assert changed == {"global_step": 2, "toolkit/skipped_steps": 2}
 
 
-def test_a_critic_that_diverges_stops_the_generator_too():
+def test_a_discriminator_that_diverges_stops_the_generator_too():
     features = tf.fill([4, 1], math.nan)
     op, model, run = game(features=features, nan="skip")
     assert weights_after(op, model, times=3) == [1.0, 1.0]
@@ -390,11 +390,11 @@ def test_a_preset_sets_its_values_and_a_flag_overrules_it(preset):
     assert options(preset=preset, loss="minimax").loss == "minimax"
 
 
-def test_accumulating_over_several_critic_updates_is_refused():
+def test_accumulating_over_several_discriminator_updates_is_refused():
     with pytest.raises(UsageError, match="accumulate is 2 and n_critic is 5"):
         steps.check_method(options(accumulate=2, n_critic=5))
 
 
-def test_simultaneous_updates_have_one_of_the_critic():
+def test_simultaneous_updates_have_one_of_the_discriminator():
     with pytest.raises(UsageError, match="set n_critic to 1"):
         options(update="simultaneous", n_critic=2)

@@ -1,4 +1,4 @@
-"""Generative adversarial networks: images out of noise, judged by a critic that learns beside.
+"""Generative adversarial networks: images out of noise, judged by a discriminator that learns beside.
 
 This module is the plugin's table of contents: one function per hook. It imports no TensorFlow.
 No module beside it has a hook's name: importing an `.options` would put that in the hook's place.

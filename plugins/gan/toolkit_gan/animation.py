@@ -6,7 +6,7 @@ from typing import List, Sequence
 
 import numpy as np
 
-from toolkit import written_whole
+from toolkit import atomic_write
 
 MOST_FRAMES = 120
 _PALETTE_FROM = 8  # frames that the colours are chosen from
@@ -28,7 +28,7 @@ def write_gif(
     """
     frames = _with_one_palette([_read(path) for path in thinned(paths, most)])
     frames = [_enlarged(frame, scale) for frame in frames]
-    with written_whole(out) as file:
+    with atomic_write(out) as file:
         frames[0].save(
             file,
             "GIF",

@@ -80,7 +80,7 @@ class SampleGrids(toolkit.Hook):
         """Write noise.npz, or see that the one there is the noise of these grids."""
         path = self._file("noise.npz")
         if not os.path.exists(path):
-            with toolkit.written_whole(path) as file:
+            with toolkit.atomic_write(path) as file:
                 np.savez(file, **self._noise)
         elif not same_arrays(path, self._noise):
             raise toolkit.UsageError(

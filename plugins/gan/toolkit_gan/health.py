@@ -38,7 +38,7 @@ FEWEST_EXPECTED = 20
 # All of a batch of 64 and, of larger batches, all but one image in a hundred.
 SURE = 0.99
 # The generator's gradient is lost where its norm is this small: it was 0.6 to 70 with each preset
-# and network on digits, and 0.004 and falling with a saturated critic ...
+# and network on digits, and 0.004 and falling with a saturated discriminator ...
 LOST_NORM = 0.01
 # ... or a hundredth of its usual norm, which takes some looks to know.
 FADED = 0.01
@@ -59,7 +59,7 @@ UNMOVED = 1e-4
 class Record(NamedTuple):
     """One look. A value that is not known is None.
 
-    accuracy_*: shares of a batch that the critic judged rightly. spread: see `spread`, of samples
+    accuracy_*: shares of a batch that the discriminator judged rightly. spread: see `spread`, of samples
     divided by that of real images. class_counts: of the samples, K numbers. change: mean absolute
     change of a pixel of the fixed-noise samples since the last look.
     """
@@ -105,7 +105,7 @@ RULES = {
     "generator-frozen": Rule(
         2,
         "Start anew with a lower --critic-rate, --penalty r1 or --spectral-norm; the generator "
-        "learns nothing more from this critic.",
+        "learns nothing more from this discriminator.",
     ),
 }
 
@@ -226,7 +226,7 @@ class Health:
         usual = statistics.median(self._norms) if self._norms else None
         usually = f" (usually {usual:.1e})" if usual else ""
         return (
-            f"The critic judges {percent(record.accuracy_real)} of the real and "
+            f"The discriminator judges {percent(record.accuracy_real)} of the real and "
             f"{percent(record.accuracy_fake)} of the generated images rightly, and in step "
             f"{record.step} the generator's gradient norm is "
             f"{record.generator_gradient_norm:.1e}{usually}."
@@ -255,11 +255,13 @@ class Health:
 
 
 def words(record: Record) -> str:
-    """The look in a line: `step 500: the critic is right on 81 % of real and 77 % of ...`."""
+    """The look in a line: `step 500: the discriminator is right on 81 % of real and 77 % of ...`."""
     parts = []
     if record.accuracy_real is not None and record.accuracy_fake is not None:
         right = percent(record.accuracy_real), percent(record.accuracy_fake)
-        parts.append("the critic is right on {} of real and {} of generated images".format(*right))
+        parts.append(
+            "the discriminator is right on {} of real and {} of generated images".format(*right)
+        )
     if record.spread is not None:
         parts.append(f"samples vary {record.spread:.2f} times as much as real images")
     if record.change is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from toolkit import tf
 
-SLOPE = 0.2  # of the critic's leaky ReLU
+SLOPE = 0.2  # of the discriminator's leaky ReLU
 EPSILON = 1e-5  # under a normalisation's square root
 
 

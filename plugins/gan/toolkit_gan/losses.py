@@ -1,8 +1,8 @@
-"""What critic and generator minimise: six pairs of losses, and the class loss of an ACGAN.
+"""What discriminator and generator minimise: six pairs of losses, and the class loss of an ACGAN.
 
-Legend: N batch, K classes. Every loss takes the critic's logits for a batch of real and one of
+Legend: N batch, K classes. Every loss takes the discriminator's logits for a batch of real and one of
 generated images, `real` and `fake`, both float32 [N] and higher for "more real", and gives two
-scalars: (critic_loss, generator_loss). Every mean is over the batch. All is computed from logits:
+scalars: (discriminator_loss, generator_loss). Every mean is over the batch. All is computed from logits:
 softplus(-x) is -log(sigmoid(x)) without the rounding of sigmoid to 0 or 1, so that no finite logit
 gives an infinite loss or a gradient that is lost.
 """
@@ -15,32 +15,32 @@ from toolkit import tf
 
 
 def non_saturating(real, fake):
-    """Critic: sp(-real) + sp(fake); generator: sp(-fake), whose slope stays -1 where it loses.
+    """Discriminator: sp(-real) + sp(fake); generator: sp(-fake), whose slope stays -1 where it loses.
 
     Goodfellow et al. 2014, Generative Adversarial Nets.
     """
-    return _binary_critic(real, fake), tf.reduce_mean(tf.nn.softplus(-fake))
+    return _binary_discriminator(real, fake), tf.reduce_mean(tf.nn.softplus(-fake))
 
 
 def minimax(real, fake):
-    """Critic: sp(-real) + sp(fake); generator: -sp(fake), whose slope is 0 where it loses.
+    """Discriminator: sp(-real) + sp(fake); generator: -sp(fake), whose slope is 0 where it loses.
 
     The zero-sum game of Goodfellow et al. 2014, Generative Adversarial Nets.
     """
-    return _binary_critic(real, fake), -tf.reduce_mean(tf.nn.softplus(fake))
+    return _binary_discriminator(real, fake), -tf.reduce_mean(tf.nn.softplus(fake))
 
 
 def least_squares(real, fake):
-    """Critic: (real - 1)^2 / 2 + fake^2 / 2; generator: (fake - 1)^2 / 2.
+    """Discriminator: (real - 1)^2 / 2 + fake^2 / 2; generator: (fake - 1)^2 / 2.
 
     Mao et al. 2017, Least Squares Generative Adversarial Networks, with a = 0 and b = c = 1.
     """
-    critic = tf.reduce_mean(tf.square(real - 1.0)) + tf.reduce_mean(tf.square(fake))
-    return 0.5 * critic, 0.5 * tf.reduce_mean(tf.square(fake - 1.0))
+    discriminator = tf.reduce_mean(tf.square(real - 1.0)) + tf.reduce_mean(tf.square(fake))
+    return 0.5 * discriminator, 0.5 * tf.reduce_mean(tf.square(fake - 1.0))
 
 
 def wasserstein(real, fake):
-    """Critic: fake - real; generator: -fake. The critic's slope has to be bounded elsewhere.
+    """Discriminator: fake - real; generator: -fake. The discriminator's slope has to be bounded elsewhere.
 
     Arjovsky et al. 2017, Wasserstein GAN.
     """
@@ -48,16 +48,16 @@ def wasserstein(real, fake):
 
 
 def hinge(real, fake):
-    """Critic: relu(1 - real) + relu(1 + fake); generator: -fake.
+    """Discriminator: relu(1 - real) + relu(1 + fake); generator: -fake.
 
     Lim and Ye 2017, Geometric GAN; Miyato et al. 2018, Spectral Normalization for GANs.
     """
-    critic = tf.reduce_mean(tf.nn.relu(1.0 - real)) + tf.reduce_mean(tf.nn.relu(1.0 + fake))
-    return critic, -tf.reduce_mean(fake)
+    discriminator = tf.reduce_mean(tf.nn.relu(1.0 - real)) + tf.reduce_mean(tf.nn.relu(1.0 + fake))
+    return discriminator, -tf.reduce_mean(fake)
 
 
 def relativistic(real, fake):
-    """Critic: sp(-(real - fake)); generator: sp(-(fake - real)): pair by pair, so of one size.
+    """Discriminator: sp(-(real - fake)); generator: sp(-(fake - real)): pair by pair, so of one size.
 
     Jolicoeur-Martineau 2019, The Relativistic Discriminator; Huang et al. 2024, The GAN is dead.
     """
@@ -66,7 +66,7 @@ def relativistic(real, fake):
     return tf.reduce_mean(tf.nn.softplus(-lead)), tf.reduce_mean(tf.nn.softplus(lead))
 
 
-def _binary_critic(real, fake):
+def _binary_discriminator(real, fake):
     """Cross-entropy of "real" for the one and "not real" for the other batch."""
     return tf.reduce_mean(tf.nn.softplus(-real)) + tf.reduce_mean(tf.nn.softplus(fake))
 
@@ -83,11 +83,11 @@ LOSSES: Dict[str, Callable[[Any, Any], Any]] = {
 # Losses whose generator also reads the logits of real images: they cost it a forward pass.
 NEEDS_REALS = {"relativistic"}
 
-# Losses that are blind to a number added to all logits: zero means nothing to their critics.
+# Losses that are blind to a number added to all logits: zero means nothing to their discriminators.
 WITHOUT_ZERO = {"wasserstein", "relativistic"}
 
 
-def critic_accuracy(loss, real, fake):
+def discriminator_accuracy(loss, real, fake):
     """Two scalars: the share of `real` above the threshold of the loss so named, and of `fake`
     below.
     """

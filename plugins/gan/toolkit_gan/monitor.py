@@ -13,8 +13,8 @@ from .health import Health, Record, spread, words
 
 # What is fetched -> the field of a record.
 FIELDS = {
-    "critic_accuracy_real": "accuracy_real",
-    "critic_accuracy_fake": "accuracy_fake",
+    "discriminator_accuracy_real": "accuracy_real",
+    "discriminator_accuracy_fake": "accuracy_fake",
     "critic_gradient_norm": "critic_gradient_norm",
     "generator_gradient_norm": "generator_gradient_norm",
 }

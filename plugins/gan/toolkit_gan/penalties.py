@@ -1,11 +1,11 @@
-"""Bounds on the critic's slope: penalties on the gradient of its logits, and weight clipping.
+"""Bounds on the discriminator's slope: penalties on the gradient of its logits, and weight clipping.
 
 Legend: N batch, H W C image. A penalty takes the gradients at some points, float32 [N, H, W, C] (or
 any [N, ...]), and a weight, and gives a scalar. A sample's norm is over all of its axes, the mean
 over samples alone:
 
     points = between(reals, fakes, a)            # or around(reals, u), or the reals themselves
-    gradients = input_gradients(critic(points), points)
+    gradients = input_gradients(discriminator(points), points)
     loss += gradient_penalty(gradients, DEFAULT_WEIGHT["wgan-gp"])
 """
 
@@ -58,7 +58,7 @@ def input_gradients(logits, images):
     """Gradient of the SUM of the logits w.r.t. the images: each sample's own, not 1/N of it.
 
     logits: [N]; images: [N, ...], the very tensor that the logits were computed from -> [N, ...].
-    UsageError where the critic has an op that TensorFlow cannot differentiate twice.
+    UsageError where the discriminator has an op that TensorFlow cannot differentiate twice.
     """
     graph = images.graph
     known = len(graph.get_operations())
@@ -66,7 +66,7 @@ def input_gradients(logits, images):
         gradients = tf.gradients(tf.reduce_sum(logits), images)[0]
         if gradients is None:
             raise UsageError(
-                f"The critic's logits '{logits.name}' do not depend on the images '{images.name}'.",
+                f"The discriminator's logits '{logits.name}' do not depend on the images '{images.name}'.",
                 hint="A gradient penalty needs logits computed from these images, by ops that have "
                 "a gradient (no rounding, argmax or stop_gradient).",
             )
@@ -87,7 +87,7 @@ def differentiable():
 
 
 def _told(name, kind):
-    """A gradient op's name has that of the critic's op in it: `.../gradients/NAME_grad/...`."""
+    """A gradient op's name has that of the discriminator's op in it: `.../gradients/NAME_grad/...`."""
     forward = re.match(r"(?:.*/)?gradients(?:_\d+)?/(.+)_grad/[^/]+$", name)
     if forward:
         return f"op '{forward.group(1)}' (its gradient is {kind})"
@@ -96,7 +96,7 @@ def _told(name, kind):
 
 def _not_differentiable(told):
     return UsageError(
-        "A gradient penalty needs the critic's second derivative, and this TensorFlow has none of "
+        "A gradient penalty needs the discriminator's second derivative, and this TensorFlow has none of "
         f"{told}.",
         hint="Put another op in its place (a strided or transposed convolution, pooling, or "
         "space_to_depth), or take --penalty none with --spectral-norm.",

@@ -94,22 +94,27 @@ class GanOptions(Options):
     )
     loss: Literal[
         "non-saturating", "minimax", "least-squares", "wasserstein", "hinge", "relativistic"
-    ] = option("non-saturating", "what critic and generator minimise", group="Method")
+    ] = option("non-saturating", "what discriminator and generator minimise", group="Method")
     penalty: Literal["none", "wgan-gp", "lp", "dragan", "r1", "r1r2"] = option(
-        "none", "penalty on the gradient of the critic's logits", group="Method"
+        "none", "penalty on the gradient of the discriminator's logits", group="Method"
     )
     penalty_weight: Optional[float] = option(
         None, "weight of the penalty; default: 10, for r1 and r1r2 0.1", group="Method", ge=0
     )
     weight_clip: float = option(
-        0.0, "keep each weight of the critic within this of zero; 0 is off", group="Method", ge=0
+        0.0,
+        "keep each weight of the discriminator within this of zero; 0 is off",
+        group="Method",
+        ge=0,
     )
     update: Literal["alternating", "simultaneous"] = option(
-        "alternating", "update the generator after the critic, or both at once", group="Method"
+        "alternating",
+        "update the generator after the discriminator, or both at once",
+        group="Method",
     )
     n_critic: int = option(
         1,
-        "updates of the critic per step, each on fresh data",
+        "updates of the discriminator per step, each on fresh data",
         unit="updates",
         group="Method",
         ge=1,
@@ -119,7 +124,7 @@ class GanOptions(Options):
         None, "the generator's learning rate; default: --learning-rate", group="Method", gt=0
     )
     critic_rate: Optional[float] = option(
-        None, "the critic's learning rate; default: --learning-rate", group="Method", gt=0
+        None, "the discriminator's learning rate; default: --learning-rate", group="Method", gt=0
     )
     ema: float = option(
         0.999,
@@ -148,20 +153,20 @@ class GanOptions(Options):
     )
     conditional: Literal["auto", "none", "concat", "acgan", "projection"] = option(
         "auto",
-        "how the class enters critic and generator; auto: by projection where there are classes",
+        "how the class enters discriminator and generator; auto: by projection where there are classes",
         group="Network",
     )
     class_weight: float = option(
         1.0, "weight of acgan's class loss (lambda_c)", group="Network", ge=0
     )
     spectral_norm: bool = option(
-        False, "divide the critic's kernels by their norm", group="Network"
+        False, "divide the discriminator's kernels by their norm", group="Network"
     )
     generator_norm: Literal["none", "batch", "layer"] = option(
         "batch", "normalisation in the generator", group="Network"
     )
     critic_norm: Literal["none", "batch", "layer"] = option(
-        "none", "normalisation in the critic", group="Network"
+        "none", "normalisation in the discriminator", group="Network"
     )
     standing: int = option(
         1000,
@@ -171,12 +176,12 @@ class GanOptions(Options):
         ge=2,
     )
 
-    # Their groups are the core's: what reports and evaluates may change when a run goes on.
     sample_steps: int = option(
         500,
         "a grid of samples and a look at the health every N steps; 0 is off",
         unit="steps",
         group="Reports",
+        resume_may_change=True,
         ge=0,
     )
     sample_count: int = option(
@@ -192,34 +197,49 @@ class GanOptions(Options):
         "auto",
         "what scores see by: a classifier's RUN; auto trains one, pixels does without",
         group="Evaluation",
+        resume_may_change=True,
     )
     features_plugin: str = option(
-        "classifier", "the plugin that auto trains for its features", group="Evaluation"
+        "classifier",
+        "the plugin that auto trains for its features",
+        group="Evaluation",
+        resume_may_change=True,
     )
     quick_samples: int = option(
-        2000, "samples of the score at each checkpoint", unit="samples", group="Evaluation", ge=100
+        2000,
+        "samples of the score at each checkpoint",
+        unit="samples",
+        group="Evaluation",
+        resume_may_change=True,
+        ge=100,
     )
     score_samples: int = option(
-        10000, "samples of 'toolkit evaluate'", unit="samples", group="Evaluation", ge=100
+        10000,
+        "samples of 'toolkit evaluate'",
+        unit="samples",
+        group="Evaluation",
+        resume_may_change=True,
+        ge=100,
     )
     score_seeds: int = option(
         5,
         "sets of samples that the distance's interval comes from",
         unit="sets",
         group="Evaluation",
+        resume_may_change=True,
         ge=1,
     )
 
     @property
     def batches_per_step(self) -> int:
-        """Each update of the critic has a batch of its own."""
+        """Each update of the discriminator has a batch of its own."""
         return self.n_critic
 
     @pydantic.model_validator(mode="after")
     def _consistent(self):
         if self.update == "simultaneous" and self.n_critic != 1:
             raise ValueError(
-                "simultaneous updates have one of the critic per step, but n_critic is "
+                "simultaneous updates have one of the discriminator per step, but n_critic is "
                 f"{self.n_critic}:"
                 " set n_critic to 1 or update to alternating"
             )

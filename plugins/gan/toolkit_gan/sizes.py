@@ -26,7 +26,7 @@ def check_networks(run) -> None:
     options = run.options
     if options.critic_norm == "batch" and options.penalty != "none":
         raise UsageError(
-            "Batch norm in the critic (critic_norm=batch) mixes the examples of a batch, and "
+            "Batch norm in the discriminator (critic_norm=batch) mixes the examples of a batch, and "
             f"penalty={options.penalty} takes the gradient of each by itself.",
             hint="Set critic_norm=layer, or critic_norm=none with spectral_norm=true.",
         )

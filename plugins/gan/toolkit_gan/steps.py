@@ -1,6 +1,6 @@
 """One training step of both players in one op: the passes, the losses, the order of updates.
 
-alternating: n_critic updates of the critic, each on its own slice of the step's examples and its
+alternating: n_critic updates of the discriminator, each on its own slice of the step's examples and its
 own noise, then one of the generator; every pass is made under control dependencies on the update
 before it, so that it reads the variables anew. simultaneous: one pass, the gradients of both
 players, a barrier, both updates.
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from toolkit import UsageError, tf
 
 from . import latents, losses, penalties, sampling
-from .networks import Critic, Generator, check_networks
+from .networks import Discriminator, Generator, check_networks
 
 
 class Gan(NamedTuple):
     """The players. average: the generator with averaged weights, which samples come from."""
 
     generator: Any
-    critic: Any
+    discriminator: Any
     average: Any
 
 
@@ -34,14 +34,14 @@ def build(run):
     """The networks that the mode needs: predicting takes the averaged generator alone."""
     check_networks(run)
     check_method(run.options)
-    generator = average = critic = None
+    generator = average = discriminator = None
     if run.options.ema:
         average = Generator(run, "average", "generator", trainable=False)
     if run.mode == "train" or average is None:
         generator = Generator(run)
     if run.mode != "predict":
-        critic = Critic(run)
-    return Gan(generator, critic, average or generator)
+        discriminator = Discriminator(run)
+    return Gan(generator, discriminator, average or generator)
 
 
 def call(model, features, labels, run):
@@ -52,14 +52,14 @@ def call(model, features, labels, run):
     if run.mode == "eval":
         return evaluation_pass(model, run, reals, labels)
     reals, labels = slice_of(reals, labels, 0, run)
-    return critic_pass(model, run, reals, labels, 0)[0]
+    return discriminator_pass(model, run, reals, labels, 0)[0]
 
 
 def objective(outputs, run):
     """Name -> scalar: what both players minimise and what tells how they do, of one pass.
 
     d_loss, g_loss: see `losses`. d_real, d_fake: mean logits. penalty: weighted, part of d_loss.
-    d_accuracy_real, d_accuracy_fake: shares of the images that the critic judges rightly.
+    d_accuracy_real, d_accuracy_fake: shares of the images that the discriminator judges rightly.
     """
     options = run.options
     real, fake = outputs["real_logits"], outputs["fake_logits"]
@@ -71,7 +71,7 @@ def objective(outputs, run):
         found["penalty"] = penalty_of(outputs, options)
         found["d_loss"] += found["penalty"]
     found["d_real"], found["d_fake"] = tf.reduce_mean(real), tf.reduce_mean(fake)
-    accuracy = losses.critic_accuracy(options.loss, real, fake)
+    accuracy = losses.discriminator_accuracy(options.loss, real, fake)
     found["d_accuracy_real"], found["d_accuracy_fake"] = accuracy
     return found
 
@@ -88,15 +88,15 @@ def optimize(model, features, labels, losses, run):
 
 
 def alternating(model, features, labels, losses, run):
-    """n_critic updates of the critic, then the generator's, which sees the updated critic."""
-    done = update_critic(model, losses["d_loss"], run, None)
+    """n_critic updates of the discriminator, then the generator's, which sees the updated discriminator."""
+    done = update_discriminator(model, losses["d_loss"], run, None)
     for number in range(1, run.options.n_critic):
         with tf.control_dependencies([done]):
             reals, classes = slice_of(2 * features - 1, labels, number, run)
-            outputs, updates = critic_pass(model, run, reals, classes, number)
+            outputs, updates = discriminator_pass(model, run, reals, classes, number)
             losses = objective(outputs, run)
-            done = update_critic(model, losses["d_loss"], run, updates)
-    log_critic(losses, run)
+            done = update_discriminator(model, losses["d_loss"], run, updates)
+    log_discriminator(losses, run)
     with tf.control_dependencies([done]):
         reals, classes = slice_of(2 * features - 1, labels, run.options.n_critic - 1, run)
         outputs = generator_pass(model, run, reals, classes)
@@ -108,24 +108,26 @@ def alternating(model, features, labels, losses, run):
 
 def simultaneous(model, losses, run):
     """Both gradients of one pass, then both updates."""
-    critic = run.gradients(losses["d_loss"], **critic_settings(model, run, None))
+    discriminator = run.gradients(losses["d_loss"], **discriminator_settings(model, run, None))
     generator = run.gradients(losses["g_loss"], **generator_settings(model, run))
-    return tf.group(run.apply([critic, generator]))
+    return tf.group(run.apply([discriminator, generator]))
 
 
-def update_critic(model, loss, run, updates):
-    return run.minimize(loss, advance_step=False, **critic_settings(model, run, updates))
+def update_discriminator(model, loss, run, updates):
+    return run.minimize(loss, advance_step=False, **discriminator_settings(model, run, updates))
 
 
-def critic_settings(model, run, updates):
+def discriminator_settings(model, run, updates):
     """updates: state updates of the pass; None: those that the core holds of `call`'s."""
     limit = run.options.weight_clip
     return {
-        "variables": model.critic.variables,
+        "variables": model.discriminator.variables,
         "name": "critic",
         "learning_rate": run.options.critic_rate,
         "updates": updates,
-        "after": (lambda: penalties.clip_weights(model.critic.variables, limit)) if limit else None,
+        "after": (lambda: penalties.clip_weights(model.discriminator.variables, limit))
+        if limit
+        else None,
     }
 
 
@@ -153,8 +155,8 @@ def update_average(model, run):
     return tf.group(*moved)
 
 
-def log_critic(losses, run):
-    """Tell the last of several updates of the critic; the core tells those of `call`'s pass."""
+def log_discriminator(losses, run):
+    """Tell the last of several updates of the discriminator; the core tells those of `call`'s pass."""
     if run.options.n_critic > 1:
         for name, value in losses.items():
             if name != "g_loss":
@@ -171,18 +173,18 @@ def slice_of(reals, labels, number, run):
     return reals[part], None if labels is None else labels[part]
 
 
-def critic_pass(model, run, reals, labels, number):
-    """What update `number` of the critic needs, and the state updates (power iterations) of it."""
+def discriminator_pass(model, run, reals, labels, number):
+    """What update `number` of the discriminator needs, and the state updates (power iterations) of it."""
     name = f"critic{number}"
     fakes, fake_labels = generated(model.generator, run, name, tf.shape(reals)[0])
     if run.options.update == "alternating":
         fakes = tf.stop_gradient(fakes)
-    weights = model.critic.weights(iterate=True)
-    real, fake = model.critic.pair(reals, labels, fakes, fake_labels, weights)
+    weights = model.discriminator.weights(iterate=True)
+    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
     outputs = verdicts(real, labels, fake, fakes, fake_labels)
     if run.options.penalty != "none":
         points = penalty_points(run, name, reals, labels, fakes, fake_labels)
-        verdict = model.critic(*points, weights=weights)
+        verdict = model.discriminator(*points, weights=weights)
         outputs["gradients"] = penalties.input_gradients(verdict.logits, points[0])
     return outputs, weights.updates
 
@@ -190,11 +192,11 @@ def critic_pass(model, run, reals, labels, number):
 def generator_pass(model, run, reals, labels):
     """What the generator's update needs; reals are judged only where its loss reads them."""
     fakes, fake_labels = generated(model.generator, run, "generator", run.options.batch_size)
-    weights = model.critic.weights(iterate=False)
+    weights = model.discriminator.weights(iterate=False)
     if run.options.loss in losses.NEEDS_REALS:
-        real, fake = model.critic.pair(reals, labels, fakes, fake_labels, weights)
+        real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
     else:
-        fake = model.critic(fakes, fake_labels, weights)
+        fake = model.discriminator(fakes, fake_labels, weights)
         real = fake._replace(logits=tf.zeros_like(fake.logits))  # not in its loss
     return verdicts(real, labels, fake, fakes, fake_labels)
 
@@ -205,8 +207,8 @@ def evaluation_pass(model, run, reals, labels):
     z = latents.noise(run, "evaluation/z", count)
     fake_labels = latents.classes(run, "evaluation/label", count)
     fakes = 2 * sampling.held(model.average, z, fake_labels, run) - 1
-    weights = model.critic.weights(iterate=False)
-    real, fake = model.critic.pair(reals, labels, fakes, fake_labels, weights)
+    weights = model.discriminator.weights(iterate=False)
+    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
     return verdicts(real, labels, fake, fakes, fake_labels)
 
 
@@ -238,7 +240,7 @@ def add_class_losses(found, outputs, options):
 
 
 def penalty_points(run, name, reals, labels, fakes, fake_labels):
-    """Where the penalty looks at the critic: images [B or 2B, H, W, C] and their labels or None."""
+    """Where the penalty looks at the discriminator: images [B or 2B, H, W, C] and their labels or None."""
     if run.options.penalty in ("wgan-gp", "lp"):
         shape = tf.concat([tf.shape(reals)[:1], [1] * (reals.shape.ndims - 1)], 0)
         return penalties.between(reals, fakes, run.uniform(name + "/between", shape)), labels
@@ -272,7 +274,7 @@ def check_method(options):
     if options.accumulate > 1 and options.n_critic > 1:
         raise UsageError(
             f"accumulate is {options.accumulate} and n_critic is {options.n_critic}: the "
-            "critic's gradients of one step would be"
+            "discriminator's gradients of one step would be"
             " added up.",
             hint="Set one of them to 1.",
         )

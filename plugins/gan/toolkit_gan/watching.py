@@ -46,8 +46,8 @@ def grids(run, steps, images, inputs, reals, columns):
 
 def health(run, steps, images, model, losses, splits):
     scalars = {
-        "critic_accuracy_real": losses["d_accuracy_real"],
-        "critic_accuracy_fake": losses["d_accuracy_fake"],
+        "discriminator_accuracy_real": losses["d_accuracy_real"],
+        "discriminator_accuracy_fake": losses["d_accuracy_fake"],
         "critic_gradient_norm": run.logged["critic/gradient_norm"],
         "generator_gradient_norm": run.logged["generator/gradient_norm"],
     }

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 import numpy as np
 
-from toolkit import UsageError, save_grid, written_whole
+from toolkit import UsageError, atomic_write, save_grid
 
 from .. import latents
 from ..scores.sides import to_bytes
@@ -191,7 +191,7 @@ def write_folder(out: str, pieces: Iterable[np.ndarray]) -> None:
 
 def write_npz(out: str, pieces: Iterable[np.ndarray], inputs: Dict[str, np.ndarray]) -> None:
     images = np.concatenate(list(pieces))
-    with written_whole(out) as file:
+    with atomic_write(out) as file:
         np.savez_compressed(file, images=images, **inputs)
 
 

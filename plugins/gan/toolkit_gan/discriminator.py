@@ -1,4 +1,4 @@
-"""The critic: from images, and a label where it is conditional, to logits; higher means real.
+"""The discriminator: from images, and a label where it is conditional, to logits; higher means real.
 
 Legend: N batch, H W height and width, C channels, F features or filters, K classes.
 
@@ -18,21 +18,21 @@ from .layers import leaky, power_iteration, shrink
 
 
 class Weights(NamedTuple):
-    """What the critic's variables held when they were read."""
+    """What the discriminator's variables held when they were read."""
 
     values: Dict[str, Any]  # name -> tensor; kernels are spectrally normalised where asked
     updates: List[Any]  # ops that store the power iterations' vectors, to run once
 
 
 class Verdict(NamedTuple):
-    """What the critic says of a batch."""
+    """What the discriminator says of a batch."""
 
     logits: Any  # float32 [N]
     class_logits: Optional[Any]  # float32 [N, K] with conditional=acgan, else None
     features: Any  # float32 [N, F], what the logits are linear in
 
 
-class Critic:
+class Discriminator:
     """Variables under `scope`."""
 
     def __init__(self, run, scope="critic"):
@@ -109,7 +109,7 @@ class Critic:
     def _label_images(self, labels, values):
         """[N, H, W, C]: for each label the image that its class has learned.
 
-        A critic learns to tell classes by them sooner than by planes of ones and zeros.
+        A discriminator learns to tell classes by them sooner than by planes of ones and zeros.
         """
         rows = tf.reshape(values["label/images"], [self._classes, -1])  # [K, H * W * C]
         return tf.reshape(tf.matmul(self._one_hot(labels), rows), [-1] + self._shape)
