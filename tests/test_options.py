@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Dict, List, Optional
 
 import pytest
-from helpers import Linear, LinearOptions, plugin_of
+from graph_fixtures import make_plugin
+from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
 from toolkit import Options, UsageError, option
 from toolkit.config import read_config
 from toolkit.options import (
     CoreOptions,
+    changeable_options,
     describe,
     from_text,
     merge,
     misspelt_variables,
     resolve,
+    result_options,
     type_name,
 )
 from toolkit.plugins import Plugins
@@ -313,7 +316,7 @@ def test_defaults_yield_to_plugin_to_files_in_order_to_variables_to_flags():
 
 
 def test_an_option_of_a_plugin_has_its_variable_and_its_flag():
-    classes = Plugins(plugin_of(Linear)).options()
+    classes = Plugins(make_plugin(Linear)).options()
     assert resolve(classes, [], {"TOOLKIT_GAIN": "3"}).options.gain == 3.0
     assert resolve(classes, [], {}, {"gain": "2"}).origins["gain"] == "flag --gain"
 
@@ -543,3 +546,38 @@ def test_a_plugins_metric_for_the_best_counts_only_where_there_are_evaluations()
     assert (without.options.best, without.origins["best"]) == (None, "no evaluation")
     with pytest.raises(UsageError, match="(?i)best needs evaluations"):
         resolve([("ranked", Ranked)], flags={"evaluate": "no", "best": "min:distance"})
+
+
+# ------------------------------------------------------- what a result depends on, what may change
+
+
+class Traced(Options):
+    plain: int = option(1, "an option that says nothing more")
+    trace: bool = option(False, "an option without effect", affects_result=False)
+    scored: int = option(1, "an option that a resume may change", resume_may_change=True)
+
+
+def test_an_option_affects_the_result_unless_its_declaration_says_otherwise():
+    assert result_options(Traced) == {"plain", "scored"}
+    assert changeable_options(Traced) == {"trace", "scored"}
+
+
+def test_reports_checkpoints_and_the_machine_do_not_affect_the_result_but_the_seed_does():
+    without_effect = {
+        field.name
+        for field in describe(CoreOptions)
+        if field.group in ("Reports", "Checkpoints", "Machine")
+    }
+    expected = without_effect - {"seed"} | {"max_secs"}
+    assert set(CoreOptions.model_fields) - result_options(CoreOptions) == expected
+
+
+def test_a_resume_may_also_change_the_length_and_the_evaluations():
+    groups = ("Length", "Reports", "Checkpoints", "Evaluation", "Machine")
+    expected = {field.name for field in describe(CoreOptions) if field.group in groups} - {"seed"}
+    assert changeable_options(CoreOptions) == expected
+
+
+def test_merged_options_keep_what_each_declares():
+    merged = merge([("traced", Traced)])
+    assert changeable_options(merged) == changeable_options(CoreOptions) | {"trace", "scored"}

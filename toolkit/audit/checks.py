@@ -19,19 +19,16 @@ from ..errors import (
     ToolkitError,
     UsageError,
 )
-from ..options import CoreOptions, describe, resolve
+from ..options import current_names, merge, resolve, result_options
 from ..plugins import Plugins
 from ..storage import checkpoint_reader
-from ..storage.checkpoint_diff import Changes
-from ..storage.commit_log import Checkpoint, Line
-from ..storage.jsonl import parsed
+from ..storage.checkpoint_diff import RestoreOptions
+from ..storage.commit_log import Checkpoint, Entry
+from ..storage.jsonl import parse_object
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder
 from ..training import provenance
 
-# What a step computes does not depend on the options of these groups, nor on this one.
-WITHOUT_EFFECT = {"Reports", "Checkpoints", "Machine"}
-UNTIL = "max_secs"
 # How a run may have ended; of the first ones the last step is committed.
 COMMITTED = (FINISHED, "trained", "stopped")
 STATUSES = COMMITTED + ("interrupted", "diverged", "failed", "running")
@@ -99,7 +96,7 @@ def _manifest(folder: RunFolder):
 
 def _chain(folder: RunFolder):
     commits = folder.commits
-    lines = commits.lines()
+    lines = commits.entries()
     told = (
         f"{_counted(len(lines), 'line')}, {_counted(len(commits.sessions()), 'session')}, "
         f"head {commits.head()[:16]}"
@@ -111,10 +108,10 @@ def _chain(folder: RunFolder):
     return told, faults
 
 
-def _standing(folder: RunFolder) -> Dict[int, Line]:
+def _standing(folder: RunFolder) -> Dict[int, Entry]:
     """Step -> its commit, of those that no later session took back."""
-    standing: Dict[int, Line] = {}
-    for line in folder.commits.lines():
+    standing: Dict[int, Entry] = {}
+    for line in folder.commits.entries():
         if line.kind == "session":
             standing = {n: old for n, old in standing.items() if n <= line.values["from"]}
         elif line.kind == "commit":
@@ -140,7 +137,7 @@ def _checkpoints(folder: RunFolder):
     rows = folder.checkpoints()
     faults = []
     for row in rows:
-        fault = folder.damage(row) or _tensors_fault(row)
+        fault = folder.find_damage(row) or _tensors_fault(row)
         if fault:
             faults.append(fault)
     return f"steps {_steps(row.step for row in rows)}", faults
@@ -167,7 +164,7 @@ def _metrics(folder: RunFolder):
         before = row.step
     texts = folder.metrics_texts()
     for number, text in enumerate(texts, 1):
-        if parsed(text) is None:
+        if parse_object(text) is None:
             faults.append(f"line {number} of metrics.jsonl is no JSON object")
     if not faults and folder.metrics_end_fault():
         faults.append(folder.metrics_end_fault())
@@ -199,7 +196,9 @@ class Segment(NamedTuple):
     start: Optional[Checkpoint]
     end: Checkpoint
     session: Dict[str, Any]  # the line of the session that trained it
-    model: Dict[str, Any]  # how the model was changed at the start, as a `Plan` tells it; or {}
+    model: Dict[
+        str, Any
+    ]  # how the model was changed at the start, as a `RestorePlan` tells it; or {}
 
 
 def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Segment:
@@ -235,18 +234,18 @@ def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Seg
             message,
             hint=f"A replay up to step {last} begins at one of {_steps([0] + before)}.",
         )
-    end = folder.commits.row(last)
+    end = folder.commits.find_commit(last)
     sessions = _sessions(folder, first, standing[last])
     begun = sessions[0]
     model = begun.get("model") if begun["from"] == first else None
     return Segment(there.get(first), end, sessions[-1], model or {})
 
 
-def _sessions(folder: RunFolder, first: int, end: Line) -> List[Dict[str, Any]]:
+def _sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, Any]]:
     """The sessions that trained these steps, if all did so in the same way."""
     last = end.values["step"]
     found: List[Tuple[int, Dict[str, Any]]] = []
-    for line in folder.commits.lines()[: end.number]:
+    for line in folder.commits.entries()[: end.number]:
         if line.kind == "session":
             # What came after this step was taken back.
             found = [(begun, values) for begun, values in found if begun < line.values["from"]]
@@ -254,7 +253,7 @@ def _sessions(folder: RunFolder, first: int, end: Line) -> List[Dict[str, Any]]:
     begun = [values for step, values in found if step <= first][-1:]
     within = begun + [values for step, values in found if first < step < last]
     for before, after in zip(within, within[1:]):
-        changed = _changes(before, after)
+        changed = _changes(folder, before, after)
         if changed:
             raise UsageError(
                 f"The run went on with changes at step {after['from']}: {'; '.join(changed)}.",
@@ -263,21 +262,32 @@ def _sessions(folder: RunFolder, first: int, end: Line) -> List[Dict[str, Any]]:
     return within
 
 
-def _changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
-    """What makes the bits of two sessions others'."""
-    told = provenance.changed_since(before, after)
-    old, new = before.get("options") or {}, after.get("options") or {}
-    groups = {field.name: field.group for field in describe(CoreOptions)}
-    for name in sorted(set(old) & set(new)):
-        if (groups.get(name) in WITHOUT_EFFECT and name != "seed") or name == UNTIL:
-            continue
-        if old[name] != new[name]:
-            told.append(f"{name} was {old[name]}, then {new[name]}")
+def _changes(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
+    """Return what makes the results of two sessions differ, in words."""
+    told = provenance.changed_since(before, after) + _changed_options(folder, before, after)
     if before.get("compiled") != after.get("compiled"):
         told.append("the steps were compiled in one of the two alone")
     if after.get("model"):
         told.append("the model was changed")
     return told
+
+
+def _changed_options(
+    folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]
+) -> List[str]:
+    """Return the options that affect the result and differ between two sessions, in words."""
+    old, new = before.get("options") or {}, after.get("options") or {}
+    if old == new:
+        return []
+    saved = of_session(folder, after)
+    options = merge(Plugins.load(saved.plugin, saved.extensions).options())
+    old, new = current_names(options, old), current_names(options, new)
+    without_effect = set(options.model_fields) - result_options(options)
+    return [
+        f"{name} was {old[name]}, then {new[name]}"
+        for name in sorted(set(old) & set(new) - without_effect)
+        if old[name] != new[name]
+    ]
 
 
 def _steps(steps) -> str:
@@ -305,7 +315,7 @@ def replay(folder: RunFolder, part: Segment, place: str) -> str:
     options = resolve(plugins.options(), [(folder.file("config.json"), saved.values)]).options
     target = _begun_at(folder, part, place)
     values = configuration.for_run(saved.plugin, saved.extensions, options, target.path)
-    changes = Changes(
+    changes = RestoreOptions(
         bool(part.model.get("initialised")),
         bool(part.model.get("dropped")),
         part.model.get("renamed") or {},
@@ -348,7 +358,7 @@ def of_session(folder: RunFolder, session: Dict[str, Any]) -> Config:
     saved = configuration.of_values(folder.path, session.get("options") or folder.read_config())
     saved.values["xla"] = "on" if session.get("compiled") else "off"
     saved.values["intra_op_threads"] = (session.get("machine") or {}).get(provenance.THREADS, 0)
-    saved.values[UNTIL] = None
+    saved.values["max_secs"] = None
     return saved
 
 
@@ -378,7 +388,7 @@ def compare(folder: RunFolder, other: RunFolder, step: int) -> str:
 
     Returns what is equal, in words. Raises CheckFailed with the first difference by name.
     """
-    expected, found = folder.commits.row(step), other.commits.row(step)
+    expected, found = folder.commits.find_commit(step), other.commits.find_commit(step)
     if found is None:
         raise CheckFailed(f"The copy did not commit step {step}.", hint=UNEQUAL)
     if found.tensors != expected.tensors:
@@ -402,17 +412,20 @@ def _first_tensor(folder: RunFolder, expected: Checkpoint, found: Checkpoint) ->
         return hashes + " (the checkpoint itself was not kept)"
     try:
         return checkpoint_reader.first_difference(
-            checkpoint_reader.read(expected.path), checkpoint_reader.read(found.path)
+            checkpoint_reader.read_tensors(expected.path),
+            checkpoint_reader.read_tensors(found.path),
         )
     except CheckpointError:
         return hashes
 
 
 def _first_line(folder: RunFolder, other: RunFolder, step: int) -> str:
-    expected, found = (f.metrics_texts(f.commits.row(step).metrics.bytes) for f in (folder, other))
+    expected, found = (
+        f.metrics_texts(f.commits.find_commit(step).metrics.bytes) for f in (folder, other)
+    )
     for number, (old, new) in enumerate(zip(expected, found), 1):
         if old != new:
-            return f"line {number} {_first_value(parsed(old), parsed(new))}"
+            return f"line {number} {_first_value(parse_object(old), parse_object(new))}"
     return f"{_counted(len(found), 'line')}, expected {len(expected)}"
 
 

@@ -9,13 +9,9 @@ import click
 
 from .. import config as configuration
 from .. import options as typed
-from ..errors import UsageError, nearest
+from ..errors import UsageError, suggest
 from ..plugins import Plugins
 from .selection import OptionsCommand, Selection, plain
-
-# What a run computes does not depend on these groups of options, or it is what a resume is for.
-FREE = {"Length", "Reports", "Checkpoints", "Evaluation", "Machine"}
-FIXED = {"seed"}
 
 
 class ResumeCommand(OptionsCommand):
@@ -80,12 +76,13 @@ def changed_options(folder, selection: Selection, resolved) -> List[Tuple[str, A
     saved = sessions[-1].get("options") if sessions else None
     if not isinstance(saved, dict):
         return []
+    options = type(resolved.options)
+    saved = typed.current_names(options, saved)
     now = resolved.options.model_dump(mode="json")
-    groups = {field.name: field.group for field in typed.describe(type(resolved.options))}
     changed = [
-        (name, saved.get(name), value)
+        (name, saved[name], value)
         for name, value in now.items()
-        if name in FIXED or groups.get(name) not in FREE
+        if name not in typed.changeable_options(options)
         if name != "data" and name in saved and saved[name] != value
     ]
     # Both as they stand in a file of the run's folder.
@@ -104,7 +101,7 @@ def allowed_names(resolved, allow: Sequence[str]) -> List[str]:
     allowed = [name.replace("-", "_") for name in allow]
     for name in allowed:
         if name not in names:
-            raise UsageError(f"--allow {name}: no such option.", hint=nearest(name, names))
+            raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, names))
     return allowed
 
 

@@ -7,7 +7,14 @@ text: the text of a value, and the description of an option.
 """
 
 from .core import CoreOptions
-from .declaration import Options, option
+from .declaration import (
+    Options,
+    alias_names,
+    changeable_options,
+    current_names,
+    option,
+    result_options,
+)
 from .resolution import (
     ENVIRONMENT_PREFIX,
     Resolved,
@@ -25,6 +32,8 @@ __all__ = [
     "Field",
     "Options",
     "Resolved",
+    "alias_names",
+    "current_names",
     "describe",
     "environment",
     "from_text",
@@ -33,5 +42,7 @@ __all__ = [
     "option",
     "preset_values",
     "resolve",
+    "result_options",
+    "changeable_options",
     "type_name",
 ]

@@ -39,11 +39,27 @@ class CoreOptions(Options):
     batch_size: int = option(64, "examples per step", unit="examples", group="Data", ge=1)
 
     steps: Optional[int] = option(
-        None, "stop after this step; --epochs no longer counts", unit="steps", group="Length", ge=1
+        None,
+        "stop after this step; --epochs no longer counts",
+        unit="steps",
+        group="Length",
+        resume_may_change=True,
+        ge=1,
     )
-    epochs: float = option(10.0, "stop after this many passes over the data", group="Length", gt=0)
+    epochs: float = option(
+        10.0,
+        "stop after this many passes over the data",
+        group="Length",
+        resume_may_change=True,
+        gt=0,
+    )
     max_secs: Optional[float] = option(
-        None, "stop after this time; resume goes on", unit="seconds", group="Length", gt=0
+        None,
+        "stop after this time; resume goes on",
+        unit="seconds",
+        group="Length",
+        affects_result=False,
+        gt=0,
     )
 
     optimizer: str = option("adam", "name of a tf.train optimizer", group="Optimisation")
@@ -86,57 +102,101 @@ class CoreOptions(Options):
         "stop", "at a non-finite loss or gradient: stop, or skip the step", group="Optimisation"
     )
 
-    log_steps: int = option(100, "metrics every N steps", unit="steps", group="Reports", ge=1)
+    log_steps: int = option(
+        100, "metrics every N steps", unit="steps", group="Reports", affects_result=False, ge=1
+    )
     console_secs: float = option(
-        2.0, "least time between two lines in a pipe", unit="seconds", group="Reports", ge=0
+        2.0,
+        "least time between two lines in a pipe",
+        unit="seconds",
+        group="Reports",
+        affects_result=False,
+        ge=0,
     )
     summary_steps: Optional[int] = option(
-        None, "TensorBoard events every N steps; default 100", unit="steps", group="Reports", ge=1
+        None,
+        "TensorBoard events every N steps; default 100",
+        unit="steps",
+        group="Reports",
+        affects_result=False,
+        ge=1,
     )
     summary_secs: Optional[float] = option(
-        None, "TensorBoard events every N seconds", unit="seconds", group="Reports", gt=0
+        None,
+        "TensorBoard events every N seconds",
+        unit="seconds",
+        group="Reports",
+        affects_result=False,
+        gt=0,
     )
 
     checkpoint_steps: Optional[int] = option(
-        None, "checkpoint every N steps", unit="steps", group="Checkpoints", ge=1
+        None,
+        "checkpoint every N steps",
+        unit="steps",
+        group="Checkpoints",
+        affects_result=False,
+        ge=1,
     )
     checkpoint_secs: Optional[float] = option(
         None,
         "checkpoint every N seconds; default 60 without --checkpoint-steps",
         unit="seconds",
         group="Checkpoints",
+        affects_result=False,
         gt=0,
     )
     keep: int = option(
-        5, "newest checkpoints to keep", unit="checkpoints", group="Checkpoints", ge=1
+        5,
+        "newest checkpoints to keep",
+        unit="checkpoints",
+        group="Checkpoints",
+        affects_result=False,
+        ge=1,
     )
     keep_every_hours: Optional[float] = option(
-        None, "also keep one checkpoint per N hours", unit="hours", group="Checkpoints", gt=0
+        None,
+        "also keep one checkpoint per N hours",
+        unit="hours",
+        group="Checkpoints",
+        affects_result=False,
+        gt=0,
     )
 
     evaluate: bool = option(
-        True, "evaluate the validation split during training", group="Evaluation"
+        True,
+        "evaluate the validation split during training",
+        group="Evaluation",
+        resume_may_change=True,
     )
     evaluate_steps: Optional[int] = option(
         None,
         "evaluate every N steps; default --checkpoint-steps, else ten times a run",
         unit="steps",
         group="Evaluation",
+        resume_may_change=True,
         ge=1,
     )
     eval_batch_size: int = option(
-        500, "examples per evaluation step", unit="examples", group="Evaluation", ge=1
+        500,
+        "examples per evaluation step",
+        unit="examples",
+        group="Evaluation",
+        resume_may_change=True,
+        ge=1,
     )
     best: Optional[str] = option(
         None,
         "metric that names the best checkpoint; 'min:NAME' or 'max:NAME' says which way",
         group="Evaluation",
+        resume_may_change=True,
     )
     early_stopping: int = option(
         0,
         "stop when --best has not improved in N evaluations; 0 is off",
         unit="evaluations",
         group="Evaluation",
+        resume_may_change=True,
         ge=0,
     )
 
@@ -146,6 +206,7 @@ class CoreOptions(Options):
         "threads within an op; 0: one for a small step, else as TensorFlow chooses",
         unit="threads",
         group="Machine",
+        affects_result=False,
         ge=0,
         le=4096,
     )
@@ -154,33 +215,45 @@ class CoreOptions(Options):
         "ops at the same time; 0 lets TensorFlow choose",
         unit="threads",
         group="Machine",
+        affects_result=False,
         ge=0,
         le=4096,
     )
-    gpu_memory_growth: bool = option(True, "take GPU memory as it is needed", group="Machine")
+    gpu_memory_growth: bool = option(
+        True, "take GPU memory as it is needed", group="Machine", affects_result=False
+    )
     gpu_memory_fraction: Optional[float] = option(
-        None, "largest share of a GPU's memory", group="Machine", gt=0, le=1
+        None, "largest share of a GPU's memory", group="Machine", affects_result=False, gt=0, le=1
     )
     log_device_placement: bool = option(
-        False, "log the device of every op (with -v)", group="Machine"
+        False, "log the device of every op (with -v)", group="Machine", affects_result=False
     )
     steps_per_call: Optional[int] = option(
         None,
         "most steps in one call of the session; auto: by the time of a step",
         unit="steps",
         group="Machine",
+        affects_result=False,
         ge=1,
     )
     xla: Literal["auto", "on", "off"] = option(
         "auto",
         "compile the training step with XLA: where it is faster, always, never",
         group="Machine",
+        affects_result=False,
     )
     profile_hooks: bool = option(
-        False, "tell at the end what each session hook cost per step", group="Machine"
+        False,
+        "tell at the end what each session hook cost per step",
+        group="Machine",
+        affects_result=False,
     )
     profile_steps: List[int] = option(
-        [], "steps to trace into profile/, as 100,101", unit="steps", group="Machine"
+        [],
+        "steps to trace into profile/, as 100,101",
+        unit="steps",
+        group="Machine",
+        affects_result=False,
     )
 
     @pydantic.field_validator("steps_per_call", mode="before")

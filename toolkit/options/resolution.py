@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 
 import pydantic
 
-from ..errors import UsageError, nearest
+from ..errors import UsageError, suggest
 from .core import CoreOptions
 from .declaration import Options
 from .text import from_text
@@ -116,7 +116,7 @@ class _Values:
         fields = self.options.model_fields
         if name not in fields:
             raise UsageError(
-                f"There is no option {_short_repr(name)} ({origin}).", hint=nearest(name, fields)
+                f"There is no option {_short_repr(name)} ({origin}).", hint=suggest(name, fields)
             )
         self.values[name] = from_text(fields[name].annotation, value)
         self.origins[name] = origin
