@@ -72,7 +72,7 @@ def cli(here, capsys):
 @pytest.fixture(scope="session")
 def _trained(tmp_path_factory):
     """The linear plugin after 6 steps, saved every 2, with the best by accuracy; read-only."""
-    from helpers import LINEAR, write_bars
+    from linear_fixtures import LINEAR, write_bars
 
     folder = tmp_path_factory.mktemp("trained")
     before = os.getcwd()

@@ -9,8 +9,9 @@ import signal
 
 import numpy as np
 import pytest
-from helpers import LINEAR, Linear, bars, read_json, write_bars
-from makers import DERIVED, MAKER, Maker, Training, made
+from file_fixtures import read_json
+from generator_fixtures import GENERATOR, Generator, NestedTraining, expected_images
+from linear_fixtures import DERIVED, LINEAR, Linear, bars, write_bars
 from test_evaluate_predict_export import LABELS, logits_of, variables
 
 import toolkit
@@ -23,7 +24,7 @@ def runs(tmp_path_factory):
     """A folder with a run of 6 steps of each plugin of this test, saved every 2; read-only."""
     folder = tmp_path_factory.mktemp("runs")
     data = write_bars(folder / "bars.npz")
-    for plugin in (MAKER, DERIVED):
+    for plugin in (GENERATOR, DERIVED):
         toolkit.train(plugin, str(folder / plugin), {"data": data, "steps": 6})
     return folder
 
@@ -31,7 +32,7 @@ def runs(tmp_path_factory):
 @pytest.fixture
 def maker(runs, here):
     """A run of the plugin that is fed codes and labels, at `r`."""
-    shutil.copytree(str(runs / MAKER), "r")
+    shutil.copytree(str(runs / GENERATOR), "r")
     return here / "r"
 
 
@@ -39,7 +40,7 @@ CODES = {"code": np.array([[1, 9], [2, 9], [-1, 9]], np.float32), "label": np.ar
 
 
 def expected_of(run, step=6):
-    return made(variables(run, step)[0], CODES["code"], CODES["label"])
+    return expected_images(variables(run, step)[0], CODES["code"], CODES["label"])
 
 
 # ------------------------------------------------------------------------------------------- opened
@@ -148,7 +149,9 @@ def test_several_files_of_inputs_follow_one_another(cli, maker):
     np.savez("one.npz", code=[[5.0, 0.0]], label=[0])
     rows = json.loads(cli("predict", "r", "one.npz", "codes.npz", "--json").out)
     assert [row["file"] for row in rows[:2]] == ["one.npz", "codes.npz[0]"]
-    assert np.allclose(rows[0]["image"], made(variables(maker)[0], [[5.0, 0.0]], [0])[0], atol=1e-6)
+    assert np.allclose(
+        rows[0]["image"], expected_images(variables(maker)[0], [[5.0, 0.0]], [0])[0], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -281,8 +284,8 @@ def test_a_run_in_one_call_within_another_graph_leaves_it_alone(here):
 def test_a_run_within_another_run_does_not_disturb_it(here, best):
     handler = signal.getsignal(signal.SIGTERM)
     options = dict({"data": write_bars("bars.npz"), "steps": 6}, **best)
-    plain = toolkit.train(Maker, "plain", options)
-    around = toolkit.train(Training, "around", options)
+    plain = toolkit.train(Generator, "plain", options)
+    around = toolkit.train(NestedTraining, "around", options)
     assert testing.fingerprint("around") == testing.fingerprint("plain")
     assert around["test"]["metrics"] == plain["test"]["metrics"]
     assert open_trained("inner").step == 3

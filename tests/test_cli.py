@@ -12,7 +12,8 @@ import time
 
 import numpy as np
 import pytest
-from helpers import LINEAR, REPOSITORY, Linear, read_json, write_bars
+from file_fixtures import REPOSITORY, read_json
+from linear_fixtures import LINEAR, Linear, write_bars
 
 from toolkit import CheckFailed, RetryError, hookimpl
 from toolkit.storage.run_folder import RunFolder
@@ -456,7 +457,7 @@ def test_the_json_of_a_run_is_alone_on_stdout_in_a_fresh_process(here):
 def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):
     (here / "recipes.py").write_text(
         "from typing_extensions import Literal\n"
-        "from helpers import Linear\n"
+        "from linear_fixtures import Linear\n"
         "from toolkit import Options, hookimpl, option\n"
         "class Recipes(Options):\n"
         "    presets = {'slow': {'learning_rate': 0.125, 'gain': 2.5}}\n"

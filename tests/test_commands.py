@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers import REPOSITORY
+from file_fixtures import REPOSITORY
 from test_plugins import distribution
 
 SOURCE = '''
@@ -123,7 +123,9 @@ def test_plugins_list_tells_the_commands_without_importing_them(cli, offer):
 
 
 def test_a_plugin_may_have_a_command_of_its_own_name(cli, offer, site):
-    points = "[toolkit.plugins]\nsame = helpers:Linear\n[toolkit.commands]\nsame = added:greet\n"
+    points = (
+        "[toolkit.plugins]\nsame = linear_fixtures:Linear\n[toolkit.commands]\nsame = added:greet\n"
+    )
     distribution(site, "both-dist", points)
     shown = cli("plugins", "show", "same")
     assert shown.code == 0 and "kind         model" in shown.out

@@ -6,7 +6,8 @@ import json
 import shutil
 
 import pytest
-from helpers import LINEAR, read_json, write_bars
+from file_fixtures import read_json
+from linear_fixtures import LINEAR, write_bars
 
 from toolkit import CheckpointError, UsageError
 from toolkit import config as configuration

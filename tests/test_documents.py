@@ -5,7 +5,8 @@ import os
 import re
 
 import pytest
-from helpers import REPOSITORY, write_bars
+from file_fixtures import REPOSITORY
+from linear_fixtures import write_bars
 
 from toolkit import errors
 

@@ -11,14 +11,15 @@ import re
 
 import numpy as np
 import pytest
-from helpers import LINEAR, Constant, Linear, Spec, bars, plugin_of, run_of, session, write_bars
+from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+from linear_fixtures import LINEAR, Linear, bars, write_bars
 
 from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, hookspecs, tf
 from toolkit.cli import run_command
 from toolkit.graph.build import build_inference, build_training
 from toolkit.hookspecs import MODEL_HOOKS
-from toolkit.inputs import open_inputs
 from toolkit.plugins import HOOKS, Plugins
+from toolkit.run_data import open_run_data
 
 # -------------------------------------------------------------------------------- the specification
 
@@ -240,12 +241,12 @@ def test_run_finished_is_told_once_with_the_summary_of_the_run(recorded):
 def broken(hook, function, base=Linear):
     """The linear plugin with another implementation of one hook."""
     made = type("Broken", (base,), {hook: hookimpl(function), "__module__": __name__})
-    return Plugins(plugin_of(made, "broken"))
+    return Plugins(make_plugin(made, "broken"))
 
 
 def train_graph(plugins, **options):
     with tf.Graph().as_default() as graph:
-        run = run_of(data=Spec(), classes=plugins.options(), **options)
+        run = make_run(data=Spec(), classes=plugins.options(), **options)
         reader = Constant([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]], [0, 1])
         return build_training(plugins, run, reader, graph)
 
@@ -285,7 +286,7 @@ def test_predictions_are_a_dict_that_is_not_empty(answer):
     with pytest.raises(
         ToolkitError, match="Hook 'predict' of plugin 'broken' returned .*, expected"
     ):
-        build_inference(plugins, run_of("predict", Spec(), plugins.options()))
+        build_inference(plugins, make_run("predict", Spec(), plugins.options()))
 
 
 def test_losses_may_be_named_and_optimize_gets_them_as_they_were():
@@ -314,7 +315,7 @@ def test_what_a_plugin_logs_is_fetched_with_the_metrics():
 
 def test_a_vector_cannot_be_logged():
     with pytest.raises(ToolkitError, match="'margin' is logged but has the shape"):
-        run_of().log("margin", tf.zeros([2]))
+        make_run().log("margin", tf.zeros([2]))
 
 
 def test_there_are_no_labels_when_predicting():
@@ -325,7 +326,7 @@ def test_there_are_no_labels_when_predicting():
         return Linear.call(self, model, features, run)
 
     plugins = broken("call", call)
-    build_inference(plugins, run_of("predict", Spec(), plugins.options()))
+    build_inference(plugins, make_run("predict", Spec(), plugins.options()))
     assert seen == [None]
 
 
@@ -333,7 +334,7 @@ def test_there_are_no_labels_when_predicting():
 def test_inputs_are_a_dict_of_types_and_shapes(answer):
     plugins = broken("inputs", lambda self: answer)
     with pytest.raises(ToolkitError, match="Hook 'inputs' of plugin 'broken' returned") as caught:
-        build_inference(plugins, run_of("predict", Spec(), plugins.options()))
+        build_inference(plugins, make_run("predict", Spec(), plugins.options()))
     assert "(dtype, shape of one)" in caught.value.hint
 
 
@@ -346,7 +347,7 @@ def test_inputs_are_asked_when_predicting_alone_and_may_be_none():
     plugins = broken("inputs", inputs)
     train_graph(plugins)
     for mode in ("eval", "predict"):
-        built = build_inference(plugins, run_of(mode, Spec(), plugins.options()))
+        built = build_inference(plugins, make_run(mode, Spec(), plugins.options()))
         assert built.takes_examples and built.input_specs == {"features": ("float32", (4,))}
     assert seen == ["predict"]
 
@@ -400,17 +401,17 @@ class Made(Linear):
         return Split(np.repeat(labels.astype(np.uint8) * 255, 16).reshape(16, 4, 4, 1), labels)
 
 
-def inputs_of(plugins, **options):
+def run_data_of(plugins, **options):
     from toolkit.options import resolve
 
-    return open_inputs(plugins, resolve(plugins.options(), [("test", options)]).options)
+    return open_run_data(plugins, resolve(plugins.options(), [("test", options)]).options)
 
 
 def test_a_plugin_may_make_its_data():
-    inputs = inputs_of(Plugins(plugin_of(Made, "made")))
-    assert inputs.spec == DataSpec((4, 4, 1), "uint8", 2, ("0", "1"), (8, 8))
-    assert sorted(inputs.splits) == ["test", "train"]
-    assert inputs.dataset.name == "plugin made"
+    run_data = run_data_of(Plugins(make_plugin(Made, "made")))
+    assert run_data.spec == DataSpec((4, 4, 1), "uint8", 2, ("0", "1"), (8, 8))
+    assert sorted(run_data.splits) == ["test", "train"]
+    assert run_data.dataset.name == "plugin made"
 
 
 def test_a_plugin_trains_on_the_data_it_makes(cli):
@@ -423,7 +424,7 @@ def test_data_of_another_type_is_told():
     with pytest.raises(
         ToolkitError, match="Hook 'data' of plugin 'broken' returned \\[1\\] for 'tr"
     ):
-        inputs_of(broken("data", lambda self: [1]))
+        run_data_of(broken("data", lambda self: [1]))
 
 
 def test_data_without_a_training_split_is_told():
@@ -431,23 +432,25 @@ def test_data_without_a_training_split_is_told():
         return Split(np.zeros([2, 4], np.float32)) if split == "test" else None
 
     with pytest.raises(DataError, match="The 'data' hook of plugin 'broken' gives no 'train'"):
-        inputs_of(broken("data", only_test))
+        run_data_of(broken("data", only_test))
 
 
 def test_convert_may_change_shape_and_type(here):
     def rows(self, features, labels):
         return features.astype(np.float32).mean(axis=(1, 2)), labels
 
-    inputs = inputs_of(broken("convert", rows), data=write_bars("bars.npz"))
-    assert (inputs.spec.shape, inputs.spec.dtype) == ((6,), "float32")
-    features, labels = inputs.prepared("test").take(slice(None))
+    run_data = run_data_of(broken("convert", rows), data=write_bars("bars.npz"))
+    assert (run_data.spec.shape, run_data.spec.dtype) == ((6,), "float32")
+    features, labels = run_data.prepare_split("test").take(slice(None))
     assert features[0].tolist() == pytest.approx(bars([0], 2)[0].mean(axis=(1, 2)).tolist())
 
 
 def test_filter_leaves_out_examples_of_every_split(here):
-    inputs = inputs_of(broken("filter", lambda self, labels: labels == 1), data=write_bars("b.npz"))
-    assert set(inputs.prepared("test").labels.tolist()) == {1}
-    assert inputs.splits["test"].labels.tolist() == (np.arange(13) * 7 % 3).tolist()
+    run_data = run_data_of(
+        broken("filter", lambda self, labels: labels == 1), data=write_bars("b.npz")
+    )
+    assert set(run_data.prepare_split("test").labels.tolist()) == {1}
+    assert run_data.splits["test"].labels.tolist() == (np.arange(13) * 7 % 3).tolist()
 
 
 # --------------------------------------------------------------------------------------- extensions
@@ -468,11 +471,11 @@ class Doubled:
 
 def test_an_extension_wraps_what_the_model_returns_and_adds_a_metric():
     spec = Spec()
-    run = run_of("eval", spec, Plugins(plugin_of(Linear)).options())
-    plain = build_inference(Plugins(plugin_of(Linear)), run)
+    run = make_run("eval", spec, Plugins(make_plugin(Linear)).options())
+    plain = build_inference(Plugins(make_plugin(Linear)), run)
     doubled = build_inference(
-        Plugins(plugin_of(Linear), [plugin_of(Doubled, "doubled", "extension")]),
-        run_of("eval", spec, Plugins(plugin_of(Linear)).options()),
+        Plugins(make_plugin(Linear), [make_plugin(Doubled, "doubled", "extension")]),
+        make_run("eval", spec, Plugins(make_plugin(Linear)).options()),
     )
     values = []
     for built in (plain, doubled):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers import REPOSITORY
+from file_fixtures import REPOSITORY
 
 # Words that stand for a plugin, where a person reads them as an example or a description.
 NAMED_AS_EXAMPLE = {
@@ -21,7 +21,9 @@ NAMED_AS_EXAMPLE = {
 }
 # What takes a tenth of a second or 10 MB to import, each for a few commands alone.
 HEAVY = {"tensorflow", "tf_keras", "sklearn", "scipy", "matplotlib", "pandas", "PIL", "mlxtend"}
-VERSION_BRANCH = re.compile(r"\bsys\.version_info\b|\btf\.__version__\b|\bLINE\b|\btf\.VERSION\b")
+VERSION_BRANCH = re.compile(
+    r"\bsys\.version_info\b|\btf\.__version__\b|\bVERSION_FAMILY\b|\btf\.VERSION\b"
+)
 
 
 def sources(*folders):

@@ -6,7 +6,8 @@ import os
 import sys
 
 import pytest
-from helpers import Linear, plugin_of
+from graph_fixtures import make_plugin
+from linear_fixtures import Linear
 
 from toolkit import Options, ToolkitError, UsageError, hookimpl, option
 from toolkit.plugins import Plugins, implemented, installed, load
@@ -28,7 +29,7 @@ def test_a_default_is_refused_because_pluggy_would_never_pass_the_argument():
             return run
 
     with pytest.raises(UsageError) as caught:
-        plugin_of(Bad, "bad")
+        make_plugin(Bad, "bad")
     assert caught.value.message == (
         f"Hook 'build' of plugin 'bad' ({line_of(Bad.build)}) gives 'run' a default,"
         " so it would never be passed."
@@ -49,7 +50,7 @@ def test_star_arguments_are_refused_with_the_arguments_there_are():
 
     for cls in (Bad, Worse):
         with pytest.raises(UsageError, match="Hook 'call' of plugin 'bad' .* takes \\*") as caught:
-            plugin_of(cls, "bad")
+            make_plugin(cls, "bad")
         assert caught.value.hint == "It may take model, features, labels, run."
 
 
@@ -60,7 +61,7 @@ def test_an_unknown_argument_is_told_with_plugin_hook_and_place():
             return logits
 
     with pytest.raises(UsageError) as caught:
-        plugin_of(Bad, "bad")
+        make_plugin(Bad, "bad")
     assert caught.value.message == (
         f"Hook 'loss' of plugin 'bad' ({line_of(Bad.loss)}) takes an unknown argument 'logits'."
     )
@@ -74,10 +75,10 @@ def test_a_refused_plugin_leaves_nothing_half_registered():
             pass
 
     with pytest.raises(UsageError, match="'sumary'"):
-        plugin_of(Bad)
+        make_plugin(Bad)
     # The same name is free, and the class's good hooks answer to nobody.
-    assert Plugins(plugin_of(Linear)).has("build")
-    assert not Plugins(plugin_of(Linear)).has("run_finished")
+    assert Plugins(make_plugin(Linear)).has("build")
+    assert not Plugins(make_plugin(Linear)).has("run_finished")
 
 
 def test_a_misspelt_hook_is_told_with_the_nearest_one():
@@ -87,7 +88,7 @@ def test_a_misspelt_hook_is_told_with_the_nearest_one():
             return {}
 
     with pytest.raises(UsageError, match="Hook 'metric' of plugin 'bad' .* is unknown") as caught:
-        plugin_of(Bad, "bad")
+        make_plugin(Bad, "bad")
     assert caught.value.hint == "Did you mean 'metrics'?"
     assert line_of(Bad.metric) in caught.value.message
 
@@ -98,7 +99,7 @@ def test_an_optional_hook_of_another_version_is_taken_silently():
         def hook_of_the_future(self):
             return 1
 
-    assert Plugins(plugin_of(Newer)).model.name == "tiny"
+    assert Plugins(make_plugin(Newer)).model.name == "tiny"
 
 
 def test_missing_model_hooks_are_named():
@@ -110,7 +111,7 @@ def test_missing_model_hooks_are_named():
     with pytest.raises(
         UsageError, match="lacks the model hooks call, loss, optimize, predict"
     ) as e:
-        plugin_of(Half, "half")
+        make_plugin(Half, "half")
     assert e.value.hint == "A model plugin implements build, call, loss, optimize, predict."
     assert f"Plugin 'half' ({ME})" in e.value.message
 
@@ -121,7 +122,7 @@ def test_an_unmarked_function_is_told_to_be_marked():
             return outputs
 
     with pytest.raises(UsageError, match="lacks the model hook predict") as caught:
-        plugin_of(Unmarked)
+        make_plugin(Unmarked)
     assert caught.value.hint == "Mark the function 'predict' with @toolkit.hookimpl."
 
 
@@ -132,7 +133,7 @@ def test_an_extension_may_not_take_the_model_plugins_place():
             return outputs
 
     with pytest.raises(UsageError, match="Hook 'predict' .* takes the model plugin's place") as e:
-        plugin_of(Thief, "thief", "extension")
+        make_plugin(Thief, "thief", "extension")
     assert "wrapper=True" in e.value.hint
 
 
@@ -143,12 +144,12 @@ def test_a_model_plugin_may_not_wrap_its_own_hook():
             return (yield)
 
     with pytest.raises(UsageError, match="Hook 'predict' of plugin 'tiny' .* wraps itself"):
-        plugin_of(Selfish)
+        make_plugin(Selfish)
 
 
 def test_two_plugins_of_one_name_are_refused():
     with pytest.raises(UsageError, match="'linear' is named twice"):
-        Plugins(plugin_of(Linear, "linear"), [plugin_of(Linear, "linear", "model")])
+        Plugins(make_plugin(Linear, "linear"), [make_plugin(Linear, "linear", "model")])
 
 
 def test_the_same_extension_twice_is_refused():
@@ -157,9 +158,9 @@ def test_the_same_extension_twice_is_refused():
         def run_finished(self):
             pass
 
-    twice = [plugin_of(Listener, "ear", "extension"), plugin_of(Listener, "ear", "extension")]
+    twice = [make_plugin(Listener, "ear", "extension"), make_plugin(Listener, "ear", "extension")]
     with pytest.raises(UsageError, match="'ear' is named twice"):
-        Plugins(plugin_of(Linear), twice)
+        Plugins(make_plugin(Linear), twice)
 
 
 # ------------------------------------------------------------------------------------------- asking
@@ -168,7 +169,7 @@ def test_the_same_extension_twice_is_refused():
 @pytest.mark.parametrize("hook", ["build", "call", "loss", "optimize", "predict"])
 def test_a_model_hook_that_forgets_its_return_is_named_with_its_line(hook):
     forgets = {hook: hookimpl(lambda self: None)}
-    plugin = plugin_of(type("Forgets", (Linear,), dict(forgets, __module__=__name__)), "forgets")
+    plugin = make_plugin(type("Forgets", (Linear,), dict(forgets, __module__=__name__)), "forgets")
     with pytest.raises(ToolkitError) as caught:
         Plugins(plugin).ask(
             hook, **dict.fromkeys(["model", "features", "labels", "outputs", "losses", "run"])
@@ -185,7 +186,7 @@ def test_a_fault_in_a_hook_is_told_with_plugin_hook_and_line():
             return 1 / 0
 
     with pytest.raises(ToolkitError) as caught:
-        Plugins(plugin_of(Faulty, "faulty")).ask("build", run=None)
+        Plugins(make_plugin(Faulty, "faulty")).ask("build", run=None)
     line = Faulty.build.__code__.co_firstlineno + 2
     assert caught.value.message == (
         "Plugin 'faulty' failed in its hook 'build': ZeroDivisionError: division by zero"
@@ -198,7 +199,7 @@ def test_a_fault_of_an_extension_is_told_as_the_extensions(here):
     (here / "upset.py").write_text(
         "from toolkit import hookimpl\n@hookimpl\ndef run_finished():\n    raise KeyError('x')\n"
     )
-    asked = Plugins(plugin_of(Linear), [load("./upset.py", "extension")])
+    asked = Plugins(make_plugin(Linear), [load("./upset.py", "extension")])
     with pytest.raises(
         ToolkitError, match="Plugin 'upset' failed in its hook 'run_finished': KeyE"
     ):
@@ -212,7 +213,7 @@ def test_a_toolkit_error_of_a_plugin_passes_as_it_is():
             raise UsageError("Too small.", hint="Grow.")
 
     with pytest.raises(UsageError, match="^Too small.\nGrow.$"):
-        Plugins(plugin_of(Strict)).ask("build", run=None)
+        Plugins(make_plugin(Strict)).ask("build", run=None)
 
 
 def wrapper(letter):
@@ -222,7 +223,7 @@ def wrapper(letter):
             answer = yield
             return f"{letter}({answer})"
 
-    return plugin_of(Wraps, letter, "extension")
+    return make_plugin(Wraps, letter, "extension")
 
 
 def test_the_wrapper_that_is_named_later_runs_outside():
@@ -231,7 +232,7 @@ def test_the_wrapper_that_is_named_later_runs_outside():
         def predict(self):
             return "x"
 
-    asked = Plugins(plugin_of(Plain), [wrapper("a"), wrapper("b")])
+    asked = Plugins(make_plugin(Plain), [wrapper("a"), wrapper("b")])
     assert asked.ask("predict", model=None, features=None, outputs=None, run=None) == "b(a(x))"
 
 
@@ -246,14 +247,14 @@ def test_the_additive_hooks_of_all_plugins_answer():
         def metrics(self):
             return {"size": 2}
 
-    asked = Plugins(plugin_of(Measures), [plugin_of(Counts, "counts", "extension")])
+    asked = Plugins(make_plugin(Measures), [make_plugin(Counts, "counts", "extension")])
     nothing = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
     assert {"count": 1} in asked.ask("metrics", **nothing)
     assert {"size": 2} in asked.ask("metrics", **nothing)
 
 
 def test_the_hooks_of_a_plugin_are_found_by_their_marks():
-    found = set(implemented(plugin_of(Linear)))
+    found = set(implemented(make_plugin(Linear)))
     assert found == {"options", "build", "call", "loss", "optimize", "predict", "metrics"}
 
 
@@ -269,7 +270,7 @@ class Gain(Options):
 
 
 def with_options(cls, name, base=Linear, kind="model"):
-    return plugin_of(
+    return make_plugin(
         type("P", (base,), {"options": hookimpl(lambda self: cls), "__module__": __name__}),
         name,
         kind,
@@ -470,8 +471,10 @@ def test_a_module_without_an_attribute_is_itself_the_plugin(here):
 
 
 def test_an_unknown_attribute_is_told_with_the_nearest():
-    with pytest.raises(UsageError, match="Module 'helpers' has no attribute 'Liner'") as caught:
-        load("helpers:Liner")
+    with pytest.raises(
+        UsageError, match="Module 'linear_fixtures' has no attribute 'Liner'"
+    ) as caught:
+        load("linear_fixtures:Liner")
     assert caught.value.hint == "Did you mean 'Linear'?"
 
 
@@ -495,7 +498,7 @@ def test_a_package_is_hashed_file_by_file(here):
 
 
 def test_show_tells_hooks_and_options(cli):
-    shown = cli("plugins", "show", "helpers:Linear")
+    shown = cli("plugins", "show", "linear_fixtures:Linear")
     assert shown.code == 0
     assert "options, build, call, loss, optimize, predict, metrics" in shown.out
     assert "gain" in shown.out and "times" in shown.out

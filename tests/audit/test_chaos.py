@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers import REPOSITORY, read_json
+from file_fixtures import REPOSITORY, read_json
 
 from toolkit.storage.run_folder import RunFolder
 

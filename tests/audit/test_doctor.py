@@ -8,18 +8,16 @@ import os
 import shutil
 
 import pytest
-from helpers import LINEAR, write_bars
-from runkit import (
+from file_fixtures import drop_line, edit, sha256s
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import (
     EXTRA,
     RENAMED,
-    SAME,
+    UNCHANGED,
     checkpoint_file,
     damage,
-    drop_line,
-    edit,
     forget,
     set_manifest,
-    sha256s,
     write_plugin,
 )
 
@@ -283,7 +281,7 @@ def test_other_data_is_a_fault_unless_it_is_allowed(cli, run):
     assert cli("doctor", run, "--data", other, "--allow", "data").code == 0
 
 
-def trained_with_file(cli, body=SAME):
+def trained_with_file(cli, body=UNCHANGED):
     argv = ["--plugin", write_plugin(body), "--data", write_bars("bars.npz"), "--run-dir", "run"]
     assert cli("run", *argv, "--steps", 4, "--no-evaluate").code == 0
 
@@ -309,7 +307,7 @@ def test_a_plugin_whose_network_cannot_be_built_is_told(cli, here):
 
 def test_a_plugin_that_has_changed_is_a_note(cli, here):
     trained_with_file(cli)
-    write_plugin(SAME + "  # and a remark")
+    write_plugin(UNCHANGED + "  # and a remark")
     result = cli("doctor", "run")
     assert result.code == 0
     note = "A resume here is not exact: plugin 'mine' has changed (mine.py)."
@@ -319,10 +317,10 @@ def test_a_plugin_that_has_changed_is_a_note(cli, here):
 @pytest.mark.parametrize(
     "before, after, difference, flags, change",
     [
-        (SAME, EXTRA, "added: extra", ["--init-new"], "new and initialised: extra."),
-        (EXTRA, SAME, "removed: extra", ["--drop"], "dropped: extra."),
+        (UNCHANGED, EXTRA, "added: extra", ["--init-new"], "new and initialised: extra."),
+        (EXTRA, UNCHANGED, "removed: extra", ["--drop"], "dropped: extra."),
         (
-            SAME,
+            UNCHANGED,
             RENAMED,
             "likely renamed: dense/b (was",
             ["--map", "linear/=dense/"],

@@ -7,27 +7,24 @@ import os
 import signal
 
 import pytest
-from helpers import LINEAR, REPOSITORY, write_bars
-from runkit import (
+from file_fixtures import REPOSITORY, drop_line, edit, flip_byte, sha256s
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import (
     EXTRA,
     RENAMED,
-    SAME,
+    UNCHANGED,
     UNSEEDED,
     checkpoint_file,
-    commit_again,
     damage,
-    drop_line,
-    edit,
-    flip_byte,
     forget,
+    rewrite_last_commit,
     set_manifest,
-    sha256s,
     write_plugin,
 )
 
 from toolkit.audit.chaos import Chaos
 from toolkit.audit.checks import of_session
-from toolkit.compat import COMPILES
+from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
 from toolkit.files import sha256_of
 from toolkit.storage.run_folder import RunFolder
@@ -179,12 +176,12 @@ def test_every_fault_is_listed_and_the_first_is_the_error(cli, trained):
 
 def test_other_tensors_show_where_all_hashes_of_files_fit(cli, trained):
     run = trained / "run"
-    files = RunFolder(str(run)).commits.row(6).files
+    files = RunFolder(str(run)).commits.find_commit(6).files
     for name in files:  # the checkpoint of step 4 in the place of that of step 6
         path = str(run / "checkpoints" / name)
         os.replace(path.replace("ckpt-6", "ckpt-4"), path)
         files[name] = {"bytes": os.path.getsize(path), "sha256": sha256_of(path)}
-    commit_again(run, 6, files=files, kept=[2, 6])
+    rewrite_last_commit(run, 6, files=files, kept=[2, 6])
     result = cli("verify", run)
     assert result.code == 6
     assert "chain       4 lines" in result.out and result.out.count("FAULT") == 1
@@ -195,9 +192,9 @@ def test_files_that_are_no_checkpoint_are_told_where_their_hashes_fit(cli, train
     run = trained / "run"
     path = checkpoint_file(run, 6, "index")
     flip_byte(path)
-    files = RunFolder(str(run)).commits.row(6).files
+    files = RunFolder(str(run)).commits.find_commit(6).files
     files[os.path.basename(path)]["sha256"] = sha256_of(path)
-    commit_again(run, 6, files=files)
+    rewrite_last_commit(run, 6, files=files)
     result = cli("verify", run)
     assert result.code == 6 and "checkpoints: " in result.err
 
@@ -302,7 +299,7 @@ def test_a_run_without_a_commit_has_nothing_to_replay(cli, here):
 def test_a_plugin_that_has_changed_is_refused(cli, here):
     trained_with(cli, write_plugin())
     assert cli("verify", "run", "--replay", ":").code == 0
-    write_plugin(SAME + "  # and a remark")
+    write_plugin(UNCHANGED + "  # and a remark")
     result = cli("verify", "run", "--replay", ":")
     assert result.code == 2
     assert "cannot be trained again here: plugin 'mine' has changed (mine.py)." in result.err
@@ -425,9 +422,9 @@ def test_each_part_of_a_run_with_other_data_trains_again(cli, trained):
 @pytest.mark.parametrize(
     "before, after, flags",
     [
-        (SAME, EXTRA, ["--init-new"]),
-        (EXTRA, SAME, ["--drop"]),
-        (SAME, RENAMED, ["--map", "linear/=dense/"]),
+        (UNCHANGED, EXTRA, ["--init-new"]),
+        (EXTRA, UNCHANGED, ["--drop"]),
+        (UNCHANGED, RENAMED, ["--map", "linear/=dense/"]),
     ],
     ids=["added", "removed", "renamed"],
 )
@@ -449,7 +446,7 @@ def test_a_plugin_that_cannot_be_loaded_does_not_hinder_the_checks(cli, here):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not COMPILES, reason="XLA compiles on TensorFlow 2.x alone")
+@pytest.mark.skipif(not HAS_XLA, reason="XLA compiles on TensorFlow 2.x alone")
 def test_a_run_that_xla_compiled_trains_again(cli, here):
     trained_with(cli, LINEAR, "--xla", "on")
     assert cli("verify", "run", "--replay", "2:4").code == 0

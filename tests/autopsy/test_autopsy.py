@@ -11,14 +11,15 @@ import os
 
 import numpy as np
 import pytest
-from helpers import Linear, LinearOptions, read_json
+from file_fixtures import read_json
+from linear_fixtures import Linear, LinearOptions
 
 from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
 from toolkit.api import load_plugins
 from toolkit.autopsy import examine, write
 from toolkit.data.stream import make_reader
-from toolkit.run_data import open_run_data
 from toolkit.options import resolve
+from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
 
 KINDS = pytest.mark.parametrize("kind", ["resident", "stream"])
@@ -48,7 +49,7 @@ def data(tmp_path):
     return written
 
 
-def examined(plugin, data, step=0, checkpoint=None, kind="resident", **options):
+def examine_step(plugin, data, step=0, checkpoint=None, kind="resident", **options):
     """What is found in the step after `step` of batches of 4."""
     plugins = load_plugins(plugin)
     flags = dict({"batch_size": 4, "data": data}, **options)
@@ -66,11 +67,11 @@ def examined(plugin, data, step=0, checkpoint=None, kind="resident", **options):
     return examine(plugins, reader, run, checkpoint, step)
 
 
-def marked(finding):
-    """The mark at the end of the line that was found."""
-    assert finding.place.file == HERE
-    assert linecache.getline(HERE, finding.place.line).strip() == finding.place.source
-    return finding.place.source.rpartition("# ")[2]
+def mark_of(finding):
+    """The mark at the end of the line that was finding."""
+    assert finding.op.source_line.file == HERE
+    assert linecache.getline(HERE, finding.op.source_line.line).strip() == finding.op.source_line.source
+    return finding.op.source_line.source.rpartition("# ")[2]
 
 
 def input_of(finding, number=0):
@@ -133,29 +134,29 @@ class Custom(Losing):
 
 
 def test_a_log_of_zero_is_named_with_its_line_and_its_input(data):
-    found = examined(LogOfZero, data())
-    assert (found.kind, found.op_type, found.place.function) == ("op", "Log", "call")
-    assert marked(found) == "zero" and found.gradient_of is None
-    assert found.tensor.shape == (4, 2) and found.tensor.inf == 8 and found.tensor.nan == 0
-    assert input_of(found) == (0, 0, 0, 0)
-    assert (found.step, found.loss) == (1, pytest.approx(NAN, nan_ok=True))
+    finding = examine_step(LogOfZero, data())
+    assert (finding.kind, finding.op.type, finding.op.source_line.function) == ("op", "Log", "call")
+    assert mark_of(finding) == "zero" and finding.op.gradient_of is None
+    assert finding.tensor.shape == (4, 2) and finding.tensor.inf == 8 and finding.tensor.nan == 0
+    assert input_of(finding) == (0, 0, 0, 0)
+    assert (finding.step, finding.update.loss) == (1, pytest.approx(NAN, nan_ok=True))
 
 
 def test_a_gradient_that_is_not_finite_is_told_with_the_forward_line(data):
-    found = examined(RootOfZero, data())
-    assert found.loss == 0 and not np.isfinite(found.gradient_norm)
-    assert found.op_type == "SqrtGrad" and found.gradient_of[1] == "Sqrt"
-    assert marked(found) == "root" and found.place.function == "lost"
-    assert "in the gradient of 'Sqrt' (op Sqrt), made at " in found.lines()[1]
+    finding = examine_step(RootOfZero, data())
+    assert finding.update.loss == 0 and not np.isfinite(finding.update.gradient_norm)
+    assert finding.op.type == "SqrtGrad" and finding.op.gradient_of[1] == "Sqrt"
+    assert mark_of(finding) == "root" and finding.op.source_line.function == "lost"
+    assert "in the gradient of 'Sqrt' (op Sqrt), made at " in finding.lines()[1]
 
 
 def test_a_line_within_a_keras_layer_is_found(data):
-    assert marked(examined(Layered, data())) == "layer"
+    assert mark_of(examine_step(Layered, data())) == "layer"
 
 
 def test_a_custom_gradient_is_told_with_its_own_line(data):
-    found = examined(Custom, data())
-    assert marked(found) == "slope" and found.gradient_of is not None
+    finding = examine_step(Custom, data())
+    assert mark_of(finding) == "slope" and finding.op.gradient_of is not None
 
 
 class Helped(Losing):
@@ -167,9 +168,9 @@ class Helped(Losing):
 
 
 def test_a_line_is_told_with_those_that_called_it(data):
-    found = examined(Helped, data())
-    assert [place.function for place in found.stack] == ["loss", "lost", "helped"]
-    called = [line for line in found.lines() if line.startswith("It was called at ")]
+    finding = examine_step(Helped, data())
+    assert [place.function for place in finding.op.stack] == ["loss", "lost", "helped"]
+    called = [line for line in finding.lines() if line.startswith("It was called at ")]
     assert " in lost, from " in called[0] and called[0].endswith(" in loss.")
 
 
@@ -182,23 +183,23 @@ def test_a_norm_that_overflows_is_told_at_the_line_that_minimizes(data):
         def optimize(self, losses, run):
             return run.minimize(losses)  # minimize
 
-    found = examined(Steep, data())
-    assert marked(found) == "minimize" and found.gradient_of is None
-    assert np.isfinite(found.loss) and found.gradient_norm == INF
+    finding = examine_step(Steep, data())
+    assert mark_of(finding) == "minimize" and finding.op.gradient_of is None
+    assert np.isfinite(finding.update.loss) and finding.update.gradient_norm == INF
 
 
 def test_a_line_of_a_plugin_file_is_found(data, here):
     (here / "mine.py").write_text(
-        "import helpers\nfrom toolkit import hookimpl, tf\n\n\n"
-        "class Plugin(helpers.Linear):\n"
+        "import linear_fixtures\nfrom toolkit import hookimpl, tf\n\n\n"
+        "class Plugin(linear_fixtures.Linear):\n"
         "    @hookimpl\n    def loss(self, outputs):\n"
         "        return tf.log(0.0 * tf.reduce_mean(outputs['logits']))\n\n\n"
         "plugin = Plugin()\nfor name in ('options', 'build', 'call', 'loss', 'optimize',"
         " 'predict', 'metrics'):\n    globals()[name] = getattr(plugin, name)\n"
     )
-    found = examined("./mine.py", data())
-    assert found.place.file == str(here / "mine.py") and found.place.line == 8
-    assert "made at mine.py:8 in loss: return tf.log(" in found.lines()[1]
+    finding = examine_step("./mine.py", data())
+    assert finding.op.source_line.file == str(here / "mine.py") and finding.op.source_line.line == 8
+    assert "made at mine.py:8 in loss: return tf.log(" in finding.lines()[1]
 
 
 class Discarding(Losing):
@@ -209,7 +210,7 @@ class Discarding(Losing):
 
 
 def test_an_infinity_that_where_discards_is_not_named(data):
-    assert marked(examined(Discarding, data())) == "reciprocal"
+    assert mark_of(examine_step(Discarding, data())) == "reciprocal"
 
 
 class Masking(Losing):
@@ -219,7 +220,7 @@ class Masking(Losing):
 
 
 def test_a_constant_mask_is_not_named_where_something_else_is_wrong(data):
-    assert marked(examined(Masking, data())) == "zeros"
+    assert mark_of(examine_step(Masking, data())) == "zeros"
 
 
 class Branching(Losing):
@@ -230,8 +231,8 @@ class Branching(Losing):
 
 
 def test_a_line_of_the_branch_that_is_taken_is_found(data):
-    found = examined(Branching, data())
-    assert (marked(found), found.op_type) == ("taken", "Log")
+    finding = examine_step(Branching, data())
+    assert (mark_of(finding), finding.op.type) == ("taken", "Log")
 
 
 class Nested(Losing):
@@ -245,7 +246,7 @@ class Nested(Losing):
 
 
 def test_a_line_of_a_branch_within_a_branch_is_found(data):
-    assert marked(examined(Nested, data())) == "inner"
+    assert mark_of(examine_step(Nested, data())) == "inner"
 
 
 class Looping(Losing):
@@ -257,9 +258,9 @@ class Looping(Losing):
 
 
 def test_of_a_loop_the_tensor_that_it_hands_out_is_told(data):
-    found = examined(Looping, data())
-    assert marked(found) == "loop" and found.inside
-    assert "made within a loop" in found.lines()[0]
+    finding = examine_step(Looping, data())
+    assert mark_of(finding) == "loop" and finding.op.is_loop_output
+    assert "made within a loop" in finding.lines()[0]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
@@ -269,8 +270,8 @@ def test_every_float_type_counts(data, dtype):
             x = tf.cast(logits, dtype)
             return logits + tf.cast(x / zero(x), tf.float32)  # typed
 
-    found = examined(Typed, data())
-    assert marked(found) == "typed" and found.tensor.dtype == dtype
+    finding = examine_step(Typed, data())
+    assert mark_of(finding) == "typed" and finding.tensor.dtype == dtype
 
 
 def test_a_variable_that_was_not_finite_before_is_named(data):
@@ -280,13 +281,13 @@ def test_a_variable_that_was_not_finite_before_is_named(data):
             w, b = Linear.build(self, run)
             return tf.get_variable("wide", initializer=tf.fill([2, 2], INF)), b
 
-    found = examined(Infinite, data())
-    assert (found.kind, found.op, found.tensor.inf) == ("variable", "wide", 4)
-    assert "the variable 'wide' was not finite before it" in found.lines()[0]
+    finding = examine_step(Infinite, data())
+    assert (finding.kind, finding.op.name, finding.tensor.inf) == ("variable", "wide", 4)
+    assert "the variable 'wide' was not finite before it" in finding.lines()[0]
 
 
 def test_nothing_is_found_in_a_step_that_is_finite(data):
-    assert examined(Linear, data()) is None
+    assert examine_step(Linear, data()) is None
 
 
 # ------------------------------------------------------------------------------------- the examples
@@ -295,12 +296,12 @@ def test_nothing_is_found_in_a_step_that_is_finite(data):
 @KINDS
 def test_the_one_example_whose_row_overflows_is_named(data, kind):
     source = data(_7=[1e25, 1.0])  # its square is beyond float32
-    found = examined(Squared, source, kind=kind, batch_size=12)
-    assert found.examples == [7] and sorted(found.positions) == list(range(12))
-    assert marked(found) == "square" and found.op_type == "Square"
-    assert found.tensor.inf == 1 and input_of(found)[1] == pytest.approx(1e25)
+    finding = examine_step(Squared, source, kind=kind, batch_size=12)
+    assert finding.examples == [7] and sorted(finding.batch.positions) == list(range(12))
+    assert mark_of(finding) == "square" and finding.op.type == "Square"
+    assert finding.tensor.inf == 1 and input_of(finding)[1] == pytest.approx(1e25)
     told = "It is not finite in the rows of example 7 of the split 'train' (label 1)."
-    assert told in found.lines()
+    assert told in finding.lines()
 
 
 class Given(Linear):
@@ -332,16 +333,16 @@ class Sliced(Losing):
 
 
 def test_of_several_batches_in_a_step_the_right_example_is_named(data):
-    found = examined(Sliced, data(_7=[1e25, 1.0]))
-    assert found.tensor.shape == (4, 2) and len(found.positions) == 12
-    assert found.examples == [7] and found.op_type == "Square"
+    finding = examine_step(Sliced, data(_7=[1e25, 1.0]))
+    assert finding.tensor.shape == (4, 2) and len(finding.batch.positions) == 12
+    assert finding.examples == [7] and finding.op.type == "Square"
 
 
 @KINDS
 def test_features_that_are_not_finite_name_their_example(kind):
-    found = examined(Given, "", kind=kind, batch_size=12)
-    assert (found.kind, found.examples, found.tensor.nan) == ("features", [5], 1)
-    assert "the features of example 5 of the split 'train' (label 1) are" in found.lines()[0]
+    finding = examine_step(Given, "", kind=kind, batch_size=12)
+    assert (finding.kind, finding.examples, finding.tensor.nan) == ("features", [5], 1)
+    assert "the features of example 5 of the split 'train' (label 1) are" in finding.lines()[0]
 
 
 class Swapped(Losing):
@@ -353,9 +354,9 @@ class Swapped(Losing):
 
 
 def test_rows_that_are_not_those_of_the_batch_name_no_example(data):
-    found = examined(Swapped, data(), batch_size=2)
-    assert found.tensor.shape == (2, 2) and found.tensor.inf == 2
-    assert found.rows == [] and len(found.positions) == 2
+    finding = examine_step(Swapped, data(), batch_size=2)
+    assert finding.tensor.shape == (2, 2) and finding.tensor.inf == 2
+    assert finding.rows == [] and len(finding.batch.positions) == 2
 
 
 # ---------------------------------------------------------------------------------- several updates
@@ -385,10 +386,10 @@ class TwoUpdates(Linear):
 
 def test_the_second_of_two_updates_is_told_where_it_is_the_one(data):
     # v goes from 1 to 0 in the first update, and the root has no slope there.
-    found = examined(TwoUpdates, data(), optimizer="sgd", learning_rate=1.0)
-    assert found.update == "second" and marked(found) == "second"
-    assert found.op_type == "SqrtGrad"
-    assert examined(TwoUpdates, data(), optimizer="sgd", learning_rate=0.5) is None
+    finding = examine_step(TwoUpdates, data(), optimizer="sgd", learning_rate=1.0)
+    assert finding.update.name == "second" and mark_of(finding) == "second"
+    assert finding.op.type == "SqrtGrad"
+    assert examine_step(TwoUpdates, data(), optimizer="sgd", learning_rate=0.5) is None
 
 
 def test_a_variable_that_an_earlier_update_spoiled_is_told_before_the_later_one(data):
@@ -396,9 +397,9 @@ def test_a_variable_that_an_earlier_update_spoiled_is_told_before_the_later_one(
     class Spoiled(TwoUpdates):
         factor = 10.0
 
-    found = examined(Spoiled, data(), optimizer="sgd", learning_rate=1e38, clip="none")
-    assert (found.kind, found.op, found.update) == ("variable", "v", "second")
-    assert "'v' was not finite before the update 'second'" in found.lines()[0]
+    finding = examine_step(Spoiled, data(), optimizer="sgd", learning_rate=1e38, clip="none")
+    assert (finding.kind, finding.op.name, finding.update.name) == ("variable", "v", "second")
+    assert "'v' was not finite before the update 'second'" in finding.lines()[0]
 
 
 # ----------------------------------------------------------------------------------- a run's folder
@@ -422,24 +423,24 @@ def test_a_run_that_diverged_is_examined_from_its_checkpoint_which_stays(data, t
         trainer.close()
     before, checkpoint = testing.fingerprint(folder), RunFolder(folder).checkpoint("last")
     assert checkpoint.step == 2
-    found = examined(Later, source, 2, checkpoint.path)
-    assert (found.step, marked(found), input_of(found)) == (3, "later", (0, 0, 0, 0))
+    finding = examine_step(Later, source, 2, checkpoint.path)
+    assert (finding.step, mark_of(finding), input_of(finding)) == (3, "later", (0, 0, 0, 0))
     assert testing.fingerprint(folder) == before
-    assert examined(Later, source) is None  # the first step
+    assert examine_step(Later, source) is None  # the first step
 
 
 def test_a_finding_is_told_in_sentences(data):
     for plugin in (LogOfZero, RootOfZero, Looping):
-        for line in examined(plugin, data()).lines():
+        for line in examine_step(plugin, data()).lines():
             assert line[0].isupper() and line.endswith(".") and "\n" not in line
 
 
 def test_what_was_found_is_written_with_its_batch(data, tmp_path):
-    found = examined(LogOfZero, data(_3=[2.0, 3.0]))
-    write(found, str(tmp_path / "autopsy-1"))
+    finding = examine_step(LogOfZero, data(_3=[2.0, 3.0]))
+    write(finding, str(tmp_path / "autopsy-1"))
     told = read_json(tmp_path, "autopsy-1", "autopsy.json")
-    assert (told["op_type"], told["positions"], told["loss"]) == ("Log", found.positions, None)
-    assert told["stack"][-1]["line"] == found.place.line and told["lines"] == found.lines()
+    assert (told["op_type"], told["positions"], told["loss"]) == ("Log", finding.batch.positions, None)
+    assert told["stack"][-1]["line"] == finding.op.source_line.line and told["lines"] == finding.lines()
     batch = np.load(str(tmp_path / "autopsy-1" / "batch.npz"))
     assert batch["features"].shape == (4, 2)
     assert batch["labels"].tolist() == [position % 2 for position in batch["positions"]]
@@ -448,8 +449,8 @@ def test_what_was_found_is_written_with_its_batch(data, tmp_path):
 
 def test_images_are_written_as_a_picture(tmp_path):
     source = testing.write_digits(str(tmp_path / "digits.npz"))
-    found = examined(LogOfZero, source)
-    write(found, str(tmp_path / "autopsy-1"))
+    finding = examine_step(LogOfZero, source)
+    write(finding, str(tmp_path / "autopsy-1"))
     from PIL import Image
 
     with Image.open(io.BytesIO((tmp_path / "autopsy-1" / "batch.png").read_bytes())) as picture:

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 @pytest.fixture(autouse=True)
 def _fresh_graph():
-    from standin import graph
+    from classifier_fixtures import graph
 
     with graph():
         yield

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from standin import evaluate, make_run
+from classifier_fixtures import evaluate, make_run
 from toolkit_classifier import augment
 
 from toolkit import tf

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from standin import Data, evaluate, make_run
+from classifier_fixtures import Data, evaluate, make_run
 from toolkit_classifier import losses
 
 from toolkit import UsageError, tf

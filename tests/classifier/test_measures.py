@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from standin import Data, evaluate, make_run
+from classifier_fixtures import Data, evaluate, make_run
 from toolkit_classifier import measures
 
 from toolkit import tf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import toolkit_classifier as plugin
-from standin import Data, evaluate, make_run
+from classifier_fixtures import Data, evaluate, make_run
 from toolkit_classifier import networks
 
 from toolkit import DataError, UsageError, tf

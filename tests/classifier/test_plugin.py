@@ -9,7 +9,7 @@ import sys
 import pluggy
 import pytest
 import toolkit_classifier as plugin
-from standin import options
+from classifier_fixtures import options
 from toolkit_classifier.settings import ClassifierOptions
 
 from toolkit import UsageError, hookspecs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from standin import Data
+from classifier_fixtures import Data
 from toolkit_classifier import reports
 
 NAMES = ("cat", "dog", "cow")

@@ -9,10 +9,11 @@ import math
 
 import numpy as np
 import pytest
-from helpers import Constant, Linear, Spec, plugin_of, run_of, session
+from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+from linear_fixtures import Linear
 
 from toolkit import Run, Split, ToolkitError, UsageError, hookimpl, tf
-from toolkit.compat import LINE, compiled
+from toolkit.compat import VERSION_FAMILY, compile_with_xla
 from toolkit.data.stream import make_reader
 from toolkit.graph import optimizer as opt
 from toolkit.graph.build import build_compiled, build_training
@@ -20,7 +21,7 @@ from toolkit.plugins import Plugins
 
 PLAIN = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
 INF = float("inf")
-ONLY_2 = pytest.mark.skipif(LINE == "1.15", reason="XLA compiles steps on 2.x alone")
+ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -31,7 +32,7 @@ def variable(name, value):
 
 def after(loss, steps=1, run=None, **options):
     """Every trainable variable by name after some steps on a loss of the graph."""
-    op = (run or run_of(**dict(PLAIN, **options))).minimize(loss)
+    op = (run or make_run(**dict(PLAIN, **options))).minimize(loss)
     with session() as made:
         for _ in range(steps):
             made.run(op)
@@ -49,7 +50,7 @@ def moved(gradient, steps=1, **options):
 
 def rates(steps, total_steps=None, **options):
     """The learning rate, of a full rate of 1, in each of the steps."""
-    given = run_of(**dict({"learning_rate": 1.0}, **options)).options
+    given = make_run(**dict({"learning_rate": 1.0}, **options)).options
     with tf.Session() as made:
         tensors = [opt.learning_rate(given, tf.constant(s, tf.int64), total_steps) for s in steps]
         return pytest.approx(made.run(tensors), abs=1e-6)
@@ -127,7 +128,7 @@ def test_no_clipping_leaves_a_gradient_as_it_is():
 
 def test_the_logged_norm_is_taken_before_clipping_over_all_variables():
     a, b = variable("a", [0.0]), variable("b", [0.0])
-    run = run_of(**dict(PLAIN, clip="value", clip_at=1.0))
+    run = make_run(**dict(PLAIN, clip="value", clip_at=1.0))
     run.minimize(tf.reduce_sum(3 * a + 4 * b), name="critic")
     with session() as made:
         logged = made.run(run.logged)
@@ -164,7 +165,7 @@ def squared_compiled(value, by_xla=False):
     value = tf.constant(value, tf.float32)
     with tf.Session() as made:
         norm = opt.squared_norm_compiled
-        tensor = compiled(lambda x: [norm(x)], [value])[0] if by_xla else norm(value)
+        tensor = compile_with_xla(lambda x: [norm(x)], [value])[0] if by_xla else norm(value)
         return float(made.run(tensor))
 
 
@@ -270,7 +271,7 @@ def test_the_mean_gradient_is_clipped_not_its_parts():
 
 
 def test_accumulated_gradients_are_in_the_checkpoint():
-    run_of(**dict(PLAIN, accumulate=2)).minimize(tf.reduce_sum(variable("w", [0.0])))
+    make_run(**dict(PLAIN, accumulate=2)).minimize(tf.reduce_sum(variable("w", [0.0])))
     assert "toolkit/accumulated/w" in {v.op.name for v in tf.global_variables()}
 
 
@@ -291,7 +292,7 @@ def test_weight_decay_is_apart_from_the_gradient():
 
 
 def test_the_global_step_advances_by_one():
-    run = run_of(**PLAIN)
+    run = make_run(**PLAIN)
     op = run.minimize(tf.reduce_sum(variable("w", [0.0])))
     with session() as made:
         made.run([op, op])
@@ -300,7 +301,7 @@ def test_the_global_step_advances_by_one():
 
 
 def test_the_first_of_two_updates_may_leave_the_global_step():
-    run = run_of(**PLAIN)
+    run = make_run(**PLAIN)
     a, b = variable("a", [0.0]), variable("b", [0.0])
     first = run.minimize(tf.reduce_sum(a), [a], advance_step=False)
     with tf.control_dependencies([first]):
@@ -312,7 +313,7 @@ def test_the_first_of_two_updates_may_leave_the_global_step():
 
 def test_a_loss_that_depends_on_no_variable_is_told():
     with pytest.raises(ToolkitError, match="depends on none of the variables"):
-        run_of(**PLAIN).minimize(tf.constant(1.0), [variable("w", [0.0])])
+        make_run(**PLAIN).minimize(tf.constant(1.0), [variable("w", [0.0])])
 
 
 def test_a_variable_that_the_loss_does_not_depend_on_stays():
@@ -323,7 +324,7 @@ def test_a_variable_that_the_loss_does_not_depend_on_stays():
 
 def test_minimize_is_refused_outside_of_training():
     with pytest.raises(ToolkitError, match="minimize was called in mode 'eval'"):
-        run_of("eval").minimize(tf.constant(1.0))
+        make_run("eval").minimize(tf.constant(1.0))
 
 
 def half_infinite():
@@ -337,7 +338,7 @@ def state(made):
 
 
 def test_one_infinite_gradient_stops_with_weights_slots_and_step_unchanged():
-    op = run_of(optimizer="adam", nan="stop").minimize(half_infinite())
+    op = make_run(optimizer="adam", nan="stop").minimize(half_infinite())
     with session() as made:
         before = state(made)
         with pytest.raises(tf.errors.InvalidArgumentError, match=opt.NOT_FINITE):
@@ -347,7 +348,7 @@ def test_one_infinite_gradient_stops_with_weights_slots_and_step_unchanged():
 
 
 def test_one_infinite_gradient_is_skipped_and_counted():
-    run = run_of(optimizer="adam", nan="skip")
+    run = make_run(optimizer="adam", nan="skip")
     op = run.minimize(half_infinite())
     with session() as made:
         before = state(made)
@@ -359,7 +360,7 @@ def test_one_infinite_gradient_is_skipped_and_counted():
 
 
 def test_a_skipped_step_adds_nothing_to_accumulated_gradients():
-    op = run_of(nan="skip", accumulate=3).minimize(half_infinite())
+    op = make_run(nan="skip", accumulate=3).minimize(half_infinite())
     with session() as made:
         made.run(op)
         assert state(made)["toolkit/accumulated/a"] == [0]
@@ -398,8 +399,8 @@ class Exploding(Normed):
 
 def batch_norm_state(plugin, steps, **options):
     """The moving mean after steps on batches whose mean is 2, and whether a step was refused."""
-    plugins = Plugins(plugin_of(plugin))
-    run = run_of(data=Spec((2,)), classes=plugins.options(), **options)
+    plugins = Plugins(make_plugin(plugin))
+    run = make_run(data=Spec((2,)), classes=plugins.options(), **options)
     reader = Constant([[1.0, 1.0], [3.0, 3.0]], [0, 1])
     built = build_training(plugins, run, reader, tf.get_default_graph())
     refused = False
@@ -441,7 +442,7 @@ def product(run, name, factor):
 
 
 def test_parts_that_are_applied_together_all_see_the_old_values():
-    run = run_of(**PLAIN)
+    run = make_run(**PLAIN)
     a, b = variable("a", 1.0), variable("b", 2.0)
     # Each one's gradient is the other's value.
     parts = [run.gradients(a * b, [a], "a"), run.gradients(a * b, [b], "b")]
@@ -452,7 +453,7 @@ def test_parts_that_are_applied_together_all_see_the_old_values():
 
 
 def test_parts_that_are_applied_together_are_all_refused_where_one_is_not_finite():
-    run = run_of(**dict(PLAIN, nan="skip"))
+    run = make_run(**dict(PLAIN, nan="skip"))
     first, a = product(run, "a", 1.0)
     second, b = product(run, "b", INF)
     op = run.apply([first, second])
@@ -475,7 +476,7 @@ def in_turn(run, factors):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "momentum", "rmsprop", "adagrad", "ftrl"])
 def test_a_later_update_that_is_not_finite_takes_the_earlier_ones_back(optimizer):
-    run = run_of(optimizer=optimizer, nan="stop")
+    run = make_run(optimizer=optimizer, nan="stop")
     op, _ = in_turn(run, [1.0, 2.0, INF])
     with session() as made:
         before = state(made)
@@ -485,7 +486,7 @@ def test_a_later_update_that_is_not_finite_takes_the_earlier_ones_back(optimizer
 
 
 def test_updates_in_turn_are_all_made_where_all_are_finite():
-    run = run_of(**PLAIN)
+    run = make_run(**PLAIN)
     op, variables = in_turn(run, [1.0, 2.0, 3.0])
     with session() as made:
         made.run(op)
@@ -494,7 +495,7 @@ def test_updates_in_turn_are_all_made_where_all_are_finite():
 
 
 def test_state_updates_and_accumulated_gradients_are_taken_back_too():
-    run = run_of(**dict(PLAIN, nan="skip", accumulate=2))
+    run = make_run(**dict(PLAIN, nan="skip", accumulate=2))
     a, seen = variable("a", 1.0), variable("seen", 0.0)
     mark = seen.assign(7.0, read_value=False)
     done = run.minimize(2.0 * a, [a], "a", advance_step=False, updates=[mark])
@@ -509,7 +510,7 @@ def test_state_updates_and_accumulated_gradients_are_taken_back_too():
 
 
 def test_updates_of_one_name_share_an_optimizer_and_its_slots():
-    run = run_of(optimizer="adam")
+    run = make_run(optimizer="adam")
     w = variable("w", 1.0)
     done = run.minimize(3.0 * w, [w], "player", advance_step=False)
     with tf.control_dependencies([done]):
@@ -520,7 +521,7 @@ def test_updates_of_one_name_share_an_optimizer_and_its_slots():
 
 
 def test_a_part_may_have_a_learning_rate_of_its_own():
-    run = run_of(**PLAIN)
+    run = make_run(**PLAIN)
     a, b = variable("a", 0.0), variable("b", 0.0)
     parts = [run.gradients(1.0 * a, [a], "a"), run.gradients(1.0 * b, [b], "b", learning_rate=0.5)]
     op = run.apply(parts)
@@ -534,7 +535,7 @@ def test_a_part_may_have_a_learning_rate_of_its_own():
 def test_after_runs_behind_the_update_and_not_where_the_step_is_skipped():
     for factor, expected in ((1.0, 5.0), (INF, 1.0)):
         with tf.Graph().as_default():
-            run = run_of(**dict(PLAIN, nan="skip"))
+            run = make_run(**dict(PLAIN, nan="skip"))
             w = variable("w", 1.0)
             # The update leads to 0, and 0 + 5 is what comes after it.
             op = run.minimize(factor * w, [w], after=lambda w=w: w.assign(w.read_value() + 5))
@@ -555,7 +556,7 @@ class Compiled:
 
     def __init__(self, make, **options):
         options = dict({"optimizer": "adam", "learning_rate": 0.1}, **options)
-        self.run = Run("train", run_of(**options).options, Spec(), compiled=True)
+        self.run = Run("train", make_run(**options).options, Spec(), compiled=True)
         self.run.global_step  # noqa: B018 - made before the step, as the core makes it
         self._good = tf.placeholder(tf.float32, [])
 
@@ -565,7 +566,7 @@ class Compiled:
                 going = tf.constant(True) if self.run.going is None else self.run.going
                 return [tf.identity(going)]
 
-        (self._going,) = compiled(step, [self._good])
+        (self._going,) = compile_with_xla(step, [self._good])
         self._session = tf.Session()
         self._session.run(tf.global_variables_initializer())
 
@@ -727,8 +728,8 @@ def test_compiled_state_updates_and_sums_are_taken_back_by_a_later_update(policy
 
 def compiled_batch_norm_state(plugin, steps, **options):
     """`batch_norm_state` with XLA: the moving mean, and whether a step was refused."""
-    plugins = Plugins(plugin_of(plugin))
-    given = run_of(data=Spec((2,)), classes=plugins.options(), **options).options
+    plugins = Plugins(make_plugin(plugin))
+    given = make_run(data=Spec((2,)), classes=plugins.options(), **options).options
     labels = np.array([0, 1])
     split = Split(np.array([[1.0, 1.0], [3.0, 3.0]], np.float32), labels)
 
@@ -769,7 +770,7 @@ def test_compiled_updates_are_those_that_are_made_without_xla(names, options):
             assert step.step()
         found = step.state
     with tf.Graph().as_default():
-        run = run_of(**dict({"optimizer": "adam", "learning_rate": 0.1}, **options))
+        run = make_run(**dict({"optimizer": "adam", "learning_rate": 0.1}, **options))
         run.global_step  # noqa: B018
         op = updates_in_turn(None, names)(run, tf.constant(1.0))
         with session() as made:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import Constant, Linear, Spec, plugin_of, run_of, session
+from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+from linear_fixtures import Linear
 
 from toolkit import hookimpl, tf
-from toolkit.compat import COMPILES, compiled
+from toolkit.compat import HAS_XLA, compile_with_xla
 from toolkit.graph import randomness
 from toolkit.graph.build import build_training
 from toolkit.plugins import Plugins
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("graph")
 def drawn(make, step=0, **options):
     """The value of a draw `make(run)` at a global step, in a new graph and session."""
     with tf.Graph().as_default():
-        run = run_of(**options)
+        run = make_run(**options)
         tensor = make(run)
         with session() as made:
             made.run(run.global_step.assign(step))
@@ -43,7 +44,7 @@ def test_a_seed_has_31_bits():
 
 
 def test_a_run_seeds_by_its_option():
-    assert run_of(seed=7).seed("x") == randomness.seed_of(7, "x") != run_of(seed=8).seed("x")
+    assert make_run(seed=7).seed("x") == randomness.seed_of(7, "x") != make_run(seed=8).seed("x")
 
 
 # -------------------------------------------------------------------------------------------- draws
@@ -75,7 +76,7 @@ def test_a_draw_does_not_depend_on_the_ops_before_it():
 
 
 def test_a_draw_changes_from_step_to_step_in_one_session():
-    run = run_of()
+    run = make_run()
     z, advance = run.normal("z", [3]), run.global_step.assign_add(1)
     with session() as made:
         first = made.run(z)
@@ -116,18 +117,18 @@ def test_dropout_keeps_the_mean_and_zeroes_its_share():
 @pytest.mark.parametrize("mode", ["eval", "predict"])
 def test_dropout_is_nothing_outside_of_training(mode):
     x = tf.ones([3])
-    assert run_of(mode).dropout(x, 0.5, "d") is x
+    assert make_run(mode).dropout(x, 0.5, "d") is x
 
 
 def test_dropout_at_rate_0_is_nothing():
     x = tf.ones([3])
-    assert run_of().dropout(x, 0, "d") is x
+    assert make_run().dropout(x, 0, "d") is x
 
 
 @pytest.mark.parametrize("rate", [1, 1.5, -0.1])
 def test_dropout_of_everything_or_less_than_nothing_is_refused(rate):
     with pytest.raises(ValueError, match=f"dropout rate is {rate}, expected a number in"):
-        run_of().dropout(tf.ones([3]), rate, "d")
+        make_run().dropout(tf.ones([3]), rate, "d")
 
 
 def test_dropout_zeroes_what_was_infinite():
@@ -140,7 +141,7 @@ def test_dropout_zeroes_what_was_infinite():
 
 def initial(kind, shape, name="w", **options):
     with tf.Graph().as_default(), tf.Session() as made:
-        return made.run(run_of(**options).initializer(kind, name)(shape))
+        return made.run(make_run(**options).initializer(kind, name)(shape))
 
 
 def test_glorot_uniform_fills_plus_minus_the_root_of_6_over_the_fans():
@@ -162,7 +163,7 @@ def test_the_deviation_of_a_normal_follows_from_the_inputs(kind, deviation):
 
 
 def test_normal_and_uniform_take_their_scale():
-    run = run_of()
+    run = make_run()
     normal, uniform = (
         run.initializer(k, "w", stddev=0.02)([200, 200]) for k in ("normal", "uniform")
     )
@@ -174,7 +175,7 @@ def test_normal_and_uniform_take_their_scale():
 
 def test_an_unknown_initializer_is_refused():
     with pytest.raises(ValueError, match="unknown initializer 'glorot', known: "):
-        run_of().initializer("glorot", "w")
+        make_run().initializer("glorot", "w")
 
 
 def test_initial_values_differ_by_name_and_by_seed():
@@ -185,7 +186,9 @@ def test_initial_values_differ_by_name_and_by_seed():
 
 
 def test_an_initializer_works_in_a_keras_layer():
-    layer = tf.keras.layers.Dense(3, kernel_initializer=run_of().initializer("he_normal", "dense"))
+    layer = tf.keras.layers.Dense(
+        3, kernel_initializer=make_run().initializer("he_normal", "dense")
+    )
     layer.build([None, 2])
     with session() as made:
         kernel = made.run(layer.kernel)
@@ -207,10 +210,10 @@ class Noisy:
 
 
 def weights(extensions, step=0):
-    plugins = Plugins(plugin_of(Linear), [plugin_of(e, "e", "extension") for e in extensions])
+    plugins = Plugins(make_plugin(Linear), [make_plugin(e, "e", "extension") for e in extensions])
     reader = Constant([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]], [0, 1])
     with tf.Graph().as_default() as graph:
-        run = run_of(data=Spec(), classes=plugins.options())
+        run = make_run(data=Spec(), classes=plugins.options())
         built = build_training(plugins, run, reader, graph)
         with session() as made:
             for _ in range(step):
@@ -227,14 +230,14 @@ def test_an_extension_that_adds_random_ops_leaves_the_weights_as_they_were(step)
 # ------------------------------------------------------------------------------------ for XLA
 
 
-compiles = pytest.mark.skipif(not COMPILES, reason="XLA compiles on TensorFlow 2.x alone")
+compiles = pytest.mark.skipif(not HAS_XLA, reason="XLA compiles on TensorFlow 2.x alone")
 
 
 def compiled_draws(make, *counters):
     """What `make(pair)` gives for each counter, compiled by XLA."""
     with tf.Graph().as_default(), tf.Session() as session:
         counter = tf.placeholder(tf.int32, [])
-        (made,) = compiled(lambda c: [make(randomness.counted(5, c))], [counter])
+        (made,) = compile_with_xla(lambda c: [make(randomness.counted(5, c))], [counter])
         return [session.run(made, {counter: c}) for c in counters]
 
 

@@ -4,16 +4,16 @@ import os
 
 import numpy as np
 import pytest
-from helpers import Linear, write_bars
+from linear_fixtures import Linear, write_bars
 
 from toolkit import hookimpl, testing, tf
-from toolkit.compat import LINE
+from toolkit.compat import VERSION_FAMILY
 from toolkit.errors import UsageError
 from toolkit.graph import randomness
 from toolkit.graph.while_loop import Like, Made, Tap, compiled_loop, likes, looped, make_budget
 from toolkit.storage.run_folder import RunFolder
 
-ONLY_2 = pytest.mark.skipif(LINE == "1.15", reason="XLA compiles steps on 2.x alone")
+ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 CALLS = [1, 7, 50, "auto"]
 
 

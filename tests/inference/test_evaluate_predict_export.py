@@ -8,7 +8,8 @@ import struct
 
 import numpy as np
 import pytest
-from helpers import LINEAR, bars, read_json, write_bars
+from file_fixtures import read_json
+from linear_fixtures import LINEAR, bars, write_bars
 
 from toolkit import DataSpec, tf
 from toolkit.inference.predict import columns, read_examples

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import Linear, bars, plugin_of
+from graph_fixtures import make_plugin
+from linear_fixtures import Linear, bars
 
 from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, tf
 from toolkit.inference.evaluator import Evaluator
@@ -18,15 +19,15 @@ LABELS = np.arange(13) * 7 % 3
 
 def evaluator_of(plugin, mode="eval", spec=FLOATS):
     """With the weights that a model starts with, in place of a checkpoint's."""
-    plugins = Plugins(plugin_of(plugin))
+    plugins = Plugins(make_plugin(plugin))
     made = Evaluator(plugins, resolve(plugins.options()).options, spec, mode)
-    with made.graph.graph.as_default():
+    with made.graph.tf_graph.as_default():
         made.session.run([variable.initializer for variable in tf.global_variables()])
     return made
 
 
 def weights(evaluator):
-    with evaluator.graph.graph.as_default():
+    with evaluator.graph.tf_graph.as_default():
         return evaluator.session.run({v.op.name: v for v in tf.global_variables()})
 
 

@@ -6,8 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from helpers import plugin_of, read_json, write_bars
-from makers import SCORED, Brightness, Maker, made
+from file_fixtures import read_json
+from generator_fixtures import SCORED_GENERATOR, Brightness, Generator, expected_images
+from graph_fixtures import make_plugin
+from linear_fixtures import write_bars
 
 from toolkit import DataSpec, Scorer, ScoreResult, Split, ToolkitError, hookimpl, tf
 from toolkit.inference.evaluator import Evaluator
@@ -24,14 +26,14 @@ def train(cli, here):
     data = write_bars("bars.npz")
 
     def call(*argv):
-        return cli("run", "--plugin", SCORED, "--data", data, *(STEPS + list(argv)))
+        return cli("run", "--plugin", SCORED_GENERATOR, "--data", data, *(STEPS + list(argv)))
 
     return call
 
 
 def brightness(step, run="r"):
     w = tf.train.NewCheckpointReader(RunFolder(run).prefix(step)).get_tensor("linear/w")
-    return float(made(w, [[1, 1]], [1]).mean())
+    return float(expected_images(w, [[1, 1]], [1]).mean())
 
 
 def records(kind="eval"):
@@ -53,7 +55,7 @@ def test_lines_details_and_reports_of_a_scorer_are_in_the_result(train, here):
     result = json.loads(train("--json").out)["test"]
     assert result["lines"] == ["brightness against 13 of 40"]
     assert result["details"] == {"brightness": {"with_folder": True}}
-    assert (here / "r" / result["reports"] / "brightness.txt").read_text() == "seen"
+    assert (here / "r" / result["reports"] / "brightness.txt").read_text() == "bright"
     assert read_json(here, "r", "manifest.json")["summary"]["test"]["lines"] == result["lines"]
 
 
@@ -121,9 +123,9 @@ def test_noise_that_is_not_a_number_counts_for_nothing():
 # ------------------------------------------------------------------------------------ by themselves
 
 
-def evaluator_of(scorers, base=Maker):
+def evaluator_of(scorers, base=Generator):
     plugin = type("Tested", (base,), {"scorers": hookimpl(scorers), "__module__": __name__})
-    plugins = Plugins(plugin_of(plugin, "tested"))
+    plugins = Plugins(make_plugin(plugin, "tested"))
     options = resolve(plugins.options()).options
     return Evaluator(plugins, options, SPEC, splits={"test": SPLIT}.get)
 
@@ -151,8 +153,8 @@ def test_without_splits_no_scorer_is_asked():
     def scorers(self):
         raise AssertionError("asked")
 
-    plugin = type("Tested", (Maker,), {"scorers": hookimpl(scorers), "__module__": __name__})
-    plugins = Plugins(plugin_of(plugin, "tested"))
+    plugin = type("Tested", (Generator,), {"scorers": hookimpl(scorers), "__module__": __name__})
+    plugins = Plugins(make_plugin(plugin, "tested"))
     options = resolve(plugins.options()).options
     assert Evaluator(plugins, options, SPEC).metric_names == ["accuracy", "loss"]
 

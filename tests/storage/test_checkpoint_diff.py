@@ -10,19 +10,19 @@ import os
 
 import numpy as np
 import pytest
-from helpers import Linear, write_bars
+from linear_fixtures import Linear, write_bars
 
 from toolkit import hookimpl, testing, tf
 from toolkit.errors import CheckpointError, UsageError
 from toolkit.storage.checkpoint_diff import (
-    Changes,
-    Stored,
+    RestoreOptions,
+    VariableSpec,
+    build_saver,
     difference,
-    of_graph,
     parse_map,
-    plan,
-    saver,
-    stored,
+    plan_restore,
+    read_variable_specs,
+    variable_specs,
 )
 from toolkit.storage.run_folder import RunFolder
 
@@ -32,21 +32,21 @@ RENAMED = ADAM.replace("linear/w", "line/w")
 
 
 def side(text):
-    """name -> Stored, of a text as above."""
-    found = {STEP: Stored([], "int64")}
+    """name -> VariableSpec, of a text as above."""
+    found = {STEP: VariableSpec([], "int64")}
     for word in text.split():
         name, _, rest = word.partition(":")
         shape, _, dtype = rest.partition(":")
-        found[name] = Stored([int(n) for n in shape.split(",") if n], dtype or "float32")
+        found[name] = VariableSpec([int(n) for n in shape.split(",") if n], dtype or "float32")
     return found
 
 
 def changes(*maps, init_new=False, drop=False):
-    return Changes(init_new, drop, parse_map(maps))
+    return RestoreOptions(init_new, drop, parse_map(maps))
 
 
 def planned(in_checkpoint, in_graph, *maps, **flags):
-    return plan(side(in_checkpoint), side(in_graph), changes(*maps, **flags))
+    return plan_restore(side(in_checkpoint), side(in_graph), changes(*maps, **flags))
 
 
 def differing(in_checkpoint, in_graph, partial=False):
@@ -73,7 +73,7 @@ def test_an_identical_model_has_no_difference_and_restores_all():
     assert not found
     assert (found.sentence(), found.lines(), found.hint()) == ("", [], "")
     made = planned(ADAM, ADAM)
-    assert made.restored == {name: name for name in side(ADAM)}
+    assert made.mapping == {name: name for name in side(ADAM)}
     assert made.is_plain and made.sentence() == ""
 
 
@@ -87,7 +87,7 @@ def test_an_added_and_a_removed_variable_are_told_with_their_flags():
 
 def test_what_a_checkpoint_has_more_is_no_difference_to_a_part_of_the_model():
     assert not differing("w:4 b:2", "w:4", partial=True)
-    assert differing("w:4", "w:4 b:2", partial=True).added == ["b"]
+    assert differing("w:4", "w:4 b:2", partial=True).additions == ["b"]
 
 
 def test_another_shape_is_told_with_both():
@@ -102,7 +102,7 @@ def test_another_dtype_is_told_with_both():
 
 def test_a_likely_rename_takes_its_slots_along():
     found = differing(ADAM, RENAMED)
-    assert found.renamed == [("linear/w", "line/w")]
+    assert found.renames == [("linear/w", "line/w")]
     assert found.slots == [("linear/w/Adam", "line/w/Adam"), ("linear/w/Adam_1", "line/w/Adam_1")]
     assert found.sentence().endswith(": likely renamed line/w (was linear/w).")
     assert "Allow it with --map linear/w=line/w, or" in found.hint()
@@ -110,12 +110,12 @@ def test_a_likely_rename_takes_its_slots_along():
 
 def test_an_average_of_a_renamed_variable_is_a_slot_of_it():
     found = differing("net/w:4 average/net/w:4", "nets/w:4 average/nets/w:4")
-    assert found.renamed == [("net/w", "nets/w")]
+    assert found.renames == [("net/w", "nets/w")]
     assert found.slots == [("average/net/w", "average/nets/w")]
 
 
 def test_names_that_are_alike_are_paired_though_their_last_parts_differ():
-    assert differing("dense/kernel:4", "dense/kernels:4").renamed == [
+    assert differing("dense/kernel:4", "dense/kernels:4").renames == [
         ("dense/kernel", "dense/kernels")
     ]
 
@@ -125,33 +125,33 @@ def test_names_that_are_alike_are_paired_though_their_last_parts_differ():
 )
 def test_another_shape_or_dtype_a_name_unlike_it_and_two_as_near_are_no_rename(now):
     found = differing("lines/w:4", now)
-    assert found.renamed == [] and found.removed == ["lines/w"]
+    assert found.renames == [] and found.removals == ["lines/w"]
 
 
 def test_of_several_like_it_the_nearest_is_the_rename():
     found = differing("a1/w:4 a2/w:4", "b1/w:4 b2/w:4")
-    assert found.renamed == [("a1/w", "b1/w"), ("a2/w", "b2/w")]
+    assert found.renames == [("a1/w", "b1/w"), ("a2/w", "b2/w")]
 
 
 def test_another_optimizers_slots_are_new_and_not_renamed():
     found = differing("b:3 b/Adam:3 b/Adam_1:3", "b:3 b/Momentum:3")
-    assert found.added == ["b/Momentum"]
-    assert found.removed == ["b/Adam", "b/Adam_1"]
-    assert found.renamed == []
+    assert found.additions == ["b/Momentum"]
+    assert found.removals == ["b/Adam", "b/Adam_1"]
+    assert found.renames == []
 
 
 def test_a_slot_is_not_taken_for_a_variable():
-    assert differing("w:4 w/Adam:4", "w:4 v/Adam:4").renamed == []
+    assert differing("w:4 w/Adam:4", "w:4 v/Adam:4").renames == []
 
 
 def test_a_variable_with_anothers_name_in_it_but_another_shape_is_no_slot():
-    assert differing("w:4 head/w:9", "w:4 heads/w:9").renamed == [("head/w", "heads/w")]
+    assert differing("w:4 head/w:9", "w:4 heads/w:9").renames == [("head/w", "heads/w")]
 
 
 def test_a_slot_of_another_shape_does_not_follow():
     found = differing("line/w:4 line/w/Adam:4", "lines/w:4 lines/w/Adam:9")
-    assert found.renamed == [("line/w", "lines/w")] and found.slots == []
-    assert (found.added, found.removed) == (["lines/w/Adam"], ["line/w/Adam"])
+    assert found.renames == [("line/w", "lines/w")] and found.slots == []
+    assert (found.additions, found.removals) == (["lines/w/Adam"], ["line/w/Adam"])
 
 
 def test_a_renamed_scope_is_one_map_in_the_hint():
@@ -200,7 +200,7 @@ def test_the_flags_of_the_hint_are_those_that_allow_it(before, now):
     words = differing(before, now).hint().split(", or")[0].split()
     maps = [text for flag, text in zip(words, words[1:]) if flag == "--map"]
     init_new, drop = "--init-new" in words, "--drop" in words
-    assert planned(before, now, *maps, init_new=init_new, drop=drop).restored
+    assert planned(before, now, *maps, init_new=init_new, drop=drop).mapping
 
 
 # -------------------------------------------------------------------------------------------- plans
@@ -229,17 +229,17 @@ def test_a_reshaped_variable_and_a_likely_rename_need_both_flags(flags):
 
 def test_a_reshaped_variable_is_initialised_and_its_old_value_dropped():
     made = planned("b:2", "b:4", init_new=True, drop=True)
-    assert (made.initialised, made.dropped) == (["b"], ["b"])
+    assert (made.init_names, made.drop_names) == (["b"], ["b"])
 
 
 def test_a_map_carries_the_slots():
     made = planned(ADAM, RENAMED, "linear/w=line/w")
-    assert made.renamed == {
+    assert made.renames == {
         "linear/w": "line/w",
         "linear/w/Adam": "line/w/Adam",
         "linear/w/Adam_1": "line/w/Adam_1",
     }
-    assert not made.is_plain and (made.initialised, made.dropped) == ([], [])
+    assert not made.is_plain and (made.init_names, made.drop_names) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -252,53 +252,53 @@ def test_a_map_carries_the_slots():
 )
 def test_a_map_leaves_a_variable_with_the_old_name_in_it_alone(before, now, new):
     made = planned("w:4 " + before, "v:4 " + now, "w=v", init_new=True, drop=True)
-    assert made.renamed == {"w": "v"}
-    assert made.initialised == new
+    assert made.renames == {"w": "v"}
+    assert made.init_names == new
 
 
 def test_a_slot_that_has_a_map_of_its_own_takes_the_place_of_the_one_that_would_follow():
     maps = ["linear/w=line/w", "linear/w/Adam_1=line/w/Adam"]
     made = planned(ADAM, RENAMED, *maps, init_new=True, drop=True)
-    assert made.renamed["linear/w/Adam_1"] == "line/w/Adam"
-    assert (made.initialised, made.dropped) == (["line/w/Adam_1"], ["linear/w/Adam"])
+    assert made.renames["linear/w/Adam_1"] == "line/w/Adam"
+    assert (made.init_names, made.drop_names) == (["line/w/Adam_1"], ["linear/w/Adam"])
 
 
 def test_two_variables_can_change_places_slots_and_all():
     both = "a:4 a/Adam:4 b:4 b/Adam:4"
     made = planned(both, both, "a=b", "b=a")
-    assert made.renamed == {"a": "b", "a/Adam": "b/Adam", "b": "a", "b/Adam": "a/Adam"}
+    assert made.renames == {"a": "b", "a/Adam": "b/Adam", "b": "a", "b/Adam": "a/Adam"}
 
 
 def test_a_map_takes_the_place_of_the_variable_that_has_the_new_name():
     left = refused("a:4 b:4", "b:4", "a=b")
     assert left.message.endswith("checkpoint: removed b.")
-    assert planned("a:4 b:4", "b:4", "a=b", drop=True).restored == {STEP: STEP, "a": "b"}
+    assert planned("a:4 b:4", "b:4", "a=b", drop=True).mapping == {STEP: STEP, "a": "b"}
 
 
 def test_a_mapped_variable_of_another_shape_is_reshaped():
     left = refused("a:4", "b:5", "a=b")
     assert "reshaped b [5] (was [4])" in left.message
     made = planned("a:4", "b:5", "a=b", init_new=True, drop=True)
-    assert (made.initialised, made.dropped) == (["b"], ["a"])
+    assert (made.init_names, made.drop_names) == (["b"], ["a"])
 
 
 def test_a_scope_is_renamed_with_all_below_it_and_with_its_averages():
     before = "net/a/w:4 net/a/w/Adam:4 net/b:2 average/net/b:2"
     made = planned(before, before.replace("net/", "tower/net/"), "net/=tower/net/")
-    assert sorted(made.renamed) == ["average/net/b", "net/a/w", "net/a/w/Adam", "net/b"]
-    assert made.renamed["average/net/b"] == "average/tower/net/b"
+    assert sorted(made.renames) == ["average/net/b", "net/a/w", "net/a/w/Adam", "net/b"]
+    assert made.renames["average/net/b"] == "average/tower/net/b"
 
 
 def test_a_scope_of_all_names_leaves_the_global_step_where_it_is():
     made = planned("w:4 w/Adam:4", "tower/w:4 tower/w/Adam:4", "/=tower/")
-    assert made.restored == {STEP: STEP, "w": "tower/w", "w/Adam": "tower/w/Adam"}
+    assert made.mapping == {STEP: STEP, "w": "tower/w", "w/Adam": "tower/w/Adam"}
 
 
 @pytest.mark.parametrize("closer", ["a/d/y=c/y", "a/d/=c/"])
 def test_a_variables_map_goes_before_its_scopes_and_a_longer_scopes_first(closer):
     made = planned("a/x:1 a/d/y:1", "b/x:1 b/d/y:1 c/y:1", "a/=b/", closer, init_new=True)
-    assert made.renamed == {"a/x": "b/x", "a/d/y": "c/y"}
-    assert made.initialised == ["b/d/y"]
+    assert made.renames == {"a/x": "b/x", "a/d/y": "c/y"}
+    assert made.init_names == ["b/d/y"]
 
 
 def test_the_same_command_may_be_given_again_after_the_renamed_variable_was_saved():
@@ -311,13 +311,13 @@ def test_a_plan_without_the_global_step_is_an_error(dtype):
     before = side("w:4 counter::int64")
     del before[STEP]
     if dtype:
-        before[STEP] = Stored([], dtype)
-    everything = Changes(init_new=True, drop=True)
+        before[STEP] = VariableSpec([], dtype)
+    everything = RestoreOptions(init_new=True, drop=True)
     with pytest.raises(CheckpointError, match="nothing that the model's 'global_step'") as told:
-        plan(before, side("w:4"), everything)
+        plan_restore(before, side("w:4"), everything)
     assert "--map NAME=global_step" in told.value.hint
-    mapped = everything._replace(renamed={"counter": STEP})
-    assert plan(before, side("w:4"), mapped).restored["counter"] == STEP
+    mapped = everything._replace(renames={"counter": STEP})
+    assert plan_restore(before, side("w:4"), mapped).mapping["counter"] == STEP
 
 
 def test_a_plan_tells_itself_in_words_and_as_json():
@@ -412,13 +412,15 @@ def trained(tmp_path):
 
 def variables_like(path):
     """Variables of the current graph with the names, shapes and dtypes of a checkpoint's."""
-    return [tf.get_variable(n, s.shape, s.dtype) for n, s in sorted(stored(path).items())]
+    return [
+        tf.get_variable(n, s.shape, s.dtype) for n, s in sorted(read_variable_specs(path).items())
+    ]
 
 
 def restored(path, variables, allowed):
     """(plan, values by name) after initial values of 7 and a restore into the current graph."""
-    made = plan(stored(path), of_graph(variables), allowed)
-    restoring = saver(made, variables)
+    made = plan_restore(read_variable_specs(path), variable_specs(variables), allowed)
+    restoring = build_saver(made, variables)
     with tf.Session() as session:
         for variable in variables:
             variable.load(np.full(variable.shape.as_list(), 7), session)
@@ -434,13 +436,15 @@ def test_the_slots_of_an_optimizer_go_along_with_a_renamed_variable(
 ):
     path = trained(Linear, optimizer)
     variables = variables_like(trained(Renamed, optimizer))
-    assert difference(stored(path), of_graph(variables)).maps == ["linear/w=line/w"]
+    assert difference(read_variable_specs(path), variable_specs(variables)).maps == [
+        "linear/w=line/w"
+    ]
     made, values = restored(path, variables, changes("linear/w=line/w"))
     names = ["linear/w"] + ["linear/w/" + slot for slot in slots]
-    assert made.renamed == {name: name.replace("linear", "line") for name in names}
-    assert sorted(made.restored.values()) == sorted(values)
+    assert made.renames == {name: name.replace("linear", "line") for name in names}
+    assert sorted(made.mapping.values()) == sorted(values)
     reader = tf.train.NewCheckpointReader(path)
-    for old, new in made.restored.items():
+    for old, new in made.mapping.items():
         np.testing.assert_array_equal(values[new], reader.get_tensor(old), err_msg=new)
 
 
@@ -448,8 +452,8 @@ def test_another_optimizer_keeps_the_weights_and_initialises_its_slots(trained, 
     path = trained(Linear, "adam")
     variables = variables_like(trained(Linear, "momentum"))
     made, values = restored(path, variables, changes(init_new=True, drop=True))
-    assert made.initialised == ["linear/b/Momentum", "linear/w/Momentum"]
-    assert len(made.dropped) == 6  # two slots for each of two variables, and two powers
+    assert made.init_names == ["linear/b/Momentum", "linear/w/Momentum"]
+    assert len(made.drop_names) == 6  # two slots for each of two variables, and two powers
     assert values[STEP] == 2
     weights = tf.train.NewCheckpointReader(path).get_tensor("linear/w")
     np.testing.assert_array_equal(values["linear/w"], weights)
@@ -481,12 +485,12 @@ def test_shapes_and_dtypes_of_a_checkpoint_are_those_of_its_graph(graph, tmp_pat
     for name, shape, dtype in [(STEP, [], "int64"), ("w", [1, 2], "float32")]:
         tf.get_variable(name, shape, dtype)
     tf.get_variable("half", [], "float16")
-    assert of_graph(tf.global_variables()) == stored(path)
-    assert stored(path)["w"] == Stored([1, 2], "float32")
+    assert variable_specs(tf.global_variables()) == read_variable_specs(path)
+    assert read_variable_specs(path)["w"] == VariableSpec([1, 2], "float32")
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told_by_its_path(tmp_path):
     (tmp_path / "made.index").write_bytes(b"no table")
     for name in ("made", "nothing"):
         with pytest.raises(CheckpointError, match=name + ": not a readable checkpoint"):
-            stored(str(tmp_path / name))
+            read_variable_specs(str(tmp_path / name))

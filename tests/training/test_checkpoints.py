@@ -5,11 +5,11 @@ import os
 import shutil
 
 import pytest
-from helpers import Linear, write_bars
+from linear_fixtures import Linear, write_bars
 
 from toolkit import hookimpl, testing, tf
 from toolkit.errors import CheckpointError, DataError, ToolkitError, UsageError
-from toolkit.storage.commit_log import Checkpoint, retained
+from toolkit.storage.commit_log import Checkpoint, retention_rule
 from toolkit.storage.run_folder import RunFolder
 
 
@@ -193,12 +193,12 @@ def checkpoints(*hours):
 
 
 def test_one_checkpoint_per_so_many_hours_is_kept_by_its_own_time():
-    rule = retained(keep=1, every_hours=1.0)
+    rule = retention_rule(keep=1, every_hours=1.0)
     assert sorted(set(rule(checkpoints(0, 0.5, 1.1, 1.2, 2.2, 2.3)))) == [0, 2, 4, 5]
 
 
 def test_the_best_checkpoint_is_kept_though_it_is_old():
-    assert sorted(set(retained(2, None, always=[0])(checkpoints(0, 1, 2, 3)))) == [0, 2, 3]
+    assert sorted(set(retention_rule(2, None, always=[0])(checkpoints(0, 1, 2, 3)))) == [0, 2, 3]
 
 
 def test_a_run_in_use_cannot_be_trained_by_another(run):
@@ -261,7 +261,7 @@ def test_one_evaluation_graph_serves_the_whole_run(data, tmp_path):
     made.train_and_test()
     evaluator = made.evaluator
     assert made.evaluator is evaluator
-    assert evaluator.graph.graph.finalized
+    assert evaluator.graph.tf_graph.finalized
     made.close()
 
 
@@ -288,7 +288,7 @@ def test_the_manifest_tells_what_was_run(run):
     assert manifest["data"]["examples"] == {"train": 40, "validation": 7, "test": 13}
     assert manifest["data"]["sha256"].keys() == {"bars.npz"}
     assert manifest["versions"]["tensorflow"] == tf.__version__
-    assert manifest["plugins"]["linear"]["sha256"]["helpers.py"]
+    assert manifest["plugins"]["linear"]["sha256"]["linear_fixtures.py"]
     assert manifest["status"] == "finished"
 
 

@@ -7,7 +7,7 @@ import os
 import struct
 
 import pytest
-from helpers import Linear, write_bars
+from linear_fixtures import Linear, write_bars
 
 from toolkit import Hook, hookimpl, testing, tf
 from toolkit.storage.run_folder import RunFolder
@@ -203,13 +203,13 @@ def test_an_evaluation_does_not_depend_on_when_checkpoints_are_made(data, tmp_pa
 
 @pytest.mark.parametrize("moment", ["before the line", "behind the line", "in the evaluation"])
 def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, moment):
-    from toolkit.storage.commit_log import Commits
+    from toolkit.storage.commit_log import CommitLog
     from toolkit.training.hooks.validation import Validation
 
     options = dict(OPTIONS, data=data)
     whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
     train(Noisy, whole, **options)
-    add, tell = Commits.add, Validation._tell
+    add, tell = CommitLog.add, Validation._tell
 
     def die_at_a_line(self, kind, **values):
         if kind == "commit" and values["step"] == 10:
@@ -226,7 +226,7 @@ def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, mo
     if moment == "in the evaluation":
         monkeypatch.setattr(Validation, "_tell", die_in_the_evaluation)
     else:
-        monkeypatch.setattr(Commits, "add", die_at_a_line)
+        monkeypatch.setattr(CommitLog, "add", die_at_a_line)
     with pytest.raises(Death):
         testing.train(Noisy(), run, **options)
     monkeypatch.undo()

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from helpers import REPOSITORY, Linear, write_bars
+from file_fixtures import REPOSITORY
+from linear_fixtures import Linear, write_bars
 from test_exact_resume import left
 
 from toolkit import Hook, hookimpl, testing, tf

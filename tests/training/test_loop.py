@@ -8,7 +8,7 @@ import signal
 
 import numpy as np
 import pytest
-from helpers import Linear, LinearOptions, write_bars
+from linear_fixtures import Linear, LinearOptions, write_bars
 
 from toolkit import Hook, hookimpl, testing, tf
 from toolkit.display.console import Console
@@ -363,11 +363,11 @@ def test_the_hooks_run_in_the_printed_order(data, tmp_path):
 
 
 def test_threads_memory_and_placement_reach_the_session():
-    from helpers import run_of
+    from graph_fixtures import make_run
 
     from toolkit.graph.session_config import session_config
 
-    options = run_of(
+    options = make_run(
         intra_op_threads=3,
         inter_op_threads=2,
         gpu_memory_fraction=0.5,
@@ -383,7 +383,7 @@ def test_threads_memory_and_placement_reach_the_session():
 
 @pytest.mark.parametrize("batch_size, given, threads", [(32, 0, 1), (32, 2, 2), (40000, 0, 0)])
 def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
-    from helpers import run_of
+    from graph_fixtures import make_run
 
     from toolkit.compat import float_operations
     from toolkit.graph.session_config import with_threads
@@ -391,7 +391,7 @@ def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
     with tf.Graph().as_default() as graph:
         tf.matmul(tf.zeros([batch_size, 100]), tf.zeros([100, 50]))
     assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
-    options = run_of(intra_op_threads=given).options
+    options = make_run(intra_op_threads=given).options
     assert with_threads(options, graph).intra_op_threads == threads
 
 
@@ -467,7 +467,9 @@ def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data,
 
 
 def test_a_step_of_more_examples_than_there_are_tells_how_many_it_takes(data, tmp_path):
-    count = len(testing.trainer(TwoBatches, str(tmp_path / "a"), data=data)._inputs.splits["train"])
+    count = len(
+        testing.trainer(TwoBatches, str(tmp_path / "a"), data=data)._run_data.splits["train"]
+    )
     size = count // 2 + 1
     told = (
         f"A step takes 2 batches of {size} = {2 * size} examples, but the split 'train' has {count}"

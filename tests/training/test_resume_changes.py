@@ -8,8 +8,9 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import LINEAR, write_bars
-from runkit import EXTRA, RENAMED, SAME, damage, edit, sessions, write_plugin
+from file_fixtures import edit
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import EXTRA, RENAMED, UNCHANGED, damage, sessions, write_plugin
 
 from toolkit.testing import fingerprint, tensors
 
@@ -67,7 +68,7 @@ def test_another_plugin_in_an_edited_configuration_is_refused(cli, run, here):
     write_plugin()
     edit(run / "config.json", LINEAR, str(here / "mine.py"))
     result = cli("resume", run, "--steps", 8)
-    assert result.code == 2 and "plugin was helpers:Linear, now " in result.err
+    assert result.code == 2 and "plugin was linear_fixtures:Linear, now " in result.err
     assert cli("resume", run, "--steps", 8, "--allow", "plugin").code == 0
 
 
@@ -159,23 +160,25 @@ def changed(cli, before, after, flags, *more):
 
 
 def test_a_new_variable_begins_at_its_initial_value(cli, here):
-    old, new, record = changed(cli, SAME, EXTRA, ["--init-new"], "--no-evaluate")
+    old, new, record = changed(cli, UNCHANGED, EXTRA, ["--init-new"], "--no-evaluate")
     assert new["extra"].tolist() == [5.0, 5.0]  # no gradient reaches it
     assert record["initialised"] == ["extra"] and record["dropped"] == []
     assert sorted(set(new) - set(old)) == ["extra"]
 
 
 def test_a_dropped_variable_is_in_no_later_checkpoint(cli, here):
-    old, new, record = changed(cli, EXTRA, SAME, ["--drop"], "--no-evaluate")
+    old, new, record = changed(cli, EXTRA, UNCHANGED, ["--drop"], "--no-evaluate")
     assert sorted(set(old) - set(new)) == ["extra"]
     assert record["dropped"] == ["extra"] and record["initialised"] == []
 
 
 def test_a_renamed_variable_takes_its_values_and_slots_along(cli, here):
-    old, new, record = changed(cli, SAME, RENAMED, ["--map", "linear/=dense/"], "--no-evaluate")
+    old, new, record = changed(
+        cli, UNCHANGED, RENAMED, ["--map", "linear/=dense/"], "--no-evaluate"
+    )
     assert record["renamed"]["linear/w"] == "dense/w"
     assert record["renamed"]["linear/w/Adam"] == "dense/w/Adam"
-    write_plugin(SAME)  # the same steps without the renaming
+    write_plugin(UNCHANGED)  # the same steps without the renaming
     assert cli("resume", "before", "--steps", 8).code == 0
     plain = tensors("before")
     assert np.array_equal(plain["linear/w"], new["dense/w"])
@@ -187,12 +190,12 @@ def test_a_renamed_variable_takes_its_values_and_slots_along(cli, here):
     "after, flags", [(EXTRA, ["--init-new"]), (RENAMED, ["--map", "linear/=dense/"])]
 )
 def test_a_changed_model_is_evaluated_too(cli, here, after, flags):
-    _, new, _ = changed(cli, SAME, after, flags)
+    _, new, _ = changed(cli, UNCHANGED, after, flags)
     assert new["global_step"] == 8
 
 
 def test_a_best_checkpoint_of_the_old_model_hinders_no_test_of_the_new(cli, here):
-    changed(cli, SAME, EXTRA, ["--init-new"], "--best", "min:loss")
+    changed(cli, UNCHANGED, EXTRA, ["--init-new"], "--best", "min:loss")
 
 
 def test_flags_that_nothing_needs_change_nothing(cli, here, run):

@@ -4,10 +4,12 @@ import io
 
 import numpy as np
 import pytest
-from helpers import Linear, bars, plugin_of, read_json, write_bars
+from file_fixtures import read_json
+from graph_fixtures import make_plugin
+from linear_fixtures import Linear, bars, write_bars
 
 from toolkit import Hook, Run, Split, hookimpl, testing, tf
-from toolkit.compat import LINE
+from toolkit.compat import VERSION_FAMILY
 from toolkit.data.examples import describe
 from toolkit.data.stream import make_reader
 from toolkit.display.console import Console
@@ -17,7 +19,7 @@ from toolkit.plugins import Plugins
 from toolkit.training import step_mode
 from toolkit.training.step_mode import Stepper
 
-ONLY_2 = pytest.mark.skipif(LINE == "1.15", reason="XLA compiles steps on 2.x alone")
+ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 LONG = 10**7  # steps of a run that is worth a trial
 
 
@@ -28,7 +30,7 @@ def data(tmp_path):
 
 def stepper(plugin=Linear, steps=LONG, **options):
     """A Stepper for a run of so many steps on small data in memory."""
-    plugins = Plugins(plugin_of(plugin))
+    plugins = Plugins(make_plugin(plugin))
     resolved = resolve(plugins.options(), flags=options).options
     labels = np.arange(40) % 3
     split = Split(bars(labels), labels)
@@ -36,8 +38,8 @@ def stepper(plugin=Linear, steps=LONG, **options):
         plugins,
         resolved,
         lambda: make_reader("resident", split, resolved.batch_size),
-        lambda reader, compiled=False: Run(
-            "train", resolved, describe(split), None, steps, compiled=compiled
+        lambda reader, strategy=PLAIN: Run(
+            "train", resolved, describe(split), None, steps, strategy
         ),
     )
 
@@ -46,7 +48,7 @@ def form(made):
     """The name of the form in which a Stepping makes its steps."""
     if made.compiled:
         return "xla"
-    return "single" if made.graph.budget is None else "loop"
+    return "single" if made.graph.loop is None else "loop"
 
 
 @pytest.fixture
@@ -95,10 +97,12 @@ def test_xla_that_is_wanted_is_compiled_and_not_timed(tried):
     assert asked == [("xla", False)] * 3
 
 
-@pytest.mark.skipif(LINE == "2.x", reason="XLA compiles steps there")
+@pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
 def test_xla_is_refused_on_1_15(cli):
     data = write_bars("bars.npz")
-    told = cli("run", "--plugin", "helpers:Linear", "--data", data, "--steps", "3", "--xla", "on")
+    told = cli(
+        "run", "--plugin", "linear_fixtures:Linear", "--data", data, "--steps", "3", "--xla", "on"
+    )
     assert told.code == 2
     assert "Error: XLA compiles steps on TensorFlow 2.x, not on this one." in told.err
     assert "Traceback" not in told.err
@@ -149,8 +153,8 @@ def test_the_form_that_is_a_tenth_faster_is_taken(tried, loop, xla, expected):
 def test_on_1_15_nothing_is_tried(tried):
     asked = tried(loop=1.0, xla=0.1)
     made = stepper().build()
-    assert form(made) == ("loop" if LINE == "1.15" else "xla")
-    assert bool(asked) == (LINE == "2.x")
+    assert form(made) == ("loop" if VERSION_FAMILY == "1.15" else "xla")
+    assert bool(asked) == (VERSION_FAMILY == "2.x")
 
 
 @pytest.fixture
@@ -346,7 +350,7 @@ def test_a_step_that_no_loop_can_hold_is_made_alone_and_the_note_says_why(
     ],
 )
 def test_where_several_steps_a_call_were_asked_for_that_is_refused(data, tmp_path, plugin, options):
-    if "xla" in options and LINE == "1.15":
+    if "xla" in options and VERSION_FAMILY == "1.15":
         pytest.skip("XLA is refused there in any case")
     with pytest.raises(UsageError) as caught:
         testing.trainer(plugin, str(tmp_path / "run"), data=data, steps=8, **options)
@@ -432,7 +436,7 @@ def test_a_resume_keeps_to_what_it_began_with_unless_told(tried, began, options,
     assert ("loop", True) not in asked
 
 
-@pytest.mark.skipif(LINE == "2.x", reason="XLA compiles steps there")
+@pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
 def test_a_compiled_run_goes_on_in_a_loop_on_1_15():
     assert form(stepper().build(step=4, compiled=True)) == "loop"
 

@@ -5,10 +5,10 @@ import signal
 
 import numpy as np
 import pytest
-from helpers import Linear, write_bars
+from linear_fixtures import Linear, write_bars
 
 from toolkit import Hook, hookimpl, testing, tf
-from toolkit.compat import LINE
+from toolkit.compat import VERSION_FAMILY
 from toolkit.data.stream import StreamReader
 from toolkit.errors import DataError, DivergedError, InterruptedRun, ToolkitError
 from toolkit.graph.build import TrainingGraph
@@ -22,7 +22,7 @@ XLA = pytest.param(
     id="xla",
     marks=[
         pytest.mark.slow,
-        pytest.mark.skipif(LINE == "1.15", reason="XLA compiles steps on 2.x alone"),
+        pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone"),
     ],
 )
 FORMS = [

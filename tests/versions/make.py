@@ -1,7 +1,7 @@
-"""Write the committed run of the TensorFlow line that executes this: python tests/versions/make.py
+"""Write the committed run of the present TensorFlow version: python tests/versions/make.py
 
-A linear model after 4 of 8 steps, with Adam's slots. The test beside this resumes the runs of both
-lines on either.
+A linear model after 4 of 8 steps, with Adam's slots. The test in this folder resumes the runs of
+both versions on either.
 """
 
 import os
@@ -12,20 +12,20 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from helpers import Linear, write_bars  # noqa: E402
+from linear_fixtures import Linear, write_bars  # noqa: E402
 
 from toolkit import compat, testing  # noqa: E402
 
 
 def main():
-    place = tempfile.mkdtemp()
-    os.chdir(place)
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)
     write_bars("bars.npz")
     testing.train(Linear, "run", data="npz:bars.npz", steps=4, evaluate="no", keep=1)
-    target = os.path.join(HERE, compat.LINE)
+    target = os.path.join(HERE, compat.VERSION_FAMILY)
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree("run", target, ignore=shutil.ignore_patterns("events", ".lock"))
-    shutil.rmtree(place)
+    shutil.rmtree(folder)
 
 
 main()

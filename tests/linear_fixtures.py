@@ -1,18 +1,13 @@
-"""What tests share: a linear model as a plugin, quick to build, and data that it can learn."""
+"""A linear model as a plugin, quick to build, and images of bars that it can learn."""
 
 from __future__ import annotations
-
-import contextlib
-import json
-import os
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from toolkit import Options, hookimpl, option
 
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LINEAR = "helpers:Linear"
+LINEAR = "linear_fixtures:Linear"
+DERIVED = "linear_fixtures:DerivedWeights"
 
 
 class LinearOptions(Options):
@@ -75,8 +70,27 @@ class Linear:
         return {"accuracy": tf.metrics.accuracy(labels, tf.argmax(outputs["logits"], axis=1))}
 
 
+class DerivedWeights(Linear):
+    """Linear with doubled weights, stored in a local variable except in training."""
+
+    @hookimpl
+    def build(self, run):
+        from toolkit import tf
+
+        w, b = Linear.build(self, run)
+        if run.mode != "train":
+            w = tf.get_variable(
+                "doubled",
+                initializer=2 * w.read_value(),
+                trainable=False,
+                collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                use_resource=True,
+            )
+        return w, b
+
+
 def bars(labels, seed=0):
-    """uint8 [N, 6, 6, 1]: light bars on a black border; the one of class k lies in row k + 1."""
+    """uint8 [N, 6, 6, 1]: a light bar in row k + 1 for class k, noise, a black border."""
     images = np.zeros((len(labels), 6, 6, 1), np.uint8)
     noise = np.random.RandomState(seed).randint(0, 120, (len(labels), 4, 4, 1))
     images[:, 1:5, 1:5] = noise
@@ -93,57 +107,3 @@ def write_bars(path, train=40, validation=7, test=13):
         arrays["x_" + name], arrays["y_" + name] = bars(labels, seed), labels
     np.savez(str(path), **arrays)
     return f"npz:{path}"
-
-
-class Spec(NamedTuple):
-    """The part of a `DataSpec` that a model reads."""
-
-    shape: Any = (4,)
-    dtype: str = "float32"
-    num_classes: int = 2
-    class_names: Any = ()
-
-
-class Constant:
-    """A reader that gives the same batch in every step."""
-
-    def __init__(self, features, labels):
-        self._batch = features, labels
-        self.num_examples = self.batch_size = len(features)
-
-    def batch(self, step):
-        from toolkit import tf
-
-        features, labels = self._batch
-        return tf.constant(features, tf.float32), tf.constant(labels, tf.int32)
-
-
-def run_of(mode="train", data=None, classes=(), total_steps=None, **options):
-    """A Run with resolved options, as no command line made it."""
-    from toolkit import Run
-    from toolkit.options import resolve
-
-    resolved = resolve(classes, [("test", options)]).options
-    return Run(mode, resolved, data or Spec(), total_steps=total_steps)
-
-
-@contextlib.contextmanager
-def session():
-    """A session of the default graph with initialised variables."""
-    from toolkit import tf
-
-    with tf.Session() as made:
-        made.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        yield made
-
-
-def plugin_of(made, name="tiny", kind="model"):
-    """An object (or a class) with hooks, checked as `--plugin` and `--with` check one."""
-    from toolkit.plugins import Plugin
-
-    return Plugin.from_object(made, kind, name)
-
-
-def read_json(*parts):
-    with open(os.path.join(*map(str, parts))) as file:
-        return json.load(file)

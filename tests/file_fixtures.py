@@ -1,0 +1,50 @@
+"""Read, edit, damage and hash files."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def read_json(*parts):
+    with open(os.path.join(*map(str, parts))) as file:
+        return json.load(file)
+
+
+def edit(path, old, new):
+    """Replace the first `old` in a text file, where it has to be."""
+    with open(str(path)) as file:
+        text = file.read()
+    assert old in text
+    with open(str(path), "w") as file:
+        file.write(text.replace(old, new, 1))
+
+
+def flip_byte(path):
+    with open(path, "r+b") as file:
+        first = file.read(1)[0]
+        file.seek(0)
+        file.write(bytes([first ^ 1]))
+
+
+def drop_line(path, number):
+    """Remove a line, counted from 0; a negative number counts from the end."""
+    with open(str(path)) as file:
+        lines = file.readlines()
+    del lines[number]
+    with open(str(path), "w") as file:
+        file.writelines(lines)
+
+
+def sha256s(folder):
+    """Path -> SHA-256 of every file below a folder."""
+    hashes = {}
+    for path in glob.glob(os.path.join(str(folder), "**"), recursive=True):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                hashes[path] = hashlib.sha256(file.read()).hexdigest()
+    return hashes
