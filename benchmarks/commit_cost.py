@@ -17,7 +17,7 @@ import time
 
 import toolkit
 from toolkit import tf
-from toolkit.storage.commit_log import Commits
+from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks import checkpoints, hook_state
 
@@ -26,7 +26,7 @@ PARTS = {
     "hooks' memory": (hook_state, "save"),
     "tensors read back and hashed": (checkpoints, "fingerprint"),
     "files synced and hashed": (RunFolder, "_durable_files"),
-    "line added": (Commits, "add"),
+    "line added": (CommitLog, "add"),
     "whole commit": (checkpoints.Checkpoints, "commit"),
 }
 

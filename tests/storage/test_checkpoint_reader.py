@@ -5,7 +5,7 @@ import pytest
 
 from toolkit import tf
 from toolkit.errors import CheckpointError
-from toolkit.storage.checkpoint_reader import fingerprint, first_difference, read
+from toolkit.storage.checkpoint_reader import fingerprint, first_difference, read_tensors
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ A = np.array([1.0, 2.0], np.float32)
 
 
 def test_what_was_saved_is_read(saved):
-    tensors = read(saved(a=A, b=np.int64(3), c=np.array([b"x", b"yz"])))
+    tensors = read_tensors(saved(a=A, b=np.int64(3), c=np.array([b"x", b"yz"])))
     assert sorted(tensors) == ["a", "b", "c"]
     assert tensors["a"].tolist() == [1.0, 2.0] and tensors["a"].dtype == np.float32
     assert tensors["b"].shape == () and tensors["c"].tolist() == [b"x", b"yz"]
@@ -83,7 +83,7 @@ def test_what_is_no_checkpoint_is_told(saved, tmp_path):
     with open(path + ".index", "wb") as file:
         file.write(b"nonsense")
     with pytest.raises(CheckpointError, match="not a readable checkpoint"):
-        read(path)
+        read_tensors(path)
 
 
 def test_a_changed_byte_of_the_data_is_told(saved):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from toolkit.storage.commit_log import FIRST, Checkpoint, Commits, retained
+from toolkit.storage.commit_log import FIRST, Checkpoint, CommitLog, retention_rule
 from toolkit.storage.jsonl import Position
 
 EMPTY = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
@@ -37,7 +37,7 @@ def path(tmp_path):
 @pytest.fixture
 def opened(path):
     """Reads the chain anew."""
-    return lambda: Commits(str(path), "prefix-{}".format)
+    return lambda: CommitLog(str(path), "prefix-{}".format)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def chain(opened):
 
 
 def steps(commits):
-    return [row.step for row in commits.rows()]
+    return [row.step for row in commits.checkpoints()]
 
 
 def write(path, texts):
@@ -71,14 +71,14 @@ def test_each_line_ends_in_its_hash_and_names_that_of_the_line_before(chain, pat
 
 
 def test_a_chain_without_lines_has_the_first_head_and_no_checkpoints(opened):
-    assert (opened().head(), opened().rows(), opened().faults()) == (FIRST, [], [])
+    assert (opened().head(), opened().checkpoints(), opened().faults()) == (FIRST, [], [])
 
 
 def test_what_was_added_is_read_back(chain, opened):
     read = opened()
     assert read.faults() == []
-    assert read.lines() == chain.lines() and read.head() == chain.head()
-    row = read.rows()[-1]
+    assert read.entries() == chain.entries() and read.head() == chain.head()
+    row = read.checkpoints()[-1]
     assert (row.step, row.path, row.time, row.tensors) == (6, "prefix-6", 100.0, "t6")
     assert row.files == {"model.ckpt-6.index": {"bytes": 9, "sha256": "f"}}
     assert row.metrics == Position(0, EMPTY["sha256"])
@@ -98,12 +98,12 @@ def test_a_step_without_a_commit_is_no_checkpoint_though_it_is_kept(chain):
 def test_the_last_commit_of_a_step_is_the_one_that_counts(chain, opened):
     chain.add("session", **{"from": 4, "kept": [4]})
     chain.add("commit", **commit(6, [4, 6], tensors="again"))
-    assert [row.tensors for row in opened().rows()] == ["t4", "again"]
+    assert [row.tensors for row in opened().checkpoints()] == ["t4", "again"]
 
 
 def test_the_row_of_a_step_that_retention_removed_is_still_there(chain):
-    assert chain.row(2).tensors == "t2"
-    assert chain.row(3) is None
+    assert chain.find_commit(2).tensors == "t2"
+    assert chain.find_commit(3) is None
 
 
 def test_the_files_of_all_commits_are_known(chain):
@@ -216,7 +216,7 @@ def test_a_line_of_wrong_types_is_refused_though_its_hash_is_right(path, opened,
     kind = "commit" if "step" in values else "session"
     write(path, [line(dict(values, kind=kind), FIRST)])
     assert opened().faults() == ["line 1 is no line of this format"]
-    assert opened().rows() == [] and opened().sessions() == []
+    assert opened().checkpoints() == [] and opened().sessions() == []
 
 
 @pytest.mark.parametrize(
@@ -285,23 +285,23 @@ def kept(rule, *hours):
 
 
 def test_the_newest_and_those_named_are_retained():
-    assert kept(retained(2, None), 0, 1, 2, 3) == [2, 3]
-    assert kept(retained(2, None, [0]), 0, 1, 2, 3) == [0, 2, 3]
-    assert kept(retained(9, None), 0, 1) == [0, 1]
-    assert kept(retained(1, 1.0)) == []
+    assert kept(retention_rule(2, None), 0, 1, 2, 3) == [2, 3]
+    assert kept(retention_rule(2, None, [0]), 0, 1, 2, 3) == [0, 2, 3]
+    assert kept(retention_rule(9, None), 0, 1) == [0, 1]
+    assert kept(retention_rule(1, 1.0)) == []
 
 
 def test_one_an_hour_is_counted_from_the_last_that_was_retained():
-    assert kept(retained(1, 1.0), 0, 0.9, 1.8, 1.9, 2.8, 2.9) == [0, 2, 4, 5]
+    assert kept(retention_rule(1, 1.0), 0, 0.9, 1.8, 1.9, 2.8, 2.9) == [0, 2, 4, 5]
 
 
 def test_a_clock_that_was_set_back_begins_a_new_count():
     # From 10 back to 2: the next after an hour from there is the one at 3.
-    assert kept(retained(1, 1.0), 9, 10, 2, 2.5, 3, 3.5, 3.6) == [0, 1, 4, 6]
+    assert kept(retention_rule(1, 1.0), 9, 10, 2, 2.5, 3, 3.5, 3.6) == [0, 1, 4, 6]
 
 
 def test_retention_forgets_nothing_when_it_is_applied_again_to_what_it_kept():
-    rule = retained(1, 1.0)
+    rule = retention_rule(1, 1.0)
     whole = rows(0, 0.5, 1.1, 1.2, 2.2, 2.3)
     there = []
     for row in whole:

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from toolkit.errors import CheckpointError
-from toolkit.storage.jsonl import JsonLines, Position, parsed
+from toolkit.storage.jsonl import JsonLines, Position, parse_object
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_lines_that_are_no_objects_are_left_out_when_read(lines, path):
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "[" * 100000, '{"a":' * 100000])
 def test_no_object_is_parsed_from(text):
-    assert parsed(text) is None
+    assert parse_object(text) is None
 
 
 def test_a_file_that_cannot_be_read_is_told_in_a_sentence(path, lines):

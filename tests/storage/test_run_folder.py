@@ -251,7 +251,7 @@ def test_the_lock_of_a_process_that_was_killed_is_gone(run):
 
 def test_what_another_process_committed_until_it_let_go_is_seen_by_the_next(committed):
     other = again(committed)
-    assert len(other.commits.lines()) == 4  # as a resume looks at the options before it holds it
+    assert len(other.commits.entries()) == 4  # as a resume looks at the options before it holds it
     commit(committed, 8)
     committed.unlock()
     other.lock()
@@ -440,7 +440,7 @@ def test_a_byte_that_was_changed_in_place_is_damage(committed):
     with open(committed.prefix(6) + ".index", "w") as file:
         file.write("INDEX of step 6")
     expected = "model.ckpt-6.index has changed since it was written"
-    assert committed.damage(committed.checkpoints()[-1]) == expected
+    assert committed.find_damage(committed.checkpoints()[-1]) == expected
 
 
 def test_a_file_that_cannot_be_read_is_damage(committed):
@@ -565,7 +565,7 @@ def test_each_thing_that_is_written_is_within_writing(committed, monkeypatch):
     monkeypatch.setattr("toolkit.storage.run_folder.write_json", full)
     monkeypatch.setattr("toolkit.storage.checkpoint_store.sync", full)
     monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_text", full)
-    monkeypatch.setattr("toolkit.storage.jsonl.written_whole", full)
+    monkeypatch.setattr("toolkit.storage.jsonl.atomic_write", full)
     for write in (
         lambda: committed.write_config({}),
         lambda: committed.update_manifest(status="failed"),

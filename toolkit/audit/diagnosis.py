@@ -9,10 +9,16 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from ..compat import tf
 from ..errors import CheckpointError, ToolkitError
 from ..graph.build import build_training
-from ..inputs import Inputs, open_inputs
 from ..options import Options
 from ..plugins import Plugins
-from ..storage.checkpoint_diff import Changes, difference, of_graph, plan, stored
+from ..run_data import RunData, open_run_data
+from ..storage.checkpoint_diff import (
+    RestoreOptions,
+    difference,
+    plan_restore,
+    read_variable_specs,
+    variable_specs,
+)
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder
 from ..training import provenance
@@ -52,7 +58,7 @@ def of_model(
     folder: RunFolder,
     plugins: Plugins,
     options: Options,
-    changes: Changes,
+    changes: RestoreOptions,
     config: Dict[str, Any],
     other_data: bool = False,
 ) -> Diagnosis:
@@ -63,44 +69,44 @@ def of_model(
     """
     notes: List[str] = []
     try:
-        inputs = open_inputs(plugins, options)
+        run_data = open_run_data(plugins, options)
     except ToolkitError as error:
         back = "Put the data back where it was, or say where it is now with --data."
         return Diagnosis("", [], [f"data: {error.message}"], [back, error.hint])
     sessions = folder.commits.sessions()
     if sessions:
         changed = provenance.changed_since(
-            sessions[-1], provenance.of_chain(plugins, inputs, config)
+            sessions[-1], provenance.of_chain(plugins, run_data, config)
         )
         if changed:
             notes.append(f"A resume here is not exact: {'; '.join(changed)}.")
     found = Diagnosis("", notes, [], [])
-    if not other_data and _is_other(folder, inputs):
+    if not other_data and _is_other(folder, run_data):
         found.faults.append("The data is not the run's.")
         found.advice.append("Put the same files back, or go on with these: --allow data")
     start = _quietly(folder.newest)
     if start is not None:
         try:
-            _compare(found, start.path, _variables(plugins, options, inputs, folder), changes)
+            _compare(found, start.path, _variables(plugins, options, run_data, folder), changes)
         except ToolkitError as error:
             found.faults.append(f"model: {error.message}")
             found.advice.extend([error.hint] if error.hint else [])
     return found
 
 
-def _is_other(folder: RunFolder, inputs: Inputs) -> bool:
+def _is_other(folder: RunFolder, run_data: RunData) -> bool:
     """Whether the data is other data than the manifest tells of, which a resume refuses."""
     data = (_quietly(folder.read_manifest) or {}).get("data")
-    return isinstance(data, dict) and data.get("sha256") != inputs.dataset.sha256
+    return isinstance(data, dict) and data.get("sha256") != run_data.dataset.sha256
 
 
-def _compare(found: Diagnosis, path: str, variables, changes: Changes) -> None:
+def _compare(found: Diagnosis, path: str, variables, changes: RestoreOptions) -> None:
     """Add how the model differs from its checkpoint, and which flags allow that."""
-    in_checkpoint, in_graph = stored(path), of_graph(variables)
+    in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
     differing = difference(in_checkpoint, in_graph)
     found.notes.extend(f"Model: {line}." for line in differing.lines(most=8))
     try:
-        planned = plan(in_checkpoint, in_graph, changes)
+        planned = plan_restore(in_checkpoint, in_graph, changes)
     except CheckpointError as error:
         found.faults.append("The model differs from its checkpoint.")
         found.advice.append(error.hint)
@@ -111,11 +117,11 @@ def _compare(found: Diagnosis, path: str, variables, changes: Changes) -> None:
         found.notes.append(f"With these flags the model fits. {planned.sentence()}")
 
 
-def _variables(plugins: Plugins, options: Options, inputs: Inputs, folder: RunFolder):
+def _variables(plugins: Plugins, options: Options, run_data: RunData, folder: RunFolder):
     """The variables of the training graph, of which none is initialised."""
     with tf.Graph().as_default() as graph:
-        reader = training_reader(options, inputs)
-        build_training(plugins, training_run(options, inputs, folder.path, reader), reader, graph)
+        reader = training_reader(options, run_data)
+        build_training(plugins, training_run(options, run_data, folder.path, reader), reader, graph)
         return tf.global_variables()
 
 
@@ -242,7 +248,7 @@ def _advise(found: Diagnosis, folder: RunFolder, faulty: List[str], resume: str)
         advice.append(COPY_MANIFEST)
     elif manifest["status"] == "diverged":
         advice.append(_of_divergence(folder, manifest.get("step", 0)))
-    elif manifest["status"] != FINISHED or not folder.is_whole():
+    elif manifest["status"] != FINISHED or not folder.is_intact():
         advice.append("Go on with: " + resume)
     elif not found.faults:
         advice.append(f"Nothing is left to do; to train on: {resume} --steps N")

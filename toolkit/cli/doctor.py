@@ -86,13 +86,13 @@ def _add_options(found, changed, allowed: List[str]) -> None:
 
 def _of_model(diagnosis, folder, selection: Selection, resolved, flags, allowed: List[str]):
     from .. import config as configuration
-    from ..storage.checkpoint_diff import Changes, parse_map
+    from ..storage.checkpoint_diff import RestoreOptions, parse_map
 
     init_new, drop, maps = flags
     saved = configuration.for_run(
         selection.plugin, selection.extensions, resolved.options, folder.path
     )
-    changes = Changes(init_new, drop, parse_map(maps))
+    changes = RestoreOptions(init_new, drop, parse_map(maps))
     return diagnosis.of_model(
         folder, selection.plugins, resolved.options, changes, saved, "data" in allowed
     )

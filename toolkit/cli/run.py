@@ -75,7 +75,7 @@ def resume(
     --epochs asks for more.
     """
     from .. import config as configuration
-    from ..storage.checkpoint_diff import Changes, parse_map
+    from ..storage.checkpoint_diff import RestoreOptions, parse_map
     from ..storage.manifest import FINISHED
     from ..storage.run_folder import open_run
 
@@ -86,11 +86,11 @@ def resume(
     refuse_changes(folder, selection, resolved, allow)
     if print_config:
         return _print_config(selection, resolved, as_json)
-    changes = Changes(init_new, drop, parse_map(maps))
+    changes = RestoreOptions(init_new, drop, parse_map(maps))
     if not folder.is_new:
         manifest = folder.read_manifest()
         asks_for_more = {"steps", "epochs"} & set(flags)
-        if manifest["status"] == FINISHED and not asks_for_more and folder.is_whole():
+        if manifest["status"] == FINISHED and not asks_for_more and folder.is_intact():
             return _nothing_left(folder, manifest, as_json)
     saved = configuration.for_run(
         selection.plugin, selection.extensions, resolved.options, folder.path

@@ -13,7 +13,7 @@ from ..graph import build
 from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..plugins import Plugins
-from ..storage.checkpoint_diff import difference, of_graph, stored
+from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
 from .scorer import Scorer, ScoreResult
 
 Inputs = Union[np.ndarray, Dict[str, np.ndarray]]
@@ -92,7 +92,8 @@ class Evaluator:
         """
         with self._graph.graph.as_default():
             variables = tf.global_variables()
-        differing = difference(stored(path), of_graph(variables), partial=True).sentence()
+        in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
+        differing = difference(in_checkpoint, in_graph, partial=True).sentence()
         if differing:
             raise CheckpointError(differing)
         self._saver.restore(self._session, path)

@@ -1,10 +1,10 @@
 """How a checkpoint differs from a model, told before a session exists, and which of its variables a
 restore takes where a difference is meant.
 
-    in_checkpoint, in_graph = stored(path), of_graph(tf.global_variables())
+    in_checkpoint, in_graph = read_variable_specs(path), variable_specs(tf.global_variables())
     difference(in_checkpoint, in_graph)                 in words, and the flags that allow it
     planned = plan(in_checkpoint, in_graph, changes)    or CheckpointError
-    saver(planned, tf.global_variables()).restore(session, path)
+    build_saver(planned, tf.global_variables()).restore(session, path)
 
 Which names belong together, slots along with their variables, is said by `renaming`.
 """
@@ -16,34 +16,33 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
 from ..compat import tf
 from ..errors import CheckpointError
-from .checkpoint_reader import opened
-from .variable_map import likely, maps, paired
-from .variable_map import parse_map as parse_map  # for who makes Changes
+from .checkpoint_reader import open_reader
+from .variable_map import find_likely_renames, map_texts, match_names
 
 STEP = tf.GraphKeys.GLOBAL_STEP
 
 
-class Stored(NamedTuple):
+class VariableSpec(NamedTuple):
     """A variable of a checkpoint or a graph. dtype: by name, as "float32"."""
 
     shape: List[int]
     dtype: str
 
 
-class Changes(NamedTuple):
-    """What the user allows. renamed: of `parse_map`."""
+class RestoreOptions(NamedTuple):
+    """What the user allows. renames: from `parse_map`."""
 
     init_new: bool = False
     drop: bool = False
-    renamed: Dict[str, str] = {}  # old -> new; read only
+    renames: Dict[str, str] = {}  # old -> new; read only
 
 
 class Reshaped(NamedTuple):
     """A variable of another shape or dtype than in the checkpoint. name: in the graph."""
 
     name: str
-    now: Stored
-    was: Stored
+    now: VariableSpec
+    was: VariableSpec
 
     def __str__(self) -> str:
         if self.now.dtype == self.was.dtype:
@@ -58,15 +57,15 @@ class Difference(NamedTuple):
     go along with them. maps: the texts for `--map` that make both.
     """
 
-    added: List[str]
-    removed: List[str]
-    reshaped: List[Reshaped]
-    renamed: List[Tuple[str, str]]
+    additions: List[str]
+    removals: List[str]
+    reshapes: List[Reshaped]
+    renames: List[Tuple[str, str]]
     slots: List[Tuple[str, str]]
     maps: List[str]
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.reshaped or self.renamed)
+        return bool(self.additions or self.removals or self.reshapes or self.renames)
 
     def sentence(self) -> str:
         """All in one sentence, up to five names a kind; '' where it fits."""
@@ -83,8 +82,8 @@ class Difference(NamedTuple):
     def hint(self) -> str:
         """The flags that allow all of it, in a sentence; '' where it fits."""
         flags = [f"--map {shlex.quote(text)}" for text in self.maps]
-        flags += ["--init-new"] if self.added or self.reshaped else []
-        flags += ["--drop"] if self.removed or self.reshaped else []
+        flags += ["--init-new"] if self.additions or self.reshapes else []
+        flags += ["--drop"] if self.removals or self.reshapes else []
         if not flags:
             return ""
         return (
@@ -92,14 +91,14 @@ class Difference(NamedTuple):
             "started with."
         )
 
-    def without(self, changes: Changes) -> Difference:
+    def without(self, changes: RestoreOptions) -> Difference:
         """What is left of it where the flags of the changes are given."""
         both = changes.init_new and changes.drop
         return Difference(
-            [] if changes.init_new else self.added,
-            [] if changes.drop else self.removed,
-            [] if both else self.reshaped,
-            [] if both else self.renamed,
+            [] if changes.init_new else self.additions,
+            [] if changes.drop else self.removals,
+            [] if both else self.reshapes,
+            [] if both else self.renames,
             [] if both else self.slots,
             [] if both else self.maps,
         )
@@ -107,50 +106,50 @@ class Difference(NamedTuple):
     def _kinds(self) -> List[Tuple[str, List[str]]]:
         """Kinds and names, of those that there are."""
         kinds = [
-            ("added", self.added),
-            ("removed", self.removed),
-            ("reshaped", [str(reshaped) for reshaped in self.reshaped]),
-            ("likely renamed", _told(self.renamed)),
+            ("added", self.additions),
+            ("removed", self.removals),
+            ("reshaped", [str(reshaped) for reshaped in self.reshapes]),
+            ("likely renamed", _told(self.renames)),
         ]
         return [(kind, names) for kind, names in kinds if names]
 
 
-class Plan(NamedTuple):
+class RestorePlan(NamedTuple):
     """What a restore does. restored: name in the checkpoint -> name in the graph.
 
     initialised: names in the graph that keep their initial values. dropped: names in the checkpoint
     whose values are not used. A reshaped variable is in both.
     """
 
-    restored: Dict[str, str]
-    initialised: List[str]
-    dropped: List[str]
+    mapping: Dict[str, str]
+    init_names: List[str]
+    drop_names: List[str]
 
     @property
     def is_plain(self) -> bool:
         """Whether each variable is restored under its own name, as any Saver does it."""
-        return not (self.renamed or self.initialised or self.dropped)
+        return not (self.renames or self.init_names or self.drop_names)
 
     @property
-    def renamed(self) -> Dict[str, str]:
-        """Those of `restored` whose names differ."""
-        return {old: new for old, new in sorted(self.restored.items()) if old != new}
+    def renames(self) -> Dict[str, str]:
+        """Those of `mapping` whose names differ."""
+        return {old: new for old, new in sorted(self.mapping.items()) if old != new}
 
     def as_json(self) -> Dict[str, Any]:
-        """For the records of the run; `restored` is how many keep their names."""
+        """For the records of the run; `mapping` is how many keep their names."""
         return {
-            "restored": len(self.restored) - len(self.renamed),
-            "renamed": self.renamed,
-            "initialised": self.initialised,
-            "dropped": self.dropped,
+            "restored": len(self.mapping) - len(self.renames),
+            "renamed": self.renames,
+            "initialised": self.init_names,
+            "dropped": self.drop_names,
         }
 
     def sentence(self) -> str:
         """What changes, a sentence for each kind; '' for a plain restore."""
         parts = [
-            _counted("renamed", _told(self.renamed.items())),
-            _counted("new and initialised", self.initialised),
-            _counted("dropped", self.dropped),
+            _counted("renamed", _told(self.renames.items())),
+            _counted("new and initialised", self.init_names),
+            _counted("dropped", self.drop_names),
         ]
         return " ".join(part for part in parts if part)
 
@@ -158,32 +157,38 @@ class Plan(NamedTuple):
 # -------------------------------------------------------------------------------------- both sides
 
 
-def stored(path: str) -> Dict[str, Stored]:
+def read_variable_specs(path: str) -> Dict[str, VariableSpec]:
     """The variables of the checkpoint with this prefix, by name.
 
     Raises CheckpointError where it cannot be read.
     """
-    reader = opened(path)
+    reader = open_reader(path)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    return {n: Stored(list(shape), tf.as_dtype(dtypes[n]).name) for n, shape in shapes.items()}
+    return {
+        n: VariableSpec(list(shape), tf.as_dtype(dtypes[n]).name) for n, shape in shapes.items()
+    }
 
 
-def of_graph(variables: Iterable[Any]) -> Dict[str, Stored]:
+def variable_specs(variables: Iterable[Any]) -> Dict[str, VariableSpec]:
     """The same of variables of a graph, by the names under which a Saver stores them."""
-    return {v.op.name: Stored(v.shape.as_list(), v.dtype.base_dtype.name) for v in variables}
+    return {v.op.name: VariableSpec(v.shape.as_list(), v.dtype.base_dtype.name) for v in variables}
 
 
 def difference(
-    in_checkpoint: Dict[str, Stored], in_graph: Dict[str, Stored], partial: bool = False
+    in_checkpoint: Dict[str, VariableSpec], in_graph: Dict[str, VariableSpec], partial: bool = False
 ) -> Difference:
     """How the graph differs from the checkpoint that should fill it.
 
     partial: variables of the checkpoint that the graph does not ask for are no difference.
     """
-    return _difference(in_checkpoint, in_graph, paired(in_checkpoint, in_graph, {}), partial)
+    return _difference(in_checkpoint, in_graph, match_names(in_checkpoint, in_graph, {}), partial)
 
 
-def plan(in_checkpoint: Dict[str, Stored], in_graph: Dict[str, Stored], changes: Changes) -> Plan:
+def plan_restore(
+    in_checkpoint: Dict[str, VariableSpec],
+    in_graph: Dict[str, VariableSpec],
+    changes: RestoreOptions,
+) -> RestorePlan:
     """What a restore with these changes does.
 
     A renaming that an earlier restore made already has no effect, so that a command may be given
@@ -191,7 +196,7 @@ def plan(in_checkpoint: Dict[str, Stored], in_graph: Dict[str, Stored], changes:
     CheckpointError where the changes do not cover the difference, and where the global step would
     not be restored; UsageError for a renaming of what is not there.
     """
-    pairs = paired(in_checkpoint, in_graph, changes.renamed)
+    pairs = match_names(in_checkpoint, in_graph, changes.renames)
     restored = {o: n for o, n in sorted(pairs.items()) if in_checkpoint[o] == in_graph[n]}
     if STEP not in restored.values():
         raise CheckpointError(
@@ -202,20 +207,20 @@ def plan(in_checkpoint: Dict[str, Stored], in_graph: Dict[str, Stored], changes:
     if left:
         raise CheckpointError(left.sentence(), hint=left.hint())
     kept = set(restored.values())
-    return Plan(
+    return RestorePlan(
         restored,
         sorted(name for name in in_graph if name not in kept),
         sorted(name for name in in_checkpoint if name not in restored),
     )
 
 
-def saver(plan: Plan, variables: Iterable[Any]) -> tf.train.Saver:
+def build_saver(plan: RestorePlan, variables: Iterable[Any]) -> tf.train.Saver:
     """A Saver of the current graph that restores what the plan says, and nothing else.
 
-    variables: those that `of_graph` was given. The others keep what they hold.
+    variables: those that `variable_specs` was given. The others keep what they hold.
     """
     by_name = {v.op.name: v for v in variables}
-    return tf.train.Saver({old: by_name[new] for old, new in plan.restored.items()}, max_to_keep=0)
+    return tf.train.Saver({old: by_name[new] for old, new in plan.mapping.items()}, max_to_keep=0)
 
 
 def _difference(in_checkpoint, in_graph, pairs: Dict[str, str], partial=False) -> Difference:
@@ -228,7 +233,7 @@ def _difference(in_checkpoint, in_graph, pairs: Dict[str, str], partial=False) -
         for old, new in pairs.items()
         if in_checkpoint[old] != in_graph[new]
     ]
-    leading, slots = likely(in_checkpoint, in_graph, removed, added)
+    leading, slots = find_likely_renames(in_checkpoint, in_graph, removed, added)
     renamed = dict(leading, **slots)
     return Difference(
         sorted(added - set(renamed.values())),
@@ -236,7 +241,7 @@ def _difference(in_checkpoint, in_graph, pairs: Dict[str, str], partial=False) -
         sorted(reshaped),
         sorted(leading.items(), key=lambda pair: pair[1]),
         sorted(slots.items(), key=lambda pair: pair[1]),
-        maps(in_checkpoint, in_graph, leading, renamed),
+        map_texts(in_checkpoint, in_graph, leading, renamed),
     )
 
 

@@ -11,7 +11,7 @@ from ..compat import tf
 from ..errors import CheckpointError
 
 
-def opened(path: str) -> Any:
+def open_reader(path: str) -> Any:
     """TensorFlow's reader of the checkpoint with this prefix.
 
     Raises CheckpointError where it cannot be read.
@@ -22,9 +22,9 @@ def opened(path: str) -> Any:
         raise _unreadable(path, error) from None
 
 
-def read(path: str) -> Dict[str, np.ndarray]:
+def read_tensors(path: str) -> Dict[str, np.ndarray]:
     """Every tensor of a checkpoint by name. Raises CheckpointError where it cannot be read."""
-    reader = opened(path)
+    reader = open_reader(path)
     return {
         name: _tensor(reader, path, name) for name in sorted(reader.get_variable_to_dtype_map())
     }
@@ -36,7 +36,7 @@ def fingerprint(path: str) -> str:
     Two checkpoints have the same one if and only if they restore to the same bits. Raises
     CheckpointError where it cannot be read.
     """
-    reader = opened(path)
+    reader = open_reader(path)
     digest = hashlib.sha256()
     for name in sorted(reader.get_variable_to_dtype_map()):
         value = _tensor(reader, path, name)

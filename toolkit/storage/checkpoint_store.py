@@ -12,12 +12,12 @@ import os
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from ..errors import CheckpointError, RetryError, ToolkitError
-from ..files import UNFINISHED, sha256_of, sync
-from .commit_log import Checkpoint, Commits
+from ..files import TEMPORARY_PREFIX, sha256_of, sync
+from .commit_log import Checkpoint, CommitLog
 from .jsonl import JsonLines
 
 CHECKPOINTS = "checkpoints"
-ASIDE = "damaged"  # within CHECKPOINTS
+QUARANTINE = "damaged"  # within CHECKPOINTS
 TEMPORARY = ".tempstate"  # in the names of files that TensorFlow is still writing
 
 
@@ -28,7 +28,7 @@ class Store:
 
     def __init__(self, path: str):
         self.path = path
-        self.commits = Commits(self.file("commits.jsonl"), self.prefix)
+        self.commits = CommitLog(self.file("commits.jsonl"), self.prefix)
         self._metrics = JsonLines(self.file("metrics.jsonl"))
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Store:
 
     def checkpoints(self) -> List[Checkpoint]:
         """The committed checkpoints, oldest first, unverified."""
-        return self.commits.rows()
+        return self.commits.checkpoints()
 
     def begin_session(self, start: Optional[Checkpoint], **facts: Any) -> List[str]:
         """Put down that training goes on from a checkpoint (None: from the beginning), and with
@@ -64,7 +64,7 @@ class Store:
         step = start.step if start else 0
         kept = [c.step for c in self.checkpoints() if c.step <= step]
         with self.writing():
-            aside = self._put_aside(kept)
+            aside = self._quarantine(kept)
             self._clear_unfinished()
             self.commits.add("session", **dict({"from": step, "kept": kept}, **facts))
         return aside
@@ -85,11 +85,11 @@ class Store:
             files = self._durable_files(step)
             self._metrics.make_durable()
             metrics = self._metrics.position()
-            rows = [c for c in self.checkpoints() if c.step < step]
-            rows.append(Checkpoint(step, self.prefix(step), now, files, tensors, metrics))
-            kept = set(keep(rows)) | {step}
-            self.add_commit(rows[-1], [c.step for c in rows if c.step in kept])
-            for checkpoint in rows:
+            checkpoints = [c for c in self.checkpoints() if c.step < step]
+            checkpoints.append(Checkpoint(step, self.prefix(step), now, files, tensors, metrics))
+            kept = set(keep(checkpoints)) | {step}
+            self.add_commit(checkpoints[-1], [c.step for c in checkpoints if c.step in kept])
+            for checkpoint in checkpoints:
                 if checkpoint.step not in kept:
                     self._delete(checkpoint)
 
@@ -106,16 +106,16 @@ class Store:
         sync(folder)
         return files
 
-    def add_commit(self, row: Checkpoint, kept: List[int]) -> None:
+    def add_commit(self, checkpoint: Checkpoint, kept: List[int]) -> None:
         """Add the line of a checkpoint whose files are on the disk. kept: steps there are now."""
         self.commits.add(
             "commit",
-            step=row.step,
-            time=row.time,
+            step=checkpoint.step,
+            time=checkpoint.time,
             kept=kept,
-            tensors=row.tensors,
-            files=row.files,
-            metrics=row.metrics._asdict(),
+            tensors=checkpoint.tensors,
+            files=checkpoint.files,
+            metrics=checkpoint.metrics._asdict(),
         )
 
     def _delete(self, checkpoint: Checkpoint) -> None:
@@ -131,10 +131,10 @@ class Store:
         return [
             name
             for name in sorted(os.listdir(folder) if os.path.isdir(folder) else ())
-            if name.startswith(("model.ckpt-", UNFINISHED)) and name not in named
+            if name.startswith(("model.ckpt-", TEMPORARY_PREFIX)) and name not in named
         ]
 
-    def _put_aside(self, kept: Iterable[int]) -> List[str]:
+    def _quarantine(self, kept: Iterable[int]) -> List[str]:
         """Remove what retention or a kill left; move aside what is committed, or may have been."""
         aside = []
         there = {n for c in self.checkpoints() for n in c.files}
@@ -143,7 +143,9 @@ class Store:
         for name in names:
             path = self.file(CHECKPOINTS, name)
             if name in there or name in doubted or os.path.isdir(path):
-                os.replace(path, _unused(os.path.join(self.subfolder(CHECKPOINTS, ASIDE), name)))
+                os.replace(
+                    path, _unused(os.path.join(self.subfolder(CHECKPOINTS, QUARANTINE), name))
+                )
                 aside.append(name)
             else:
                 os.remove(path)
@@ -152,7 +154,7 @@ class Store:
     def _clear_unfinished(self) -> None:
         """Remove the files in the run's folder itself that a kill left half written."""
         for name in os.listdir(self.path):
-            if name.startswith(UNFINISHED):
+            if name.startswith(TEMPORARY_PREFIX):
                 os.remove(self.file(name))
 
     def _unexplained(self, names: Iterable[str]) -> Set[str]:
@@ -160,10 +162,10 @@ class Store:
         one step's, so lines are missing at the chain's end.
         """
         named = self.commits.files()
-        unnamed = {n for n in names if n not in named and not n.startswith(UNFINISHED)}
+        unnamed = {n for n in names if n not in named and not n.startswith(TEMPORARY_PREFIX)}
         return unnamed if len({n.split(".")[1] for n in unnamed}) > 1 else set()
 
-    def damage(self, checkpoint: Checkpoint) -> str:
+    def find_damage(self, checkpoint: Checkpoint) -> str:
         """What is wrong with a committed checkpoint's files, in words; '' where they are whole."""
         for name, facts in checkpoint.files.items():
             path = self.file(CHECKPOINTS, name)
@@ -184,17 +186,17 @@ class Store:
 
         Raises CheckpointError where checkpoints were committed and none of them is whole.
         """
-        rows = self.checkpoints()
+        checkpoints = self.checkpoints()
         faults = []
-        for checkpoint in reversed(rows):
-            fault = self.damage(checkpoint)
+        for checkpoint in reversed(checkpoints):
+            fault = self.find_damage(checkpoint)
             if not fault:
                 return checkpoint
             faults.append(fault)
             warn(f"the checkpoint of step {checkpoint.step} is damaged: {fault}")
         if faults:
             raise CheckpointError(
-                f"None of the {len(rows)} checkpoints in {self.file(CHECKPOINTS)} is whole: "
+                f"None of the {len(checkpoints)} checkpoints in {self.file(CHECKPOINTS)} is whole: "
                 f"{faults[0]}.",
                 hint="Copy the files back, or train anew in another folder.",
             )
@@ -206,17 +208,17 @@ class Store:
             )
         return None
 
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the checkpoint of the step that the run came to is there and whole."""
-        rows = self.checkpoints()
-        at_the_end = bool(rows) and rows[-1].step == self.read_manifest().get("step")
-        return at_the_end and not self.damage(rows[-1])
+        checkpoints = self.checkpoints()
+        at_the_end = bool(checkpoints) and checkpoints[-1].step == self.read_manifest().get("step")
+        return at_the_end and not self.find_damage(checkpoints[-1])
 
     def _lost(self) -> str:
         """In words, of what work the manifest tells where the chain knows of none; '' of none."""
         manifest = self.read_manifest()
         step = manifest.get("committed") or (manifest.get("best") or {}).get("step")
-        if not self.commits.lines() and (step or self.leftovers(())):
+        if not self.commits.entries() and (step or self.leftovers(())):
             return "it is missing"
         return f"lines are missing, as step {step} was committed" if step else ""
 
@@ -228,8 +230,8 @@ class Store:
 
     def checkpoint(self, which: str, warn: Callable[[str], None] = lambda text: None) -> Checkpoint:
         """The checkpoint that `which` names: "last", "best" or a step. Raises CheckpointError."""
-        rows = self.checkpoints()
-        if not rows:
+        checkpoints = self.checkpoints()
+        if not checkpoints:
             self.newest(warn)
             raise CheckpointError(
                 f"{self} has no checkpoint yet.",
@@ -245,14 +247,14 @@ class Store:
                     hint="Train with --best METRIC, or take --checkpoint last.",
                 )
             which = str(best["step"])
-        steps = {str(c.step): c for c in rows}
+        steps = {str(c.step): c for c in checkpoints}
         if which not in steps:
             raise CheckpointError(
                 f"{self} has no checkpoint '{which}'.",
                 hint=f"It has last, best (with --best) and the steps {', '.join(steps)}.",
             )
         found = steps[which]
-        fault = self.damage(found)
+        fault = self.find_damage(found)
         if fault:
             raise CheckpointError(f"The checkpoint of step {which} is damaged: {fault}.")
         return found

@@ -16,8 +16,8 @@ import re
 import sys
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
-from ..files import finite
-from .jsonl import JsonLines, Position, parsed
+from ..files import to_json_value
+from .jsonl import JsonLines, Position, parse_object
 
 FIRST = "0" * 64  # what the first line names as the hash before it
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
     metrics: Optional[Position] = None
 
 
-class Line(NamedTuple):
+class Entry(NamedTuple):
     """One line. fault: what is wrong with it, in words, or ''."""
 
     number: int  # from 1
@@ -52,87 +52,90 @@ class Line(NamedTuple):
         return self.values.get("kind", "")
 
 
-class Commits:
+class CommitLog:
     """The chain of one run. prefix: step -> path of that checkpoint's files, less their endings."""
 
     def __init__(self, path: str, prefix: Callable[[int], str]):
         self._file = JsonLines(path)
         self._prefix = prefix
-        self._lines: Optional[List[Line]] = None
+        self._entries: Optional[List[Entry]] = None
 
     @property
     def path(self) -> str:
         return self._file.path
 
-    def lines(self) -> List[Line]:
+    def entries(self) -> List[Entry]:
         """Every line, oldest first, each checked."""
-        if self._lines is None:
-            lines: List[Line] = []
+        if self._entries is None:
+            lines: List[Entry] = []
             before = FIRST
             for text in self._file.texts():
-                lines.append(_line(len(lines) + 1, text, before))
+                lines.append(_parse_entry(len(lines) + 1, text, before))
                 before = _hash_of(text)
-            self._lines = lines
+            self._entries = lines
             self._last = before
-        return self._lines
+        return self._entries
 
     def forget(self) -> None:
         """Read the file anew when it is next needed: another process may have written to it."""
-        self._lines = None
+        self._entries = None
         self._file.forget()
 
     def add(self, kind: str, **values: Any) -> None:
         """Add a line durably."""
-        lines = self.lines()
-        body = json.dumps(finite(dict({"kind": kind}, **values, previous=self._last)))[:-1]
+        lines = self.entries()
+        body = json.dumps(to_json_value(dict({"kind": kind}, **values, previous=self._last)))[:-1]
         digest = hashlib.sha256(body.encode("utf-8")).hexdigest()
         text = f'{body}, "hash": "{digest}"}}'
-        self._lines = None  # until it is known that the line is there
+        self._entries = None  # until it is known that the line is there
         self._file.append_text(text, durable=True)
-        lines.append(Line(len(lines) + 1, json.loads(text), ""))
-        self._lines, self._last = lines, digest
+        lines.append(Entry(len(lines) + 1, json.loads(text), ""))
+        self._entries, self._last = lines, digest
 
     def head(self) -> str:
         """The hash of the last line, 64 hex digits."""
-        self.lines()
+        self.entries()
         return self._last
 
-    def rows(self) -> List[Checkpoint]:
+    def checkpoints(self) -> List[Checkpoint]:
         """The checkpoints that there are, oldest first, their files unverified."""
         kept: Optional[Set[int]] = None
         latest: Dict[int, Checkpoint] = {}
-        for line in reversed(self.lines()):  # most are near the end, however long the chain is
-            if kept is None and line.values:
-                kept = set(line.values["kept"])
+        for entry in reversed(self.entries()):  # most are near the end, however long the chain is
+            if kept is None and entry.values:
+                kept = set(entry.values["kept"])
             if kept is not None and len(latest) == len(kept):
                 break
-            step = line.values.get("step") if line.kind == "commit" else None
+            step = entry.values.get("step") if entry.kind == "commit" else None
             if step is not None and step in kept and step not in latest:
-                latest[step] = self._row(line.values)
+                latest[step] = self._checkpoint(entry.values)
         return [latest[step] for step in sorted(latest)]
 
-    def row(self, step: int) -> Optional[Checkpoint]:
+    def find_commit(self, step: int) -> Optional[Checkpoint]:
         """The last commit of that step, also where its files were removed since."""
-        for line in reversed(self.lines()):
-            if line.kind == "commit" and line.values["step"] == step:
-                return self._row(line.values)
+        for entry in reversed(self.entries()):
+            if entry.kind == "commit" and entry.values["step"] == step:
+                return self._checkpoint(entry.values)
         return None
 
     def files(self) -> Set[str]:
         """The names of all files that were ever committed, also of those removed since."""
         return {
-            name for line in self.lines() if line.kind == "commit" for name in line.values["files"]
+            name
+            for entry in self.entries()
+            if entry.kind == "commit"
+            for name in entry.values["files"]
         }
 
     def sessions(self) -> List[Dict[str, Any]]:
         """What the lines of sessions hold, oldest first."""
-        return [line.values for line in self.lines() if line.kind == "session"]
+        return [entry.values for entry in self.entries() if entry.kind == "session"]
 
     def faults(self) -> List[str]:
         """What is wrong with the chain, a sentence each."""
-        return [f"line {n.number} {n.fault}" for n in self.lines() if n.fault]
+        return [f"line {n.number} {n.fault}" for n in self.entries() if n.fault]
 
-    def _row(self, values: Dict[str, Any]) -> Checkpoint:
+    def _checkpoint(self, values: Dict[str, Any]) -> Checkpoint:
         step = values["step"]
         return Checkpoint(
             step,
@@ -150,17 +153,17 @@ def _hash_of(text: str) -> str:
     return match.group(2) if match else hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _line(number: int, text: str, before: str) -> Line:
+def _parse_entry(number: int, text: str, before: str) -> Entry:
     match = _HASH.match(text)
     if not match or hashlib.sha256(match.group(1).encode("utf-8")).hexdigest() != match.group(2):
-        return Line(number, {}, "has changed since it was written")
-    values = parsed(text)
+        return Entry(number, {}, "has changed since it was written")
+    values = parse_object(text)
     if values is None or not _is_sound(values):
-        return Line(number, {}, "is no line of this format")
+        return Entry(number, {}, "is no line of this format")
     fault = ""
     if values["previous"] != before:
         fault = "does not follow the line before it: lines were left out, put in or moved"
-    return Line(number, values, fault)
+    return Entry(number, values, fault)
 
 
 def _is_sound(values: Dict[str, Any]) -> bool:
@@ -212,7 +215,7 @@ def _is_file(step: int, name: str, facts: Dict[str, Any]) -> bool:
     return name.startswith(start) and bool(_NAME.fullmatch(name)) and _is_hashed(facts)
 
 
-def retained(keep: int, every_hours: Optional[float], always: Iterable[int] = ()):
+def retention_rule(keep: int, every_hours: Optional[float], always: Iterable[int] = ()):
     """A rule, checkpoints (oldest first) -> steps to keep: the `keep` newest, `always`, and one per
     `every_hours`.
 

@@ -11,7 +11,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
-from ..files import finite, sync, written_whole
+from ..files import atomic_write, sync, to_json_value
 
 
 class Position(NamedTuple):
@@ -33,7 +33,7 @@ class JsonLines:
 
     def append(self, record: Dict[str, Any]) -> None:
         """Add one line. Non-finite numbers become null, which every JSON reader takes."""
-        self.append_text(json.dumps(finite(record)))
+        self.append_text(json.dumps(to_json_value(record)))
 
     def append_text(self, text: str, durable: bool = False) -> None:
         """Add a line that is JSON already. durable: it is on the disk when this returns."""
@@ -76,7 +76,7 @@ class JsonLines:
 
     def read(self) -> List[Dict[str, Any]]:
         """Every whole line that is a JSON object."""
-        found = (parsed(text) for text in self.texts())
+        found = (parse_object(text) for text in self.texts())
         return [record for record in found if record is not None]
 
     def position(self) -> Position:
@@ -93,7 +93,7 @@ class JsonLines:
         """Drop what comes after the first `size` bytes."""
         whole = self._whole()
         if len(whole) > size or self._torn():
-            with written_whole(self.path, durable=True) as file:
+            with atomic_write(self.path, durable=True) as file:
                 file.write(whole[:size])
         self.forget()
 
@@ -116,7 +116,7 @@ class JsonLines:
         return os.path.exists(self.path) and os.path.getsize(self.path) != len(self._whole())
 
 
-def parsed(text: str) -> Any:
+def parse_object(text: str) -> Any:
     """The JSON object in a text, or None."""
     try:
         found = json.loads(text)

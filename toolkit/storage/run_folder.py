@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, Dict, List, Optional
 
 from ..errors import UsageError
-from ..files import UNFINISHED, write_json
+from ..files import TEMPORARY_PREFIX, write_json
 from . import manifest
 from .checkpoint_store import CHECKPOINTS, Store
 from .commit_log import Checkpoint
@@ -210,7 +210,7 @@ def open_run(path: str, unbegun: bool = False) -> RunFolder:
     unbegun: also one that was ended before its first step; it is a new run, with a config.json.
     """
     folder = RunFolder(os.path.abspath(path))
-    if os.path.isfile(folder.file("manifest.json")) or folder.commits.lines():
+    if os.path.isfile(folder.file("manifest.json")) or folder.commits.entries():
         return folder
     if not os.path.isdir(folder.path):
         what = "does not exist"
@@ -231,7 +231,7 @@ def _is_taken(path: str) -> bool:
         if name in (CHECKPOINTS, "events"):
             if not os.path.isdir(os.path.join(path, name)) or os.listdir(os.path.join(path, name)):
                 return True
-        elif name not in (LOCK, "config.json") and not name.startswith(UNFINISHED):
+        elif name not in (LOCK, "config.json") and not name.startswith(TEMPORARY_PREFIX):
             return True
     return False
 

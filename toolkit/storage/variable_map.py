@@ -1,9 +1,9 @@
 """Renamings of variables: the texts of `--map`, what they pair, and which ones are likely.
 
-    renamed = parse_map(["dense/=linear/"])             as asked, old -> new
-    pairs = paired(in_checkpoint, in_graph, renamed)    of all names that belong together, the same
-    leading, slots = likely(in_checkpoint, in_graph, removed, added)
-    maps(in_checkpoint, in_graph, leading, dict(leading, **slots))      the texts that ask for them
+    renames = parse_map(["dense/=linear/"])                 from the flags, old -> new
+    pairs = match_names(in_checkpoint, in_graph, renames)   every pair of names that belong together
+    leading, slots = find_likely_renames(in_checkpoint, in_graph, removals, additions)
+    map_texts(in_checkpoint, in_graph, leading, dict(leading, **slots))     the flags for them
 
 A variable's slots are what an optimizer, a sum or an average keeps for it. Their names contain the
 variable's own, as in `linear/w/Adam` and `toolkit/accumulated/linear/w`: where it is renamed, they
@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
-from ..errors import UsageError, nearest
+from ..errors import UsageError, suggest
 
 SIMILAR = 0.6  # of difflib's ratio, from where two names are alike
 # Name -> what tells a variable's `shape`, and equals another one's where it fits in its place.
@@ -48,7 +48,7 @@ def parse_map(texts: Iterable[str]) -> Dict[str, str]:
     return renamed
 
 
-def paired(in_checkpoint: Side, in_graph: Side, renamed: Dict[str, str]) -> Dict[str, str]:
+def match_names(in_checkpoint: Side, in_graph: Side, renamed: Dict[str, str]) -> Dict[str, str]:
     """Name in the checkpoint -> name in the graph, of those that belong together by name."""
     asked = _asked(in_checkpoint, in_graph, renamed)
     pairs, taken = dict(asked), set(asked.values())
@@ -63,7 +63,7 @@ def paired(in_checkpoint: Side, in_graph: Side, renamed: Dict[str, str]) -> Dict
     return pairs
 
 
-def likely(
+def find_likely_renames(
     in_checkpoint: Side, in_graph: Side, removed: Set[str], added: Set[str]
 ) -> Tuple[Dict[str, str], Dict[str, str]]:
     """Pairs old -> new among the names that are left over, and the pairs of their slots.
@@ -82,7 +82,7 @@ def likely(
     return leading, slots
 
 
-def maps(
+def map_texts(
     in_checkpoint: Side, in_graph: Side, leading: Dict[str, str], renamed: Dict[str, str]
 ) -> List[str]:
     """The texts for `--map` that make the renamings `leading`: a scope's where it makes several.
@@ -96,7 +96,7 @@ def maps(
     for (old, new), pairs in sorted(groups.items()):
         if len(pairs) > 1 and _is_scope(old):
             # A scope's renaming could move more than what is meant.
-            moved = paired(in_checkpoint, in_graph, {old: new}).items()
+            moved = match_names(in_checkpoint, in_graph, {old: new}).items()
             if set(pairs) <= set(moved) and {p for p in moved if p[0] != p[1]} <= renamed.items():
                 texts.append(f"{old}={new}")
                 continue
@@ -190,7 +190,7 @@ def _unknown(in_checkpoint, in_graph, old: str, new: str) -> UsageError:
     return UsageError(
         f"{text}: the {'checkpoint' if is_old else 'model'} has no "
         f"{'scope' if _is_scope(name) else 'variable'} '{name}'.",
-        hint=nearest(name, _scopes(own) if _is_scope(name) else own),
+        hint=suggest(name, _scopes(own) if _is_scope(name) else own),
     )
 
 

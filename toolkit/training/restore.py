@@ -6,8 +6,15 @@ from typing import Any, Callable, Dict, Optional
 
 from ..compat import tf
 from ..errors import CheckpointError
-from ..storage.checkpoint_diff import Changes, Plan, of_graph, plan, saver, stored
-from ..storage.checkpoint_store import ASIDE
+from ..storage.checkpoint_diff import (
+    RestoreOptions,
+    RestorePlan,
+    build_saver,
+    plan_restore,
+    read_variable_specs,
+    variable_specs,
+)
+from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
 from .tf_messages import telling
@@ -23,11 +30,11 @@ class Restoring:
         self._folder = folder
         self._start = start
         self._warn = warn
-        self._plan: Optional[Plan] = None
+        self._plan: Optional[RestorePlan] = None
         self._planned: Any = None  # the Saver that restores by the plan
         self._is_first = True
 
-    def fit(self, changes: Changes) -> None:
+    def fit(self, changes: RestoreOptions) -> None:
         """Hold the start against the variables of the default graph, before a session exists.
 
         Raises CheckpointError where it is of another model, and `changes` do not make it fit.
@@ -35,9 +42,10 @@ class Restoring:
         if self._start is None:
             return
         variables = tf.global_variables()
-        self._plan = plan(stored(self._start.path), of_graph(variables), changes)
+        in_checkpoint = read_variable_specs(self._start.path)
+        self._plan = plan_restore(in_checkpoint, variable_specs(variables), changes)
         if not self._plan.is_plain:
-            self._planned = saver(self._plan, variables)
+            self._planned = build_saver(self._plan, variables)
 
     def sentence(self) -> str:
         """What changes of the model; '' where nothing does."""
@@ -69,7 +77,7 @@ class Restoring:
             self._variables(plain, session, checkpoint)
         aside = self._folder.begin_session(checkpoint, **facts)
         if aside:
-            where = f"{self._folder}/checkpoints/{ASIDE}"
+            where = f"{self._folder}/checkpoints/{QUARANTINE}"
             self._warn(f"put aside in {where}: {', '.join(aside)}")
         fault = self._folder.cut_metrics(checkpoint)
         if fault:

@@ -17,7 +17,8 @@ from ..inference.report import report
 from ..inputs import Inputs, open_inputs
 from ..options import Options
 from ..plugins import Plugins
-from ..storage.checkpoint_diff import Changes
+from ..run_data import RunData, open_run_data
+from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.commit_log import Checkpoint
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder
@@ -49,7 +50,7 @@ class Job(NamedTuple):
     config: Dict[str, Any]  # what config.json will hold
     argv: Sequence[str]
     pause_at: Optional[int] = None  # leave off at this step, as if interrupted
-    changes: Changes = Changes()  # of the model, that a resume may make
+    changes: RestoreOptions = RestoreOptions()  # of the model, that a resume may make
     other_data: bool = False  # whether a resume may go on with other data
 
 

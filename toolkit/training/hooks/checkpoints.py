@@ -8,7 +8,7 @@ from typing import Callable, Sequence
 from ...compat import tf
 from ...errors import DivergedError
 from ...storage.checkpoint_reader import fingerprint
-from ...storage.commit_log import retained
+from ...storage.commit_log import retention_rule
 from ...storage.run_folder import RunFolder
 from ..tf_messages import telling
 from . import hook_state
@@ -80,7 +80,7 @@ class Checkpoints(Hook):
             if remembered:
                 hook_state.save(path, remembered)
         best = self._folder.best()
-        rule = retained(self._keep, self._keep_every_hours, [best["step"]] if best else [])
+        rule = retention_rule(self._keep, self._keep_every_hours, [best["step"]] if best else [])
         self._folder.commit(step, self._now(), rule, fingerprint(path))
         self._last = step
         self._restart()
