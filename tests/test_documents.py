@@ -59,10 +59,21 @@ def test_the_readme_tells_every_exit_code():
 
 def test_every_command_of_the_readme_exists():
     from toolkit.cli.app import COMMANDS
-    from toolkit.plugins import commands
+    from toolkit.plugins import list_commands
 
     told = set(re.findall(r"^toolkit (\w+)", text_of("README.md"), re.M))
-    assert told and told <= set(COMMANDS) | {entry.name for entry in commands()}
+    assert told and told <= set(COMMANDS) | {entry.name for entry in list_commands()}
+
+
+def test_the_paths_that_the_documents_name_exist():
+    for document in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md"):
+        text = text_of(*document.split("/"))
+        paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
+        links = re.findall(r"\]\(([^):]+)\)", text)
+        folder = os.path.dirname(document)
+        for path in paths + [os.path.join(folder, link) for link in links]:
+            assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
+        assert paths + links, document
 
 
 @pytest.mark.parametrize(
