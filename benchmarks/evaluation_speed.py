@@ -66,14 +66,14 @@ class Classifier:
 
         run = Run("eval", self.options, self.spec)
         reader = ResidentReader(self.split, BATCH_SIZE, shuffle=False)
-        model = self.plugins.ask("build", run=run)
+        model = self.plugins.call_hook("build", run=run)
 
         def body(step, total):
             with tf.control_dependencies([total]):
                 features, labels = batch(reader, tf.identity(step))
             told = {"model": model, "features": features, "labels": labels, "run": run}
-            outputs = self.plugins.ask("call", **told)
-            return step + 1, total + self.plugins.ask("loss", outputs=outputs, **told)
+            outputs = self.plugins.call_hook("call", **told)
+            return step + 1, total + self.plugins.call_hook("loss", outputs=outputs, **told)
 
         count = len(self.split) // BATCH_SIZE
         start = [tf.zeros([], tf.int64), tf.zeros([])]
@@ -91,7 +91,7 @@ class Classifier:
         from toolkit.inference.evaluator import Evaluator
 
         made = Evaluator(self.plugins, self.options, self.spec, mode)
-        with made.graph.graph.as_default():
+        with made.graph.tf_graph.as_default():
             made.session.run([variable.initializer for variable in tf.global_variables()])
         return made
 

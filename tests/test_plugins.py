@@ -1,7 +1,9 @@
-"""Plugins: found by metadata, refused before anything is registered, asked in order."""
+"""Plugins: listed by metadata, checked before anything is registered, called in order."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import sys
 
@@ -10,7 +12,7 @@ from graph_fixtures import make_plugin
 from linear_fixtures import Linear
 
 from toolkit import Options, ToolkitError, UsageError, hookimpl, option
-from toolkit.plugins import Plugins, implemented, installed, load
+from toolkit.plugins import Plugins, implementations, implemented_hooks, list_plugins, load
 
 ME = os.path.abspath(__file__)
 
@@ -19,7 +21,7 @@ def line_of(function):
     return f"{ME}:{function.__code__.co_firstlineno}"
 
 
-# ---------------------------------------------------------------------- refused before registration
+# ---------------------------------------------------------------------- checks before registration
 
 
 def test_a_default_is_refused_because_pluggy_would_never_pass_the_argument():
@@ -34,10 +36,10 @@ def test_a_default_is_refused_because_pluggy_would_never_pass_the_argument():
         f"Hook 'build' of plugin 'bad' ({line_of(Bad.build)}) gives 'run' a default,"
         " so it would never be passed."
     )
-    assert caught.value.hint == "Leave the default out."
+    assert caught.value.hint == "Remove the default."
 
 
-def test_star_arguments_are_refused_with_the_arguments_there_are():
+def test_star_arguments_are_refused_and_the_hooks_arguments_listed():
     class Bad(Linear):
         @hookimpl
         def call(self, *args):
@@ -51,10 +53,10 @@ def test_star_arguments_are_refused_with_the_arguments_there_are():
     for cls in (Bad, Worse):
         with pytest.raises(UsageError, match="Hook 'call' of plugin 'bad' .* takes \\*") as caught:
             make_plugin(cls, "bad")
-        assert caught.value.hint == "It may take model, features, labels, run."
+        assert caught.value.hint == "Its arguments may be model, features, labels, run."
 
 
-def test_an_unknown_argument_is_told_with_plugin_hook_and_place():
+def test_an_unknown_argument_is_reported_with_plugin_hook_and_place():
     class Bad(Linear):
         @hookimpl
         def loss(self, logits):
@@ -63,9 +65,9 @@ def test_an_unknown_argument_is_told_with_plugin_hook_and_place():
     with pytest.raises(UsageError) as caught:
         make_plugin(Bad, "bad")
     assert caught.value.message == (
-        f"Hook 'loss' of plugin 'bad' ({line_of(Bad.loss)}) takes an unknown argument 'logits'."
+        f"Hook 'loss' of plugin 'bad' ({line_of(Bad.loss)}) has an unknown argument 'logits'."
     )
-    assert caught.value.hint == "It may take model, features, labels, outputs, run."
+    assert caught.value.hint == "Its arguments may be model, features, labels, outputs, run."
 
 
 def test_a_refused_plugin_leaves_nothing_half_registered():
@@ -77,11 +79,11 @@ def test_a_refused_plugin_leaves_nothing_half_registered():
     with pytest.raises(UsageError, match="'sumary'"):
         make_plugin(Bad)
     # The same name is free, and the class's good hooks answer to nobody.
-    assert Plugins(make_plugin(Linear)).has("build")
-    assert not Plugins(make_plugin(Linear)).has("run_finished")
+    assert Plugins(make_plugin(Linear)).has_hook("build")
+    assert not Plugins(make_plugin(Linear)).has_hook("run_finished")
 
 
-def test_a_misspelt_hook_is_told_with_the_nearest_one():
+def test_the_message_for_a_misspelt_hook_suggests_the_nearest_one():
     class Bad(Linear):
         @hookimpl
         def metric(self, labels):
@@ -93,7 +95,7 @@ def test_a_misspelt_hook_is_told_with_the_nearest_one():
     assert line_of(Bad.metric) in caught.value.message
 
 
-def test_an_optional_hook_of_another_version_is_taken_silently():
+def test_an_optional_hook_of_another_version_is_accepted_silently():
     class Newer(Linear):
         @hookimpl(optionalhook=True)
         def hook_of_the_future(self):
@@ -116,7 +118,7 @@ def test_missing_model_hooks_are_named():
     assert f"Plugin 'half' ({ME})" in e.value.message
 
 
-def test_an_unmarked_function_is_told_to_be_marked():
+def test_the_hint_for_an_unmarked_function_is_to_mark_it():
     class Unmarked(Linear):
         def predict(self, outputs):
             return outputs
@@ -126,14 +128,14 @@ def test_an_unmarked_function_is_told_to_be_marked():
     assert caught.value.hint == "Mark the function 'predict' with @toolkit.hookimpl."
 
 
-def test_an_extension_may_not_take_the_model_plugins_place():
-    class Thief:
+def test_an_extension_may_not_replace_a_model_hook():
+    class Replacement:
         @hookimpl
         def predict(self, outputs):
             return outputs
 
-    with pytest.raises(UsageError, match="Hook 'predict' .* takes the model plugin's place") as e:
-        make_plugin(Thief, "thief", "extension")
+    with pytest.raises(UsageError, match="Hook 'predict' .* would replace the model plugin's") as e:
+        make_plugin(Replacement, "replacement", "extension")
     assert "wrapper=True" in e.value.hint
 
 
@@ -152,6 +154,13 @@ def test_two_plugins_of_one_name_are_refused():
         Plugins(make_plugin(Linear, "linear"), [make_plugin(Linear, "linear", "model")])
 
 
+def test_one_object_under_two_names_is_refused():
+    listener = type("Listener", (), {"run_finished": hookimpl(lambda self: None)})()
+    both = [make_plugin(listener, name, "extension") for name in ("ear", "other")]
+    with pytest.raises(UsageError, match="^'ear' and 'other' are the same plugin.$"):
+        Plugins(make_plugin(Linear), both)
+
+
 def test_the_same_extension_twice_is_refused():
     class Listener:
         @hookimpl
@@ -163,7 +172,7 @@ def test_the_same_extension_twice_is_refused():
         Plugins(make_plugin(Linear), twice)
 
 
-# ------------------------------------------------------------------------------------------- asking
+# -------------------------------------------------------------------------------------------- call
 
 
 @pytest.mark.parametrize("hook", ["build", "call", "loss", "optimize", "predict"])
@@ -171,7 +180,7 @@ def test_a_model_hook_that_forgets_its_return_is_named_with_its_line(hook):
     forgets = {hook: hookimpl(lambda self: None)}
     plugin = make_plugin(type("Forgets", (Linear,), dict(forgets, __module__=__name__)), "forgets")
     with pytest.raises(ToolkitError) as caught:
-        Plugins(plugin).ask(
+        Plugins(plugin).call_hook(
             hook, **dict.fromkeys(["model", "features", "labels", "outputs", "losses", "run"])
         )
     place = line_of(forgets[hook])
@@ -179,14 +188,14 @@ def test_a_model_hook_that_forgets_its_return_is_named_with_its_line(hook):
     assert caught.value.exit_code == 1
 
 
-def test_a_fault_in_a_hook_is_told_with_plugin_hook_and_line():
+def test_an_error_in_a_hook_is_reported_with_plugin_hook_and_line():
     class Faulty(Linear):
         @hookimpl
         def build(self, run):
             return 1 / 0
 
     with pytest.raises(ToolkitError) as caught:
-        Plugins(make_plugin(Faulty, "faulty")).ask("build", run=None)
+        Plugins(make_plugin(Faulty, "faulty")).call_hook("build", run=None)
     line = Faulty.build.__code__.co_firstlineno + 2
     assert caught.value.message == (
         "Plugin 'faulty' failed in its hook 'build': ZeroDivisionError: division by zero"
@@ -195,25 +204,25 @@ def test_a_fault_in_a_hook_is_told_with_plugin_hook_and_line():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_a_fault_of_an_extension_is_told_as_the_extensions(here):
+def test_an_error_in_an_extension_names_the_extension(here):
     (here / "upset.py").write_text(
         "from toolkit import hookimpl\n@hookimpl\ndef run_finished():\n    raise KeyError('x')\n"
     )
-    asked = Plugins(make_plugin(Linear), [load("./upset.py", "extension")])
+    plugins = Plugins(make_plugin(Linear), [load("./upset.py", "extension")])
     with pytest.raises(
         ToolkitError, match="Plugin 'upset' failed in its hook 'run_finished': KeyE"
     ):
-        asked.ask("run_finished", run=None, summary={})
+        plugins.call_hook("run_finished", run=None, summary={})
 
 
-def test_a_toolkit_error_of_a_plugin_passes_as_it_is():
+def test_a_toolkit_error_of_a_plugin_passes_unchanged():
     class Strict(Linear):
         @hookimpl
         def build(self, run):
             raise UsageError("Too small.", hint="Grow.")
 
     with pytest.raises(UsageError, match="^Too small.\nGrow.$"):
-        Plugins(make_plugin(Strict)).ask("build", run=None)
+        Plugins(make_plugin(Strict)).call_hook("build", run=None)
 
 
 def wrapper(letter):
@@ -226,17 +235,22 @@ def wrapper(letter):
     return make_plugin(Wraps, letter, "extension")
 
 
-def test_the_wrapper_that_is_named_later_runs_outside():
-    class Plain(Linear):
-        @hookimpl
-        def predict(self):
-            return "x"
+class Plain(Linear):
+    """A plugin whose prediction is a text."""
 
-    asked = Plugins(make_plugin(Plain), [wrapper("a"), wrapper("b")])
-    assert asked.ask("predict", model=None, features=None, outputs=None, run=None) == "b(a(x))"
+    @hookimpl
+    def predict(self):
+        return "x"
 
 
-def test_the_additive_hooks_of_all_plugins_answer():
+def test_the_wrapper_of_a_later_extension_runs_outside():
+    plugins = Plugins(make_plugin(Plain), [wrapper("a"), wrapper("b")])
+    assert (
+        plugins.call_hook("predict", model=None, features=None, outputs=None, run=None) == "b(a(x))"
+    )
+
+
+def test_a_hook_of_several_plugins_returns_all_their_values():
     class Counts:
         @hookimpl
         def metrics(self):
@@ -247,15 +261,15 @@ def test_the_additive_hooks_of_all_plugins_answer():
         def metrics(self):
             return {"size": 2}
 
-    asked = Plugins(make_plugin(Measures), [make_plugin(Counts, "counts", "extension")])
+    plugins = Plugins(make_plugin(Measures), [make_plugin(Counts, "counts", "extension")])
     nothing = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
-    assert {"count": 1} in asked.ask("metrics", **nothing)
-    assert {"size": 2} in asked.ask("metrics", **nothing)
+    assert {"count": 1} in plugins.call_hook("metrics", **nothing)
+    assert {"size": 2} in plugins.call_hook("metrics", **nothing)
 
 
-def test_the_hooks_of_a_plugin_are_found_by_their_marks():
-    found = set(implemented(make_plugin(Linear)))
-    assert found == {"options", "build", "call", "loss", "optimize", "predict", "metrics"}
+def test_the_hooks_of_a_plugin_are_its_marked_functions():
+    names = ["options", "build", "call", "loss", "optimize", "predict", "metrics"]
+    assert implemented_hooks(make_plugin(Linear)) == names
 
 
 # ------------------------------------------------------------------------------------------ options
@@ -295,12 +309,12 @@ def test_an_option_declared_by_two_plugins_names_both_owners():
         merge(both.options())
 
 
-def test_options_that_are_no_options_class_are_refused():
+def test_the_options_hook_must_return_an_options_class():
     with pytest.raises(ToolkitError, match="Hook 'options' of plugin 'a' returned {'gain': 1}"):
         Plugins(with_options({"gain": 1}, "a")).options()
 
 
-# ------------------------------------------------------------------------------------------ finding
+# -------------------------------------------------------------------------------------------- list
 
 SOURCE = """
 from toolkit import hookimpl
@@ -336,20 +350,20 @@ def site(here, monkeypatch):
 
 
 def entry(name):
-    return [e for e in installed() if e.name == name]
+    return [e for e in list_plugins() if e.name == name]
 
 
-def test_an_installed_plugin_is_found_by_its_name(site):
+def test_an_installed_plugin_is_loaded_by_its_name(site):
     distribution(site, "one-dist", "[toolkit.plugins]\none = one_module\n", "one_module")
-    found = load("one")
-    assert (found.name, found.distribution) == ("one", "one-dist 1.0")
-    assert Plugins(found).ask("build", run=None) == "built"
+    plugin = load("one")
+    assert (plugin.name, plugin.distribution) == ("one", "one-dist 1.0")
+    assert Plugins(plugin).call_hook("build", run=None) == "built"
 
 
 def test_listing_reads_metadata_and_imports_nothing(site):
     distribution(site, "one-dist", "[toolkit.extensions]\none = one_module\n", "one_module")
-    (found,) = entry("one")
-    assert found[:6] == ("one", "extension", "one_module", "one-dist", "1.0", "ok")
+    (listing,) = entry("one")
+    assert listing[:6] == ("one", "extension", "one_module", "one-dist", "1.0", "ok")
     assert "one_module" not in sys.modules
 
 
@@ -357,10 +371,10 @@ def test_two_distributions_with_one_name_are_a_conflict_that_names_both(site, cl
     distribution(site, "first-dist", "[toolkit.plugins]\nsame = first_module\n", "first_module")
     distribution(site, "other-dist", "[toolkit.plugins]\nsame = other_module\n", "other_module")
     assert [(e.distribution, e.state, e.reason) for e in sorted(entry("same"))] == [
-        ("first-dist", "conflict", "also offered by other-dist"),
-        ("other-dist", "conflict", "also offered by first-dist"),
+        ("first-dist", "conflict", "also provided by other-dist"),
+        ("other-dist", "conflict", "also provided by first-dist"),
     ]
-    with pytest.raises(UsageError, match="'same' is offered by first-dist and by other-dist") as e:
+    with pytest.raises(UsageError, match="'same' is provided by first-dist and by other-dist") as e:
         load("same")
     assert "first_module:, other_module:" in e.value.hint
     assert cli("plugins", "show", "same").code == 1
@@ -381,17 +395,17 @@ def test_one_distribution_seen_through_two_paths_is_one_plugin(site, here, monke
 
 def test_an_entry_point_without_a_module_is_listed_as_broken(site, cli):
     distribution(site, "gone-dist", "[toolkit.plugins]\ngone = gone_module\n")
-    (found,) = entry("gone")
-    assert (found.state, found.reason) == ("broken", "module 'gone_module' cannot be found")
-    listed = cli("plugins", "list")
-    assert listed.code == 0
-    assert "broken: module 'gone_module' cannot be found" in listed.out
+    (listing,) = entry("gone")
+    assert (listing.state, listing.reason) == ("broken", "module 'gone_module' cannot be found")
+    result = cli("plugins", "list")
+    assert result.code == 0
+    assert "broken: module 'gone_module' cannot be found" in result.out
     assert cli("plugins", "show", "gone").code == 1
     with pytest.raises(ToolkitError, match="gone_module"):
         load("gone")
 
 
-def test_a_plugin_that_cannot_be_imported_is_told_with_its_line(site):
+def test_a_failing_import_is_reported_with_its_line(site):
     distribution(site, "ill-dist", "[toolkit.plugins]\nill = ill_module\n")
     (site / "ill_module.py").write_text("x = 1\nraise RuntimeError('no GPU')\n")
     with pytest.raises(ToolkitError, match="'ill' cannot be imported: RuntimeError: no GPU") as e:
@@ -400,20 +414,20 @@ def test_a_plugin_that_cannot_be_imported_is_told_with_its_line(site):
     assert e.value.exit_code == 1
 
 
-def test_a_broken_plugin_does_not_stand_in_the_way_of_another(site):
+def test_a_broken_plugin_does_not_keep_another_from_loading(site):
     distribution(site, "gone-dist", "[toolkit.plugins]\ngone = gone_module\n")
     distribution(site, "one-dist", "[toolkit.plugins]\none = one_module\n", "one_module")
     assert load("one").name == "one"
 
 
-def test_an_unknown_name_is_told_with_the_nearest(site):
+def test_the_message_for_an_unknown_name_suggests_the_nearest(site):
     distribution(site, "one-dist", "[toolkit.plugins]\nautoenc = one_module\n", "one_module")
     with pytest.raises(UsageError, match="There is no plugin 'autoenk'") as caught:
         load("autoenk")
     assert caught.value.hint == "Did you mean 'autoenc'?"
 
 
-def test_an_extension_in_the_place_of_a_plugin_is_told_where_it_goes(site):
+def test_the_hint_for_an_extension_given_as_plugin_is_its_flag(site):
     distribution(site, "ext-dist", "[toolkit.extensions]\naverage = avg_module\n", "avg_module")
     with pytest.raises(UsageError, match="There is no plugin 'average'") as caught:
         load("average")
@@ -425,10 +439,10 @@ def test_an_extension_in_the_place_of_a_plugin_is_told_where_it_goes(site):
 
 def test_a_file_is_a_plugin_named_by_its_stem(here):
     (here / "mine.py").write_text(SOURCE)
-    found = load("./mine.py")
-    assert (found.name, found.file) == ("mine", str(here / "mine.py"))
-    assert list(found.sha256()) == ["mine.py"]
-    assert Plugins(found).ask("build", run=None) == "built"
+    plugin = load("./mine.py")
+    assert (plugin.name, plugin.file) == ("mine", str(here / "mine.py"))
+    assert list(plugin.sha256()) == ["mine.py"]
+    assert Plugins(plugin).call_hook("build", run=None) == "built"
 
 
 def test_a_file_may_import_its_neighbour(here):
@@ -445,13 +459,13 @@ def test_a_file_with_the_name_of_an_imported_module_is_loaded_as_itself(here):
     )
     import json
 
-    found = load("./json.py")
+    plugin = load("./json.py")
     assert sys.modules["json"] is json
-    ((_, cls),) = Plugins(found).options()
+    ((_, cls),) = Plugins(plugin).options()
     assert cls().sizes == [1]
 
 
-def test_a_file_that_is_not_there_is_told(here):
+def test_a_missing_file_is_reported(here):
     with pytest.raises(UsageError, match="There is no plugin file './nothing.py'"):
         load("./nothing.py")
 
@@ -460,9 +474,9 @@ def test_a_module_and_attribute_name_a_plugin(here):
     (here / "pack_of_mine.py").write_text(
         "class Inner:\n" + SOURCE.replace("\n", "\n    ").replace("()", "(self)")
     )
-    found = load("pack_of_mine:Inner")
-    assert (found.name, found.reference) == ("Inner", "pack_of_mine:Inner")
-    assert Plugins(found).ask("build", run=None) == "built"
+    plugin = load("pack_of_mine:Inner")
+    assert (plugin.name, plugin.reference) == ("Inner", "pack_of_mine:Inner")
+    assert Plugins(plugin).call_hook("build", run=None) == "built"
 
 
 def test_a_module_without_an_attribute_is_itself_the_plugin(here):
@@ -470,7 +484,7 @@ def test_a_module_without_an_attribute_is_itself_the_plugin(here):
     assert load("whole_module:").name == "whole_module"
 
 
-def test_an_unknown_attribute_is_told_with_the_nearest():
+def test_the_message_for_an_unknown_attribute_suggests_the_nearest():
     with pytest.raises(
         UsageError, match="Module 'linear_fixtures' has no attribute 'Liner'"
     ) as caught:
@@ -478,7 +492,7 @@ def test_an_unknown_attribute_is_told_with_the_nearest():
     assert caught.value.hint == "Did you mean 'Linear'?"
 
 
-def test_an_unknown_module_is_told():
+def test_an_unknown_module_is_reported():
     with pytest.raises(UsageError, match="There is no module 'no_such_module'"):
         load("no_such_module:Thing")
 
@@ -497,28 +511,159 @@ def test_a_package_is_hashed_file_by_file(here):
 # --------------------------------------------------------------------------------- the command line
 
 
-def test_show_tells_hooks_and_options(cli):
-    shown = cli("plugins", "show", "linear_fixtures:Linear")
-    assert shown.code == 0
-    assert "options, build, call, loss, optimize, predict, metrics" in shown.out
-    assert "gain" in shown.out and "times" in shown.out
+def test_show_lists_hooks_and_options(cli):
+    result = cli("plugins", "show", "linear_fixtures:Linear")
+    assert result.code == 0
+    assert "options, build, call, loss, optimize, predict, metrics" in result.out
+    assert "gain" in result.out and "times" in result.out
 
 
 def test_show_of_an_unknown_name_exits_2_with_the_nearest(cli):
-    shown = cli("plugins", "show", "clasifier")
-    assert shown.code == 2 and shown.out == ""
-    assert "There is no plugin 'clasifier'.\nDid you mean 'classifier'?" in shown.err
+    result = cli("plugins", "show", "clasifier")
+    assert result.code == 2 and result.out == ""
+    assert "There is no plugin 'clasifier'.\nDid you mean 'classifier'?" in result.err
 
 
 @pytest.mark.parametrize("reference", [":", ".a:", "a..b:", "a b:c"])
-def test_what_names_no_module_is_a_mistake_of_usage(reference):
+def test_a_reference_that_names_no_module_is_a_usage_error(reference):
     with pytest.raises(UsageError, match="names no module"):
         load(reference)
 
 
-def test_a_plugin_that_is_no_python_is_told_by_its_line_alone(tmp_path):
+def test_a_syntax_error_is_reported_with_the_line_of_the_plugin_alone(tmp_path):
     path = tmp_path / "bad.py"
     path.write_text("x = 1\ndef build(\n")
-    with pytest.raises(ToolkitError, match="cannot be imported: SyntaxError: ") as told:
+    with pytest.raises(ToolkitError, match="cannot be imported: SyntaxError: ") as caught:
         load(str(path))
-    assert "(bad.py, line " in told.value.message and "frozen" not in told.value.message
+    assert "(bad.py, line " in caught.value.message and "frozen" not in caught.value.message
+
+
+# ------------------------------------------------------------- submodules with the names of hooks
+
+PACKAGE = """
+{first}
+from toolkit import Options, hookimpl, option
+
+class MyOptions(Options):
+    gain: float = option(1.0, "gain", unit="times")
+
+@hookimpl
+def options(): return MyOptions
+@hookimpl
+def build(): return "model"
+@hookimpl
+def call(): return {{}}
+@hookimpl
+def loss():
+    from .loss import total
+    return total()
+@hookimpl
+def optimize(): return 0
+@hookimpl
+def predict():
+    from .predict import likeliest
+    return likeliest()
+@hookimpl
+def metrics():
+    from .metrics import accuracy
+    return accuracy()
+{last}
+"""
+SUBMODULES = {
+    "options": "",
+    "loss": "def total(): return 'total'\n",
+    "predict": "def likeliest(): return 'likeliest'\n",
+    "metrics": "def accuracy(): return 'accuracy'\n",
+}
+
+
+@pytest.fixture(params=["first", "last", "never"])
+def package(request, site):
+    """The reference of a package whose submodules have hooks' names.
+
+    The package imports them itself before it defines its hooks, or afterwards, or leaves that to
+    its hooks and to the tests.
+    """
+    name = f"package_that_imports_{request.param}"
+    imports = dict.fromkeys(["first", "last"], "")
+    imports[request.param] = f"from . import {', '.join(SUBMODULES)}"
+    (site / name).mkdir()
+    for module, text in dict(SUBMODULES, __init__=PACKAGE.format(**imports)).items():
+        (site / name / f"{module}.py").write_text(text)
+    yield name + ":"
+    for module in [module for module in sys.modules if module.split(".")[0] == name]:
+        del sys.modules[module]
+
+
+def import_submodules(package):
+    for module in SUBMODULES:
+        importlib.import_module(package.rstrip(":") + "." + module)
+
+
+def check_hooks_of_package(plugins):
+    assert implemented_hooks(plugins.model) == [
+        "options", "build", "call", "loss", "optimize", "predict", "metrics"
+    ]  # fmt: skip
+    arguments = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
+    assert plugins.call_hook("loss", **arguments) == "total"
+    del arguments["labels"]
+    assert plugins.call_hook("predict", **arguments) == "likeliest"
+    assert plugins.call_hook("metrics", labels=None, **arguments) == ["accuracy"]
+    ((_, options_class),) = plugins.options()
+    assert options_class().gain == 1.0
+
+
+def test_a_submodule_with_a_hooks_name_does_not_replace_the_hook(package):
+    plugins = Plugins(load(package))
+    check_hooks_of_package(plugins)
+    import_submodules(package)
+    replaced = "first" not in package  # otherwise the definition of the hook came last
+    assert inspect.ismodule(plugins.model.object.metrics) == replaced
+    check_hooks_of_package(plugins)
+
+
+def test_submodules_with_hooks_names_may_be_imported_before_the_plugin_is_loaded(package):
+    import_submodules(package)
+    check_hooks_of_package(Plugins(load(package)))
+
+
+def test_a_marked_function_whose_name_is_assigned_again_is_no_hook(site):
+    (site / "plain_package.py").write_text(
+        SOURCE + "@hookimpl\ndef metrics(): return 1\nmetrics = 2\n"
+    )
+    assert "metrics" not in implemented_hooks(load("plain_package:"))
+
+
+def test_a_replaced_wrapper_still_wraps(site):
+    (site / "wrapping").mkdir()
+    (site / "wrapping" / "__init__.py").write_text(
+        "from toolkit import hookimpl\n"
+        "@hookimpl(hookwrapper=True)\ndef predict():\n"
+        "    result = yield\n    result.force_result(f'<{result.get_result()}>')\n"
+        "@hookimpl(wrapper=True)\ndef call():\n    return (yield)\n"
+    )
+    for name in ("predict", "call"):
+        (site / "wrapping" / f"{name}.py").write_text("")
+        importlib.import_module("wrapping." + name)
+    extension = load("wrapping:", "extension")
+    assert implemented_hooks(extension) == ["call", "predict"]
+    plugins = Plugins(make_plugin(Plain), [extension])
+    assert plugins.call_hook("predict", model=None, features=None, outputs=None, run=None) == "<x>"
+
+
+def test_a_function_with_specname_implements_the_hook_of_that_name_beside_the_others():
+    class Named(Linear):
+        @hookimpl
+        def metrics(self):
+            return {"size": 2}
+
+        @hookimpl(specname="metrics")
+        def more_metrics(self):
+            return {"count": 1}
+
+    plugins = Plugins(make_plugin(Named))
+    names = [each.hook for each in implementations(plugins.model)]
+    assert names.count("metrics") == 2 and "more_metrics" not in names
+    arguments = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
+    answers = plugins.call_hook("metrics", **arguments)
+    assert sorted(answers, key=str) == [{"count": 1}, {"size": 2}]

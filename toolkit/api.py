@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
 
 from .display.console import Console
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
     from .data.examples import DataSpec, Split
     from .inference.evaluator import Evaluator
-    from .run_data import RunData
     from .options import CoreOptions
+    from .run_data import RunData
     from .storage.commit_log import Checkpoint
     from .training.trainer import Trainer
 
@@ -79,7 +80,6 @@ def open_trainer(
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
     """
     from . import config
-    from .options import resolve
     from .training.trainer import Job, Trainer
 
     plugins = load_plugins(plugin, extensions)
@@ -89,7 +89,7 @@ def open_trainer(
         layers.append(("config.json", config.read_run_config(folder).values))
     else:
         folder = reserve(run_dir)
-    resolved = resolve(plugins.options(), layers, flags=options).options
+    resolved = _resolve(plugins, options, layers)
     references = [extension.reference for extension in plugins.extensions]
     run_config = config.for_run(plugins.model.reference, references, resolved, folder.path)
     return Trainer(Job(plugins, resolved, folder, run_config, list(argv), pause_at), console)
@@ -102,6 +102,26 @@ def load_plugins(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
 
 def _load(plugin: Any, kind: str) -> Plugin:
     return load(plugin, kind) if isinstance(plugin, str) else Plugin.from_object(plugin, kind)
+
+
+def _resolve(
+    plugins: Plugins,
+    options: Mapping[str, Any],
+    layers: Iterable[Tuple[str, Mapping[str, Any]]] = (),
+) -> CoreOptions:
+    """Resolve options, with a FutureWarning for each that has an earlier name.
+
+    Args:
+        options: values or texts by option name.
+        layers: the origin and the values of the run's saved configuration, if there is one.
+    """
+    from .options import FLAGS, resolve
+
+    resolved = resolve(plugins.options(), layers, flags=options)
+    for use in resolved.earlier_names:
+        if use.layer == FLAGS:
+            warnings.warn(f"Option {use.alias} is now called {use.name}.", FutureWarning, 4)
+    return resolved.options
 
 
 def quiet() -> Console:
@@ -157,10 +177,9 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
         UsageError: an option or the plugin's name is wrong.
     """
     from .run_data import open_run_data
-    from .options import resolve
 
     plugins = load_plugins(plugin)
-    resolved = resolve(plugins.options(), flags=options or {}).options
+    resolved = _resolve(plugins, options or {})
     return PluginData(resolved, open_run_data(plugins, resolved))
 
 

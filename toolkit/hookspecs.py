@@ -1,146 +1,311 @@
-"""The hooks of a plugin: when each is called, with what, and what it returns.
+"""The hooks of a plugin: when each is called, with which arguments, and what it returns.
 
-A verb asks, a past participle tells. An implementation takes any of its hook's arguments, by name,
-and leaves out those that it does not use; it gives none a default.
+Hooks named by a verb return something; hooks named by a participle are notifications. An
+implementation is a function marked with `hookimpl`. It takes any of its hook's arguments, by name,
+and omits those that it does not use. It gives none of them a default value.
 
-Legend: N examples of a batch, ... the shape of one example (`run.data.shape`), K classes.
-`features`: float32 [N, ...]; images are in [0, 1], `[N, H, W, C]`. `labels`: int32 [N] in [0, K),
-or None where the data has no labels. `run`: what the run tells and offers its plugins, see
-`toolkit.Run`.
+These arguments mean the same in every hook:
+
+    run        the `toolkit.Run`: options, seed, data description, random numbers, logging
+    model      what `build` returned
+    features   the batch that the model is fed, float32 [N, ...]; images [N, H, W, C] in [0, 1]
+    labels     the class of each example, int32 [N] in [0, K), or None if the data has no labels
+    outputs    what `call` returned
+    losses     what `loss` returned
+
+Legend: N examples in a batch, ... the shape of one example (`run.data.shape`), K classes
+(`run.data.num_classes`), E length of an embedding.
 """
 
 from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Dict, Optional
 
 import pluggy
 
 PROJECT = "toolkit"
 MODEL_HOOKS = ("build", "call", "loss", "optimize", "predict")
+MARKED_FUNCTIONS = "__toolkit_hooks__"  # in a module's namespace: function name -> function
 
 hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
+_mark = pluggy.HookimplMarker(PROJECT)
+
+
+def hookimpl(function: Optional[Callable] = None, **marks: Any) -> Any:
+    """Mark a function as the implementation of the hook of its name.
+
+    A function of a module is also recorded in the module. It therefore remains the hook when a
+    submodule of the same name is imported: importing `my_plugin.metrics` replaces the attribute
+    `metrics` of `my_plugin`, but not the hook.
+
+    Args:
+        function: the function; omitted where the marker is used as `@hookimpl(...)`.
+        marks: `wrapper`, `hookwrapper`, `optionalhook`, `tryfirst`, `trylast`, `specname`, as in
+            pluggy.
+    """
+    if function is None:
+        return lambda target: hookimpl(target, **marks)
+    _mark(function, **marks)
+    definition = inspect.unwrap(function)
+    if "." not in getattr(definition, "__qualname__", "."):
+        namespace = getattr(definition, "__globals__", {})
+        namespace.setdefault(MARKED_FUNCTIONS, {})[definition.__name__] = function
+    return function
+
+
+def marked_functions(module: Any) -> Dict[str, Callable]:
+    """The functions of a module that `hookimpl` marked, by name; {} for any other object."""
+    return dict(getattr(module, MARKED_FUNCTIONS, {})) if inspect.ismodule(module) else {}
+
+
+# -------------------------------------------------------------------------------- options and data
 
 
 @hookspec
 def options():
-    """Called first, before TensorFlow is imported. Return a class derived from `toolkit.Options`
-    whose fields, made with `toolkit.option`, are this plugin's options; each is also a flag of
-    `toolkit run`.
+    """Called first, before TensorFlow is imported.
+
+    Returns:
+        A class derived from `toolkit.Options`. Its fields, declared with `toolkit.option`, are the
+        plugin's options; each is also a flag of `toolkit run`.
     """
 
 
 @hookspec(firstresult=True)
 def data(split, run):
-    """Called for `split` "train", "validation" and "test" when the input is made. Return a
-    `toolkit.Split`, or None to read what `--data` names. `run.data` is not yet known.
+    """Called when the data is opened, once for each split.
+
+    Args:
+        split: "train", "validation" or "test".
+        run: its `run.data` is still None.
+
+    Returns:
+        A `toolkit.Split`, or None. If all three are None, the run reads what `--data` names.
     """
 
 
 @hookspec(firstresult=True)
 def filter(features, labels):
-    """Called per example in plain Python, before `convert` and batching. `features`: a numpy array
-    of one example as stored (uint8 [H, W, C] for images); `labels`: an int, or None. Return True
-    to keep it.
+    """Called for each example in plain Python, before `convert` and batching.
+
+    Args:
+        features: one example as it is stored, a numpy array; images uint8 [H, W, C].
+        labels: the class of the example, int in [0, K), or None.
+
+    Returns:
+        True to keep the example, False to leave it out.
     """
 
 
 @hookspec(firstresult=True)
 def convert(features, labels):
-    """Called per kept example in plain Python. Arguments as for `filter`. Return the pair
-    `(features, labels)` to train on; every example must come out with one shape and dtype.
+    """Called in plain Python for each example that `filter` keeps.
+
+    Args:
+        features: one example as it is stored, a numpy array; images uint8 [H, W, C].
+        labels: the class of the example, int in [0, K), or None.
+
+    Returns:
+        The pair `(features, labels)` to train on. All examples must get one shape and one dtype.
+    """
+
+
+# --------------------------------------------------------------------------------------- the model
+
+
+@hookspec(firstresult=True)
+def inputs(run):
+    """Called before `build` in mode "predict", to let the model be fed other arrays than examples.
+
+    Args:
+        run: its mode is "predict".
+
+    Returns:
+        A dict from a name to a pair `(dtype, shape of one row)`, for instance
+        `{"code": ("float32", [8])}`, or None to be fed examples. After a dict, `call` and `predict`
+        get a dict of tensors [N, ...] with these names as `features`, and None as `labels`.
     """
 
 
 @hookspec(firstresult=True)
 def build(run):
-    """Called once per graph. Create every variable here and return the model: any object that holds
-    the layers. Shapes come from `run.data`, initial values from `run.initializer`.
+    """Called once per graph, before the other hooks of the model. Create every variable here.
+
+    Args:
+        run: `run.data` gives the shapes, `run.initializer` the initial values.
+
+    Returns:
+        The model: any object that holds the layers.
     """
 
 
 @hookspec(firstresult=True)
 def call(model, features, labels, run):
     """Called after `build`, in each mode, any number of times, also inside a loop of the graph.
-    Create no variable. Return a dict of output tensors, batch first.
+    Create no variable here.
+
+    Args:
+        model: what `build` returned.
+        features: float32 [N, ...]; images [N, H, W, C] in [0, 1].
+        labels: int32 [N] in [0, K), or None without labels and in mode "predict".
+        run: `run.mode` is "train", "eval" or "predict".
+
+    Returns:
+        A dict of output tensors by name, each [N, ...].
     """
 
 
 @hookspec(firstresult=True)
 def loss(model, features, labels, outputs, run):
-    """Called after `call` when training or evaluating. Return a float32 scalar to minimise, or an
-    ordered dict of named scalars. `outputs`: what `call` returned.
+    """Called after `call` in the modes "train" and "eval".
+
+    Args:
+        model: what `build` returned.
+        features: float32 [N, ...].
+        labels: int32 [N] in [0, K), or None.
+        outputs: what `call` returned.
+        run: `run.log` adds scalars to the metrics of the training.
+
+    Returns:
+        A float32 scalar to minimize, or an ordered dict of such scalars by name.
     """
 
 
 @hookspec(firstresult=True)
 def optimize(model, features, labels, losses, run):
-    """Called after `loss` when training. Return one op that is a whole step, with
-    `run.global_step` advanced by one at its end; `run.minimize` makes such an op. `losses`: what
-    `loss` returned. Create no variable besides an optimizer's slots.
-    """
+    """Called after `loss` in mode "train". Create no variable here but an optimizer's slots.
 
+    Args:
+        model: what `build` returned.
+        features: float32 [N, ...].
+        labels: int32 [N] in [0, K), or None.
+        losses: what `loss` returned.
+        run: `run.minimize` and `run.apply` make guarded updates.
 
-@hookspec(firstresult=True)
-def inputs(run):
-    """Called in mode "predict", before `build`, where the model is to be fed something else than
-    examples of the data. Return a dict from a name to a pair `(dtype, shape of one)`, as
-    `("float32", [8])`; `call` and `predict` then get a dict of tensors [N, ...] of these names for
-    `features`, and None for `labels`. Return None to be fed examples.
+    Returns:
+        One `tf.Operation` that is a whole training step and ends by adding 1 to `run.global_step`;
+        `run.minimize(losses)` returns such an operation.
     """
 
 
 @hookspec(firstresult=True)
 def predict(model, features, outputs, run):
-    """Called after `call` when predicting, evaluating and exporting; there are no labels. Return a
-    dict of tensors, batch first; each is one column of a prediction and one output of an export.
-    `label` (integer [N]) is taken for a class, `features` (float32 [N, F]) is shown on request.
+    """Called after `call` in the modes "predict" and "eval", and for an export.
+
+    Args:
+        model: what `build` returned.
+        features: float32 [N, ...], or the dict of tensors that `inputs` describes.
+        outputs: what `call` returned.
+        run: `run.mode` is "predict" or "eval".
+
+    Returns:
+        A dict of tensors [N, ...] by name; each is a column of the predictions and an output of the
+        export. Two names have a meaning: "label" is the predicted class, an integer [N];
+        "features" is the embedding of each example, float32 [N, E], which commands print on
+        request.
     """
+
+
+# ---------------------------------------------------------------------------- metrics and training
 
 
 @hookspec
 def metrics(model, features, labels, outputs, run):
-    """Called after `call` when evaluating. Return a dict from a name to a pair `(value,
-    update_op)`, as `tf.metrics` makes them: streamed over the whole split, a partial last batch
-    included.
+    """Called after `call` in mode "eval".
+
+    Args:
+        model: what `build` returned.
+        features: float32 [N, ...].
+        labels: int32 [N] in [0, K), or None.
+        outputs: what `call` returned.
+        run: its mode is "eval".
+
+    Returns:
+        A dict from a name to a pair `(value, update_op)`, as the functions of `tf.metrics` return.
+        The updates run on every batch of the split, including a smaller last one.
     """
 
 
 @hookspec
 def scorers(run, splits):
-    """Called once when an evaluation is prepared. `splits(name)`: the `toolkit.Split` of that name
-    as the model sees it (after `filter` and `convert`), or None. Return a list of
-    `toolkit.Scorer`s: measures of a whole split that are no mean over its examples. They are
-    closed with the evaluation. The folder of a new run is not there yet.
+    """Called once when an evaluation is set up. The folder of a new run does not exist yet.
+
+    Args:
+        run: its mode is "eval".
+        splits: a function; `splits(name)` returns the `toolkit.Split` of that name after `filter`
+            and `convert`, or None.
+
+    Returns:
+        A list of `toolkit.Scorer`s, which compute metrics of a whole split that are not means over
+        its examples. They are closed together with the evaluation.
     """
 
 
 @hookspec
 def session_hooks(model, features, labels, outputs, losses, run, splits):
-    """Called before the training session is made. `features`, `labels`, `outputs`, `losses`: the
-    tensors of the training step, for hooks that fetch them, as is what `run.logged` has; others
-    that `call`, `loss` or `optimize` made are within a loop, out of reach. `splits(name)`: a
-    `toolkit.Split` of examples as the model sees them, or None. Return a list of
-    `tf.train.SessionRunHook`s. A `toolkit.Hook` says on which steps it is due; any other is called
-    on every step, at the price of Python in every step. Ops are made here or in `begin`, never
-    later. What a `toolkit.Hook` remembers from step to step it hands over in `state` and takes back
-    in `set_state`, so that a run that resumes records what it would have recorded.
+    """Called before the `tf.Session` of the training is created. Create ops here or in the
+    session hooks' `begin`, never later.
+
+    A `toolkit.SessionHook` declares the steps on which it is due. Any other session hook is called
+    on every step, which costs speed. Values that a `toolkit.SessionHook` carries from step to step
+    belong in its `state` and `set_state`; a resumed run then records what an uninterrupted one
+    would have recorded.
+
+    Args:
+        model: what `build` returned.
+        features: the batch of the training step, float32 [N, ...]. It can be fetched, as can
+            `labels`, `outputs`, `losses` and the values of `run.logged`. Other tensors that
+            `call`, `loss` or `optimize` create are inside a loop and cannot.
+        labels: int32 [N] in [0, K), or None.
+        outputs: what `call` returned.
+        losses: what `loss` returned.
+        run: its mode is "train".
+        splits: a function; `splits(name)` returns the `toolkit.Split` of that name after `filter`
+            and `convert`, or None.
+
+    Returns:
+        A list of `tf.train.SessionRunHook`s.
     """
+
+
+# ----------------------------------------------------------------------------------- notifications
 
 
 @hookspec
 def checkpoint_saved(run, step, path):
-    """Told when the checkpoint of `step` is committed. `path`: its prefix, for a Saver."""
+    """Called after the checkpoint of a step was committed, that is, recorded as complete.
+
+    Args:
+        run: its mode is "train".
+        step: the step of the checkpoint, an int.
+        path: the prefix of the checkpoint's files, as `tf.train.Saver.restore` takes it.
+    """
 
 
 @hookspec
 def evaluated(run, split, step, metrics, examples, folder):
-    """Told after a whole split was evaluated at the end of a run or by `toolkit evaluate`.
-    `metrics`: name to float. `examples`: a dict of numpy arrays, batch first, in the split's
-    order: each tensor of `predict`, and `features` and `labels` as the model saw them. `folder`:
-    an existing folder for reports. Return None, or a dict of JSON values to add to the result
-    under the plugin's name.
+    """Called after a whole split was evaluated, at the end of a run or by `toolkit evaluate`.
+
+    Args:
+        run: its mode is "eval".
+        split: the name of the split.
+        step: the step of the checkpoint, an int.
+        metrics: a dict from the name of a metric to a float.
+        examples: a dict of numpy arrays [N, ...] over the whole split, in its order: "features" and
+            "labels" as the model was fed them, and each other tensor of `predict` by its name.
+        folder: an existing folder for reports.
+
+    Returns:
+        None, or a dict of JSON values to add to the result of the evaluation.
     """
 
 
 @hookspec
 def run_finished(run, summary):
-    """Told once, when training has ended well. `summary`: the object that `run --json` prints."""
+    """Called once when a training has ended without an error, also when it was paused.
+
+    Args:
+        run: its mode is "train".
+        summary: the dict that `toolkit run --json` prints.
+    """

@@ -13,13 +13,13 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import click
 
 from ..errors import ToolkitError, UsageError
-from ..plugins import Entry, commands, load_command
+from ..plugins import Entry, list_commands, load_command
 
 
 def entries(core: Iterable[str]) -> List[Entry]:
     """Every added command as its metadata tells it. core: the names that the core has taken."""
     found = []
-    for entry in commands():
+    for entry in list_commands():
         if entry.name in core:
             reason = "toolkit has a command of this name"
             entry = entry._replace(state="conflict", reason=reason)
@@ -29,12 +29,12 @@ def entries(core: Iterable[str]) -> List[Entry]:
 
 def names(core: Iterable[str]) -> List[str]:
     """The names that may be called, without the core's."""
-    return sorted({entry.name for entry in commands()} - set(core))
+    return sorted({entry.name for entry in list_commands()} - set(core))
 
 
 def load(name: str) -> Optional[click.Command]:
     """The command of that name, or None. Raises UsageError, ToolkitError."""
-    rows = [entry for entry in commands() if entry.name == name]
+    rows = [entry for entry in list_commands() if entry.name == name]
     if len(rows) > 1:
         raise UsageError(
             f"Command '{name}' is offered by {' and by '.join(row.distribution for row in rows)}.",

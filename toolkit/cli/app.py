@@ -12,7 +12,7 @@ import click
 
 from .. import __version__
 from ..errors import ToolkitError
-from ..plugins import told
+from ..plugins import summarize_exception
 from . import added
 
 # name -> (module, one line for --help)
@@ -71,7 +71,7 @@ class LazyGroup(click.Group):
             if name is None or name in COMMANDS:
                 raise  # a fault of ours
             raise ToolkitError(
-                f"Command '{name}' failed: {told(error)}.",
+                f"Command '{name}' failed: {summarize_exception(error)}.",
                 hint="Set TOOLKIT_VERBOSE=1 for the traceback.",
             ) from error
 

@@ -19,11 +19,11 @@ def plugins():
 @json_option
 def list_(as_json):
     """Every installed plugin, extension and added command, from its metadata alone."""
-    from ..plugins import installed
+    from ..plugins import list_plugins
     from .added import entries as commands
     from .app import COMMANDS
 
-    entries = installed() + commands(COMMANDS)
+    entries = list_plugins() + commands(COMMANDS)
     if as_json:
         return print_json([dict(e._asdict()) for e in entries])
     rows = [("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE")]
@@ -50,9 +50,9 @@ def show(name, as_json):
 
 def _describe(name: str) -> Dict[str, Any]:
     from ..errors import ToolkitError, UsageError
-    from ..plugins import HOOKS, Plugins, implemented, installed, load
+    from ..plugins import Plugins, implemented_hooks, list_plugins, load
 
-    entries = [e for e in installed() if e.name == name]
+    entries = [e for e in list_plugins() if e.name == name]
     kind = entries[0].kind if entries else "model"
     shown: Dict[str, Any] = {"name": name, "kind": kind, "distribution": "", "version": ""}
     shown.update(state="ok", reason="", file="", hooks=[], options=[])
@@ -70,8 +70,7 @@ def _describe(name: str) -> Dict[str, Any]:
     except ToolkitError as error:
         shown.update(state="broken", reason=str(error))
         return shown
-    found = implemented(plugin)
-    shown.update(file=plugin.file, hooks=[hook for hook in HOOKS if hook in found])
+    shown.update(file=plugin.file, hooks=implemented_hooks(plugin))
     shown["options"] = [field for _, cls in classes for field in _fields(cls)]
     return shown
 

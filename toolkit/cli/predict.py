@@ -49,9 +49,9 @@ def _read(trained, files: List[str], invert: str):
     """The examples in the files, or the arrays by name that the model is fed."""
     from ..data.examples import DataSpec
     from ..inference.predict import read_examples, read_inputs
-    from ..inputs import example_hook
+    from ..run_data import example_hook
 
-    if trained.plugins.has("inputs") and not trained.predictor.graph.takes_examples:
+    if trained.plugins.has_hook("inputs") and not trained.predictor.graph.takes_examples:
         return read_inputs(files, trained.predictor.graph.input_specs)
     data = trained.manifest["data"]
     return read_examples(

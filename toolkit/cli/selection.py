@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Type
 
 import click
 
 from .. import config as configuration
 from .. import options as typed
 from ..errors import UsageError
-from ..plugins import Plugins, installed
+from ..plugins import Plugins, list_plugins
 
 
 class Selection(NamedTuple):
@@ -52,7 +52,7 @@ def _values_of(args: List[str], flag: str) -> List[str]:
 
 
 def which_plugin() -> UsageError:
-    names = [e.name for e in installed() if e.kind == "model"]
+    names = [e.name for e in list_plugins() if e.kind == "model"]
     return UsageError(
         "No plugin is named.",
         hint=f"Write --plugin NAME; installed: {', '.join(names) or 'none'}.",
@@ -63,19 +63,17 @@ def which_plugin() -> UsageError:
 
 
 class FieldOption(click.Option):
-    """A flag made from an option's declaration; its text is typed later, with all others."""
+    """The flag of an option. Its text becomes a typed value later, together with all others."""
 
-    def __init__(self, field: typed.Field, group: str):
+    def __init__(self, field: typed.Field, group: str, hidden: bool = False):
         self.field = field
         self.group = group
-        name = "--" + field.name.replace("_", "-")
-        told = _told(field)
+        flag = typed.flag_name(field.name)
         if field.type == "bool":
-            super().__init__([f"{name}/--no-{name[2:]}", field.name], default=None, help=told)
+            flags, more = [f"{flag}/--no-{flag[2:]}", field.name], {}
         else:
-            super().__init__(
-                [name, field.name], default=None, metavar=_metavar(field), help=told, type=str
-            )
+            flags, more = [flag, field.name], {"metavar": _metavar(field), "type": str}
+        super().__init__(flags, default=None, help=_help(field), hidden=hidden, **more)
 
 
 def _metavar(field: typed.Field) -> str:
@@ -83,7 +81,7 @@ def _metavar(field: typed.Field) -> str:
     return short.get(field.type, field.type)
 
 
-def _told(field: typed.Field) -> str:
+def _help(field: typed.Field) -> str:
     facts = [field.unit, field.limits]
     if field.default not in (None, [], {}):
         facts.append(f"default {plain(field.default)}")
@@ -100,19 +98,29 @@ def plain(value: Any) -> str:
 def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     """A flag for each option of the core and of the plugins, under headings."""
     classes = plugins.options() if plugins else []
-    typed.merge(classes)  # a name that is declared twice is refused here, before click meets it
+    merged = typed.merge(classes)  # a name that is declared twice is refused here, before click meets it
     defaults: Dict[str, Any] = {}
     for _, cls in classes:
         defaults.update(cls.core_defaults)
         defaults.update(typed.preset_values(cls))
-    flags = []
-    for field in typed.describe(typed.CoreOptions):
-        default = defaults.get(field.name, field.default)
-        flags.append(FieldOption(field._replace(default=default), field.group))
+    defaults = typed.current_names(merged, defaults)
+    flags = _class_flags(typed.CoreOptions, defaults)
     for name, cls in classes:
-        for field in typed.describe(cls):
-            default = defaults.get(field.name, field.default)
-            flags.append(FieldOption(field._replace(default=default), "Plugin " + name))
+        flags += _class_flags(cls, defaults, "Plugin " + name)
+    return flags
+
+
+def _class_flags(
+    cls: Type[typed.Options], defaults: Mapping[str, Any], group: str = ""
+) -> List[FieldOption]:
+    """Return the flags of the options of a class, each followed by its earlier names, hidden."""
+    flags = []
+    aliases = typed.alias_names(cls)
+    for field in typed.describe(cls):
+        field = field._replace(default=defaults.get(field.name, field.default))
+        flags.append(FieldOption(field, group or field.group))
+        for alias in (alias for alias, name in aliases.items() if name == field.name):
+            flags.append(FieldOption(field._replace(name=alias), group, hidden=True))
     return flags
 
 
@@ -161,7 +169,19 @@ def resolve(selection: Selection, flags: Dict[str, Any], use_environment: bool =
     classes = selection.plugins.options() if selection.plugins else []
     variables = typed.environment() if use_environment else None
     resolved = typed.resolve(classes, selection.layers, variables, flags)
+    for use in resolved.earlier_names:
+        if not configuration.is_saved(use.layer):
+            sys.stderr.write(f"warning: {_earlier_name_note(use)}\n")
     if variables:
-        for sentence in typed.misspelt_variables(resolved.origins, variables):
+        for sentence in typed.misspelt_variables(type(resolved.options), variables):
             sys.stderr.write(f"warning: {sentence}\n")
     return resolved
+
+
+def _earlier_name_note(use: typed.EarlierName) -> str:
+    """Return a sentence about the use of an option's earlier name."""
+    if use.layer == typed.FLAGS:
+        return f"{typed.flag_name(use.alias)} is now called {typed.flag_name(use.name)}."
+    if use.layer == typed.VARIABLES:
+        return f"{typed.variable_name(use.alias)} is now called {typed.variable_name(use.name)}."
+    return f"{use.layer}: {use.alias} is now called {use.name}."

@@ -5,43 +5,102 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..compat import tf
-from ..data.named import Wanted
+from ..data.named_arrays import ArraySpecs
 from ..data.resident import scale
 from ..errors import ToolkitError
 from ..plugins import Plugins
-from . import optimizer
-from .run import Judged, Run
-from .while_loop import Looped, Made, compiled_loop, likes, looped, make_budget
+from .guard import GuardValues
+from .run import Run, step_builder_of
+from .updates import state_updates
+from .while_loop import (
+    StepLoop,
+    StepOps,
+    build_compiled_loop,
+    build_loop,
+    make_num_steps,
+    specs_of,
+)
+
+
+class Batch(NamedTuple):
+    """The examples of one step: features float32 [B, ...]; labels int32 [B], or None."""
+
+    features: Any
+    labels: Any
+
+
+class Scalars(NamedTuple):
+    """The scalar tensors of one step by name: of `run.log`, and of the hook `loss`."""
+
+    logged: Dict[str, Any]
+    losses: Dict[str, Any]
+
+
+class StepOutputs(NamedTuple):
+    """What hooks may fetch of one step. Fetching one tensor of a field computes the whole field."""
+
+    batch: Optional[Batch]
+    guard_values: Sequence[GuardValues]
+    outputs: Dict[str, Any]  # what the hook `call` returned
+    scalars: Scalars
+    summaries: Sequence[Any]  # that the step adds to TensorFlow's collection
+
+
+class LoopInfo(NamedTuple):
+    """The loop of steps in a graph.
+
+    Attributes:
+        num_steps: int32 scalar placeholder, how many steps a call makes, 1 by default.
+        max_steps: the largest number of steps of a call, or None.
+        all_finite: bool scalar of a loop compiled by XLA, False where it refused a step; else None.
+    """
+
+    num_steps: Any
+    max_steps: Optional[int] = None
+    all_finite: Any = None
 
 
 class TrainingGraph(NamedTuple):
-    """The graph of training and its ends. `losses`: name -> scalar; `logged`: name -> scalar.
+    """The graph of training.
 
-    With a budget, `train_op` makes so many steps, one by default, and all that can be fetched is of
-    a call that makes one.
+    Attributes:
+        tf_graph: the `tf.Graph`.
+        run: what its plugins use.
+        model: what the hook `build` returned.
+        step: what can be fetched, in a call that makes one step.
+        counters: name -> int64 scalar, read after the train op.
+        train_op: makes one step, or in a loop as many as are fed.
+        step_after: int64 scalar, the global step, read after the train op.
+        loop: None where the train op makes a single step.
+        step_specs: a `StepOutputs` of lists of `tf.TensorSpec`, which a compiled loop needs before
+            its step is built.
     """
 
-    graph: Any
+    tf_graph: Any
     run: Run
     model: Any
-    tensors: Dict[str, Any]  # features, labels, outputs of the step
-    losses: Dict[str, Any]
-    logged: Dict[str, Any]
-    counters: Dict[str, Any]  # name -> int64 scalar, read after the train op
+    step: StepOutputs
+    counters: Dict[str, Any]
     train_op: Any
-    step_after: Any  # int64 scalar: the global step, read after the train op
-    budget: Any = None  # int32 scalar to be fed, or None: the train op is one step
-    most: Optional[int] = None  # the largest budget, or None
-    judged: Sequence[Judged] = ()
-    going: Any = None  # bool scalar of a compiled loop: False where a step was refused
-    summaries: int = 0  # how many the step itself adds to TensorFlow's collection
-    shapes: Any = None  # what a compiled loop has to know of the step beforehand
+    step_after: Any
+    loop: Optional[LoopInfo]
+    step_specs: StepOutputs
+
+    @property
+    def losses(self) -> Dict[str, Any]:
+        """Name -> float32 scalar of the step."""
+        return self.step.scalars.losses
+
+    @property
+    def logged(self) -> Dict[str, Any]:
+        """Name -> scalar of the step that `run.log` got."""
+        return self.step.scalars.logged
 
 
 class InferenceGraph(NamedTuple):
     """The graph of evaluation or prediction, fed through placeholders."""
 
-    graph: Any
+    tf_graph: Any
     run: Run
     placeholders: Dict[str, Any]  # name -> [N, ...]: "features", or the names of the hook `inputs`
     labels: Any  # placeholder int32 [N], or None
@@ -62,7 +121,7 @@ class InferenceGraph(NamedTuple):
         return not isinstance(self.model_features, dict)
 
     @property
-    def input_specs(self) -> Wanted:
+    def input_specs(self) -> ArraySpecs:
         """Name -> (dtype, shape of one) of what is fed."""
         return {
             name: (placeholder.dtype.name, tuple(placeholder.shape.as_list()[1:]))
@@ -70,65 +129,70 @@ class InferenceGraph(NamedTuple):
         }
 
 
-class Step(NamedTuple):
-    """One training step: its op and the scalars that `loss` named."""
-
-    train_op: Any
-    losses: Dict[str, Any]
-    tensors: Dict[str, Any]  # features, labels, outputs
-
-
 def build_training(
-    plugins: Plugins, run: Run, reader, graph, in_loop: bool = False
+    plugins: Plugins, run: Run, reader, tf_graph, in_loop: bool = False
 ) -> TrainingGraph:
-    """build -> call -> loss -> optimize -> one train op, in the graph of the reader.
+    """build -> call -> loss -> optimize -> one train op.
 
-    in_loop: as the body of a loop, so that a call can make several steps.
+    Args:
+        plugins: their hooks build the model and the step.
+        run: in mode "train".
+        reader: built in `tf_graph`.
+        tf_graph: the `tf.Graph` to build in.
+        in_loop: builds the step as the body of a loop, so that a call can make several steps.
     """
-    with graph.as_default():
-        tf.set_random_seed(run.seed("graph"))
-        counter = run.global_step
-        model = plugins.ask("build", run=run)
-
-        def make_step(source):
-            return _made(run, step(plugins, run, model, source))
-
+    with tf_graph.as_default():
+        global_step, model = _begin(plugins, run)
         if not in_loop:
-            made = make_step(reader)
-            return _training_graph(graph, run, model, Looped(made.train_op, None, made.groups))
-        budget = make_budget()
-        source, most = (lambda count: reader), None
-        if reader.in_memory:  # gathering the batches of a call at once costs less than one by one
-            chunk, most = reader.chunk(counter.read_value(), budget), reader.most_in_chunk
-            source = _Chunk(*chunk).at
-        loop = _in_loop(lambda count: make_step(source(count)), budget)
-        return _training_graph(graph, run, model, loop)._replace(most=most)
+            step = _build_step(plugins, run, model, reader)
+            loop = StepLoop(step.train_op, None, step.outputs)
+            return _training_graph(tf_graph, run, model, loop)
+        num_steps = make_num_steps()
+        if not reader.in_memory:
+            return _training_graph(
+                tf_graph,
+                run,
+                model,
+                _build_loop(lambda count: _build_step(plugins, run, model, reader), num_steps),
+            )
+        # Gathering the batches of a call at once costs less than one by one.
+        chunk = _Chunk(*reader.chunk(global_step.read_value(), num_steps))
+        loop = _build_loop(lambda i: _build_step(plugins, run, model, chunk.at(i)), num_steps)
+        return _training_graph(tf_graph, run, model, loop, reader.max_chunk_steps)
 
 
 def build_compiled(
-    plugins: Plugins, run: Run, reader, graph, like: TrainingGraph, most: int
+    plugins: Plugins, run: Run, reader, tf_graph, plain: TrainingGraph, max_steps: int
 ) -> TrainingGraph:
-    """The loop of `build_training` as one op that XLA compiles.
+    """Build the loop of `build_training` as one op that XLA compiles.
 
-    run: with `compiled`. like: the same step in a loop that is not compiled, in a graph of its own.
-    most: how many steps a call may make; their batches are gathered before the first.
+    Args:
+        run: with the strategy `XLA`.
+        plain: the same step in a loop that is not compiled, in a graph of its own.
+        max_steps: how many steps a call may make; their batches are gathered before the first.
     """
-    with graph.as_default():
-        tf.set_random_seed(run.seed("graph"))
-        counter = run.global_step
-        model = plugins.ask("build", run=run)
-        budget = make_budget()
-        chunk = _Chunk(*reader.chunk(counter.read_value(), most, budget))
+    with tf_graph.as_default():
+        global_step, model = _begin(plugins, run)
+        num_steps = make_num_steps()
+        chunk = _Chunk(*reader.chunk(global_step.read_value(), max_steps, num_steps))
 
-        def make_step(count, *chunk):
-            made = _made(run, step(plugins, run, model, _Chunk(*chunk).at(count)))
-            return made._replace(groups={name: made.groups[name] for name in like.shapes})
+        def make_step(count, *chunk_tensors):
+            step = _build_step(plugins, run, model, _Chunk(*chunk_tensors).at(count))
+            return step._replace(outputs=step.outputs._replace(batch=None, summaries=()))
 
-        given = [x for x in chunk if x is not None]
-        loop = compiled_loop(make_step, budget, given, like.shapes, lambda: run.going)
-        features, labels = chunk.at(0)
-        loop.groups["batch"] = {"features": features, "labels": labels}
-        return _training_graph(graph, run, model, loop)._replace(most=most)
+        inputs = [tensor for tensor in chunk if tensor is not None]
+        specs = plain.step_specs._replace(batch=[], summaries=[])
+        builder = step_builder_of(run)
+        loop = build_compiled_loop(make_step, num_steps, inputs, specs, lambda: builder.all_finite)
+        batch = Batch(*chunk.at(0))
+        loop = loop._replace(outputs=loop.outputs._replace(batch=batch))
+        return _training_graph(tf_graph, run, model, loop, max_steps)
+
+
+def _begin(plugins: Plugins, run: Run):
+    """The global step and the model, the first things of a graph."""
+    tf.set_random_seed(run.seed("graph"))
+    return run.global_step, plugins.call_hook("build", run=run)
 
 
 class _Chunk(NamedTuple):
@@ -140,11 +204,11 @@ class _Chunk(NamedTuple):
     def at(self, number):
         """A reader of one of them."""
         labels = None if self.labels is None else self.labels[number]
-        return _Batch(scale(self.features[number]), labels)
+        return _OneBatch(scale(self.features[number]), labels)
 
 
-class _Batch(NamedTuple):
-    """The reader of the only batch there is."""
+class _OneBatch(NamedTuple):
+    """The reader of a single batch."""
 
     features: Any
     labels: Any
@@ -153,72 +217,56 @@ class _Batch(NamedTuple):
         return self
 
 
-def _made(run: Run, made: Step) -> Made:
-    """The step with what hooks may fetch of it, in groups that are computed together."""
-    tensors = dict(made.tensors)
-    groups = {
-        "scalars": {"losses": made.losses, "logged": run.logged},
-        "judged": [list(judged) for judged in run.judged],
-        "outputs": tensors.pop("outputs"),
-        "batch": tensors,
-    }
-    return Made(made.train_op, groups)
+def _build_loop(make_step, num_steps) -> StepLoop:
+    """The loop; outside of it, TensorFlow's collection has the summaries that the step adds."""
+    collection = tf.get_collection_ref(tf.GraphKeys.SUMMARIES)
+    before = list(collection)
 
+    def make_step_with_summaries(count):
+        step = make_step(count)
+        added = [summary for summary in collection if summary not in before]
+        return step._replace(outputs=step.outputs._replace(summaries=added))
 
-def _in_loop(make_step, budget) -> Looped:
-    """The loop; behind it stand the summaries that the step adds to TensorFlow's collection."""
-    collected = tf.get_collection_ref(tf.GraphKeys.SUMMARIES)
-    before = list(collected)
-
-    def with_summaries(count):
-        made = make_step(count)
-        added = [summary for summary in collected if summary not in before]
-        return made._replace(groups=dict(made.groups, summaries=added))
-
-    loop = looped(with_summaries, budget)
-    collected[:] = before + loop.groups["summaries"]
+    loop = build_loop(make_step_with_summaries, num_steps)
+    collection[:] = before + list(loop.outputs.summaries)
     return loop
 
 
-def _training_graph(graph, run: Run, model, loop: Looped) -> TrainingGraph:
+def _training_graph(
+    tf_graph, run: Run, model, loop: StepLoop, max_steps: Optional[int] = None
+) -> TrainingGraph:
+    builder = step_builder_of(run)
     with tf.control_dependencies([loop.op]):
         step_after = tf.identity(run.global_step.read_value(), name="step_after")
-        counted = {name: tf.identity(v.read_value()) for name, v in run.counters.items()}
-    groups = loop.groups
-    run.end_step(groups["scalars"]["logged"])
-    shapes = {name: likes(groups[name]) for name in ("scalars", "judged", "outputs")}
+        counters = {name: tf.identity(v.read_value()) for name, v in builder.counters.items()}
+    outputs = loop.outputs
+    builder.end_step(outputs.scalars.logged)
+    info = LoopInfo(loop.num_steps, max_steps, loop.all_finite)
+    specs = StepOutputs(*[specs_of(field) for field in outputs])
     return TrainingGraph(
-        graph,
+        tf_graph,
         run,
         model,
-        dict(groups["batch"], outputs=groups["outputs"]),
-        groups["scalars"]["losses"],
-        groups["scalars"]["logged"],
-        counted,
+        outputs,
+        counters,
         loop.op,
         step_after,
-        loop.budget,
-        judged=[Judged(*judged) for judged in groups["judged"]],
-        going=loop.going,
-        summaries=len(groups.get("summaries", ())),
-        shapes=shapes,
+        info if loop.num_steps is not None else None,
+        specs,
     )
 
 
-def step(plugins: Plugins, run: Run, model, reader) -> Step:
-    """call -> loss -> optimize on the reader's next batch; may be made in the body of a loop."""
-    run.begin_step(optimizer.values_now() if run.compiled else None)
-    features, labels = reader.batch(run.steps_made)
+def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
+    """call -> loss -> optimize on the reader's next batch; possibly in the body of a loop."""
+    builder = step_builder_of(run)
+    builder.begin_step()
+    features, labels = reader.batch(run.step_index)
     outputs, updates = _call(plugins, run, model, features, labels)
-    run.hold(updates)
-    losses = _losses(plugins, run, model, features, labels, outputs)
-    train_op = plugins.ask(
-        "optimize",
-        model=model,
-        features=features,
-        labels=labels,
-        losses=losses["asked"],
-        run=run,
+    builder.keep_state_updates(updates)
+    loss = _ask_loss(plugins, run, model, features, labels, outputs)
+    losses = _name_losses(plugins, loss)
+    train_op = plugins.call_hook(
+        "optimize", model=model, features=features, labels=labels, losses=loss, run=run
     )
     if not isinstance(train_op, tf.Operation):
         raise ToolkitError(
@@ -226,8 +274,9 @@ def step(plugins: Plugins, run: Run, model, reader) -> Step:
             "expected one tf.Operation.",
             hint="Return what run.minimize returns, or a tf.group.",
         )
-    tensors = {"features": features, "labels": labels, "outputs": outputs}
-    return Step(train_op, losses["named"], tensors)
+    batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
+    step = StepOutputs(batch, builder.guard_values, outputs, scalars, ())
+    return StepOps(train_op, step)
 
 
 def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
@@ -240,14 +289,15 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         labels: Optional[Any] = None
         if run.mode == "eval" and run.data.num_classes:
             labels = tf.placeholder(tf.int32, [None], "labels")
-        model = plugins.ask("build", run=run)
+        model = plugins.call_hook("build", run=run)
         outputs, _ = _call(plugins, run, model, seen, labels)
         predictions = _predictions(plugins, run, model, seen, outputs)
         losses: Dict[str, Any] = {}
         metrics: Dict[str, Any] = {}
         resettable: List[Any] = []
         if run.mode == "eval":
-            losses = _losses(plugins, run, model, seen, labels, outputs)["named"]
+            loss = _ask_loss(plugins, run, model, seen, labels, outputs)
+            losses = _name_losses(plugins, loss)
             metrics, resettable = _metrics(plugins, run, model, seen, labels, outputs)
         return InferenceGraph(
             graph, run, fed, labels, seen, predictions, losses, metrics, resettable
@@ -256,7 +306,7 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
 
 def _fed(plugins: Plugins, run: Run):
     """The placeholders by name, and what the model sees of them."""
-    named = plugins.ask("inputs", run=run) if run.mode == "predict" else None
+    named = plugins.call_hook("inputs", run=run) if run.mode == "predict" else None
     if named is None:
         raw = tf.placeholder(run.data.dtype, [None] + list(run.data.shape), "features")
         return {"features": raw}, tf.identity(scale(raw))  # what is fed cannot be fetched
@@ -276,57 +326,62 @@ def _fed(plugins: Plugins, run: Run):
 
 
 def _metrics(plugins, run, model, features, labels, outputs):
-    """Name -> (value, update_op), and the local variables that these are kept in."""
+    """Name -> (value, update_op), and the local variables that hold the metrics' state."""
     before = {v.op.name for v in tf.local_variables()}
     metrics: Dict[str, Any] = {}
-    for answer in plugins.ask(
+    for answer in plugins.call_hook(
         "metrics", model=model, features=features, labels=labels, outputs=outputs, run=run
     ):
         metrics.update(answer or {})
-    kept = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
-    kept.update((v.op.name, v) for v in tf.local_variables() if v.op.name not in before)
-    return metrics, list(kept.values())
+    variables = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
+    variables.update((v.op.name, v) for v in tf.local_variables() if v.op.name not in before)
+    return metrics, list(variables.values())
 
 
 def _call(plugins, run, model, features, labels):
-    """The outputs of `call`, and the state updates that it added to the graph."""
+    """The outputs of `call`, and the state updates that it adds to the graph."""
     graph = tf.get_default_graph()
     variables = {v.op.name for v in tf.global_variables()}
     before = set(graph.get_operations())
-    outputs = plugins.ask("call", model=model, features=features, labels=labels, run=run)
+    outputs = plugins.call_hook("call", model=model, features=features, labels=labels, run=run)
     if not isinstance(outputs, dict):
         raise ToolkitError(
             f"Hook 'call' of plugin '{plugins.model.name}' returned a "
             f"{type(outputs).__name__}, expected a dict of tensors."
         )
-    added = [v.op.name for v in tf.global_variables() if v.op.name not in variables]
-    if added:
+    new_variables = [v.op.name for v in tf.global_variables() if v.op.name not in variables]
+    if new_variables:
         raise ToolkitError(
-            f"Hook 'call' of plugin '{plugins.model.name}' created the variable '{added[0]}'.",
+            f"Hook 'call' of plugin '{plugins.model.name}' created the variable "
+            f"'{new_variables[0]}'.",
             hint="Create it in 'build': build each layer there with its input shape.",
         )
-    new = [o for o in graph.get_operations() if o not in before]
-    return outputs, optimizer.state_updates(new)
+    new_ops = [op for op in graph.get_operations() if op not in before]
+    return outputs, state_updates(new_ops)
 
 
-def _losses(plugins, run, model, features, labels, outputs):
-    """What `loss` returned as it is ("asked") and as named scalars ("named")."""
-    asked = plugins.ask(
+def _ask_loss(plugins, run, model, features, labels, outputs):
+    """What the hook `loss` returns: a scalar, or a dict of named scalars."""
+    return plugins.call_hook(
         "loss", model=model, features=features, labels=labels, outputs=outputs, run=run
     )
-    named = asked if isinstance(asked, dict) else {"loss": asked}
-    for name, value in named.items():
+
+
+def _name_losses(plugins, loss) -> Dict[str, Any]:
+    """Name -> scalar tensor of what the hook `loss` returned."""
+    losses = loss if isinstance(loss, dict) else {"loss": loss}
+    for name, value in losses.items():
         if not isinstance(value, tf.Tensor) or value.shape.ndims != 0:
             raise ToolkitError(
                 f"Hook 'loss' of plugin '{plugins.model.name}' returned {value} for "
                 f"'{name}', expected a scalar tensor.",
                 hint="Take the mean over the batch with tf.reduce_mean.",
             )
-    return {"asked": asked, "named": dict(named)}
+    return dict(losses)
 
 
 def _predictions(plugins, run, model, features, outputs):
-    answer = plugins.ask("predict", model=model, features=features, outputs=outputs, run=run)
+    answer = plugins.call_hook("predict", model=model, features=features, outputs=outputs, run=run)
     if not isinstance(answer, dict) or not answer:
         raise ToolkitError(
             f"Hook 'predict' of plugin '{plugins.model.name}' returned {answer!r}, expected "

@@ -6,8 +6,8 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 import numpy as np
 
-from ..compat import prepared, tf
-from ..data.named import checked
+from ..compat import make_callable, tf
+from ..data.named_arrays import check_arrays
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph import build
 from ..graph.run import Run
@@ -51,14 +51,14 @@ class Evaluator:
         self.run = Run(mode, options, spec, folder, total_steps)
         self._plugins = plugins
         self._graph = build.build_inference(plugins, self.run)
-        with self._graph.graph.as_default():
+        with self._graph.tf_graph.as_default():
             self._saver = tf.train.Saver() if tf.global_variables() else None
             self._derive = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
             self._reset = tf.variables_initializer(self._graph.metric_variables)
             # For an export: it is too late for a collection once the graph is finalized.
             tf.add_to_collection(tf.saved_model.constants.MAIN_OP_KEY, self._derive)
-        self._session = tf.Session(graph=self._graph.graph, config=session_config(options))
-        self._graph.graph.finalize()
+        self._session = tf.Session(graph=self._graph.tf_graph, config=session_config(options))
+        self._graph.tf_graph.finalize()
         self._path = ""
         self._calls: Dict[str, Callable[..., List[np.ndarray]]] = {}
         self._predictor = _Predictor(self)
@@ -90,7 +90,7 @@ class Evaluator:
         Local variables are initialised behind it: their initial values may be functions of the
         weights.
         """
-        with self._graph.graph.as_default():
+        with self._graph.tf_graph.as_default():
             variables = tf.global_variables()
         in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
         differing = difference(in_checkpoint, in_graph, partial=True).sentence()
@@ -183,7 +183,7 @@ class Evaluator:
         eval_batch_size by default. Raises DataError for inputs that do not fit.
         """
         given = inputs if isinstance(inputs, dict) else {"features": inputs}
-        arrays = checked(given, self._graph.input_specs)
+        arrays = check_arrays(given, self._graph.input_specs)
         fed = [arrays[name] for name in self._graph.placeholders]
         count = min(map(len, fed))
         batch_size = batch_size or self.run.options.eval_batch_size
@@ -204,8 +204,8 @@ class Evaluator:
         if not fetches:
             return lambda *fed: []  # a call without an end is refused
         if name not in self._calls:
-            elements = [self._graph.graph.as_graph_element(fetch) for fetch in fetches]
-            self._calls[name] = prepared(self._session, elements, feeds, inline=True)
+            elements = [self._graph.tf_graph.as_graph_element(fetch) for fetch in fetches]
+            self._calls[name] = make_callable(self._session, elements, feeds, inline=True)
         return self._calls[name]
 
     # ------------------------------------------------------------------------------------ scorers
@@ -213,7 +213,7 @@ class Evaluator:
     def _made_scorers(self, splits) -> List[Scorer]:
         """Asked when the session exists: a session made by a scorer does not choose its threads."""
         with tf.Graph().as_default():
-            answers = self._plugins.ask("scorers", run=self.run, splits=splits)
+            answers = self._plugins.call_hook("scorers", run=self.run, splits=splits)
         scorers = [scorer for answer in answers for scorer in answer or ()]
         taken = dict.fromkeys(list(self._graph.losses) + list(self._graph.metrics), "the model")
         for scorer in scorers:
@@ -234,7 +234,7 @@ class Evaluator:
 
     def _scored(self, scorer: Scorer, split, folder: Optional[str]) -> ScoreResult:
         with tf.Graph().as_default():  # in training, the graph around us is finalized
-            scored = self._plugins.guarded(
+            scored = self._plugins.call_plugin_code(
                 f"scorer {type(scorer).__name__}",
                 scorer.score,
                 split,
@@ -259,7 +259,7 @@ class Evaluator:
 
     def close(self) -> None:
         for scorer in self._scorers:
-            self._plugins.guarded(f"scorer {type(scorer).__name__}", scorer.close)
+            self._plugins.call_plugin_code(f"scorer {type(scorer).__name__}", scorer.close)
         self._predictor.close()
         self._session.close()
 

@@ -42,8 +42,8 @@ def report(
 def _evaluated(plugins, evaluator, name: str, split, step: int, reports: str) -> Dict[str, Any]:
     """Evaluate with reports into an existing folder, and tell the plugins."""
     batch_size = evaluator.run.options.eval_batch_size
-    evaluation = evaluator.evaluate(split, batch_size, plugins.has("evaluated"), reports)
-    answers = plugins.ask(
+    evaluation = evaluator.evaluate(split, batch_size, plugins.has_hook("evaluated"), reports)
+    answers = plugins.call_hook(
         "evaluated",
         run=evaluator.run,
         split=name,

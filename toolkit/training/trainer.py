@@ -11,10 +11,10 @@ from ..compat import tf
 from ..display.console import Console, download_progress
 from ..errors import DataError, DivergedError, InterruptedRun, RetryError, ToolkitError, UsageError
 from ..graph.run import Run
+from ..graph.step_strategy import PLAIN, PlainStep
 from ..graph.session_config import session_config, threads_in_use
 from ..inference.evaluator import Evaluator
 from ..inference.report import report
-from ..inputs import Inputs, open_inputs
 from ..options import Options
 from ..plugins import Plugins
 from ..run_data import RunData, open_run_data
@@ -78,7 +78,8 @@ class Trainer:
                 job.folder.lock()
                 self._start = job.folder.newest(self._warn)
             self._restoring = Restoring(job.folder, self._start, self._warn)
-            self._inputs: Inputs = open_inputs(job.plugins, options, download_progress(console))
+            progress = download_progress(console)
+            self._run_data: RunData = open_run_data(job.plugins, options, progress)
             self._build()
             self._target = self._make_target()
         except BaseException:
@@ -86,12 +87,12 @@ class Trainer:
             raise
 
     def _make_target(self) -> Optional[Target]:
-        best = self._options.best
+        best = self._options.best_metric
         return Target(best, self.evaluator.metric_names) if best else None
 
     def _build(self) -> None:
-        options, inputs = self._options, self._inputs
-        check_examples(options, len(inputs.splits["train"]))
+        options, run_data = self._options, self._run_data
+        check_examples(options, len(run_data.splits["train"]))
         stepper = Stepper(self._job.plugins, options, self._make_reader, self._make_run)
         made = stepper.build(*self._begun())
         try:
@@ -100,7 +101,7 @@ class Trainer:
         except UsageError:
             raise
         except Exception as error:  # a plugin's hook that makes ops of tensors within the loop
-            if made.graph.budget is None:
+            if made.graph.loop is None:
                 raise
             made = stepper.single(error)
             self._take(made)
@@ -113,7 +114,7 @@ class Trainer:
         self._graph, self._reader = stepping.graph, stepping.reader
         self._session_options = stepping.options
         self.total = self._graph.run.total_steps
-        with self._graph.graph.as_default():
+        with self._graph.tf_graph.as_default():
             # Retention is ours: a Saver deletes the old before the new is committed, and forgets
             # on restart.
             self._saver = tf.train.Saver(max_to_keep=0, save_relative_paths=True)
@@ -129,10 +130,10 @@ class Trainer:
         return self._start.step if self._start else 0, compiled
 
     def _make_reader(self):
-        return training_reader(self._options, self._inputs)
+        return training_reader(self._options, self._run_data)
 
-    def _make_run(self, reader, compiled: bool = False) -> Run:
-        return training_run(self._options, self._inputs, self._folder.path, reader, compiled)
+    def _make_run(self, reader, strategy: PlainStep = PLAIN) -> Run:
+        return training_run(self._options, self._run_data, self._folder.path, reader, strategy)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -141,10 +142,10 @@ class Trainer:
             self._evaluator = Evaluator(
                 self._job.plugins,
                 self._session_options,
-                self._inputs.spec,
+                self._run_data.spec,
                 total_steps=self.total,
                 folder=self._folder.path,
-                splits=self._inputs.prepared,
+                splits=self._run_data.prepare_split,
             )
         return self._evaluator
 
@@ -158,14 +159,14 @@ class Trainer:
         every_log = Every(options.log_steps)
         hooks: List[Hook] = [
             Clock(graph, lambda session: int(session.run(graph.run.global_step))),
-            Guard(graph.counters, options.log_steps, self._record, self._console.say),
+            Guard(graph.counters, options.log_steps, self._record, self._console.log),
             Metrics(
                 scalars,
                 examples_per_step(options),
                 every_log,
                 self._record,
                 folder.append_speed,
-                self._console.show,
+                self._console.show_metrics,
             ),
         ]
         hooks += self._plugin_hooks()
@@ -177,13 +178,13 @@ class Trainer:
             scalars,
             examples_per_step(options),
             Every(summary_steps, options.summary_secs),
-            graph.graph,
+            graph.tf_graph,
         )
         hooks.append(self._summaries)
         if options.profile_steps:
             hooks.append(Profile(folder.file("profile"), options.profile_steps))
         hooks.append(self._checkpoint_hook())
-        if options.evaluate and self._inputs.splits.get("validation"):
+        if options.evaluate and self._run_data.splits.get("validation"):
             self._validation = Validation(
                 folder,
                 evaluate_every(options, self.total),
@@ -192,10 +193,10 @@ class Trainer:
                 self._record_evaluation,
             )
             hooks.append(self._validation)
-        elif options.best:
+        elif options.best_metric:
             raise UsageError(
                 "There is no validation split to choose the best checkpoint by.",
-                hint="Set --validation-share, or --best none.",
+                hint="Set --validation-share, or --best-metric none.",
             )
         hooks.append(Stop(options.max_secs))
         return hooks
@@ -203,13 +204,15 @@ class Trainer:
     def _plugin_hooks(self) -> List[Hook]:
         plugins, made = self._job.plugins, []
         graph = self._graph
-        answers = plugins.ask(
+        answers = plugins.call_hook(
             "session_hooks",
             model=graph.model,
             losses=graph.losses,
             run=graph.run,
-            splits=self._inputs.prepared,
-            **graph.tensors,
+            splits=self._run_data.prepare_split,
+            features=graph.step.batch.features,
+            labels=graph.step.batch.labels,
+            outputs=graph.step.outputs,
         )
         for hook in [hook for answer in answers for hook in answer or ()]:
             if not isinstance(hook, tf.train.SessionRunHook):
@@ -226,25 +229,25 @@ class Trainer:
         if secs is None and options.checkpoint_steps is None:
             secs = DEFAULT_CHECKPOINT_SECS
         every = [Every(options.checkpoint_steps, secs)]
-        if options.evaluate and self._inputs.splits.get("validation"):
+        if options.evaluate and self._run_data.splits.get("validation"):
             every.append(Every(evaluate_every(options, self.total)))
         return Checkpoints(self._saver, self._folder, every, options, self._committed)
 
     def _committed(self, step: int, path: str) -> None:
-        self._job.plugins.ask("checkpoint_saved", run=self._graph.run, step=step, path=path)
+        self._job.plugins.call_hook("checkpoint_saved", run=self._graph.run, step=step, path=path)
         if self._validation is not None:
             self._validation.committed(step, path)
 
     def _validate(self, path: str) -> Dict[str, float]:
         self.evaluator.load(path)
-        split = self._inputs.prepared("validation")
+        split = self._run_data.prepare_split("validation")
         evaluation = self.evaluator.evaluate(split, self._options.eval_batch_size)
         for line in evaluation.lines:
-            self._console.say("validation  " + line)
+            self._console.log("validation  " + line)
         return evaluation.metrics
 
     def _warn(self, text: str) -> None:
-        self._console.say("warning: " + text)
+        self._console.log("warning: " + text)
 
     def _record(self, record: Dict[str, Any]) -> None:
         self._folder.append_metrics(record)
@@ -256,7 +259,7 @@ class Trainer:
             record["step"], {"validation/" + name: value for name, value in measures.items()}
         )
         told = "  ".join(f"{n} {v:.4f}" for n, v in sorted(measures.items()))
-        self._console.say(f"step {record['step']}  validation  {told}")
+        self._console.log(f"step {record['step']}  validation  {told}")
 
     # -------------------------------------------------------------------------------------- train
 
@@ -267,7 +270,7 @@ class Trainer:
         if self._folder.is_new or self._job.other_data:
             return
         known = self._folder.read_manifest()["data"]["sha256"]
-        found = self._inputs.dataset.sha256
+        found = self._run_data.dataset.sha256
         for name in sorted(set(known) | set(found)):
             if known.get(name) != found.get(name):
                 raise DataError(
@@ -302,7 +305,7 @@ class Trainer:
             self._folder.update_manifest(status=FINISHED, summary=told, metrics=metrics)
         else:
             self._folder.update_manifest(summary=told)
-        self._job.plugins.ask("run_finished", run=self._graph.run, summary=summary)
+        self._job.plugins.call_hook("run_finished", run=self._graph.run, summary=summary)
         return summary
 
     def _is_paused(self, ended: Ended) -> bool:
@@ -313,7 +316,7 @@ class Trainer:
         """Train to the end, from the newest checkpoint that is whole. See `Loop.run` for errors."""
         if self._validation is not None:
             self._validation.target = self._target
-        with self._graph.graph.as_default():
+        with self._graph.tf_graph.as_default():
             self._restoring.fit(self._job.changes)
         self._prepare_folder()
         outlets = Outlets(self._record, self._summaries.add)
@@ -321,7 +324,7 @@ class Trainer:
             self._graph,
             self._hooks,
             self.total,
-            self._console.say,
+            self._console.log,
             self._reader,
             outlets,
             self._options.steps_per_call,
@@ -344,7 +347,7 @@ class Trainer:
         self._console.stop()
         self._summaries.close()
         for line in times.lines(loop.made, loop.bare_secs, loop.due_secs) if times else ():
-            self._console.say(line)
+            self._console.log(line)
         status = "trained" if ended.is_done else "stopped"
         self._tell_end(status, ended.step, ended.reason)
         return ended
@@ -367,14 +370,14 @@ class Trainer:
     def session_facts(self) -> Dict[str, Any]:
         """What the chain tells of this session: all that its bits depend on; read once."""
         if self._facts is None:
-            facts = provenance.of_chain(self._job.plugins, self._inputs, self._job.config)
+            facts = provenance.of_chain(self._job.plugins, self._run_data, self._job.config)
             facts["machine"][provenance.THREADS] = threads_in_use(self._session_options)
             self._facts = dict(facts, compiled=self._stepping.compiled)
         return self._facts
 
     def _prepare_folder(self) -> None:
         """Write what describes the run, before its first step."""
-        folder, plugins, inputs = self._folder, self._job.plugins, self._inputs
+        folder, plugins, run_data = self._folder, self._job.plugins, self._run_data
         first = folder.is_new
         if first:
             folder.make(self._job.config)
@@ -385,16 +388,16 @@ class Trainer:
         )
         told.update(xla=self._stepping.compiled, metrics=None)
         if first:
-            told.update(provenance.of_run(plugins, inputs))
+            told.update(provenance.of_run(plugins, run_data))
         elif self._job.other_data:
-            told["data"] = provenance.of_run(plugins, inputs)["data"]
+            told["data"] = provenance.of_run(plugins, run_data)["data"]
         folder.update_manifest(**told)
 
     def _announce(self, loop: Loop) -> None:
-        say, inputs = self._console.say, self._inputs
-        counts = ", ".join(f"{len(s)} {n}" for n, s in inputs.splits.items() if len(s))
+        say, run_data = self._console.log, self._run_data
+        counts = ", ".join(f"{len(s)} {n}" for n, s in run_data.splits.items() if len(s))
         say(f"run    {self._folder}")
-        say(f"data   {inputs.dataset.name} ({counts}; {_shape(inputs.spec)})")
+        say(f"data   {run_data.dataset.name} ({counts}; {_shape(run_data.spec)})")
         say(f"hooks  {' > '.join(hook.name for hook in self._hooks)}")
         slow = [h.name for h in self._hooks if isinstance(h, PluginHook) and h.on_every_step]
         notes = [self._stepping.note, self._restoring.sentence()] + self._since_last_session()
@@ -451,10 +454,10 @@ class Trainer:
         except Exception as error:  # the divergence is what counts
             self._warn(f"the autopsy failed: {type(error).__name__}: {error}")
             return
-        for line in found.lines() if found else [autopsy.UNREPEATED]:
-            self._console.say("autopsy  " + line)
+        for line in found.lines() if found else [autopsy.NOT_REPRODUCED]:
+            self._console.log("autopsy  " + line)
         if found is not None:
-            self._console.say(f"autopsy  The batch is in {self._folder}/reports/{name}")
+            self._console.log(f"autopsy  The batch is in {self._folder}/reports/{name}")
 
     def _since_last_session(self) -> List[str]:
         """What a resume has to tell where its bits will not be those of an uninterrupted run."""
@@ -467,8 +470,8 @@ class Trainer:
     # --------------------------------------------------------------------------------- afterwards
 
     def test(self) -> Optional[Dict[str, Any]]:
-        """Evaluate the test split with the best checkpoint, or the last one without --best."""
-        split = self._inputs.prepared("test")
+        """Evaluate the test split with the best checkpoint, or the last one without --best-metric."""
+        split = self._run_data.prepare_split("test")
         if split is None or not self._options.evaluate:
             return None
         which = "best" if self._target is not None else "last"

@@ -1,0 +1,149 @@
+"""The examples of one run: opened from `--data` or the plugin's `data` hook, passed through the
+hooks `filter` and `convert`.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from .data.examples import Dataset, DataSpec, Progress, Split, describe
+from .data.prepare import ExampleHooks, model_spec, prepare
+from .data.sources import open_data
+from .errors import DataError, ToolkitError
+from .graph.run import Run
+from .options import CoreOptions
+from .plugins import Plugins
+
+
+class RunData:
+    """The data set of a run and the hooks that its examples pass through.
+
+    Attributes:
+        dataset: the data as stored.
+        hooks: the plugins' `filter` and `convert`.
+        spec: one example as the model sees it, after `convert`.
+    """
+
+    def __init__(self, dataset: Dataset, plugins: Plugins):
+        train = dataset.splits["train"]
+        self.dataset = dataset
+        self.hooks = ExampleHooks(
+            filter=example_hook(plugins, "filter"),
+            convert=example_hook(plugins, "convert"),
+        )
+        spec = model_spec(dataset.spec, train, self.hooks)
+        self.spec: DataSpec = spec._replace(class_counts=_count_classes(train, spec))
+        self._cache: Dict[str, Split] = {}
+
+    @property
+    def splits(self) -> Dict[str, Split]:
+        """The splits as stored, before `filter` and `convert`."""
+        return self.dataset.splits
+
+    def prepare_split(self, name: str) -> Optional[Split]:
+        """The split after `filter` and `convert`, in memory; None if there is no such split.
+
+        The result is cached.
+        """
+        split = self.splits.get(name)
+        if split is None or len(split) == 0:
+            return None
+        if name not in self._cache:
+            self._cache[name] = prepare(split, self.hooks)
+        return self._cache[name]
+
+
+def open_run_data(
+    plugins: Plugins, options: CoreOptions, progress: Optional[Progress] = None
+) -> RunData:
+    """Open the data of the plugin's `data` hook, or else what the options name.
+
+    Args:
+        plugins: the plugins of the run.
+        options: the resolved options.
+        progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
+    """
+    dataset = _open_from_plugin(plugins, options) or _open_from_options(options, progress)
+    return RunData(dataset, plugins)
+
+
+def _open_from_options(options: CoreOptions, progress: Optional[Progress]) -> Dataset:
+    return open_data(
+        options.data,
+        image_size=options.image_size,
+        channels=options.channels,
+        validation_share=options.validation_share,
+        progress=progress,
+    )
+
+
+def _open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Dataset]:
+    """The data set that the `data` hook returns; None if there is no hook or it returns None."""
+    if not plugins.has_hook("data"):
+        return None
+    run = Run("train", options)
+    splits = {}
+    for name in ("train", "validation", "test"):
+        split = plugins.call_hook("data", split=name, run=run)
+        if split is None:
+            continue
+        if not isinstance(split, Split):
+            raise ToolkitError(
+                f"Hook 'data' of plugin '{plugins.model.name}' returned {split!r} for '{name}'.",
+                hint="Return a toolkit.Split, or None.",
+            )
+        splits[name] = split
+    if not splits:
+        return None
+    if "train" not in splits:
+        raise DataError(f"The 'data' hook of plugin '{plugins.model.name}' gives no 'train'.")
+    return Dataset(f"plugin {plugins.model.name}", describe(splits["train"]), splits)
+
+
+def _count_classes(split: Split, spec: DataSpec) -> Tuple[int, ...]:
+    """Examples of each class; empty if there are no classes."""
+    if not spec.num_classes or split.labels is None:
+        return ()
+    return tuple(int(n) for n in np.bincount(split.labels, minlength=spec.num_classes))
+
+
+def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
+    """The hook `name` as a function of one example, or None if no plugin has it.
+
+    Args:
+        plugins: the plugins of the run.
+        name: "filter" or "convert".
+    """
+    if not plugins.has_hook(name):
+        return None
+    return lambda features, labels: plugins.call_hook(name, features=features, labels=labels)
+
+
+class Brightness(NamedTuple):
+    """Mean brightness of images, in [0, 1]. The border shows whether the paper is dark or light."""
+
+    border: float  # of the outermost pixels
+    mean: float  # of all pixels
+
+
+def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Brightness]:
+    """The brightness of a split of uint8 images; None for other data.
+
+    Args:
+        split: the examples, as stored.
+        max_images: at most this many are read, spread evenly over the split.
+    """
+    if len(split.shape) != 3 or split.dtype != "uint8":
+        return None
+    count = min(max_images, len(split))
+    positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
+    images = split.take(positions)[0].astype(np.float64) / 255
+    return Brightness(round(border_mean(images), 4), round(float(images.mean()), 4))
+
+
+def border_mean(images: np.ndarray) -> float:
+    """The mean over the outermost pixels of images [N, H, W, C]."""
+    edges = [images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]]
+    return float(np.mean([edge.mean() for edge in edges]))
