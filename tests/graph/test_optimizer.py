@@ -14,12 +14,15 @@ from linear_fixtures import Linear
 
 from toolkit import Run, Split, ToolkitError, UsageError, hookimpl, tf
 from toolkit.compat import VERSION_FAMILY, compile_with_xla
-from toolkit.data.stream import make_reader
+from toolkit.data.resident import ResidentReader
 from toolkit.graph import optimizer as opt
 from toolkit.graph.build import build_compiled, build_training
+from toolkit.graph.guard import NOT_FINITE
+from toolkit.graph.run import step_builder_of
+from toolkit.graph.step_strategy import PLAIN, XLA
 from toolkit.plugins import Plugins
 
-PLAIN = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
+SGD = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
 INF = float("inf")
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 
@@ -32,7 +35,7 @@ def variable(name, value):
 
 def after(loss, steps=1, run=None, **options):
     """Every trainable variable by name after some steps on a loss of the graph."""
-    op = (run or make_run(**dict(PLAIN, **options))).minimize(loss)
+    op = (run or make_run(**dict(SGD, **options))).minimize(loss)
     with session() as made:
         for _ in range(steps):
             made.run(op)
@@ -105,30 +108,30 @@ def test_the_rate_of_a_step_is_the_one_before_it_was_counted():
 
 
 def test_clip_by_value_cuts_each_element():
-    assert moved([3.0, -0.5, -2.0], clip="value", clip_at=1.0) == [-1, 0.5, 1]
+    assert moved([3.0, -0.5, -2.0], clip="value", clip_limit=1.0) == [-1, 0.5, 1]
 
 
 def test_clip_by_norm_scales_each_variable_alone():
     a, b = variable("a", [0.0, 0.0]), variable("b", [0.0])
     loss = tf.reduce_sum(a * [3.0, 4.0]) + tf.reduce_sum(b * 0.5)
-    found = after(loss, clip="norm", clip_at=1.0)
+    found = after(loss, clip="norm", clip_limit=1.0)
     assert found["a"] == pytest.approx([-0.6, -0.8])  # 3-4-5, scaled to norm 1
     assert found["b"] == [-0.5]  # within the limit
 
 
 def test_clip_by_global_norm_scales_all_variables_alike():
     a, b = variable("a", [0.0]), variable("b", [0.0])
-    found = after(tf.reduce_sum(3 * a + 4 * b), clip="global-norm", clip_at=1.0)
+    found = after(tf.reduce_sum(3 * a + 4 * b), clip="global-norm", clip_limit=1.0)
     assert found == {"a": pytest.approx([-0.6]), "b": pytest.approx([-0.8])}
 
 
 def test_no_clipping_leaves_a_gradient_as_it_is():
-    assert moved([30.0], clip="none", clip_at=1.0) == [-30]
+    assert moved([30.0], clip="none", clip_limit=1.0) == [-30]
 
 
 def test_the_logged_norm_is_taken_before_clipping_over_all_variables():
     a, b = variable("a", [0.0]), variable("b", [0.0])
-    run = make_run(**dict(PLAIN, clip="value", clip_at=1.0))
+    run = make_run(**dict(SGD, clip="value", clip_limit=1.0))
     run.minimize(tf.reduce_sum(3 * a + 4 * b), name="critic")
     with session() as made:
         logged = made.run(run.logged)
@@ -140,7 +143,7 @@ def test_the_logged_norm_is_taken_before_clipping_over_all_variables():
 
 def squared(value):
     with tf.Session() as made:
-        return float(made.run(opt.squared_norm(tf.constant(value, tf.float32))))
+        return float(made.run(PLAIN.squared_norm(tf.constant(value, tf.float32))))
 
 
 def test_squared_norm_of_3_and_4_is_25_in_any_shape():
@@ -164,7 +167,7 @@ def test_squared_norm_of_finite_elements_is_finite():
 def squared_compiled(value, by_xla=False):
     value = tf.constant(value, tf.float32)
     with tf.Session() as made:
-        norm = opt.squared_norm_compiled
+        norm = XLA.squared_norm
         tensor = compile_with_xla(lambda x: [norm(x)], [value])[0] if by_xla else norm(value)
         return float(made.run(tensor))
 
@@ -266,12 +269,12 @@ def test_two_accumulated_steps_are_one_with_the_mean_gradient(steps, w):
 
 def test_the_mean_gradient_is_clipped_not_its_parts():
     # Each part alone would be cut to 1.5, and the mean of 1 and 1.5 is 1.25.
-    found = after(rising(variable("w", [0.0])), 2, accumulate=2, clip="value", clip_at=1.5)
+    found = after(rising(variable("w", [0.0])), 2, accumulate=2, clip="value", clip_limit=1.5)
     assert found == {"w": [-1.5]}
 
 
 def test_accumulated_gradients_are_in_the_checkpoint():
-    make_run(**dict(PLAIN, accumulate=2)).minimize(tf.reduce_sum(variable("w", [0.0])))
+    make_run(**dict(SGD, accumulate=2)).minimize(tf.reduce_sum(variable("w", [0.0])))
     assert "toolkit/accumulated/w" in {v.op.name for v in tf.global_variables()}
 
 
@@ -292,7 +295,7 @@ def test_weight_decay_is_apart_from_the_gradient():
 
 
 def test_the_global_step_advances_by_one():
-    run = make_run(**PLAIN)
+    run = make_run(**SGD)
     op = run.minimize(tf.reduce_sum(variable("w", [0.0])))
     with session() as made:
         made.run([op, op])
@@ -301,7 +304,7 @@ def test_the_global_step_advances_by_one():
 
 
 def test_the_first_of_two_updates_may_leave_the_global_step():
-    run = make_run(**PLAIN)
+    run = make_run(**SGD)
     a, b = variable("a", [0.0]), variable("b", [0.0])
     first = run.minimize(tf.reduce_sum(a), [a], advance_step=False)
     with tf.control_dependencies([first]):
@@ -313,7 +316,7 @@ def test_the_first_of_two_updates_may_leave_the_global_step():
 
 def test_a_loss_that_depends_on_no_variable_is_told():
     with pytest.raises(ToolkitError, match="depends on none of the variables"):
-        make_run(**PLAIN).minimize(tf.constant(1.0), [variable("w", [0.0])])
+        make_run(**SGD).minimize(tf.constant(1.0), [variable("w", [0.0])])
 
 
 def test_a_variable_that_the_loss_does_not_depend_on_stays():
@@ -338,29 +341,29 @@ def state(made):
 
 
 def test_one_infinite_gradient_stops_with_weights_slots_and_step_unchanged():
-    op = make_run(optimizer="adam", nan="stop").minimize(half_infinite())
+    op = make_run(optimizer="adam", on_nonfinite="stop").minimize(half_infinite())
     with session() as made:
         before = state(made)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=opt.NOT_FINITE):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
             made.run(op)
         assert state(made) == before
     assert {"a/Adam", "b/Adam_1", "global_step"} <= set(before)
 
 
 def test_one_infinite_gradient_is_skipped_and_counted():
-    run = make_run(optimizer="adam", nan="skip")
+    run = make_run(optimizer="adam", on_nonfinite="skip")
     op = run.minimize(half_infinite())
     with session() as made:
         before = state(made)
         made.run(op)
         made.run(op)
         changed = {n: v for n, v in state(made).items() if v != before[n]}
-        assert made.run(run.counters) == {"skipped_steps": 2}
+        assert made.run(step_builder_of(run).counters) == {"skipped_steps": 2}
     assert changed == {"global_step": 2, "toolkit/skipped_steps": 2}
 
 
 def test_a_skipped_step_adds_nothing_to_accumulated_gradients():
-    op = make_run(nan="skip", accumulate=3).minimize(half_infinite())
+    op = make_run(on_nonfinite="skip", accumulate=3).minimize(half_infinite())
     with session() as made:
         made.run(op)
         assert state(made)["toolkit/accumulated/a"] == [0]
@@ -370,7 +373,7 @@ def test_training_goes_on_after_a_skipped_step():
     # In step 0 the loss is log(0); from step 1 on its gradient is 1.
     w = variable("w", [0.0])
     step = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
-    assert after(tf.reduce_sum(w) + tf.log(step), 3, nan="skip") == {"w": [-2]}
+    assert after(tf.reduce_sum(w) + tf.log(step), 3, on_nonfinite="skip") == {"w": [-2]}
 
 
 # --------------------------------------------------------------------------------- batch statistics
@@ -424,7 +427,7 @@ def test_batch_statistics_move_twice_in_two_steps():
 
 @pytest.mark.parametrize("policy", ["stop", "skip"])
 def test_batch_statistics_stay_in_a_step_that_is_not_finite(policy):
-    assert batch_norm_state(Exploding, 1, nan=policy) == ([0, 0], policy == "stop")
+    assert batch_norm_state(Exploding, 1, on_nonfinite=policy) == ([0, 0], policy == "stop")
 
 
 def test_batch_statistics_move_in_each_step_of_an_accumulation():
@@ -442,7 +445,7 @@ def product(run, name, factor):
 
 
 def test_parts_that_are_applied_together_all_see_the_old_values():
-    run = make_run(**PLAIN)
+    run = make_run(**SGD)
     a, b = variable("a", 1.0), variable("b", 2.0)
     # Each one's gradient is the other's value.
     parts = [run.gradients(a * b, [a], "a"), run.gradients(a * b, [b], "b")]
@@ -453,14 +456,14 @@ def test_parts_that_are_applied_together_all_see_the_old_values():
 
 
 def test_parts_that_are_applied_together_are_all_refused_where_one_is_not_finite():
-    run = make_run(**dict(PLAIN, nan="skip"))
+    run = make_run(**dict(SGD, on_nonfinite="skip"))
     first, a = product(run, "a", 1.0)
     second, b = product(run, "b", INF)
     op = run.apply([first, second])
     with session() as made:
         made.run(op)
         assert made.run([a, b]) == [1, 1]
-        assert made.run(run.counters) == {"skipped_steps": 1}
+        assert made.run(step_builder_of(run).counters) == {"skipped_steps": 1}
 
 
 def in_turn(run, factors):
@@ -476,17 +479,17 @@ def in_turn(run, factors):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "momentum", "rmsprop", "adagrad", "ftrl"])
 def test_a_later_update_that_is_not_finite_takes_the_earlier_ones_back(optimizer):
-    run = make_run(optimizer=optimizer, nan="stop")
+    run = make_run(optimizer=optimizer, on_nonfinite="stop")
     op, _ = in_turn(run, [1.0, 2.0, INF])
     with session() as made:
         before = state(made)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=opt.NOT_FINITE):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
             made.run(op)
         assert state(made) == before
 
 
 def test_updates_in_turn_are_all_made_where_all_are_finite():
-    run = make_run(**PLAIN)
+    run = make_run(**SGD)
     op, variables = in_turn(run, [1.0, 2.0, 3.0])
     with session() as made:
         made.run(op)
@@ -495,7 +498,7 @@ def test_updates_in_turn_are_all_made_where_all_are_finite():
 
 
 def test_state_updates_and_accumulated_gradients_are_taken_back_too():
-    run = make_run(**dict(PLAIN, nan="skip", accumulate=2))
+    run = make_run(**dict(SGD, on_nonfinite="skip", accumulate=2))
     a, seen = variable("a", 1.0), variable("seen", 0.0)
     mark = seen.assign(7.0, read_value=False)
     done = run.minimize(2.0 * a, [a], "a", advance_step=False, updates=[mark])
@@ -521,7 +524,7 @@ def test_updates_of_one_name_share_an_optimizer_and_its_slots():
 
 
 def test_a_part_may_have_a_learning_rate_of_its_own():
-    run = make_run(**PLAIN)
+    run = make_run(**SGD)
     a, b = variable("a", 0.0), variable("b", 0.0)
     parts = [run.gradients(1.0 * a, [a], "a"), run.gradients(1.0 * b, [b], "b", learning_rate=0.5)]
     op = run.apply(parts)
@@ -535,7 +538,7 @@ def test_a_part_may_have_a_learning_rate_of_its_own():
 def test_after_runs_behind_the_update_and_not_where_the_step_is_skipped():
     for factor, expected in ((1.0, 5.0), (INF, 1.0)):
         with tf.Graph().as_default():
-            run = make_run(**dict(PLAIN, nan="skip"))
+            run = make_run(**dict(SGD, on_nonfinite="skip"))
             w = variable("w", 1.0)
             # The update leads to 0, and 0 + 5 is what comes after it.
             op = run.minimize(factor * w, [w], after=lambda w=w: w.assign(w.read_value() + 5))
@@ -556,15 +559,16 @@ class Compiled:
 
     def __init__(self, make, **options):
         options = dict({"optimizer": "adam", "learning_rate": 0.1}, **options)
-        self.run = Run("train", make_run(**options).options, Spec(), compiled=True)
+        self.run = Run("train", make_run(**options).options, Spec(), strategy=XLA)
         self.run.global_step  # noqa: B018 - made before the step, as the core makes it
         self._good = tf.placeholder(tf.float32, [])
 
         def step(good):
-            self.run.begin_step(opt.values_now())
+            builder = step_builder_of(self.run)
+            builder.begin_step()
             with tf.control_dependencies([make(self.run, good)]):
-                going = tf.constant(True) if self.run.going is None else self.run.going
-                return [tf.identity(going)]
+                finite = builder.all_finite
+                return [tf.identity(tf.constant(True) if finite is None else finite)]
 
         (self._going,) = compile_with_xla(step, [self._good])
         self._session = tf.Session()
@@ -635,14 +639,14 @@ policies = pytest.mark.parametrize("policy", ["stop", "skip"])
 @policies
 @pytest.mark.parametrize("value", [None, INF, float("nan")], ids=["gradient", "inf", "nan"])
 def test_a_compiled_step_that_is_not_finite_changes_no_weight_slot_or_average(policy, value):
-    with Compiled(one_update(value), nan=policy) as step:
+    with Compiled(one_update(value), on_nonfinite=policy) as step:
         check_refused(step, policy)
 
 
 @ONLY_2
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "rmsprop", "adagrad", "ftrl", "adadelta"])
 def test_a_compiled_step_is_refused_as_a_whole_with_any_optimizer(optimizer):
-    with Compiled(one_update(), nan="skip", optimizer=optimizer) as step:
+    with Compiled(one_update(), on_nonfinite="skip", optimizer=optimizer) as step:
         check_refused(step, "skip")
 
 
@@ -650,7 +654,7 @@ def test_a_compiled_step_is_refused_as_a_whole_with_any_optimizer(optimizer):
 @policies
 @pytest.mark.parametrize("options", [{"accumulate": 2}, {"weight_decay": 0.1, "clip": "norm"}])
 def test_a_compiled_step_that_is_not_finite_changes_no_sum_of_gradients(policy, options):
-    with Compiled(one_update(), nan=policy, **options) as step:
+    with Compiled(one_update(), on_nonfinite=policy, **options) as step:
         if "accumulate" in options:
             assert step.step()
             step.step()  # so that the sums are not zero
@@ -674,7 +678,7 @@ def test_compiled_parts_are_all_refused_where_one_is_not_finite(policy):
         ]
         return run.apply(parts)
 
-    with Compiled(make, nan=policy) as step:
+    with Compiled(make, on_nonfinite=policy) as step:
         check_refused(step, policy)
 
 
@@ -703,7 +707,7 @@ def updates_in_turn(bad, names):
     "names, bad", [("abc", 0), ("abc", 1), ("abc", 2), ("aab", 2), ("aba", 2), ("aaa", 1)]
 )
 def test_compiled_updates_in_turn_are_all_taken_back_whichever_is_not_finite(policy, names, bad):
-    with Compiled(updates_in_turn(bad, names), nan=policy) as step:
+    with Compiled(updates_in_turn(bad, names), on_nonfinite=policy) as step:
         check_refused(step, policy)
 
 
@@ -719,7 +723,7 @@ def test_compiled_state_updates_and_sums_are_taken_back_by_a_later_update(policy
         with tf.control_dependencies([done]):
             return run.minimize(poisoned(b.read_value(), good), [b], "b", updates=[])
 
-    with Compiled(make, nan=policy, accumulate=2) as step:
+    with Compiled(make, on_nonfinite=policy, accumulate=2) as step:
         before = step.state
         step.step(0.0)
         changed = {name for name, value in step.state.items() if value != before[name]}
@@ -735,16 +739,16 @@ def compiled_batch_norm_state(plugin, steps, **options):
 
     def built(by_xla):
         with tf.Graph().as_default() as made:
-            reader = make_reader("resident", split, 2)
-        run = Run("train", given, Spec((2,)), compiled=by_xla)
+            reader = ResidentReader(split, 2)
+        run = Run("train", given, Spec((2,)), strategy=XLA if by_xla else PLAIN)
         if not by_xla:
             return build_training(plugins, run, reader, made, in_loop=True), reader
-        return build_compiled(plugins, run, reader, made, built(False)[0], most=1), reader
+        return build_compiled(plugins, run, reader, made, built(False)[0], max_steps=1), reader
 
     made, reader = built(True)
     with made.graph.as_default(), session() as opened:
         reader.initialize(opened)
-        going = [opened.run([made.train_op, made.going])[1] for _ in range(steps)]
+        going = [opened.run([made.train_op, made.loop.all_finite])[1] for _ in range(steps)]
         return opened.run(made.model[0].moving_mean).tolist(), not all(going)
 
 
@@ -757,7 +761,7 @@ def test_compiled_batch_statistics_move_once_per_step(steps, mean):
 @ONLY_2
 @policies
 def test_compiled_batch_statistics_stay_in_a_step_that_is_not_finite(policy):
-    found = compiled_batch_norm_state(Exploding, 1, nan=policy)
+    found = compiled_batch_norm_state(Exploding, 1, on_nonfinite=policy)
     assert found == ([0, 0], policy == "stop")
 
 

@@ -11,6 +11,7 @@ from toolkit import hookimpl, tf
 from toolkit.compat import HAS_XLA, compile_with_xla
 from toolkit.graph import randomness
 from toolkit.graph.build import build_training
+from toolkit.graph.step_strategy import XLA
 from toolkit.plugins import Plugins
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -237,7 +238,7 @@ def compiled_draws(make, *counters):
     """What `make(pair)` gives for each counter, compiled by XLA."""
     with tf.Graph().as_default(), tf.Session() as session:
         counter = tf.placeholder(tf.int32, [])
-        (made,) = compile_with_xla(lambda c: [make(randomness.counted(5, c))], [counter])
+        (made,) = compile_with_xla(lambda c: [make(randomness.seed_pair(5, c))], [counter])
         return [session.run(made, {counter: c}) for c in counters]
 
 
@@ -254,13 +255,13 @@ def test_pcg3d_has_the_words_of_an_independent_computation():
             z = (z + x * y) & mask
         return x
 
-    (found,) = compiled_draws(lambda pair: randomness.hashed([3, 4], pair), 9)
+    (found,) = compiled_draws(lambda pair: randomness.hash_places([3, 4], pair), 9)
     assert found.ravel().tolist() == [pcg3d(place, 5, 9) for place in range(12)]
 
 
 @compiles
 def test_compiled_uniforms_are_uniform_and_independent_of_the_step_before():
-    first, second = compiled_draws(lambda p: randomness.uniform([400, 500], p, -1, 1, True), 3, 4)
+    first, second = compiled_draws(lambda p: XLA.uniform([400, 500], p, -1, 1), 3, 4)
     assert first.min() >= -1 and first.max() < 1
     counts = np.histogram(first, 100, (-1, 1))[0]
     assert ((counts - 2000) ** 2 / 2000).sum() < 161  # chi squared, 99 degrees: p = 0.0001
@@ -273,7 +274,7 @@ def test_compiled_uniforms_are_uniform_and_independent_of_the_step_before():
 def test_compiled_normals_are_normal():
     from scipy import stats
 
-    (found,) = compiled_draws(lambda pair: randomness.normal([100000], pair, 2.0, 3.0, True), 1)
+    (found,) = compiled_draws(lambda pair: XLA.normal([100000], pair, 2.0, 3.0), 1)
     assert np.isfinite(found).all()
     assert stats.kstest((found - 2) / 3, "norm").pvalue > 1e-4
 
@@ -281,8 +282,6 @@ def test_compiled_normals_are_normal():
 @compiles
 def test_compiled_dropout_keeps_its_share_and_scales_the_rest():
     ones = np.ones([200, 500], np.float32)
-    (found,) = compiled_draws(
-        lambda pair: randomness.dropout(tf.constant(ones), 0.2, pair, True), 1
-    )
+    (found,) = compiled_draws(lambda pair: XLA.dropout(tf.constant(ones), 0.2, pair), 1)
     assert set(np.unique(found).tolist()) == {0.0, 1.25}
     assert abs((found == 0).mean() - 0.2) < 4 * (0.2 * 0.8 / ones.size) ** 0.5

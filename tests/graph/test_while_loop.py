@@ -1,6 +1,7 @@
 """Several steps in one call leave what single steps leave: to the bit, whatever their number."""
 
 import os
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -9,8 +10,15 @@ from linear_fixtures import Linear, write_bars
 from toolkit import hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.errors import UsageError
-from toolkit.graph import randomness
-from toolkit.graph.while_loop import Like, Made, Tap, compiled_loop, likes, looped, make_budget
+from toolkit.graph.step_strategy import PlainStep, XlaStep
+from toolkit.graph.while_loop import (
+    LoopOutputs,
+    StepOps,
+    build_compiled_loop,
+    build_loop,
+    make_num_steps,
+    specs_of,
+)
 from toolkit.storage.run_folder import RunFolder
 
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
@@ -20,8 +28,24 @@ CALLS = [1, 7, 50, "auto"]
 # ----------------------------------------------------------------------------- a loop and its ends
 
 
-class Counted:
-    """A step that adds 3 to `total`; it can be asked for total, its double, and a name."""
+class NoOutputs(NamedTuple):
+    """A step without anything to fetch."""
+
+
+class SumOutputs(NamedTuple):
+    """What `AddThree` offers to be fetched."""
+
+    double: Any
+    empty: Any
+    watched: Any
+
+
+class RowOutputs(NamedTuple):
+    row: Any
+
+
+class AddThree:
+    """A step that adds 3 to `total`; total, its double and a name can be fetched."""
 
     def __init__(self):
         self.total = tf.get_variable("total", initializer=tf.constant(0), use_resource=True)
@@ -33,39 +57,39 @@ class Counted:
             now = self.total.read_value()
         with tf.control_dependencies([self.ran.assign_add(1, read_value=False)]):
             watched = tf.identity(now)
-        return Made(add, {"double": {"of": [2 * now, "total"]}, "watched": watched, "none": {}})
+        return StepOps(add, SumOutputs({"of": [2 * now, "total"]}, {}, watched))
 
 
 @pytest.mark.usefixtures("graph")
 def test_a_loop_makes_as_many_steps_as_are_fed_and_one_by_default():
-    step, budget = Counted(), make_budget()
-    loop = looped(step, budget)
+    step, num_steps = AddThree(), make_num_steps()
+    loop = build_loop(step, num_steps)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for fed, total in ((None, 3), (5, 18), (1, 21), (0, 21)):
-            session.run(loop.op, None if fed is None else {budget: fed})
+            session.run(loop.op, None if fed is None else {num_steps: fed})
             assert session.run(step.total) == total
 
 
 @pytest.mark.usefixtures("graph")
-def test_the_step_is_told_its_number_in_the_call():
-    budget = make_budget()
+def test_the_step_gets_its_number_in_the_call():
+    num_steps = make_num_steps()
     digits = tf.get_variable("digits", initializer=tf.constant(0), use_resource=True)
-    loop = looped(
-        lambda count: Made(digits.assign(10 * digits.read_value() + count).op, {}), budget
+    loop = build_loop(
+        lambda i: StepOps(digits.assign(10 * digits.read_value() + i).op, NoOutputs()), num_steps
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        session.run(loop.op, {budget: 4})
+        session.run(loop.op, {num_steps: 4})
         assert session.run(digits) == 123  # 0, 1, 2, 3
 
 
 @pytest.mark.usefixtures("graph")
-def test_what_a_step_computes_can_be_fetched_of_a_call_of_one_in_its_own_structure():
-    step = Counted()
-    loop = looped(step, make_budget())
-    double, name = loop.groups["double"]["of"]
-    assert (name, loop.groups["none"]) == ("total", {})
+def test_the_outputs_of_a_call_of_one_step_keep_their_structure():
+    step = AddThree()
+    loop = build_loop(step, make_num_steps())
+    double, name = loop.outputs.double["of"]
+    assert (name, loop.outputs.empty) == ("total", {})
     assert (double.dtype, double.shape) == (tf.int32, [])
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -74,81 +98,83 @@ def test_what_a_step_computes_can_be_fetched_of_a_call_of_one_in_its_own_structu
 
 
 @pytest.mark.usefixtures("graph")
-def test_a_group_that_is_not_fetched_is_not_computed():
-    step, budget = Counted(), make_budget()
-    loop = looped(step, budget)
+def test_a_field_that_is_not_fetched_is_not_computed():
+    step, num_steps = AddThree(), make_num_steps()
+    loop = build_loop(step, num_steps)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        session.run([loop.op, loop.groups["double"]])
-        session.run(loop.op, {budget: 5})
+        session.run([loop.op, loop.outputs.double])
+        session.run(loop.op, {num_steps: 5})
         assert session.run(step.ran) == 0
-        session.run([loop.op, loop.groups["watched"]])
+        session.run([loop.op, loop.outputs.watched])
         assert session.run(step.ran) == 1
 
 
 @pytest.mark.parametrize("value", [b"text", 2.5, True, [[1, 2, 3]]])
 @pytest.mark.usefixtures("graph")
-def test_a_tap_takes_out_any_type_and_shape(value):
-    taps = []
+def test_loop_outputs_bring_out_any_type_and_shape(value):
+    outputs = []
 
     def body(count, flow):
-        taps.append(Tap({"value": tf.constant(value), "count": count}))
-        return count + 1, taps[0].flow(flow)
+        outputs.append(LoopOutputs({"value": tf.constant(value), "count": count}))
+        return count + 1, outputs[0].flow(flow)
 
     ends = tf.while_loop(lambda n, _: n < 1, body, [tf.constant(0), tf.constant(0.0)])
     with tf.Session() as session:
-        found = session.run(taps[0].read(ends[1]))
+        found = session.run(outputs[0].read(ends[1]))
     assert found["count"] == 0
     np.testing.assert_array_equal(found["value"], value)
 
 
 @pytest.mark.usefixtures("graph")
-def test_likes_tell_of_tensors_alone():
+def test_specs_are_of_tensors_alone():
     structure = {"a": [tf.zeros([2, 3]), "text"], "b": tf.constant(1), "c": 7.0}
-    assert likes(structure) == [Like(tf.float32, [2, 3]), Like(tf.int32, [])]
+    assert specs_of(structure) == [tf.TensorSpec([2, 3], tf.float32), tf.TensorSpec([], tf.int32)]
 
 
-def compiled_sum(budget, rows, until):
-    """A compiled loop that adds up rows, and is to end behind the one with the number `until`."""
+def compiled_sum(num_steps, rows, until):
+    """A compiled loop that adds up rows, and must end after the row with the number `until`."""
     total = tf.get_variable("total", initializer=tf.constant(0), use_resource=True)
-    going = []
+    is_finite = []
 
     def step(count, rows):
         row = rows[count]
-        going[:] = [None if until is None else tf.not_equal(count, until)]
+        is_finite[:] = [None if until is None else tf.not_equal(count, until)]
         add = total.assign_add(row, read_value=False)
-        return Made(add, {"row": {"value": row, "text": "a row"}})
+        return StepOps(add, RowOutputs({"value": row, "text": "a row"}))
 
-    like = {"row": [Like(tf.int32, tf.TensorShape([]))]}
-    return compiled_loop(step, budget, [rows], like, lambda: going[0]), total
+    specs = RowOutputs([tf.TensorSpec([], tf.int32)])
+    return build_compiled_loop(step, num_steps, [rows], specs, lambda: is_finite[0]), total
 
 
 @ONLY_2
 @pytest.mark.parametrize(
-    "until, fed, total, going",
+    "until, fed, total, all_finite",
     [(None, 3, 111, True), (None, None, 1, True), (1, 4, 11, False), (3, 2, 11, True)],
 )
 @pytest.mark.usefixtures("graph")
-def test_a_compiled_loop_ends_with_its_budget_or_where_it_is_told_to(until, fed, total, going):
-    budget = make_budget()
-    loop, variable = compiled_sum(budget, tf.constant([1, 10, 100, 1000]), until)
-    feeds = {} if fed is None else {budget: fed}
+def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
+    until, fed, total, all_finite
+):
+    num_steps = make_num_steps()
+    loop, variable = compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), until)
+    feeds = {} if fed is None else {num_steps: fed}
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        assert session.run([loop.op, loop.going], feeds)[1] == going
+        assert session.run([loop.op, loop.all_finite], feeds)[1] == all_finite
         assert session.run(variable) == total
 
 
 @ONLY_2
 @pytest.mark.usefixtures("graph")
-def test_a_compiled_loop_hands_out_what_its_last_step_computed():
-    budget = make_budget()
-    loop, _ = compiled_sum(budget, tf.constant([1, 10, 100, 1000]), None)
+def test_a_compiled_loop_returns_the_outputs_of_its_last_step():
+    num_steps = make_num_steps()
+    loop, _ = compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), None)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        assert loop.groups["row"]["text"] == "a row"
-        assert session.run(loop.groups["row"]["value"]) == 1
-        assert session.run(loop.groups["row"]["value"], {budget: 3}) == 100
+        assert loop.outputs.row["text"] == "a row"
+        assert session.run(loop.outputs.row["value"]) == 1
+        assert session.run(loop.outputs.row["value"], {num_steps: 3}) == 100
 
 
 # ------------------------------------------------------------------------------ whole runs, exactly
@@ -226,7 +252,7 @@ def digits(tmp_path, monkeypatch):
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_any_number_of_steps_a_call_leaves_the_same(bars, tmp_path, reader):
     found = check_same(
-        tmp_path, Linear, by_calls(*CALLS), data=bars, steps=137, log_steps=20, input=reader
+        tmp_path, Linear, by_calls(*CALLS), data=bars, steps=137, log_steps=20, reader=reader
     )
     assert [r["step"] for r in found[1]] == [20, 40, 60, 80, 100, 120, 137]
     assert found[2] == [137]
@@ -241,7 +267,7 @@ def test_an_epoch_shorter_than_a_call_leaves_the_same(tmp_path):
     "options",
     [
         {"schedule": "cosine", "warmup_steps": 9, "weight_decay": 0.01},
-        {"schedule": "exponential", "clip": "global-norm", "clip_at": 0.5},
+        {"schedule": "exponential", "clip": "global-norm", "clip_limit": 0.5},
         {"optimizer": "momentum", "accumulate": 3},
     ],
     ids=["cosine", "clipped", "accumulated"],
@@ -261,7 +287,7 @@ def test_hooks_due_on_steps_that_are_no_multiple_leave_the_same(bars, tmp_path):
         summary_steps=13,
         checkpoint_steps=11,
         profile_steps="10,33",
-        keep=10,
+        keep_checkpoints=10,
         evaluate="yes",
     )
     assert found[2] == [11, 22, 33, 44, 55, 60]
@@ -279,7 +305,7 @@ def test_early_stopping_ends_at_the_same_step(bars, tmp_path):
         steps=200,
         checkpoint_steps=9,
         evaluate="yes",
-        best="max:loss",  # which falls, so the first evaluation stays the best
+        best_metric="max:loss",  # which falls, so the first evaluation stays the best
         early_stopping=2,
     )
     assert found[2] == [9, 18, 27]
@@ -297,7 +323,13 @@ class Infinite(Linear):
 
 def test_skipped_steps_leave_the_same_and_are_counted_alike(bars, tmp_path):
     found = check_same(
-        tmp_path, Infinite, by_calls(1, 7, 50), data=bars, steps=60, log_steps=20, nan="skip"
+        tmp_path,
+        Infinite,
+        by_calls(1, 7, 50),
+        data=bars,
+        steps=60,
+        log_steps=20,
+        on_nonfinite="skip",
     )
     # The counter is read beside the step, so it may lack the step of its own record alone.
     told = [(r["step"], r["count"]) for r in found[1] if r["kind"] == "event"]
@@ -359,7 +391,7 @@ def test_a_perceptron_with_dropout_and_augmentation_leaves_the_same(digits, tmp_
         data=digits,
         network="mlp",
         hidden="16",
-        input=reader,
+        reader=reader,
         **dict(SMALL, steps=137),
     )
 
@@ -379,7 +411,7 @@ GAN = {
     "quick_samples": 100,
     "score_samples": 100,
     "score_seeds": 2,
-    "standing": 20,
+    "norm_samples": 20,
     "sample_count": 9,
     "sample_steps": 4,
     "log_steps": 5,
@@ -394,7 +426,7 @@ GAN = {
         {},
         {"preset": "wgan-gp", "n_critic": 3},
         {"preset": "sn-hinge", "update": "simultaneous", "network": "mlp"},
-        {"preset": "dcgan", "input": "stream"},
+        {"preset": "dcgan", "reader": "stream"},
     ],
     ids=["quick", "several critic updates", "at once", "stream"],
 )
@@ -417,7 +449,7 @@ def test_a_compiled_loop_leaves_the_same_for_any_number(digits, tmp_path, reader
         data=digits,
         network="mlp",
         hidden="16",
-        input=reader,
+        reader=reader,
         **SMALL,
     )
 
@@ -439,7 +471,7 @@ def test_a_step_with_summaries_is_not_compiled_without_them(bars, tmp_path):
 @ONLY_2
 @pytest.mark.parametrize(
     "options",
-    [{"input": "resident", "accumulate": 3, "optimizer": "momentum"}, {"input": "stream"}],
+    [{"reader": "resident", "accumulate": 3, "optimizer": "momentum"}, {"reader": "stream"}],
     ids=["resident", "stream"],
 )
 def test_a_compiled_run_that_resumes_has_the_bits_of_one_that_did_not_stop(
@@ -462,17 +494,18 @@ def test_a_compiled_run_that_resumes_has_the_bits_of_one_that_did_not_stop(
 def made_up_numbers(monkeypatch):
     """The same 'random' numbers with XLA and without: of whole numbers, which both count alike."""
 
-    def uniform(shape, pair, minval=0.0, maxval=1.0, compiled=False):
+    def uniform(self, shape, pair, minval=0.0, maxval=1.0):
         size = tf.reduce_prod(shape)
         mixed = (tf.range(size) % 1000 * 7919 + (pair[0] % 9973 + pair[1] * 31) * 104) % 1009
         drawn = tf.reshape(tf.cast(mixed, tf.float32) * np.float32(1 / 1024), shape)
         return drawn * (maxval - minval) + minval
 
-    def normal(shape, pair, mean=0.0, stddev=1.0, compiled=False):
-        return mean + stddev * uniform(shape, pair, -1.7, 1.7)
+    def normal(self, shape, pair, mean=0.0, stddev=1.0):
+        return mean + stddev * uniform(self, shape, pair, -1.7, 1.7)
 
-    monkeypatch.setattr(randomness, "uniform", uniform)
-    monkeypatch.setattr(randomness, "normal", normal)
+    for strategy in (PlainStep, XlaStep):
+        monkeypatch.setattr(strategy, "uniform", uniform)
+        monkeypatch.setattr(strategy, "normal", normal)
 
 
 def both(folder, plugin, **options):
@@ -499,7 +532,13 @@ def check_close(one, other, rtol, atol):
     [
         {"network": "mlp", "hidden": "16", "schedule": "cosine", "warmup_steps": 2},
         pytest.param({"network": "cnn", "weight_decay": 0.01}),
-        {"network": "mlp", "hidden": "16", "clip": "global-norm", "clip_at": 0.1, "accumulate": 2},
+        {
+            "network": "mlp",
+            "hidden": "16",
+            "clip": "global-norm",
+            "clip_limit": 0.1,
+            "accumulate": 2,
+        },
     ],
     ids=["mlp", "cnn", "accumulated"],
 )

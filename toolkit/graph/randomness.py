@@ -1,8 +1,8 @@
 """Random numbers that are a function of (run seed, name, counter) and of nothing else.
 
 Stateful random ops restart their stream in a new session, and their default seeds depend on how
-many ops stand before them. These do neither, so a resumed run goes on as the uninterrupted one
-would have, and an extension that adds ops leaves the initial weights as they were.
+many ops were created before them. The numbers here do neither: a resumed run continues like an
+uninterrupted one, and an extension that adds ops does not change the initial weights.
 """
 
 from __future__ import annotations
@@ -20,68 +20,66 @@ def seed_of(seed: int, name: str) -> int:
     return int.from_bytes(digest[:4], "little") & 0x7FFFFFFF
 
 
-def counted(seed: int, counter) -> tf.Tensor:
-    """The seed pair int32 [2] of a stateless random op: `counter` is an integer scalar tensor."""
+def seed_pair(seed: int, counter) -> tf.Tensor:
+    """The seed pair of a stateless random op.
+
+    Args:
+        seed: in [0, 2**31).
+        counter: integer scalar tensor.
+
+    Returns:
+        int32 [2].
+    """
     return tf.stack([tf.constant(seed, tf.int32), tf.cast(counter, tf.int32)])
 
 
-def uniform(shape, pair, minval: float = 0.0, maxval: float = 1.0, compiled: bool = False):
-    """float32 of `shape` in [minval, maxval), a function of `pair`.
-
-    compiled: for XLA, which is slow at TensorFlow's own generators and fast at `hashed`.
-    """
-    if not compiled:
-        return tf.random.stateless_uniform(shape, pair, minval, maxval)
-    return _unit(shape, pair, 24, 0.0) * (maxval - minval) + minval
-
-
-def normal(shape, pair, mean: float = 0.0, stddev: float = 1.0, compiled: bool = False):
-    """float32 of `shape`, N(mean, stddev**2), a function of `pair`. compiled: as in `uniform`."""
-    if not compiled:
-        return tf.random.stateless_normal(shape, pair, mean, stddev)
-    return tf.math.ndtri(_unit(shape, pair, 23, 0.5)) * stddev + mean
-
-
-def hashed(shape, pair):
-    """uint32 of `shape`, each a hash of `pair` and of its place.
+def hash_places(shape, pair):
+    """uint32 of `shape`, each a hash of `pair` (int32 [2]) and of its place.
 
     The first word of `pcg3d` (Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 2020)
-    of (place, counter, seed). XLA makes them side by side. TensorFlow 2.x alone has the ops.
+    of (place, counter, seed). XLA, which is slow at TensorFlow's own generators, computes all
+    places in parallel. Only TensorFlow 2.x has the ops.
     """
     place = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32)
     x, y, z = [v * 1664525 + 1013904223 for v in (place, *tf.unstack(tf.cast(pair, tf.uint32)))]
-    x, y, z = _stirred(x, y, z)
+    x, y, z = _mix(x, y, z)
     x, y, z = [tf.bitwise.bitwise_xor(v, tf.bitwise.right_shift(v, v * 0 + 16)) for v in (x, y, z)]
-    return tf.reshape(_stirred(x, y, z)[0], shape)
+    return tf.reshape(_mix(x, y, z)[0], shape)
 
 
-def _stirred(x, y, z):
+def hash_to_unit(shape, pair, bits: int, offset: float):
+    """float32 of `shape` in [0, 1): the upper `bits` of `hash_places`, plus `offset`, as a share
+    of 2**bits.
+    """
+    words = hash_places(shape, pair)
+    upper = tf.bitwise.right_shift(words, words * 0 + (32 - bits))
+    return (tf.cast(upper, tf.float32) + offset) * 2.0**-bits
+
+
+def _mix(x, y, z):
     x = x + y * z
     y = y + z * x
     return x, y, z + x * y
 
 
-def _unit(shape, pair, bits: int, offset: float):
-    """float32: the upper `bits` of the hash, plus `offset`, as a share of all: in [0, 1)."""
-    words = hashed(shape, pair)
-    upper = tf.bitwise.right_shift(words, words * 0 + (32 - bits))
-    return (tf.cast(upper, tf.float32) + offset) * 2.0**-bits
-
-
-def dropout(x, rate: float, pair, compiled: bool = False):
-    """Zero a share `rate` of x (float32, any shape) and scale the rest by 1 / (1 - rate)."""
-    if not 0 <= rate < 1:
-        raise ValueError(f"dropout rate is {rate}, expected a number in [0, 1)")
-    kept = uniform(tf.shape(x), pair, compiled=compiled) >= rate
-    return tf.where(kept, x * (1 / (1 - rate)), tf.zeros_like(x))
-
-
 class Initializer:
     """A Keras-compatible initializer whose values depend on its seed and the shape alone.
 
-    kind: `glorot_uniform` (Glorot and Bengio 2010: U(-l, l), l = sqrt(6 / (fan_in + fan_out))),
-    `he_normal` (He et al. 2015: N(0, 2 / fan_in)), `lecun_normal` (N(0, 1 / fan_in)), `normal`
-    (N(0, stddev)), `uniform` (U(-stddev, stddev)). Normals are not truncated.
+    Kinds (normal distributions are not truncated):
+
+    - `glorot_uniform`: U(-l, l), l = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
+    - `he_normal`: N(0, 2 / fan_in) (He et al. 2015).
+    - `lecun_normal`: N(0, 1 / fan_in).
+    - `normal`: N(0, stddev**2).
+    - `uniform`: U(-stddev, stddev).
+
+    Args:
+        kind: one of `KINDS`.
+        seed: in [0, 2**31).
+        stddev: of `normal`, and the limit of `uniform`; a positive number.
+
+    Raises:
+        ValueError: for an unknown kind.
     """
 
     KINDS = ("glorot_uniform", "he_normal", "lecun_normal", "normal", "uniform")

@@ -1,6 +1,6 @@
-"""Several steps in one call of the session: a step as the body of a loop of the graph.
+"""Several steps in one session call: a step as the body of a `tf.while_loop`.
 
-How many steps a call makes is fed. What the step computes, its losses for example, can be fetched
+The number of steps of a call is fed. The outputs of a step, its losses for example, can be fetched
 in a call of one step. Nothing here knows what a step is; `make_step` adds one to the graph.
 """
 
@@ -8,68 +8,80 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ..compat import compiled, tf
+from ..compat import compile_with_xla, tf
 
-MOST_GROUPS = 8
+MAX_GROUPS = 8
 
 
-class Made(NamedTuple):
-    """A step that was added to the graph: its op, and what can be fetched of it.
+class StepOps(NamedTuple):
+    """The ops of one step.
 
-    groups: name -> a structure of tensors. Who fetches one tensor of a group computes all of it.
+    Attributes:
+        train_op: makes the step.
+        outputs: a NamedTuple whose fields are structures of tensors. Fetching one tensor of a field
+            computes the whole field, and nothing of the others.
     """
 
     train_op: Any
-    groups: Dict[str, Any]
+    outputs: Any
 
 
-class Looped(NamedTuple):
-    """A loop of steps. budget: int32 scalar, fed; 1 by default. going: bool scalar, or None.
+class StepLoop(NamedTuple):
+    """A loop of steps.
 
-    groups: of the only step of a call that makes one.
+    Attributes:
+        op: makes the steps.
+        num_steps: int32 scalar placeholder, 1 by default; None for a single step without a loop.
+        outputs: as in `StepOps`, of the only step of a call that makes one.
+        all_finite: bool scalar of a loop compiled by XLA, False where it refused a step; else None.
     """
 
     op: Any
-    budget: Any
-    groups: Dict[str, Any]
-    going: Any = None
+    num_steps: Any
+    outputs: Any
+    all_finite: Any = None
 
 
-class Tap:
-    """Takes the tensors of a structure out of the body of a loop.
+class LoopOutputs:
+    """Brings the tensors of a structure out of the body of a loop.
 
-    A loop hands out what it carries, and carries what is known before its body is made. An array
-    that the body writes needs neither, and a call that reads none of it does not write it either.
+    `tf.while_loop` returns only its loop variables, whose shapes must be known before the body is
+    built. A TensorArray that the body writes needs neither, and a call that does not read it does
+    not write it.
     """
 
     def __init__(self, structure: Any):
-        """To be called in the body."""
+        """Must be called in the body."""
         self._structure = structure
         self._leaves = [leaf for leaf in tf.nest.flatten(structure) if _is_tensor(leaf)]
         with tf.control_dependencies(None):  # outside of the loop
-            self._arrays = [_array(leaf.dtype, leaf.shape) for leaf in self._leaves]
+            self._arrays = [_tensor_array(leaf.dtype, leaf.shape) for leaf in self._leaves]
         pairs = zip(self._arrays, self._leaves)
         self._flows = [array.write(0, leaf).flow for array, leaf in pairs]
 
     def flow(self, unused):
-        """A float32 scalar for the body to return; `unused` where there is nothing to take out."""
+        """A float32 scalar for the body to return; `unused` if the structure has no tensors."""
         return tf.add_n(self._flows) if self._flows else unused
 
     def read(self, flow) -> Any:
-        """The structure behind the loop. flow: what the loop returned for that of the body."""
+        """The structure outside of the loop.
+
+        Args:
+            flow: what the loop returned for the `flow` of the body.
+        """
         values = []
         for array, leaf in zip(self._arrays, self._leaves):
-            value = _array(leaf.dtype, leaf.shape, array.handle, flow).read(0)
+            value = _tensor_array(leaf.dtype, leaf.shape, array.handle, flow).read(0)
             value.set_shape(leaf.shape)
             values.append(value)
-        return _replaced(self._structure, values)
+        return _replace_tensors(self._structure, values)
 
 
-def _array(dtype, shape, handle=None, flow=None) -> tf.TensorArray:
+def _tensor_array(dtype, shape, handle=None, flow=None) -> tf.TensorArray:
     """A new array of one tensor, or that of `handle` in the state of `flow`."""
     if handle is not None:
         return tf.TensorArray(dtype, handle=handle, flow=flow, infer_shape=False)
-    # Placed without regard to who writes it: its place is outside of the loop.
+    # Placed without regard to its first write: it lives outside of the loop.
     return tf.TensorArray(
         dtype, 1, element_shape=shape, infer_shape=False, colocate_with_first_write_call=False
     )
@@ -79,94 +91,94 @@ def _is_tensor(leaf) -> bool:
     return isinstance(leaf, tf.Tensor)
 
 
-def _replaced(structure, tensors) -> Any:
-    """The structure with its tensors replaced, in their order; what is no tensor stays."""
-    waiting = iter(tensors)
-    leaves = [next(waiting) if _is_tensor(x) else x for x in tf.nest.flatten(structure)]
+def _replace_tensors(structure, tensors) -> Any:
+    """The structure with its tensors replaced, in their order; other leaves stay."""
+    iterator = iter(tensors)
+    leaves = [next(iterator) if _is_tensor(x) else x for x in tf.nest.flatten(structure)]
     return tf.nest.pack_sequence_as(structure, leaves)
 
 
-def make_budget():
-    """How many steps a call makes: an int32 scalar to be fed, 1 by default."""
+def make_num_steps():
+    """The number of steps of a call: an int32 scalar placeholder, 1 by default."""
     return tf.placeholder_with_default(tf.constant(1, tf.int32), [], name="steps_per_call")
 
 
-def looped(make_step: Callable[[Any], Made], budget) -> Looped:
-    """The steps of `make_step` in a loop of the graph; it is given the step's number in the call.
+def build_loop(make_step: Callable[[Any], StepOps], num_steps) -> StepLoop:
+    """Build steps in a loop of the graph.
 
-    budget: of `make_budget`.
+    Args:
+        make_step: adds a step, given its number in the call (int32 scalar).
+        num_steps: of `make_num_steps`.
     """
-    taps: Dict[str, Tap] = {}
+    fields: List[LoopOutputs] = []
+    outputs_type: List[Any] = []
 
     def body(count, *flows):
-        with tf.name_scope(None):  # summaries are named by it, and are to be named as in any step
-            made = make_step(count)
-        names = sorted(made.groups)
-        taps.update((name, Tap(made.groups[name])) for name in names)
-        with tf.control_dependencies([made.train_op]):
+        with tf.name_scope(None):  # a summary's name must be the one it has in a single step
+            step = make_step(count)
+        outputs_type[:] = [type(step.outputs)]
+        fields[:] = [LoopOutputs(field) for field in step.outputs]
+        with tf.control_dependencies([step.train_op]):
             count = count + 1
-        # One flow for each group, so that those that are not fetched are not computed.
-        return [count] + [taps[n].flow(f) for n, f in zip(names, flows)] + list(flows[len(names) :])
+        # One flow for each field, so that fields that are not fetched are not computed.
+        used = [field.flow(flow) for field, flow in zip(fields, flows)]
+        return [count] + used + list(flows[len(fields) :])
 
-    start = [tf.constant(0)] + [tf.constant(0.0)] * MOST_GROUPS
+    start = [tf.constant(0)] + [tf.constant(0.0)] * MAX_GROUPS
     ends = tf.while_loop(
-        lambda count, *_: count < budget, body, start, parallel_iterations=1, back_prop=False
+        lambda count, *_: count < num_steps, body, start, parallel_iterations=1, back_prop=False
     )
-    groups = {name: taps[name].read(flow) for name, flow in zip(sorted(taps), ends[1:])}
-    return Looped(ends[0].op, budget, groups)
+    outputs = outputs_type[0](*[field.read(flow) for field, flow in zip(fields, ends[1:])])
+    return StepLoop(ends[0].op, num_steps, outputs)
 
 
 # ---------------------------------------------------------------------------------- compiled by XLA
 
 
-class Like(NamedTuple):
-    """Dtype and shape of a tensor that is not made yet."""
-
-    dtype: Any
-    shape: Any
-
-
-def likes(structure) -> List[Like]:
-    """Of every tensor of the structure."""
-    return [Like(t.dtype, t.shape) for t in tf.nest.flatten(structure) if _is_tensor(t)]
+def specs_of(structure) -> List[tf.TensorSpec]:
+    """Shape and dtype of every tensor of the structure."""
+    leaves = [leaf for leaf in tf.nest.flatten(structure) if _is_tensor(leaf)]
+    return [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
-def compiled_loop(
-    make_step: Callable[..., Made],
-    budget,
+def build_compiled_loop(
+    make_step: Callable[..., StepOps],
+    num_steps,
     inputs: List[Any],
-    like: Dict[str, List[Like]],
-    going: Callable[[], Optional[Any]],
-) -> Looped:
-    """The steps of `make_step(number, *inputs)` in a loop that XLA compiles as a whole.
+    specs: Any,
+    read_all_finite: Callable[[], Optional[Any]],
+) -> StepLoop:
+    """Build steps in a loop that XLA compiles as a whole.
 
-    budget: of `make_budget`. inputs: tensors from outside of the loop. like: the tensors of each
-    group of the step. going: asked in the body, behind the step, for a bool scalar; where that is
-    False, no further step is made.
+    Args:
+        make_step: adds a step, given its number in the call (int32 scalar) and `inputs`.
+        num_steps: of `make_num_steps`.
+        inputs: tensors from outside of the loop.
+        specs: the NamedTuple of the step's outputs, with `specs_of` each field in its place.
+        read_all_finite: called in the body, behind the step; returns a bool scalar, or None. Where
+            the scalar is False, no further step is made.
     """
-    kept: Dict[str, Any] = {}
-    names = sorted(like)
+    structures: Dict[str, Any] = {}
 
-    def steps(budget, *inputs):
+    def steps(num_steps, *inputs):
         def body(count, _, *before):
-            made = make_step(count, *inputs)
-            kept.update(made.groups)
-            values = [x for n in names for x in tf.nest.flatten(made.groups[n]) if _is_tensor(x)]
-            with tf.control_dependencies([made.train_op]):
-                on = going()
-                return [count + 1, tf.constant(True) if on is None else tf.identity(on)] + values
+            step = make_step(count, *inputs)
+            structures["outputs"] = step.outputs
+            values = [x for x in tf.nest.flatten(step.outputs) if _is_tensor(x)]
+            with tf.control_dependencies([step.train_op]):
+                finite = read_all_finite()
+                all_finite = tf.constant(True) if finite is None else tf.identity(finite)
+                return [count + 1, all_finite] + values
 
-        start = [tf.zeros(x.shape, x.dtype) for name in names for x in like[name]]
+        start = [tf.zeros(spec.shape, spec.dtype) for field in specs for spec in field]
         return tf.while_loop(
-            lambda count, on, *_: tf.logical_and(count < budget, on),
+            lambda count, all_finite, *_: tf.logical_and(count < num_steps, all_finite),
             body,
             [tf.constant(0), tf.constant(True)] + start,
             parallel_iterations=1,
             back_prop=False,
         )
 
-    ends = list(compiled(steps, [budget] + inputs))
-    groups, values = {}, iter(ends[2:])
-    for name in names:
-        groups[name] = _replaced(kept[name], [next(values) for _ in like[name]])
-    return Looped(ends[0].op, budget, groups, ends[1])
+    ends = list(compile_with_xla(steps, [num_steps] + inputs))
+    outputs = _replace_tensors(structures["outputs"], ends[2:])
+    return StepLoop(ends[0].op, num_steps, outputs, ends[1])

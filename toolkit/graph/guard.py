@@ -1,0 +1,200 @@
+"""The non-finite guard of a step: a step whose loss or gradient is not finite changes no variable.
+
+The order within the op, held by control dependencies: all gradients, the guard, the updates of the
+variables and the state updates of the forward pass (batch norm's), weight decay. A guard that
+refuses stops all of them, so a step happens as a whole or not at all. In a step of several updates
+one after the other, a later guard that refuses also rolls the earlier updates back.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..compat import tf
+from .updates import Update, apply_update, create_update_variables, update_variables
+
+NOT_FINITE = "not finite: loss, gradient norm"
+
+
+class GuardValues(NamedTuple):
+    """What the guard looks at to decide whether an update happens; both are float32 scalars."""
+
+    name: str
+    loss: Any
+    gradient_norm: Any
+
+
+class GuardedUpdate(NamedTuple):
+    """Updates behind one guard."""
+
+    op: Any
+    finite: Any  # bool scalar: whether this and all earlier updates of the step happened
+    skipped: Any  # int64 variable that counts skipped steps, or None with the policy "stop"
+    old_values: List[Tuple[Any, Any]]  # (handle, value before the update) of what it changes
+    all_finite: Any = None  # bool scalar of a compiled update: False where training has to stop
+
+
+def guard_by_condition(
+    updates: Sequence[Update],
+    options,
+    step,
+    earlier: Sequence[GuardedUpdate] = (),
+    more_follow: bool = False,
+) -> GuardedUpdate:
+    """Apply updates in a `tf.cond` on finite losses and gradients.
+
+    Args:
+        updates: each is applied after the gradients of all of them are known.
+        options: the core's options.
+        step: int64 scalar, the number of steps before this one.
+        earlier: the updates that this step has made before, to be rolled back on a refusal.
+        more_follow: whether later updates of the step may have to roll this one back.
+    """
+    finite = _are_finite(updates, earlier)
+    create_update_variables(updates, options)
+    old_values = _read_state(updates, options) if more_follow else []
+    if old_values:  # read before anything changes
+        with tf.control_dependencies([value for _, value in old_values]):
+            finite = tf.identity(finite)
+
+    def apply_all():
+        return tf.group(*[apply_update(update, options, step) for update in updates])
+
+    # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
+    # step.
+    skipped = _skip_counter() if options.on_nonfinite == "skip" else None
+
+    def refuse():
+        return _fail(updates, earlier) if skipped is None else _skip(skipped, earlier)
+
+    return GuardedUpdate(tf.cond(finite, apply_all, refuse).op, finite, skipped, old_values)
+
+
+def guard_by_selection(
+    updates: Sequence[Update],
+    options,
+    step,
+    earlier: Sequence[GuardedUpdate] = (),
+    step_start: Optional[Dict[str, Any]] = None,
+) -> GuardedUpdate:
+    """Apply updates for XLA, which copies what a `tf.cond` might change and has no assertions.
+
+    All changes are made, and each variable then gets its new or its old value, which XLA does in
+    the same pass. `all_finite` of the result says whether the step was refused.
+
+    Args:
+        step_start: `read_variables` from before the step: XLA runs state updates where they are
+            made, so they are not copied behind the guard but undone.
+    """
+    finite = _are_finite(updates, earlier)
+    create_update_variables(updates, options)
+    before = read_variables()
+    change, changed_handles = _apply_and_track(updates, options, step, [finite, *before.values()])
+    updated_handles = {op.inputs[0].name for update in updates for op in update.state_updates}
+    old_values = []
+    for variable in tf.global_variables():
+        name, captured_name = variable.handle.name, _capture(variable.handle).name
+        if captured_name in updated_handles:
+            old_values.append((variable.handle, (step_start or before)[name]))
+        elif captured_name in changed_handles:
+            old_values.append((variable.handle, before[name]))
+    with tf.control_dependencies([change]):
+        ops = [_select(finite, handle, value) for handle, value in old_values]
+        ops += [_select(finite, handle, value) for handle, value in _values_before_step(earlier)]
+    if options.on_nonfinite == "stop":
+        return GuardedUpdate(tf.group(*ops), finite, None, old_values, finite)
+    skipped = _skip_counter()
+    first = earlier[-1].finite if earlier else tf.constant(True)
+    count = tf.cast(tf.logical_and(first, tf.logical_not(finite)), tf.int64)
+    ops.append(skipped.assign_add(count, read_value=False))
+    return GuardedUpdate(tf.group(*ops), finite, skipped, old_values)
+
+
+def read_variables() -> Dict[str, Any]:
+    """The present values of all variables, by the names of their handles."""
+    return {v.handle.name: v.read_value() for v in tf.global_variables()}
+
+
+def _apply_and_track(updates, options, step, dependencies):
+    """One op of all changes, and the names of the variables' handles that it writes."""
+    graph = tf.get_default_graph()
+    old_ops = set(graph.get_operations())
+    with tf.control_dependencies(dependencies):
+        changes = [apply_update(u._replace(state_updates=[]), options, step) for u in updates]
+        change = tf.group(*changes)
+    new_ops = [op for op in graph.get_operations() if op not in old_ops]
+    return change, {i.name for op in new_ops for i in op.inputs if i.dtype == tf.resource}
+
+
+def _select(finite, handle, old_value):
+    new_value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=old_value.dtype)
+    value = tf.where(finite, new_value, old_value)
+    return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+
+def _capture(handle):
+    """The tensor that a variable's handle has in the function that is being built."""
+    return tf.get_default_graph().capture(handle)
+
+
+def _are_finite(updates, earlier):
+    """bool scalar: whether these updates and all earlier ones of the step can happen."""
+    finite = [tf.logical_and(tf.is_finite(u.loss), tf.is_finite(u.gradient_norm)) for u in updates]
+    return functools.reduce(tf.logical_and, finite + [other.finite for other in earlier[-1:]])
+
+
+def _fail(updates, earlier):
+    """Roll back, then fail with an assertion that holds name, loss and norm of each update."""
+    with tf.control_dependencies(_rollback(earlier)):
+        # The raw op: tf.Assert would wrap it in a further tf.cond.
+        never = tf.constant(False)
+        data = [NOT_FINITE]
+        for update in updates:
+            data += [update.name, update.loss, update.gradient_norm]
+        return tf.raw_ops.Assert(condition=never, data=data, summarize=3)
+
+
+def _skip(skipped, earlier):
+    """Roll back and count the step once: an earlier update of it may have counted it already."""
+    count = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)
+    return tf.group(skipped.assign_add(count, read_value=False), *_rollback(earlier))
+
+
+def _skip_counter():
+    with tf.init_scope(), tf.variable_scope("toolkit", reuse=tf.AUTO_REUSE):
+        return tf.get_variable(
+            "skipped_steps",
+            [],
+            tf.int64,
+            tf.zeros_initializer(),
+            trainable=False,
+            use_resource=True,
+        )
+
+
+def _rollback(earlier):
+    """Ops that give every variable its value from before the earlier updates of the step."""
+    pairs = _values_before_step(earlier)
+    return [tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in pairs]
+
+
+def _values_before_step(earlier):
+    """(handle, value) of every variable that the earlier updates of the step change."""
+    oldest: Dict[str, Tuple[Any, Any]] = {}
+    for update in earlier:  # the first value of a variable is its oldest
+        for handle, value in update.old_values:
+            oldest.setdefault(handle.name, (handle, value))
+    return list(oldest.values())
+
+
+def _read_state(updates, options):
+    """(handle, present value) of every variable that applying the updates changes."""
+    pairs = []
+    for update in updates:
+        variables = list(update.variables) + update_variables(update, options)
+        pairs += [(v.handle, v.read_value()) for v in variables]
+        for op in update.state_updates:
+            handle, dtype = op.inputs[0], op.get_attr("dtype")
+            pairs.append((handle, tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)))
+    return pairs
