@@ -17,7 +17,7 @@ FLAGS = {
     "schedule": "constant",
     "learning_rate": str(terms.LEARNING_RATE),
     "clip": "value",
-    "clip_at": str(terms.CLIP),
+    "clip_limit": str(terms.CLIP),
     "shift": "0",
     "rotate": "0",
     "zoom": "0",

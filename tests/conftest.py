@@ -79,7 +79,7 @@ def _trained(tmp_path_factory):
     os.chdir(str(folder))
     try:
         argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-        argv += ["--steps", "6", "--best", "accuracy", "--eval-batch-size", "5"]
+        argv += ["--steps", "6", "--best-metric", "accuracy", "--eval-batch-size", "5"]
         assert run_command(argv) == 0
     finally:
         os.chdir(before)

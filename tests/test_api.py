@@ -280,7 +280,9 @@ def test_a_run_in_one_call_within_another_graph_leaves_it_alone(here):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-@pytest.mark.parametrize("best", [{}, {"best": "accuracy"}], ids=["in the loop", "before it"])
+@pytest.mark.parametrize(
+    "best", [{}, {"best_metric": "accuracy"}], ids=["in the loop", "before it"]
+)
 def test_a_run_within_another_run_does_not_disturb_it(here, best):
     handler = signal.getsignal(signal.SIGTERM)
     options = dict({"data": write_bars("bars.npz"), "steps": 6}, **best)

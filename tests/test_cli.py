@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -203,7 +204,7 @@ def test_two_commands_may_follow_one_another_in_one_process():
         (["run", "--plugin", LINEAR, "--set", "lerning_rate=1"], "Did you mean 'learning_rate'?"),
         (["run", "--plugin", LINEAR, "--optimizer", "adm"], "Did you mean 'adam'?"),
         (["run", "--plugin", LINEAR, "--data", "mnist5"], "Did you mean 'mnist5k'?"),
-        (["run", "--plugin", LINEAR, "--best", "acuracy"], "Did you mean 'accuracy'?"),
+        (["run", "--plugin", LINEAR, "--best-metric", "acuracy"], "Did you mean 'accuracy'?"),
         (["evaluate"], "RUN"),
         (["resume", "nowhere"], "nowhere does not exist."),
         (["resume", "."], ". holds no run."),
@@ -211,7 +212,7 @@ def test_two_commands_may_follow_one_another_in_one_process():
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_name_exits_2_and_tells_the_nearest(cli, argv, told):
-    if argv[-2:-1] in (["--optimizer"], ["--best"]):
+    if argv[-2:-1] in (["--optimizer"], ["--best-metric"]):
         argv = argv + ["--data", write_bars("bars.npz")]
     found = cli(*argv)
     assert found.code == 2 and found.out == ""
@@ -304,7 +305,7 @@ def test_a_finished_run_goes_on_to_a_later_step(cli, trained):
     told = cli("resume", trained / "run", "--steps", "9", "--json")
     assert told.code == 0, told.err
     assert json.loads(told.out)["steps"] == 9
-    assert [c.step for c in RunFolder(str(trained / "run")).checkpoints()][-2:] == [8, 9]
+    assert [c.step for c in RunFolder(str(trained / "run")).checkpoints.list()][-2:] == [8, 9]
 
 
 def test_the_run_may_stand_after_the_options(cli, trained):
@@ -339,7 +340,7 @@ def test_resume_may_change_how_a_run_reports_and_evaluates(cli, trained):
         "1",
         "--eval-batch-size",
         "3",
-        "--keep",
+        "--keep-checkpoints",
         "1",
     )
     assert told.code == 0, told.err
@@ -471,3 +472,108 @@ def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):
     told = " ".join(cli("run", "--plugin", "recipes:Plugin", "--help").out.split())
     assert "before its schedule [> 0; default 0.125]" in told
     assert "a factor [default 2.5]" in told
+
+
+# ------------------------------------------------------------------------- earlier names of options
+
+
+def config_of(cli, *argv):
+    """The result of `run --print-config --json`, and its values with their origins."""
+    result = cli("run", "--plugin", LINEAR, *argv, "--print-config", "--json")
+    assert result.code == 0, result.err
+    return result, json.loads(result.out)
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--nan", "skip"], "--nan is now called --on-nonfinite."),
+        (["--set", "nan=skip"], "--nan is now called --on-nonfinite."),
+        (["--config", "a.toml"], "a.toml: nan is now called on_nonfinite."),
+        (["--config", "a.json"], "a.json: nan is now called on_nonfinite."),
+    ],
+    ids=["flag", "set", "TOML", "JSON"],
+)
+def test_an_earlier_name_of_an_option_works_and_one_warning_says_the_present_name(
+    cli, here, argv, message
+):
+    (here / "a.toml").write_text('nan = "skip"\n')
+    (here / "a.json").write_text('{"nan": "skip"}')
+    result, rows = config_of(cli, *argv)
+    assert rows["on_nonfinite"]["value"] == "skip" and "nan" not in rows
+    assert result.err == f"warning: {message}\n"
+
+
+def test_the_variable_of_an_earlier_name_works_and_one_warning_says_the_present_one(
+    cli, monkeypatch
+):
+    monkeypatch.setenv("TOOLKIT_KEEP", "3")
+    result, rows = config_of(cli)
+    assert rows["keep_checkpoints"] == {"value": 3, "origin": "TOOLKIT_KEEP"}
+    assert result.err == "warning: TOOLKIT_KEEP is now called TOOLKIT_KEEP_CHECKPOINTS.\n"
+
+
+def test_help_shows_the_present_flags_alone(cli):
+    words = cli("run", "--help").out.split()
+    for earlier, present in (
+        ("--nan", "--on-nonfinite"),
+        ("--keep", "--keep-checkpoints"),
+        ("--best", "--best-metric"),
+        ("--clip-at", "--clip-limit"),
+        ("--input", "--reader"),
+    ):
+        assert present in words and earlier not in words
+
+
+def test_two_names_of_an_option_with_different_values_exit_2_with_one_sentence(cli):
+    result = cli("run", "--plugin", LINEAR, "--nan", "skip", "--on-nonfinite", "stop")
+    assert result.code == 2
+    assert result.err == (
+        "Error: Options 'nan' (flag --nan) and 'on_nonfinite' (flag --on-nonfinite) are two names "
+        "of 'on_nonfinite' and have different values.\n"
+    )
+
+
+@pytest.fixture
+def earlier_run(here):
+    """A run at step 4 whose files have the earlier names of options."""
+    write_bars("bars.npz")
+    source = os.path.join(REPOSITORY, "tests", "versions", "1.15")
+    shutil.copytree(source, "run")
+    config = read_json(here, "run", "config.json")
+    assert config["nan"] == "stop" and "on_nonfinite" not in config
+    config["plugin"] = LINEAR
+    (here / "run" / "config.json").write_text(json.dumps(config))
+    return here / "run"
+
+
+def test_a_saved_run_with_earlier_names_resumes_silently_and_saves_the_present_ones(
+    cli, earlier_run
+):
+    result = cli("resume", earlier_run, "--steps", 6, "--allow", "plugin")
+    assert result.code == 0 and "is now called" not in result.err, result.err
+    assert read_json(earlier_run, "config.json")["on_nonfinite"] == "stop"
+    assert cli("doctor", earlier_run).code == 0
+    assert cli("verify", earlier_run).code == 0
+
+
+def test_a_resume_compares_options_with_those_recorded_by_their_earlier_names(cli, earlier_run):
+    argv = ["resume", earlier_run, "--steps", 6, "--allow", "plugin"]
+    result = cli(*argv, "--on-nonfinite", "skip")
+    assert result.code == 2 and "other options: on_nonfinite was stop, now skip." in result.err
+    assert cli(*argv, "--on-nonfinite", "skip", "--allow", "on_nonfinite").code == 0
+
+
+def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, earlier_run):
+    argv = ["--nan", "skip", "--allow", "nan", "--allow", "plugin"]
+    result = cli("resume", earlier_run, "--steps", 6, *argv)
+    assert result.code == 0
+    assert result.err.startswith(
+        "warning: --nan is now called --on-nonfinite.\n"
+        "warning: --allow nan: nan is now called on_nonfinite.\n"
+    )
+
+
+def test_a_saved_configuration_with_earlier_names_starts_a_run_silently(cli, earlier_run):
+    result = cli("run", "--config", earlier_run / "config.json", "--print-config")
+    assert result.code == 0 and result.err == ""

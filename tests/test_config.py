@@ -101,14 +101,16 @@ def test_a_missing_or_damaged_saved_configuration_is_a_checkpoint_error(here):
 
 
 def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatch):
-    (here / "a.toml").write_text(f'plugin = "{LINEAR}"\nkeep = 2\nseed = 2\nlog_steps = 2\n')
+    (here / "a.toml").write_text(
+        f'plugin = "{LINEAR}"\nkeep_checkpoints = 2\nseed = 2\nlog_steps = 2\n'
+    )
     (here / "b.toml").write_text("seed = 3\nlog_steps = 3\n")
     monkeypatch.setenv("TOOLKIT_LOG_STEPS", "4")
     rows = printed(cli, "--config", "a.toml", "--config", "b.toml", "--steps", "5")
     assert rows["plugin"]["value"] == LINEAR
     assert rows["clip"] == {"value": "value", "origin": "default"}
     assert rows["batch_size"] == {"value": 8, "origin": "plugin Linear"}
-    assert rows["keep"] == {"value": 2, "origin": "a.toml"}
+    assert rows["keep_checkpoints"] == {"value": 2, "origin": "a.toml"}
     assert rows["seed"] == {"value": 3, "origin": "b.toml"}
     assert rows["log_steps"] == {"value": 4, "origin": "TOOLKIT_LOG_STEPS"}
     assert rows["steps"] == {"value": 5, "origin": "flag --steps"}

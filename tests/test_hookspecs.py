@@ -141,7 +141,7 @@ def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     data = write_bars(folder / "bars.npz", train=20, validation=6, test=10)
     argv = ["run", "--plugin", "test_hookspecs:Recorder", "--data", data, "--steps", "4"]
-    assert run_command(argv + ["--run-dir", str(folder / "run"), "--input", "resident"]) == 0
+    assert run_command(argv + ["--run-dir", str(folder / "run"), "--reader", "resident"]) == 0
     return list(Recorder.seen), folder / "run"
 
 

@@ -12,8 +12,12 @@ from typing_extensions import Literal
 from toolkit import Options, UsageError, option
 from toolkit.config import read_config
 from toolkit.options import (
+    FLAGS,
+    VARIABLES,
     CoreOptions,
+    alias_names,
     changeable_options,
+    current_names,
     describe,
     from_text,
     merge,
@@ -30,7 +34,7 @@ TEXTS = {
     "image_size": ("32", 32),
     "channels": ("3", 3),
     "validation_share": ("0.25", 0.25),
-    "input": ("stream", "stream"),
+    "reader": ("stream", "stream"),
     "resident_limit": ("16", 16),
     "shuffle_buffer": ("500", 500),
     "batch_size": ("32", 32),
@@ -45,22 +49,22 @@ TEXTS = {
     "decay_steps": ("none", None),
     "decay_rate": ("0.1", 0.1),
     "clip": ("global-norm", "global-norm"),
-    "clip_at": ("5", 5.0),
+    "clip_limit": ("5", 5.0),
     "accumulate": ("4", 4),
     "weight_decay": ("0.01", 0.01),
-    "nan": ("skip", "skip"),
+    "on_nonfinite": ("skip", "skip"),
     "log_steps": ("10", 10),
     "console_secs": ("0", 0.0),
     "summary_steps": ("50", 50),
     "summary_secs": ("30", 30.0),
     "checkpoint_steps": ("1000", 1000),
     "checkpoint_secs": ("600", 600.0),
-    "keep": ("3", 3),
+    "keep_checkpoints": ("3", 3),
     "keep_every_hours": ("0.5", 0.5),
     "evaluate": ("no", False),
     "evaluate_steps": ("250", 250),
     "eval_batch_size": ("100", 100),
-    "best": ("max:accuracy", "max:accuracy"),
+    "best_metric": ("max:accuracy", "max:accuracy"),
     "early_stopping": ("0", 0),
     "seed": ("7", 7),
     "intra_op_threads": ("2", 2),
@@ -79,7 +83,7 @@ BEYOND = {
     "image_size": "0",
     "channels": "2",
     "validation_share": "0.6",
-    "input": "disk",
+    "reader": "disk",
     "resident_limit": "-1",
     "shuffle_buffer": "0",
     "batch_size": "0",
@@ -92,21 +96,21 @@ BEYOND = {
     "decay_steps": "0",
     "decay_rate": "1.5",
     "clip": "all",
-    "clip_at": "0",
+    "clip_limit": "0",
     "accumulate": "0",
     "weight_decay": "-0.1",
-    "nan": "ignore",
+    "on_nonfinite": "ignore",
     "log_steps": "0",
     "console_secs": "-1",
     "summary_steps": "0",
     "summary_secs": "0",
     "checkpoint_steps": "0",
     "checkpoint_secs": "0",
-    "keep": "0",
+    "keep_checkpoints": "0",
     "keep_every_hours": "0",
     "evaluate_steps": "0",
     "eval_batch_size": "0",
-    "best": "most:accuracy",
+    "best_metric": "most:accuracy",
     "early_stopping": "-1",
     "seed": "2147483648",
     "intra_op_threads": "4097",
@@ -123,7 +127,7 @@ PURE_NUMBERS = {
     "epochs",
     "learning_rate",
     "decay_rate",
-    "clip_at",
+    "clip_limit",
     "weight_decay",
     "seed",
     "gpu_memory_fraction",
@@ -274,21 +278,23 @@ def test_a_word_for_a_number_is_told_with_its_origin():
 
 def test_all_wrong_values_are_told_at_once():
     with pytest.raises(UsageError) as caught:
-        resolve([], [("a.toml", {"keep": 0, "seed": -1})])
+        resolve([], [("a.toml", {"keep_checkpoints": 0, "seed": -1})])
     assert [line.split(":")[0] for line in caught.value.message.split("\n")] == [
-        "Option 'keep' is 0 (a.toml)",
+        "Option 'keep_checkpoints' is 0 (a.toml)",
         "Option 'seed' is -1 (a.toml)",
     ]
 
 
 def test_early_stopping_needs_a_metric_to_watch():
-    with pytest.raises(UsageError, match="^Early_stopping needs a metric to watch: set best.$"):
+    with pytest.raises(UsageError, match="^Early stopping needs a metric: set best_metric.$"):
         resolve([], [("a", {"early_stopping": 3})])
 
 
 def test_best_needs_evaluations():
-    with pytest.raises(UsageError, match="^Best needs evaluations"):
-        resolve([], [("a", {"best": "loss", "evaluate": False})])
+    with pytest.raises(
+        UsageError, match="^Best_metric needs evaluations: set evaluate, or leave it out.$"
+    ):
+        resolve([], [("a", {"best_metric": "loss", "evaluate": False})])
 
 
 # --------------------------------------------------------------------------------------- precedence
@@ -374,14 +380,14 @@ def test_steps_that_epochs_replaced_are_back_at_their_default_origin():
 
 
 def test_a_misspelt_variable_is_told():
-    assert misspelt_variables(["batch_size"], {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}) == [
+    assert misspelt_variables(CoreOptions, {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}) == [
         "TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?"
     ]
 
 
 def test_a_variable_that_is_read_elsewhere_is_not_taken_for_a_misspelling():
     reserved = dict.fromkeys(["TOOLKIT_CACHE", "TOOLKIT_PLUGIN", "TOOLKIT_VERBOSE"], "1")
-    assert misspelt_variables(["batch_size", "steps"], reserved) == []
+    assert misspelt_variables(CoreOptions, reserved) == []
 
 
 def test_merged_options_are_those_of_the_core_and_of_the_plugin():
@@ -537,15 +543,15 @@ def test_a_step_takes_one_batch_unless_the_plugin_says_otherwise():
 
 def test_a_plugins_metric_for_the_best_counts_only_where_there_are_evaluations():
     class Ranked(Options):
-        core_defaults = {"best": "min:distance"}
+        core_defaults = {"best_metric": "min:distance"}
 
     with_it, without = (
         resolve([("ranked", Ranked)], flags={"evaluate": text}) for text in ("yes", "no")
     )
-    assert with_it.options.best == "min:distance"
-    assert (without.options.best, without.origins["best"]) == (None, "no evaluation")
-    with pytest.raises(UsageError, match="(?i)best needs evaluations"):
-        resolve([("ranked", Ranked)], flags={"evaluate": "no", "best": "min:distance"})
+    assert with_it.options.best_metric == "min:distance"
+    assert (without.options.best_metric, without.origins["best_metric"]) == (None, "no evaluation")
+    with pytest.raises(UsageError, match="(?i)^best_metric needs evaluations"):
+        resolve([("ranked", Ranked)], flags={"evaluate": "no", "best_metric": "min:distance"})
 
 
 # ------------------------------------------------------- what a result depends on, what may change
@@ -581,3 +587,116 @@ def test_a_resume_may_also_change_the_length_and_the_evaluations():
 def test_merged_options_keep_what_each_declares():
     merged = merge([("traced", Traced)])
     assert changeable_options(merged) == changeable_options(CoreOptions) | {"trace", "scored"}
+
+
+# ---------------------------------------------------------------------------------- earlier names
+
+EARLIER = {
+    "nan": ("on_nonfinite", "skip"),
+    "keep": ("keep_checkpoints", 3),
+    "best": ("best_metric", "max:accuracy"),
+    "clip_at": ("clip_limit", 5.0),
+    "input": ("reader", "stream"),
+}
+
+
+class Renamed(Options):
+    core_defaults = {"nan": "skip"}
+    presets = {"large": {"keep": 9, "samples": 50}}
+
+    preset: Literal["large"] = option("large", "which recipe")
+    norm_samples: int = option(10, "a number", aliases=("samples", "standing"))
+
+
+def test_the_core_has_these_earlier_names():
+    assert alias_names(CoreOptions) == {alias: name for alias, (name, _) in EARLIER.items()}
+
+
+@pytest.mark.parametrize("alias", sorted(EARLIER))
+@pytest.mark.parametrize("source", ["file", "variable", "flag"])
+def test_an_earlier_name_works_in_each_layer_and_its_use_is_recorded(alias, source):
+    name, value = EARLIER[alias]
+    if source == "file":
+        resolved = resolve([], [("a.toml", {alias.replace("_", "-"): value})])
+        expected = "a.toml", "a.toml"
+    elif source == "variable":
+        variable = "TOOLKIT_" + alias.upper()
+        resolved = resolve([], [], {variable: str(value)})
+        expected = variable, VARIABLES
+    else:
+        resolved = resolve([], flags={alias: str(value)})
+        expected = "flag --" + alias.replace("_", "-"), FLAGS
+    assert getattr(resolved.options, name) == value
+    assert (resolved.origins[name], resolved.earlier_names) == (
+        expected[0],
+        [(alias, name, expected[1])],
+    )
+
+
+def test_a_present_name_is_not_recorded_as_an_earlier_one():
+    assert resolve([], [("a.toml", {"on_nonfinite": "skip"})]).earlier_names == []
+
+
+def test_earlier_names_in_core_defaults_and_presets_of_a_plugin_work_silently():
+    resolved = resolve([("renamed", Renamed)])
+    assert resolved.options.on_nonfinite == "skip"
+    assert (resolved.options.keep_checkpoints, resolved.options.norm_samples) == (9, 50)
+    assert resolved.origins["on_nonfinite"] == "plugin renamed"
+    assert resolved.earlier_names == []
+
+
+@pytest.mark.parametrize("alias", ["samples", "standing"])
+def test_an_option_of_a_plugin_may_have_several_earlier_names(alias):
+    assert resolve([("renamed", Renamed)], flags={alias: "7"}).options.norm_samples == 7
+
+
+def test_two_names_with_different_values_in_one_layer_are_refused_in_one_sentence():
+    with pytest.raises(UsageError) as caught:
+        resolve([], flags={"nan": "skip", "on_nonfinite": "stop"})
+    assert caught.value.message == (
+        "Options 'nan' (flag --nan) and 'on_nonfinite' (flag --on-nonfinite) are two names of "
+        "'on_nonfinite' and have different values."
+    )
+
+
+def test_two_names_with_one_value_are_accepted():
+    resolved = resolve([], [("a.toml", {"nan": "skip", "on-nonfinite": "skip"})])
+    assert resolved.options.on_nonfinite == "skip"
+
+
+def test_a_stronger_layer_takes_precedence_whichever_name_it_uses():
+    file = [("a.toml", {"keep_checkpoints": 2})]
+    assert resolve([], file, flags={"keep": "3"}).options.keep_checkpoints == 3
+    file = [("a.toml", {"keep": 2})]
+    assert resolve([], file, flags={"keep_checkpoints": "3"}).options.keep_checkpoints == 3
+
+
+@pytest.mark.parametrize("alias", sorted(EARLIER))
+def test_code_may_read_an_option_by_its_earlier_name(alias):
+    name, value = EARLIER[alias]
+    assert getattr(resolve([], flags={name: str(value)}).options, alias) == value
+
+
+def test_an_attribute_that_is_no_name_of_an_option_is_an_error():
+    with pytest.raises(AttributeError, match="nann"):
+        CoreOptions().nann  # noqa: B018
+
+
+def test_saved_values_are_read_under_the_present_names():
+    assert current_names(CoreOptions, {"nan": "skip", "steps": 3, "with": []}) == {
+        "on_nonfinite": "skip",
+        "steps": 3,
+        "with": [],
+    }
+
+
+def test_an_earlier_name_of_the_core_is_no_free_name_for_a_plugin():
+    class Taken(Options):
+        keep: int = option(1, "a number")
+
+    with pytest.raises(UsageError, match="'keep' of plugin 'a' is already an option of the core"):
+        resolve([("a", Taken)])
+
+
+def test_the_variable_of_an_earlier_name_is_not_taken_for_a_misspelling():
+    assert misspelt_variables(CoreOptions, {"TOOLKIT_KEEP": "1", "TOOLKIT_BEST": "loss"}) == []

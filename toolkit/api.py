@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from .display.console import Console
 from .plugins import Plugin, Plugins, load
@@ -210,7 +210,7 @@ def open_trained(
     options = resolve(plugins.options(), [(folder.file("config.json"), config.values)]).options
     manifest = folder.read_manifest()
     which = checkpoint or ("best" if manifest.get("best") else "last")
-    return Trained(folder, plugins, options, manifest, folder.checkpoint(str(which), warn))
+    return Trained(folder, plugins, options, manifest, folder.checkpoints.find(str(which), warn))
 
 
 class Trained:

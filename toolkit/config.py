@@ -82,6 +82,12 @@ def _is_name(value: Any) -> bool:
         return False
 
 
+def is_saved(path: str) -> bool:
+    """Whether a file is the configuration that a run saved, which nobody wrote by hand."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return name == "config.json" and os.path.exists(os.path.join(folder, "manifest.json"))
+
+
 def read_run_config(folder: RunFolder) -> Config:
     """The configuration that a run saved. Raises CheckpointError where it is missing or damaged."""
     folder.read_config()

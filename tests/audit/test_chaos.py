@@ -14,7 +14,16 @@ from file_fixtures import REPOSITORY, read_json
 
 from toolkit.storage.run_folder import RunFolder
 
-CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--steps", "150", "--best", "accuracy"]
+CLASSIFIER = [
+    "--plugin",
+    "classifier",
+    "--network",
+    "mlp",
+    "--steps",
+    "150",
+    "--best-metric",
+    "accuracy",
+]
 GAN = ["--plugin", "gan", "--network", "mlp", "--steps", "80", "--sample-steps", "20"]
 GAN += ["--evaluate-steps", "40", "--features", "pixels", "--quick-samples", "100"]
 GAN += ["--score-samples", "100"]
@@ -23,7 +32,7 @@ GAN += ["--score-samples", "100"]
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_small_network_survives_kills(here, reader):
-    check(CLASSIFIER + ["--input", reader], kills=4)
+    check(CLASSIFIER + ["--reader", reader], kills=4)
 
 
 @pytest.mark.slow

@@ -162,8 +162,10 @@ def test_a_run_that_diverged(cli, here):
     assert found["state"][0].startswith("Training diverged in step 1: loss ")
     assert "The same step would diverge again." in found["do"][0]
     assert ("reports/autopsy-0 tells" in found["do"][0]) == os.path.isdir("run/reports/autopsy-0")
-    assert found["do"][0].endswith("toolkit resume run --allow nan --nan skip")
-    assert cli("resume", "run", "--allow", "nan", "--nan", "skip", "--steps", 2).code in (0, 3)
+    assert found["do"][0].endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
+    assert cli(
+        "resume", "run", "--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2
+    ).code in (0, 3)
 
 
 # ----------------------------------------------------------------------------------------- damage

@@ -283,7 +283,7 @@ def test_a_text_that_is_no_range_is_refused_before_anything_is_read(cli, trained
 
 
 def test_a_checkpoint_that_was_not_kept_is_told(cli, here):
-    trained_with(cli, LINEAR, "--keep", 1)
+    trained_with(cli, LINEAR, "--keep-checkpoints", 1)
     result = cli("verify", "run", "--replay", "2:6")
     assert result.code == 2 and "The checkpoint of step 2 was not kept." in result.err
     assert cli("verify", "run", "--replay", ":4").code == 0  # compared by its hash

@@ -13,4 +13,6 @@ def test_each_network_keeps_the_contract_of_a_plugin(tmp_path, network):
 
 @pytest.mark.slow
 def test_accumulation_and_skipping_keep_it_too(tmp_path):
-    testing.check_plugin("classifier", tmp_path, network="mlp", accumulate=2, nan="skip", mixup=0.2)
+    testing.check_plugin(
+        "classifier", tmp_path, network="mlp", accumulate=2, on_nonfinite="skip", mixup=0.2
+    )

@@ -25,7 +25,7 @@ JSON = json.dumps(
         "optimizer_args": {"momentum": 0.9},
         "profile_steps": [3, 4],
         "evaluate": True,
-        "best": None,
+        "best_metric": None,
         "clip": "none",
     },
     indent=1,

@@ -103,7 +103,7 @@ def test_best_without_a_target_tells_how_to_get_one(cli, here):
     cli("run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", "--steps", "2")
     told = cli("evaluate", "r", "--checkpoint", "best")
     assert told.code == 5
-    assert "r has no best checkpoint." in told.err and "--best METRIC" in told.err
+    assert "r has no best checkpoint." in told.err and "--best-metric METRIC" in told.err
 
 
 def test_a_misspelt_split_is_told_with_the_nearest(cli, trained):

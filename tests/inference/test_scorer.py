@@ -87,13 +87,13 @@ def test_scorers_are_made_once_and_closed_with_the_run(train, monkeypatch):
 
 
 def test_a_score_may_name_the_best_checkpoint(train, here):
-    assert train("--best", "min:brightness").code == 0
+    assert train("--best-metric", "min:brightness").code == 0
     best = read_json(here, "r", "manifest.json")["best"]
     assert (best["metric"], best["step"], best["noise"]) == ("brightness", 2, 0.25)
 
 
 def test_a_gain_within_the_noise_moves_no_best_and_the_record_says_so(train):
-    assert train("--best", "max:brightness").code == 0
+    assert train("--best-metric", "max:brightness").code == 0
     gains = [record["brightness"] - records()[0]["brightness"] for record in records()]
     within = [record.get("within_noise", False) for record in records()]
     assert max(gains) < 0.25

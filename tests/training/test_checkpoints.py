@@ -175,7 +175,9 @@ def test_changed_data_is_refused_on_resume(run, tmp_path):
 
 def test_only_the_newest_are_kept(data, tmp_path):
     run = str(tmp_path / "run")
-    testing.train(Linear, run, data=data, steps=8, checkpoint_steps=1, keep=2, evaluate="no")
+    testing.train(
+        Linear, run, data=data, steps=8, checkpoint_steps=1, keep_checkpoints=2, evaluate="no"
+    )
     assert steps_of(run) == [7, 8]
     names = os.listdir(os.path.join(run, "checkpoints"))
     assert sorted({n.split(".")[1] for n in names if "." in n}) == ["ckpt-7", "ckpt-8"]
@@ -183,7 +185,9 @@ def test_only_the_newest_are_kept(data, tmp_path):
 
 def test_a_restart_forgets_no_checkpoint(data, tmp_path):
     run = str(tmp_path / "run")
-    testing.train(Linear, run, data=data, steps=4, checkpoint_steps=1, keep=3, evaluate="no")
+    testing.train(
+        Linear, run, data=data, steps=4, checkpoint_steps=1, keep_checkpoints=3, evaluate="no"
+    )
     testing.train(Linear, run, steps=6)
     assert steps_of(run) == [4, 5, 6]
 
@@ -224,7 +228,15 @@ def test_evaluation_follows_the_commit_and_a_failing_one_loses_nothing(data, tmp
 
 def test_best_names_the_checkpoint_with_the_best_metric_and_is_kept(data, tmp_path):
     run = str(tmp_path / "run")
-    testing.train(Linear, run, data=data, steps=20, checkpoint_steps=2, keep=1, best="min:loss")
+    testing.train(
+        Linear,
+        run,
+        data=data,
+        steps=20,
+        checkpoint_steps=2,
+        keep_checkpoints=1,
+        best_metric="min:loss",
+    )
     rows = [r for r in RunFolder(run).read_metrics() if r["kind"] == "eval"]
     lowest = min(rows, key=lambda r: r["loss"])
     best = RunFolder(run).read_manifest()["best"]
@@ -234,7 +246,7 @@ def test_best_names_the_checkpoint_with_the_best_metric_and_is_kept(data, tmp_pa
 
 def test_a_metric_that_nobody_computes_is_refused_before_step_1(data, tmp_path):
     with pytest.raises(UsageError, match="no metric 'acuracy'") as told:
-        testing.train(Linear, str(tmp_path / "run"), data=data, steps=4, best="acuracy")
+        testing.train(Linear, str(tmp_path / "run"), data=data, steps=4, best_metric="acuracy")
     assert "Did you mean 'accuracy'?" in told.value.hint
     assert not os.path.exists(str(tmp_path / "run"))
 
@@ -247,7 +259,7 @@ def test_early_stopping_ends_the_run_when_patience_is_at_its_end(data, tmp_path)
         data=data,
         steps=200,
         checkpoint_steps=2,
-        best="max:loss",  # which falls, so the first evaluation stays the best
+        best_metric="max:loss",  # which falls, so the first evaluation stays the best
         early_stopping=3,
     )
     assert summary["steps"] == 8
@@ -295,4 +307,4 @@ def test_the_manifest_tells_what_was_run(run):
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(data, tmp_path, monkeypatch, reader):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    testing.check_resume(Linear, str(tmp_path / "run"), data=data, steps=14, input=reader)
+    testing.check_resume(Linear, str(tmp_path / "run"), data=data, steps=14, reader=reader)

@@ -19,8 +19,8 @@ OPTIONS = {
     "summary_steps": 2,
     "checkpoint_steps": 4,
     "evaluate_steps": 5,
-    "best": "min:loss",
-    "keep": 2,
+    "best_metric": "min:loss",
+    "keep_checkpoints": 2,
     "schedule": "cosine",
 }
 
@@ -157,7 +157,7 @@ def read_events(path):
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_death_at_any_step_leaves_no_trace(data, tmp_path, monkeypatch, plugin, reader):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    options = dict(OPTIONS, data=data, input=reader, nan="skip")
+    options = dict(OPTIONS, data=data, reader=reader, on_nonfinite="skip")
     whole = str(tmp_path / "whole")
     train(plugin, whole, **options)
     expected, shown = left(whole), events(whole)
@@ -181,7 +181,7 @@ def test_a_run_that_dies_again_and_again_comes_to_the_same_end(data, tmp_path):
 
 
 def test_early_stopping_comes_at_the_same_step(data, tmp_path):
-    options = dict(OPTIONS, data=data, best="max:loss", early_stopping=2)
+    options = dict(OPTIONS, data=data, best_metric="max:loss", early_stopping=2)
     whole = str(tmp_path / "whole")
     train(Noisy, whole, **options)
     assert RunFolder(whole).checkpoints()[-1].step == 15  # 5 is the best, 10 and 15 are not

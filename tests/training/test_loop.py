@@ -83,7 +83,7 @@ def test_after_divergence_the_newest_checkpoint_is_finite_and_of_the_last_good_s
 
 def test_skipping_goes_on_past_a_non_finite_step_and_records_it(data, tmp_path):
     run = str(tmp_path / "run")
-    summary = testing.train(Infinite, run, data=data, steps=12, nan="skip", log_steps=4)
+    summary = testing.train(Infinite, run, data=data, steps=12, on_nonfinite="skip", log_steps=4)
     assert summary["steps"] == 12
     assert [(r["event"], r["count"]) for r in records(run, "event")] == [("skipped_steps", 1)]
 
@@ -95,7 +95,9 @@ def test_a_run_in_which_no_step_goes_through_ends_as_diverged(data, tmp_path):
             return np.float32("inf") * super().loss(labels, outputs)
 
     with pytest.raises(DivergedError, match="All of the last"):
-        testing.train(Never, str(tmp_path / "run"), data=data, steps=50, nan="skip", log_steps=5)
+        testing.train(
+            Never, str(tmp_path / "run"), data=data, steps=50, on_nonfinite="skip", log_steps=5
+        )
 
 
 def test_a_hook_that_knows_no_due_steps_is_called_on_every_step(data, tmp_path):
@@ -453,7 +455,7 @@ class TwoBatches(Linear):
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data, tmp_path, reader):
-    options = {"data": data, "batch_size": 4, "evaluate": "no", "input": reader}
+    options = {"data": data, "batch_size": 4, "evaluate": "no", "reader": reader}
     made = testing.trainer(TwoBatches, str(tmp_path / "one"), epochs=1, **options)
     try:
         assert made.total == -(-made._reader.num_examples // 8)

@@ -122,7 +122,7 @@ def test_a_change_that_was_allowed_once_is_the_runs_own_then(cli, run):
 
 
 def test_what_changes_no_bits_needs_no_allowance(cli, run):
-    argv = ["--log-steps", 3, "--keep", 2, "--eval-batch-size", 4, "--console-secs", 1]
+    argv = ["--log-steps", 3, "--keep-checkpoints", 2, "--eval-batch-size", 4, "--console-secs", 1]
     assert cli("resume", run, "--steps", 8, *argv).code == 0
 
 
@@ -195,7 +195,7 @@ def test_a_changed_model_is_evaluated_too(cli, here, after, flags):
 
 
 def test_a_best_checkpoint_of_the_old_model_hinders_no_test_of_the_new(cli, here):
-    changed(cli, UNCHANGED, EXTRA, ["--init-new"], "--best", "min:loss")
+    changed(cli, UNCHANGED, EXTRA, ["--init-new"], "--best-metric", "min:loss")
 
 
 def test_flags_that_nothing_needs_change_nothing(cli, here, run):

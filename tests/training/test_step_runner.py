@@ -267,7 +267,7 @@ def test_a_skipped_step_in_the_middle_of_a_call_is_counted_once_and_changes_noth
     data, tmp_path, form
 ):
     run = str(tmp_path / "run")
-    options = dict(RARE, log_steps=20, nan="skip", optimizer="sgd", **form)
+    options = dict(RARE, log_steps=20, on_nonfinite="skip", optimizer="sgd", **form)
     testing.train(failing_in(6, np.nan), run, data=data, steps=45, **options)
     told = [(r["step"], r["event"], r["count"]) for r in records(run, "event")]
     assert len(told) == 1 and told[0][1:] == ("skipped_steps", 1)
@@ -504,7 +504,7 @@ def nine_batches(monkeypatch, tmp_path):
 )
 def test_data_that_runs_dry_in_a_call_is_told_with_its_step(data, tmp_path, form):
     run = str(tmp_path / "run")
-    options = dict(RARE, input="stream", **form)
+    options = dict(RARE, reader="stream", **form)
     with pytest.raises(DataError, match="ran dry in step 10 of 60"):
         testing.train(Linear, run, data=data, steps=60, **options)
     manifest = RunFolder(run).read_manifest()
@@ -526,7 +526,7 @@ def test_a_hook_of_the_data_that_fails_in_a_call_is_told_as_its_own_fault(
             return features, labels
 
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    options = dict(RARE, input="stream", **form)
+    options = dict(RARE, reader="stream", **form)
     with pytest.raises(ToolkitError, match="failed in its hook 'convert': KeyError"):
         testing.train(Fussy, str(tmp_path / "run"), data=data, steps=60, **options)
 

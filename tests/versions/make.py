@@ -21,7 +21,7 @@ def main():
     folder = tempfile.mkdtemp()
     os.chdir(folder)
     write_bars("bars.npz")
-    testing.train(Linear, "run", data="npz:bars.npz", steps=4, evaluate="no", keep=1)
+    testing.train(Linear, "run", data="npz:bars.npz", steps=4, evaluate="no", keep_checkpoints=1)
     target = os.path.join(HERE, compat.VERSION_FAMILY)
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree("run", target, ignore=shutil.ignore_patterns("events", ".lock"))

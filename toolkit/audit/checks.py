@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type
 
 from .. import config as configuration
 from ..config import Config
@@ -19,7 +19,7 @@ from ..errors import (
     ToolkitError,
     UsageError,
 )
-from ..options import current_names, merge, resolve, result_options
+from ..options import CoreOptions, current_names, merge, resolve, result_options
 from ..plugins import Plugins
 from ..storage import checkpoint_reader
 from ..storage.checkpoint_diff import RestoreOptions
@@ -103,7 +103,7 @@ def _chain(folder: RunFolder):
     )
     faults = commits.faults()
     faults += [f"line {n} {fault}" for n, fault in _out_of_order(lines)]
-    if not lines and folder.leftovers([]):  # a session's line comes before any checkpoint
+    if not lines and folder.checkpoints.leftovers([]):  # a session's line comes before any checkpoint
         faults.append("commits.jsonl has no lines, but there are checkpoints")
     return told, faults
 
@@ -134,10 +134,10 @@ def _out_of_order(lines):
 
 
 def _checkpoints(folder: RunFolder):
-    rows = folder.checkpoints()
+    rows = folder.checkpoints.list()
     faults = []
     for row in rows:
-        fault = folder.find_damage(row) or _tensors_fault(row)
+        fault = folder.checkpoints.find_damage(row) or _tensors_fault(row)
         if fault:
             faults.append(fault)
     return f"steps {_steps(row.step for row in rows)}", faults
@@ -155,14 +155,14 @@ def _tensors_fault(row: Checkpoint) -> str:
 def _metrics(folder: RunFolder):
     faults = []
     before = None
-    for row in folder.checkpoints():
-        fault = folder.metrics_fault(row)
+    for row in folder.checkpoints.list():
+        fault = folder.metrics.find_fault(row)
         if fault:
             whole = f"; up to step {before} it is" if before is not None else ""
             faults.append(fault + whole)
             break
         before = row.step
-    texts = folder.metrics_texts()
+    texts = folder.metrics.lines()
     for number, text in enumerate(texts, 1):
         if parse_object(text) is None:
             faults.append(f"line {number} of metrics.jsonl is no JSON object")
@@ -179,12 +179,23 @@ def _config(folder: RunFolder):
     saved = sessions[-1].get("options") if sessions else None
     if not isinstance(saved, dict):
         return told, []
+    if set(values) != set(saved):
+        options = _declared_options(configuration.of_values(folder.path, values))
+        values, saved = current_names(options, values), current_names(options, saved)
     changed = [n for n in sorted(set(values) | set(saved)) if values.get(n) != saved.get(n)]
     return told, [
         f"{name} is {values.get(name, 'missing')}, but the last session had "
         f"{saved.get(name, 'none of it')}"
         for name in changed
     ]
+
+
+def _declared_options(config: Config) -> Type[CoreOptions]:
+    """Return the options class of a run, or the core's where a plugin cannot be loaded."""
+    try:
+        return merge(Plugins.load(config.plugin, config.extensions).options())
+    except ToolkitError:
+        return CoreOptions
 
 
 # -------------------------------------------------------------------------------------- a segment
@@ -219,7 +230,7 @@ def segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Seg
             f"{folder} has committed no step {last}.",
             hint=f"A replay ends at one of {_steps(standing)}.",
         )
-    there = {row.step: row for row in folder.checkpoints()}
+    there = {row.step: row for row in folder.checkpoints.list()}
     before = [step for step in sorted(there) if step < last]
     if first is None:
         first = max(before, default=0)
@@ -279,8 +290,7 @@ def _changed_options(
     old, new = before.get("options") or {}, after.get("options") or {}
     if old == new:
         return []
-    saved = of_session(folder, after)
-    options = merge(Plugins.load(saved.plugin, saved.extensions).options())
+    options = _declared_options(of_session(folder, after))
     old, new = current_names(options, old), current_names(options, new)
     without_effect = set(options.model_fields) - result_options(options)
     return [
@@ -368,14 +378,14 @@ def _begun_at(folder: RunFolder, part: Segment, place: str) -> RunFolder:
     if part.start is None:
         return target
     manifest = folder.read_manifest()
-    target.make(folder.read_config())
+    target.create(folder.read_config())
     for name in part.start.files:
         path = os.path.join("checkpoints", name)
         shutil.copyfile(folder.file(path), target.file(path))
-    for text in folder.metrics_texts(part.start.metrics.bytes):
-        target.append_metrics_text(text)
+    for text in folder.metrics.lines(part.start.metrics.bytes):
+        target.metrics.append_line(text)
     target.commits.add("session", **{"from": 0, "kept": []})
-    target.add_commit(part.start, [part.start.step])
+    target.checkpoints.add_commit(part.start, [part.start.step])
     compiled = bool(part.session.get("compiled"))
     data = dict(manifest["data"])
     data["sha256"] = part.session.get("data") or data["sha256"]  # a resume may have changed it
@@ -408,7 +418,7 @@ def compare(folder: RunFolder, other: RunFolder, step: int) -> str:
 
 def _first_tensor(folder: RunFolder, expected: Checkpoint, found: Checkpoint) -> str:
     hashes = f"tensors {found.tensors[:16]}, expected {expected.tensors[:16]}"
-    if expected.step not in [row.step for row in folder.checkpoints()]:
+    if expected.step not in [row.step for row in folder.checkpoints.list()]:
         return hashes + " (the checkpoint itself was not kept)"
     try:
         return checkpoint_reader.first_difference(
@@ -421,7 +431,7 @@ def _first_tensor(folder: RunFolder, expected: Checkpoint, found: Checkpoint) ->
 
 def _first_line(folder: RunFolder, other: RunFolder, step: int) -> str:
     expected, found = (
-        f.metrics_texts(f.commits.find_commit(step).metrics.bytes) for f in (folder, other)
+        f.metrics.lines(f.commits.find_commit(step).metrics.bytes) for f in (folder, other)
     )
     for number, (old, new) in enumerate(zip(expected, found), 1):
         if old != new:

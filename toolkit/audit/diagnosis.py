@@ -266,7 +266,7 @@ def _of_divergence(folder: RunFolder, step: int) -> str:
     return (
         f"The same step would diverge again. {told}Change what leads to it, for example: "
         "toolkit resume "
-        f"{folder} --allow nan --nan skip"
+        f"{folder} --allow on_nonfinite --on-nonfinite skip"
     )
 
 

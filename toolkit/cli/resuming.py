@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, List, Sequence, Tuple
 
 import click
@@ -23,7 +24,7 @@ class ResumeCommand(OptionsCommand):
         path = _run_among(args)
         if not path or {"-h", "--help"} & set(args):
             return Selection("", [], None, [])
-        return select_saved(open_run(path, unbegun=True))
+        return select_saved(open_run(path, allow_unstarted=True))
 
 
 def _run_among(args: List[str]) -> str:
@@ -98,10 +99,14 @@ def changed_options(folder, selection: Selection, resolved) -> List[Tuple[str, A
 def allowed_names(resolved, allow: Sequence[str]) -> List[str]:
     """The names of --allow as options are named. Raises UsageError for one that is no option."""
     names = [field.name for field in typed.describe(type(resolved.options))] + ["plugin", "with"]
-    allowed = [name.replace("-", "_") for name in allow]
-    for name in allowed:
-        if name not in names:
+    aliases = typed.alias_names(type(resolved.options))
+    allowed = []
+    for name in (name.replace("-", "_") for name in allow):
+        if name in aliases:
+            sys.stderr.write(f"warning: --allow {name}: {name} is now called {aliases[name]}.\n")
+        elif name not in names:
             raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, names))
+        allowed.append(aliases.get(name, name))
     return allowed
 
 

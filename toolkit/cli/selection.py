@@ -98,7 +98,9 @@ def plain(value: Any) -> str:
 def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
     """A flag for each option of the core and of the plugins, under headings."""
     classes = plugins.options() if plugins else []
-    merged = typed.merge(classes)  # a name that is declared twice is refused here, before click meets it
+    merged = typed.merge(
+        classes
+    )  # a name that is declared twice is refused here, before click meets it
     defaults: Dict[str, Any] = {}
     for _, cls in classes:
         defaults.update(cls.core_defaults)

@@ -22,7 +22,7 @@ class ScoreResult(NamedTuple):
 class Scorer:
     """Base class of measures. `names`: of all metrics that it may return.
 
-    With a metric NAME_noise, `--best NAME` moves only by a gain that is larger than it.
+    With a metric NAME_noise, `--best-metric NAME` moves only by a gain that is larger than it.
     """
 
     names: Sequence[str] = ()

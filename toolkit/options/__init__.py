@@ -17,25 +17,35 @@ from .declaration import (
 )
 from .resolution import (
     ENVIRONMENT_PREFIX,
+    FLAGS,
+    VARIABLES,
+    EarlierName,
     Resolved,
     environment,
+    flag_name,
     merge,
     misspelt_variables,
     preset_values,
     resolve,
+    variable_name,
 )
 from .text import Field, describe, from_text, type_name
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
+    "FLAGS",
+    "VARIABLES",
     "CoreOptions",
+    "EarlierName",
     "Field",
     "Options",
     "Resolved",
     "alias_names",
+    "changeable_options",
     "current_names",
     "describe",
     "environment",
+    "flag_name",
     "from_text",
     "merge",
     "misspelt_variables",
@@ -43,6 +53,6 @@ __all__ = [
     "preset_values",
     "resolve",
     "result_options",
-    "changeable_options",
     "type_name",
+    "variable_name",
 ]

@@ -1,4 +1,4 @@
-"""The core's options: what every run has, whatever its plugin."""
+"""`CoreOptions`: the options that every run has, whatever its plugin."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .declaration import Options, option
 
 
 class CoreOptions(Options):
-    """What every run has, whatever its plugin."""
+    """The options that every run has, whatever its plugin."""
 
-    data: str = option("mnist5k", "data source, see 'toolkit data list'", group="Data")
+    data: str = option("mnist5k", "data source; see 'toolkit data list'", group="Data")
     image_size: Optional[int] = option(
         None, "resize images to this height and width", unit="pixels", group="Data", ge=1, le=4096
     )
@@ -22,25 +22,28 @@ class CoreOptions(Options):
     )
     validation_share: float = option(
         0.1,
-        "share of the training examples held out where the data has no validation split",
+        "share of the training examples held out if the data has no validation split",
         group="Data",
         ge=0,
         le=0.5,
     )
-    input: Literal["auto", "resident", "stream"] = option(
-        "auto", "keep the data in memory, stream it, or choose by its size", group="Data"
+    reader: Literal["auto", "resident", "stream"] = option(
+        "auto",
+        "keep the data in memory, stream it from disk, or decide by its size",
+        group="Data",
+        aliases=("input",),
     )
     resident_limit: int = option(
-        1024, "largest data that 'auto' keeps in memory", unit="MiB", group="Data", ge=0
+        1024, "largest data set that --reader auto keeps in memory", unit="MiB", group="Data", ge=0
     )
     shuffle_buffer: int = option(
-        10000, "examples that a streamed epoch is shuffled in", unit="examples", group="Data", ge=1
+        10000, "size of the shuffle buffer of a streamed epoch", unit="examples", group="Data", ge=1
     )
     batch_size: int = option(64, "examples per step", unit="examples", group="Data", ge=1)
 
     steps: Optional[int] = option(
         None,
-        "stop after this step; --epochs no longer counts",
+        "stop after this step; takes precedence over --epochs",
         unit="steps",
         group="Length",
         resume_may_change=True,
@@ -48,14 +51,14 @@ class CoreOptions(Options):
     )
     epochs: float = option(
         10.0,
-        "stop after this many passes over the data",
+        "stop after this many passes over the training data",
         group="Length",
         resume_may_change=True,
         gt=0,
     )
     max_secs: Optional[float] = option(
         None,
-        "stop after this time; resume goes on",
+        "stop after this time; 'toolkit resume' continues the run",
         unit="seconds",
         group="Length",
         affects_result=False,
@@ -64,33 +67,51 @@ class CoreOptions(Options):
 
     optimizer: str = option("adam", "name of a tf.train optimizer", group="Optimisation")
     optimizer_args: Dict[str, float] = option(
-        {}, "further arguments of the optimizer, as beta1=0.5,beta2=0.9", group="Optimisation"
+        {},
+        "further arguments of the optimizer, for example beta1=0.5,beta2=0.9",
+        group="Optimisation",
     )
     learning_rate: float = option(
         0.001, "learning rate, before its schedule", group="Optimisation", gt=0
     )
     schedule: Literal["constant", "cosine", "step", "exponential"] = option(
-        "constant", "how the learning rate falls", group="Optimisation"
+        "constant", "how the learning rate falls during the run", group="Optimisation"
     )
     warmup_steps: int = option(
-        0, "steps over which the rate rises linearly", unit="steps", group="Optimisation", ge=0
+        0,
+        "steps over which the learning rate rises linearly",
+        unit="steps",
+        group="Optimisation",
+        ge=0,
     )
     decay_steps: Optional[int] = option(
         None,
-        "length of a cosine, or steps between two decays; default: the run, or a tenth of it",
+        "length of the cosine, or steps between decays; default: the run, or a tenth of it",
         unit="steps",
         group="Optimisation",
         ge=1,
     )
     decay_rate: float = option(
-        0.5, "factor per decay (step, exponential)", group="Optimisation", gt=0, le=1
+        0.5, "factor of each decay (step, exponential)", group="Optimisation", gt=0, le=1
     )
     clip: Literal["value", "norm", "global-norm", "none"] = option(
-        "value", "clip gradients by value, per variable norm or global norm", group="Optimisation"
+        "value",
+        "clip gradients by value, by the norm per variable, or by the global norm",
+        group="Optimisation",
     )
-    clip_at: float = option(1.0, "the clipping limit", group="Optimisation", gt=0)
+    clip_limit: float = option(
+        1.0,
+        "largest value or norm of a clipped gradient",
+        group="Optimisation",
+        aliases=("clip_at",),
+        gt=0,
+    )
     accumulate: int = option(
-        1, "steps whose mean gradient makes one update", unit="steps", group="Optimisation", ge=1
+        1,
+        "steps whose gradients are averaged for one update",
+        unit="steps",
+        group="Optimisation",
+        ge=1,
     )
     weight_decay: float = option(
         0.0,
@@ -98,16 +119,19 @@ class CoreOptions(Options):
         group="Optimisation",
         ge=0,
     )
-    nan: Literal["stop", "skip"] = option(
-        "stop", "at a non-finite loss or gradient: stop, or skip the step", group="Optimisation"
+    on_nonfinite: Literal["stop", "skip"] = option(
+        "stop",
+        "if the loss or a gradient is not finite: stop, or skip the step",
+        group="Optimisation",
+        aliases=("nan",),
     )
 
     log_steps: int = option(
-        100, "metrics every N steps", unit="steps", group="Reports", affects_result=False, ge=1
+        100, "log metrics every N steps", unit="steps", group="Reports", affects_result=False, ge=1
     )
     console_secs: float = option(
         2.0,
-        "least time between two lines in a pipe",
+        "minimum time between progress lines if the output is not a terminal",
         unit="seconds",
         group="Reports",
         affects_result=False,
@@ -115,7 +139,7 @@ class CoreOptions(Options):
     )
     summary_steps: Optional[int] = option(
         None,
-        "TensorBoard events every N steps; default 100",
+        "write TensorBoard events every N steps; default 100",
         unit="steps",
         group="Reports",
         affects_result=False,
@@ -123,7 +147,7 @@ class CoreOptions(Options):
     )
     summary_secs: Optional[float] = option(
         None,
-        "TensorBoard events every N seconds",
+        "write TensorBoard events every N seconds",
         unit="seconds",
         group="Reports",
         affects_result=False,
@@ -132,7 +156,7 @@ class CoreOptions(Options):
 
     checkpoint_steps: Optional[int] = option(
         None,
-        "checkpoint every N steps",
+        "save a checkpoint every N steps",
         unit="steps",
         group="Checkpoints",
         affects_result=False,
@@ -140,23 +164,24 @@ class CoreOptions(Options):
     )
     checkpoint_secs: Optional[float] = option(
         None,
-        "checkpoint every N seconds; default 60 without --checkpoint-steps",
+        "save a checkpoint every N seconds; default 60 without --checkpoint-steps",
         unit="seconds",
         group="Checkpoints",
         affects_result=False,
         gt=0,
     )
-    keep: int = option(
+    keep_checkpoints: int = option(
         5,
-        "newest checkpoints to keep",
+        "number of recent checkpoints to keep",
         unit="checkpoints",
         group="Checkpoints",
         affects_result=False,
+        aliases=("keep",),
         ge=1,
     )
     keep_every_hours: Optional[float] = option(
         None,
-        "also keep one checkpoint per N hours",
+        "also keep one checkpoint every N hours",
         unit="hours",
         group="Checkpoints",
         affects_result=False,
@@ -171,7 +196,7 @@ class CoreOptions(Options):
     )
     evaluate_steps: Optional[int] = option(
         None,
-        "evaluate every N steps; default --checkpoint-steps, else ten times a run",
+        "evaluate every N steps; default: --checkpoint-steps, else ten times in the run",
         unit="steps",
         group="Evaluation",
         resume_may_change=True,
@@ -179,31 +204,32 @@ class CoreOptions(Options):
     )
     eval_batch_size: int = option(
         500,
-        "examples per evaluation step",
+        "examples per batch of an evaluation",
         unit="examples",
         group="Evaluation",
         resume_may_change=True,
         ge=1,
     )
-    best: Optional[str] = option(
+    best_metric: Optional[str] = option(
         None,
-        "metric that names the best checkpoint; 'min:NAME' or 'max:NAME' says which way",
+        "metric that selects the best checkpoint; min:NAME or max:NAME sets the direction",
         group="Evaluation",
         resume_may_change=True,
+        aliases=("best",),
     )
     early_stopping: int = option(
         0,
-        "stop when --best has not improved in N evaluations; 0 is off",
+        "stop if --best-metric has not improved in N evaluations; 0: never",
         unit="evaluations",
         group="Evaluation",
         resume_may_change=True,
         ge=0,
     )
 
-    seed: int = option(1, "seed of everything random", group="Machine", ge=0, lt=2**31)
+    seed: int = option(1, "seed of all random numbers", group="Machine", ge=0, lt=2**31)
     intra_op_threads: int = option(
         0,
-        "threads within an op; 0: one for a small step, else as TensorFlow chooses",
+        "threads within an op; 0: one for a small step, else TensorFlow's choice",
         unit="threads",
         group="Machine",
         affects_result=False,
@@ -212,7 +238,7 @@ class CoreOptions(Options):
     )
     inter_op_threads: int = option(
         0,
-        "ops at the same time; 0 lets TensorFlow choose",
+        "ops that run at the same time; 0: TensorFlow's choice",
         unit="threads",
         group="Machine",
         affects_result=False,
@@ -220,17 +246,22 @@ class CoreOptions(Options):
         le=4096,
     )
     gpu_memory_growth: bool = option(
-        True, "take GPU memory as it is needed", group="Machine", affects_result=False
+        True, "allocate GPU memory as it is needed", group="Machine", affects_result=False
     )
     gpu_memory_fraction: Optional[float] = option(
-        None, "largest share of a GPU's memory", group="Machine", affects_result=False, gt=0, le=1
+        None,
+        "largest share of a GPU's memory to allocate",
+        group="Machine",
+        affects_result=False,
+        gt=0,
+        le=1,
     )
     log_device_placement: bool = option(
         False, "log the device of every op (with -v)", group="Machine", affects_result=False
     )
     steps_per_call: Optional[int] = option(
         None,
-        "most steps in one call of the session; auto: by the time of a step",
+        "most training steps in one call of the session; auto: as many as take 20 ms",
         unit="steps",
         group="Machine",
         affects_result=False,
@@ -238,19 +269,19 @@ class CoreOptions(Options):
     )
     xla: Literal["auto", "on", "off"] = option(
         "auto",
-        "compile the training step with XLA: where it is faster, always, never",
+        "compile the training step with XLA; auto times both in a run of over a minute",
         group="Machine",
         affects_result=False,
     )
     profile_hooks: bool = option(
         False,
-        "tell at the end what each session hook cost per step",
+        "report at the end how long each session hook took per step",
         group="Machine",
         affects_result=False,
     )
     profile_steps: List[int] = option(
         [],
-        "steps to trace into profile/, as 100,101",
+        "steps to trace into the folder profile, for example 100,101",
         unit="steps",
         group="Machine",
         affects_result=False,
@@ -258,26 +289,26 @@ class CoreOptions(Options):
 
     @pydantic.field_validator("steps_per_call", mode="before")
     @classmethod
-    def _by_time(cls, value):
+    def _read_auto(cls, value):
         return None if value == "auto" else value
 
     @pydantic.field_validator("xla", mode="before")
     @classmethod
-    def _as_it_was(cls, value):
-        """Runs of earlier versions say yes or no."""
+    def _read_bool(cls, value):
+        """Read the configuration of an earlier version, in which the option was yes or no."""
         return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
-    @pydantic.field_validator("best")
+    @pydantic.field_validator("best_metric")
     @classmethod
-    def _known_direction(cls, value):
+    def _check_direction(cls, value):
         if value and ":" in value and value.split(":", 1)[0] not in ("min", "max"):
             raise ValueError("write NAME, min:NAME or max:NAME")
         return value
 
     @pydantic.model_validator(mode="after")
-    def _early_stopping_needs_best(self):
-        if self.early_stopping and not self.best:
-            raise ValueError("early_stopping needs a metric to watch: set best")
-        if (self.best or self.early_stopping) and not self.evaluate:
-            raise ValueError("best needs evaluations: leave evaluate on, or best out")
+    def _check_evaluation(self):
+        if self.early_stopping and not self.best_metric:
+            raise ValueError("early stopping needs a metric: set best_metric")
+        if (self.best_metric or self.early_stopping) and not self.evaluate:
+            raise ValueError("best_metric needs evaluations: set evaluate, or leave it out")
         return self

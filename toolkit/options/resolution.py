@@ -14,14 +14,30 @@ import pydantic
 
 from ..errors import UsageError, suggest
 from .core import CoreOptions
-from .declaration import Options
+from .declaration import Options, alias_names
 from .text import from_text
 
 ENVIRONMENT_PREFIX = "TOOLKIT_"
 # Variables that are no options of a run and are read elsewhere.
 RESERVED_VARIABLES = ("CACHE", "MIRRORS", "PLUGIN", "RUN_DIR", "VERBOSE")
 
+FLAGS, VARIABLES = "flags", "variables"
+
 PluginOptions = Tuple[str, Type[Options]]  # the name of a plugin and its options class
+
+
+class EarlierName(NamedTuple):
+    """The use of an option's earlier name.
+
+    Attributes:
+        alias: the name that was used.
+        name: the present name.
+        layer: FLAGS, VARIABLES, or the path of a configuration file.
+    """
+
+    alias: str
+    name: str
+    layer: str
 
 
 class Resolved(NamedTuple):
@@ -29,6 +45,17 @@ class Resolved(NamedTuple):
 
     options: CoreOptions
     origins: Dict[str, str]
+    earlier_names: List[EarlierName]
+
+
+def flag_name(name: str) -> str:
+    """Return the flag of an option."""
+    return "--" + name.replace("_", "-")
+
+
+def variable_name(name: str) -> str:
+    """Return the environment variable of an option."""
+    return ENVIRONMENT_PREFIX + name.upper()
 
 
 def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
@@ -36,10 +63,10 @@ def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
 
     Raises UsageError where two of them declare an option of the same name.
     """
-    owners = dict.fromkeys(CoreOptions.model_fields, "the core")
+    owners = dict.fromkeys([*CoreOptions.model_fields, *alias_names(CoreOptions)], "the core")
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:
-        for name in cls.model_fields:
+        for name in [*cls.model_fields, *alias_names(cls)]:
             if name in owners:
                 raise UsageError(
                     f"Option '{name}' of plugin '{plugin}' is already an option of {owners[name]}.",
@@ -77,11 +104,11 @@ def resolve(
         preset = _preset(cls, [*(layer for _, layer in layers), variables, flags])
         values.add(cls.presets.get(preset, {}), lambda name, preset=preset: f"preset {preset}")
     for file, layer in layers:
-        values.add(layer, lambda name, file=file: file)
-    values.add(variables, lambda name: ENVIRONMENT_PREFIX + name.upper())
-    values.add(flags, lambda name: "flag --" + name.replace("_", "-"))
+        values.add(layer, lambda name, file=file: file, file)
+    values.add(variables, variable_name, VARIABLES)
+    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)
     values.drop_unused_best()
-    return Resolved(values.validate(), values.origins)
+    return Resolved(values.validate(), values.origins, values.earlier_names)
 
 
 class _Values:
@@ -91,26 +118,48 @@ class _Values:
         options: the merged options class.
         values: values by option name, without those that are at their default.
         origins: where the value of each option comes from.
+        earlier_names: each use of an earlier name, other than by a plugin.
     """
 
     def __init__(self, options: Type[CoreOptions]):
         self.options = options
         self.values: Dict[str, Any] = {}
         self.origins = dict.fromkeys(options.model_fields, "default")
+        self.earlier_names: List[EarlierName] = []
+        self._aliases = alias_names(options)
 
     def read_variables(self, environment: Mapping[str, str]) -> Dict[str, str]:
         """Return the text of each option that has a variable in the environment."""
-        names = {name: ENVIRONMENT_PREFIX + name.upper() for name in self.options.model_fields}
+        names = {n: variable_name(n) for n in [*self.options.model_fields, *self._aliases]}
         return {name: environment[v] for name, v in names.items() if v in environment}
 
-    def add(self, layer: Mapping[str, Any], origin: Callable[[str], str]) -> None:
-        """Let the values of a layer replace those of weaker ones."""
+    def add(
+        self, layer: Mapping[str, Any], origin: Callable[[str], str], reported_as: str = ""
+    ) -> None:
+        """Let the values of a layer replace those of weaker ones.
+
+        Args:
+            layer: values by option name; earlier names and names with dashes count.
+            origin: the origin of a name's value, for messages and `--print-config`.
+            reported_as: the layer of `EarlierName`; "" where earlier names are not reported.
+        """
         # Epochs of a stronger layer replace the steps of a weaker one.
         if "epochs" in layer and "steps" not in layer and "steps" in self.values:
             del self.values["steps"]
             self.origins["steps"] = "default"
-        for name, value in layer.items():
-            self._set(name.replace("-", "_"), value, origin(name))
+        spelling: Dict[str, str] = {}
+        for key, value in layer.items():
+            alias = key.replace("-", "_")
+            name = self._aliases.get(alias, alias)
+            if name in spelling and layer[spelling[name]] != value:
+                raise UsageError(
+                    f"Options '{spelling[name]}' ({origin(spelling[name])}) and '{key}' "
+                    f"({origin(key)}) are two names of '{name}' and have different values."
+                )
+            spelling[name] = key
+            self._set(name, value, origin(key))
+            if name != alias and reported_as:
+                self.earlier_names.append(EarlierName(alias, name, reported_as))
 
     def _set(self, name: str, value: Any, origin: str) -> None:
         fields = self.options.model_fields
@@ -123,11 +172,11 @@ class _Values:
 
     def drop_unused_best(self) -> None:
         """Drop a plugin's default for the best metric where nothing is evaluated."""
-        if self.origins["best"].startswith("plugin ") and not self._evaluates():
-            self.values["best"], self.origins["best"] = None, "no evaluation"
+        if self.origins["best_metric"].startswith("plugin ") and not self._evaluates():
+            self.values["best_metric"], self.origins["best_metric"] = None, "no evaluation"
 
     def _evaluates(self) -> bool:
-        return self.validate(best=None, early_stopping=0).evaluate
+        return self.validate(best_metric=None, early_stopping=0).evaluate
 
     def validate(self, **other: Any) -> CoreOptions:
         """Return the typed options; `other`: values to use instead. Raises UsageError."""
@@ -173,9 +222,10 @@ def _short_repr(value: Any) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-def misspelt_variables(names: Iterable[str], environment: Mapping[str, str]) -> List[str]:
+def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -> List[str]:
     """Return a sentence for each TOOLKIT_* variable that is no option but is close to one."""
-    known = {ENVIRONMENT_PREFIX + name.upper() for name in names}
+    names = [*options.model_fields, *alias_names(options)]
+    known = {variable_name(name) for name in names}
     known |= {ENVIRONMENT_PREFIX + name for name in RESERVED_VARIABLES}
     sentences = []
     for variable in sorted(environment):

@@ -244,14 +244,14 @@ class Store:
             if best is None:
                 raise CheckpointError(
                     f"{self} has no best checkpoint.",
-                    hint="Train with --best METRIC, or take --checkpoint last.",
+                    hint="Train with --best-metric METRIC, or take --checkpoint last.",
                 )
             which = str(best["step"])
         steps = {str(c.step): c for c in checkpoints}
         if which not in steps:
             raise CheckpointError(
                 f"{self} has no checkpoint '{which}'.",
-                hint=f"It has last, best (with --best) and the steps {', '.join(steps)}.",
+                hint=f"It has last, best (with --best-metric) and the steps {', '.join(steps)}.",
             )
         found = steps[which]
         fault = self.find_damage(found)

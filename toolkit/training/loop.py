@@ -362,7 +362,7 @@ class _faults_told:
 def _diverged(step: int, values: str) -> DivergedError:
     return DivergedError(
         f"Training diverged in step {step + 1}: {values}.",
-        hint=f"Step {step} is kept; try a lower --learning-rate, or --nan skip.",
+        hint=f"Step {step} is kept; try a lower --learning-rate, or --on-nonfinite skip.",
     )
 
 

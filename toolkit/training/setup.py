@@ -37,7 +37,7 @@ def check_examples(options: Any, count: int) -> None:
 def training_reader(options: Any, inputs: Inputs):
     """The reader of the split "train", in the current graph."""
     return make_reader(
-        options.input,
+        options.reader,
         inputs.splits["train"],
         examples_per_step(options),
         seed=Run("train", options).seed("shuffle"),

@@ -37,7 +37,7 @@ class Checkpoints(Hook):
         self._all = every
         self._saver = saver
         self._folder = folder
-        self._keep, self._keep_every_hours = options.keep, options.keep_every_hours
+        self._keep, self._keep_every_hours = options.keep_checkpoints, options.keep_every_hours
         self._committed = committed
         self._now = now
 
