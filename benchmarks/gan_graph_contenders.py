@@ -9,10 +9,10 @@ import argparse
 
 from arrays import Arrays
 from link import Link
-from toolkit_gan import steps
+from toolkit_gan import train_step
 
 from toolkit import Run, tf
-from toolkit.data.stream import make_reader
+from toolkit.data.resident import ResidentReader
 from toolkit.graph import build
 from toolkit.graph.session_config import session_config, with_threads
 from toolkit.options import resolve
@@ -33,7 +33,7 @@ def no_hooks(link: Link, flags, folder) -> None:
     graph = tf.Graph()
     with graph.as_default():
         count = options.batch_size * options.batches_per_step
-        reader = make_reader("resident", run_data.splits["train"], count, seed=1)
+        reader = ResidentReader(run_data.splits["train"], count, seed=1)
     run = Run("train", options, run_data.spec, None, options.steps)
     built = build.build_training(plugins, run, reader, graph)
     config = session_config(with_threads(options, graph))
@@ -52,7 +52,7 @@ def two_runs(link: Link, flags, folder) -> None:
     plugins = Plugins.load("gan")
     options = resolve(plugins.options(), flags=dict(flags, ema="0")).options
     run = Run("train", options, arrays.spec)
-    model = steps.build(run)
+    model = train_step.build(run)
     features = tf.placeholder(tf.float32, [options.batch_size] + list(arrays.spec.shape))
     discriminator_op = discriminator_update(model, 2 * features - 1, run)
     generator_op = generator_update(model, 2 * features - 1, run)
@@ -71,8 +71,8 @@ def two_runs(link: Link, flags, folder) -> None:
 
 def discriminator_update(model, reals, run):
     """One op: Adam on the discriminator's loss and the power iterations of its spectral norm."""
-    outputs, updates = steps.discriminator_pass(model, run, reals, None, 0)
-    loss = steps.objective(outputs, run)["d_loss"]
+    outputs, updates = train_step.discriminator_pass(model, run, reals, None, 0)
+    loss = train_step.objective(outputs, run)["d_loss"]
     return tf.group(
         adam(run.options).minimize(loss, var_list=model.discriminator.variables), *updates
     )
@@ -80,7 +80,7 @@ def discriminator_update(model, reals, run):
 
 def generator_update(model, reals, run):
     """One op: Adam on the generator's loss, and the global step, which makes the noise new."""
-    loss = steps.objective(steps.generator_pass(model, run, reals, None), run)["g_loss"]
+    loss = train_step.objective(train_step.generator_pass(model, run, reals, None), run)["g_loss"]
     variables = model.generator.variables
     return adam(run.options).minimize(loss, run.global_step, var_list=variables)
 

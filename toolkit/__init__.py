@@ -10,8 +10,10 @@ import importlib
 
 __version__ = "0.1.0"
 
-_HOME = {
+_HOME = {  # public name: the module that defines it
     "hookimpl": "toolkit.hookspecs",
+    "LazyModules": "toolkit.authoring",
+    "check_image_size": "toolkit.authoring",
     "Options": "toolkit.options",
     "option": "toolkit.options",
     "Run": "toolkit.graph.run",
@@ -40,15 +42,33 @@ _HOME = {
     "UsageError": "toolkit.errors",
 }
 
+_RENAMED = {  # former public name: its present name
+    "Hook": "SessionHook",
+    "Scored": "ScoreResult",
+    "written_whole": "atomic_write",
+}
+
 __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str):
-    if name not in _HOME:
-        raise AttributeError(f"module 'toolkit' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in _RENAMED:
+        return _value_of_former_name(name)
+    raise AttributeError(f"module 'toolkit' has no attribute '{name}'")
+
+
+def _value_of_former_name(name: str):
+    import warnings
+
+    new_name = _RENAMED[name]
+    warnings.warn(
+        f"toolkit.{name} is now toolkit.{new_name}.", DeprecationWarning, stacklevel=3
+    )
+    return getattr(importlib.import_module(__name__), new_name)
 
 
 def __dir__():

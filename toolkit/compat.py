@@ -89,25 +89,25 @@ with _held_back(sys.stderr), _imported_fast(), warnings.catch_warnings():
     from tensorflow.python.client import timeline
 
 __all__ = [
-    "COMPILES",
-    "LINE",
+    "HAS_XLA",
+    "VERSION_FAMILY",
     "ONEDNN",
     "VERSION",
     "chrome_trace",
-    "compiled",
+    "compile_with_xla",
     "float_operations",
-    "prepared",
+    "make_callable",
     "tf",
 ]
 
 VERSION = tf.__version__
-LINE = "1.15" if VERSION.startswith("1.") else "2.x"
-COMPILES = LINE == "2.x"  # whether `compiled` can be had
+VERSION_FAMILY = "1.15" if VERSION.startswith("1.") else "2.x"
+HAS_XLA = VERSION_FAMILY == "2.x"  # whether `compiled` can be had
 
 
 def _has_onednn() -> bool:
     """Whether convolutions are oneDNN's: in 2.x, and in builds of 1.15 that were made with it."""
-    if LINE == "2.x":
+    if VERSION_FAMILY == "2.x":
         return True
     from tensorflow.python import pywrap_tensorflow
 
@@ -122,7 +122,7 @@ def chrome_trace(step_stats) -> str:
     return timeline.Timeline(step_stats).generate_chrome_trace_format()
 
 
-def prepared(session: tf.Session, fetches, feeds=(), inline: bool = False):
+def make_callable(session: tf.Session, fetches, feeds=(), inline: bool = False):
     """A function of the fed arrays that runs the fetches: the tensors' values in a list.
 
     fetches: tensors and operations. inline: all ops run in the thread that calls, where otherwise
@@ -138,10 +138,10 @@ def prepared(session: tf.Session, fetches, feeds=(), inline: bool = False):
     return session._make_callable_from_options(options)
 
 
-def compiled(function, inputs):
+def compile_with_xla(function, inputs):
     """What `function` of the tensors returns, as one op that XLA compiles when it first runs.
 
-    Only where it COMPILES: 1.15 takes the op apart again, and its XLA made no step faster.
+    Only where it HAS_XLA: 1.15 takes the op apart again, and its XLA made no step faster.
     """
     return tensorflow.function(function, autograph=False, jit_compile=True)(*inputs)
 

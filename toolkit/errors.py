@@ -64,7 +64,7 @@ class RetryError(ToolkitError):
     exit_code = 138
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """A hint with the nearest known name, or with all of them where none is near."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)

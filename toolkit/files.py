@@ -9,7 +9,7 @@ import os
 import tempfile
 from typing import Any
 
-UNFINISHED = ".writing-"  # how the names of files begin that are being written
+TEMPORARY_PREFIX = ".writing-"  # how the names of files begin that are being written
 _CHUNK = 1 << 20
 
 
@@ -23,14 +23,14 @@ def sha256_of(path: str) -> str:
 
 
 @contextlib.contextmanager
-def written_whole(path: str, durable: bool = False):
+def atomic_write(path: str, durable: bool = False):
     """A temporary file beside `path`, open for writing; it becomes `path` when the block ends.
 
     durable: it is on the disk, not only in the system's memory, before anything after it happens.
     """
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=UNFINISHED)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=TEMPORARY_PREFIX)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -64,16 +64,16 @@ def sync(path: str) -> None:
 
 def write_json(path: str, values: Any) -> None:
     """Write durably: a reader, and a kill, sees the old file or the new one, whole."""
-    with written_whole(path, durable=True) as file:
-        file.write((json.dumps(finite(values), indent=2) + "\n").encode("utf-8"))
+    with atomic_write(path, durable=True) as file:
+        file.write((json.dumps(to_json_value(values), indent=2) + "\n").encode("utf-8"))
 
 
-def finite(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """The value with every non-finite float replaced by None, and numpy scalars by Python's."""
     if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
+        return {key: to_json_value(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(part) for part in value]
+        return [to_json_value(part) for part in value]
     if hasattr(value, "item") and not isinstance(value, (str, bytes)):
         value = value.item()
     if isinstance(value, float) and not (abs(value) < float("inf")):

@@ -19,12 +19,12 @@ import numpy as np
 from . import api
 from .api import load_plugins
 from .compat import tf
-from .data.stream import make_reader
+from .data.resident import ResidentReader
 from .display.console import Console
 from .graph import build
 from .graph.run import Run
-from .run_data import open_run_data
 from .options import resolve
+from .run_data import open_run_data
 from .storage.checkpoint_reader import fingerprint as tensors_sha256
 from .storage.checkpoint_reader import first_difference, read_tensors
 from .storage.run_folder import RunFolder
@@ -89,12 +89,12 @@ def train(
 
 def tensors(run_dir: str, which: str = "last") -> Dict[str, np.ndarray]:
     """Every tensor of a checkpoint by name."""
-    return read_tensors(RunFolder(run_dir).checkpoint(which).path)
+    return read_tensors(RunFolder(run_dir).checkpoints.find(which).path)
 
 
 def fingerprint(run_dir: str, which: str = "last") -> str:
     """One SHA-256 over all tensors of a checkpoint, which is computed anew."""
-    return tensors_sha256(RunFolder(run_dir).checkpoint(which).path)
+    return tensors_sha256(RunFolder(run_dir).checkpoints.find(which).path)
 
 
 # ------------------------------------------------------------------------------------------ checks
@@ -126,7 +126,7 @@ def _variables_after(plugin, extensions, steps: int, loop: bool, options) -> Dic
     run_data = open_run_data(plugins, resolved)
     with tf.Graph().as_default() as graph:
         count = resolved.batch_size * resolved.batches_per_step
-        reader = make_reader("resident", run_data.prepare_split("train"), count, seed=3)
+        reader = ResidentReader(run_data.prepare_split("train"), count, seed=3)
         run = Run("train", resolved, run_data.spec, None, steps)
         built = build.build_training(plugins, run, reader, graph, in_loop=loop)
         variables = {v.op.name: v for v in tf.global_variables()}
@@ -134,7 +134,7 @@ def _variables_after(plugin, extensions, steps: int, loop: bool, options) -> Dic
             session.run(tf.global_variables_initializer())
             reader.initialize(session, 0)
             for _ in range(1 if loop else steps):
-                session.run(built.train_op, {built.budget: steps} if loop else None)
+                session.run(built.train_op, {built.loop.num_steps: steps} if loop else None)
             return session.run(variables)
 
 
@@ -152,7 +152,7 @@ def check_resume(
     differing = first_difference(tensors(whole), tensors(halves))
     assert not differing, differing
     assert fingerprint(whole) == fingerprint(halves)
-    expected, found = (RunFolder(path).metrics_texts() for path in (whole, halves))
+    expected, found = (RunFolder(path).metrics.lines() for path in (whole, halves))
     assert expected == found
 
 

@@ -1,6 +1,6 @@
-"""After a divergence: which tensor, which line of Python and which examples it came from.
+"""The autopsy of a divergence names the tensor, the line of Python and the examples.
 
-Each plugin here diverges at a line that ends with a mark, which tests look for.
+Each plugin here diverges at a line that ends with a comment, its mark, which the tests look for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from linear_fixtures import Linear, LinearOptions
 from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
 from toolkit.api import load_plugins
 from toolkit.autopsy import examine, write
-from toolkit.data.stream import make_reader
+from toolkit.data.reader import ReaderOptions, make_reader
 from toolkit.options import resolve
 from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
@@ -34,9 +34,9 @@ def cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def data(tmp_path):
-    """Write float32 [12, 2] examples, all ones but for some rows, and give their `--data`."""
+    """Write float32 [12, 2] examples, all ones but for some rows, and return their `--data`."""
 
-    def written(**rows):
+    def write_examples(**rows):
         x = np.ones((12, 2), np.float32)
         for name, value in rows.items():
             x[int(name[1:])] = value
@@ -46,20 +46,20 @@ def data(tmp_path):
         )
         return f"npz:{tmp_path / 'x.npz'}"
 
-    return written
+    return write_examples
 
 
 def examine_step(plugin, data, step=0, checkpoint=None, kind="resident", **options):
-    """What is found in the step after `step` of batches of 4."""
+    """Examine the step after `step`, with batches of 4 by default."""
     plugins = load_plugins(plugin)
     flags = dict({"batch_size": 4, "data": data}, **options)
     resolved = resolve(plugins.options(), flags=flags).options
     run_data = open_run_data(plugins, resolved)
 
     def reader():
-        seed = Run("train", resolved).seed("shuffle")
+        reader_options = ReaderOptions(kind, Run("train", resolved).seed("shuffle"))
         count = resolved.batch_size * resolved.batches_per_step
-        return make_reader(kind, run_data.splits["train"], count, seed, filter=run_data.filter)
+        return make_reader(run_data.splits["train"], count, reader_options, run_data.hooks)
 
     def run(reader):
         return Run("train", resolved, run_data.spec, None, 100)
@@ -68,27 +68,28 @@ def examine_step(plugin, data, step=0, checkpoint=None, kind="resident", **optio
 
 
 def mark_of(finding):
-    """The mark at the end of the line that was finding."""
-    assert finding.op.source_line.file == HERE
-    assert linecache.getline(HERE, finding.op.source_line.line).strip() == finding.op.source_line.source
-    return finding.op.source_line.source.rpartition("# ")[2]
+    """The mark at the end of the line that the finding names."""
+    line = finding.op.source_line
+    assert line.file == HERE
+    assert linecache.getline(HERE, line.line).strip() == line.source
+    return line.source.rpartition("# ")[2]
 
 
 def input_of(finding, number=0):
-    one = finding.inputs[number]
-    return one.low, one.high, one.nan, one.inf
+    summary = finding.inputs[number]
+    return summary.low, summary.high, summary.nan, summary.inf
 
 
-class Losing(Linear):
-    """Linear, with the mean of what `lost` makes of its logits [N, 2] as the loss."""
+class MeanLoss(Linear):
+    """Linear, whose loss is the mean of `values(logits, features)`; logits: [N, 2]."""
 
     @hookimpl
     def loss(self, outputs, features):
-        return tf.reduce_mean(self.lost(outputs["logits"], features))
+        return tf.reduce_mean(self.values(outputs["logits"], features))
 
 
 def zero(x):
-    """Zeros of the shape of x, which no optimiser of graphs can know for zeros."""
+    """Zeros of the shape of x that no graph optimiser can recognise as zeros."""
     return tf.nn.relu(x - 1e4)
 
 
@@ -99,18 +100,18 @@ class LogOfZero(Linear):
         return {"logits": tf.log(zero(logits)) + logits}  # zero
 
 
-class RootOfZero(Losing):
-    def lost(self, logits, features):
+class RootOfZero(MeanLoss):
+    def values(self, logits, features):
         return tf.sqrt(logits - tf.stop_gradient(logits))  # root
 
 
-class Squared(Losing):
-    def lost(self, logits, features):
+class Squared(MeanLoss):
+    def values(self, logits, features):
         return tf.reduce_sum(tf.square(features), axis=1)[:, None] * logits * 1e-20  # square
 
 
-class Layered(Losing):
-    def lost(self, logits, features):
+class Layered(MeanLoss):
+    def values(self, logits, features):
         class Log(tf.keras.layers.Layer):
             def call(self, x):
                 return tf.log(zero(x))  # layer
@@ -118,8 +119,8 @@ class Layered(Losing):
         return Log()(logits)
 
 
-class Custom(Losing):
-    def lost(self, logits, features):
+class Custom(MeanLoss):
+    def values(self, logits, features):
         @tf.custom_gradient
         def same(x):
             def slope(dy):
@@ -142,41 +143,41 @@ def test_a_log_of_zero_is_named_with_its_line_and_its_input(data):
     assert (finding.step, finding.update.loss) == (1, pytest.approx(NAN, nan_ok=True))
 
 
-def test_a_gradient_that_is_not_finite_is_told_with_the_forward_line(data):
+def test_a_non_finite_gradient_is_reported_with_the_line_of_its_forward_op(data):
     finding = examine_step(RootOfZero, data())
     assert finding.update.loss == 0 and not np.isfinite(finding.update.gradient_norm)
     assert finding.op.type == "SqrtGrad" and finding.op.gradient_of[1] == "Sqrt"
-    assert mark_of(finding) == "root" and finding.op.source_line.function == "lost"
-    assert "in the gradient of 'Sqrt' (op Sqrt), made at " in finding.lines()[1]
+    assert mark_of(finding) == "root" and finding.op.source_line.function == "values"
+    assert "in the gradient of 'Sqrt' (op Sqrt), created at " in finding.lines()[1]
 
 
-def test_a_line_within_a_keras_layer_is_found(data):
+def test_a_line_inside_a_keras_layer_is_named(data):
     assert mark_of(examine_step(Layered, data())) == "layer"
 
 
-def test_a_custom_gradient_is_told_with_its_own_line(data):
+def test_a_custom_gradient_is_reported_with_its_own_line(data):
     finding = examine_step(Custom, data())
     assert mark_of(finding) == "slope" and finding.op.gradient_of is not None
 
 
-class Helped(Losing):
-    def lost(self, logits, features):
-        return logits + tf.log(self.helped(logits))
+class TwoCalls(MeanLoss):
+    def values(self, logits, features):
+        return logits + tf.log(self.invert(logits))
 
-    def helped(self, x):
+    def invert(self, x):
         return tf.reciprocal(zero(x))  # help
 
 
-def test_a_line_is_told_with_those_that_called_it(data):
-    finding = examine_step(Helped, data())
-    assert [place.function for place in finding.op.stack] == ["loss", "lost", "helped"]
-    called = [line for line in finding.lines() if line.startswith("It was called at ")]
-    assert " in lost, from " in called[0] and called[0].endswith(" in loss.")
+def test_a_line_is_reported_with_its_callers(data):
+    finding = examine_step(TwoCalls, data())
+    assert [place.function for place in finding.op.stack] == ["loss", "values", "invert"]
+    (callers,) = [line for line in finding.lines() if line.startswith("Called from ")]
+    assert " in values, from " in callers and callers.endswith(" in loss.")
 
 
-def test_a_norm_that_overflows_is_told_at_the_line_that_minimizes(data):
-    class Steep(Losing):
-        def lost(self, logits, features):
+def test_a_norm_that_overflows_is_reported_at_the_line_that_minimizes(data):
+    class Steep(MeanLoss):
+        def values(self, logits, features):
             return logits * 1e30
 
         @hookimpl
@@ -188,7 +189,7 @@ def test_a_norm_that_overflows_is_told_at_the_line_that_minimizes(data):
     assert np.isfinite(finding.update.loss) and finding.update.gradient_norm == INF
 
 
-def test_a_line_of_a_plugin_file_is_found(data, here):
+def test_a_line_of_a_plugin_file_is_named(data, here):
     (here / "mine.py").write_text(
         "import linear_fixtures\nfrom toolkit import hookimpl, tf\n\n\n"
         "class Plugin(linear_fixtures.Linear):\n"
@@ -199,44 +200,44 @@ def test_a_line_of_a_plugin_file_is_found(data, here):
     )
     finding = examine_step("./mine.py", data())
     assert finding.op.source_line.file == str(here / "mine.py") and finding.op.source_line.line == 8
-    assert "made at mine.py:8 in loss: return tf.log(" in finding.lines()[1]
+    assert "created at mine.py:8 in loss: return tf.log(" in finding.lines()[1]
 
 
-class Discarding(Losing):
-    def lost(self, logits, features):
-        some = zero(tf.stop_gradient(logits))
-        kept = tf.where(some > 0, tf.log(some), some)  # discarded
-        return kept + tf.stop_gradient(tf.reciprocal(some)) + logits  # reciprocal
+class Discarding(MeanLoss):
+    def values(self, logits, features):
+        zeros = zero(tf.stop_gradient(logits))
+        finite = tf.where(zeros > 0, tf.log(zeros), zeros)  # discarded
+        return finite + tf.stop_gradient(tf.reciprocal(zeros)) + logits  # reciprocal
 
 
 def test_an_infinity_that_where_discards_is_not_named(data):
     assert mark_of(examine_step(Discarding, data())) == "reciprocal"
 
 
-class Masking(Losing):
-    def lost(self, logits, features):
-        shown = tf.where(logits < INF, logits / zero(logits), tf.fill([4, 2], -INF))  # zeros
-        return tf.nn.softmax(shown + tf.constant([0.0, -INF]))
+class Masking(MeanLoss):
+    def values(self, logits, features):
+        quotient = tf.where(logits < INF, logits / zero(logits), tf.fill([4, 2], -INF))  # zeros
+        return tf.nn.softmax(quotient + tf.constant([0.0, -INF]))
 
 
 def test_a_constant_mask_is_not_named_where_something_else_is_wrong(data):
     assert mark_of(examine_step(Masking, data())) == "zeros"
 
 
-class Branching(Losing):
-    def lost(self, logits, features):
-        none = zero(tf.reduce_sum(logits))
-        bad = tf.cond(none < 1, lambda: tf.log(none), lambda: none)  # taken
-        return logits + tf.cond(none > 1, lambda: tf.sqrt(none), lambda: none) + bad
+class Branching(MeanLoss):
+    def values(self, logits, features):
+        total = zero(tf.reduce_sum(logits))
+        bad = tf.cond(total < 1, lambda: tf.log(total), lambda: total)  # taken
+        return logits + tf.cond(total > 1, lambda: tf.sqrt(total), lambda: total) + bad
 
 
-def test_a_line_of_the_branch_that_is_taken_is_found(data):
+def test_a_line_of_the_branch_that_is_taken_is_named(data):
     finding = examine_step(Branching, data())
     assert (mark_of(finding), finding.op.type) == ("taken", "Log")
 
 
-class Nested(Losing):
-    def lost(self, logits, features):
+class Nested(MeanLoss):
+    def values(self, logits, features):
         one = tf.reduce_mean(features)
 
         def inner():
@@ -245,28 +246,28 @@ class Nested(Losing):
         return tf.cond(one > 0, inner, lambda: tf.sqrt(logits))
 
 
-def test_a_line_of_a_branch_within_a_branch_is_found(data):
+def test_a_line_of_a_branch_inside_a_branch_is_named(data):
     assert mark_of(examine_step(Nested, data())) == "inner"
 
 
-class Looping(Losing):
-    def lost(self, logits, features):
+class Looping(MeanLoss):
+    def values(self, logits, features):
         def body(i, x):
             return i + 1, tf.log(zero(x))
 
         return tf.while_loop(lambda i, x: i < 2, body, [0, logits])[1]  # loop
 
 
-def test_of_a_loop_the_tensor_that_it_hands_out_is_told(data):
+def test_of_a_loop_the_output_is_reported(data):
     finding = examine_step(Looping, data())
     assert mark_of(finding) == "loop" and finding.op.is_loop_output
-    assert "made within a loop" in finding.lines()[0]
+    assert "computed inside a loop" in finding.lines()[0]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_every_float_type_counts(data, dtype):
-    class Typed(Losing):
-        def lost(self, logits, features):
+    class Typed(MeanLoss):
+        def values(self, logits, features):
             x = tf.cast(logits, dtype)
             return logits + tf.cast(x / zero(x), tf.float32)  # typed
 
@@ -274,7 +275,7 @@ def test_every_float_type_counts(data, dtype):
     assert mark_of(finding) == "typed" and finding.tensor.dtype == dtype
 
 
-def test_a_variable_that_was_not_finite_before_is_named(data):
+def test_a_variable_that_was_already_non_finite_is_named(data):
     class Infinite(Linear):
         @hookimpl
         def build(self, run):
@@ -283,10 +284,13 @@ def test_a_variable_that_was_not_finite_before_is_named(data):
 
     finding = examine_step(Infinite, data())
     assert (finding.kind, finding.op.name, finding.tensor.inf) == ("variable", "wide", 4)
-    assert "the variable 'wide' was not finite before it" in finding.lines()[0]
+    assert (
+        "the variable 'wide' was already non-finite before the update: float32 [2, 2] with"
+        in finding.lines()[0]
+    )
 
 
-def test_nothing_is_found_in_a_step_that_is_finite(data):
+def test_a_finite_step_has_no_finding(data):
     assert examine_step(Linear, data()) is None
 
 
@@ -300,12 +304,12 @@ def test_the_one_example_whose_row_overflows_is_named(data, kind):
     assert finding.examples == [7] and sorted(finding.batch.positions) == list(range(12))
     assert mark_of(finding) == "square" and finding.op.type == "Square"
     assert finding.tensor.inf == 1 and input_of(finding)[1] == pytest.approx(1e25)
-    told = "It is not finite in the rows of example 7 of the split 'train' (label 1)."
-    assert told in finding.lines()
+    sentence = "Its non-finite rows belong to example 7 of the split 'train' (label 1)."
+    assert sentence in finding.lines()
 
 
-class Given(Linear):
-    """Its own 12 examples, of which number 5 is not finite; a file of such is refused."""
+class OwnData(Linear):
+    """Has its own 12 examples, of which number 5 is non-finite; a file of such is refused."""
 
     @hookimpl
     def data(self, split):
@@ -320,50 +324,50 @@ class ThreeBatches(LinearOptions):
         return 3
 
 
-class Sliced(Losing):
-    """Each third of a step's examples is looked at alone."""
+class Sliced(MeanLoss):
+    """Squares each third of a step's examples on its own."""
 
     @hookimpl
     def options(self):
         return ThreeBatches
 
-    def lost(self, logits, features):
+    def values(self, logits, features):
         squares = [tf.square(part) for part in tf.split(features, 3)]
         return tf.concat(squares, axis=0) * logits * 1e-20
 
 
-def test_of_several_batches_in_a_step_the_right_example_is_named(data):
+def test_the_right_example_is_named_in_a_step_of_several_batches(data):
     finding = examine_step(Sliced, data(_7=[1e25, 1.0]))
-    assert finding.tensor.shape == (4, 2) and len(finding.batch.positions) == 12
+    assert finding.tensor.shape == (4, 2) and finding.batch.size == 12
     assert finding.examples == [7] and finding.op.type == "Square"
 
 
 @KINDS
-def test_features_that_are_not_finite_name_their_example(kind):
-    finding = examine_step(Given, "", kind=kind, batch_size=12)
+def test_non_finite_features_are_reported_with_their_example(kind):
+    finding = examine_step(OwnData, "", kind=kind, batch_size=12)
     assert (finding.kind, finding.examples, finding.tensor.nan) == ("features", [5], 1)
     assert "the features of example 5 of the split 'train' (label 1) are" in finding.lines()[0]
 
 
-class Swapped(Losing):
-    """The gradient of w [4, 2] is infinite in a row, in a batch of 4."""
+class Swapped(MeanLoss):
+    """The gradient of w [2, 2] is infinite in one row, in a batch of 2."""
 
-    def lost(self, logits, features):
+    def values(self, logits, features):
         w = tf.trainable_variables()[0]
         return logits + tf.reduce_sum(tf.sqrt(w - tf.stop_gradient(w) + [[0.0], [1.0]]))
 
 
-def test_rows_that_are_not_those_of_the_batch_name_no_example(data):
+def test_rows_of_another_axis_name_no_example(data):
     finding = examine_step(Swapped, data(), batch_size=2)
     assert finding.tensor.shape == (2, 2) and finding.tensor.inf == 2
-    assert finding.rows == [] and len(finding.batch.positions) == 2
+    assert finding.rows == [] and finding.batch.size == 2
 
 
 # ---------------------------------------------------------------------------------- several updates
 
 
 class TwoUpdates(Linear):
-    """The second update takes the root of what the first one has made zero."""
+    """The second update takes the square root of v, which the first one sets to zero."""
 
     factor = 1.0
 
@@ -384,31 +388,31 @@ class TwoUpdates(Linear):
             return run.minimize(losses + root, list(model), "second")
 
 
-def test_the_second_of_two_updates_is_told_where_it_is_the_one(data):
-    # v goes from 1 to 0 in the first update, and the root has no slope there.
+def test_the_second_of_two_updates_is_named_where_it_diverges(data):
+    # The first update takes v from 1 to 0, where the square root has an infinite slope.
     finding = examine_step(TwoUpdates, data(), optimizer="sgd", learning_rate=1.0)
     assert finding.update.name == "second" and mark_of(finding) == "second"
     assert finding.op.type == "SqrtGrad"
     assert examine_step(TwoUpdates, data(), optimizer="sgd", learning_rate=0.5) is None
 
 
-def test_a_variable_that_an_earlier_update_spoiled_is_told_before_the_later_one(data):
-    # 1 - 1e38 x 10 is beyond float32, though the gradient is 10 and the loss 10.
+def test_a_variable_that_an_earlier_update_spoiled_is_reported_before_the_later_one(data):
+    # 1 - 1e38 x 10 overflows float32, though the gradient is 10 and the loss 10.
     class Spoiled(TwoUpdates):
         factor = 10.0
 
     finding = examine_step(Spoiled, data(), optimizer="sgd", learning_rate=1e38, clip="none")
     assert (finding.kind, finding.op.name, finding.update.name) == ("variable", "v", "second")
-    assert "'v' was not finite before the update 'second'" in finding.lines()[0]
+    assert "'v' was already non-finite before the update 'second'" in finding.lines()[0]
 
 
 # ----------------------------------------------------------------------------------- a run's folder
 
 
-class Later(Losing):
+class Later(MeanLoss):
     """Finite for two steps, then the log of zero."""
 
-    def lost(self, logits, features):
+    def values(self, logits, features):
         step = tf.cast(tf.train.get_global_step().read_value(), tf.float32)
         return logits + tf.log(2.0 - step)  # later
 
@@ -421,7 +425,7 @@ def test_a_run_that_diverged_is_examined_from_its_checkpoint_which_stays(data, t
             trainer.train()
     finally:
         trainer.close()
-    before, checkpoint = testing.fingerprint(folder), RunFolder(folder).checkpoint("last")
+    before, checkpoint = testing.fingerprint(folder), RunFolder(folder).checkpoints.find("last")
     assert checkpoint.step == 2
     finding = examine_step(Later, source, 2, checkpoint.path)
     assert (finding.step, mark_of(finding), input_of(finding)) == (3, "later", (0, 0, 0, 0))
@@ -429,25 +433,27 @@ def test_a_run_that_diverged_is_examined_from_its_checkpoint_which_stays(data, t
     assert examine_step(Later, source) is None  # the first step
 
 
-def test_a_finding_is_told_in_sentences(data):
+def test_a_finding_reads_as_sentences(data):
     for plugin in (LogOfZero, RootOfZero, Looping):
         for line in examine_step(plugin, data()).lines():
             assert line[0].isupper() and line.endswith(".") and "\n" not in line
 
 
-def test_what_was_found_is_written_with_its_batch(data, tmp_path):
+def test_a_finding_is_written_with_its_batch(data, tmp_path):
     finding = examine_step(LogOfZero, data(_3=[2.0, 3.0]))
     write(finding, str(tmp_path / "autopsy-1"))
-    told = read_json(tmp_path, "autopsy-1", "autopsy.json")
-    assert (told["op_type"], told["positions"], told["loss"]) == ("Log", finding.batch.positions, None)
-    assert told["stack"][-1]["line"] == finding.op.source_line.line and told["lines"] == finding.lines()
+    values = read_json(tmp_path, "autopsy-1", "autopsy.json")
+    assert (values["kind"], values["op_type"], values["loss"]) == ("op", "Log", None)
+    assert values["positions"] == finding.batch.positions.tolist()
+    assert values["stack"][-1]["line"] == finding.op.source_line.line
+    assert values["lines"] == finding.lines()
     batch = np.load(str(tmp_path / "autopsy-1" / "batch.npz"))
     assert batch["features"].shape == (4, 2)
     assert batch["labels"].tolist() == [position % 2 for position in batch["positions"]]
     assert sorted(os.listdir(str(tmp_path / "autopsy-1"))) == ["autopsy.json", "batch.npz"]
 
 
-def test_images_are_written_as_a_picture(tmp_path):
+def test_a_batch_of_images_is_written_as_a_picture(tmp_path):
     source = testing.write_digits(str(tmp_path / "digits.npz"))
     finding = examine_step(LogOfZero, source)
     write(finding, str(tmp_path / "autopsy-1"))

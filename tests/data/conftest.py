@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from datakit import idx_bytes, numbered_images  # noqa: E402
+from data_fixtures import idx_bytes, numbered_images  # noqa: E402
 
 
 @pytest.fixture

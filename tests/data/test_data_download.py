@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from datakit import idx_bytes, numbered_images
+from data_fixtures import idx_bytes, numbered_images
 
 from toolkit.data import download
 from toolkit.data.sources import list_sources, open_data

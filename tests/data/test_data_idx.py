@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from datakit import idx_bytes, numbered_images
+from data_fixtures import idx_bytes, numbered_images
 
 from toolkit.data.idx import open_idx, read_idx, write_idx
 from toolkit.errors import DataError

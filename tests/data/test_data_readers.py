@@ -4,14 +4,15 @@ import os
 
 import numpy as np
 import pytest
-from datakit import numbered_images
+from data_fixtures import numbered_images
 
 from toolkit.compat import tf
 from toolkit.data.examples import Split
 from toolkit.data.idx import open_idx
-from toolkit.data.prepare import converted_spec, keep_mask, prepare
-from toolkit.data.resident import scale
-from toolkit.data.stream import StreamReader, make_reader
+from toolkit.data.prepare import ExampleHooks, filter_mask, model_spec, prepare
+from toolkit.data.reader import ReaderOptions, make_reader
+from toolkit.data.resident import ResidentReader, scale
+from toolkit.data.stream import StreamReader
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 KINDS = ("resident", "stream")
@@ -23,33 +24,39 @@ def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
 
 
-def numbered(count):
+def numbered_split(count):
     """A split whose labels are the numbers of its examples."""
     return Split(numbered_images(count), np.arange(count))
 
 
-def read(kind, split, batch_size, steps, seed=1, start=0, graph_seed=None, **options):
+def build_reader(kind, split, batch_size, seed=0, filter=None, convert=None, **order):
+    """A reader in the current graph. order: fields of `ReaderOptions`."""
+    options = ReaderOptions(kind, seed, **order)
+    return make_reader(split, batch_size, options, ExampleHooks(filter, convert))
+
+
+def read_labels(kind, split, batch_size, steps, seed=1, start=0, graph_seed=None, **options):
     """The labels of batches `start` to `start + steps - 1`, int32 [steps, B]."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(graph_seed)
-        reader = make_reader(kind, split, batch_size, seed, **options)
+        reader = build_reader(kind, split, batch_size, seed, **options)
         step = tf.placeholder(tf.int64, [])
         features, labels = reader.batch(step)
         assert features.shape.as_list() == [batch_size] + list(reader.shape)
         assert labels.shape.as_list() == [batch_size]
         reader.initialize(session, start)
-        out = []
+        batches = []
         for number in range(start, start + steps):
-            images, row = session.run([features, labels], {step: number})
+            images, classes = session.run([features, labels], {step: number})
             if not options.get("convert"):
-                assert np.array_equal(np.rint(images[:, 0, 0, 0] * 255), row % 256)
-            out.append(row)
-        return np.array(out)
+                assert np.array_equal(np.rint(images[:, 0, 0, 0] * 255), classes % 256)
+            batches.append(classes)
+        return np.array(batches)
 
 
 @both
 def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
-    rows = read(kind, numbered(10), 4, 10).ravel()  # 40 examples: four epochs of 10
+    rows = read_labels(kind, numbered_split(10), 4, 10).ravel()  # 40 examples: four epochs of 10
     epochs = rows.reshape(4, 10)
     assert np.array_equal(np.sort(epochs), np.tile(np.arange(10), (4, 1)))
     assert len({tuple(epoch) for epoch in epochs}) == 4
@@ -57,46 +64,55 @@ def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
 
 @both
 def test_the_order_is_a_function_of_the_seed(kind):
-    first = read(kind, numbered(30), 5, 12, seed=7)
-    assert np.array_equal(first, read(kind, numbered(30), 5, 12, seed=7))
-    assert not np.array_equal(first, read(kind, numbered(30), 5, 12, seed=8))
+    first = read_labels(kind, numbered_split(30), 5, 12, seed=7)
+    assert np.array_equal(first, read_labels(kind, numbered_split(30), 5, 12, seed=7))
+    assert not np.array_equal(first, read_labels(kind, numbered_split(30), 5, 12, seed=8))
 
 
 @both
 @pytest.mark.parametrize("start", [1, 2, 3, 7, 19])
 def test_a_resume_meets_the_batches_of_an_uninterrupted_run(kind, start):
-    whole = read(kind, numbered(10), 3, 25, shuffle_buffer=4)
-    rest = read(kind, numbered(10), 3, 25 - start, start=start, shuffle_buffer=4)
+    whole = read_labels(kind, numbered_split(10), 3, 25, shuffle_buffer=4)
+    rest = read_labels(kind, numbered_split(10), 3, 25 - start, start=start, shuffle_buffer=4)
     assert np.array_equal(rest, whole[start:])
 
 
 @both
 def test_the_order_does_not_depend_on_the_seed_of_the_graph(kind):
-    first = read(kind, numbered(10), 5, 4, graph_seed=99)
-    assert np.array_equal(first, read(kind, numbered(10), 5, 4))
+    first = read_labels(kind, numbered_split(10), 5, 4, graph_seed=99)
+    assert np.array_equal(first, read_labels(kind, numbered_split(10), 5, 4))
 
 
 @both
 def test_unshuffled_examples_come_in_their_own_order(kind):
-    assert read(kind, numbered(5), 2, 5, shuffle=False).ravel().tolist() == list(range(5)) * 2
+    assert (
+        read_labels(kind, numbered_split(5), 2, 5, shuffle=False).ravel().tolist()
+        == list(range(5)) * 2
+    )
 
 
-def test_the_order_is_the_same_on_both_lines_of_tensorflow():
-    assert read("resident", numbered(8), 8, 1, seed=3).tolist() == [[3, 4, 5, 1, 7, 0, 2, 6]]
-    assert read("stream", numbered(8), 8, 1, seed=3).tolist() == [[5, 6, 4, 1, 0, 7, 3, 2]]
+def test_the_order_is_the_same_on_both_versions_of_tensorflow():
+    assert read_labels("resident", numbered_split(8), 8, 1, seed=3).tolist() == [
+        [3, 4, 5, 1, 7, 0, 2, 6]
+    ]
+    assert read_labels("stream", numbered_split(8), 8, 1, seed=3).tolist() == [
+        [5, 6, 4, 1, 0, 7, 3, 2]
+    ]
 
 
 @both
 def test_a_batch_may_be_the_whole_split_and_no_more(kind):
-    assert np.array_equal(np.sort(read(kind, numbered(6), 6, 2)), np.tile(np.arange(6), (2, 1)))
+    assert np.array_equal(
+        np.sort(read_labels(kind, numbered_split(6), 6, 2)), np.tile(np.arange(6), (2, 1))
+    )
     with pytest.raises(UsageError, match="batch size is 7 but the split has 6"):
-        make_reader(kind, numbered(6), 7)
+        build_reader(kind, numbered_split(6), 7)
 
 
 @both
 def test_nothing_of_a_reader_is_in_a_checkpoint(kind):
     with tf.Graph().as_default() as graph:
-        make_reader(kind, numbered(6), 2).batch(tf.constant(0, tf.int64))
+        build_reader(kind, numbered_split(6), 2).batch(tf.constant(0, tf.int64))
         for collection in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES):
             assert graph.get_collection(collection) == []
         assert not tf.trainable_variables()
@@ -104,14 +120,14 @@ def test_nothing_of_a_reader_is_in_a_checkpoint(kind):
 
 def test_examples_are_not_in_the_graph_definition():
     with tf.Graph().as_default() as graph:
-        make_reader("resident", numbered(5000), 2).batch(tf.constant(0, tf.int64))
+        ResidentReader(numbered_split(5000), 2).batch(tf.constant(0, tf.int64))
         assert len(graph.as_graph_def().SerializeToString()) < 50000
 
 
 def test_a_resident_batch_may_be_read_in_a_loop_of_the_graph():
-    expected = read("resident", numbered(10), 4, 9).sum(axis=1)
+    expected = read_labels("resident", numbered_split(10), 4, 9).sum(axis=1)
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader("resident", numbered(10), 4, 1)
+        reader = ResidentReader(numbered_split(10), 4, 1)
 
         def body(step, sums):
             with tf.control_dependencies([step]):
@@ -125,31 +141,31 @@ def test_a_resident_batch_may_be_read_in_a_loop_of_the_graph():
         assert session.run(sums.stack()).tolist() == expected.tolist()
 
 
-def read_chunks(kind, split, batch_size, most, sizes, start=0, **options):
-    """What `chunk` gives, call by call: (features scaled, labels) of the batches wanted."""
+def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
+    """The batches of chunks of `size`, of which `counts` are read: (scaled features, labels)."""
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader(kind, split, batch_size, 1, **options)
-        step, wanted = tf.placeholder(tf.int64, []), tf.placeholder(tf.int32, [])
-        features, labels = reader.chunk(step, most, wanted)
+        reader = build_reader(kind, split, batch_size, 1, **options)
+        step, num_batches = tf.placeholder(tf.int64, []), tf.placeholder(tf.int32, [])
+        features, labels = reader.chunk(step, size, num_batches)
         assert features.shape.as_list()[1:] == [batch_size] + list(reader.shape)
         assert labels is None or labels.shape.as_list()[1:] == [batch_size]
         fetches = [scale(features)] + ([] if labels is None else [labels])
         reader.initialize(session, start)
-        found, done = [], start
-        for size in sizes:
-            values = session.run(fetches, {step: done, wanted: size})
-            assert {len(value) for value in values} == {most}
-            if kind == "stream":  # what was not wanted was not read
-                assert not any(value[size:].any() for value in values)
-            found += zip(*[value[:size] for value in values])
-            done += size
-        return found
+        batches, position = [], start
+        for count in counts:
+            values = session.run(fetches, {step: position, num_batches: count})
+            assert {len(value) for value in values} == {size}
+            if kind == "stream":  # the other batches were not read
+                assert not any(value[count:].any() for value in values)
+            batches += zip(*[value[:count] for value in values])
+            position += count
+        return batches
 
 
 def read_batches(kind, split, batch_size, count, start=0, **options):
-    """The same from `batch`, one by one."""
+    """The same batches from `batch`, one by one."""
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader(kind, split, batch_size, 1, **options)
+        reader = build_reader(kind, split, batch_size, 1, **options)
         step = tf.placeholder(tf.int64, [])
         fetches = [x for x in reader.batch(step) if x is not None]
         reader.initialize(session, start)
@@ -157,9 +173,9 @@ def read_batches(kind, split, batch_size, count, start=0, **options):
 
 
 @both
-@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize("has_labels", [True, False])
 @pytest.mark.parametrize(
-    "sizes, start, options",
+    "counts, start, options",
     [
         ([3, 3, 3, 3], 0, {}),  # three batches of 3 are an epoch but one example
         ([1, 3, 2, 3, 1], 0, {}),
@@ -167,57 +183,58 @@ def read_batches(kind, split, batch_size, count, start=0, **options):
         ([3, 1, 3], 0, {"shuffle": False}),
     ],
 )
-def test_a_chunk_holds_the_batches_that_single_reads_give(kind, labelled, sizes, start, options):
-    split = Split(numbered_images(10), np.arange(10) if labelled else None)
-    found = read_chunks(kind, split, 3, 3, sizes, start, **options)
-    expected = read_batches(kind, split, 3, sum(sizes), start, **options)
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected):
-        assert len(one) == len(other) == (2 if labelled else 1)
-        for values, others in zip(one, other):
-            assert np.array_equal(values, others)
+def test_a_chunk_has_the_same_batches_as_single_reads(kind, has_labels, counts, start, options):
+    split = Split(numbered_images(10), np.arange(10) if has_labels else None)
+    batches = read_chunks(kind, split, 3, 3, counts, start, **options)
+    expected = read_batches(kind, split, 3, sum(counts), start, **options)
+    assert len(batches) == len(expected)
+    for batch, expected_batch in zip(batches, expected):
+        assert len(batch) == len(expected_batch) == (2 if has_labels else 1)
+        for values, expected_values in zip(batch, expected_batch):
+            assert np.array_equal(values, expected_values)
 
 
 @both
-def test_a_chunk_of_floats_after_a_convert_is_as_the_batches_are(kind):
-    options = {"filter": odd, "convert": halved}
-    found = read_chunks(kind, numbered(20), 4, 2, [2, 1, 2], **options)
-    for one, other in zip(found, read_batches(kind, numbered(20), 4, 5, **options)):
-        assert all(np.array_equal(values, others) for values, others in zip(one, other))
+def test_a_chunk_of_converted_floats_has_the_same_batches_as_single_reads(kind):
+    hooks = {"filter": is_odd, "convert": halve_size}
+    batches = read_chunks(kind, numbered_split(20), 4, 2, [2, 1, 2], **hooks)
+    expected = read_batches(kind, numbered_split(20), 4, 5, **hooks)
+    for batch, expected_batch in zip(batches, expected):
+        assert all(np.array_equal(*pair) for pair in zip(batch, expected_batch))
 
 
-def test_a_resident_chunk_may_have_a_length_that_is_fed():
+def test_the_size_of_a_resident_chunk_may_be_a_tensor():
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader("resident", numbered(10), 3, 1)
-        count = tf.placeholder(tf.int32, [])
-        labels = reader.chunk(tf.constant(2, tf.int64), count)[1]
+        reader = ResidentReader(numbered_split(10), 3, 1)
+        size = tf.placeholder(tf.int32, [])
+        labels = reader.chunk(tf.constant(2, tf.int64), size)[1]
         reader.initialize(session)
-        expected = read("resident", numbered(10), 3, 3, start=2)
-        for length in (1, 3, 2):
-            assert np.array_equal(session.run(labels, {count: length}), expected[:length])
+        expected = read_labels("resident", numbered_split(10), 3, 3, start=2)
+        for count in (1, 3, 2):
+            assert np.array_equal(session.run(labels, {size: count}), expected[:count])
 
 
 @both
-def test_a_chunk_has_as_many_batches_as_the_cache_holds_and_one_of_any_size(kind, monkeypatch):
-    def most(limit, batch_size=3):
-        monkeypatch.setattr("toolkit.data.resident.CHUNK_BYTES", limit)
+def test_a_chunk_has_the_batches_that_the_cache_holds_and_at_least_one(kind, monkeypatch):
+    def max_batches(cache_bytes):
+        monkeypatch.setattr("toolkit.data.resident.CHUNK_BYTES", cache_bytes)
         with tf.Graph().as_default():
-            return make_reader(kind, numbered(30), batch_size).most_in_chunk
+            return build_reader(kind, numbered_split(30), 3).max_chunk_steps
 
-    assert most(3 * 16 * 5) == 5  # a batch of three images of 4 x 4 bytes
-    assert most(3 * 16 * 5 - 1) == 4
-    assert most(1) == 1
+    assert max_batches(3 * 16 * 5) == 5  # a batch of three images of 4 x 4 bytes
+    assert max_batches(3 * 16 * 5 - 1) == 4
+    assert max_batches(1) == 1
 
 
 def test_a_resident_chunk_is_no_longer_than_an_epoch():
     with tf.Graph().as_default():
-        assert make_reader("resident", numbered(10), 3).most_in_chunk == 3
+        assert ResidentReader(numbered_split(10), 3).max_chunk_steps == 3
 
 
 def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():
-    expected = read("resident", numbered(10), 4, 100)
+    expected = read_labels("resident", numbered_split(10), 4, 100)
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader("resident", numbered(10), 4, 1)
+        reader = ResidentReader(numbered_split(10), 4, 1)
         steps = [0, 99, 37, 3, 98, 2]
         labels = [reader.batch(tf.constant(step, tf.int64))[1] for step in steps]
         reader.initialize(session)
@@ -225,9 +242,9 @@ def test_resident_batches_of_distant_epochs_may_be_read_in_one_call():
             assert np.array_equal(session.run(labels), expected[steps])
 
 
-def test_positions_are_gathered_as_they_are_asked_for():
+def test_gather_returns_the_examples_at_any_positions():
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader("resident", numbered(10), 4)
+        reader = ResidentReader(numbered_split(10), 4)
         positions = tf.placeholder(tf.int32, [None])
         labels = reader.gather(positions)[1]
         reader.initialize(session)
@@ -241,7 +258,7 @@ def test_uint8_is_scaled_to_0_to_1_and_floats_stay(kind):
         (Split(np.array([[-2.5], [7.0]], np.float32)), [-2.5, 7.0]),
     ):
         with tf.Graph().as_default(), tf.Session() as session:
-            reader = make_reader(kind, split, 2, shuffle=False)
+            reader = build_reader(kind, split, 2, shuffle=False)
             features, labels = reader.batch(tf.constant(0, tf.int64))
             reader.initialize(session)
             assert labels is None and features.dtype == tf.float32
@@ -251,83 +268,84 @@ def test_uint8_is_scaled_to_0_to_1_and_floats_stay(kind):
 @both
 @pytest.mark.parametrize("start", [0, 7])
 @pytest.mark.parametrize("options", [{}, {"shuffle_buffer": 4}, {"shuffle": False}])
-def test_positions_tell_where_the_examples_of_a_batch_are(kind, start, options):
+def test_positions_are_those_of_the_examples_of_the_batch(kind, start, options):
     def keep(features, labels):
         return labels % 3 != 0
 
-    split = numbered(20)
-    kept = prepare(split, keep)
+    split = numbered_split(20)
+    subset = prepare(split, ExampleHooks(keep))
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(5)
-        reader = make_reader(kind, split, 3, 1, filter=keep, **options)
+        reader = build_reader(kind, split, 3, 1, filter=keep, **options)
         step = tf.placeholder(tf.int64, [])
         fetches = reader.batch(step)[1], reader.positions(step)
         reader.initialize(session, start)
         for number in range(start, start + 9):  # 27 of 13 examples: more than two epochs
             labels, positions = session.run(fetches, {step: number})
-            assert np.array_equal(kept.labels[positions], labels)
+            assert np.array_equal(subset.labels[positions], labels)
 
 
-# -- where examples lie
+# -- resident or streamed
 
 
-def test_what_fits_within_the_limit_is_resident():
-    split = numbered(10)  # 160 bytes
+def test_a_split_within_the_limit_is_resident():
+    split = numbered_split(10)  # 160 bytes
     with tf.Graph().as_default():
-        assert isinstance(make_reader("auto", split, 2, resident_limit_bytes=159), StreamReader)
-        assert not isinstance(make_reader("auto", split, 2, resident_limit_bytes=160), StreamReader)
+        assert isinstance(build_reader("auto", split, 2, resident_limit=159), StreamReader)
+        assert not isinstance(build_reader("auto", split, 2, resident_limit=160), StreamReader)
         with pytest.raises(UsageError, match="'disk'"):
-            make_reader("disk", split, 2)
+            build_reader("disk", split, 2)
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_idx_files_are_streamed_where_they_lie(idx_folder, compress, tmp_path):
+def test_idx_files_are_streamed_without_a_copy(idx_folder, compress, tmp_path):
     train = open_idx(idx_folder(compress)).splits["train"]
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader("stream", train, 9, 1)
+        reader = build_reader("stream", train, 9, 1)
         features = reader.batch(tf.constant(0, tf.int64))[0]
         reader.initialize(session)
-        seen = np.concatenate([session.run(features), session.run(features)])
+        images = np.concatenate([session.run(features), session.run(features)])
     expected = [i for i in range(20) if i not in (9, 19)]
-    assert np.sort(np.rint(seen[:, 0, 0, 0] * 255)).tolist() == expected
-    assert not os.path.exists(str(tmp_path / "cache"))  # where arrays are written first
+    assert np.sort(np.rint(images[:, 0, 0, 0] * 255)).tolist() == expected
+    assert not os.path.exists(str(tmp_path / "cache"))
 
 
 # -- filter and convert
 
 
-def odd(features, labels):
+def is_odd(features, labels):
     return labels % 2 == 1
 
 
-def halved(features, labels):
+def halve_size(features, labels):
     return features[::2, ::2].astype(np.float64) / 255, labels + 100
 
 
 @both
-def test_filter_and_convert_give_the_same_examples_in_both(kind):
-    rows = read(kind, numbered(20), 5, 4, filter=odd, convert=halved)
+def test_filter_and_convert_give_the_same_examples_with_both_readers(kind):
+    rows = read_labels(kind, numbered_split(20), 5, 4, filter=is_odd, convert=halve_size)
     assert np.sort(rows.reshape(2, 10)).tolist() == [list(range(101, 121, 2))] * 2
 
 
-def test_a_filter_and_a_converter_see_one_example_as_stored():
-    seen = []
-    split = Split(numbered_images(3), [4, 5, 6])
-    keep_mask(
-        split,
-        lambda features, labels: seen.append((features.shape, features.dtype, labels)) or True,
-    )
-    assert seen == [((4, 4, 1), np.uint8, label) for label in (4, 5, 6)]
+def test_a_filter_is_called_with_one_stored_example():
+    calls = []
+
+    def keep(features, labels):
+        calls.append((features.shape, features.dtype, labels))
+        return True
+
+    filter_mask(Split(numbered_images(3), [4, 5, 6]), keep)
+    assert calls == [((4, 4, 1), np.uint8, label) for label in (4, 5, 6)]
 
 
-def test_the_spec_after_convert_is_told_by_one_example(idx_folder):
+def test_the_model_spec_is_that_of_a_converted_example(idx_folder):
     data = open_idx(idx_folder())
-    spec = converted_spec(data.spec, data.splits["train"], odd, halved)
+    spec = model_spec(data.spec, data.splits["train"], ExampleHooks(is_odd, halve_size))
     assert spec.shape == (2, 2, 1) and spec.dtype == "float32"
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "hooks, message",
     [
         ({"filter": lambda x, y: 1}, "'filter' returned 1 for example 0"),
         ({"filter": lambda x, y: None}, "'filter' returned None for example 0"),
@@ -335,37 +353,37 @@ def test_the_spec_after_convert_is_told_by_one_example(idx_folder):
         ({"convert": lambda x, y: x}, "'convert' returned one ndarray for example 0"),
         ({"convert": lambda x, y: None}, "'convert' returned None for example 0"),
         ({"convert": lambda x, y: (x, y, 1)}, "'convert' returned 3 values"),
-        ({"convert": lambda x, y: (x, "a")}, "the label 'a' of example 0"),
-        ({"convert": lambda x, y: (x.astype(int), y)}, "features of type int64 of example 0"),
+        ({"convert": lambda x, y: (x, "a")}, "the label 'a' for example 0"),
+        ({"convert": lambda x, y: (x.astype(int), y)}, "features of type int64 for example 0"),
     ],
 )
 @both
-def test_a_wrong_answer_names_the_hook(kind, options, said):
+def test_a_wrong_answer_names_the_hook(kind, hooks, message):
     with tf.Graph().as_default(), pytest.raises(ToolkitError) as error:
-        make_reader(kind, numbered(4), 2, **options)
-    assert said in error.value.message and error.value.exit_code == 1 and error.value.hint
+        build_reader(kind, numbered_split(4), 2, **hooks)
+    assert message in error.value.message and error.value.exit_code == 1 and error.value.hint
 
 
-def ragged(features, labels):
+def crop_label_3(features, labels):
     return features[: 2 if labels == 3 else 4], labels
 
 
 def test_a_shape_that_differs_names_both_examples():
-    split = numbered(8).subset([1, 3, 5])  # the examples 0, 1 and 2 of the subset
-    said = r"uint8 \[2, 4, 1\] of example 1 but uint8 \[4, 4, 1\] of example 0"
-    with pytest.raises(ToolkitError, match=said):
-        prepare(split, odd, ragged)
+    split = numbered_split(8).subset([1, 3, 5])  # the examples 0, 1 and 2 of the subset
+    message = r"uint8 \[2, 4, 1\] for example 1 but uint8 \[4, 4, 1\] for example 0"
+    with pytest.raises(ToolkitError, match=message):
+        prepare(split, ExampleHooks(is_odd, crop_label_3))
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader("stream", split, 3, filter=odd, convert=ragged)
+        reader = build_reader("stream", split, 3, filter=is_odd, convert=crop_label_3)
         features, _ = reader.batch(tf.constant(0, tf.int64))
         reader.initialize(session)
         with pytest.raises(tf.errors.OpError):
             session.run(features)
-        with pytest.raises(ToolkitError, match=said):
+        with pytest.raises(ToolkitError, match=message):
             raise reader.failure
 
 
 @both
 def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
     with tf.Graph().as_default(), pytest.raises(DataError, match="kept none of 4 examples"):
-        make_reader(kind, numbered(4), 2, filter=lambda features, labels: False)
+        build_reader(kind, numbered_split(4), 2, filter=lambda features, labels: False)

@@ -37,7 +37,7 @@ def shown(moments, target=100, every_secs=2.0):
     console = Console(stream, every_secs, clock)
     console.start(target, lambda: 0)
     for clock.now, step in moments:
-        console.show(record(step))
+        console.show_metrics(record(step))
     console.stop()
     return [int(step) for step in re.findall(r"step (\d+)/", stream.getvalue())]
 
@@ -58,8 +58,8 @@ def test_a_pipe_sees_no_carriage_return_and_no_escape():
     stream = io.StringIO()
     console = Console(stream, 0, Clock())
     console.start(10, lambda: 5)
-    console.say("run    runs/x")
-    console.show(record(5, loss=0.5))
+    console.log("run    runs/x")
+    console.show_metrics(record(5, loss=0.5))
     console.stop()
     assert stream.getvalue() == "run    runs/x\nstep 5/10  loss 0.5000\n"
 
@@ -149,9 +149,9 @@ def run_bar(stream, said=()):
     console, made = Console(stream, 2.0, Clock()), iter(range(100, 1000))
     assert console.is_terminal
     console.start(2000, lambda: next(made))  # each look finds one more step
-    console.show(record(150, loss=0.25, examples_per_sec=10.0))
+    console.show_metrics(record(150, loss=0.25, examples_per_sec=10.0))
     for text in said:
-        console.say(text)
+        console.log(text)
     for _ in range(3):
         console._bar.refresh()
     console.stop()
@@ -208,5 +208,5 @@ def test_a_console_may_start_again_after_it_stopped(terminal):
     for _ in range(2):
         console.start(2, lambda: 1)
         console.stop()
-    console.say("done")
+    console.log("done")
     assert terminal.getvalue().endswith("done\n")

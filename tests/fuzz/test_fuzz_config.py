@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from fuzzkit import ended, fuzzed
+from fuzz_fixtures import ended, fuzzed
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import argument_texts, mutated

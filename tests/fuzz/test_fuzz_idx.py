@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 import pytest
-from fuzzkit import ended, fuzzed
+from fuzz_fixtures import ended, fuzzed
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import mutated, pieces

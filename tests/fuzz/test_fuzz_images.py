@@ -9,7 +9,7 @@ import struct
 import zlib
 
 import pytest
-from fuzzkit import ended, fuzzed
+from fuzz_fixtures import ended, fuzzed
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import file_names, mutated

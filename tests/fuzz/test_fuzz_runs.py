@@ -10,9 +10,9 @@ import json
 import os
 import shutil
 
-import fuzzkit
+import fuzz_fixtures
 import pytest
-from fuzzkit import EXAMPLES, ended, fuzzed
+from fuzz_fixtures import EXAMPLES, ended, fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated
@@ -44,7 +44,7 @@ class Fuzzed:
     def __init__(self, path):
         self.path = path
         self.contents = {name: self.read(name) for name in FILES}
-        self.end = RunFolder(path).checkpoints()[-1].metrics.bytes
+        self.end = RunFolder(path).checkpoints.list()[-1].metrics.bytes
         self.trained_on = ""  # the tensors after step 8
 
     def read(self, name):
@@ -104,7 +104,7 @@ def run(_trained, tmp_path_factory):
     with made.copied("config.json", made.contents["config.json"]) as place:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             assert run_command(["resume", place, "--steps", "8"]) == 0
-        made.trained_on = checkpoint_reader.fingerprint(RunFolder(place).checkpoint("8").path)
+        made.trained_on = checkpoint_reader.fingerprint(RunFolder(place).checkpoints.find("8").path)
     return made
 
 
@@ -187,7 +187,7 @@ def forged(draw, content):
 
 def diagnosed(path):
     """The exit code of `toolkit doctor`."""
-    return fuzzkit.ended("doctor", path, codes=(0, 2, 5, 6)).code
+    return fuzz_fixtures.ended("doctor", path, codes=(0, 2, 5, 6)).code
 
 
 def resumed(run, name, content):
@@ -201,7 +201,7 @@ def resumed(run, name, content):
         assert len(begun) == 1 or (code and not begun), begun
         assert not {0, run.step_damaged(name, content)} & set(begun), begun
         if code == 0 and name != "config.json":
-            assert checkpoint_reader.fingerprint(folder.checkpoint("8").path) == run.trained_on
+            assert checkpoint_reader.fingerprint(folder.checkpoints.find("8").path) == run.trained_on
 
 
 # ------------------------------------------------------------------------------------------- tests

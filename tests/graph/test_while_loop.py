@@ -185,7 +185,7 @@ def records(run):
     times = ("examples_per_sec", "seconds")
     return [
         {name: value for name, value in record.items() if name not in times}
-        for record in RunFolder(run).read_metrics()
+        for record in RunFolder(run).metrics.read()
     ]
 
 
@@ -214,7 +214,7 @@ def images(run):
 
 def left(run):
     """All that a run leaves that can be equal."""
-    steps = [checkpoint.step for checkpoint in RunFolder(run).checkpoints()]
+    steps = [checkpoint.step for checkpoint in RunFolder(run).checkpoints.list()]
     return testing.fingerprint(run), records(run), steps, events(run), images(run)
 
 

@@ -22,9 +22,9 @@ DATA = {"sha256": {}, "stored": SPEC, "spec": SPEC, "ink": None}
 def run(tmp_path):
     """A run that was begun and has committed nothing."""
     made = reserve(str(tmp_path / "run"))
-    made.make({"plugin": "p"})
+    made.create({"plugin": "p"})
     made.update_manifest(status="running", data=DATA)
-    made.begin_session(None)
+    made.checkpoints.begin_session(None)
     yield made
     made.unlock()
 
@@ -40,14 +40,14 @@ def committed(run):
 def save(run, step):
     """What a Saver leaves: two files."""
     for ending in ("index", "data-00000-of-00001"):
-        with open(f"{run.prefix(step)}.{ending}", "w") as file:
+        with open(f"{run.checkpoints.prefix(step)}.{ending}", "w") as file:
             file.write(f"{ending} of step {step}")
 
 
 def commit(run, step, keep=lambda rows: [row.step for row in rows]):
-    run.append_metrics({"step": step})
+    run.metrics.append({"step": step})
     save(run, step)
-    run.commit(step, 100.0 + step, keep, "tensors")
+    run.checkpoints.commit(step, 100.0 + step, keep, "tensors")
 
 
 def again(run):
@@ -56,7 +56,7 @@ def again(run):
 
 
 def steps(run):
-    return [row.step for row in again(run).checkpoints()]
+    return [row.step for row in again(run).checkpoints.list()]
 
 
 def files(run, *parts):
@@ -64,7 +64,7 @@ def files(run, *parts):
 
 
 def damage(run, step):
-    with open(run.prefix(step) + ".index", "a") as file:
+    with open(run.checkpoints.prefix(step) + ".index", "a") as file:
         file.write("more")
 
 
@@ -101,7 +101,7 @@ def test_what_was_there_is_moved_aside_where_that_is_asked_for(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")
     made = reserve(str(tmp_path / "run"), force=True)
-    made.make({})
+    made.create({})
     made.unlock()
     (aside,) = [path for path in tmp_path.iterdir() if path.name != "run"]
     assert (aside / "notes.txt").read_text() == "mine"
@@ -131,7 +131,7 @@ REMNANTS = [
 @pytest.mark.parametrize("names", REMNANTS)
 def test_a_run_is_made_over_the_remnants_of_one_that_was_ended_before_it_began(tmp_path, names):
     made = reserve(begun(tmp_path / "run", *names))
-    made.make({"plugin": "new"})
+    made.create({"plugin": "new"})
     made.unlock()
     assert os.listdir(str(tmp_path)) == ["run"]  # nothing was moved aside
     assert made.read_config() == {"plugin": "new"}
@@ -167,7 +167,7 @@ def test_two_runs_cannot_be_made_in_one_folder(run):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_is_taken", lambda path: False)  # as it was when it was looked at
         with pytest.raises(UsageError, match="Another process began a run"):
-            other.make({})
+            other.create({})
     other.unlock()
     assert again(run).read_config() == {"plugin": "p"}
 
@@ -175,37 +175,37 @@ def test_two_runs_cannot_be_made_in_one_folder(run):
 @pytest.mark.parametrize("names", [n for n in REMNANTS if "config.json" in n])
 def test_a_run_that_never_began_is_opened_as_a_new_one_where_that_will_do(tmp_path, names):
     path = begun(tmp_path / "run", *names)
-    assert open_run(path, unbegun=True).is_new
+    assert open_run(path, allow_unstarted=True).is_new
     with pytest.raises(UsageError, match="was ended before its first step; go on with: toolkit"):
         open_run(path)
 
 
 @pytest.mark.parametrize("names", [n for n in REMNANTS if "config.json" not in n])
-@pytest.mark.parametrize("unbegun", [True, False])
-def test_remnants_without_a_configuration_hold_no_run(tmp_path, names, unbegun):
+@pytest.mark.parametrize("allow_unstarted", [True, False])
+def test_remnants_without_a_configuration_hold_no_run(tmp_path, names, allow_unstarted):
     with pytest.raises(UsageError, match="holds no run"):
-        open_run(begun(tmp_path / "run", *names), unbegun)
+        open_run(begun(tmp_path / "run", *names), allow_unstarted)
 
 
-@pytest.mark.parametrize("unbegun", [True, False])
-def test_a_folder_that_does_not_exist_holds_no_run(tmp_path, unbegun):
+@pytest.mark.parametrize("allow_unstarted", [True, False])
+def test_a_folder_that_does_not_exist_holds_no_run(tmp_path, allow_unstarted):
     with pytest.raises(UsageError, match="does not exist"):
-        open_run(str(tmp_path / "none"), unbegun)
+        open_run(str(tmp_path / "none"), allow_unstarted)
 
 
-@pytest.mark.parametrize("unbegun", [True, False])
+@pytest.mark.parametrize("allow_unstarted", [True, False])
 @pytest.mark.parametrize("lost", [[], ["manifest.json"], ["commits.jsonl"]])
-def test_a_run_with_a_manifest_or_a_chain_is_no_new_one(committed, unbegun, lost):
+def test_a_run_with_a_manifest_or_a_chain_is_no_new_one(committed, allow_unstarted, lost):
     for name in lost:
         os.remove(committed.file(name))
-    assert not open_run(committed.path, unbegun).is_new
+    assert not open_run(committed.path, allow_unstarted).is_new
 
 
 def test_a_run_that_lost_manifest_and_chain_is_not_taken_for_a_new_one(committed):
     os.remove(committed.file("manifest.json"))
     os.remove(committed.file("commits.jsonl"))
     with pytest.raises(UsageError, match="holds no run"):
-        open_run(committed.path, unbegun=True)
+        open_run(committed.path, allow_unstarted=True)
 
 
 # ------------------------------------------------------------------------------------------- locks
@@ -255,7 +255,7 @@ def test_what_another_process_committed_until_it_let_go_is_seen_by_the_next(comm
     commit(committed, 8)
     committed.unlock()
     other.lock()
-    other.begin_session(other.newest())
+    other.checkpoints.begin_session(other.checkpoints.newest())
     other.unlock()
     assert again(committed).commits.faults() == []
     assert steps(committed) == [2, 4, 6, 8]
@@ -265,18 +265,18 @@ def test_what_another_process_committed_until_it_let_go_is_seen_by_the_next(comm
 
 
 def test_a_commit_names_the_files_of_its_step_and_the_metrics_so_far(committed):
-    row = committed.checkpoints()[0]
+    row = committed.checkpoints.list()[0]
     assert sorted(row.files) == ["model.ckpt-2.data-00000-of-00001", "model.ckpt-2.index"]
-    assert row.files["model.ckpt-2.index"]["bytes"] == len("index of step 2")
+    assert row.files["model.ckpt-2.index"].bytes == len("index of step 2")
     assert row.metrics.bytes == len('{"step": 2}\n')
     assert (row.time, row.tensors) == (102.0, "tensors")
 
 
 def test_files_that_are_still_being_written_are_not_committed(run):
-    with open(run.prefix(2) + ".index.tempstate123", "w") as file:
+    with open(run.checkpoints.prefix(2) + ".index.tempstate123", "w") as file:
         file.write("x")
     commit(run, 2)
-    assert len(run.checkpoints()[0].files) == 2
+    assert len(run.checkpoints.list()[0].files) == 2
 
 
 def test_what_is_not_kept_is_deleted_after_the_line(committed):
@@ -327,22 +327,22 @@ def test_a_crash_at_any_point_of_a_commit_leaves_a_whole_checkpoint(
     committed, monkeypatch, owner, name, after, newest
 ):
     with pytest.raises(Crash):
-        committed.append_metrics({"step": 8})
+        committed.metrics.append({"step": 8})
         save(committed, 8)
         crashing(monkeypatch, owner, name, after)
-        committed.commit(8, 108.0, lambda rows: [6], "tensors")
+        committed.checkpoints.commit(8, 108.0, lambda rows: [6], "tensors")
     monkeypatch.undo()
     committed.unlock()
     found = again(committed)
     found.lock()
-    start = found.newest()
+    start = found.checkpoints.newest()
     assert start.step == newest
-    assert found.begin_session(start) == []
-    assert found.cut_metrics(start) == ""
+    assert found.checkpoints.begin_session(start) == []
+    assert found.metrics.cut_back(start) == ""
     kept = {6: [2, 4, 6], 8: [6, 8]}[newest]
     assert steps(found) == kept
     assert {n.split(".")[1] for n in files(found)} == {f"ckpt-{step}" for step in kept}
-    assert found.read_metrics()[-1] == {"step": newest}
+    assert found.metrics.read()[-1] == {"step": newest}
     found.unlock()
 
 
@@ -357,7 +357,7 @@ def test_a_crash_within_the_line_is_as_one_before_it(committed):
 
 
 def test_a_session_goes_on_from_a_step_and_takes_back_those_behind_it(committed):
-    committed.begin_session(committed.checkpoints()[1], why="test")
+    committed.checkpoints.begin_session(committed.checkpoints.list()[1], why="test")
     assert steps(committed) == [2, 4]
     assert committed.commits.sessions()[-1]["from"] == 4
     assert committed.commits.sessions()[-1]["why"] == "test"
@@ -365,10 +365,10 @@ def test_a_session_goes_on_from_a_step_and_takes_back_those_behind_it(committed)
 
 def test_what_a_kill_left_of_a_save_is_removed_and_not_told(committed):
     save(committed, 8)
-    committed.subfolder("checkpoints")
+    committed.make_subfolder("checkpoints")
     with open(committed.file("checkpoints", ".writing-x"), "w") as file:
         file.write("x")
-    assert committed.begin_session(committed.newest()) == []
+    assert committed.checkpoints.begin_session(committed.checkpoints.newest()) == []
     assert {n.split(".")[1] for n in files(committed)} == {"ckpt-2", "ckpt-4", "ckpt-6"}
     assert ".writing-x" not in os.listdir(committed.file("checkpoints"))
 
@@ -377,13 +377,13 @@ def test_other_files_among_the_checkpoints_stay(committed):
     for name in ("checkpoint", "notes.txt"):
         with open(committed.file("checkpoints", name), "w") as file:
             file.write("x")
-    committed.begin_session(committed.newest())
+    committed.checkpoints.begin_session(committed.checkpoints.newest())
     assert {"checkpoint", "notes.txt"} <= set(os.listdir(committed.file("checkpoints")))
 
 
 def test_a_damaged_checkpoint_is_put_aside_and_named(committed):
     damage(committed, 6)
-    aside = committed.begin_session(committed.newest())
+    aside = committed.checkpoints.begin_session(committed.checkpoints.newest())
     assert aside == ["model.ckpt-6.data-00000-of-00001", "model.ckpt-6.index"]
     assert files(committed, "damaged") == aside
     assert steps(committed) == [2, 4]
@@ -391,9 +391,9 @@ def test_a_damaged_checkpoint_is_put_aside_and_named(committed):
 
 def test_what_was_put_aside_before_is_not_overwritten(committed):
     for turn in ("first", "second"):
-        with open(committed.prefix(6) + ".index", "w") as file:
+        with open(committed.checkpoints.prefix(6) + ".index", "w") as file:
             file.write(turn)
-        committed.begin_session(committed.newest())
+        committed.checkpoints.begin_session(committed.checkpoints.newest())
         commit(committed, 6)
     names = ["model.ckpt-6.index", "model.ckpt-6.index.1"]
     for name, text in zip(names, ("first", "second")):
@@ -404,22 +404,22 @@ def test_what_was_put_aside_before_is_not_overwritten(committed):
 def test_all_is_put_aside_where_the_chain_is_damaged(committed):
     change_chain(committed, b'"step": 6', b'"step": 7')
     found = again(committed)
-    start = found.newest()
+    start = found.checkpoints.newest()
     assert start.step == 4
-    assert found.begin_session(start) == ["model.ckpt-6.data-00000-of-00001", "model.ckpt-6.index"]
+    assert found.checkpoints.begin_session(start) == ["model.ckpt-6.data-00000-of-00001", "model.ckpt-6.index"]
     assert files(found, "damaged") != []
 
 
 def test_checkpoints_whose_lines_are_missing_are_put_aside(committed):
     keep_lines(committed, 2)  # the session and step 2; two steps' files cannot be left by one kill
     found = again(committed)
-    assert len(found.begin_session(found.newest())) == 4
+    assert len(found.checkpoints.begin_session(found.checkpoints.newest())) == 4
     assert len(files(found, "damaged")) == 4
 
 
 def test_a_folder_with_the_name_of_a_checkpoint_is_put_aside(committed):
-    committed.subfolder("checkpoints", "model.ckpt-9.copy")
-    assert committed.begin_session(committed.newest()) == ["model.ckpt-9.copy"]
+    committed.make_subfolder("checkpoints", "model.ckpt-9.copy")
+    assert committed.checkpoints.begin_session(committed.checkpoints.newest()) == ["model.ckpt-9.copy"]
 
 
 # -------------------------------------------------------------------------------------- the newest
@@ -427,9 +427,9 @@ def test_a_folder_with_the_name_of_a_checkpoint_is_put_aside(committed):
 
 def test_the_newest_falls_back_from_damage_to_damage_and_tells(committed):
     damage(committed, 6)
-    os.remove(committed.prefix(4) + ".index")
+    os.remove(committed.checkpoints.prefix(4) + ".index")
     told = []
-    assert committed.newest(told.append).step == 2
+    assert committed.checkpoints.newest(told.append).step == 2
     assert told == [
         "the checkpoint of step 6 is damaged: model.ckpt-6.index has 19 bytes, expected 15",
         "the checkpoint of step 4 is damaged: model.ckpt-4.index is missing",
@@ -437,38 +437,38 @@ def test_the_newest_falls_back_from_damage_to_damage_and_tells(committed):
 
 
 def test_a_byte_that_was_changed_in_place_is_damage(committed):
-    with open(committed.prefix(6) + ".index", "w") as file:
+    with open(committed.checkpoints.prefix(6) + ".index", "w") as file:
         file.write("INDEX of step 6")
     expected = "model.ckpt-6.index has changed since it was written"
-    assert committed.find_damage(committed.checkpoints()[-1]) == expected
+    assert committed.checkpoints.find_damage(committed.checkpoints.list()[-1]) == expected
 
 
 def test_a_file_that_cannot_be_read_is_damage(committed):
-    os.remove(committed.prefix(6) + ".index")
-    os.mkdir(committed.prefix(6) + ".index")
-    assert committed.newest().step == 4
+    os.remove(committed.checkpoints.prefix(6) + ".index")
+    os.mkdir(committed.checkpoints.prefix(6) + ".index")
+    assert committed.checkpoints.newest().step == 4
 
 
 def test_a_checkpoint_without_files_is_damaged(run):
-    run.commit(2, 102.0, lambda rows: [], "tensors")
+    run.checkpoints.commit(2, 102.0, lambda rows: [], "tensors")
     with pytest.raises(CheckpointError, match="None of the 1 .* its line names no files"):
-        run.newest()
+        run.checkpoints.newest()
 
 
 def test_no_whole_checkpoint_is_an_error(committed):
     for step in (2, 4, 6):
         damage(committed, step)
     with pytest.raises(CheckpointError, match="None of the 3 checkpoints"):
-        committed.newest()
+        committed.checkpoints.newest()
 
 
 def test_nothing_committed_is_no_checkpoint(run):
-    assert run.newest() is None
+    assert run.checkpoints.newest() is None
 
 
 def test_steps_that_were_never_committed_are_made_again_from_the_beginning(run):
     run.update_manifest(status="failed", step=3)
-    assert run.newest() is None
+    assert run.checkpoints.newest() is None
 
 
 @pytest.mark.parametrize("status", ["running", "failed", "finished"])
@@ -476,7 +476,7 @@ def test_a_lost_chain_is_an_error_and_never_a_fresh_start(committed, status):
     committed.update_manifest(status=status, step=6)
     os.remove(committed.commits.path)
     with pytest.raises(CheckpointError, match="commits.jsonl names no checkpoint: it is missing"):
-        again(committed).newest()
+        again(committed).checkpoints.newest()
 
 
 @pytest.mark.parametrize("status", ["finished", "trained", "stopped", "interrupted", "failed"])
@@ -484,60 +484,60 @@ def test_a_chain_that_lost_its_commits_is_an_error_and_never_a_fresh_start(commi
     committed.update_manifest(status=status, step=7, committed=6)
     keep_lines(committed, 1)
     with pytest.raises(CheckpointError, match="lines are missing, as step 6 was committed"):
-        again(committed).newest()
+        again(committed).checkpoints.newest()
 
 
 def test_a_best_checkpoint_of_which_the_chain_knows_nothing_is_an_error(committed):
     committed.update_manifest(best={"step": 4, "metric": "loss", "value": 1.0})
     keep_lines(committed, 1)
     with pytest.raises(CheckpointError, match="lines are missing, as step 4 was committed"):
-        again(committed).newest()
+        again(committed).checkpoints.newest()
 
 
 def test_a_chain_with_no_sound_commit_is_an_error(committed):
     change_chain(committed, b'"kind": "commit"', b'"kind": "COMMIT"')
     with pytest.raises(CheckpointError, match="line 2 has changed since it was written"):
-        again(committed).newest()
+        again(committed).checkpoints.newest()
 
 
 @pytest.mark.parametrize("which", ["7", "x", "", "-2", "²", "2.0", "9" * 5000])
 def test_a_checkpoint_that_there_is_not_is_told_with_those_that_there_are(committed, which):
     with pytest.raises(CheckpointError, match="has no checkpoint '") as told:
-        committed.checkpoint(which)
+        committed.checkpoints.find(which)
     assert told.value.hint.endswith("the steps 2, 4, 6.")
 
 
 def test_a_checkpoint_is_named_by_its_step_as_last_or_as_best(committed):
     committed.update_manifest(best={"step": 4})
-    assert [committed.checkpoint(w).step for w in ("2", "last", "best")] == [2, 6, 4]
+    assert [committed.checkpoints.find(w).step for w in ("2", "last", "best")] == [2, 6, 4]
     damage(committed, 2)
     with pytest.raises(CheckpointError, match="The checkpoint of step 2 is damaged"):
-        committed.checkpoint("2")
+        committed.checkpoints.find("2")
 
 
 def test_a_best_checkpoint_that_is_gone_is_none(committed):
     committed.update_manifest(best={"step": 5})
-    assert committed.best() is None
+    assert committed.checkpoints.best() is None
     with pytest.raises(CheckpointError, match="has no best checkpoint"):
-        committed.checkpoint("best")
+        committed.checkpoints.find("best")
 
 
 # ----------------------------------------------------------------------------------------- metrics
 
 
 def test_metrics_are_cut_back_to_a_checkpoint(committed):
-    assert committed.cut_metrics(committed.checkpoints()[0]) == ""
-    assert committed.read_metrics() == [{"step": 2}]
-    assert committed.cut_metrics(None) == ""
-    assert committed.read_metrics() == []
+    assert committed.metrics.cut_back(committed.checkpoints.list()[0]) == ""
+    assert committed.metrics.read() == [{"step": 2}]
+    assert committed.metrics.cut_back(None) == ""
+    assert committed.metrics.read() == []
 
 
 def test_metrics_that_are_not_those_of_the_checkpoint_are_told_and_stay(committed):
-    with open(committed.metrics_path, "r+b") as file:
+    with open(committed.metrics.path, "r+b") as file:
         file.write(b"{'step'")
-    fault = committed.cut_metrics(committed.checkpoints()[1])
+    fault = committed.metrics.cut_back(committed.checkpoints.list()[1])
     assert fault == "metrics.jsonl is not what it was at step 4"
-    assert committed.read_metrics() == [{"step": 4}]  # the first line is no JSON any more
+    assert committed.metrics.read() == [{"step": 4}]  # the first line is no JSON any more
 
 
 # ------------------------------------------------------------------------------------------ faults
@@ -554,7 +554,7 @@ def test_what_the_system_refuses_is_a_fault_of_the_machine(run):
 def test_a_folder_that_was_removed_is_told_as_that(run):
     shutil.rmtree(run.path)
     with pytest.raises(CheckpointError, match="is gone: it was removed or moved") as told:
-        run.append_metrics({"step": 1})
+        run.metrics.append({"step": 1})
     assert told.value.exit_code == 5
 
 
@@ -564,16 +564,16 @@ def test_each_thing_that_is_written_is_within_writing(committed, monkeypatch):
 
     monkeypatch.setattr("toolkit.storage.run_folder.write_json", full)
     monkeypatch.setattr("toolkit.storage.checkpoint_store.sync", full)
-    monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_text", full)
+    monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_line", full)
     monkeypatch.setattr("toolkit.storage.jsonl.atomic_write", full)
     for write in (
         lambda: committed.write_config({}),
         lambda: committed.update_manifest(status="failed"),
-        lambda: committed.append_metrics({}),
-        lambda: committed.append_metrics_text("{}"),
-        lambda: committed.append_speed({}),
-        lambda: committed.cut_metrics(None),
-        lambda: committed.begin_session(None),
+        lambda: committed.metrics.append({}),
+        lambda: committed.metrics.append_line("{}"),
+        lambda: committed.speed.append({}),
+        lambda: committed.metrics.cut_back(None),
+        lambda: committed.checkpoints.begin_session(None),
         lambda: commit(committed, 8),
     ):
         with pytest.raises(RetryError, match="No space left on device"):
@@ -669,5 +669,5 @@ def test_no_file_is_left_half_written_by_a_fault(run, monkeypatch):
 def test_a_session_clears_away_what_a_kill_left_half_written(committed):
     with open(committed.file(".writing-abc"), "w") as file:
         file.write("half")
-    committed.begin_session(committed.newest())
+    committed.checkpoints.begin_session(committed.checkpoints.newest())
     assert not os.path.exists(committed.file(".writing-abc"))

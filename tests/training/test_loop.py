@@ -1,10 +1,12 @@
-"""What may happen between the first step and the last: runner checklist, sections 1 and 3."""
+"""What may happen between the first step and the last: stops, errors, retries, interrupts."""
 
 import glob
 import io
 import json
 import os
 import signal
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -30,11 +32,11 @@ def data(tmp_path):
 
 
 def records(run_dir, kind="train"):
-    return [r for r in RunFolder(str(run_dir)).read_metrics() if r["kind"] == kind]
+    return [r for r in RunFolder(str(run_dir)).metrics.read() if r["kind"] == kind]
 
 
 def steps_of(run_dir):
-    return [c.step for c in RunFolder(str(run_dir)).checkpoints()]
+    return [c.step for c in RunFolder(str(run_dir)).checkpoints.list()]
 
 
 def with_hooks(*hooks):
@@ -316,18 +318,22 @@ def test_the_handlers_of_signals_are_put_back(data, tmp_path):
 
 
 def test_closing_is_bounded_though_a_thread_does_not_end(data, tmp_path, monkeypatch):
-    import threading
-
     monkeypatch.setattr("toolkit.training.loop.CLOSE_SECS", 0.1)
     release = threading.Event()
+    thread = threading.Thread(target=release.wait, daemon=True)
 
     class Stuck(tf.train.SessionRunHook):
         def after_create_session(self, session, coord):
-            thread = threading.Thread(target=release.wait, daemon=True)
             coord.register_thread(thread)
             thread.start()
 
-    testing.train(with_hooks(Stuck()), str(tmp_path / "run"), data=data, steps=2, evaluate="no")
+        def end(self, session):
+            self.end_time = time.monotonic()
+
+    hook = Stuck()
+    testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=2, evaluate="no")
+    assert time.monotonic() - hook.end_time < 5  # the unpatched CLOSE_SECS is 10
+    assert thread.is_alive()
     release.set()
 
 

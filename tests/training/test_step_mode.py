@@ -11,9 +11,10 @@ from linear_fixtures import Linear, bars, write_bars
 from toolkit import Hook, Run, Split, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.examples import describe
-from toolkit.data.stream import make_reader
+from toolkit.data.resident import ResidentReader
 from toolkit.display.console import Console
 from toolkit.errors import DivergedError, ToolkitError, UsageError
+from toolkit.graph.step_strategy import PLAIN
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training import step_mode
@@ -37,7 +38,7 @@ def stepper(plugin=Linear, steps=LONG, **options):
     return Stepper(
         plugins,
         resolved,
-        lambda: make_reader("resident", split, resolved.batch_size),
+        lambda: ResidentReader(split, resolved.batch_size),
         lambda reader, strategy=PLAIN: Run(
             "train", resolved, describe(split), None, steps, strategy
         ),

@@ -55,11 +55,11 @@ def calls(monkeypatch):
 
 
 def records(run, kind="train"):
-    return [r for r in RunFolder(run).read_metrics() if r["kind"] == kind]
+    return [r for r in RunFolder(run).metrics.read() if r["kind"] == kind]
 
 
 def steps_of(run):
-    return [c.step for c in RunFolder(run).checkpoints()]
+    return [c.step for c in RunFolder(run).checkpoints.list()]
 
 
 # --------------------------------------------------------------------------------------------- pace

@@ -84,7 +84,7 @@ def of_model(
     if not other_data and _is_other(folder, run_data):
         found.faults.append("The data is not the run's.")
         found.advice.append("Put the same files back, or go on with these: --allow data")
-    start = _quietly(folder.newest)
+    start = _quietly(folder.checkpoints.newest)
     if start is not None:
         try:
             _compare(found, start.path, _variables(plugins, options, run_data, folder), changes)
@@ -149,7 +149,7 @@ def _state(folder: RunFolder) -> str:
 
 def _progress(folder: RunFolder) -> List[str]:
     """How far the run came, and how much of that is committed."""
-    rows = folder.checkpoints()
+    rows = folder.checkpoints.list()
     total = (_quietly(folder.read_manifest) or {}).get("total_steps")
     of_all = f" of {total}" if total else ""
     if not rows:
@@ -157,7 +157,7 @@ def _progress(folder: RunFolder) -> List[str]:
     last = rows[-1].step
     kept = ", ".join(str(row.step) for row in rows)
     notes = [f"Step {last}{of_all} is committed last; kept are {kept}."]
-    steps = [row.get("step") for row in folder.read_metrics()]
+    steps = [row.get("step") for row in folder.metrics.read()]
     seen = max([step for step in steps if isinstance(step, int)], default=0)
     if seen > last:
         one = seen == last + 1
@@ -167,7 +167,7 @@ def _progress(folder: RunFolder) -> List[str]:
 
 
 def _leftovers(folder: RunFolder) -> List[str]:
-    names = folder.leftovers(row.step for row in folder.checkpoints())
+    names = folder.checkpoints.leftovers(row.step for row in folder.checkpoints.list())
     if not names:
         return []
     told = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
@@ -179,7 +179,7 @@ def _leftovers(folder: RunFolder) -> List[str]:
 
 def _add_room(found: Diagnosis, folder: RunFolder) -> None:
     """Add whether another checkpoint fits on the disk."""
-    rows = folder.checkpoints()
+    rows = folder.checkpoints.list()
     if not rows:
         return
     needed = sum(facts["bytes"] for facts in rows[-1].files.values())
@@ -222,12 +222,12 @@ def _advise(found: Diagnosis, folder: RunFolder, faulty: List[str], resume: str)
     advice = found.advice
     manifest = _quietly(folder.read_manifest)
     try:
-        newest = folder.newest()
+        newest = folder.checkpoints.newest()
     except CheckpointError as error:
         found.faults.append(error.message)
         advice.extend([error.hint] if error.hint else [])
         return
-    rows = folder.checkpoints()
+    rows = folder.checkpoints.list()
     is_last = newest is None or newest.step == rows[-1].step
     if not is_last:
         advice.append(
@@ -248,7 +248,7 @@ def _advise(found: Diagnosis, folder: RunFolder, faulty: List[str], resume: str)
         advice.append(COPY_MANIFEST)
     elif manifest["status"] == "diverged":
         advice.append(_of_divergence(folder, manifest.get("step", 0)))
-    elif manifest["status"] != FINISHED or not folder.is_intact():
+    elif manifest["status"] != FINISHED or not folder.checkpoints.is_intact():
         advice.append("Go on with: " + resume)
     elif not found.faults:
         advice.append(f"Nothing is left to do; to train on: {resume} --steps N")

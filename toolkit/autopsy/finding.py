@@ -1,4 +1,4 @@
-"""What is told of the first tensor that is not finite: as sentences, as JSON, and as files."""
+"""What an autopsy found: the first non-finite tensor, as sentences, as JSON and as files."""
 
 from __future__ import annotations
 
@@ -8,169 +8,204 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from ..display.grid import save_grid
-from ..files import write_json, written_whole
+from ..files import atomic_write, write_json
 
 
-class Place(NamedTuple):
-    """A line of Python. file: an absolute path. source: its text, or ""."""
+class SourceLine(NamedTuple):
+    """A line of Python."""
 
-    file: str
+    file: str  # an absolute path
     line: int
     function: str
-    source: str
+    source: str  # the line's text, or "" where the file cannot be read
 
     @property
-    def short(self) -> str:
-        """`file:line in function`, the file as seen from here where it lies below."""
-        near = os.path.relpath(self.file)
-        file = self.file if near.startswith("..") else near
+    def location(self) -> str:
+        """`file:line in function`; a file below the working directory by its relative path."""
+        relative = os.path.relpath(self.file)
+        file = self.file if relative.startswith("..") else relative
         return f"{file}:{self.line} in {self.function}"
 
     def __str__(self) -> str:
-        return self.short + (self.source and ": " + self.source)
+        return self.location + (self.source and ": " + self.source)
 
 
-class Values(NamedTuple):
-    """What a tensor held. low, high: of its finite values, None where there is none.
-
-    shape, low, high, nan, inf are None where it could not be looked at.
-    """
+class TensorSummary(NamedTuple):
+    """The shape and the range of a tensor's values, each None where it could not be fetched."""
 
     name: str
     dtype: str
     shape: Optional[Tuple[int, ...]] = None
-    low: Optional[float] = None
-    high: Optional[float] = None
-    nan: Optional[int] = None
-    inf: Optional[int] = None
+    low: Optional[float] = None  # the smallest finite value, None where there is none
+    high: Optional[float] = None  # the largest finite value, None where there is none
+    nan: Optional[int] = None  # how many values are NaN
+    inf: Optional[int] = None  # how many values are infinite
 
     def __str__(self) -> str:
         if self.shape is None:
-            return f"of type {self.dtype}, which cannot be looked at"
+            return f"of type {self.dtype} and could not be fetched"
         text = f"{self.dtype} {list(self.shape)}"
         if self.low is not None:
             text += f" from {self.low:g} to {self.high:g}"
-        wrong = [f"{n} {what}" for n, what in ((self.nan, "nan"), (self.inf, "inf")) if n]
-        if wrong:
-            count = int(np.prod(self.shape, dtype=int))
-            text += f" with {' and '.join(wrong)} of {count} value{'s' * (count > 1)}"
+        counts = [f"{n} {kind}" for n, kind in ((self.nan, "nan"), (self.inf, "inf")) if n]
+        if counts:
+            size = int(np.prod(self.shape, dtype=int))
+            text += f", with {' and '.join(counts)} in {size} value{'s' * (size > 1)}"
+        return text
+
+
+class RefusedUpdate(NamedTuple):
+    """The update that the guard refused, with the two values of which one is non-finite."""
+
+    name: str  # "" where the plugin gave it none
+    loss: float
+    gradient_norm: float
+
+
+class OpOrigin(NamedTuple):
+    """The op that computed a tensor, and where it was created."""
+
+    name: str  # of a variable: the variable's name
+    type: str
+    stack: List[SourceLine]  # lines of plugins, the innermost last; [] where the core created it
+    gradient_of: Optional[Tuple[str, str]]  # name and type of the forward op, for a gradient
+    is_loop_output: bool  # computed inside a loop of the graph, where nothing can be fetched
+
+    @property
+    def source_line(self) -> Optional[SourceLine]:
+        """The innermost line of a plugin."""
+        return self.stack[-1] if self.stack else None
+
+    def sentence(self) -> str:
+        """`It was created at FILE:LINE in FUNCTION: SOURCE.`"""
+        line = self.source_line
+        place = "by the toolkit itself" if line is None else f"at {line}"
+        if self.gradient_of is None:
+            return f"It was created {place}."
+        name, kind = self.gradient_of
+        return f"It is in the gradient of '{name}' (op {kind}), created {place}."
+
+
+class BatchValues(NamedTuple):
+    """The N examples of the repeated step."""
+
+    features: np.ndarray  # float32 [N, ...]
+    labels: Optional[np.ndarray]  # int32 [N]
+    positions: np.ndarray  # int64 [N], in the split "train" after `filter`
+
+    @property
+    def size(self) -> int:
+        return len(self.features)
+
+    def describe(self, rows: Iterable[int], limit: int = 8) -> str:
+        """`examples 3 and 5 of the split 'train' (labels 0 and 1)`; at most `limit` of each."""
+        rows = list(rows)
+        text = _enumerate("example", [self.positions[row] for row in rows], limit)
+        text += " of the split 'train'"
+        if self.labels is not None:
+            text += f" ({_enumerate('label', [self.labels[row] for row in rows], limit)})"
         return text
 
 
 class Finding(NamedTuple):
-    """The first tensor that is not finite, and the batch B of the step.
+    """The first non-finite tensor of the refused step."""
 
-    kind: "features"; "variable", which held it before the update; "op". update: the name of the
-    update that was refused; loss, gradient_norm: its numbers. op: a name; the variable's where it
-    is one. stack: the lines of plugins that made the op, or the forward op that it is in the
-    gradient of, the innermost last; [] where the core made it. gradient_of: the forward op's name
-    and type. inside: whether the op hands out what was made within a loop of the graph, which
-    cannot be looked into. rows: those of the batch that are not finite, where the tensor has them.
-    positions: of the examples in the split "train" after `filter`.
-    """
-
-    kind: str
-    step: int  # the one that was refused: the last good one and 1
-    update: str
-    loss: float
-    gradient_norm: float
-    tensor: Values
-    op: str
-    op_type: str
-    stack: List[Place]
-    gradient_of: Optional[Tuple[str, str]]
-    inside: bool
-    inputs: List[Values]
-    rows: List[int]
-    positions: List[int]
-    labels: Optional[List[int]]
-    features: np.ndarray  # float32 [B, ...]
-
-    @property
-    def place(self) -> Optional[Place]:
-        """The innermost line of a plugin."""
-        return self.stack[-1] if self.stack else None
+    kind: str  # "features"; "variable", which was non-finite before the update; or "op"
+    step: int  # the refused step: the last good one plus 1
+    update: RefusedUpdate
+    tensor: TensorSummary
+    op: OpOrigin
+    inputs: List[TensorSummary]  # of the op
+    rows: List[int]  # non-finite rows of the batch; [] where the tensor has no axis of examples
+    batch: BatchValues
 
     @property
     def examples(self) -> List[int]:
-        """The positions of the examples whose rows are not finite."""
-        return [self.positions[row] for row in self.rows]
+        """The positions of the examples whose rows are non-finite."""
+        return [int(self.batch.positions[row]) for row in self.rows]
 
     def lines(self) -> List[str]:
         """Sentences for the console."""
-        told = [f"Step {self.step} was made again; {self._first()}"]
+        lines = [f"Step {self.step} was repeated; {self._first_line()}"]
         if self.kind == "op":
-            told.append(self._made_at())
-            callers = [place.short for place in self.stack[-2:-5:-1]]
-            told += [f"It was called at {', from '.join(callers)}."] if callers else []
-            told += [f"Its input '{one.name}' is {one}." for one in self.inputs]
+            lines.append(self.op.sentence())
+            callers = [line.location for line in self.op.stack[-2:-5:-1]]
+            lines += [f"Called from {', from '.join(callers)}."] if callers else []
+            lines += [f"Its input '{summary.name}' is {summary}." for summary in self.inputs]
         if self.rows and self.kind == "op":
-            told.append(f"It is not finite in the rows of {self._told(self.rows)}.")
-        if len(self.rows) != len(self.positions):
-            everyone = range(len(self.positions))
-            told.append(f"The batch was {self._told(everyone)}.")
-        return told
+            lines.append(f"Its non-finite rows belong to {self.batch.describe(self.rows)}.")
+        if len(self.rows) != self.batch.size:
+            lines.append(f"The batch consisted of {self.batch.describe(range(self.batch.size))}.")
+        return lines
 
-    def _first(self) -> str:
+    def _first_line(self) -> str:
         if self.kind == "features":
             return (
-                f"the features of {self._told(self.rows)} are not finite: the batch is "
+                f"the features of {self.batch.describe(self.rows)} are not finite: the batch is "
                 f"{self.tensor}."
             )
         if self.kind == "variable":
-            when = f"the update '{self.update}'" if self.update else "it"
-            return f"the variable '{self.op}' was not finite before {when}: {self.tensor}."
-        within = ", made within a loop" if self.inside else ""
+            update = f"the update '{self.update.name}'" if self.update.name else "the update"
+            return (
+                f"the variable '{self.op.name}' was already non-finite before {update}: "
+                f"{self.tensor}."
+            )
+        loop = ", computed inside a loop" if self.op.is_loop_output else ""
         return (
-            f"the first tensor that is not finite is '{self.tensor.name}' (op "
-            f"{self.op_type}{within}): {self.tensor}."
+            f"the first non-finite tensor is '{self.tensor.name}' (op {self.op.type}{loop}): "
+            f"{self.tensor}."
         )
-
-    def _made_at(self) -> str:
-        place = "by the toolkit itself" if self.place is None else f"at {self.place}"
-        if self.gradient_of is None:
-            return f"It was made {place}."
-        return "It is in the gradient of '{}' (op {}), made {}.".format(*self.gradient_of, place)
-
-    def _told(self, rows: Iterable[int], most: int = 8) -> str:
-        """`examples 3 and 5 of the split 'train' (labels 0 and 1)`."""
-        rows = list(rows)
-        text = _listed("example", [self.positions[row] for row in rows], most)
-        text += " of the split 'train'"
-        if self.labels is not None:
-            text += f" ({_listed('label', [self.labels[row] for row in rows], most)})"
-        return text
 
     def as_json(self) -> Dict[str, Any]:
         """Everything but the features, as JSON values."""
-        values = self._asdict()
-        del values["features"]
-        values["tensor"] = self.tensor._asdict()
-        values["inputs"] = [one._asdict() for one in self.inputs]
-        values["stack"] = [place._asdict() for place in self.stack]
-        values["examples"] = self.examples
-        return dict(values, lines=self.lines())
+        labels = self.batch.labels
+        return {
+            "kind": self.kind,
+            "step": self.step,
+            "update": self.update.name,
+            "loss": self.update.loss,
+            "gradient_norm": self.update.gradient_norm,
+            "tensor": self.tensor._asdict(),
+            "op": self.op.name,
+            "op_type": self.op.type,
+            "stack": [line._asdict() for line in self.op.stack],
+            "gradient_of": self.op.gradient_of,
+            "inside": self.op.is_loop_output,
+            "inputs": [summary._asdict() for summary in self.inputs],
+            "rows": self.rows,
+            "positions": self.batch.positions.tolist(),
+            "labels": None if labels is None else labels.tolist(),
+            "examples": self.examples,
+            "lines": self.lines(),
+        }
 
 
-def _listed(noun: str, numbers: Sequence[int], most: int) -> str:
-    texts = [str(number) for number in numbers[:most]]
-    if len(numbers) > most:
-        texts.append(f"{len(numbers) - most} more")
-    joined = ", ".join(texts[:-1]) + (" and " if texts[1:] else "") + texts[-1]
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {joined}"
+def _enumerate(noun: str, numbers: Sequence[int], limit: int) -> str:
+    """`examples 3, 5 and 2 more`."""
+    texts = [str(number) for number in numbers[:limit]]
+    if len(numbers) > limit:
+        texts.append(f"{len(numbers) - limit} more")
+    text = ", ".join(texts[:-1]) + (" and " if texts[1:] else "") + texts[-1]
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {text}"
 
 
 def write(finding: Finding, folder: str) -> None:
-    """autopsy.json, batch.npz (features, positions, labels) and, of images, batch.png in `folder`,
-    which is made. Below each image stands its position.
+    """Write autopsy.json, batch.npz and, for images, batch.png to a folder, which is created.
+
+    batch.npz has the arrays of `BatchValues`; batch.png shows each image above its position.
     """
     os.makedirs(folder, exist_ok=True)
-    arrays = {"features": finding.features, "positions": np.array(finding.positions)}
-    if finding.labels is not None:
-        arrays["labels"] = np.array(finding.labels, np.int32)
-    with written_whole(os.path.join(folder, "batch.npz")) as file:
+    batch = finding.batch
+    arrays: Dict[str, Any] = {
+        "features": batch.features,
+        "positions": np.asarray(batch.positions, np.int64),
+    }
+    if batch.labels is not None:
+        arrays["labels"] = np.asarray(batch.labels, np.int32)
+    with atomic_write(os.path.join(folder, "batch.npz")) as file:
         np.savez(file, **arrays)
-    shape = finding.features.shape
+    shape = batch.features.shape
     if len(shape) == 4 and shape[-1] in (1, 3, 4):
-        save_grid(os.path.join(folder, "batch.png"), finding.features, labels=finding.positions)
+        labels = batch.positions.tolist()
+        save_grid(os.path.join(folder, "batch.png"), batch.features, labels=labels)
     write_json(os.path.join(folder, "autopsy.json"), finding.as_json())

@@ -18,20 +18,20 @@ from .common import checkpoint_option, json_option, opened, print_json, print_li
 @verbose_option
 def evaluate(run_folder, checkpoint, split, data, as_json):
     """Measure a trained model on a split; its plugin writes reports into the run's folder."""
-    from ..errors import UsageError, nearest
+    from ..errors import UsageError, suggest
     from ..inference.report import report
-    from ..inputs import open_inputs
+    from ..run_data import open_run_data
 
     trained = opened(run_folder, checkpoint)
     options = trained.options.model_copy(update={"data": data}) if data else trained.options
-    inputs = open_inputs(trained.plugins, options)
-    _check_fit(inputs.spec, trained.data)
-    examples = inputs.prepared(split)
+    run_data = open_run_data(trained.plugins, options)
+    _check_fit(run_data.spec, trained.data)
+    examples = run_data.prepare_split(split)
     if examples is None:
         raise UsageError(
-            f"{options.data} has no split '{split}'.", hint=nearest(split, inputs.splits)
+            f"{options.data} has no split '{split}'.", hint=suggest(split, run_data.splits)
         )
-    evaluator = trained.evaluator("eval", options=options, splits=inputs.prepared)
+    evaluator = trained.evaluator("eval", options=options, splits=run_data.prepare_split)
     try:
         evaluator.load(trained.checkpoint.path)
         result = report(

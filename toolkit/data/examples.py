@@ -6,15 +6,16 @@ example, H height, W width, C channels.
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import DataError, UsageError
 from ..files import sha256_of
 
-Arrays = Tuple[np.ndarray, Optional[np.ndarray]]
-MOST_CLASSES = 1 << 20
+Arrays = Tuple[np.ndarray, Optional[np.ndarray]]  # features [n, ...], labels [n]
+Progress = Callable[[str, int, int], None]  # (file, bytes done, total bytes or 0 if unknown)
+MAX_CLASSES = 1 << 20
 
 
 class RecordFiles(NamedTuple):
@@ -50,7 +51,7 @@ class Split:
 
     features: uint8 [M, H, W, C] or [M, H, W] images, other uint8 [M, ...], or floats [M, ...] (kept
         as float32); an array or a memory map, which stays on disk until it is asked for.
-    labels: integers [M], each at least 0 and below MOST_CLASSES, or None.
+    labels: integers [M], each at least 0 and below MAX_CLASSES, or None.
     index: the positions in `features` and `labels` that belong to this split, or None for all of
         them.
     files: where the M records lie on disk, if they do.
@@ -225,10 +226,10 @@ def _checked_labels(labels, count: int, index) -> Optional[np.ndarray]:
         )
     if index is not None:
         labels = labels[index]
-    wrong = np.flatnonzero((labels < 0) | (labels >= MOST_CLASSES))
+    wrong = np.flatnonzero((labels < 0) | (labels >= MAX_CLASSES))
     if len(wrong):
         raise DataError(
-            f"Example {wrong[0]} has label {labels[wrong[0]]}, expected 0 to {MOST_CLASSES - 1}.",
+            f"Example {wrong[0]} has label {labels[wrong[0]]}, expected 0 to {MAX_CLASSES - 1}.",
             hint="Number the classes from 0.",
         )
     return labels.astype(np.int32)

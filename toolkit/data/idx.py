@@ -16,7 +16,7 @@ from typing import Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ..errors import DataError
-from ..files import written_whole
+from ..files import atomic_write
 from .examples import Dataset, RecordFiles, Split, check_label_range, describe, hold_out
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -61,7 +61,7 @@ def write_idx(path: str, array: np.ndarray) -> None:
     """Write uint8, int32 or float32 [N, ...] as an IDX file that appears whole or not at all."""
     dtype = "uint8" if array.dtype == np.uint8 else ">i4" if array.dtype.kind in "iu" else ">f4"
     code = {name: code for code, name in ELEMENTS.items()}[dtype]
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(struct.pack(">HBB", 0, code, array.ndim))
         file.write(struct.pack(f">{array.ndim}I", *array.shape))
         for start in range(0, len(array), 4096):

@@ -1,9 +1,4 @@
-"""The hooks `filter` and `convert` on examples in memory: called per example, their answers
-checked.
-
-A filter is called with one example as stored (features: an array; labels: an int or None) and says
-whether to keep it; a converter, with a kept one, returns the pair to train on.
-"""
+"""The hooks `filter` and `convert`: called once per example, with their answers checked."""
 
 from __future__ import annotations
 
@@ -16,59 +11,81 @@ from .examples import DataSpec, Split
 
 Filter = Callable[[np.ndarray, Optional[int]], bool]
 Convert = Callable[[np.ndarray, Optional[int]], Tuple[Any, Any]]
-_CHUNK = 1024
+Example = Tuple[np.ndarray, Optional[int]]
+_CHUNK = 1024  # examples
 
 
-class Shape(NamedTuple):
-    """What a converter makes of the first example; every other must come out the same."""
+class ExampleHooks(NamedTuple):
+    """The hooks that each example passes through, in this order.
+
+    Both are called with the features (an array, as stored) and the label (an int or None).
+    """
+
+    filter: Optional[Filter] = None  # returns whether to keep the example
+    convert: Optional[Convert] = None  # returns the features and label to train on
+
+
+NO_HOOKS = ExampleHooks()
+
+
+class ExampleShape(NamedTuple):
+    """The features and label of the first example that `convert` returns; all others must match."""
 
     shape: Tuple[int, ...]
     dtype: str  # "uint8" or "float32"
-    labelled: bool
+    has_label: bool
     position: int  # of that example, in the split
 
 
-def prepare(
-    split: Split, filter: Optional[Filter] = None, convert: Optional[Convert] = None
-) -> Split:
-    """The split that a filter and a converter leave, in memory where there is a converter.
+def prepare(split: Split, hooks: ExampleHooks) -> Split:
+    """The examples that `filter` keeps, as `convert` returns them.
 
-    Raises ToolkitError naming the hook where it fails or its answer is wrong, DataError where
-    nothing is kept.
+    The result is in memory if there is a `convert` hook.
+
+    Raises:
+        ToolkitError: a hook fails or returns something invalid; the message names it.
+        DataError: the filter keeps no example.
     """
-    kept = split if filter is None else split.subset(keep_mask(split, filter))
-    _check_any(split, kept)
-    if convert is None:
-        return kept
-    positions = kept_positions(split, kept)
+    subset = filter_split(split, hooks.filter)
+    if hooks.convert is None:
+        return subset
+    positions = subset_positions(split, subset)
     first = None
     features: List[np.ndarray] = []
     labels: List[Any] = []
-    for position, example in zip(positions, examples(kept)):
-        made, label = converted(convert, example, int(position), first)
-        if first is None:
-            first = Shape(made.shape, str(made.dtype), label is not None, int(position))
-        features.append(made)
+    for position, example in zip(positions, iterate(subset)):
+        array, label = convert_example(hooks.convert, example, int(position), first)
+        first = first or _shape_of(array, label, int(position))
+        features.append(array)
         labels.append(label)
-    return Split(np.stack(features), np.array(labels, np.int32) if first.labelled else None)
+    has_labels = labels[0] is not None
+    return Split(np.stack(features), np.array(labels, np.int32) if has_labels else None)
 
 
-def kept_positions(split: Split, kept: Split) -> np.ndarray:
-    """Where in `split` the examples of its subset `kept` are, int64 [len(kept)]."""
-    if kept is split or kept.index is None:
+def filter_split(split: Split, filter: Optional[Filter]) -> Split:
+    """The examples that a filter keeps. Raises DataError if there are none."""
+    subset = split if filter is None else split.subset(filter_mask(split, filter))
+    if not len(subset):
+        raise _empty_filter_error(split)
+    return subset
+
+
+def subset_positions(split: Split, subset: Split) -> np.ndarray:
+    """The positions in `split` of the examples of its subset, int64 [len(subset)]."""
+    if subset is split or subset.index is None:
         return np.arange(len(split))
     if split.index is None:
-        return kept.index
-    place = np.full(split.num_records, -1, np.int64)
-    place[split.index] = np.arange(len(split))
-    return place[kept.index]
+        return subset.index
+    position_of_record = np.full(split.num_records, -1, np.int64)
+    position_of_record[split.index] = np.arange(len(split))
+    return position_of_record[subset.index]
 
 
-def keep_mask(split: Split, filter: Filter) -> np.ndarray:
-    """bool [N]: the examples that a filter keeps."""
+def filter_mask(split: Split, filter: Filter) -> np.ndarray:
+    """bool [N]: whether the filter keeps each example."""
     mask = np.zeros(len(split), bool)
-    for position, (features, label) in enumerate(examples(split)):
-        answer = _called("filter", filter, features, label, position)
+    for position, (features, label) in enumerate(iterate(split)):
+        answer = _call_hook("filter", filter, features, label, position)
         if not isinstance(answer, (bool, np.bool_)):
             raise ToolkitError(
                 f"The hook 'filter' returned {answer!r} for example {position}, expected "
@@ -79,64 +96,86 @@ def keep_mask(split: Split, filter: Filter) -> np.ndarray:
     return mask
 
 
-def probe(split: Split, convert: Optional[Convert], position: int = 0) -> Shape:
-    """What the examples of a split look like once converted, told by the first.
+def probe_shape(split: Split, convert: Optional[Convert], position: int = 0) -> ExampleShape:
+    """The shape of the split's examples after `convert`, found by converting the first one.
 
-    position: what to call that one in an error.
+    Args:
+        split: the examples, as stored.
+        convert: the hook, or None.
+        position: the number of the first example in error messages.
     """
     if convert is None:
-        return Shape(split.shape, split.dtype, split.labels is not None, 0)
-    made, label = converted(convert, next(examples(split)), position, None)
-    return Shape(made.shape, str(made.dtype), label is not None, position)
+        return ExampleShape(split.shape, split.dtype, split.labels is not None, 0)
+    features, label = convert_example(convert, next(iterate(split)), position, None)
+    return _shape_of(features, label, position)
 
 
-def converted_spec(
-    spec: DataSpec, split: Split, filter: Optional[Filter] = None, convert: Optional[Convert] = None
-) -> DataSpec:
-    """The spec of what a model sees after `convert`, told by the first example that is kept."""
-    if convert is None:
+def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
+    """The spec of the examples as the model sees them, found by converting the first one.
+
+    Args:
+        spec: of the examples as stored.
+        split: the examples, as stored.
+        hooks: `filter` and `convert`.
+    """
+    if hooks.convert is None:
         return spec
-    for position, example in enumerate(examples(split)):
-        if filter is None or _called("filter", filter, *example, position=position):
-            made, label = converted(convert, example, position, None)
-            spec = spec._replace(shape=made.shape, dtype=str(made.dtype))
+    for position, example in enumerate(iterate(split)):
+        if hooks.filter is None or _call_hook("filter", hooks.filter, *example, position=position):
+            features, label = convert_example(hooks.convert, example, position, None)
+            spec = spec._replace(shape=features.shape, dtype=str(features.dtype))
             return spec if label is not None else spec._replace(num_classes=0, class_names=())
-    raise _none_kept(split)
+    raise _empty_filter_error(split)
 
 
-def examples(split: Split) -> Iterator[Tuple[np.ndarray, Optional[int]]]:
-    """One example after the other, as hooks meet them, reading the split in chunks."""
+def iterate(split: Split) -> Iterator[Example]:
+    """The examples one by one, as the hooks get them; the split is read in chunks."""
     for start in range(0, len(split), _CHUNK):
         features, labels = split.take(slice(start, start + _CHUNK))
         for row in range(len(features)):
             yield features[row], None if labels is None else int(labels[row])
 
 
-def converted(convert: Convert, example, position: int, first: Optional[Shape]):
-    """The pair (uint8 or float32 array, int or None) that a converter makes of one example,
-    checked.
+def convert_example(
+    convert: Convert, example: Example, position: int, first: Optional[ExampleShape]
+) -> Example:
+    """Convert one example and check the result.
 
-    first: what the first example gave, or None where this is the first.
+    Args:
+        convert: the hook.
+        example: features and label, as stored.
+        position: the number of the example in the split, for error messages.
+        first: the shape of the first example, or None if this is the first.
+
+    Returns:
+        features: uint8 or float32.
+        label: an int, or None.
     """
-    answer = _called("convert", convert, example[0], example[1], position)
+    answer = _call_hook("convert", convert, example[0], example[1], position)
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
         raise ToolkitError(
-            f"The hook 'convert' returned {_kind(answer)} for example {position}, expected "
+            f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
             "features and labels.",
             hint="Return features, labels; labels may be None.",
         )
     features, label = _as_features(answer[0], position), _as_label(answer[1], position)
-    found = Shape(features.shape, str(features.dtype), label is not None, position)
-    if first is not None and found[:3] != first[:3]:
+    shape = _shape_of(features, label, position)
+    if first is not None and shape[:3] != first[:3]:
         raise ToolkitError(
-            f"The hook 'convert' made {_shown(found)} of example {position} but "
-            f"{_shown(first)} of example {first.position}.",
-            hint="Every example must come out with one shape and dtype.",
+            f"The hook 'convert' returned {_describe_shape(shape)} for example {position} but "
+            f"{_describe_shape(first)} for example {first.position}.",
+            hint="Return one shape and dtype for every example.",
         )
     return features, label
 
 
-def _called(name: str, hook: Callable, features, label, position: int):
+def _shape_of(features: np.ndarray, label: Optional[int], position: int) -> ExampleShape:
+    return ExampleShape(features.shape, str(features.dtype), label is not None, position)
+
+
+def _call_hook(
+    name: str, hook: Callable, features: np.ndarray, label: Optional[int], position: int
+) -> Any:
     try:
         return hook(features, label)
     except ToolkitError:
@@ -152,50 +191,45 @@ def _called(name: str, hook: Callable, features, label, position: int):
         ) from error
 
 
-def _as_features(value, position: int) -> np.ndarray:
+def _as_features(value: Any, position: int) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype == np.uint8:
         return array
     if array.dtype.kind == "f":
         return array.astype(np.float32, copy=False)
     raise ToolkitError(
-        f"The hook 'convert' made features of type {array.dtype} of example {position}, "
-        "expected uint8 or a float "
-        "type.",
+        f"The hook 'convert' returned features of type {array.dtype} for example {position}, "
+        "expected uint8 or a float type.",
         hint="Convert them with .astype('float32').",
     )
 
 
-def _as_label(value, position: int) -> Optional[int]:
+def _as_label(value: Any, position: int) -> Optional[int]:
     if value is None:
         return None
     array = np.asarray(value)
     if array.ndim == 0 and array.dtype.kind in "iu":
         return int(array)
     raise ToolkitError(
-        f"The hook 'convert' made the label {value!r} of example {position}, expected an "
+        f"The hook 'convert' returned the label {value!r} for example {position}, expected an "
         "integer or None.",
         hint="Return the class number.",
     )
 
 
-def _check_any(split: Split, kept: Split) -> None:
-    if not len(kept):
-        raise _none_kept(split)
-
-
-def _none_kept(split: Split) -> DataError:
+def _empty_filter_error(split: Split) -> DataError:
     return DataError(
         f"The hook 'filter' kept none of {len(split)} examples.",
         hint="Return True for the examples to keep.",
     )
 
 
-def _kind(value) -> str:
+def _describe(value: Any) -> str:
+    """What a hook returned, in few words."""
     if isinstance(value, (tuple, list)):
         return f"{len(value)} values"
     return "None" if value is None else f"one {type(value).__name__}"
 
 
-def _shown(shape: Shape) -> str:
-    return f"{shape.dtype} {list(shape.shape)}{'' if shape.labelled else ' without a label'}"
+def _describe_shape(shape: ExampleShape) -> str:
+    return f"{shape.dtype} {list(shape.shape)}{'' if shape.has_label else ' without a label'}"

@@ -1,33 +1,35 @@
-"""What `--data` may name: one table of sources, each opened by the prefix of the value."""
+"""The data sources: one table of what `--data` may name, opened by the prefix of the value."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional
 
-from ..errors import DataError, UsageError, nearest
-from .examples import Dataset
+from ..errors import DataError, UsageError, suggest
+from .examples import Dataset, Progress
 
 DEFAULT = "mnist5k"
 
 
 class Settings(NamedTuple):
-    """What a source may need besides its name."""
+    """The arguments of `open_data` that a source may use."""
 
-    place: str  # what follows the prefix, resolved
+    path: str  # the part of the value after the prefix, resolved; "" if there is none
     image_size: Optional[int]
     channels: Optional[int]
     validation_share: float
     cache_dir: Optional[str]
-    progress: Optional[Callable[[str, int, int], None]]
+    progress: Optional[Progress]
 
 
 class Source(NamedTuple):
-    value: str  # as the user writes it
-    what: str
+    """One row of the table."""
+
+    value: str  # what the user writes, with a placeholder for the path: "npz:FILE"
+    description: str
     size: str
-    offline: Callable[[Optional[str]], bool]  # given the cache folder: usable without a network?
+    is_offline: Callable[[Optional[str]], bool]  # called with the cache folder: needs no network?
     open: Callable[[Settings], Dataset]
 
 
@@ -37,59 +39,66 @@ def open_data(
     channels: Optional[int] = None,
     validation_share: float = 0.1,
     cache_dir: Optional[str] = None,
-    progress: Optional[Callable[[str, int, int], None]] = None,
+    progress: Optional[Progress] = None,
     base: Optional[str] = None,
 ) -> Dataset:
-    """The data set that a `--data` value names.
+    """Open the data set that a `--data` value names.
 
-    image_size: the side in pixels, and channels: 1, 3 or 4, to which `images:` brings its images.
-    validation_share: of the training examples, in [0, 0.5], where the source has no validation
-        split.
-    cache_dir: where downloads are kept. progress: called with (file, bytes done, bytes in all, or 0
-    where unknown) while downloading. base: the folder from which relative paths start.
-    Raises UsageError for a value that names no source, DataError for data that cannot be used.
+    Args:
+        value: a source, for example "mnist5k" or "npz:FILE".
+        image_size: the side in pixels to which `images:` scales its images.
+        channels: 1, 3 or 4, to which `images:` converts its images.
+        validation_share: of the training examples, in [0, 0.5]; it is held out if the source has no
+            validation split.
+        cache_dir: the folder of downloads; None for the default.
+        progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
+        base: the folder from which relative paths start.
+
+    Raises:
+        UsageError: the value names no source.
+        DataError: the data cannot be used.
     """
-    source = _source(value)
-    place = resolve(value, base)
-    settings = Settings(place, image_size, channels, validation_share, cache_dir, progress)
-    with readable(place or value):
-        made = source.open(settings)
-    made.name = value
-    return made
+    source = _find_source(value)
+    path = resolve_path(value, base)
+    settings = Settings(path, image_size, channels, validation_share, cache_dir, progress)
+    with translate_system_errors(path or value):
+        dataset = source.open(settings)
+    dataset.name = value
+    return dataset
 
 
 @contextlib.contextmanager
-def readable(place: str):
-    """Tell what the system refuses while data is read as a DataError: a permission, memory."""
+def translate_system_errors(path: str) -> Iterator[None]:
+    """Raise a DataError when the system fails to read data or runs out of memory."""
     try:
         yield
     except OSError as error:
         raise DataError(
-            f"{error.filename or place}: {error.strerror or error}.",
+            f"{error.filename or path}: {error.strerror or error}.",
             hint="Check that it is there and may be read.",
         ) from error
     except MemoryError as error:
         raise DataError(
-            f"{place}: expected data that fits in memory, found more.",
+            f"{path}: expected data that fits in memory, found more.",
             hint="Use a part of it, or smaller images with --image-size.",
         ) from error
 
 
-def resolve(value: str, base: Optional[str] = None) -> str:
-    """The path in a `--data` value, or "". A relative one starts from the folder `base`."""
-    place = os.path.expanduser(value.partition(":")[2])
-    return os.path.join(base, place) if base and place else place
+def resolve_path(value: str, base: Optional[str] = None) -> str:
+    """The path in a `--data` value, or "". A relative path starts from the folder `base`."""
+    path = os.path.expanduser(value.partition(":")[2])
+    return os.path.join(base, path) if base and path else path
 
 
-def _source(value: str) -> Source:
-    prefix, colon, place = value.partition(":")
+def _find_source(value: str) -> Source:
+    prefix, colon, path = value.partition(":")
     source = SOURCES.get(prefix)
     if source is None:
         raise UsageError(
             f"The data '{value}' names no source.",
-            hint=nearest(prefix, [each.value for each in SOURCES.values()]),
+            hint=suggest(prefix, [each.value for each in SOURCES.values()]),
         )
-    if bool(place) != (":" in source.value) or bool(colon) != bool(place):
+    if bool(path) != (":" in source.value) or bool(colon) != bool(path):
         raise UsageError(
             f"The data '{value}' {'names no path' if ':' in source.value else 'takes no path'}.",
             hint=f"Write it as {source.value}.",
@@ -98,13 +107,16 @@ def _source(value: str) -> Source:
 
 
 def list_sources(cache_dir: Optional[str] = None) -> List[Dict[str, object]]:
-    """A row for each source: value, what, size, and offline: whether it needs no network now."""
+    """The table as JSON values: `value`, `what`, `size` and `offline` of each source.
+
+    `offline` says whether the source can be opened now without a network.
+    """
     return [
         {
             "value": source.value,
-            "what": source.what,
+            "what": source.description,
             "size": source.size,
-            "offline": source.offline(cache_dir),
+            "offline": source.is_offline(cache_dir),
         }
         for source in SOURCES.values()
     ]
@@ -114,19 +126,19 @@ def _always(cache_dir: Optional[str]) -> bool:
     return True
 
 
-def _cached(name: str) -> Callable[[Optional[str]], bool]:
-    def is_cached(cache_dir: Optional[str]) -> bool:
+def _if_cached(name: str) -> Callable[[Optional[str]], bool]:
+    def is_offline(cache_dir: Optional[str]) -> bool:
         from .download import is_cached
 
         return is_cached(name, cache_dir)
 
-    return is_cached
+    return is_offline
 
 
-def _packaged(cache_dir: Optional[str]) -> bool:
-    from .digits import is_packaged
+def _if_mnist5k_is_installed(cache_dir: Optional[str]) -> bool:
+    from .digits import is_installed
 
-    return is_packaged()
+    return is_installed()
 
 
 def _open_mnist5k(settings: Settings) -> Dataset:
@@ -135,7 +147,7 @@ def _open_mnist5k(settings: Settings) -> Dataset:
     return open_mnist5k()
 
 
-def _open_downloaded(name: str) -> Callable[[Settings], Dataset]:
+def _open_download(name: str) -> Callable[[Settings], Dataset]:
     def open_it(settings: Settings) -> Dataset:
         from .download import open_download
 
@@ -147,20 +159,20 @@ def _open_downloaded(name: str) -> Callable[[Settings], Dataset]:
 def _open_idx(settings: Settings) -> Dataset:
     from .idx import open_idx
 
-    return open_idx(settings.place, validation_share=settings.validation_share)
+    return open_idx(settings.path, validation_share=settings.validation_share)
 
 
 def _open_npz(settings: Settings) -> Dataset:
     from .npz import open_npz
 
-    return open_npz(settings.place, settings.validation_share)
+    return open_npz(settings.path, settings.validation_share)
 
 
 def _open_images(settings: Settings) -> Dataset:
     from .images import open_images
 
     return open_images(
-        settings.place, settings.image_size, settings.channels, settings.validation_share
+        settings.path, settings.image_size, settings.channels, settings.validation_share
     )
 
 
@@ -171,27 +183,27 @@ SOURCES = {
             "mnist5k",
             "5,000 MNIST digits, embedded; 28x28x1, 10 classes",
             "4,000 / 500 / 500, 1.1 MB",
-            _packaged,
+            _if_mnist5k_is_installed,
             _open_mnist5k,
         ),
         Source(
             "mnist",
             "MNIST digits, downloaded once; 28x28x1, 10 classes",
             "60,000 / 10,000, 11.6 MB",
-            _cached("mnist"),
-            _open_downloaded("mnist"),
+            _if_cached("mnist"),
+            _open_download("mnist"),
         ),
         Source(
             "fashion-mnist",
             "Fashion-MNIST clothes, downloaded once; 28x28x1, 10 classes",
             "60,000 / 10,000, 30.9 MB",
-            _cached("fashion-mnist"),
-            _open_downloaded("fashion-mnist"),
+            _if_cached("fashion-mnist"),
+            _open_download("fashion-mnist"),
         ),
         Source(
             "idx:DIR",
             "a folder of IDX files, plain or .gz",
-            "any; not loaded where plain",
+            "any; plain files are not loaded",
             _always,
             _open_idx,
         ),

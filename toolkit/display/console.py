@@ -29,7 +29,7 @@ class Console:
     def is_terminal(self) -> bool:
         return bool(getattr(self._stream, "isatty", lambda: False)())
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """One line, above the progress bar where there is one."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -44,7 +44,7 @@ class Console:
             self._bar = _make_bar(self._stream, target, step)
             self._bar.start()
 
-    def show(self, record: Dict[str, Any]) -> None:
+    def show_metrics(self, record: Dict[str, Any]) -> None:
         """A metrics record: into the bar, or as a line if the last one is old enough."""
         if self._bar is not None:
             self._bar.tell(record)
@@ -53,7 +53,7 @@ class Console:
         last = record["step"] >= self._target
         if last or self._shown_at is None or now - self._shown_at >= self._every_secs:
             self._shown_at = now
-            self.say(progress_line(record, self._target))
+            self.log(progress_line(record, self._target))
 
     def stop(self) -> None:
         """Take the bar away; what was said stays."""
@@ -94,7 +94,7 @@ def download_progress(console: Console):
         tenth = done * 10 // whole if whole else 0
         if told.get(name) != tenth:
             told[name] = tenth
-            console.say(f"download  {name}  {done / 1e6:.1f} of {whole / 1e6:.1f} MB")
+            console.log(f"download  {name}  {done / 1e6:.1f} of {whole / 1e6:.1f} MB")
 
     return progress
 

@@ -11,7 +11,7 @@ from typing import Optional, Sequence
 import numpy as np
 
 from ..errors import UsageError
-from ..files import written_whole
+from ..files import atomic_write
 
 _CAPTION = 12  # pixels below an image for its label
 _INK = 255
@@ -53,7 +53,7 @@ def save_grid(
     picture = Image.fromarray(sheet[..., 0] if sheet.shape[-1] == 1 else sheet)
     if labels is not None:
         _write_labels(picture, _as_tiles(images).shape, columns, labels, padding)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         picture.save(file, "PNG")
 
 

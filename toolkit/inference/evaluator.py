@@ -1,70 +1,90 @@
-"""Evaluate and predict with a checkpoint: one graph and one session, kept for all evaluations."""
+"""Evaluate and predict with a checkpoint, through one graph and one session for all calls."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..compat import make_callable, tf
+from ..data.examples import DataSpec, Split
 from ..data.named_arrays import check_arrays
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph import build
 from ..graph.run import Run
 from ..graph.session_config import session_config
+from ..options import CoreOptions
 from ..plugins import Plugins
 from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
-from .scorer import Scorer, ScoreResult
+from .scorer_set import ScorerSet
 
-Inputs = Union[np.ndarray, Dict[str, np.ndarray]]
+# What a model predicts on: its features, or arrays by the names of the hook `inputs`.
+ModelInputs = Union[np.ndarray, Dict[str, np.ndarray]]
+Call = Callable[..., List[np.ndarray]]  # fed arrays -> the values of the fetches
 
 
 class Evaluation(NamedTuple):
-    """metrics: name -> float over the whole split. examples: arrays, batch first, or None.
+    """The result of evaluating a split.
 
-    lines, details: what scorers have to tell; for a person, and as JSON values.
+    Attributes:
+        metrics: name -> value over the whole split.
+        examples: arrays [N, ...] by name, in the split's order: the tensors of `predict`,
+            "features" and "labels"; None unless they were requested.
+        lines: text of the scorers, to print below the metrics.
+        details: JSON values of the scorers.
     """
 
     metrics: Dict[str, float]
-    examples: Optional[Dict[str, np.ndarray]]
+    examples: Optional[Dict[str, Optional[np.ndarray]]]
     lines: List[str]
     details: Dict[str, Any]
 
 
 class Evaluator:
-    """A graph in mode "eval" or "predict" with a session, and the checkpoint that it holds.
+    """A graph for evaluation or prediction, and a session with the loaded checkpoint.
 
-    plugins, options: of the run. spec: the `DataSpec` that it was trained on. splits: name ->
-    `Split` or None, for the plugins' scorers; without it there are none.
+    Args:
+        plugins: the run's plugins.
+        options: the run's options.
+        spec: the `DataSpec` of the data that the model was trained on.
+        mode: "eval" or "predict".
+        folder: the path of the run's folder, or None.
+        total_steps: the step at which training stops, or None.
+        splits: returns the `Split` of a name, or None, for the plugins' scorers; without it, no
+            scorer is created.
     """
 
     def __init__(
         self,
         plugins: Plugins,
-        options: Any,
-        spec: Any,
+        options: CoreOptions,
+        spec: DataSpec,
         mode: str = "eval",
-        folder=None,
-        total_steps=None,
-        splits: Optional[Callable[[str], Any]] = None,
+        folder: Optional[str] = None,
+        total_steps: Optional[int] = None,
+        splits: Optional[Callable[[str], Optional[Split]]] = None,
     ):
         self.run = Run(mode, options, spec, folder, total_steps)
-        self._plugins = plugins
         self._graph = build.build_inference(plugins, self.run)
         with self._graph.tf_graph.as_default():
-            self._saver = tf.train.Saver() if tf.global_variables() else None
-            self._derive = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
-            self._reset = tf.variables_initializer(self._graph.metric_variables)
-            # For an export: it is too late for a collection once the graph is finalized.
-            tf.add_to_collection(tf.saved_model.constants.MAIN_OP_KEY, self._derive)
+            self._saver = tf.train.Saver()
+            self._initialize_locals = tf.group(
+                tf.local_variables_initializer(), tf.tables_initializer()
+            )
+            self._reset_metrics = tf.variables_initializer(self._graph.metric_variables)
+            # For an export: a finalized graph takes no more collections.
+            tf.add_to_collection(tf.saved_model.constants.MAIN_OP_KEY, self._initialize_locals)
         self._session = tf.Session(graph=self._graph.tf_graph, config=session_config(options))
         self._graph.tf_graph.finalize()
         self._path = ""
-        self._calls: Dict[str, Callable[..., List[np.ndarray]]] = {}
-        self._predictor = _Predictor(self)
-        self._scorers: List[Scorer] = []
+        self._calls: Dict[str, Call] = {}
+        self._predictor = _Predictor(
+            lambda: Evaluator(plugins, options, spec, "predict", folder, total_steps)
+        )
+        self._scorers: Optional[ScorerSet] = None
         if mode == "eval" and splits is not None:
-            self._scorers = self._made_scorers(splits)
+            names = [*self._graph.losses, *self._graph.metrics]
+            self._scorers = ScorerSet(plugins, self.run, splits, names)
 
     @property
     def graph(self) -> build.InferenceGraph:
@@ -79,214 +99,202 @@ class Evaluator:
         return self._saver
 
     @property
+    def path(self) -> str:
+        """The prefix of the loaded checkpoint; '' before the first `load`."""
+        return self._path
+
+    @property
     def metric_names(self) -> List[str]:
-        """The names that `evaluate` computes."""
-        scored = {name for scorer in self._scorers for name in scorer.names}
-        return sorted(set(self._graph.losses) | set(self._graph.metrics) | scored)
+        """The names of the metrics that `evaluate` returns."""
+        names = {*self._graph.losses, *self._graph.metrics}
+        return sorted(names | self._scorers.names if self._scorers else names)
 
     def load(self, path: str) -> None:
-        """Take the variables from the checkpoint with this prefix. Raises CheckpointError.
+        """Load the variables of a checkpoint, then initialise the local variables.
 
-        Local variables are initialised behind it: their initial values may be functions of the
-        weights.
+        Local variables come second because their initial values may depend on the weights.
+
+        Args:
+            path: the prefix of the checkpoint.
+
+        Raises:
+            CheckpointError: the checkpoint does not fit the graph.
         """
         with self._graph.tf_graph.as_default():
             variables = tf.global_variables()
         in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
-        differing = difference(in_checkpoint, in_graph, partial=True).sentence()
-        if differing:
-            raise CheckpointError(differing)
+        mismatch = difference(in_checkpoint, in_graph, partial=True).sentence()
+        if mismatch:
+            raise CheckpointError(mismatch)
         self._saver.restore(self._session, path)
-        self._session.run(self._derive)
+        self._session.run(self._initialize_locals)
         self._path = path
-        self._predictor.forget()
+        self._predictor.set_checkpoint(path)
+
+    def close(self) -> None:
+        if self._scorers is not None:
+            self._scorers.close()
+        self._predictor.close()
+        self._session.close()
+
+    # ----------------------------------------------------------------------------------- evaluate
 
     def evaluate(
         self,
-        split,
+        split: Split,
         batch_size: int,
         keep_examples: bool = False,
         folder: Optional[str] = None,
     ) -> Evaluation:
-        """Metrics over the split, its partial last batch included, and what the scorers say of it.
+        """Compute metrics over the whole split, a partial last batch included, and its scores.
 
-        Losses are means over examples; a plugin's metric of the same name takes a loss's place.
-        folder: an existing one for the scorers' reports, or None for their quick score. Raises
-        DataError for an empty split, or one that does not fit what the model was trained on.
+        A loss is the mean over the examples. A plugin's metric replaces a loss of the same name.
+
+        Args:
+            split: the examples.
+            batch_size: examples per call of the session.
+            keep_examples: whether to return each example and its predictions.
+            folder: an existing folder for the scorers' reports, or None for a quick score.
+
+        Raises:
+            DataError: the split is empty, or does not fit the data that the model was trained on.
         """
-        self._check_fit(split)
-        metrics, kept = self._streamed(split, batch_size, keep_examples)
-        evaluation = Evaluation(metrics, kept, [], {})
-        for scorer in self._scorers:
-            scored = self._scored(scorer, split, folder)
-            evaluation.metrics.update(scored.metrics)
-            evaluation.lines.extend(scored.lines)
-            evaluation.details.update(scored.details)
+        self._check_split(split)
+        metrics, examples = self._measure(split, batch_size, keep_examples)
+        evaluation = Evaluation(metrics, examples, [], {})
+        if self._scorers is not None:
+            for result in self._scorers.score(split, self._predictor.predict, folder):
+                evaluation.metrics.update(result.metrics)
+                evaluation.lines.extend(result.lines)
+                evaluation.details.update(result.details)
         return evaluation
 
-    def _check_fit(self, split) -> None:
-        """A prepared call takes whatever it is fed, so this is the place to look."""
+    def _check_split(self, split: Split) -> None:
+        """Refuse a split that does not fit; a prepared call would accept any array."""
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
-        found, data = (split.shape, split.dtype), self.run.data
-        if found != (tuple(data.shape), data.dtype):
+        spec = self.run.data
+        if (split.shape, split.dtype) != (tuple(spec.shape), spec.dtype):
             raise DataError(
                 f"The split has examples {list(split.shape)} {split.dtype}, the model was "
-                f"trained on {list(data.shape)} {data.dtype}."
+                f"trained on {list(spec.shape)} {spec.dtype}."
             )
         if split.labels is None and self._graph.labels is not None:
             raise DataError(
-                "The data to evaluate has no labels, the model was trained with some.",
+                "The data to evaluate has no labels, but the model was trained with labels.",
                 hint="Give --data with labels.",
             )
 
-    def _streamed(self, split, batch_size: int, keep_examples: bool):
+    def _measure(
+        self, split: Split, batch_size: int, keep_examples: bool
+    ) -> Tuple[Dict[str, float], Optional[Dict[str, Optional[np.ndarray]]]]:
         """Losses and metrics of one pass over the split, and its examples or None."""
         graph = self._graph
-        kept = dict(graph.predictions, features=graph.model_features) if keep_examples else {}
-        measure, rows = self._measuring(kept), _Rows(kept, len(split))
+        tensors = dict(graph.predictions, features=graph.model_features) if keep_examples else {}
+        measure_batch, arrays = self._measure_call(tensors), _ExampleArrays(tensors, len(split))
         sums = dict.fromkeys(graph.losses, 0.0)
-        self._call("reset", [self._reset])()
+        self._prepare_call("reset", [self._reset_metrics])()
         for start in range(0, len(split), batch_size):
             features, labels = split.take(slice(start, start + batch_size))
-            values = measure(features, labels)
-            rows.add(values, len(features))
-            for name, value in zip(sums, values[len(kept) :]):
+            values = measure_batch(features, labels)
+            arrays.append(values, len(features))
+            for name, value in zip(sums, values[len(tensors) :]):
                 sums[name] += float(value) * len(features)
         metrics = {name: total / len(split) for name, total in sums.items()}
-        streamed = self._call("metrics", [value for value, _ in graph.metrics.values()])()
-        metrics.update((name, float(value)) for name, value in zip(graph.metrics, streamed))
+        values = self._prepare_call("metrics", [value for value, _ in graph.metrics.values()])()
+        metrics.update((name, float(value)) for name, value in zip(graph.metrics, values))
         if not keep_examples:
             return metrics, None
         labels = None if split.labels is None else np.array(split.labels)
-        return metrics, dict(rows.arrays, labels=labels)
+        return metrics, dict(arrays.by_name, labels=labels)
 
-    def _measuring(self, kept: Dict[str, Any]) -> Callable[..., List[np.ndarray]]:
-        """A function of a batch's features and labels that adds the batch to the metrics.
+    def _measure_call(self, tensors: Dict[str, tf.Tensor]) -> Call:
+        """A function of a batch's features and labels that updates the metrics.
 
-        It returns the values of `kept`, then the losses.
+        It returns the values of `tensors`, then the losses.
         """
         graph = self._graph
         updates = [update for _, update in graph.metrics.values()]
-        fetches = [*kept.values(), *graph.losses.values(), *updates]
-        name = "keep" if kept else "measure"
+        fetches = [*tensors.values(), *graph.losses.values(), *updates]
+        name = "measure_and_keep" if tensors else "measure"
         if graph.labels is not None:
-            return self._call(name, fetches, [graph.features, graph.labels])
-        call = self._call(name, fetches, [graph.features])
+            return self._prepare_call(name, fetches, [graph.features, graph.labels])
+        call = self._prepare_call(name, fetches, [graph.features])
         return lambda features, labels: call(features)
 
-    def predict(self, inputs: Inputs, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
-        """Each tensor of `predict`, batch first.
+    # ------------------------------------------------------------------------------------ predict
 
-        inputs: features [N, ...] of the data's shape and dtype; where the hook `inputs` says what
-        the model is fed, a dict of arrays [N, ...] of these names. batch_size: the option
-        eval_batch_size by default. Raises DataError for inputs that do not fit.
+    def predict(
+        self, inputs: ModelInputs, batch_size: Optional[int] = None
+    ) -> Dict[str, np.ndarray]:
+        """Compute each tensor of the hook `predict`.
+
+        Args:
+            inputs: features [N, ...] of the data's shape and dtype; where the hook `inputs` names
+                other inputs, a dict of arrays [N, ...] of these names.
+            batch_size: examples per call of the session; the option eval_batch_size by default.
+
+        Returns:
+            Arrays [N, ...] by the names of the tensors.
+
+        Raises:
+            DataError: the inputs do not fit the model.
         """
-        given = inputs if isinstance(inputs, dict) else {"features": inputs}
-        arrays = check_arrays(given, self._graph.input_specs)
-        fed = [arrays[name] for name in self._graph.placeholders]
-        count = min(map(len, fed))
+        by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
+        checked_arrays = check_arrays(by_name, self._graph.input_specs)
+        arrays = [checked_arrays[name] for name in self._graph.placeholders]
+        count = min(map(len, arrays))
         batch_size = batch_size or self.run.options.eval_batch_size
         predictions = self._graph.predictions
-        predict = self._call("predict", predictions.values(), self._graph.placeholders.values())
-        rows = _Rows(predictions, count)
+        feeds = self._graph.placeholders.values()
+        predict_batch = self._prepare_call("predict", predictions.values(), feeds)
+        outputs = _ExampleArrays(predictions, count)
         for start in range(0, max(1, count), batch_size):
-            part = [array[start : start + batch_size] for array in fed]
-            rows.add(predict(*part), len(part[0]))
-        return rows.arrays
+            batch = [array[start : start + batch_size] for array in arrays]
+            outputs.append(predict_batch(*batch), len(batch[0]))
+        return outputs.by_name
 
-    def _call(self, name: str, fetches, feeds=()) -> Callable[..., List[np.ndarray]]:
-        """The prepared call of that name, made once: what is fed -> the values of the fetches.
+    def _prepare_call(
+        self, name: str, fetches: Iterable[Any], feeds: Iterable[tf.Tensor] = ()
+    ) -> Call:
+        """Return the call cached under `name`, or prepare it: fed arrays -> values of the fetches.
 
-        Its ops run in the caller's thread: one follows the other anyway, and waking a thread for
-        them took 7 % of a batch of a small network.
+        All its ops run in the caller's thread. They depend on each other anyway, and waking other
+        threads took 7 % of the time of a batch of a small network.
         """
-        if not fetches:
-            return lambda *fed: []  # a call without an end is refused
         if name not in self._calls:
             elements = [self._graph.tf_graph.as_graph_element(fetch) for fetch in fetches]
+            if not elements:
+                return lambda *arrays: []  # TensorFlow refuses a call without fetches
             self._calls[name] = make_callable(self._session, elements, feeds, inline=True)
         return self._calls[name]
 
-    # ------------------------------------------------------------------------------------ scorers
-
-    def _made_scorers(self, splits) -> List[Scorer]:
-        """Asked when the session exists: a session made by a scorer does not choose its threads."""
-        with tf.Graph().as_default():
-            answers = self._plugins.call_hook("scorers", run=self.run, splits=splits)
-        scorers = [scorer for answer in answers for scorer in answer or ()]
-        taken = dict.fromkeys(list(self._graph.losses) + list(self._graph.metrics), "the model")
-        for scorer in scorers:
-            if not isinstance(scorer, Scorer):
-                raise ToolkitError(
-                    f"Hook 'scorers' of a plugin returned {scorer!r}.",
-                    hint="It returns a list of toolkit.Scorers.",
-                )
-            for name in scorer.names:
-                if name in taken:
-                    raise ToolkitError(
-                        f"Metric '{name}' of scorer {type(scorer).__name__} is already one "
-                        f"of {taken[name]}.",
-                        hint="Give it another name.",
-                    )
-                taken[name] = f"scorer {type(scorer).__name__}"
-        return scorers
-
-    def _scored(self, scorer: Scorer, split, folder: Optional[str]) -> ScoreResult:
-        with tf.Graph().as_default():  # in training, the graph around us is finalized
-            scored = self._plugins.call_plugin_code(
-                f"scorer {type(scorer).__name__}",
-                scorer.score,
-                split,
-                self._predictor.predict,
-                folder,
-            )
-        known = set(scorer.names) | {name + "_noise" for name in scorer.names}
-        if not isinstance(scored, ScoreResult) or not set(scored.metrics) <= known:
-            raise ToolkitError(
-                f"Scorer {type(scorer).__name__} returned {scored!r}.",
-                hint=(
-                    "It returns a toolkit.ScoreResult with metrics of its names: "
-                    f"{', '.join(scorer.names) or 'it has none'}."
-                ),
-            )
-        return scored._replace(metrics={n: float(v) for n, v in scored.metrics.items()})
-
-    @property
-    def path(self) -> str:
-        """The prefix of the checkpoint that it holds; '' before the first `load`."""
-        return self._path
-
-    def close(self) -> None:
-        for scorer in self._scorers:
-            self._plugins.call_plugin_code(f"scorer {type(scorer).__name__}", scorer.close)
-        self._predictor.close()
-        self._session.close()
-
 
 class _Predictor:
-    """Predicts for scorers, with a second graph in mode "predict": made when first asked, and kept.
+    """Predicts for scorers, through a second evaluator that is built on first use.
 
-    It holds the checkpoint of its owner.
+    Args:
+        build_evaluator: builds that evaluator, in mode "predict".
     """
 
-    def __init__(self, owner: Evaluator):
-        self._owner = owner
+    def __init__(self, build_evaluator: Callable[[], Evaluator]):
+        self._build_evaluator = build_evaluator
         self._evaluator: Optional[Evaluator] = None
+        self._path = ""
         self._is_loaded = False
 
-    def forget(self) -> None:
-        """The owner holds another checkpoint now."""
+    def set_checkpoint(self, path: str) -> None:
+        """Predict with the checkpoint of this prefix from now on; it is loaded on the next use."""
+        self._path = path
         self._is_loaded = False
 
-    def predict(self, inputs: Inputs, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
+    def predict(
+        self, inputs: ModelInputs, batch_size: Optional[int] = None
+    ) -> Dict[str, np.ndarray]:
         if self._evaluator is None:
-            run = self._owner.run
-            self._evaluator = Evaluator(
-                self._owner._plugins, run.options, run.data, "predict", run.folder, run.total_steps
-            )
+            self._evaluator = self._build_evaluator()
         if not self._is_loaded:
-            self._evaluator.load(self._owner.path)
+            self._evaluator.load(self._path)
             self._is_loaded = True
         return self._evaluator.predict(inputs, batch_size)
 
@@ -295,25 +303,25 @@ class _Predictor:
             self._evaluator.close()
 
 
-class _Rows:
-    """Arrays by name, batch first, of `count` examples: memory is taken once, batches fill it."""
+class _ExampleArrays:
+    """Arrays of `count` examples by name, allocated once and filled batch by batch."""
 
     def __init__(self, names: Iterable[str], count: int):
         self._names = list(names)
         self._count = count
-        self._filled = 0
-        self.arrays: Dict[str, np.ndarray] = {}
+        self._num_filled = 0
+        self.by_name: Dict[str, np.ndarray] = {}
 
-    def add(self, values: Sequence[np.ndarray], rows: int) -> None:
-        """The values, in the order of the names, of the next `rows` examples."""
-        part = slice(self._filled, self._filled + rows)
+    def append(self, values: Sequence[np.ndarray], rows: int) -> None:
+        """Store the values, in the order of the names, of the next `rows` examples."""
+        batch = slice(self._num_filled, self._num_filled + rows)
         for name, value in zip(self._names, values):
             if value.shape[:1] != (rows,):
                 raise ToolkitError(
-                    f"Hook 'predict' gave '{name}' {list(value.shape)} for {rows} examples.",
+                    f"Hook 'predict' returned '{name}' {list(value.shape)} for {rows} examples.",
                     hint="It returns tensors with the batch first.",
                 )
-            if name not in self.arrays:
-                self.arrays[name] = np.empty((self._count,) + value.shape[1:], value.dtype)
-            self.arrays[name][part] = value
-        self._filled += rows
+            if name not in self.by_name:
+                self.by_name[name] = np.empty((self._count,) + value.shape[1:], value.dtype)
+            self.by_name[name][batch] = value
+        self._num_filled += rows

@@ -1,4 +1,4 @@
-"""Write a trained model as a SavedModel, and compare what was written with its origin."""
+"""Write a trained model as a SavedModel and check it against the original."""
 
 from __future__ import annotations
 
@@ -10,42 +10,54 @@ from typing import Any, Dict, Optional
 import numpy as np
 
 from ..compat import tf
-from ..data.named import drawn
+from ..data.named_arrays import random_arrays
 from ..errors import CheckFailed, UsageError
 from .evaluator import Evaluator
 
 SIGNATURE = "serving_default"
-TOLERANCE = 1e-5
-CHECKED_ON = 8
+TOLERANCE = 1e-5  # the largest difference allowed between any two outputs
+NUM_CHECKED = 8  # random examples that the outputs are compared on
 
 
 def export(
     evaluator: Evaluator, folder: str, inputs: Optional[Dict[str, np.ndarray]] = None
 ) -> Dict[str, Any]:
-    """Write what the evaluator (mode "predict") holds to `folder`, which must be empty or new.
+    """Write the evaluator's model to `folder`, load it again and compare its predictions.
 
     The signature `serving_default` takes `features` [N, ...] of the data's dtype (uint8 images in
-    [0, 255]), or what the plugin's hook `inputs` names, and gives each tensor of its `predict`.
-    Loading it initialises its local variables. The written model is loaded again and must predict
-    the same on `inputs`, by default on a few that are drawn. Raises UsageError, CheckFailed.
+    [0, 255]), or the inputs that the plugin's hook `inputs` names. It returns each tensor of the
+    hook `predict`. Loading the SavedModel initialises its local variables.
+
+    Args:
+        evaluator: in mode "predict", with a loaded checkpoint.
+        folder: a new or empty folder.
+        inputs: arrays to compare on, by name; random ones by default.
+
+    Returns:
+        The result as JSON values.
+
+    Raises:
+        UsageError: the folder is not empty.
+        CheckFailed: the predictions differ; nothing is written.
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
-    inputs = drawn(evaluator.graph.input_specs, CHECKED_ON) if inputs is None else inputs
-    part = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
+    if inputs is None:
+        inputs = random_arrays(evaluator.graph.input_specs, NUM_CHECKED)
+    temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
-        _write(evaluator, part)
-        difference = _largest_difference(evaluator, part, inputs)
+        _write(evaluator, temporary)
+        difference = _largest_difference(evaluator, temporary, inputs)
         if not difference <= TOLERANCE:
             raise CheckFailed(
-                f"The exported model differs by {difference:.2g} from the trained one, "
-                f"allowed {TOLERANCE:g}."
+                f"The exported model differs by {difference:.2g} from the trained one; "
+                f"{TOLERANCE:g} is allowed."
             )
         if os.path.isdir(folder):
             os.rmdir(folder)
-        os.replace(part, os.path.abspath(folder))
+        os.replace(temporary, os.path.abspath(folder))
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return {
         "folder": folder,
         "signature": SIGNATURE,
@@ -64,7 +76,7 @@ def _write(evaluator: Evaluator, folder: str) -> None:
         outputs={name: info(tensor) for name, tensor in graph.predictions.items()},
         method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
     )
-    with graph.graph.as_default():
+    with graph.tf_graph.as_default():
         builder = tf.saved_model.builder.SavedModelBuilder(folder)
         builder.add_meta_graph_and_variables(
             evaluator.session,
@@ -76,15 +88,16 @@ def _write(evaluator: Evaluator, folder: str) -> None:
 
 
 def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:
+    """The largest absolute difference between predictions of the original and the SavedModel."""
     expected = evaluator.predict(inputs)
     with tf.Graph().as_default(), tf.Session() as session:
-        loaded = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], folder)
-        signature = loaded.signature_def[SIGNATURE]
+        tags = [tf.saved_model.tag_constants.SERVING]
+        signature = tf.saved_model.loader.load(session, tags, folder).signature_def[SIGNATURE]
         fetches = {name: info.name for name, info in signature.outputs.items()}
-        feed = {signature.inputs[name].name: array for name, array in inputs.items()}
-        found = session.run(fetches, feed)
+        feeds = {signature.inputs[name].name: array for name, array in inputs.items()}
+        exported = session.run(fetches, feeds)
     differences = [
-        float(np.max(np.abs(expected[n].astype(np.float64) - found[n].astype(np.float64))))
+        float(np.max(np.abs(expected[n].astype(np.float64) - exported[n].astype(np.float64))))
         for n in expected
         if expected[n].dtype.kind in "fiu" and expected[n].size
     ]

@@ -1,83 +1,141 @@
-"""Files in, predictions out: what is predicted on is converted as the training data was.
+"""Read files to predict on, and select the columns of a prediction to show.
 
-An image of another size is cut to its middle square and scaled, as `images:` does; one with dark
-ink on light paper is inverted where the training images have light ink on dark, and the reverse.
-Each is told.
+Examples are converted as the training data was. An image of another size is cropped to its central
+square and scaled, as `--data images:` does. An image with dark ink on light paper is inverted if
+the training images have light ink on dark paper, and vice versa. Both are logged.
+
+Legend: N examples, H height, W width, C channels.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..data.examples import DataSpec, Split
 from ..data.idx import read_idx
 from ..data.images import decode
-from ..data.named import Wanted, checked, told
+from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
 from ..data.npz import read_arrays
-from ..data.prepare import Convert, prepare
+from ..data.prepare import Convert, ExampleHooks, prepare
 from ..errors import DataError, UsageError
-from ..inputs import border_mean
+from ..run_data import border_mean
+from .evaluator import ModelInputs
 
 ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
+_MIN_CONTRAST = 0.05  # between paper and mean, below which training images have no clear paper
+_MIN_GAIN = 0.2  # by which inverting has to bring an image's paper closer to the training images'
 
 
 class Examples(NamedTuple):
-    """inputs: what the model is fed, [N, ...] or a dict of these. names: of the N examples."""
+    """The examples in some files."""
 
-    inputs: Any
-    names: List[str]
+    inputs: ModelInputs  # [N, ...], or a dict of such arrays
+    names: List[str]  # [N], for example "FILE" or "FILE[3]"
+
+
+class ImageReader(NamedTuple):
+    """How image files are converted to examples.
+
+    Attributes:
+        spec: the `DataSpec` of the training data as stored, before the hook `convert`.
+        brightness: the "border" and "mean" of the training images in [0, 1], or None; see
+            `toolkit.run_data.Brightness`.
+        invert: "yes", "no", or "auto" to compare with the training images.
+        log: called with a line of text for each image that is scaled or inverted.
+    """
+
+    spec: DataSpec
+    brightness: Optional[Dict[str, float]]
+    invert: str
+    log: Callable[[str], None]
+
+    def read(self, path: str) -> np.ndarray:
+        """Read an image file as uint8 [1, H, W, C] of the training images' size."""
+        if len(self.spec.shape) != 3 or self.spec.dtype != "uint8":
+            raise DataError(
+                f"{path}: the model was trained on examples {list(self.spec.shape)} "
+                f"{self.spec.dtype}, not on images.",
+                hint="Give an .npz file.",
+            )
+        image = self._scale(path)[np.newaxis]  # [1, H, W, C]
+        if not _is_inverted(image, self.brightness, self.invert):
+            return image
+        if self.invert == "auto":
+            self.log(f"note: {path} is inverted to match the training images")
+        return 255 - image
+
+    def _scale(self, path: str) -> np.ndarray:
+        height, width, channels = self.spec.shape
+        image = decode(path, None, channels)
+        if image.shape[:2] == (height, width):
+            return image
+        self.log(f"note: {path} is {image.shape[1]}x{image.shape[0]}, scaled to {width}x{height}")
+        return decode(path, (width, height), channels)
 
 
 def read_examples(
     paths: List[str],
-    stored: DataSpec,
-    ink: Optional[Dict[str, float]],
+    spec: DataSpec,
+    brightness: Optional[Dict[str, float]],
     invert: str = "auto",
     convert: Optional[Convert] = None,
-    say: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> Examples:
     """Read image files, .npz files and IDX files.
 
-    stored: the spec of the training data before `convert`. ink: the brightness of its images, see
-    `toolkit.inputs.ink`. invert: "auto", "yes" or "no", for image files. Raises DataError for a
-    file that cannot be read or has another shape.
+    Args:
+        paths: of the files.
+        spec: as in `ImageReader`; so are `brightness`, `invert` and `log`.
+        brightness: of the training images.
+        invert: whether to invert image files: "auto", "yes" or "no".
+        convert: the hook of that name as a function of one example, or None.
+        log: called with notes on single files.
+
+    Raises:
+        DataError: a file cannot be read, or has another shape or type.
     """
-    rows: List[np.ndarray] = []
+    images = ImageReader(spec, brightness, invert, log)
+    arrays: List[np.ndarray] = []
     names: List[str] = []
     for path in paths:
-        found = _read(path, stored, ink, invert, say)
-        rows.append(found)
-        names += _named(path, len(found))
-    features = np.concatenate(rows)
+        array = _read(path, images)
+        arrays.append(array)
+        names += _example_names(path, len(array))
+    features = np.concatenate(arrays)
     if convert is not None:
-        features = prepare(Split(features), None, convert).take(slice(None))[0]
+        features = prepare(Split(features), ExampleHooks(convert=convert)).features
     return Examples(features, names)
 
 
-def read_inputs(paths: List[str], wanted: Wanted) -> Examples:
-    """Read .npz files that hold an array of each wanted name, with a row per example.
+def read_inputs(paths: List[str], specs: ArraySpecs) -> Examples:
+    """Read .npz files for a model with the hook `inputs`.
 
-    For a model that is fed something else than examples of the data. Raises DataError.
+    Args:
+        paths: of files that contain an array of each name, with one row per example.
+        specs: name -> (dtype, shape of one row).
+
+    Raises:
+        DataError: a file is no .npz file, or its arrays do not fit.
     """
-    parts: List[Dict[str, np.ndarray]] = []
+    files: List[Dict[str, np.ndarray]] = []
     names: List[str] = []
     for path in paths:
         _check_is_file(path)
         if not path.endswith(".npz"):
             raise DataError(
-                f"{path}: the model is fed {told(wanted)}, not examples.",
+                f"{path}: the model is fed {describe_specs(specs)}, not examples.",
                 hint="Give an .npz file with arrays of these names.",
             )
-        arrays = read_arrays(path)
-        parts.append(checked(arrays, wanted, path))
-        names += _named(path, min(map(len, parts[-1].values())))
-    return Examples({n: np.concatenate([part[n] for part in parts]) for n in wanted}, names)
+        arrays = check_arrays(read_arrays(path), specs, path)
+        files.append(arrays)
+        names += _example_names(path, min(map(len, arrays.values())))
+    return Examples({n: np.concatenate([arrays[n] for arrays in files]) for n in specs}, names)
 
 
-def _named(path: str, count: int) -> List[str]:
+def _example_names(path: str, count: int) -> List[str]:
     return [path] if count == 1 else [f"{path}[{i}]" for i in range(count)]
 
 
@@ -86,7 +144,7 @@ def _check_is_file(path: str) -> None:
         raise DataError(f"{path}: no such file.")
 
 
-def _read(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
+def _read(path: str, images: ImageReader) -> np.ndarray:
     _check_is_file(path)
     if path.endswith(".npz"):
         arrays = read_arrays(path)
@@ -96,10 +154,10 @@ def _read(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
                 f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
                 f"{', '.join(sorted(arrays)) or 'none'}."
             )
-        return _shaped(path, arrays[key], stored)
+        return _fit_shape(path, arrays[key], images.spec)
     if _is_idx(path):
-        return _shaped(path, read_idx(path), stored)
-    return _image(path, stored, ink, invert, say)
+        return _fit_shape(path, read_idx(path), images.spec)
+    return images.read(path)
 
 
 def _is_idx(path: str) -> bool:
@@ -107,65 +165,59 @@ def _is_idx(path: str) -> bool:
     return "idx" in name or name.replace(".gz", "").endswith("ubyte")
 
 
-def _shaped(path: str, array: np.ndarray, stored: DataSpec) -> np.ndarray:
-    """[N, ...] of the training data's shape and dtype; a lone example, or one without a channel
-    axis, gets its axis.
+def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
+    """Check an array's shape and dtype, and add a missing batch or channel axis.
+
+    Returns:
+        [N, ...] of the training data's shape and dtype.
     """
-    shape = tuple(stored.shape)
+    shape = tuple(spec.shape)
     if array.shape == shape or (shape[-1:] == (1,) and array.shape == shape[:-1]):
-        array = array[np.newaxis]
+        array = array[np.newaxis]  # [1, ...]
     if shape[-1:] == (1,) and array.shape[1:] == shape[:-1]:
-        array = array[..., np.newaxis]
-    if array.shape[1:] != shape or (stored.dtype == "uint8") != (array.dtype == np.uint8):
+        array = array[..., np.newaxis]  # [N, ..., 1]
+    if array.shape[1:] != shape or (spec.dtype == "uint8") != (array.dtype == np.uint8):
         raise DataError(
-            f"{path}: expected examples {list(shape)} {stored.dtype}, found "
+            f"{path}: expected examples {list(shape)} {spec.dtype}, found "
             f"{list(array.shape[1:])} {array.dtype}.",
             hint="Give image files to have them scaled.",
         )
-    return np.asarray(array, stored.dtype)
+    return np.asarray(array, spec.dtype)
 
 
-def _image(path: str, stored: DataSpec, ink, invert: str, say) -> np.ndarray:
-    if len(stored.shape) != 3 or stored.dtype != "uint8":
-        raise DataError(
-            f"{path}: the model was trained on examples {list(stored.shape)} "
-            f"{stored.dtype}, not on images.",
-            hint="Give an .npz file.",
-        )
-    height, width, channels = stored.shape
-    found = decode(path, None, channels)
-    if found.shape[:2] != (height, width):
-        say(f"note: {path} is {found.shape[1]}x{found.shape[0]}, scaled to {width}x{height}")
-        found = decode(path, (width, height), channels)
-    image = found[np.newaxis]  # [1, H, W, C]
-    if _is_inverted(image, ink, invert):
-        if invert == "auto":
-            say(f"note: {path} has its ink inverted, as in the training images")
-        image = 255 - image
-    return image
-
-
-def _is_inverted(image: np.ndarray, ink, invert: str) -> bool:
-    """Whether paper and ink are the other way round than in the training images."""
+def _is_inverted(image: np.ndarray, brightness: Optional[Dict[str, float]], invert: str) -> bool:
+    """Whether ink and paper are swapped in comparison with the training images."""
     if invert != "auto":
         return invert == "yes"
-    if not ink or abs(ink["border"] - ink["mean"]) < 0.05:
-        return False  # the training images have no paper to tell from ink
+    if not brightness or abs(brightness["border"] - brightness["mean"]) < _MIN_CONTRAST:
+        return False  # the training images have no paper that differs from the ink
     border = border_mean(image / 255.0)
-    return abs(1 - border - ink["border"]) + 0.2 < abs(border - ink["border"])
+    paper = brightness["border"]
+    return abs(1 - border - paper) + _MIN_GAIN < abs(border - paper)
 
 
-def columns(predictions: Dict[str, np.ndarray], class_names, with_features: bool) -> Dict[str, Any]:
-    """What to show: `features` on request, and the class's name beside `label`."""
-    shown = {n: v for n, v in predictions.items() if with_features or n != "features"}
+def columns(
+    predictions: Dict[str, np.ndarray], class_names: Sequence[str], with_features: bool
+) -> Dict[str, np.ndarray]:
+    """The columns of a prediction to show, by name.
+
+    Args:
+        predictions: arrays [N, ...] by name.
+        class_names: names of the classes; they appear as the column "class" beside "label".
+        with_features: whether to show "features".
+
+    Raises:
+        UsageError: there are no features to show.
+    """
+    by_name = {n: v for n, v in predictions.items() if with_features or n != "features"}
     if with_features and "features" not in predictions:
         raise UsageError(
             "The plugin predicts no 'features'.",
             hint=f"It predicts {', '.join(sorted(predictions))}.",
         )
-    label = shown.get("label")
+    label = by_name.get("label")
     if label is not None and class_names and label.ndim == 1:
         names = [class_names[int(i)] for i in label]
         if names != [str(i) for i in label]:
-            shown["class"] = np.array(names)
-    return shown
+            by_name["class"] = np.array(names)
+    return by_name

@@ -1,11 +1,13 @@
-"""The chain of commits, `commits.jsonl`: which checkpoints a run has, and how each came about.
+"""The commit log, `commits.jsonl`: which checkpoints a run has, and how each was trained.
 
-A line is added for each session of training (where it went on from, with what) and for each
-checkpoint (the hashes of its files and of its tensors). Every line ends in its own hash and names
-that of the line before, so a line that was changed, left out or put in shows. `kept` in a line says
-which checkpoints there are from then on: the last whole line decides.
+There is one entry per training session (the step that it started from, and its options, versions
+and data) and one per checkpoint (the hashes of its files and of its tensors). Each entry ends in
+its own hash and contains the hash of the entry before it, so that a changed, removed or inserted
+entry is detected. `kept` lists the steps whose checkpoints exist from this entry on; the last
+readable entry decides.
 
-A checkpoint is committed when its line is on the disk, which is written last.
+An entry is written after the files that it lists, so a checkpoint is committed once its entry is on
+the disk.
 """
 
 from __future__ import annotations
@@ -17,178 +19,199 @@ import sys
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
 from ..files import to_json_value
-from .jsonl import JsonLines, Position, parse_object
+from .jsonl import FileDigest, JsonLines, parse_object
 
-FIRST = "0" * 64  # what the first line names as the hash before it
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_OF_SESSIONS = ("versions", "machine", "plugins", "data", "options")  # dictionaries, if there
+NO_HASH = "0" * 64  # what the first entry contains as the hash of the entry before it
+NO_METRICS = FileDigest(0, hashlib.sha256(b"").hexdigest())
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_SESSION_DICTS = ("versions", "machine", "plugins", "data", "options")  # optional, each a dict
 _HASH = re.compile(r'^(.*), "hash": "([0-9a-f]{64})"}$', re.DOTALL)
 
 
 class Checkpoint(NamedTuple):
-    """A committed checkpoint. `path`: its prefix, for a Saver. `time`: seconds since the epoch.
-
-    files: name -> bytes and sha256. tensors: SHA-256 over all tensors. metrics: how far
-    metrics.jsonl had grown.
-    """
+    """A committed checkpoint."""
 
     step: int
-    path: str
-    time: float
-    files: Dict[str, Dict[str, Any]]
-    tensors: str = ""
-    metrics: Optional[Position] = None
+    path: str  # the prefix of its files, as a Saver takes it
+    time: float  # of the commit, in seconds since the epoch
+    files: Dict[str, FileDigest]  # by name
+    tensors: str = ""  # the SHA-256 over all tensors, see checkpoint_reader.fingerprint
+    metrics: FileDigest = NO_METRICS  # of metrics.jsonl at the commit
 
 
 class Entry(NamedTuple):
-    """One line. fault: what is wrong with it, in words, or ''."""
+    """An entry of the commit log."""
 
     number: int  # from 1
-    values: Dict[str, Any]  # empty where the line cannot be read
-    fault: str
+    values: Dict[str, Any]  # empty if the entry cannot be read
+    fault: str  # what is wrong with the entry, as a clause; '' if nothing is
 
     @property
-    def kind(self) -> str:
-        return self.values.get("kind", "")
+    def is_session(self) -> bool:
+        return self.values.get("kind") == "session"
+
+    @property
+    def is_commit(self) -> bool:
+        return self.values.get("kind") == "commit"
+
+    @property
+    def step(self) -> int:
+        """The step that was committed, or from which the session started."""
+        return self.values["step" if self.is_commit else "from"]
 
 
 class CommitLog:
-    """The chain of one run. prefix: step -> path of that checkpoint's files, less their endings."""
+    """The commit log of one run.
+
+    Args:
+        path: of commits.jsonl.
+        prefix: returns the path prefix of the checkpoint files of a step.
+    """
 
     def __init__(self, path: str, prefix: Callable[[int], str]):
         self._file = JsonLines(path)
         self._prefix = prefix
         self._entries: Optional[List[Entry]] = None
+        self._head = NO_HASH
 
     @property
     def path(self) -> str:
         return self._file.path
 
     def entries(self) -> List[Entry]:
-        """Every line, oldest first, each checked."""
+        """All entries, oldest first, each verified."""
         if self._entries is None:
-            lines: List[Entry] = []
-            before = FIRST
-            for text in self._file.texts():
-                lines.append(_parse_entry(len(lines) + 1, text, before))
-                before = _hash_of(text)
-            self._entries = lines
-            self._last = before
+            entries: List[Entry] = []
+            head = NO_HASH
+            for text in self._file.lines():
+                entries.append(_parse_entry(len(entries) + 1, text, head))
+                head = _entry_hash(text)
+            self._entries, self._head = entries, head
         return self._entries
 
-    def forget(self) -> None:
-        """Read the file anew when it is next needed: another process may have written to it."""
+    def invalidate_cache(self) -> None:
+        """Read the file again when it is next needed: another process may have written to it."""
         self._entries = None
-        self._file.forget()
+        self._file.invalidate_cache()
 
     def add(self, kind: str, **values: Any) -> None:
-        """Add a line durably."""
-        lines = self.entries()
-        body = json.dumps(to_json_value(dict({"kind": kind}, **values, previous=self._last)))[:-1]
+        """Append an entry, and wait until it is on the disk.
+
+        Args:
+            kind: "session" or "commit".
+            values: what the entry contains besides; `kept` is required.
+        """
+        entries = self.entries()
+        body = json.dumps(to_json_value(dict({"kind": kind}, **values, previous=self._head)))[:-1]
         digest = hashlib.sha256(body.encode("utf-8")).hexdigest()
         text = f'{body}, "hash": "{digest}"}}'
-        self._entries = None  # until it is known that the line is there
-        self._file.append_text(text, durable=True)
-        lines.append(Entry(len(lines) + 1, json.loads(text), ""))
-        self._entries, self._last = lines, digest
+        self._entries = None  # a failed write leaves it unknown what the file contains
+        self._file.append_line(text, durable=True)
+        entries.append(Entry(len(entries) + 1, json.loads(text), ""))
+        self._entries, self._head = entries, digest
 
     def head(self) -> str:
-        """The hash of the last line, 64 hex digits."""
+        """The hash of the last entry, 64 hex digits."""
         self.entries()
-        return self._last
+        return self._head
 
     def checkpoints(self) -> List[Checkpoint]:
-        """The checkpoints that there are, oldest first, their files unverified."""
-        kept: Optional[Set[int]] = None
+        """The checkpoints that should exist, oldest first; their files are not verified."""
+        steps: Optional[Set[int]] = None
         latest: Dict[int, Checkpoint] = {}
-        for entry in reversed(self.entries()):  # most are near the end, however long the chain is
-            if kept is None and entry.values:
-                kept = set(entry.values["kept"])
-            if kept is not None and len(latest) == len(kept):
+        for entry in reversed(self.entries()):  # most are near the end, however long the log is
+            if steps is None and entry.values:
+                steps = set(entry.values["kept"])
+            if steps is not None and len(latest) == len(steps):
                 break
-            step = entry.values.get("step") if entry.kind == "commit" else None
-            if step is not None and step in kept and step not in latest:
-                latest[step] = self._checkpoint(entry.values)
+            if steps and entry.is_commit and entry.step in steps and entry.step not in latest:
+                latest[entry.step] = self._checkpoint(entry)
         return [latest[step] for step in sorted(latest)]
 
     def find_commit(self, step: int) -> Optional[Checkpoint]:
-        """The last commit of that step, also where its files were removed since."""
+        """The last commit of a step, even if its files have been deleted since; None if none."""
         for entry in reversed(self.entries()):
-            if entry.kind == "commit" and entry.values["step"] == step:
-                return self._checkpoint(entry.values)
+            if entry.is_commit and entry.step == step:
+                return self._checkpoint(entry)
         return None
 
-    def files(self) -> Set[str]:
-        """The names of all files that were ever committed, also of those removed since."""
-        return {
-            name
-            for entry in self.entries()
-            if entry.kind == "commit"
-            for name in entry.values["files"]
-        }
+    def file_names(self) -> Set[str]:
+        """The names of all files that were ever committed, including those deleted since."""
+        commits = [entry for entry in self.entries() if entry.is_commit]
+        return {name for entry in commits for name in entry.values["files"]}
 
     def sessions(self) -> List[Dict[str, Any]]:
-        """What the lines of sessions hold, oldest first."""
-        return [entry.values for entry in self.entries() if entry.kind == "session"]
+        """The contents of the session entries, oldest first."""
+        return [entry.values for entry in self.entries() if entry.is_session]
 
     def faults(self) -> List[str]:
-        """What is wrong with the chain, a sentence each."""
-        return [f"line {n.number} {n.fault}" for n in self.entries() if n.fault]
+        """What is wrong with the log, one clause per faulty entry."""
+        return [f"entry {entry.number} {entry.fault}" for entry in self.entries() if entry.fault]
 
-    def _checkpoint(self, values: Dict[str, Any]) -> Checkpoint:
-        step = values["step"]
+    def _checkpoint(self, entry: Entry) -> Checkpoint:
+        values = entry.values
         return Checkpoint(
-            step,
-            self._prefix(step),
-            values["time"],
-            values["files"],
-            values["tensors"],
-            Position(**values["metrics"]),
+            step=entry.step,
+            path=self._prefix(entry.step),
+            time=values["time"],
+            files={name: FileDigest(**digest) for name, digest in values["files"].items()},
+            tensors=values["tensors"],
+            metrics=FileDigest(**values["metrics"]),
         )
 
 
-def _hash_of(text: str) -> str:
-    """What the next line names: the hash that the line has, or where it has none, of its text."""
+def _entry_hash(text: str) -> str:
+    """The hash that an entry ends in, which the next entry repeats; of the text if it has none."""
     match = _HASH.match(text)
     return match.group(2) if match else hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _parse_entry(number: int, text: str, before: str) -> Entry:
+def _parse_entry(number: int, text: str, previous: str) -> Entry:
+    """Parse and verify one line.
+
+    Args:
+        number: of the entry, from 1.
+        text: the line.
+        previous: the hash of the entry before it.
+    """
     match = _HASH.match(text)
     if not match or hashlib.sha256(match.group(1).encode("utf-8")).hexdigest() != match.group(2):
         return Entry(number, {}, "has changed since it was written")
     values = parse_object(text)
-    if values is None or not _is_sound(values):
-        return Entry(number, {}, "is no line of this format")
+    if values is None or not _is_valid(values):
+        return Entry(number, {}, "is not in the format of this version")
     fault = ""
-    if values["previous"] != before:
-        fault = "does not follow the line before it: lines were left out, put in or moved"
+    if values["previous"] != previous:
+        fault = "does not follow the entry before it: entries were removed, inserted or moved"
     return Entry(number, values, fault)
 
 
-def _is_sound(values: Dict[str, Any]) -> bool:
-    """Whether a line has what its kind has to have, each of its type."""
+def _is_valid(values: Dict[str, Any]) -> bool:
+    """Whether an entry has all values that its kind requires, each of its type."""
     try:
-        kept = values["kept"]
-        if not isinstance(values["previous"], str) or not isinstance(kept, list):
+        steps = values["kept"]
+        if not isinstance(values["previous"], str) or not isinstance(steps, list):
             return False
-        if not all(map(_is_count, kept)):
+        if not all(map(_is_count, steps)):
             return False
         if values["kind"] == "session":
             return _is_count(values["from"]) and all(
-                isinstance(values.get(name, {}), dict) for name in _OF_SESSIONS
+                isinstance(values.get(name, {}), dict) for name in _SESSION_DICTS
             )
-        step, metrics = values["step"], values["metrics"]
-        return (
-            values["kind"] == "commit"
-            and _is_count(step)
-            and _is_time(values["time"])
-            and isinstance(values["tensors"], str)
-            and _is_hashed(metrics)
-            and all(_is_file(step, name, facts) for name, facts in values["files"].items())
-        )
+        return values["kind"] == "commit" and _is_valid_commit(values)
     except (KeyError, TypeError, AttributeError):
         return False
+
+
+def _is_valid_commit(values: Dict[str, Any]) -> bool:
+    step = values["step"]
+    return (
+        _is_count(step)
+        and _is_time(values["time"])
+        and isinstance(values["tensors"], str)
+        and _is_digest(values["metrics"])
+        and all(_is_file(step, name, digest) for name, digest in values["files"].items())
+    )
 
 
 def _is_count(value: Any) -> bool:
@@ -200,40 +223,55 @@ def _is_time(value: Any) -> bool:
     return is_number and abs(value) <= sys.maxsize
 
 
-def _is_hashed(facts: Dict[str, Any]) -> bool:
-    """Whether it is a size with its hash, and nothing else."""
+def _is_digest(values: Dict[str, Any]) -> bool:
+    """Whether it is the JSON form of a FileDigest."""
     return (
-        set(facts) == {"bytes", "sha256"}
-        and _is_count(facts["bytes"])
-        and isinstance(facts["sha256"], str)
+        set(values) == {"bytes", "sha256"}
+        and _is_count(values["bytes"])
+        and isinstance(values["sha256"], str)
     )
 
 
-def _is_file(step: int, name: str, facts: Dict[str, Any]) -> bool:
-    """Whether it is a file of that step, in the folder of the checkpoints."""
+def _is_file(step: int, name: str, digest: Dict[str, Any]) -> bool:
+    """Whether it is a checkpoint file of this step, inside the checkpoints folder."""
     start = f"model.ckpt-{step}."
-    return name.startswith(start) and bool(_NAME.fullmatch(name)) and _is_hashed(facts)
+    return name.startswith(start) and bool(_FILE_NAME.fullmatch(name)) and _is_digest(digest)
 
 
-def retention_rule(keep: int, every_hours: Optional[float], always: Iterable[int] = ()):
-    """A rule, checkpoints (oldest first) -> steps to keep: the `keep` newest, `always`, and one per
-    `every_hours`.
+RetentionRule = Callable[[List[Checkpoint]], Iterable[int]]
 
-    It is a function of the committed checkpoints and their times alone, so a restart forgets
-    nothing. A clock that was set back begins a new count.
+
+def retention_rule(
+    keep: int, every_hours: Optional[float], always: Iterable[int] = ()
+) -> RetentionRule:
+    """A function from the checkpoints, oldest first, to the steps whose files are kept.
+
+    The result depends on the committed checkpoints and their times alone, so a restart changes
+    nothing. A clock that is set back starts a new count.
+
+    Args:
+        keep: how many of the newest checkpoints to keep, at least 1.
+        every_hours: also keep one checkpoint per so many hours; None: no such checkpoints.
+        always: steps to keep in any case.
     """
 
     def rule(checkpoints: List[Checkpoint]) -> List[int]:
-        kept = [c.step for c in checkpoints[-keep:]] + list(always)
-        if every_hours is not None and checkpoints:
-            last = checkpoints[0].time
-            kept.append(checkpoints[0].step)
-            for checkpoint in checkpoints[1:]:
-                if checkpoint.time < last:
-                    last = checkpoint.time
-                elif checkpoint.time - last >= every_hours * 3600:
-                    kept.append(checkpoint.step)
-                    last = checkpoint.time
-        return kept
+        steps = [checkpoint.step for checkpoint in checkpoints[-keep:]] + list(always)
+        if every_hours is not None:
+            steps += _steps_by_time(checkpoints, every_hours * 3600)
+        return steps
 
     return rule
+
+
+def _steps_by_time(checkpoints: List[Checkpoint], seconds: float) -> List[int]:
+    """The steps of the first checkpoint, and of each one `seconds` after the one before it."""
+    steps: List[int] = []
+    last = 0.0
+    for checkpoint in checkpoints:
+        is_due = not steps or checkpoint.time - last >= seconds
+        if is_due:
+            steps.append(checkpoint.step)
+        if is_due or checkpoint.time < last:
+            last = checkpoint.time
+    return steps

@@ -1,6 +1,7 @@
-"""Files of JSON lines: appended to, cut back, and hashed as they grow.
+"""JSON-lines files: append-only, hashed as they grow, and cut back when a run resumes.
 
-A line counts when it ends; what a kill left of one is cut off before the next is added.
+A line counts once it ends in a newline. A partial last line, which a killed process may leave, is
+ignored when reading and removed before the next line is appended.
 """
 
 from __future__ import annotations
@@ -14,41 +15,46 @@ from ..errors import CheckpointError
 from ..files import atomic_write, sync, to_json_value
 
 
-class Position(NamedTuple):
-    """How far a file has grown: its size in bytes, and the SHA-256 of so much of it."""
+class FileDigest(NamedTuple):
+    """The size and the hash of a file, or of its first bytes."""
 
     bytes: int
-    sha256: str
+    sha256: str  # 64 hex digits
 
 
 class JsonLines:
-    """One file of JSON objects, a line each. It is read when first needed, then followed."""
+    """A file with one JSON object per line. It is read when first needed."""
 
     def __init__(self, path: str):
         self.path = path
-        self._size = -1  # not read yet
-        self._digest: Any = None
+        self._size = -1  # of the complete lines, in bytes; -1: not read yet
+        self._sha256: Any = None  # a hashlib object, updated as lines are appended
         self._is_durable = True
-        self._is_new = False  # made here, and its name may not be on the disk yet
+        self._is_new = False  # created here, and its name may not be on the disk yet
 
     def append(self, record: Dict[str, Any]) -> None:
-        """Add one line. Non-finite numbers become null, which every JSON reader takes."""
-        self.append_text(json.dumps(to_json_value(record)))
+        """Append a record. Non-finite numbers become null, which every JSON reader accepts."""
+        self.append_line(json.dumps(to_json_value(record)))
 
-    def append_text(self, text: str, durable: bool = False) -> None:
-        """Add a line that is JSON already. durable: it is on the disk when this returns."""
-        self._follow()
+    def append_line(self, text: str, durable: bool = False) -> None:
+        """Append a line that is JSON already.
+
+        Args:
+            text: the line, without a newline.
+            durable: whether to wait until the line is on the disk.
+        """
+        self._load()
         line = (text + "\n").encode("utf-8")
         self._is_new = self._is_new or not os.path.exists(self.path)
         with open(self.path, "ab") as file:
             if file.tell() != self._size:
-                self.forget()  # another may have added lines, or taken some away
-                self._follow()
-                file.truncate(self._size)  # what a kill, or a full disk, left of a line
+                self.invalidate_cache()  # another process may have added or removed lines
+                self._load()
+                file.truncate(self._size)  # a kill or a full disk may leave a partial line
             file.write(line)
             file.flush()
         self._size += len(line)
-        self._digest.update(line)
+        self._sha256.update(line)
         self._is_durable = False
         if durable:
             self.make_durable()
@@ -63,46 +69,47 @@ class JsonLines:
             self._is_new = False
         self._is_durable = True
 
-    def forget(self) -> None:
-        """Read the file anew when it is next needed: another process may have written to it."""
+    def invalidate_cache(self) -> None:
+        """Read the file again when it is next needed: another process may have written to it."""
         self._size = -1
 
-    def texts(self, size: Optional[int] = None) -> List[str]:
-        """Every whole line, without its end; bytes that are no UTF-8 are replaced.
+    def lines(self, size: Optional[int] = None) -> List[str]:
+        """The complete lines, without newlines; bytes that are not UTF-8 are replaced.
 
-        size: of so many bytes alone.
+        Args:
+            size: read only the first `size` bytes; None: the whole file.
         """
-        return self._whole()[:size].decode("utf-8", "replace").split("\n")[:-1]
+        return self._read_complete_lines()[:size].decode("utf-8", "replace").split("\n")[:-1]
 
     def read(self) -> List[Dict[str, Any]]:
-        """Every whole line that is a JSON object."""
-        found = (parse_object(text) for text in self.texts())
-        return [record for record in found if record is not None]
+        """The complete lines that are JSON objects, as records."""
+        records = (parse_object(line) for line in self.lines())
+        return [record for record in records if record is not None]
 
-    def position(self) -> Position:
-        """How far the whole lines go."""
-        self._follow()
-        return Position(self._size, self._digest.hexdigest())
+    def position(self) -> FileDigest:
+        """The size and the hash of the complete lines."""
+        self._load()
+        return FileDigest(self._size, self._sha256.hexdigest())
 
-    def is_at(self, position: Position) -> bool:
-        """Whether the file holds at least what it held at that position."""
-        start = self._whole()[: position.bytes]
+    def starts_with(self, position: FileDigest) -> bool:
+        """Whether the file still starts with the lines that it had at an earlier position."""
+        start = self._read_complete_lines()[: position.bytes]
         return hashlib.sha256(start).hexdigest() == position.sha256
 
-    def cut(self, size: int) -> None:
-        """Drop what comes after the first `size` bytes."""
-        whole = self._whole()
-        if len(whole) > size or self._torn():
+    def truncate(self, size: int) -> None:
+        """Remove everything after the first `size` bytes, and a partial last line."""
+        content = self._read_complete_lines()
+        if len(content) > size or self._has_partial_line():
             with atomic_write(self.path, durable=True) as file:
-                file.write(whole[:size])
-        self.forget()
+                file.write(content[:size])
+        self.invalidate_cache()
 
-    def _follow(self) -> None:
+    def _load(self) -> None:
         if self._size < 0:
-            whole = self._whole()
-            self._size, self._digest = len(whole), hashlib.sha256(whole)
+            content = self._read_complete_lines()
+            self._size, self._sha256 = len(content), hashlib.sha256(content)
 
-    def _whole(self) -> bytes:
+    def _read_complete_lines(self) -> bytes:
         try:
             with open(self.path, "rb") as file:
                 content = file.read()
@@ -112,14 +119,15 @@ class JsonLines:
             raise CheckpointError(f"{self.path} cannot be read: {error.strerror}.") from None
         return content[: content.rfind(b"\n") + 1]
 
-    def _torn(self) -> bool:
-        return os.path.exists(self.path) and os.path.getsize(self.path) != len(self._whole())
+    def _has_partial_line(self) -> bool:
+        size = len(self._read_complete_lines())
+        return os.path.exists(self.path) and os.path.getsize(self.path) != size
 
 
-def parse_object(text: str) -> Any:
-    """The JSON object in a text, or None."""
+def parse_object(text: str) -> Optional[Dict[str, Any]]:
+    """The JSON object in a text, or None if it holds none."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

@@ -1,10 +1,10 @@
-"""A run on disk: configuration, manifest, metrics, committed checkpoints.
+"""The folder of a run.
 
-    config.json     re-runs the run          events/       TensorBoard
-    manifest.json   what was run and made    samples/      pictures and other output of plugins
-    commits.jsonl   the chain of commits     checkpoints/  model.ckpt-STEP.*
-    metrics.jsonl   a line per log step      reports/      of evaluations
-    speed.jsonl     the same of the time
+    config.json     options, to run it again      events/       TensorBoard
+    manifest.json   what was run, and its end     samples/      images and other plugin output
+    commits.jsonl   the commit log                checkpoints/  model.ckpt-STEP.*
+    metrics.jsonl   losses and metrics by step    reports/      of evaluations
+    speed.jsonl     timings by step
 
 Only relative paths are stored.
 """
@@ -15,143 +15,106 @@ import datetime
 import os
 import secrets
 from types import ModuleType
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 from ..errors import UsageError
 from ..files import TEMPORARY_PREFIX, write_json
 from . import manifest
-from .checkpoint_store import CHECKPOINTS, Store
-from .commit_log import Checkpoint
-from .jsonl import JsonLines, Position
+from .checkpoint_store import CHECKPOINTS, CheckpointStore
+from .folder import Folder
+from .record_log import RecordLog
 
 fcntl: Optional[ModuleType]
 try:
     import fcntl
-except ImportError:  # no such lock on this system
+except ImportError:  # this system has no such locks
     fcntl = None
 
+EVENTS = "events"
 LOCK = ".lock"
 
 
-class RunFolder(Store):
-    """One run's folder. Made from `reserve` or found by `open_run`."""
+class RunFolder(Folder):
+    """The folder of one run, from `reserve` or `open_run`.
+
+    Attributes:
+        checkpoints: the committed checkpoints.
+        commits: the commit log.
+        metrics: metrics.jsonl, a function of seed and step: a resumed run has the same records.
+        speed: speed.jsonl, which depends on the machine and is never cut back.
+        is_new: whether `create` is still to be called; until then the files belong to another run.
+    """
 
     def __init__(self, path: str, is_new: bool = False):
         super().__init__(path)
-        self.is_new = is_new  # what may be there belongs to another run, until `make`
-        self._speed = JsonLines(self.file("speed.jsonl"))
+        self.is_new = is_new
+        self.metrics = RecordLog(self, "metrics.jsonl")
+        self.speed = RecordLog(self, "speed.jsonl")
+        self.checkpoints = CheckpointStore(self, self.metrics, self.read_manifest)
+        self.commits = self.checkpoints.commits
         self._lock: Any = None
 
-    def make(self, config: Dict[str, Any]) -> None:
-        """Create the folder of a new run and hold it; what was there is moved aside, never deleted.
+    def create(self, config: Dict[str, Any]) -> None:
+        """Create the folder of a new run and lock it. An existing folder is renamed, not deleted.
 
-        config: what config.json holds. It is written first: from then on the run can be resumed.
+        Args:
+            config: the contents of config.json, which is written first: from then on the run can
+                be resumed.
+
+        Raises:
+            UsageError: it cannot be created, or another process has just started a run in it.
         """
         try:
-            if _is_taken(self.path):
+            if _is_used(self.path):
                 os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{self} cannot be made: {error.strerror}.") from None
+            raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
         self.lock()
         if os.path.exists(self.file("manifest.json")):
-            raise UsageError(f"Another process began a run in {self}.")
+            raise UsageError(f"Another process has started a run in {self}.")
         self.write_config(config)
         with self.writing():
-            for name in (CHECKPOINTS, "events"):
-                self.subfolder(name)
+            for name in (CHECKPOINTS, EVENTS):
+                self.make_subfolder(name)
         self.is_new = False
 
-    # ------------------------------------------------------------------------------ configuration
+    # --------------------------------------------------------------------- config.json, manifest
 
     def read_config(self) -> Dict[str, Any]:
         return manifest.read_json(self.file("config.json"))
 
     def write_config(self, values: Dict[str, Any]) -> None:
-        with self.writing():
-            self._write(self.file("config.json"), values)
-
-    def _write(self, path: str, values: Dict[str, Any]) -> None:
-        os.stat(self.path)  # where the folder was removed, it is not to come back
-        write_json(path, values)
+        self._write("config.json", values)
 
     def read_manifest(self) -> Dict[str, Any]:
-        """What stands in manifest.json. Raises CheckpointError where it is missing or damaged."""
+        """The contents of manifest.json. Raises CheckpointError if it is missing or damaged."""
         return manifest.read(self.file("manifest.json"))
 
     def update_manifest(self, **values: Any) -> None:
-        path = self.file("manifest.json")
-        held = self.read_manifest() if os.path.exists(path) else {"format": manifest.FORMAT}
-        held.update(values)
+        """Replace these values of the manifest, and keep the others."""
+        exists = os.path.exists(self.file("manifest.json"))
+        contents = self.read_manifest() if exists else {"format": manifest.FORMAT}
+        contents.update(values)
+        self._write("manifest.json", contents)
+
+    def _write(self, name: str, values: Dict[str, Any]) -> None:
         with self.writing():
-            self._write(path, held)
-
-    # ------------------------------------------------------------------------------------ metrics
-
-    @property
-    def metrics_path(self) -> str:
-        return self._metrics.path
-
-    def append_metrics(self, record: Dict[str, Any]) -> None:
-        """Add one line: what a step computed, so that a run that resumes has the same lines."""
-        with self.writing():
-            self._metrics.append(record)
-
-    def append_speed(self, record: Dict[str, Any]) -> None:
-        """Add one line to speed.jsonl: what depends on the machine, and is never taken back."""
-        with self.writing():
-            self._speed.append(record)
-
-    def read_metrics(self) -> List[Dict[str, Any]]:
-        """Every whole line; a last line cut short by a kill is left out."""
-        return self._metrics.read()
-
-    def metrics_texts(self, size: Optional[int] = None) -> List[str]:
-        """Every whole line as it is written, of the first `size` bytes if that is given."""
-        return self._metrics.texts(size)
-
-    def metrics_position(self) -> Position:
-        """How far the whole lines go."""
-        return self._metrics.position()
-
-    def metrics_end_fault(self) -> str:
-        """What is wrong with metrics.jsonl as a whole, in words, where the run is finished."""
-        end = self.read_manifest().get("metrics")
-        if not isinstance(end, dict) or end == self.metrics_position()._asdict():
-            return ""
-        return "metrics.jsonl is not what it was when the run finished"
-
-    def append_metrics_text(self, text: str) -> None:
-        """Add a line as another run wrote it."""
-        with self.writing():
-            self._metrics.append_text(text)
-
-    def cut_metrics(self, checkpoint: Optional[Checkpoint]) -> str:
-        """Drop what was recorded after a checkpoint, so that the file tells one story.
-
-        Returns what is wrong where lines from before it are missing or changed, in words, or ''.
-        """
-        fault = self.metrics_fault(checkpoint)
-        with self.writing():
-            self._metrics.cut(checkpoint.metrics.bytes if checkpoint else 0)
-        return fault
-
-    def metrics_fault(self, checkpoint: Optional[Checkpoint]) -> str:
-        """What is wrong with metrics.jsonl up to a checkpoint, in words; '' where nothing is."""
-        if checkpoint is None or self._metrics.is_at(checkpoint.metrics):
-            return ""
-        return f"metrics.jsonl is not what it was at step {checkpoint.step}"
+            os.stat(self.path)  # fails where the folder was removed: it must not be created again
+            write_json(self.file(name), values)
 
     # --------------------------------------------------------------------------------------- lock
 
     def lock(self) -> None:
-        """Hold the folder for this process until it ends, however it ends. Raises UsageError where
-        another trains in it.
+        """Lock the folder for this process until it ends, in whatever way.
+
+        Raises:
+            UsageError: another process is training in it.
         """
         if fcntl is None or self._lock is not None:
             return
         with self.writing():
-            self._lock = open(self.file(LOCK), "a")  # noqa: SIM115 - held for the process's life
+            self._lock = open(self.file(LOCK), "a")  # noqa: SIM115 - open as long as the lock
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -159,8 +122,8 @@ class RunFolder(Store):
             raise UsageError(
                 f"Another process is training in {self}.", hint="Wait for it, or stop it."
             ) from None
-        for grown in (self.commits, self._metrics, self._speed):  # until now another may have added
-            grown.forget()
+        for file in (self.commits, self.metrics, self.speed):
+            file.invalidate_cache()  # another process may have appended until now
 
     def is_locked(self) -> bool:
         """Whether a process is training in the folder now."""
@@ -179,61 +142,72 @@ class RunFolder(Store):
             self._lock = None
 
 
-# ---------------------------------------------------------------------------------- make and find
+# ---------------------------------------------------------------------------------- create and open
 
 
 def new_path(base: str, plugin: str) -> str:
-    """`base/<plugin>/<UTC time>-<4 hex>`."""
+    """`base/<plugin>/<UTC time>-<4 hex digits>`."""
     now = datetime.datetime.now(datetime.timezone.utc)
     return os.path.join(base, plugin, now.strftime("%Y%m%d-%H%M%S") + "-" + secrets.token_hex(2))
 
 
 def reserve(path: str, force: bool = False) -> RunFolder:
-    """The folder of a new run; nothing is written before `make`. Raises UsageError where it is not
-    empty.
+    """The folder of a new run; nothing is written until `create` is called.
 
-    force: `make` moves what is there aside.
+    Args:
+        path: of the folder.
+        force: let `create` rename an existing folder that is not empty.
+
+    Raises:
+        UsageError: the folder is not empty, and `force` is not set.
     """
     folder = RunFolder(os.path.abspath(path), is_new=True)
-    if _is_taken(folder.path) and not force:
+    if _is_used(folder.path) and not force:
         raise UsageError(
             f"{folder} is not empty.",
-            hint=f"Go on with it (toolkit resume {folder}), choose another --run-dir, or move it "
-            "aside with --force.",
+            hint=f"Continue it (toolkit resume {folder}), choose another --run-dir, or rename the "
+            "folder with --force.",
         )
     return folder
 
 
-def open_run(path: str, unbegun: bool = False) -> RunFolder:
-    """An existing run. Raises UsageError where the folder holds none.
+def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
+    """An existing run.
 
-    unbegun: also one that was ended before its first step; it is a new run, with a config.json.
+    Args:
+        path: of the folder.
+        allow_unstarted: also open a run that ended before its first step; it is a new run with a
+            config.json.
+
+    Raises:
+        UsageError: there is no run in the folder.
     """
     folder = RunFolder(os.path.abspath(path))
     if os.path.isfile(folder.file("manifest.json")) or folder.commits.entries():
         return folder
     if not os.path.isdir(folder.path):
-        what = "does not exist"
-    elif os.path.isfile(folder.file("config.json")) and not _is_taken(folder.path):
-        if unbegun:
+        fault = "does not exist"
+    elif os.path.isfile(folder.file("config.json")) and not _is_used(folder.path):
+        if allow_unstarted:
             return RunFolder(folder.path, is_new=True)
-        what = f"was ended before its first step; go on with: toolkit resume {path}"
+        fault = f"ended before its first step; continue with: toolkit resume {path}"
     else:
-        what = "holds no run"
-    raise UsageError(f"{path} {what}.", hint="A run's folder has a manifest.json; see runs/.")
+        fault = "contains no run"
+    raise UsageError(f"{path} {fault}.", hint="A run's folder has a manifest.json; see runs/.")
 
 
-def _is_taken(path: str) -> bool:
-    """Whether there is more in a folder than what a run leaves that was ended before it began."""
+def _is_used(path: str) -> bool:
+    """Whether a folder contains more than a run that ended before its first step leaves there."""
     if not os.path.isdir(path):
         return os.path.exists(path)
     for name in os.listdir(path):
-        if name in (CHECKPOINTS, "events"):
-            if not os.path.isdir(os.path.join(path, name)) or os.listdir(os.path.join(path, name)):
+        if name in (CHECKPOINTS, EVENTS):
+            if _has_content(os.path.join(path, name)):
                 return True
         elif name not in (LOCK, "config.json") and not name.startswith(TEMPORARY_PREFIX):
             return True
     return False
 
 
-# ---------------------------------------------------------------------------------------- helpers
+def _has_content(path: str) -> bool:
+    return not os.path.isdir(path) or bool(os.listdir(path))

@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Sequence
 
 from .. import __version__
 from ..compat import VERSION
-from ..inputs import Inputs, ink
 from ..plugins import Plugins
+from ..run_data import RunData, measure_brightness
 
 # What bits depend on, of the facts that are kept.
 THREADS = "threads within an op"
@@ -21,10 +21,10 @@ TELLING = {
 }
 
 
-def of_run(plugins: Plugins, inputs: Inputs) -> Dict[str, Any]:
+def of_run(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
     """What stays: when the run began, its plugins and its data with their hashes."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    measured = ink(inputs.splits["train"])
+    measured = measure_brightness(run_data.splits["train"])
     return {
         "created": now.isoformat(timespec="seconds"),
         "plugins": {
@@ -32,11 +32,11 @@ def of_run(plugins: Plugins, inputs: Inputs) -> Dict[str, Any]:
             for p in plugins.all
         },
         "data": {
-            "name": inputs.dataset.name,
-            "sha256": inputs.dataset.sha256,
-            "examples": {name: len(split) for name, split in inputs.splits.items()},
-            "stored": dict(inputs.dataset.spec._asdict()),
-            "spec": dict(inputs.spec._asdict()),
+            "name": run_data.dataset.name,
+            "sha256": run_data.dataset.sha256,
+            "examples": {name: len(split) for name, split in run_data.splits.items()},
+            "stored": dict(run_data.dataset.spec._asdict()),
+            "spec": dict(run_data.spec._asdict()),
             "ink": dict(measured._asdict()) if measured else None,
         },
     }
@@ -53,13 +53,13 @@ def of_session(argv: Sequence[str], hooks: Sequence[str], total_steps: int) -> D
     }
 
 
-def of_chain(plugins: Plugins, inputs: Inputs, config: Dict[str, Any]) -> Dict[str, Any]:
+def of_chain(plugins: Plugins, run_data: RunData, config: Dict[str, Any]) -> Dict[str, Any]:
     """What the bits of a session depend on, for its line in the chain of commits."""
     return {
         "versions": versions(),
         "machine": machine(),
         "plugins": {p.name: p.sha256() for p in plugins.all},
-        "data": inputs.dataset.sha256,
+        "data": run_data.dataset.sha256,
         "options": dict(config),
     }
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..data.stream import make_reader
+from ..data.reader import Reader, ReaderOptions, make_reader
 from ..errors import UsageError
 from ..graph.run import Run
-from ..inputs import Inputs
+from ..graph.step_strategy import PLAIN, PlainStep
 from ..options import Options
+from ..run_data import RunData
 
 
 def total_steps(options: Any, num_examples: int) -> int:
@@ -34,23 +35,21 @@ def check_examples(options: Any, count: int) -> None:
         )
 
 
-def training_reader(options: Any, inputs: Inputs):
+def training_reader(options: Any, run_data: RunData) -> Reader:
     """The reader of the split "train", in the current graph."""
-    return make_reader(
-        options.reader,
-        inputs.splits["train"],
-        examples_per_step(options),
+    reader_options = ReaderOptions(
+        kind=options.reader,
         seed=Run("train", options).seed("shuffle"),
         shuffle_buffer=options.shuffle_buffer,
-        filter=inputs.filter,
-        convert=inputs.convert,
-        resident_limit_bytes=options.resident_limit << 20,
+        resident_limit=options.resident_limit << 20,
     )
+    split, batch_size = run_data.splits["train"], examples_per_step(options)
+    return make_reader(split, batch_size, reader_options, run_data.hooks)
 
 
 def training_run(
-    options: Options, inputs: Inputs, folder: str, reader: Any, compiled: bool = False
+    options: Options, run_data: RunData, folder: str, reader: Any, strategy: PlainStep = PLAIN
 ) -> Run:
     """The `Run` in mode "train" that plugins are offered. folder: the run's path."""
     total = total_steps(options, reader.num_examples)
-    return Run("train", options, inputs.spec, folder, total, compiled=compiled)
+    return Run("train", options, run_data.spec, folder, total, strategy)

@@ -10,9 +10,10 @@ import statistics
 import time
 from typing import Any, Callable, NamedTuple, Optional, Tuple
 
-from ..compat import COMPILES, tf
+from ..compat import HAS_XLA, tf
 from ..errors import ToolkitError, UsageError
 from ..graph import build
+from ..graph.step_strategy import XLA
 from ..graph.session_config import session_config, with_threads
 from .step_runner import MOST_STEPS, Calls
 
@@ -67,13 +68,13 @@ class Stepper:
         looped = self._in_loop()
         if wanted:
             return self._tried(looped, 0.0)[0]
-        if wanted is False or looped.graph.budget is None:
+        if wanted is False or looped.graph.loop is None:
             return looped
         return self._faster(looped, looped.graph.run.total_steps - step)
 
     def _wants_xla(self, began: Optional[bool]) -> Optional[bool]:
         """None where a trial is to tell."""
-        if COMPILES:
+        if HAS_XLA:
             return {"on": True, "off": False, "auto": began}[self._options.xla]
         if self._options.xla == "on":
             raise UsageError(
@@ -113,16 +114,16 @@ class Stepper:
         return single._replace(note="one step a call; " + reason)
 
     def _compiled(self, looped: Stepping) -> Stepping:
-        if looped.graph.budget is None:
+        if looped.graph.loop is None:
             raise UsageError(looped.note)
-        if looped.graph.summaries:
+        if looped.graph.step.summaries:
             raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
         graph = tf.Graph()
         with graph.as_default():
             reader = self._make_reader()
-        run = self._make_run(reader, compiled=True)
+        run = self._make_run(reader, XLA)
         # Whatever --steps-per-call is: XLA's code, and so its rounding, depends on it.
-        most = min(COMPILED_STEPS, reader.most_in_chunk)
+        most = min(COMPILED_STEPS, reader.max_chunk_steps)
         built = build.build_compiled(self._plugins, run, reader, graph, looped.graph, most)
         note = "the step is compiled by XLA"
         return Stepping(built, reader, looped.options, note, looped)
@@ -156,8 +157,8 @@ class Stepper:
     def _step_secs(self, stepping: Stepping, secs: float) -> float:
         """The median time of a step in a session of its own, after its first calls."""
         graph = stepping.graph
-        with tf.Session(graph=graph.graph, config=session_config(stepping.options)) as session:
-            with graph.graph.as_default():
+        with tf.Session(graph=graph.tf_graph, config=session_config(stepping.options)) as session:
+            with graph.tf_graph.as_default():
                 session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             stepping.reader.initialize(session, 0)
             calls = Calls(session, graph, stepping.reader.in_memory, self._options.steps_per_call)

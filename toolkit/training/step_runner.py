@@ -7,7 +7,7 @@ from typing import Any, Callable, List, NamedTuple, Optional
 
 import numpy as np
 
-from ..compat import prepared
+from ..compat import make_callable
 from .autotune import Fastest
 
 # Long enough that Python costs nothing, short enough that a signal or a deadline does not wait.
@@ -70,7 +70,8 @@ class Calls:
         if in_memory:  # tf.data would take the thread of the first call for its own
             ways.append(self._prepared(inline=True))
         self._fastest = Fastest(ways)
-        self._pace = Pace(1 if graph.budget is None else steps_per_call, graph.most)
+        loop = graph.loop
+        self._pace = Pace(steps_per_call if loop else 1, loop.max_steps if loop else None)
 
     def make(self, most: int) -> Called:
         """Make up to `most` steps, at least one."""
@@ -78,7 +79,7 @@ class Calls:
 
     def _single(self, inline: bool) -> Callable[[int], Called]:
         run, called = (
-            prepared(self._session, [self._graph.train_op], inline=inline),
+            make_callable(self._session, [self._graph.train_op], inline=inline),
             Called(None, 1),
         )
 
@@ -90,12 +91,13 @@ class Calls:
 
     def _prepared(self, inline: bool) -> Callable[[int], Called]:
         graph = self._graph
-        if graph.budget is None:
+        loop = graph.loop
+        if loop is None:
             return self._single(inline)
         fetches: List[Any] = [graph.step_after]
-        if graph.going is not None:
-            fetches += [graph.going] + [x for judged in graph.judged for x in judged[1:]]
-        several = prepared(self._session, fetches, [graph.budget], inline)
+        if loop.all_finite is not None:
+            fetches += [loop.all_finite] + [x for v in graph.step.guard_values for x in v[1:]]
+        several = make_callable(self._session, fetches, [loop.num_steps], inline)
 
         def make(steps: int) -> Called:
             step, *guard = several(np.int32(steps))

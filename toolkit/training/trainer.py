@@ -76,7 +76,7 @@ class Trainer:
         try:
             if not job.folder.is_new:
                 job.folder.lock()
-                self._start = job.folder.newest(self._warn)
+                self._start = job.folder.checkpoints.newest(self._warn)
             self._restoring = Restoring(job.folder, self._start, self._warn)
             progress = download_progress(console)
             self._run_data: RunData = open_run_data(job.plugins, options, progress)
@@ -165,7 +165,7 @@ class Trainer:
                 examples_per_step(options),
                 every_log,
                 self._record,
-                folder.append_speed,
+                folder.speed.append,
                 self._console.show_metrics,
             ),
         ]
@@ -250,7 +250,7 @@ class Trainer:
         self._console.log("warning: " + text)
 
     def _record(self, record: Dict[str, Any]) -> None:
-        self._folder.append_metrics(record)
+        self._folder.metrics.append(record)
 
     def _record_evaluation(self, record: Dict[str, Any]) -> None:
         self._record(record)
@@ -296,12 +296,12 @@ class Trainer:
             "seconds": round(ended.seconds, 2),
             "reason": ended.reason,
             "finished": ended.is_done,
-            "best": self._folder.best(),
+            "best": self._folder.checkpoints.best(),
             "test": None if self._is_paused(ended) else self.test(),
         }
         told = dict(summary, run=".")
         if ended.is_done:  # told last: what a kill cut short is made up for by a resume
-            metrics = self._folder.metrics_position()._asdict()
+            metrics = self._folder.metrics.position()._asdict()
             self._folder.update_manifest(status=FINISHED, summary=told, metrics=metrics)
         else:
             self._folder.update_manifest(summary=told)
@@ -353,7 +353,7 @@ class Trainer:
         return ended
 
     def _tell_end(self, status: str, step: int, reason: str) -> None:
-        rows = self._folder.checkpoints()
+        rows = self._folder.checkpoints.list()
         committed = rows[-1].step if rows else 0
         self._folder.update_manifest(status=status, step=step, reason=reason, committed=committed)
 
@@ -380,7 +380,7 @@ class Trainer:
         folder, plugins, run_data = self._folder, self._job.plugins, self._run_data
         first = folder.is_new
         if first:
-            folder.make(self._job.config)
+            folder.create(self._job.config)
         else:
             folder.write_config(self._job.config)
         told = provenance.of_session(
@@ -438,7 +438,7 @@ class Trainer:
     def _examine(self, step: int) -> None:
         """Say where a divergence began, by making the step behind the last good one again."""
         try:
-            start = self._folder.newest()
+            start = self._folder.checkpoints.newest()
             if (start.step if start else 0) != step:
                 return  # its state could not be saved: there is nothing to begin from
             found = autopsy.examine(
@@ -450,7 +450,7 @@ class Trainer:
             )
             if found is not None:
                 name = f"autopsy-{step}"
-                autopsy.write(found, self._folder.subfolder("reports", name))
+                autopsy.write(found, self._folder.make_subfolder("reports", name))
         except Exception as error:  # the divergence is what counts
             self._warn(f"the autopsy failed: {type(error).__name__}: {error}")
             return
@@ -475,9 +475,9 @@ class Trainer:
         if split is None or not self._options.evaluate:
             return None
         which = "best" if self._target is not None else "last"
-        if which == "best" and not self._folder.best():
+        if which == "best" and not self._folder.checkpoints.best():
             which = "last"
-        checkpoint = self._folder.checkpoint(which)
+        checkpoint = self._folder.checkpoints.find(which)
         self.evaluator.load(checkpoint.path)
         result = report(
             self._job.plugins, self.evaluator, self._folder, "test", split, checkpoint.step

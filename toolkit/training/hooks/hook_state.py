@@ -8,7 +8,7 @@ from typing import Any, Dict
 import numpy as np
 
 from ...errors import CheckpointError, ToolkitError
-from ...files import written_whole
+from ...files import atomic_write
 
 ENDING = ".hooks.npz"
 _INDEX = "index"
@@ -38,7 +38,7 @@ def save(path: str, states: States) -> None:
             except (TypeError, RecursionError) as error:
                 raise _no_state(hook, f"'{name}', which holds {error}") from error
     text = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
-    with written_whole(path + ENDING, durable=True) as file:
+    with atomic_write(path + ENDING, durable=True) as file:
         np.savez(file, **dict(arrays, **{_INDEX: text}))
 
 

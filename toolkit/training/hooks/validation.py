@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from ...errors import ToolkitError, UsageError, nearest
+from ...errors import ToolkitError, UsageError, suggest
 from ...storage.run_folder import RunFolder
 from .base import Hook
 
@@ -23,7 +23,7 @@ class Target:
         if name not in known:
             raise UsageError(
                 f"There is no metric '{name}' to choose the best checkpoint by.",
-                hint=nearest(name, known),
+                hint=suggest(name, known),
             )
         self.name = name
         self.lower = direction == "min" or (not direction and name.endswith(LOWER_IS_BETTER))
@@ -91,7 +91,7 @@ class Validation(Hook):
             self.is_other_model = False
             return
         # The commit is from before its evaluation, which is made again, to the same numbers.
-        self.committed(step, self._folder.prefix(step))
+        self.committed(step, self._folder.checkpoints.prefix(step))
         self.evaluate_pending()
 
     def on_step(self, step, values, context):

@@ -1,0 +1,87 @@
+"""Arrays by name, one row per example: checked against the inputs of a model, or drawn at random.
+
+Legend: N rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Tuple
+
+import numpy as np
+
+from ..errors import DataError
+
+ArraySpecs = Mapping[str, Tuple[str, Tuple[int, ...]]]  # name -> (dtype, shape of one row)
+
+
+def check_arrays(
+    arrays: Mapping[str, Any], specs: ArraySpecs, source: str = ""
+) -> Dict[str, np.ndarray]:
+    """The arrays [N, ...], checked and converted to the dtypes of `specs`.
+
+    A dtype of the same kind is converted: float64 to float32, int64 to int32.
+
+    Args:
+        arrays: arrays, or nested lists, by name.
+        specs: the names, dtypes and shapes that the model needs.
+        source: the file that they were read from, for error messages.
+
+    Raises:
+        DataError: a name is missing or unknown, or shapes, dtypes or numbers of rows do not fit.
+    """
+    prefix = f"{source}: " if source else ""
+    if set(arrays) != set(specs):
+        raise DataError(
+            f"{prefix or 'Inputs: '}expected {describe_specs(specs)}, found "
+            f"{', '.join(sorted(arrays)) or 'nothing'}."
+        )
+    result = {
+        name: _check_array(prefix, name, np.asarray(arrays[name]), *specs[name])
+        for name in sorted(specs)
+    }
+    counts = {name: len(array) for name, array in result.items()}
+    if len(set(counts.values())) > 1:
+        rows = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise DataError(
+            f"{prefix or 'Inputs: '}the arrays have different numbers of rows: {rows}.",
+            hint="Give one row of each for each example.",
+        )
+    return result
+
+
+def _check_array(
+    prefix: str, name: str, array: np.ndarray, dtype: str, shape: Tuple[int, ...]
+) -> np.ndarray:
+    can_convert = np.can_cast(array.dtype, np.dtype(dtype), "same_kind")
+    if array.shape[1:] != tuple(shape) or array.ndim == 0 or not can_convert:
+        raise DataError(
+            f"{prefix}'{name}' is {list(array.shape)} {array.dtype}, expected "
+            f"{_describe_shape(shape)} {dtype}."
+        )
+    return np.asarray(array, dtype)
+
+
+def describe_specs(specs: ArraySpecs) -> str:
+    """`label [N] int32, z [N, 8] float32`."""
+    return ", ".join(
+        f"{name} {_describe_shape(shape)} {dtype}" for name, (dtype, shape) in sorted(specs.items())
+    )
+
+
+def _describe_shape(shape: Tuple[int, ...]) -> str:
+    return f"[{', '.join(['N'] + [str(size) for size in shape])}]"
+
+
+def random_arrays(specs: ArraySpecs, num_rows: int) -> Dict[str, np.ndarray]:
+    """Random arrays: floats are standard normal, uint8 uniform, other types zero."""
+    random = np.random.RandomState(0)
+    arrays = {}
+    for name, (dtype, shape) in sorted(specs.items()):
+        size = (num_rows,) + tuple(shape)
+        if dtype == "uint8":
+            arrays[name] = random.randint(0, 256, size).astype(np.uint8)
+        elif np.dtype(dtype).kind == "f":
+            arrays[name] = random.standard_normal(size).astype(dtype)
+        else:
+            arrays[name] = np.zeros(size, dtype)
+    return arrays

@@ -1,0 +1,63 @@
+"""The choice of the reader that feeds a split to a graph: resident in memory, or streamed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Union
+
+from ..errors import UsageError
+from .examples import Split
+from .prepare import NO_HOOKS, ExampleHooks, prepare
+from .resident import ResidentReader
+from .stream import DEFAULT_BUFFER, StreamReader
+
+RESIDENT_LIMIT = 1 << 30  # bytes
+KINDS = ("auto", "resident", "stream")
+
+Reader = Union[ResidentReader, StreamReader]
+
+
+class ReaderOptions(NamedTuple):
+    """Where and in which order examples are read."""
+
+    kind: str = "auto"  # "resident", "stream", or "auto": resident up to the limit
+    seed: int = 0  # in [0, 2**31); the order of an epoch is a function of (seed, epoch)
+    shuffle: bool = True  # False: the order of the split
+    shuffle_buffer: int = DEFAULT_BUFFER  # examples that a streaming reader shuffles at a time
+    resident_limit: int = RESIDENT_LIMIT  # bytes of features
+
+
+DEFAULTS = ReaderOptions()
+
+
+def make_reader(
+    split: Split,
+    batch_size: int,
+    options: ReaderOptions = DEFAULTS,
+    hooks: ExampleHooks = NO_HOOKS,
+    cache_dir: Optional[str] = None,
+) -> Reader:
+    """Build the reader of a split in the current graph.
+
+    Args:
+        split: the examples, as stored.
+        batch_size: examples in a batch, at most as many as the split has.
+        options: the kind of reader, and the order of the examples.
+        hooks: `filter` and `convert`. A resident reader calls them here, once per example; a
+            streaming reader calls `convert` whenever it reads an example.
+        cache_dir: the folder in which a streaming reader stores a split that is not on disk.
+
+    Raises:
+        UsageError: an unknown kind, or a batch size that is larger than the split.
+        ToolkitError: a hook failed.
+        DataError: the filter keeps no example.
+    """
+    if options.kind not in KINDS:
+        raise UsageError(
+            f"The reader is '{options.kind}', expected one of {', '.join(KINDS)}.",
+            hint="Leave it at 'auto'.",
+        )
+    is_small = split.nbytes <= options.resident_limit
+    if options.kind == "resident" or (options.kind == "auto" and is_small):
+        return ResidentReader(prepare(split, hooks), batch_size, options.seed, options.shuffle)
+    buffer_size = options.shuffle_buffer if options.shuffle else 0
+    return StreamReader(split, batch_size, options.seed, buffer_size, hooks, cache_dir)
