@@ -17,6 +17,7 @@ import time
 
 import toolkit
 from toolkit import tf
+from toolkit.storage.checkpoint_store import CheckpointStore
 from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks import checkpoints, hook_state
@@ -25,8 +26,8 @@ PARTS = {
     "tensors written": (tf.train.Saver, "save"),
     "hooks' memory": (hook_state, "save"),
     "tensors read back and hashed": (checkpoints, "fingerprint"),
-    "files synced and hashed": (RunFolder, "_durable_files"),
-    "line added": (CommitLog, "add"),
+    "files synced and hashed": (CheckpointStore, "_make_durable"),
+    "entry added": (CommitLog, "add"),
     "whole commit": (checkpoints.Checkpoints, "commit"),
 }
 

@@ -64,8 +64,8 @@ def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
 
 
 def test_the_sha256_follows_from_the_hashes_of_the_checkpoints_files(trained):
-    files = RunFolder(str(trained / "run")).checkpoints()[-1].files
-    text = "".join(files[name]["sha256"] for name in sorted(files))
+    files = RunFolder(str(trained / "run")).checkpoints.list()[-1].files
+    text = "".join(files[name].sha256 for name in sorted(files))
     opened = open_trained(str(trained / "run"), "last")
     assert opened.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert opened.sha256 != open_trained(str(trained / "run"), "2").sha256
@@ -211,7 +211,7 @@ def test_a_local_variable_follows_the_weights_of_each_checkpoint(derived):
     with open_trained(str(derived), "2") as opened:
         predictor = opened.predictor
         for step in (2, 6, 2):
-            predictor.load(RunFolder(str(derived)).prefix(step))
+            predictor.load(RunFolder(str(derived)).checkpoints.prefix(step))
             found = predictor.predict(images)["logits"]
             assert np.allclose(found, doubled(derived, images, step), atol=1e-5)
 

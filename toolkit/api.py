@@ -267,8 +267,8 @@ class Trained:
     def sha256(self) -> str:
         """The SHA-256 of the hashes of the checkpoint's files, in the order of the file names."""
         digest = hashlib.sha256()
-        for _, facts in sorted(self.checkpoint.files.items()):
-            digest.update(facts["sha256"].encode("ascii"))
+        for _, file in sorted(self.checkpoint.files.items()):
+            digest.update(file.sha256.encode("ascii"))
         return digest.hexdigest()
 
     @property

@@ -42,12 +42,12 @@ def test_two_networks_survive_kills(here):
 
 def check(argv, kills):
     command("run", "--run-dir", "run", "--checkpoint-steps", 20, "--log-steps", 5, *argv)
-    lines = RunFolder("run").metrics_texts()
+    lines = RunFolder("run").metrics.lines()
     assert len(lines) > 10 and not any("examples_per_sec" in line for line in lines)
     facts = json.loads(
         command("verify", "run", "--replay", ":", "--chaos", kills, "--seed", 3, "--json")
     )
-    last = RunFolder("run").checkpoints()[-1]
+    last = RunFolder("run").checkpoints.list()[-1]
     assert sum(facts["chaos"]["kills"].values()) == kills
     assert last.tensors[:16] in facts["chaos"]["told"]
     assert last.tensors[:16] in facts["replay"]["told"]

@@ -176,7 +176,7 @@ def test_every_fault_is_listed_and_the_first_is_the_error(cli, trained):
 
 def test_other_tensors_show_where_all_hashes_of_files_fit(cli, trained):
     run = trained / "run"
-    files = RunFolder(str(run)).commits.find_commit(6).files
+    files = RunFolder(str(run)).commits.entries()[-1].values["files"]
     for name in files:  # the checkpoint of step 4 in the place of that of step 6
         path = str(run / "checkpoints" / name)
         os.replace(path.replace("ckpt-6", "ckpt-4"), path)
@@ -192,7 +192,7 @@ def test_files_that_are_no_checkpoint_are_told_where_their_hashes_fit(cli, train
     run = trained / "run"
     path = checkpoint_file(run, 6, "index")
     flip_byte(path)
-    files = RunFolder(str(run)).commits.find_commit(6).files
+    files = RunFolder(str(run)).commits.entries()[-1].values["files"]
     files[os.path.basename(path)]["sha256"] = sha256_of(path)
     rewrite_last_commit(run, 6, files=files)
     result = cli("verify", run)

@@ -41,7 +41,7 @@ def trained(folder, digits, **values):
 
 
 def losses(run):
-    return [r for r in RunFolder(run).read_metrics() if r["kind"] == "train"]
+    return [r for r in RunFolder(run).metrics.read() if r["kind"] == "train"]
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
@@ -178,6 +178,6 @@ def test_a_healthy_run_on_digits_raises_no_verdict(tmp_path):
     run = str(tmp_path / "run")
     values = dict(SMALL, width=8, batch_size=32, latent_size=32, standing=200, sample_steps=100)
     testing.train("gan", run, data="mnist5k", steps=900, evaluate="no", **values)
-    rows = RunFolder(run).read_metrics()
+    rows = RunFolder(run).metrics.read()
     assert [r for r in rows if r["kind"] == "event"] == []
     assert len(losses(run)) == 900

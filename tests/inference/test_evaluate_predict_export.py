@@ -19,7 +19,7 @@ LABELS = np.arange(13) * 7 % 3  # of the test split that write_bars makes
 
 
 def variables(run, step=6):
-    reader = tf.train.NewCheckpointReader(RunFolder(str(run)).prefix(step))
+    reader = tf.train.NewCheckpointReader(RunFolder(str(run)).checkpoints.prefix(step))
     return reader.get_tensor("linear/w"), reader.get_tensor("linear/b")
 
 

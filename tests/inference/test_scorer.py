@@ -32,12 +32,12 @@ def train(cli, here):
 
 
 def brightness(step, run="r"):
-    w = tf.train.NewCheckpointReader(RunFolder(run).prefix(step)).get_tensor("linear/w")
+    w = tf.train.NewCheckpointReader(RunFolder(run).checkpoints.prefix(step)).get_tensor("linear/w")
     return float(expected_images(w, [[1, 1]], [1]).mean())
 
 
 def records(kind="eval"):
-    return [r for r in RunFolder("r").read_metrics() if r["kind"] == kind]
+    return [r for r in RunFolder("r").metrics.read() if r["kind"] == kind]
 
 
 # ----------------------------------------------------------------------------------- in a whole run
@@ -192,7 +192,7 @@ def fails():
 )
 def test_a_score_that_cannot_be_used_is_told(trained, scored, told):
     made = evaluator_of(lambda self: [Fixed(scored)])
-    made.load(RunFolder(str(trained / "run")).prefix(6))
+    made.load(RunFolder(str(trained / "run")).checkpoints.prefix(6))
     with pytest.raises(ToolkitError, match=told):
         made.evaluate(SPLIT, 2)
 
@@ -201,7 +201,7 @@ def test_a_scorer_predicts_with_the_checkpoint_in_force(trained):
     evaluator = evaluator_of(lambda self, splits: [Brightness(lambda name: splits("test"))])
     folder = RunFolder(str(trained / "run"))
     for step in (2, 6, 2):
-        evaluator.load(folder.prefix(step))
+        evaluator.load(folder.checkpoints.prefix(step))
         found = evaluator.evaluate(SPLIT, 2)
         expected = brightness(step, str(trained / "run"))
         assert found.metrics["brightness"] == pytest.approx(expected, abs=1e-6)
@@ -214,7 +214,7 @@ def test_ops_that_a_scorer_makes_are_in_a_graph_of_its_own(trained):
             return ScoreResult({"fixed": session.run(value)})
 
     evaluator = evaluator_of(lambda self: [Fixed(score)])
-    evaluator.load(RunFolder(str(trained / "run")).prefix(6))
+    evaluator.load(RunFolder(str(trained / "run")).checkpoints.prefix(6))
     with tf.Graph().as_default() as around:
         around.finalize()
         assert evaluator.evaluate(SPLIT, 2).metrics["fixed"] == 3.0

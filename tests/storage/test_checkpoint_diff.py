@@ -19,12 +19,12 @@ from toolkit.storage.checkpoint_diff import (
     VariableSpec,
     build_saver,
     difference,
-    parse_map,
     plan_restore,
     read_variable_specs,
     variable_specs,
 )
 from toolkit.storage.run_folder import RunFolder
+from toolkit.storage.variable_map import parse_map
 
 STEP = "global_step"
 ADAM = "linear/w:4 linear/w/Adam:4 linear/w/Adam_1:4 linear/b:2 linear/b/Adam:2"
@@ -405,7 +405,7 @@ def trained(tmp_path):
     def train(plugin, optimizer):
         run = str(tmp_path / (plugin.__name__ + optimizer))
         testing.train(plugin, run, data=data, steps=2, optimizer=optimizer, evaluate="no")
-        return RunFolder(run).newest().path
+        return RunFolder(run).checkpoints.newest().path
 
     return train
 

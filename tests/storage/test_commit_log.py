@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from toolkit.storage.commit_log import FIRST, Checkpoint, CommitLog, retention_rule
-from toolkit.storage.jsonl import Position
+from toolkit.storage.commit_log import NO_HASH, Checkpoint, CommitLog, retention_rule
+from toolkit.storage.jsonl import FileDigest
 
 EMPTY = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
 
@@ -71,7 +71,7 @@ def test_each_line_ends_in_its_hash_and_names_that_of_the_line_before(chain, pat
 
 
 def test_a_chain_without_lines_has_the_first_head_and_no_checkpoints(opened):
-    assert (opened().head(), opened().checkpoints(), opened().faults()) == (FIRST, [], [])
+    assert (opened().head(), opened().checkpoints(), opened().faults()) == (NO_HASH, [], [])
 
 
 def test_what_was_added_is_read_back(chain, opened):
@@ -80,8 +80,8 @@ def test_what_was_added_is_read_back(chain, opened):
     assert read.entries() == chain.entries() and read.head() == chain.head()
     row = read.checkpoints()[-1]
     assert (row.step, row.path, row.time, row.tensors) == (6, "prefix-6", 100.0, "t6")
-    assert row.files == {"model.ckpt-6.index": {"bytes": 9, "sha256": "f"}}
-    assert row.metrics == Position(0, EMPTY["sha256"])
+    assert row.files == {"model.ckpt-6.index": FileDigest(9, "f")}
+    assert row.metrics == FileDigest(0, EMPTY["sha256"])
 
 
 def test_the_last_line_decides_which_checkpoints_there_are(chain, opened):
@@ -107,7 +107,7 @@ def test_the_row_of_a_step_that_retention_removed_is_still_there(chain):
 
 
 def test_the_files_of_all_commits_are_known(chain):
-    assert chain.files() == {f"model.ckpt-{step}.index" for step in (2, 4, 6)}
+    assert chain.file_names() == {f"model.ckpt-{step}.index" for step in (2, 4, 6)}
 
 
 def test_the_sessions_are_told_in_their_order(chain):
@@ -130,7 +130,7 @@ def test_a_changed_byte_in_any_line_is_told_with_its_number(chain, path, opened,
         changed[number - 1] = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
         write(path, changed)
         faults = opened().faults()
-        assert f"line {number} has changed since it was written" == faults[0]
+        assert f"entry {number} has changed since it was written" == faults[0]
 
 
 def test_a_changed_last_line_leaves_those_before_it(chain, path, opened):
@@ -140,10 +140,10 @@ def test_a_changed_last_line_leaves_those_before_it(chain, path, opened):
 
 def test_bytes_that_are_no_utf8_are_a_changed_line(chain, path, opened):
     path.write_bytes(path.read_bytes().replace(b'"t4"', b'"\xff4"'))
-    assert opened().faults() == ["line 3 has changed since it was written"]
+    assert opened().faults() == ["entry 3 has changed since it was written"]
 
 
-FOLLOWS = "does not follow the line before it: lines were left out, put in or moved"
+FOLLOWS = "does not follow the entry before it: entries were removed, inserted or moved"
 
 
 @pytest.mark.parametrize(
@@ -159,19 +159,19 @@ FOLLOWS = "does not follow the line before it: lines were left out, put in or mo
 def test_removed_duplicated_and_moved_lines_are_told(chain, path, opened, order, faults):
     texts = path.read_text().splitlines()
     write(path, [texts[number - 1] for number in order])
-    assert opened().faults() == [f"line {number} {FOLLOWS}" for number in faults]
+    assert opened().faults() == [f"entry {number} {FOLLOWS}" for number in faults]
 
 
 def test_an_empty_line_put_in_is_told(chain, path, opened):
     texts = path.read_text().splitlines()
     write(path, texts[:2] + [""] + texts[2:])
-    assert opened().faults()[0] == "line 3 has changed since it was written"
+    assert opened().faults()[0] == "entry 3 has changed since it was written"
 
 
 def test_a_line_added_to_a_damaged_chain_follows_what_stands_there(chain, path, opened):
     path.write_bytes(path.read_bytes().replace(b'"t4"', b'"t5"'))
     opened().add("session", **{"from": 6, "kept": [6]})
-    assert opened().faults() == ["line 3 has changed since it was written"]
+    assert opened().faults() == ["entry 3 has changed since it was written"]
     assert steps(opened()) == [6]
 
 
@@ -214,8 +214,8 @@ UNSOUND = [
 @pytest.mark.parametrize("values", UNSOUND)
 def test_a_line_of_wrong_types_is_refused_though_its_hash_is_right(path, opened, values):
     kind = "commit" if "step" in values else "session"
-    write(path, [line(dict(values, kind=kind), FIRST)])
-    assert opened().faults() == ["line 1 is no line of this format"]
+    write(path, [line(dict(values, kind=kind), NO_HASH)])
+    assert opened().faults() == ["entry 1 is not in the format of this version"]
     assert opened().checkpoints() == [] and opened().sessions() == []
 
 
@@ -237,28 +237,28 @@ def test_a_line_of_wrong_types_is_refused_though_its_hash_is_right(path, opened,
 )
 def test_a_file_elsewhere_or_of_another_step_is_refused(path, opened, name):
     files = {name: {"bytes": 1, "sha256": "f"}}
-    write(path, [line(dict(commit(2, [2], files=files), kind="commit"), FIRST)])
-    assert opened().faults() == ["line 1 is no line of this format"]
+    write(path, [line(dict(commit(2, [2], files=files), kind="commit"), NO_HASH)])
+    assert opened().faults() == ["entry 1 is not in the format of this version"]
 
 
 def test_the_kind_is_one_of_two(path, opened):
     for kind in ("other", None, [], {}):
-        write(path, [line(dict(commit(2, [2]), kind=kind), FIRST)])
-        assert opened().faults() == ["line 1 is no line of this format"]
+        write(path, [line(dict(commit(2, [2]), kind=kind), NO_HASH)])
+        assert opened().faults() == ["entry 1 is not in the format of this version"]
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100000, '{"a":' * 100000, '{"previous": ' + "9" * 9999])
 def test_nonsense_with_a_right_hash_is_refused(path, opened, text):
     digest = hashlib.sha256(text.encode()).hexdigest()
     write(path, [f'{text}, "hash": "{digest}"}}'])
-    assert opened().faults() == ["line 1 is no line of this format"]
+    assert opened().faults() == ["entry 1 is not in the format of this version"]
 
 
 def test_what_another_process_added_is_read_after_forgetting(chain, opened):
     other = opened()
     assert steps(other) == [4, 6]
     chain.add("session", **{"from": 4, "kept": [4]})
-    other.forget()
+    other.invalidate_cache()
     other.add("commit", **commit(8, [4, 8]))
     assert opened().faults() == [] and steps(opened()) == [4, 8]
 
@@ -267,7 +267,7 @@ def test_a_line_that_could_not_be_written_does_not_count(chain, opened, monkeypa
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_text", full)
+    monkeypatch.setattr("toolkit.storage.jsonl.JsonLines.append_line", full)
     with pytest.raises(OSError):
         chain.add("commit", **commit(8, [8]))
     monkeypatch.undo()

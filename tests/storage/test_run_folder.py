@@ -12,6 +12,8 @@ import pytest
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage import run_folder as module
+from toolkit.storage.checkpoint_store import CheckpointStore
+from toolkit.storage.jsonl import JsonLines
 from toolkit.storage.run_folder import RunFolder, open_run, reserve
 
 SPEC = {"shape": [4], "dtype": "uint8"}
@@ -156,8 +158,8 @@ def test_a_file_is_taken_and_no_run_can_be_made_in_it(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is not empty"):
         reserve(str(tmp_path / "file"))
-    with pytest.raises(UsageError, match="cannot be made: Not a directory"):
-        reserve(str(tmp_path / "file" / "run")).make({})
+    with pytest.raises(UsageError, match="cannot be created: Not a directory"):
+        reserve(str(tmp_path / "file" / "run")).create({})
 
 
 def test_two_runs_cannot_be_made_in_one_folder(run):
@@ -165,8 +167,8 @@ def test_two_runs_cannot_be_made_in_one_folder(run):
     run.unlock()
     shutil.rmtree(run.file("checkpoints"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_is_taken", lambda path: False)  # as it was when it was looked at
-        with pytest.raises(UsageError, match="Another process began a run"):
+        patch.setattr(module, "_is_used", lambda path: False)  # as it was when it was looked at
+        with pytest.raises(UsageError, match="Another process has started a run"):
             other.create({})
     other.unlock()
     assert again(run).read_config() == {"plugin": "p"}
@@ -176,14 +178,14 @@ def test_two_runs_cannot_be_made_in_one_folder(run):
 def test_a_run_that_never_began_is_opened_as_a_new_one_where_that_will_do(tmp_path, names):
     path = begun(tmp_path / "run", *names)
     assert open_run(path, allow_unstarted=True).is_new
-    with pytest.raises(UsageError, match="was ended before its first step; go on with: toolkit"):
+    with pytest.raises(UsageError, match="ended before its first step; continue with: toolkit"):
         open_run(path)
 
 
 @pytest.mark.parametrize("names", [n for n in REMNANTS if "config.json" not in n])
 @pytest.mark.parametrize("allow_unstarted", [True, False])
 def test_remnants_without_a_configuration_hold_no_run(tmp_path, names, allow_unstarted):
-    with pytest.raises(UsageError, match="holds no run"):
+    with pytest.raises(UsageError, match="contains no run"):
         open_run(begun(tmp_path / "run", *names), allow_unstarted)
 
 
@@ -204,7 +206,7 @@ def test_a_run_with_a_manifest_or_a_chain_is_no_new_one(committed, allow_unstart
 def test_a_run_that_lost_manifest_and_chain_is_not_taken_for_a_new_one(committed):
     os.remove(committed.file("manifest.json"))
     os.remove(committed.file("commits.jsonl"))
-    with pytest.raises(UsageError, match="holds no run"):
+    with pytest.raises(UsageError, match="contains no run"):
         open_run(committed.path, allow_unstarted=True)
 
 
@@ -314,13 +316,13 @@ def crashing(monkeypatch, owner, name, after=False):
 @pytest.mark.parametrize(
     "owner, name, after, newest",
     [
-        (RunFolder, "_durable_files", False, 6),  # nothing is on the disk for sure
-        (RunFolder, "_durable_files", True, 6),
-        (module.JsonLines, "make_durable", False, 6),
-        (RunFolder, "add_commit", False, 6),
-        (RunFolder, "add_commit", True, 8),
-        (RunFolder, "_delete", False, 8),
-        (RunFolder, "_delete", True, 8),
+        (CheckpointStore, "_make_durable", False, 6),  # nothing is on the disk for sure
+        (CheckpointStore, "_make_durable", True, 6),
+        (JsonLines, "make_durable", False, 6),
+        (CheckpointStore, "add_commit", False, 6),
+        (CheckpointStore, "add_commit", True, 8),
+        (CheckpointStore, "_delete", False, 8),
+        (CheckpointStore, "_delete", True, 8),
     ],
 )
 def test_a_crash_at_any_point_of_a_commit_leaves_a_whole_checkpoint(
@@ -406,7 +408,10 @@ def test_all_is_put_aside_where_the_chain_is_damaged(committed):
     found = again(committed)
     start = found.checkpoints.newest()
     assert start.step == 4
-    assert found.checkpoints.begin_session(start) == ["model.ckpt-6.data-00000-of-00001", "model.ckpt-6.index"]
+    assert found.checkpoints.begin_session(start) == [
+        "model.ckpt-6.data-00000-of-00001",
+        "model.ckpt-6.index",
+    ]
     assert files(found, "damaged") != []
 
 
@@ -419,7 +424,9 @@ def test_checkpoints_whose_lines_are_missing_are_put_aside(committed):
 
 def test_a_folder_with_the_name_of_a_checkpoint_is_put_aside(committed):
     committed.make_subfolder("checkpoints", "model.ckpt-9.copy")
-    assert committed.checkpoints.begin_session(committed.checkpoints.newest()) == ["model.ckpt-9.copy"]
+    assert committed.checkpoints.begin_session(committed.checkpoints.newest()) == [
+        "model.ckpt-9.copy"
+    ]
 
 
 # -------------------------------------------------------------------------------------- the newest
@@ -451,7 +458,9 @@ def test_a_file_that_cannot_be_read_is_damage(committed):
 
 def test_a_checkpoint_without_files_is_damaged(run):
     run.checkpoints.commit(2, 102.0, lambda rows: [], "tensors")
-    with pytest.raises(CheckpointError, match="None of the 1 .* its line names no files"):
+    with pytest.raises(
+        CheckpointError, match="None of the 1 .* its commit log entry lists no files"
+    ):
         run.checkpoints.newest()
 
 
@@ -475,7 +484,7 @@ def test_steps_that_were_never_committed_are_made_again_from_the_beginning(run):
 def test_a_lost_chain_is_an_error_and_never_a_fresh_start(committed, status):
     committed.update_manifest(status=status, step=6)
     os.remove(committed.commits.path)
-    with pytest.raises(CheckpointError, match="commits.jsonl names no checkpoint: it is missing"):
+    with pytest.raises(CheckpointError, match="commits.jsonl lists no checkpoint: it is missing"):
         again(committed).checkpoints.newest()
 
 
@@ -483,20 +492,20 @@ def test_a_lost_chain_is_an_error_and_never_a_fresh_start(committed, status):
 def test_a_chain_that_lost_its_commits_is_an_error_and_never_a_fresh_start(committed, status):
     committed.update_manifest(status=status, step=7, committed=6)
     keep_lines(committed, 1)
-    with pytest.raises(CheckpointError, match="lines are missing, as step 6 was committed"):
+    with pytest.raises(CheckpointError, match="entries are missing, as step 6 was committed"):
         again(committed).checkpoints.newest()
 
 
 def test_a_best_checkpoint_of_which_the_chain_knows_nothing_is_an_error(committed):
     committed.update_manifest(best={"step": 4, "metric": "loss", "value": 1.0})
     keep_lines(committed, 1)
-    with pytest.raises(CheckpointError, match="lines are missing, as step 4 was committed"):
+    with pytest.raises(CheckpointError, match="entries are missing, as step 4 was committed"):
         again(committed).checkpoints.newest()
 
 
 def test_a_chain_with_no_sound_commit_is_an_error(committed):
     change_chain(committed, b'"kind": "commit"', b'"kind": "COMMIT"')
-    with pytest.raises(CheckpointError, match="line 2 has changed since it was written"):
+    with pytest.raises(CheckpointError, match="entry 2 has changed since it was written"):
         again(committed).checkpoints.newest()
 
 

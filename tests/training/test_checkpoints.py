@@ -1,4 +1,4 @@
-"""Checkpoints that can be trusted: runner checklist, section 2."""
+"""Checkpoints that can be trusted: committed, verified, and restored with all their state."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def run(data, tmp_path):
 
 
 def steps_of(run):
-    return [c.step for c in RunFolder(run).checkpoints()]
+    return [c.step for c in RunFolder(run).checkpoints.list()]
 
 
 def data_file(run, step):
@@ -42,7 +42,7 @@ def truncate(path):
 def test_a_truncated_checkpoint_falls_back_to_the_newest_whole_one(run):
     truncate(data_file(run, 8))
     told = []
-    assert RunFolder(run).newest(told.append).step == 6
+    assert RunFolder(run).checkpoints.newest(told.append).step == 6
     assert told[0].startswith("the checkpoint of step 8 is damaged: model.ckpt-8.data")
     assert "has 10 bytes, expected" in told[0]
 
@@ -53,7 +53,7 @@ def test_a_changed_byte_is_noticed(run):
         byte = file.read(1)
         file.seek(5)
         file.write(bytes([byte[0] ^ 1]))
-    assert RunFolder(run).newest().step == 6
+    assert RunFolder(run).checkpoints.newest().step == 6
 
 
 def test_a_missing_file_falls_back_too_and_training_ends_with_the_same_bits(run):
@@ -67,10 +67,10 @@ def test_a_missing_file_falls_back_too_and_training_ends_with_the_same_bits(run)
 def test_metrics_are_cut_back_to_the_restored_step(data, tmp_path):
     run = str(tmp_path / "run")
     testing.train(Linear, run, data=data, steps=8, checkpoint_steps=2, log_steps=1, evaluate="no")
-    before = [(r["step"], r["loss"]) for r in RunFolder(run).read_metrics()]
+    before = [(r["step"], r["loss"]) for r in RunFolder(run).metrics.read()]
     truncate(data_file(run, 8))
     testing.train(Linear, run)
-    assert [(r["step"], r["loss"]) for r in RunFolder(run).read_metrics()] == before
+    assert [(r["step"], r["loss"]) for r in RunFolder(run).metrics.read()] == before
 
 
 def test_no_whole_checkpoint_is_an_error_and_never_a_fresh_start(run):
@@ -92,7 +92,7 @@ def test_a_damaged_manifest_is_an_error_and_never_a_fresh_start(run, text):
 def test_a_damaged_state_file_of_tensorflow_changes_nothing(run):
     with open(os.path.join(run, "checkpoints", "checkpoint"), "w") as file:
         file.write("garbage")
-    assert RunFolder(run).newest().step == 8
+    assert RunFolder(run).checkpoints.newest().step == 8
 
 
 def test_files_without_a_line_in_the_manifest_are_no_checkpoint(run):
@@ -100,7 +100,7 @@ def test_files_without_a_line_in_the_manifest_are_no_checkpoint(run):
         path = os.path.join(run, "checkpoints", "model.ckpt-8" + ending)
         shutil.copy(path, path.replace("-8.", "-9."))
     assert steps_of(run) == [2, 4, 6, 8]
-    assert RunFolder(run).newest().step == 8
+    assert RunFolder(run).checkpoints.newest().step == 8
 
 
 def test_a_crash_before_the_manifest_is_written_leaves_the_checkpoint_before(run, monkeypatch):
@@ -112,9 +112,9 @@ def test_a_crash_before_the_manifest_is_written_leaves_the_checkpoint_before(run
         testing.train(Linear, run, steps=10)
     monkeypatch.undo()
     assert os.path.exists(data_file(run, 10))
-    assert RunFolder(run).newest().step == 8
+    assert RunFolder(run).checkpoints.newest().step == 8
     testing.train(Linear, run, steps=10)
-    assert RunFolder(run).newest().step == 10
+    assert RunFolder(run).checkpoints.newest().step == 10
 
 
 def test_a_moved_run_goes_on(run, tmp_path):
@@ -237,11 +237,11 @@ def test_best_names_the_checkpoint_with_the_best_metric_and_is_kept(data, tmp_pa
         keep_checkpoints=1,
         best_metric="min:loss",
     )
-    rows = [r for r in RunFolder(run).read_metrics() if r["kind"] == "eval"]
+    rows = [r for r in RunFolder(run).metrics.read() if r["kind"] == "eval"]
     lowest = min(rows, key=lambda r: r["loss"])
     best = RunFolder(run).read_manifest()["best"]
     assert (best["step"], best["value"]) == (lowest["step"], lowest["loss"])
-    assert RunFolder(run).checkpoint("best").step == lowest["step"]
+    assert RunFolder(run).checkpoints.find("best").step == lowest["step"]
 
 
 def test_a_metric_that_nobody_computes_is_refused_before_step_1(data, tmp_path):
@@ -290,7 +290,7 @@ def test_an_evaluation_that_a_kill_prevented_is_made_on_resume(data, tmp_path, m
         testing.train(Linear, run, data=data, steps=8, checkpoint_steps=4)
     monkeypatch.undo()
     testing.train(Linear, run)
-    evaluated = [r["step"] for r in RunFolder(run).read_metrics() if r["kind"] == "eval"]
+    evaluated = [r["step"] for r in RunFolder(run).metrics.read() if r["kind"] == "eval"]
     assert evaluated == [4, 8]
 
 

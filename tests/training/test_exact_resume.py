@@ -124,10 +124,10 @@ def train(plugin, run, dies_at=0, **options):
 def left(run):
     """What is to be the same."""
     folder = RunFolder(run)
-    with open(folder.metrics_path, "rb") as file:
+    with open(folder.metrics.path, "rb") as file:
         metrics = file.read()
     best = folder.read_manifest()["best"]
-    return testing.fingerprint(run), metrics, best, folder.checkpoints()[-1].tensors
+    return testing.fingerprint(run), metrics, best, folder.checkpoints.list()[-1].tensors
 
 
 def events(run):
@@ -184,7 +184,7 @@ def test_early_stopping_comes_at_the_same_step(data, tmp_path):
     options = dict(OPTIONS, data=data, best_metric="max:loss", early_stopping=2)
     whole = str(tmp_path / "whole")
     train(Noisy, whole, **options)
-    assert RunFolder(whole).checkpoints()[-1].step == 15  # 5 is the best, 10 and 15 are not
+    assert RunFolder(whole).checkpoints.list()[-1].step == 15  # 5 is the best, 10 and 15 are not
     for step in (6, 11, 15):
         run = str(tmp_path / f"died-{step}")
         train(Noisy, run, dies_at=step, **options)
@@ -197,7 +197,7 @@ def test_an_evaluation_does_not_depend_on_when_checkpoints_are_made(data, tmp_pa
     for name, steps in (("few", 100), ("many", 1)):
         run = str(tmp_path / name)
         train(Noisy, run, **dict(OPTIONS, data=data, checkpoint_steps=steps))
-        rows.append(RunFolder(run).read_metrics())
+        rows.append(RunFolder(run).metrics.read())
     assert rows[0] == rows[1]
 
 

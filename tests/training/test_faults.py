@@ -83,7 +83,7 @@ def test_a_full_disk_loses_nothing_that_was_committed(data, tmp_path, whole, ful
     assert told.value.exit_code == 138
     assert "cannot be written: " in str(told.value) and "toolkit resume" in str(told.value)
     assert "\n" not in told.value.message and "tempstate" not in told.value.message
-    assert RunFolder(run).newest().step == 4
+    assert RunFolder(run).checkpoints.newest().step == 4
     testing.train(Linear, run)
     assert left_of(run) == whole
 
@@ -129,7 +129,7 @@ def test_memory_that_runs_out_is_told_with_a_way_out(data, tmp_path):
     with pytest.raises(RetryError, match="Step 7 needs more memory than there is: OOM") as told:
         testing.train(acting(6, exhaust), run, data=data, **OPTIONS)
     assert told.value.exit_code == 138
-    assert RunFolder(run).newest().step == 4
+    assert RunFolder(run).checkpoints.newest().step == 4
 
 
 def test_a_clock_that_is_set_back_changes_nothing(data, tmp_path, monkeypatch, whole):
@@ -180,7 +180,7 @@ def test_a_process_that_is_ended_by_force_leaves_a_run_that_goes_on(data, tmp_pa
     run, other = str(tmp_path / "run"), str(tmp_path / "whole")
     folder = RunFolder(run)
     assert not folder.is_locked()
-    assert (folder.newest().step, folder.read_manifest()["status"]) == (4, "running")
+    assert (folder.checkpoints.newest().step, folder.read_manifest()["status"]) == (4, "running")
     testing.train(Linear, run)
     testing.train(Linear, other, data=data, **OPTIONS)
     assert left_of(run) == left_of(other)

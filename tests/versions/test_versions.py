@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def test_a_run_of_either_version_resumes_here(here, version):
     data = write_bars("bars.npz")
     shutil.copytree(os.path.join(HERE, version), "half")
-    assert RunFolder(os.path.abspath("half")).newest().step == 4
+    assert RunFolder(os.path.abspath("half")).checkpoints.newest().step == 4
 
     testing.train(Linear, "half", steps=8)
     testing.train(Linear, "whole", data=data, steps=8, evaluate="no")

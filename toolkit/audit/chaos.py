@@ -229,11 +229,11 @@ def _saves(copy: RunFolder) -> set:
 
 def _hit(copy: RunFolder) -> Kill:
     """What a kill left."""
-    rows = copy.checkpoints()
+    rows = copy.checkpoints.list()
     step: Optional[int] = rows[-1].step if rows else 0
     if not copy.commits.entries():
         return Kill(0, "before the first step")
-    if copy.leftovers(row.step for row in rows):
+    if copy.checkpoints.leftovers(row.step for row in rows):
         return Kill(step, "during a save")
     last = copy.commits.entries()[-1]
-    return Kill(step, "before a step was saved" if last.kind == "session" else "between two saves")
+    return Kill(step, "before a step was saved" if last.is_session else "between two saves")

@@ -103,7 +103,9 @@ def _chain(folder: RunFolder):
     )
     faults = commits.faults()
     faults += [f"line {n} {fault}" for n, fault in _out_of_order(lines)]
-    if not lines and folder.checkpoints.leftovers([]):  # a session's line comes before any checkpoint
+    if not lines and folder.checkpoints.leftovers(
+        []
+    ):  # a session's line comes before any checkpoint
         faults.append("commits.jsonl has no lines, but there are checkpoints")
     return told, faults
 
@@ -112,9 +114,9 @@ def _standing(folder: RunFolder) -> Dict[int, Entry]:
     """Step -> its commit, of those that no later session took back."""
     standing: Dict[int, Entry] = {}
     for line in folder.commits.entries():
-        if line.kind == "session":
+        if line.is_session:
             standing = {n: old for n, old in standing.items() if n <= line.values["from"]}
-        elif line.kind == "commit":
+        elif line.is_commit:
             standing[line.values["step"]] = line
     return standing
 
@@ -123,9 +125,9 @@ def _out_of_order(lines):
     """(number, what is wrong) of commits that do not follow from the session before them."""
     at = None
     for line in lines:
-        if line.kind == "session":
+        if line.is_session:
             at = line.values["from"]
-        elif line.kind == "commit":
+        elif line.is_commit:
             if at is None:
                 yield line.number, f"commits step {line.values['step']} before any session"
             elif line.values["step"] <= at:
@@ -257,7 +259,7 @@ def _sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, Any]]
     last = end.values["step"]
     found: List[Tuple[int, Dict[str, Any]]] = []
     for line in folder.commits.entries()[: end.number]:
-        if line.kind == "session":
+        if line.is_session:
             # What came after this step was taken back.
             found = [(begun, values) for begun, values in found if begun < line.values["from"]]
             found.append((line.values["from"], line.values))
@@ -283,9 +285,7 @@ def _changes(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -
     return told
 
 
-def _changed_options(
-    folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]
-) -> List[str]:
+def _changed_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
     """Return the options that affect the result and differ between two sessions, in words."""
     old, new = before.get("options") or {}, after.get("options") or {}
     if old == new:

@@ -182,7 +182,7 @@ def _add_room(found: Diagnosis, folder: RunFolder) -> None:
     rows = folder.checkpoints.list()
     if not rows:
         return
-    needed = sum(facts["bytes"] for facts in rows[-1].files.values())
+    needed = sum(file.bytes for file in rows[-1].files.values())
     free = shutil.disk_usage(folder.path).free
     told = f"A checkpoint takes {_size(needed)}, and {_size(free)} are free on the disk."
     if free < needed:

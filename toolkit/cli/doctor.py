@@ -43,7 +43,7 @@ def doctor(ctx, run_folder, allow, init_new, maps, drop, sets, as_json, **given)
     from ..audit import diagnosis
     from ..storage.run_folder import open_run
 
-    folder = open_run(run_folder, unbegun=True)
+    folder = open_run(run_folder, allow_unstarted=True)
     found = diagnosis.of_folder(folder)
     selection, failure = ctx.obj, ctx.command.failure
     if failure is not None and not any(failure.message in fault for fault in found.faults):
@@ -86,7 +86,8 @@ def _add_options(found, changed, allowed: List[str]) -> None:
 
 def _of_model(diagnosis, folder, selection: Selection, resolved, flags, allowed: List[str]):
     from .. import config as configuration
-    from ..storage.checkpoint_diff import RestoreOptions, parse_map
+    from ..storage.checkpoint_diff import RestoreOptions
+    from ..storage.variable_map import parse_map
 
     init_new, drop, maps = flags
     saved = configuration.for_run(

@@ -75,11 +75,12 @@ def resume(
     --epochs asks for more.
     """
     from .. import config as configuration
-    from ..storage.checkpoint_diff import RestoreOptions, parse_map
+    from ..storage.checkpoint_diff import RestoreOptions
     from ..storage.manifest import FINISHED
     from ..storage.run_folder import open_run
+    from ..storage.variable_map import parse_map
 
-    folder = open_run(run_folder, unbegun=True)
+    folder = open_run(run_folder, allow_unstarted=True)
     selection: Selection = ctx.obj
     flags = flag_values(given, sets)
     resolved = resolve(selection, flags, use_environment=False)
@@ -90,7 +91,7 @@ def resume(
     if not folder.is_new:
         manifest = folder.read_manifest()
         asks_for_more = {"steps", "epochs"} & set(flags)
-        if manifest["status"] == FINISHED and not asks_for_more and folder.is_intact():
+        if manifest["status"] == FINISHED and not asks_for_more and folder.checkpoints.is_intact():
             return _nothing_left(folder, manifest, as_json)
     saved = configuration.for_run(
         selection.plugin, selection.extensions, resolved.options, folder.path

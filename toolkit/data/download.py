@@ -169,23 +169,8 @@ def _fetch(name: str, file: RemoteFile, folder: str, mirrors: List[str], progres
     pooch.get_logger().setLevel(logging.WARNING)
     troubles = []
     for mirror in mirrors:
-        url = mirror.rstrip("/") + "/" + file.name
-        part = os.path.join(folder, file.name + ".part")
-        # What was left of another file, or of a bad transfer, is dropped by the first try.
-        for _ in range(2 if os.path.exists(part) else 1):
-            try:
-                pooch.retrieve(
-                    url,
-                    "sha256:" + file.sha256,
-                    file.name,
-                    folder,
-                    downloader=_Resuming(part, progress),
-                )
-                return
-            except (requests.RequestException, OSError, ValueError) as error:
-                troubles.append(f"{url}: {_reason(error)}")
-                if not isinstance(error, ValueError):
-                    break
+        if _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress, failures):
+            return
     raise DataError(
         f"{name}: expected {file.name} from one of {len(mirrors)} mirrors, found none that "
         f"serves it ({'; '.join(troubles)}).",
@@ -196,8 +181,34 @@ def _fetch(name: str, file: RemoteFile, folder: str, mirrors: List[str], progres
     )
 
 
-class _Resuming:
-    """A downloader for pooch that goes on where a `.part` file ends."""
+def _try_mirror(
+    url: str,
+    file: RemoteFile,
+    folder: str,
+    progress: Optional[Progress],
+    failures: List[str],
+) -> bool:
+    """Whether the download succeeded; if not, the reasons are added to `failures`."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.WARNING)
+    part = os.path.join(folder, file.name + ".part")
+    # A part of another file, or of a bad transfer, fails the first attempt, which removes it.
+    for _ in range(2 if os.path.exists(part) else 1):
+        try:
+            downloader = _ResumingDownloader(part, progress)
+            pooch.retrieve(url, "sha256:" + file.sha256, file.name, folder, downloader=downloader)
+            return True
+        except (requests.RequestException, OSError, ValueError) as error:
+            failures.append(f"{url}: {_reason(error)}")
+            if not isinstance(error, ValueError):
+                break
+    return False
+
+
+class _ResumingDownloader:
+    """A downloader for pooch that continues where a `.part` file ends."""
 
     def __init__(self, part: str, progress: Optional[Progress]):
         self._part = part

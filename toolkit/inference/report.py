@@ -28,7 +28,7 @@ def report(
     place = os.path.join("reports", f"{name}-{step}")
     if other_data:
         place += "-" + hashlib.sha256(other_data.encode("utf-8")).hexdigest()[:6]
-    reports = folder.subfolder(place)
+    reports = folder.make_subfolder(place)
     try:
         result = _evaluated(plugins, evaluator, name, split, step, reports)
         if os.listdir(reports):

@@ -206,8 +206,7 @@ class CheckpointStore:
         if step not in steps:
             raise CheckpointError(
                 f"{self._folder} has no checkpoint '{which}'.",
-                hint="It has last, best (with --best-metric) and the steps "
-                f"{', '.join(steps)}.",
+                hint=f"It has last, best (with --best-metric) and the steps {', '.join(steps)}.",
             )
         fault = self.find_damage(steps[step])
         if fault:

@@ -56,7 +56,7 @@ class Restoring:
         if self._is_first:  # then what is damaged was told already
             self._is_first = False
             return self._start
-        return self._folder.newest(self._warn)
+        return self._folder.checkpoints.newest(self._warn)
 
     def is_of_other_model(self, checkpoint: Optional[Checkpoint]) -> bool:
         """Whether a checkpoint is that of a model that is to be changed."""
@@ -75,11 +75,11 @@ class Restoring:
             facts = dict(facts, model=self._plan.as_json())
         elif checkpoint is not None:
             self._variables(plain, session, checkpoint)
-        aside = self._folder.begin_session(checkpoint, **facts)
+        aside = self._folder.checkpoints.begin_session(checkpoint, **facts)
         if aside:
             where = f"{self._folder}/checkpoints/{QUARANTINE}"
             self._warn(f"put aside in {where}: {', '.join(aside)}")
-        fault = self._folder.cut_metrics(checkpoint)
+        fault = self._folder.metrics.cut_back(checkpoint)
         if fault:
             self._warn(fault + "; what is there stays")
 

@@ -66,22 +66,22 @@ class Checkpoints(Hook):
         """Save and commit the state of `step`, unless that was done."""
         if step == self._last:
             return
-        path = self._folder.prefix(step)
+        path = self._folder.checkpoints.prefix(step)
         try:
             # No meta graph: it would dominate the time and the size of a save.
             self._saver.save(session, path, write_meta_graph=False, latest_filename="checkpoint")
         except (tf.errors.OpError, ValueError) as error:  # ValueError: where there is no folder
             if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
                 raise  # a lost session
-            raise self._folder.cannot_write(telling(str(error))) from error
+            raise self._folder.write_error(telling(str(error))) from error
         self.loop.before_commit()
         remembered = self.loop.states()
         with self._folder.writing():
             if remembered:
                 hook_state.save(path, remembered)
-        best = self._folder.best()
+        best = self._folder.checkpoints.best()
         rule = retention_rule(self._keep, self._keep_every_hours, [best["step"]] if best else [])
-        self._folder.commit(step, self._now(), rule, fingerprint(path))
+        self._folder.checkpoints.commit(step, self._now(), rule, fingerprint(path))
         self._last = step
         self._restart()
         self._committed(step, path)

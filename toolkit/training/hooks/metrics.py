@@ -114,7 +114,7 @@ class Summaries(Hook):
             with self._folder.writing():
                 yield
         except tf.errors.OpError as error:
-            raise self._folder.cannot_write(telling(error.message)) from error
+            raise self._folder.write_error(telling(error.message)) from error
 
     def fetches(self):
         return self._fetches
