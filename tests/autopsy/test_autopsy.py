@@ -285,7 +285,7 @@ def test_a_variable_that_was_already_non_finite_is_named(data):
     finding = examine_step(Infinite, data())
     assert (finding.kind, finding.op.name, finding.tensor.inf) == ("variable", "wide", 4)
     assert (
-        "the variable 'wide' was already non-finite before the update: float32 [2, 2] with"
+        "'wide' was already non-finite before the update: float32 [2, 2], with"
         in finding.lines()[0]
     )
 

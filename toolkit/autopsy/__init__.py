@@ -1,12 +1,12 @@
-"""After a divergence: make the refused step again and find the first tensor that is not finite.
+"""After a divergence: repeat the refused step and find the first non-finite tensor.
 
-The guard kept the variables of the last good step, so the step can be made again in a graph and a
-session of its own, where each tensor can be looked at. What is told is the earliest tensor from
-which a chain of non-finite tensors leads to the loss or the gradient norm that was refused: an
-infinity that a tf.where discards is none.
+The guard leaves the variables of the last good step unchanged, so the step can be repeated in a
+graph and a session of its own, where each tensor can be fetched. The result is the earliest tensor
+from which a chain of non-finite tensors leads to the refused loss or gradient norm. An infinity
+that tf.where discards is in no such chain.
 """
 
-from .examine import UNREPEATED, examine
+from .examine import NOT_REPRODUCED, examine
 from .finding import Finding, write
 
-__all__ = ["UNREPEATED", "Finding", "examine", "write"]
+__all__ = ["NOT_REPRODUCED", "Finding", "examine", "write"]

@@ -1,146 +1,198 @@
-"""Make the refused step again, and fetch what is to be told of its first non-finite tensor."""
+"""Repeat the refused step and describe its first non-finite tensor."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
-from .finding import Finding, Values
+from ..compat import tf
+from ..graph.guard import GuardValues
+from ..graph.run import Run
+from ..plugins import Plugins
+from .finding import BatchValues, Finding, OpOrigin, RefusedUpdate, TensorSummary
+from .op_traceback import forward_op, plugin_lines
 from .ops import ancestors
-from .op_traceback import forward_op, stack
 from .replay import Replay
-from .search import Chain, Seen, as_floats, is_float, look
+from .search import Chain, Inspection, inspect_tensors, is_float, to_floats
 
-UNREPEATED = (
-    "The step was finite when it was made again, one op after the other: it may be that XLA or"
-    " another build rounded otherwise, or that a plugin draws other numbers each time."
+NOT_REPRODUCED = (
+    "The step was finite when it was repeated op by op: XLA or another build may round"
+    " differently, or a plugin may draw different random numbers each time."
 )
-_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableV2")
+_READ_OPS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableV2")
 
 
 def examine(
-    plugins,
+    plugins: Plugins,
     make_reader: Callable[[], Any],
-    make_run: Callable[[Any], Any],
+    make_run: Callable[[Any], Run],
     checkpoint: Optional[str],
     step: int,
 ) -> Optional[Finding]:
-    """Make the step after `step` again. None: it was finite this time; `UNREPEATED` tells why.
+    """Repeat the step after `step` and find its first non-finite tensor.
 
-    make_reader, make_run: as `Stepper` takes them; called in a new graph. checkpoint: the prefix of
-    the checkpoint of `step`, or None for the initial variables. It changes no file and no variable
-    of another session.
+    No file and no variable of another session is changed.
+
+    Args:
+        plugins: the run's plugins.
+        make_reader: makes the reader of the training split; called in a new graph.
+        make_run: makes the `Run` of that graph from the reader.
+        checkpoint: the prefix of the checkpoint of `step`, or None for the initial variables.
+        step: the last good step.
+
+    Returns:
+        The finding, or None where the step was finite this time; `NOT_REPRODUCED` says why that
+        happens.
     """
     with Replay(plugins, make_reader, make_run, checkpoint, step) as replay:
-        seen = Seen({}, set(), {})
-        for judged in replay.built.judged:
-            targets = [judged.loss, judged.gradient_norm]
-            # A later update waits for the earlier ones, which are then made in this session.
-            ops = ancestors(targets, replay.ordered)
-            look(replay, ops, seen)
-            bad = [target for target in targets if target.name in seen.bad]
-            if bad:
-                return _finding(replay, judged, Chain(bad, seen), ops)
+        inspection = Inspection({}, set(), {})
+        for guard_values in replay.graph.step.guard_values:
+            targets = [guard_values.loss, guard_values.gradient_norm]
+            # A later update depends on the earlier ones, so they run in this session as well.
+            ops = ancestors(targets, replay.ops)
+            inspect_tensors(replay, ops, inspection)
+            refused = [target for target in targets if target.name in inspection.nonfinite]
+            if refused:
+                return _describe(replay, guard_values, Chain(refused, inspection), ops)
     return None
 
 
-def _finding(replay: Replay, judged, chain: Chain, ops) -> Finding:
-    """Fetch once more what is to be told of the tensor, its op's inputs and the batch."""
-    features, labels = replay.built.tensors["features"], replay.built.tensors["labels"]
-    in_features = features.name in chain.reached
-    tensor = features if in_features else chain.first(ops)
-    op = tensor.op
-    kind = "features" if in_features else "variable" if op.type in _READS else "op"
-    inputs = list(op.inputs) if kind == "op" else []
-    values = replay.run(
-        {
-            "tensor": replay.handed_out(tensor),
-            "batch": [features, replay.positions] + ([] if labels is None else [labels]),
-            "judged": [judged.loss, judged.gradient_norm],
-        }
-    )
-    batch = values["batch"]
-    forward = forward_op(op)
-    variable = op.inputs[0].op if kind == "variable" and op.inputs else op
+def _describe(
+    replay: Replay, guard_values: GuardValues, chain: Chain, ops: List[tf.Operation]
+) -> Finding:
+    """Repeat the step again to fetch the first tensor, its op's inputs and the batch."""
+    features, labels = replay.batch
+    has_bad_features = features.name in chain.tensors
+    tensor = features if has_bad_features else chain.first_source(ops)
+    kind = _kind(tensor, has_bad_features)
+    fetches = {
+        "tensor": replay.make_fetchable(tensor),
+        "features": features,
+        "positions": replay.positions,
+        "loss": guard_values.loss,
+        "gradient_norm": guard_values.gradient_norm,
+    }
+    if labels is not None:
+        fetches["labels"] = labels
+    values = replay.run(fetches)
+    batch = BatchValues(values["features"], values.get("labels"), values["positions"])
+    inputs = list(tensor.op.inputs) if kind == "op" else []
     return Finding(
-        kind,
-        replay.step + 1,
-        judged.name,
-        *[float(value) for value in values["judged"]],
-        _values(tensor, values["tensor"]),
-        variable.name,
-        op.type,
-        stack(op) if kind == "op" else [],
-        (forward.name, forward.type) if kind == "op" and forward is not op else None,
-        op.type == "Exit",
-        [_values(one, value) for one, value in zip(inputs, _fetched(replay, inputs))],
-        _rows(replay, tensor, values["tensor"], batch, in_features),
-        [int(position) for position in batch[1]],
-        [int(label) for label in batch[2]] if labels is not None else None,
-        np.asarray(batch[0]),
+        kind=kind,
+        step=replay.step + 1,
+        update=RefusedUpdate(
+            guard_values.name, float(values["loss"]), float(values["gradient_norm"])
+        ),
+        tensor=_summarize(tensor, values["tensor"]),
+        op=_origin(tensor.op, kind),
+        inputs=[_summarize(*pair) for pair in zip(inputs, _fetch(replay, inputs))],
+        rows=_nonfinite_rows(replay, tensor, values["tensor"], batch, has_bad_features),
+        batch=batch,
     )
 
 
-def _fetched(replay: Replay, tensors) -> List[Any]:
-    """The values of the numbers among the tensors; None for others and in a branch not taken."""
-    fetches = [replay.handed_out(t) if _is_number(t) else None for t in tensors]
-    wanted = [fetch for fetch in fetches if fetch is not None]
-    values = replay.tried(wanted)
+def _kind(tensor: tf.Tensor, is_features: bool) -> str:
+    if is_features:
+        return "features"
+    return "variable" if tensor.op.type in _READ_OPS else "op"
+
+
+def _origin(op: tf.Operation, kind: str) -> OpOrigin:
+    forward = forward_op(op)
+    is_gradient = kind == "op" and forward is not op
+    return OpOrigin(
+        name=op.inputs[0].op.name if kind == "variable" and op.inputs else op.name,
+        type=op.type,
+        stack=plugin_lines(op) if kind == "op" else [],
+        gradient_of=(forward.name, forward.type) if is_gradient else None,
+        is_loop_output=op.type == "Exit",
+    )
+
+
+def _fetch(replay: Replay, tensors: List[tf.Tensor]) -> List[Optional[np.ndarray]]:
+    """The tensors' values; None for one that has no numbers or is in a branch not taken."""
+    fetches = {
+        number: replay.make_fetchable(tensor)
+        for number, tensor in enumerate(tensors)
+        if _is_numeric(tensor)
+    }
+    fetches = {number: fetch for number, fetch in fetches.items() if fetch is not None}
+    values: Optional[Dict[int, np.ndarray]] = replay.try_run(fetches)
     if values is None:
-        values = [replay.tried(fetch) for fetch in wanted]
-    known = iter(values)
-    return [None if fetch is None else next(known) for fetch in fetches]
+        values = {number: replay.try_run(fetch) for number, fetch in fetches.items()}
+    return [values.get(number) for number in range(len(tensors))]
 
 
-def _is_number(tensor) -> bool:
+def _is_numeric(tensor: tf.Tensor) -> bool:
     dtype = tensor.dtype.base_dtype
     return dtype.is_floating or dtype.is_integer or dtype.is_bool
 
 
-def _values(tensor, value) -> Values:
+def _summarize(tensor: tf.Tensor, value: Optional[np.ndarray]) -> TensorSummary:
     dtype = tensor.dtype.base_dtype.name
     name = tensor.name[:-2] if tensor.name.endswith(":0") else tensor.name
     if value is None:
-        return Values(name, dtype)
+        return TensorSummary(name, dtype)
     array = np.asarray(value)
-    numbers = as_floats(array) if is_float(tensor) else array
-    if not is_float(tensor):
-        numbers = numbers.astype(np.float64)
-    nan, finite = np.isnan(numbers), numbers[np.isfinite(numbers)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
-    count = int(np.isinf(numbers).sum())
-    return Values(name, dtype, tuple(array.shape), low, high, int(nan.sum()), count)
+    numbers = to_floats(array) if is_float(tensor) else array.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    return TensorSummary(
+        name=name,
+        dtype=dtype,
+        shape=tuple(array.shape),
+        low=float(finite.min()) if finite.size else None,
+        high=float(finite.max()) if finite.size else None,
+        nan=int(np.isnan(numbers).sum()),
+        inf=int(np.isinf(numbers).sum()),
+    )
 
 
-def _rows(replay: Replay, tensor, value, batch, certain: bool) -> List[int]:
-    """The rows of the batch that are not finite in the tensor; [] where it has no such rows.
+def _nonfinite_rows(
+    replay: Replay, tensor: tf.Tensor, value: np.ndarray, batch: BatchValues, is_features: bool
+) -> List[int]:
+    """The rows of the batch whose values in the tensor are non-finite.
 
-    Whether its first axis is the batch's, or that of one of the step's batches, is tried: with
-    other examples in the place of those, it has to come out finite. certain: it needs no trial.
+    The tensor's first axis may be that of the whole batch, of one of the step's batches, or none
+    of examples at all. A trial decides: with other examples in place of the non-finite rows, the
+    tensor has to become finite.
+
+    Args:
+        replay: the repeated step.
+        tensor: the first non-finite tensor.
+        value: its value.
+        batch: the examples of the step.
+        is_features: whether the tensor is the batch itself, so that no trial is needed.
+
+    Returns:
+        Indices into the batch; [] where the first axis is not one of examples.
     """
-    array = as_floats(value)
-    count, options = len(batch[0]), replay.built.run.options
-    if array.ndim == 0 or len(array) not in (count, options.batch_size):
+    array = to_floats(value)
+    sizes = (batch.size, replay.graph.run.options.batch_size)
+    if array.ndim == 0 or len(array) not in sizes:
         return []
-    bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-    rows = np.flatnonzero(bad)
-    if certain:
+    is_bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    rows = np.flatnonzero(is_bad)
+    if is_features:
         return rows.tolist()
-    for start in range(0, count, len(array)) if not bad.all() else ():
-        instead = start + np.flatnonzero(~bad)[0]
-        if _is_finite_with(replay, tensor, batch, start + rows, instead):
+    if is_bad.all():
+        return []
+    for start in range(0, batch.size, len(array)):
+        substitute = start + np.flatnonzero(~is_bad)[0]
+        if _is_finite_with(replay, tensor, batch, start + rows, substitute):
             return (start + rows).tolist()
     return []
 
 
-def _is_finite_with(replay: Replay, tensor, batch, rows, instead) -> bool:
-    """Whether a tensor is finite where one example of the batch takes the place of some."""
-    features, labels = replay.built.tensors["features"], replay.built.tensors["labels"]
-    numbers = np.arange(len(batch[0]))
-    numbers[rows] = instead
-    feeds = {features: batch[0][numbers]}
-    if labels is not None:
-        feeds[labels] = batch[2][numbers]
-    value = replay.tried(replay.handed_out(tensor), feeds)
-    return value is not None and bool(np.isfinite(as_floats(value)).all())
+def _is_finite_with(
+    replay: Replay, tensor: tf.Tensor, batch: BatchValues, rows: np.ndarray, substitute: int
+) -> bool:
+    """Whether the tensor is finite when the example `substitute` replaces those in `rows`."""
+    features, labels = replay.batch
+    indices = np.arange(batch.size)
+    indices[rows] = substitute
+    feeds = {features: batch.features[indices]}
+    if batch.labels is not None:
+        feeds[labels] = batch.labels[indices]
+    value = replay.try_run(replay.make_fetchable(tensor), feeds)
+    return value is not None and bool(np.isfinite(to_floats(value)).all())

@@ -1,17 +1,18 @@
-"""Which lines of Python made an op: a plugin's, not those of TensorFlow and the core around it."""
+"""The lines of Python that created an op: a plugin's, without those of TensorFlow and the core."""
 
 from __future__ import annotations
 
 import linecache
 import os
 import sys
-from typing import List, Tuple
+from typing import Any, List, Tuple
 
+from ..compat import tf
 from . import replay
-from .finding import Place
+from .finding import SourceLine
 
-# What stands between the line of a plugin and an op that it makes.
-_BETWEEN = (
+# Packages whose lines appear in a traceback between a plugin's line and the op.
+_LIBRARIES = (
     "toolkit",
     "tensorflow",
     "tensorflow_core",
@@ -22,52 +23,52 @@ _BETWEEN = (
 )
 
 
-def forward_op(op):
-    """The op of the forward pass that this one is in the gradient of, or itself."""
+def forward_op(op: tf.Operation) -> tf.Operation:
+    """The op of the forward pass whose gradient this op belongs to, or the op itself."""
     while getattr(op, "_original_op", None) is not None:
         op = op._original_op
     return op
 
 
-def stack(op) -> List[Place]:
-    """The lines that are neither TensorFlow's nor the core's, the innermost last.
+def plugin_lines(op: tf.Operation) -> List[SourceLine]:
+    """The lines of plugins that created an op, the innermost last; [] where the core created it.
 
-    A gradient is made by no line of a plugin, other than a custom one, so those of the forward op
-    count.
+    No line of a plugin creates a gradient, unless it is a custom gradient. So the lines of the
+    forward op are returned for it.
     """
-    frames, forward = _frames(op), forward_op(op)
+    lines, forward = _traceback_lines(op), forward_op(op)
     if forward is op:
-        return _own(frames, _path(replay.__file__))
-    return _own(frames, "gradients_util.py") or stack(forward)
+        return _lines_after(lines, _absolute(replay.__file__))
+    return _lines_after(lines, "gradients_util.py") or plugin_lines(forward)
 
 
-def _own(frames: List[Place], behind: str) -> List[Place]:
-    """The plugins' frames behind the last one of a file whose path ends so."""
-    last = [number for number, frame in enumerate(frames) if frame.file.endswith(behind)][-1:]
-    roots = _roots()
-    return [f for f in frames[last[0] + 1 if last else 0 :] if not f.file.startswith(roots)]
+def _lines_after(lines: List[SourceLine], file: str) -> List[SourceLine]:
+    """The plugins' lines that follow the last line of a file. file: how its path ends."""
+    numbers = [number for number, line in enumerate(lines) if line.file.endswith(file)]
+    start = numbers[-1] + 1 if numbers else 0
+    folders = _library_folders()
+    return [line for line in lines[start:] if not line.file.startswith(folders)]
 
 
-def _frames(op) -> List[Place]:
-    """How an op came to be made, the innermost line last."""
-    return [_as_place(frame) for frame in op.traceback]
+def _traceback_lines(op: tf.Operation) -> List[SourceLine]:
+    """All lines of the stack in which the op was created, the innermost last."""
+    return [_to_source_line(frame) for frame in op.traceback]
 
 
-def _as_place(frame) -> Place:
-    """From TensorFlow's frame, which is an object, or a tuple that begins with the same."""
+def _to_source_line(frame: Any) -> SourceLine:
+    """Convert TensorFlow's frame, an object or a tuple that starts with the same values."""
     if isinstance(frame, tuple):
         file, line, function = frame[:3]
     else:
         file, line, function = frame.filename, frame.lineno, frame.name
-    return Place(_path(file), int(line), function, linecache.getline(file, line).strip())
+    return SourceLine(_absolute(file), int(line), function, linecache.getline(file, line).strip())
 
 
-def _roots() -> Tuple[str, ...]:
-    """The folders of the core and of what stands between it and a plugin's line."""
-    modules = [sys.modules.get(name) for name in _BETWEEN]
+def _library_folders() -> Tuple[str, ...]:
+    modules = [sys.modules.get(name) for name in _LIBRARIES]
     files = [getattr(module, "__file__", None) for module in modules]
-    return tuple(os.path.join(os.path.dirname(_path(file)), "") for file in files if file)
+    return tuple(os.path.join(os.path.dirname(_absolute(file)), "") for file in files if file)
 
 
-def _path(file: str) -> str:
+def _absolute(file: str) -> str:
     return os.path.abspath(file)

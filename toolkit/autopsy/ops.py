@@ -1,22 +1,35 @@
-"""The ops of a graph: their order, what they wait for, and where they are computed alone."""
+"""The ops of a graph: their topological order, their ancestors and their enclosing branches."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Dict, FrozenSet, Iterable, List, Set, Tuple
+
+from ..compat import tf
+
+# The branches of switches: (name of the tensor that is the condition, 0 or 1).
+Branches = FrozenSet[Tuple[str, int]]
 
 
-def in_order(graph) -> List[Any]:
-    """All ops, each behind what it waits for, else as they were made.
+def topological_order(graph: tf.Graph) -> List[tf.Operation]:
+    """All ops in topological order; ties keep creation order.
 
-    Those of a tf.cond are made ahead of what they take their inputs from.
+    Creation order alone would not do: the ops in a branch of tf.cond are created before the ops
+    that their inputs come from.
     """
-    met, done, ordered, stack = set(), set(), [], graph.get_operations()[::-1]
+    visited: Set[tf.Operation] = set()
+    done: Set[tf.Operation] = set()
+    ordered: List[tf.Operation] = []
+    stack = graph.get_operations()[::-1]
     while stack:
         op = stack[-1]
-        if op not in met:
-            met.add(op)
-            before = [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-            stack.extend(o for o in before if o not in met and o.type != "NextIteration")
+        if op not in visited:
+            visited.add(op)
+            predecessors = [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+            stack.extend(
+                other
+                for other in predecessors
+                if other not in visited and other.type != "NextIteration"
+            )
         else:
             stack.pop()
             if op not in done:
@@ -25,39 +38,44 @@ def in_order(graph) -> List[Any]:
     return ordered
 
 
-def ancestors(tensors, ordered) -> List[Any]:
-    """The ops that the tensors are computed from, in the order of `ordered`."""
-    found, stack = set(), [tensor.op for tensor in tensors]
+def ancestors(tensors: Iterable[tf.Tensor], ops: List[tf.Operation]) -> List[tf.Operation]:
+    """Those of `ops`, in their order, that the tensors are computed from."""
+    visited: Set[tf.Operation] = set()
+    stack = [tensor.op for tensor in tensors]
     while stack:
         op = stack.pop()
-        if op not in found:
-            found.add(op)
+        if op not in visited:
+            visited.add(op)
             stack.extend(tensor.op for tensor in op.inputs)
-    return [op for op in ordered if op in found]
+    return [op for op in ops if op in visited]
 
 
-def conditions(ordered) -> Dict[Any, frozenset]:
-    """Op -> the branches (name of a switch's condition, 0 or 1) that it is computed in alone."""
-    under: Dict[Any, frozenset] = {}
-    for op in ordered:
-        before = [under[t.op] | branch(t) for t in op.inputs if t.op in under]
-        before += [under[other] for other in op.control_inputs if other in under]
-        if op.type == "Merge":  # takes the input that is there
-            under[op] = frozenset.intersection(*before) if before else frozenset()
+def enclosing_branches(ops: List[tf.Operation]) -> Dict[tf.Operation, Branches]:
+    """Map each op to the branches outside of which it is not computed.
+
+    Args:
+        ops: all ops of a graph in topological order.
+    """
+    branches: Dict[tf.Operation, Branches] = {}
+    for op in ops:
+        before = [branches[t.op] | switch_branch(t) for t in op.inputs if t.op in branches]
+        before += [branches[other] for other in op.control_inputs if other in branches]
+        if op.type == "Merge":  # passes on whichever input is computed
+            branches[op] = frozenset.intersection(*before) if before else frozenset()
         else:
-            under[op] = frozenset().union(*before)
-    return under
+            branches[op] = frozenset().union(*before)
+    return branches
 
 
-def branch(tensor) -> frozenset:
-    """The branch that a switch hands the tensor to, as in `conditions`; empty for any other."""
+def switch_branch(tensor: tf.Tensor) -> Branches:
+    """The branch whose input this output of a switch is; empty for any other tensor."""
     if tensor.op.type != "Switch":
         return frozenset()
     return frozenset([(tensor.op.inputs[1].name, tensor.value_index)])
 
 
-def in_loop(op) -> bool:
-    """Whether it is in the body or the condition of a loop, where no session can fetch."""
+def is_in_loop(op: tf.Operation) -> bool:
+    """Whether the op is in the body or the condition of a loop, where no session can fetch."""
     context = op._get_control_flow_context()
     while context is not None:
         if context.IsWhileContext():

@@ -1,66 +1,92 @@
-"""The session in which a step is made over and over, always from its beginning."""
+"""A session that repeats one training step from the same state, as often as needed."""
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Callable, Dict, Optional
 
 from ..compat import tf
-from ..graph.build import build_training
+from ..graph.build import Batch, build_training
+from ..graph.run import Run
 from ..graph.session_config import session_config
-from .ops import conditions, in_loop, in_order
+from ..plugins import Plugins
+from .ops import enclosing_branches, is_in_loop, topological_order
 
 
 class Replay:
-    """A session in which a step can be made over and over, always from its beginning."""
+    """The graph of one training step, and a session that runs it from the same state each time.
 
-    def __init__(self, plugins, make_reader, make_run, checkpoint: Optional[str], step: int):
+    Attributes:
+        step: the global step before the repeated one.
+        graph: the `TrainingGraph`.
+        positions: tensor int64 [N], the batch's positions in the training split.
+        ops: all ops of the graph in topological order.
+        branches: op -> the branches of tf.cond that the op is in.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        make_reader: Callable[[], Any],
+        make_run: Callable[[Any], Run],
+        checkpoint: Optional[str],
+        step: int,
+    ):
         self.step = step
         self._checkpoint = checkpoint
-        graph = tf.Graph()
-        with graph.as_default():
-            self.reader = make_reader()
-            run = make_run(self.reader)
-            self.built = build_training(plugins, run, self.reader, graph)
-            self.positions = self.reader.positions(run.global_step.read_value())
+        tf_graph = tf.Graph()
+        with tf_graph.as_default():
+            self._reader = make_reader()
+            run = make_run(self._reader)
+            self.graph = build_training(plugins, run, self._reader, tf_graph)
+            self.positions = self._reader.positions(run.global_step.read_value())
             self._initialize = tf.global_variables_initializer()
-            # As in training: what follows from the weights is computed behind their restoring.
-            self._derive = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+            # As in training: local variables may depend on the weights, so they come after them.
+            self._initialize_locals = tf.group(
+                tf.local_variables_initializer(), tf.tables_initializer()
+            )
             self._saver = tf.train.Saver() if checkpoint else None
-        self._session = tf.Session(graph=graph, config=session_config(run.options))
-        self._filled = False
-        self.ordered = in_order(graph)
-        self.conditions = conditions(self.ordered)
+        self._session = tf.Session(graph=tf_graph, config=session_config(run.options))
+        self._is_reader_ready = False
+        self.ops = topological_order(tf_graph)
+        self.branches = enclosing_branches(self.ops)
 
-    def __enter__(self):
+    @property
+    def batch(self) -> Batch:
+        """The tensors of the step's batch."""
+        batch = self.graph.step.batch
+        assert batch is not None  # only a step inside a compiled loop has none
+        return batch
+
+    def __enter__(self) -> Replay:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self._session.close()
 
-    def run(self, fetches, feeds=None):
-        """Values of the step; nothing that an earlier run changed reaches this one."""
+    def run(self, fetches: Any, feeds: Optional[Dict[tf.Tensor, Any]] = None) -> Any:
+        """Run the step from its initial state, whatever earlier calls changed."""
         self._session.run(self._initialize)
         if self._saver is not None:
             self._saver.restore(self._session, self._checkpoint)
-        self._session.run(self._derive)
-        if not (self._filled and self.reader.in_memory):
-            self.reader.initialize(self._session, self.step)
-            self._filled = True
+        self._session.run(self._initialize_locals)
+        if not (self._is_reader_ready and self._reader.in_memory):
+            self._reader.initialize(self._session, self.step)
+            self._is_reader_ready = True
         return self._session.run(fetches, feeds)
 
-    def tried(self, fetches, feeds=None):
-        """The same, or None where an op fails: the guard's, or one of a branch not taken."""
+    def try_run(self, fetches: Any, feeds: Optional[Dict[tf.Tensor, Any]] = None) -> Any:
+        """As `run`, or None where an op fails: the guard's, or one in a branch not taken."""
         try:
             return self.run(fetches, feeds)
         except tf.errors.InvalidArgumentError:
             return None
 
-    def handed_out(self, tensor):
-        """A tensor that can be fetched and has the value of `tensor`; None within a loop."""
+    def make_fetchable(self, tensor: tf.Tensor) -> Optional[tf.Tensor]:
+        """Return a tensor of the same value that a session can fetch; None inside a loop."""
         graph = tensor.graph
         if graph.is_fetchable(tensor.op):
             return tensor
-        if in_loop(tensor.op):
+        if is_in_loop(tensor.op):
             return None
         with graph.as_default(), tf.control_dependencies(None):
             return tf.identity(tensor)

@@ -1,93 +1,108 @@
-"""Which tensors of a step are looked at, and the chain from what was refused to the first of them
-that is not finite.
+"""Which tensors of a step are non-finite, and which of them came first.
+
+All float tensors of the step are fetched. From those that were refused, the search then follows
+non-finite inputs back to tensors that have none.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Set, Tuple
 
 import numpy as np
 
 from ..compat import tf
-from .ops import branch
+from .ops import Branches, switch_branch
 from .replay import Replay
 
-PORTION_BYTES = 256 << 20  # of tensors that one call of the session hands out
+MAX_FETCH_BYTES = 256 << 20  # of tensors that one call of the session returns
+_UNKNOWN_SIZE = 1 << 18  # elements assumed for a tensor without a static shape
+_SELECT_OPS = ("Select", "SelectV2")  # tf.where
+
+Fetch = Tuple[tf.Tensor, tf.Tensor]  # a tensor, and what to fetch for it
 
 
-class Seen(NamedTuple):
-    """What was looked at, by tensors' names. bad: bool masks of what is not finite."""
+class Inspection(NamedTuple):
+    """The tensors that were fetched, by their names."""
 
-    bad: Dict[str, np.ndarray]
-    finite: set
-    chosen: Dict[str, np.ndarray]  # the conditions of tf.where
-
-
-def look(replay: Replay, ops, seen: Seen) -> None:
-    """Look at every float tensor of the ops that was not seen yet, and at tf.where's conditions."""
-    for group in _reachable(replay, _wanted(ops, seen, replay.conditions)):
-        for portion in _portions(group):
-            values = replay.tried([fetch for _, fetch in portion])
-            for (tensor, _), value in zip(portion, values or ()):
-                _note(tensor, value, seen)
+    nonfinite: Dict[str, np.ndarray]  # bool masks of the values that are not finite
+    finite: Set[str]
+    conditions: Dict[str, np.ndarray]  # bool conditions of tf.where
 
 
-def _wanted(ops, seen: Seen, under) -> Dict[Any, List[Any]]:
-    """Tensors to look at, in groups of those that are computed under the same conditions."""
-    groups: Dict[Any, List[Any]] = {}
+def inspect_tensors(replay: Replay, ops: Iterable[tf.Operation], inspection: Inspection) -> None:
+    """Fetch the float tensors of `ops` and the conditions of tf.where, and record them.
+
+    Tensors that are already in `inspection` are not fetched again.
+    """
+    groups = _group_by_branches(ops, inspection, replay.branches)
+    for group in _prepare_fetches(replay, groups):
+        for part in _split_by_size(group):
+            values = replay.try_run([fetch for _, fetch in part])
+            for (tensor, _), value in zip(part, values or ()):
+                _record(tensor, value, inspection)
+
+
+def _group_by_branches(
+    ops: Iterable[tf.Operation],
+    inspection: Inspection,
+    branches: Dict[tf.Operation, Branches],
+) -> Dict[Branches, List[tf.Tensor]]:
+    """The tensors to fetch, grouped by the branches that they are computed in."""
+    groups: Dict[Branches, List[tf.Tensor]] = {}
     for op in ops:
         tensors = [tensor for tensor in op.outputs if is_float(tensor)]
-        if op.type in ("Select", "SelectV2"):
+        if op.type in _SELECT_OPS:
             tensors.append(op.inputs[0])
         for tensor in tensors:
-            if tensor.name not in seen.bad and tensor.name not in seen.finite:
-                conditions = under[op] | branch(tensor)
-                groups.setdefault(conditions, []).append(tensor)
+            if tensor.name not in inspection.nonfinite and tensor.name not in inspection.finite:
+                groups.setdefault(branches[op] | switch_branch(tensor), []).append(tensor)
     return groups
 
 
-def _reachable(replay: Replay, groups):
-    """Lists of (tensor, what to fetch for it), without those of branches that are not taken."""
-    for conditions, tensors in groups.items():
-        pairs = [(tensor, replay.handed_out(tensor)) for tensor in tensors]
-        pairs = [pair for pair in pairs if pair[1] is not None]
-        if pairs and (not conditions or replay.tried(pairs[0][1]) is not None):
-            yield pairs
+def _prepare_fetches(
+    replay: Replay, groups: Dict[Branches, List[tf.Tensor]]
+) -> Iterator[List[Fetch]]:
+    """Yield the fetches of each group whose branch is taken."""
+    for branches, tensors in groups.items():
+        pairs = [(tensor, replay.make_fetchable(tensor)) for tensor in tensors]
+        fetches = [(tensor, fetch) for tensor, fetch in pairs if fetch is not None]
+        if fetches and (not branches or replay.try_run(fetches[0][1]) is not None):
+            yield fetches
 
 
-def _portions(pairs):
-    """Lists of at most PORTION_BYTES, by static shapes, or of one."""
-    portion: List[Any] = []
+def _split_by_size(fetches: List[Fetch]) -> Iterator[List[Fetch]]:
+    """Yield parts of at most MAX_FETCH_BYTES by their static shapes, or of one tensor."""
+    part: List[Fetch] = []
     size = 0
-    for tensor, fetch in pairs:
-        nbytes = (tensor.shape.num_elements() or 1 << 18) * tensor.dtype.size
-        if portion and size + nbytes > PORTION_BYTES:
-            yield portion
-            portion, size = [], 0
-        portion.append((tensor, fetch))
+    for tensor, fetch in fetches:
+        nbytes = (tensor.shape.num_elements() or _UNKNOWN_SIZE) * tensor.dtype.size
+        if part and size + nbytes > MAX_FETCH_BYTES:
+            yield part
+            part, size = [], 0
+        part.append((tensor, fetch))
         size += nbytes
-    if portion:
-        yield portion
+    if part:
+        yield part
 
 
-def _note(tensor, value, seen: Seen) -> None:
+def _record(tensor: tf.Tensor, value: np.ndarray, inspection: Inspection) -> None:
     if not is_float(tensor):
-        seen.chosen[tensor.name] = np.asarray(value)
+        inspection.conditions[tensor.name] = np.asarray(value)
         return
-    mask = ~np.isfinite(as_floats(value))
+    mask = ~np.isfinite(to_floats(value))
     if mask.any():
-        seen.bad[tensor.name] = mask
+        inspection.nonfinite[tensor.name] = mask
     else:
-        seen.finite.add(tensor.name)
+        inspection.finite.add(tensor.name)
 
 
-def is_float(tensor) -> bool:
-    """Whether it is of a type that has an infinity."""
+def is_float(tensor: tf.Tensor) -> bool:
+    """Whether the tensor's type has infinities."""
     return tensor.dtype.base_dtype.is_floating
 
 
-def as_floats(value) -> np.ndarray:
-    """The values in a type that numpy can judge: a half as float32."""
+def to_floats(value: np.ndarray) -> np.ndarray:
+    """Convert half precision to float32: numpy's functions do not support bfloat16."""
     array = np.asarray(value)
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
 
@@ -96,57 +111,67 @@ def as_floats(value) -> np.ndarray:
 
 
 class Chain:
-    """The non-finite tensors from which others lead to `targets`, and the first of them."""
+    """The non-finite tensors that lead to `targets`, through non-finite tensors only.
 
-    def __init__(self, targets, seen: Seen):
-        self._seen = seen
-        self.reached: Dict[str, Any] = {}
-        self.sources: List[Any] = []
+    Attributes:
+        tensors: name -> tensor, the targets included.
+        sources: those that are computed from finite tensors.
+    """
+
+    def __init__(self, targets: Iterable[tf.Tensor], inspection: Inspection):
+        self._inspection = inspection
+        self.tensors: Dict[str, tf.Tensor] = {}
+        self.sources: List[tf.Tensor] = []
         stack = list(targets)
         while stack:
             tensor = stack.pop()
-            if tensor.name in self.reached:
+            if tensor.name in self.tensors:
                 continue
-            self.reached[tensor.name] = tensor
-            before = self._before(tensor)
-            if not before:
+            self.tensors[tensor.name] = tensor
+            causes = self._find_causes(tensor)
+            if not causes:
                 self.sources.append(tensor)
-            stack.extend(before)
+            stack.extend(causes)
 
-    def first(self, ops):
-        """The source that comes first; a constant, which may be a mask, only if all are."""
+    def first_source(self, ops: List[tf.Operation]) -> tf.Tensor:
+        """The source that comes first in `ops`; a constant only if all sources are constants.
+
+        A constant may be a mask, which is infinite on purpose.
+        """
         order = {op: number for number, op in enumerate(ops)}
-        constant = set()
+        constant: Set[tf.Operation] = set()
         for op in ops:
             if op.type == "Const" or (op.inputs and all(t.op in constant for t in op.inputs)):
                 constant.add(op)
         return min(self.sources, key=lambda t: (t.op in constant, order[t.op], t.value_index))
 
-    def _before(self, tensor) -> List[Any]:
-        """The nearest non-finite tensors that it is made of, across what cannot be looked at."""
-        found, met = [], set()
-        stack = self._taken(tensor)
+    def _find_causes(self, tensor: tf.Tensor) -> List[tf.Tensor]:
+        """The nearest non-finite tensors that it is computed from, past those not fetched."""
+        causes: List[tf.Tensor] = []
+        visited: Set[str] = set()
+        stack = self._relevant_inputs(tensor)
         while stack:
-            one = stack.pop()
-            if one.name in met or one.name in self._seen.finite:
+            other = stack.pop()
+            if other.name in visited or other.name in self._inspection.finite:
                 continue
-            met.add(one.name)
-            if one.name in self._seen.bad:
-                found.append(one)
-            elif is_float(one) or one.dtype in (tf.resource, tf.variant):
-                stack.extend(one.op.inputs)
-        return found
+            visited.add(other.name)
+            if other.name in self._inspection.nonfinite:
+                causes.append(other)
+            elif is_float(other) or other.dtype in (tf.resource, tf.variant):
+                stack.extend(other.op.inputs)
+        return causes
 
-    def _taken(self, tensor) -> List[Any]:
-        """The inputs of a tensor's op; of a tf.where those that it takes something bad from."""
+    def _relevant_inputs(self, tensor: tf.Tensor) -> List[tf.Tensor]:
+        """The inputs of a tensor's op; of tf.where, those whose non-finite values it selects."""
         inputs = list(tensor.op.inputs)
-        if tensor.op.type not in ("Select", "SelectV2"):
+        if tensor.op.type not in _SELECT_OPS:
             return inputs
-        chosen = self._seen.chosen.get(inputs[0].name)
-        if chosen is None:
+        condition = self._inspection.conditions.get(inputs[0].name)
+        if condition is None:
             return inputs
-        if tensor.op.type == "Select" and chosen.ndim == 1:  # [N], for whole rows
-            chosen = chosen.reshape([-1] + [1] * (len(tensor.shape) - 1))
-        bad = [self._seen.bad.get(one.name, np.False_) for one in inputs[1:]]
-        taken = [(bad[0] & chosen).any(), (bad[1] & ~chosen).any()]
-        return [one for one, is_taken in zip(inputs[1:], taken) if is_taken] or inputs[1:]
+        if tensor.op.type == "Select" and condition.ndim == 1:  # [N], one per row
+            condition = condition.reshape([-1] + [1] * (len(tensor.shape) - 1))  # [N, 1, ...]
+        masks = [self._inspection.nonfinite.get(other.name, np.False_) for other in inputs[1:]]
+        is_selected = [(masks[0] & condition).any(), (masks[1] & ~condition).any()]
+        selected = [other for other, used in zip(inputs[1:], is_selected) if used]
+        return selected or inputs[1:]
