@@ -1,12 +1,11 @@
-"""The train op that the toolkit's own is held against: the classifier's network and loss, Adam and
-clipping by value, with no guard, no schedule and no input.
+"""The reference train op: the classifier's network and loss, Adam and clipping by value, without
+guard, schedule and input.
 """
 
 from __future__ import annotations
 
 import terms
-from toolkit_classifier.losses import objective
-from toolkit_classifier.networks import build_network, forward
+from toolkit_classifier import losses, networks
 
 from toolkit import Run, tf
 from toolkit.graph.optimizer import state_updates
@@ -26,7 +25,7 @@ FLAGS = {
 
 
 class Step:
-    """The variables of a network, made in the default graph. Calling it makes the op of a step."""
+    """The variables of a network in the default graph. Calling it builds the op of one step."""
 
     def __init__(self, network: str, batch_size: int, spec):
         plugins = Plugins.load("classifier")
@@ -34,18 +33,18 @@ class Step:
         options = resolve(plugins.options(), flags=flags).options
         self.run = Run("train", options, spec)
         self.global_step = self.run.global_step
-        self.network = build_network(self.run)
-        trained = sum(v.shape.num_elements() for v in tf.trainable_variables())
-        terms.check_parameters(network, trained)
+        self.network = networks.build(self.run)
+        count = sum(v.shape.num_elements() for v in tf.trainable_variables())
+        terms.check_parameters(network, count)
         self.optimizer = tf.train.AdamOptimizer(terms.LEARNING_RATE)
         self.loss = None  # of the last call
 
     def __call__(self, features, labels):
         before = set(tf.get_default_graph().get_operations())
-        outputs = forward(self.network, features, labels, self.run)
-        new = [o for o in tf.get_default_graph().get_operations() if o not in before]
-        self.loss = objective(labels, outputs, self.run)
+        outputs = networks.forward(self.network, features, labels, self.run)
+        new_ops = [o for o in tf.get_default_graph().get_operations() if o not in before]
+        self.loss = losses.total(labels, outputs, self.run)
         pairs = [(g, v) for g, v in self.optimizer.compute_gradients(self.loss) if g is not None]
-        with tf.control_dependencies([g for g, _ in pairs] + state_updates(new)):
-            clipped = [(tf.clip_by_value(g, -terms.CLIP, terms.CLIP), v) for g, v in pairs]
-            return self.optimizer.apply_gradients(clipped, global_step=self.global_step)
+        with tf.control_dependencies([g for g, _ in pairs] + state_updates(new_ops)):
+            clipped_pairs = [(tf.clip_by_value(g, -terms.CLIP, terms.CLIP), v) for g, v in pairs]
+            return self.optimizer.apply_gradients(clipped_pairs, global_step=self.global_step)

@@ -11,7 +11,7 @@ import pytest
 from graph_fixtures import make_plugin
 from linear_fixtures import Linear
 
-from toolkit import Options, ToolkitError, UsageError, hookimpl, option
+from toolkit import Options, ToolkitError, UsageError, check_image_size, hookimpl, option
 from toolkit.plugins import Plugins, implementations, implemented_hooks, list_plugins, load
 
 ME = os.path.abspath(__file__)
@@ -667,3 +667,52 @@ def test_a_function_with_specname_implements_the_hook_of_that_name_beside_the_ot
     arguments = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
     answers = plugins.call_hook("metrics", **arguments)
     assert sorted(answers, key=str) == [{"count": 1}, {"size": 2}]
+
+
+# --------------------------------------------------------------------------- helpers for plugins
+
+
+def test_lazy_modules_imports_a_submodule_when_it_is_first_used(site):
+    (site / "lazy_package").mkdir()
+    (site / "lazy_package" / "__init__.py").write_text(
+        "from toolkit import LazyModules\nmodules = LazyModules(__name__)\n"
+        "def part(): return modules.part.ANSWER\n"
+    )
+    (site / "lazy_package" / "part.py").write_text("ANSWER = 42\n")
+    package = importlib.import_module("lazy_package")
+    function = package.part
+    assert "lazy_package.part" not in sys.modules
+    assert (function(), function()) == (42, 42)  # the second call finds a module named `part`
+    with pytest.raises(ImportError, match="lazy_package.nothing"):
+        package.modules.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (8, 30, 3)])
+def test_images_of_the_least_size_pass_the_check(shape):
+    assert check_image_size(shape, 8, "Network 'cnn'", "Set network=mlp") is None
+
+
+@pytest.mark.parametrize(
+    "shape, message, hint",
+    [
+        (
+            (7, 8, 1),
+            "Network 'cnn' needs images of 8 x 8 pixels or more, but the data has 7 x 8.",
+            "Set network=mlp, or a larger image_size.",
+        ),
+        (
+            (30, 7, 1),
+            "Network 'cnn' needs images of 8 x 8 pixels or more, but the data has 30 x 7.",
+            "Set network=mlp, or a larger image_size.",
+        ),
+        (
+            (64,),
+            "Network 'cnn' needs images [H, W, C], but an example of the data has shape [64].",
+            "Set network=mlp for data that are not images.",
+        ),
+    ],
+)
+def test_examples_that_are_no_images_or_too_small_are_refused(shape, message, hint):
+    with pytest.raises(UsageError) as caught:
+        check_image_size(shape, 8, "Network 'cnn'", "Set network=mlp")
+    assert (caught.value.message, caught.value.hint) == (message, hint)

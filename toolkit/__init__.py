@@ -65,9 +65,7 @@ def _value_of_former_name(name: str):
     import warnings
 
     new_name = _RENAMED[name]
-    warnings.warn(
-        f"toolkit.{name} is now toolkit.{new_name}.", DeprecationWarning, stacklevel=3
-    )
+    warnings.warn(f"toolkit.{name} is now toolkit.{new_name}.", DeprecationWarning, stacklevel=3)
     return getattr(importlib.import_module(__name__), new_name)
 
 

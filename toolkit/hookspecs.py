@@ -37,7 +37,9 @@ def hookimpl(function: Optional[Callable] = None, **marks: Any) -> Any:
 
     A function of a module is also recorded in the module. It therefore remains the hook when a
     submodule of the same name is imported: importing `my_plugin.metrics` replaces the attribute
-    `metrics` of `my_plugin`, but not the hook.
+    `metrics` of `my_plugin`, but not the hook. Import from such a submodule by its full name
+    (`from my_plugin.metrics import accuracy`) or through `toolkit.LazyModules`; `from my_plugin
+    import metrics` may return the hook.
 
     Args:
         function: the function; omitted where the marker is used as `@hookimpl(...)`.

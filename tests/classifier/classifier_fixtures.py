@@ -1,11 +1,11 @@
-"""What the tests of the classifier share: its options, a run on data of any shape, a session."""
+"""Helpers for tests of the classifier: its options, runs on data of any shape, sessions."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import NamedTuple, Tuple
 
-from toolkit_classifier.settings import ClassifierOptions
+from toolkit_classifier.options import ClassifierOptions
 
 from toolkit import tf
 from toolkit.graph.run import Run
@@ -26,9 +26,9 @@ PLAIN = {"shift": 0, "rotate": 0.0, "zoom": 0.0, "elastic": 0.0, "mixup": 0.0, "
 
 
 def options(**values):
-    """Resolved options: no augmentation and no dropout unless asked for."""
-    given = dict(PLAIN, **values)
-    return resolve([("classifier", ClassifierOptions)], [("test", given)]).options
+    """Resolved options, without augmentation and dropout unless `values` set them."""
+    layer = ("test", dict(PLAIN, **values))
+    return resolve([("classifier", ClassifierOptions)], [layer]).options
 
 
 def make_run(mode="train", data=None, **values):
@@ -37,13 +37,13 @@ def make_run(mode="train", data=None, **values):
 
 @contextlib.contextmanager
 def graph():
-    """A fresh graph as the default one."""
+    """A new default graph."""
     with tf.Graph().as_default() as fresh:
         yield fresh
 
 
 def evaluate(*tensors, **kwargs):
-    """The values of tensors in a new session with initialised variables; one alone comes bare."""
+    """The values of tensors in a new session with initialized variables: a list, or one array."""
     with tf.Session() as session:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         values = session.run(list(tensors), feed_dict=kwargs.get("feed"))

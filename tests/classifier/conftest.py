@@ -1,4 +1,4 @@
-"""Each test builds in a graph of its own, and finds the helper beside it."""
+"""Each test builds in its own graph and can import the helpers of this folder."""
 
 from __future__ import annotations
 

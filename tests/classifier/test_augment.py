@@ -1,4 +1,4 @@
-"""Augmentation and mixup: exact where exactness can be had, and repeatable everywhere."""
+"""Augmentation and mixup: exact values where there are any, and repeatable everywhere."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def digits(count=4, size=12):
     return np.random.RandomState(0).rand(count, size, size, 1).astype(np.float32)
 
 
-def test_without_options_the_same_tensor_comes_back():
+def test_without_augmentation_the_same_tensor_is_returned():
     images = tf.constant(RAMP)
     assert augment.augment(images, make_run()) is images
 
 
-def test_vectors_are_left_alone():
+def test_vectors_are_not_augmented():
     vectors = tf.constant(np.ones([3, 7], np.float32))
     assert augment.augment(vectors, make_run(**EVERYTHING)) is vectors
 
 
-def test_an_offset_of_nothing_keeps_every_pixel():
-    moved = augment.shift(tf.constant(RAMP), tf.zeros([2, 2], tf.int32))
-    assert (evaluate(moved) == RAMP).all()
+def test_a_zero_offset_keeps_every_pixel():
+    shifted = augment.shift(tf.constant(RAMP), tf.zeros([2, 2], tf.int32))
+    assert (evaluate(shifted) == RAMP).all()
 
 
 def test_a_whole_offset_moves_exactly_and_repeats_the_border():
-    moved = evaluate(augment.shift(tf.constant(RAMP), tf.constant([[1, 0], [0, -2]])))
-    assert (moved[0, :3] == RAMP[0, 1:]).all() and (moved[0, 3] == RAMP[0, 3]).all()
-    assert (moved[1, :, 2:] == RAMP[1, :, :3]).all()
-    assert (moved[1, :, :2] == RAMP[1, :, :1]).all()
+    shifted = evaluate(augment.shift(tf.constant(RAMP), tf.constant([[1, 0], [0, -2]])))
+    assert (shifted[0, :3] == RAMP[0, 1:]).all() and (shifted[0, 3] == RAMP[0, 3]).all()
+    assert (shifted[1, :, 2:] == RAMP[1, :, :3]).all()
+    assert (shifted[1, :, :2] == RAMP[1, :, :1]).all()
 
 
 def test_offsets_reach_every_whole_number_within_the_limit_and_none_beyond():
@@ -48,13 +48,13 @@ def test_offsets_reach_every_whole_number_within_the_limit_and_none_beyond():
     assert np.bincount(offsets[:, 0] + 2).min() > 4000 / 5 * 0.85
 
 
-def test_no_turn_and_no_zoom_sample_the_image_itself():
+def test_without_rotation_and_zoom_the_samples_are_the_image():
     rows, columns = augment.affine_positions(tf.zeros([2]), tf.ones([2]), 4, 5)
-    sampled = evaluate(augment.sample(tf.constant(RAMP), rows, columns))
-    np.testing.assert_allclose(sampled, RAMP, atol=1e-4)
+    samples = evaluate(augment.sample(tf.constant(RAMP), rows, columns))
+    np.testing.assert_allclose(samples, RAMP, atol=1e-4)
 
 
-def test_an_offset_looks_that_much_further_down_and_right():
+def test_an_offset_reads_further_down_and_right_by_its_size():
     offsets = tf.constant([[1.0, -2.0]])
     rows, columns = augment.affine_positions(tf.zeros([1]), tf.ones([1]), 4, 5, offsets)
     rows, columns = evaluate(rows, columns)
@@ -62,26 +62,26 @@ def test_an_offset_looks_that_much_further_down_and_right():
     np.testing.assert_allclose(columns[0], np.zeros([4, 5]) + np.arange(5) - 2.0, atol=1e-6)
 
 
-def test_a_quarter_turn_is_exact_on_a_square():
+def test_a_rotation_by_90_degrees_is_exact_on_a_square():
     image = digits(1)
     quarter = tf.constant([math.pi / 2], tf.float32)
     rows, columns = augment.affine_positions(quarter, tf.ones([1]), 12, 12)
-    turned = evaluate(augment.sample(tf.constant(image), rows, columns))
-    np.testing.assert_allclose(turned[0], np.rot90(image[0], k=-1), atol=1e-5)
+    rotated = evaluate(augment.sample(tf.constant(image), rows, columns))
+    np.testing.assert_allclose(rotated[0], np.rot90(image[0], k=-1), atol=1e-5)
 
 
 def test_a_zoom_of_two_shows_the_middle_half():
     ramp = tf.constant(np.arange(8, dtype=np.float32).reshape(1, 1, 8, 1) * np.ones([1, 8, 1, 1]))
     rows, columns = augment.affine_positions(tf.zeros([1]), 2 * tf.ones([1]), 8, 8)
-    zoomed = evaluate(augment.sample(tf.cast(ramp, tf.float32), rows, columns))
-    np.testing.assert_allclose(zoomed[0, 0, :, 0], 3.5 + (np.arange(8) - 3.5) / 2, atol=1e-5)
+    result = evaluate(augment.sample(tf.cast(ramp, tf.float32), rows, columns))
+    np.testing.assert_allclose(result[0, 0, :, 0], 3.5 + (np.arange(8) - 3.5) / 2, atol=1e-5)
 
 
 def test_half_a_pixel_is_the_mean_of_two():
     rows, columns = np.mgrid[:4, :5].astype(np.float32)
     half = tf.constant(np.stack([columns + 0.5] * 2))
-    sampled = evaluate(augment.sample(tf.constant(RAMP), tf.constant(np.stack([rows] * 2)), half))
-    np.testing.assert_allclose(sampled[:, :, :4], (RAMP[:, :, :4] + RAMP[:, :, 1:]) / 2, rtol=1e-5)
+    samples = evaluate(augment.sample(tf.constant(RAMP), tf.constant(np.stack([rows] * 2)), half))
+    np.testing.assert_allclose(samples[:, :, :4], (RAMP[:, :, :4] + RAMP[:, :, 1:]) / 2, rtol=1e-5)
 
 
 def test_every_value_of_an_elastic_field_has_unit_variance_and_neighbours_agree():
@@ -95,44 +95,44 @@ def test_every_value_of_an_elastic_field_has_unit_variance_and_neighbours_agree(
 
 def test_the_same_step_gives_the_same_images_and_the_next_step_others():
     run, images = make_run(**EVERYTHING), tf.constant(digits())
-    changed = augment.augment(images, run)
+    augmented = augment.augment(images, run)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        first, again = session.run(changed), session.run(changed)
+        first, again = session.run(augmented), session.run(augmented)
         session.run(run.global_step.assign_add(1))
-        later = session.run(changed)
+        later = session.run(augmented)
     assert (first == again).all() and np.abs(first - later).max() > 0.01
 
 
 def test_augmented_images_keep_their_static_shape_and_range():
-    changed = augment.augment(tf.constant(digits()), make_run(**EVERYTHING))
-    assert changed.shape.as_list() == [4, 12, 12, 1]
-    values = evaluate(changed)
+    augmented = augment.augment(tf.constant(digits()), make_run(**EVERYTHING))
+    assert augmented.shape.as_list() == [4, 12, 12, 1]
+    values = evaluate(augmented)
     assert values.min() >= 0 and values.max() <= 1
 
 
 def test_beta_of_one_is_the_uniform_distribution():
-    drawn = evaluate(augment.beta(tf.constant([0.0, 0.25, 0.5, 0.9999]), 1.0))
-    np.testing.assert_allclose(drawn, [0.0, 0.25, 0.5, 0.9999], atol=1e-5)
+    draws = evaluate(augment.beta(tf.constant([0.0, 0.25, 0.5, 0.9999]), 1.0))
+    np.testing.assert_allclose(draws, [0.0, 0.25, 0.5, 0.9999], atol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.2, 2.0])
 def test_beta_draws_have_the_mean_and_variance_of_their_distribution(alpha):
     even = (np.arange(20000, dtype=np.float32) + 0.5) / 20000
-    drawn = evaluate(augment.beta(tf.constant(even), alpha))
-    assert drawn.mean() == pytest.approx(0.5, abs=1e-3)
-    assert drawn.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=1e-2)
+    draws = evaluate(augment.beta(tf.constant(even), alpha))
+    assert draws.mean() == pytest.approx(0.5, abs=1e-3)
+    assert draws.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=1e-2)
 
 
 def test_a_mix_is_its_share_of_itself_and_the_rest_of_the_row_before():
-    mixed = augment.mix(tf.constant([[10.0], [20.0], [30.0]]), tf.constant([1.0, 0.5, 0.75]))
-    assert evaluate(mixed).tolist() == [[10.0], [15.0], [27.5]]  # 0.75 * 30 + 0.25 * 20
+    mixture = augment.mix(tf.constant([[10.0], [20.0], [30.0]]), tf.constant([1.0, 0.5, 0.75]))
+    assert evaluate(mixture).tolist() == [[10.0], [15.0], [27.5]]  # 0.75 * 30 + 0.25 * 20
 
 
 def test_mixup_mixes_images_and_targets_alike_and_keeps_at_least_half():
     targets = np.eye(4, dtype=np.float32)
     features = tf.constant(targets.reshape(4, 2, 2, 1))
-    images, mixed = evaluate(*augment.mixup(features, tf.constant(targets), make_run(mixup=1.0)))
-    np.testing.assert_allclose(images.reshape(4, 4), mixed, rtol=1e-6)
-    np.testing.assert_allclose(mixed.sum(axis=1), 1, rtol=1e-6)
-    assert (np.diag(mixed) >= 0.5).all() and (np.diag(mixed) < 1).any()
+    images, mixture = evaluate(*augment.mixup(features, tf.constant(targets), make_run(mixup=1.0)))
+    np.testing.assert_allclose(images.reshape(4, 4), mixture, rtol=1e-6)
+    np.testing.assert_allclose(mixture.sum(axis=1), 1, rtol=1e-6)
+    assert (np.diag(mixture) >= 0.5).all() and (np.diag(mixture) < 1).any()

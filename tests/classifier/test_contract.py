@@ -1,4 +1,4 @@
-"""The contract of a plugin, by the public test kit: a step in a loop of the graph, exact resume."""
+"""The checks of the public test kit: a step in a loop of the graph, exact resume."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from toolkit import testing
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", ["mlp", "cnn", "resnet"])
-def test_each_network_keeps_the_contract_of_a_plugin(tmp_path, network):
+def test_each_network_passes_the_checks_of_a_plugin(tmp_path, network):
     testing.check_plugin("classifier", tmp_path, network=network)
 
 
 @pytest.mark.slow
-def test_accumulation_and_skipping_keep_it_too(tmp_path):
+def test_accumulation_and_skipping_pass_the_checks_of_a_plugin(tmp_path):
     testing.check_plugin(
         "classifier", tmp_path, network="mlp", accumulate=2, on_nonfinite="skip", mixup=0.2
     )

@@ -1,40 +1,34 @@
-"""Image classifiers: a perceptron, a small convolutional network and a residual one.
+"""Image classifiers: a perceptron, a small convolutional network and a residual network.
 
-This module is the plugin's table of contents: one function per hook. It imports no TensorFlow.
-No module beside it has a hook's name: importing an `.options` would put that in the hook's place.
+This page is the plugin's table of contents: one function per hook. Each module is imported when a
+hook first needs it, so listing the plugin or its options imports no TensorFlow.
 """
 
 from __future__ import annotations
 
-from toolkit import hookimpl
+from toolkit import LazyModules, hookimpl
+
+modules = LazyModules(__name__)
 
 
 @hookimpl
 def options():
-    from .settings import ClassifierOptions
-
-    return ClassifierOptions
+    return modules.options.ClassifierOptions
 
 
 @hookimpl
 def build(run):
-    from .networks import build_network
-
-    return build_network(run)
+    return modules.networks.build(run)
 
 
 @hookimpl
 def call(model, features, labels, run):
-    from .networks import forward
-
-    return forward(model, features, labels, run)
+    return modules.networks.forward(model, features, labels, run)
 
 
 @hookimpl
 def loss(labels, outputs, run):
-    from .losses import objective
-
-    return objective(labels, outputs, run)
+    return modules.losses.total(labels, outputs, run)
 
 
 @hookimpl
@@ -44,20 +38,14 @@ def optimize(losses, run):
 
 @hookimpl
 def predict(outputs):
-    from .measures import prediction
-
-    return prediction(outputs)
+    return modules.networks.predict(outputs)
 
 
 @hookimpl
 def metrics(labels, outputs, run):
-    from .measures import streamed
-
-    return streamed(labels, outputs, run)
+    return modules.metrics.build(labels, outputs, run)
 
 
 @hookimpl
 def evaluated(run, examples, folder):
-    from .reports import write_reports
-
-    return write_reports(examples, run.data, folder)
+    return modules.reports.write(examples, run.data, folder)

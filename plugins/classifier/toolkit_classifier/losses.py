@@ -1,7 +1,7 @@
 """Losses and their targets, as pure functions on tensors.
 
-Legend: N batch, K classes. `targets`: float32 [N, K], rows that sum to one. `weights`: one float
-per class. All is computed from logits, so no probability is rounded to zero before its log.
+Legend: N examples in a batch, K classes. `targets` is float32 [N, K] with rows that sum to 1. All
+losses are computed from logits, so no probability is rounded to zero before its logarithm.
 """
 
 from __future__ import annotations
@@ -11,35 +11,37 @@ import numpy as np
 from toolkit import UsageError, tf
 
 
-def one_hot(labels, num_classes):
-    """labels int32 [N] -> float32 [N, K]."""
-    return tf.one_hot(labels, num_classes, dtype=tf.float32)
+def total(labels, outputs, run):
+    """The scalar loss to minimize, in nats.
 
+    In mode "train" it is smoothed and weighted, and the accuracy of the batch is logged. In mode
+    "eval" it is the plain mean cross-entropy.
 
-def smooth(targets, share):
-    """Move `share` of each row's mass evenly onto all K classes. [N, K] -> [N, K]."""
-    if share == 0:
-        return targets
-    return targets * (1.0 - share) + share / targets.shape.as_list()[1]
-
-
-def cross_entropy(logits, targets):
-    """Per example, float32 [N], in nats; finite for every finite logit."""
-    return tf.nn.softmax_cross_entropy_with_logits_v2(
-        labels=tf.stop_gradient(targets), logits=logits
-    )
-
-
-def weighted_mean(values, example_weights):
-    """sum(w * v) / sum(w) of two [N]; 0 where all weights are 0."""
-    total = tf.reduce_sum(example_weights)
-    # The divisor is replaced where it is zero, not the quotient: its gradient stays finite as well.
-    divisor = tf.where(total > 0, total, tf.ones_like(total))
-    return tf.reduce_sum(values * example_weights) / divisor
+    Args:
+        labels: int32 [N] in [0, K).
+        outputs: "logits" float32 [N, K]; with mixup also "targets" [N, K], which replace `labels`.
+        run: gives the mode, the options and the data description.
+    """
+    logits = outputs["logits"]
+    targets = outputs.get("targets", one_hot(labels, run.data.num_classes))
+    if run.mode != "train":
+        return classification_loss(logits, targets)
+    hits = tf.equal(tf.argmax(logits, axis=1), tf.argmax(targets, axis=1))
+    run.log("accuracy", tf.reduce_mean(tf.cast(hits, tf.float32)))
+    weights = class_weights(run.options.class_weights, run.data)
+    return classification_loss(logits, targets, run.options.label_smoothing, weights)
 
 
 def classification_loss(logits, targets, smoothing=0.0, weights=None):
-    """Mean cross-entropy, a scalar; an example weighs what its targets' classes weigh."""
+    """The mean cross-entropy, a scalar in nats.
+
+    Args:
+        logits: float32 [N, K].
+        targets: float32 [N, K].
+        smoothing: the share of each target that is spread over all classes, in [0, 1).
+        weights: float [K], the weight of each class, or None. The weight of an example is the mean
+            of these weights under its targets.
+    """
     values = cross_entropy(logits, smooth(targets, smoothing))  # [N]
     if weights is None:
         return tf.reduce_mean(values)
@@ -47,22 +49,51 @@ def classification_loss(logits, targets, smoothing=0.0, weights=None):
     return weighted_mean(values, example_weights)
 
 
-def class_weights(choice, data):
-    """`choice` "none", "balanced" or "1,0.5,..." -> None or float32 [K].
+def one_hot(labels, num_classes):
+    """labels int32 [N] -> float32 [N, K]."""
+    return tf.one_hot(labels, num_classes, dtype=tf.float32)
 
-    "balanced" is N / (K * count), as in scikit-learn; a class without examples weighs nothing.
+
+def smooth(targets, share):
+    """Spread `share` of each row evenly over all K classes. [N, K] -> [N, K]."""
+    if share == 0:
+        return targets
+    return targets * (1.0 - share) + share / targets.shape.as_list()[1]
+
+
+def cross_entropy(logits, targets):
+    """The cross-entropy of each example, float32 [N], in nats; finite for all finite logits."""
+    return tf.nn.softmax_cross_entropy_with_logits_v2(
+        labels=tf.stop_gradient(targets), logits=logits
+    )
+
+
+def weighted_mean(values, example_weights):
+    """sum(w * v) / sum(w) of two tensors [N]; 0 if all weights are 0."""
+    total_weight = tf.reduce_sum(example_weights)
+    # The divisor is replaced where it is zero, not the quotient: its gradient stays finite as well.
+    divisor = tf.where(total_weight > 0, total_weight, tf.ones_like(total_weight))
+    return tf.reduce_sum(values * example_weights) / divisor
+
+
+def class_weights(choice, data):
+    """The weight of each class.
+
+    Args:
+        choice: the option `class_weights`: "none", "balanced" or a list such as "1,0.5,2".
+        data: the `DataSpec` of the training examples.
+
+    Returns:
+        float32 [K], or None for "none". "balanced" is N / (K * count), as in scikit-learn; a class
+        without examples gets 0.
+
+    Raises:
+        UsageError: the number of weights is not K, or "balanced" lacks the classes' counts.
     """
     if choice == "none":
         return None
     if choice == "balanced":
-        if not data.class_counts:
-            raise UsageError(
-                "class_weights=balanced needs the count of each class, and the data tells none.",
-                hint="Give one weight per class, as class_weights=1,0.5,2.",
-            )
-        counts = np.asarray(data.class_counts, np.float64)
-        weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
-        return np.where(counts > 0, weights, 0.0).astype(np.float32)
+        return balanced_weights(data.class_counts)
     weights = np.array([float(part) for part in choice.split(",")], np.float32)
     if len(weights) != data.num_classes:
         raise UsageError(
@@ -73,16 +104,13 @@ def class_weights(choice, data):
     return weights
 
 
-def objective(labels, outputs, run):
-    """The scalar to minimise: smoothed, weighted, and of mixed targets where `call` mixed.
-
-    In evaluation the plain mean cross-entropy: smoothing and weights steer training, no more.
-    """
-    logits = outputs["logits"]
-    targets = outputs.get("targets", one_hot(labels, run.data.num_classes))
-    if run.mode != "train":
-        return classification_loss(logits, targets)
-    hits = tf.equal(tf.argmax(logits, axis=1), tf.argmax(targets, axis=1))
-    run.log("accuracy", tf.reduce_mean(tf.cast(hits, tf.float32)))
-    weights = class_weights(run.options.class_weights, run.data)
-    return classification_loss(logits, targets, run.options.label_smoothing, weights)
+def balanced_weights(class_counts):
+    """float32 [K]: N / (K * count) of each class; 0 for a class without examples."""
+    if not class_counts:
+        raise UsageError(
+            "class_weights=balanced needs the count of each class, which this data does not have.",
+            hint="Give one weight per class, as class_weights=1,0.5,2.",
+        )
+    counts = np.asarray(class_counts, np.float64)
+    weights = counts.sum() / (len(counts) * np.maximum(counts, 1))
+    return np.where(counts > 0, weights, 0.0).astype(np.float32)

@@ -1,11 +1,12 @@
-"""The networks: from a batch of examples to logits and to the features under them.
+"""The networks: from a batch of examples to logits and the embedding below them.
 
-Legend: N batch, H W height and width, C channels, F features, K classes. Each network creates its
-variables in its constructor, under `<network>/<layer>/`, and none later. Calling it takes
-`features` float32 [N, ...] and `training`, and returns `(logits [N, K], features [N, F])`.
+Legend: N examples in a batch, H W height and width, C channels, K classes, F filters or units, E
+length of the embedding (the output of the penultimate layer). A network creates all its variables
+in its constructor, under `<network>/<layer>/`. Calling it with `features` float32 [N, ...] and
+`training` returns `(logits [N, K], embedding [N, E])`.
 
-Sizes shrink by pooling: a strided convolution's gradient is four times slower on TensorFlow 1.15.
-Pooling comes before batch norm and ReLU, which then work on a quarter of the values.
+Pooling halves the sizes: on TensorFlow 1.15 the gradient of a strided convolution is four times
+slower. Pooling precedes batch norm and ReLU, which then work on a quarter of the values.
 """
 
 from __future__ import annotations
@@ -14,83 +15,104 @@ import functools
 import math
 import operator
 
-from toolkit import ONEDNN, DataError, UsageError, tf
+from toolkit import ONEDNN, DataError, check_image_size, tf
 
 from .augment import augment, mixup
 from .losses import one_hot
 
-SMALLEST = 8  # pixels a side; after two poolings, less leaves nothing to convolve
-LAST_SIZE = 8  # pixels a side that the last stage sees at most
-WIDEST = 128
-WIDE = 16  # channels, from which on they are many
+MIN_SIDE = 8  # pixels; after two poolings, a smaller image leaves nothing to convolve
+MAX_LAST_SIDE = 8  # pixels: the largest side in the last stage
+MAX_FILTERS = 128
+MANY_CHANNELS = 16  # from here on `_convolution_gradients` is faster without oneDNN
 NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow within fifty
 
 
-def build_network(run):
-    """The network that `run.options.network` names, for the shapes and classes of `run.data`."""
+def build(run):
+    """The network that the option `network` names, for the shapes and classes of the data."""
     check_data(run.options.network, run.data)
     return NETWORKS[run.options.network](run)
 
 
 def forward(network, features, labels, run):
-    """logits [N, K], features [N, F] and, where mixup changed them, targets [N, K]."""
+    """Apply the network, in mode "train" to augmented images.
+
+    Args:
+        network: what `build` returned.
+        features: float32 [N, ...]; images [N, H, W, C] in [0, 1].
+        labels: int32 [N], or None.
+        run: gives the mode and the options.
+
+    Returns:
+        "logits" [N, K] and "features", the embedding [N, E]. Mixup in mode "train" adds "targets"
+        [N, K].
+    """
     targets = None
     if run.mode == "train":
         features = augment(features, run)
         if run.options.mixup:
             features, targets = mixup(features, one_hot(labels, run.data.num_classes), run)
-    logits, penultimate = network(features, training=run.mode == "train")
-    outputs = {"logits": logits, "features": penultimate}
+    logits, embedding = network(features, training=run.mode == "train")
+    outputs = {"logits": logits, "features": embedding}
     if targets is not None:
         outputs["targets"] = targets
     return outputs
 
 
+def predict(outputs):
+    """The predicted classes from the outputs of `forward`.
+
+    Returns:
+        "label" int32 [N], its "probability" [N], all "probabilities" [N, K], and "features", the
+        embedding [N, E].
+    """
+    probabilities = tf.nn.softmax(outputs["logits"])
+    return {
+        "label": tf.argmax(outputs["logits"], axis=1, output_type=tf.int32),
+        "probability": tf.reduce_max(probabilities, axis=1),
+        "probabilities": probabilities,
+        "features": outputs["features"],
+    }
+
+
 def check_data(network, data) -> None:
-    """Raise DataError or UsageError where `network` cannot learn from `data`."""
+    """Check that a network can learn from the data.
+
+    Raises:
+        DataError: the data has fewer than two classes.
+        UsageError: a convolutional network needs images, or larger ones.
+    """
     if data.num_classes < 2:
-        found = "one class" if data.num_classes else "no labels"
+        count = "one class" if data.num_classes else "no labels"
         raise DataError(
-            f"The data has {found}, and a classifier needs two classes or more.",
+            f"The data has {count}, and a classifier needs two classes or more.",
             hint="Choose labelled data with --data, or a plugin that learns without labels.",
         )
-    if network == "mlp":
-        return
-    shape = list(data.shape)
-    if len(shape) != 3:
-        raise UsageError(
-            f"Network '{network}' takes images [H, W, C], but an example of the data has "
-            f"shape {shape}.",
-            hint="Set network=mlp for data that are not images.",
-        )
-    if min(shape[:2]) < SMALLEST:
-        raise UsageError(
-            "Network '{}' takes images of {} x {} pixels or more, but the data has {} x {}.".format(
-                network, SMALLEST, SMALLEST, *shape[:2]
-            ),
-            hint="Set network=mlp, or a larger image_size.",
-        )
+    if network != "mlp":
+        check_image_size(data.shape, MIN_SIDE, f"Network '{network}'", "Set network=mlp")
 
 
 def stage_widths(shape):
-    """Filters of each stage for images `shape`; sizes halve and filters double between stages.
+    """The filters of each stage for images of this shape.
 
-    28 and 32 pixels make three stages (16, 32, 64), 64 pixels four; three is the least.
+    Sizes halve and filters double from stage to stage. Images of 28 or 32 pixels get three stages
+    (16, 32, 64), images of 64 pixels four; three is the minimum.
     """
-    halvings = math.ceil(math.log2(min(shape[:2]) / LAST_SIZE))
-    return [min(16 * 2**stage, WIDEST) for stage in range(max(3, halvings + 1))]
+    halvings = math.ceil(math.log2(min(shape[:2]) / MAX_LAST_SIDE))
+    return [min(16 * 2**stage, MAX_FILTERS) for stage in range(max(3, halvings + 1))]
 
 
 class Layers:
-    """Makes Keras layers under one scope, each built at once from the shape of its input."""
+    """Creates Keras layers in one scope, with their variables, from the shape of each input."""
 
     def __init__(self, run, scope):
         self.run = run
         self.scope = scope
 
     def dense(self, name, inputs, units, kind="he_normal"):
-        layer = tf.keras.layers.Dense(units, kernel_initializer=self._kernel(kind, name))
-        return self._built(layer, name, [None, inputs])
+        layer = tf.keras.layers.Dense(
+            units, kernel_initializer=self._kernel_initializer(kind, name)
+        )
+        return self._build(layer, name, [None, inputs])
 
     def conv(self, name, channels, filters, size=3):
         layer = tf.keras.layers.Conv2D(
@@ -98,26 +120,26 @@ class Layers:
             size,
             padding="same",
             use_bias=False,  # the batch norm that follows has one
-            kernel_initializer=self._kernel("he_normal", name),
+            kernel_initializer=self._kernel_initializer("he_normal", name),
         )
-        return functools.partial(convolve, self._built(layer, name, [None, None, None, channels]))
+        return functools.partial(convolve, self._build(layer, name, [None, None, None, channels]))
 
     def norm(self, name, channels, scale="ones"):
         layer = tf.keras.layers.BatchNormalization(momentum=NORM_MOMENTUM, gamma_initializer=scale)
-        return self._built(layer, name, [None, None, None, channels])
+        return self._build(layer, name, [None, None, None, channels])
 
-    def _kernel(self, kind, name):
+    def _kernel_initializer(self, kind, name):
         return self.run.initializer(kind, f"{self.scope}/{name}/kernel")
 
-    def _built(self, layer, name, shape):
-        # A scope that ends with a slash is taken literally: no second build gets a "_1".
+    def _build(self, layer, name, shape):
+        # The final slash reuses the scope's exact name: a second build gets no suffix "_1".
         with tf.name_scope(f"{self.scope}/{name}/"):
             layer.build(tf.TensorShape(shape))
         return layer
 
 
 class Mlp:
-    """Flatten, then per hidden layer: dense, ReLU, dropout. Features: the last hidden layer."""
+    """Flatten, then dense, ReLU and dropout per hidden layer; the embedding is the last of them."""
 
     def __init__(self, run):
         layers = Layers(run, "mlp")
@@ -139,7 +161,7 @@ class Mlp:
 
 
 class Cnn:
-    """Stages of two 3x3 convolutions, the mean over positions, dropout, logits."""
+    """Stages of two 3x3 convolutions, then the mean over positions, dropout and logits."""
 
     def __init__(self, run):
         layers = Layers(run, "cnn")
@@ -167,7 +189,7 @@ class Cnn:
 
 
 class Resnet:
-    """A first convolution, stages of two residual blocks, the mean over positions, logits."""
+    """A convolution, stages of two residual blocks, then the mean over positions and logits."""
 
     def __init__(self, run):
         layers = Layers(run, "resnet")
@@ -194,14 +216,14 @@ class Resnet:
 
 
 class Block:
-    """Two convolutions beside a shortcut, which is a 1x1 convolution where the width changes."""
+    """Two convolutions plus a shortcut, which is a 1x1 convolution if the filters change."""
 
     def __init__(self, run, scope, channels, filters):
         layers = Layers(run, scope)
         self.conv1 = layers.conv("conv1", channels, filters)
         self.norm1 = layers.norm("norm1", filters)
         self.conv2 = layers.conv("conv2", filters, filters)
-        # From zero: each block starts as its shortcut alone, which trains from the first step.
+        # A zero scale: at first each block is its shortcut alone, which trains from the first step.
         self.norm2 = layers.norm("norm2", filters, scale="zeros")
         self.shortcut = None
         if channels != filters:
@@ -214,41 +236,45 @@ class Block:
 
 
 def convolve(layer, x):
-    """layer(x), of a Keras convolution without stride.
+    """layer(x), for a Keras convolution without stride.
 
-    Without oneDNN (1.15), TensorFlow's own gradients of many channels take up to five times as long
-    as the convolution itself, and convolutions do the same.
+    Without oneDNN (TensorFlow 1.15) the gradient ops for many channels take up to five times as
+    long as the convolution. Convolutions that compute the same gradients do not.
     """
-    if ONEDNN or int(x.shape[3]) < WIDE:
+    if ONEDNN or int(x.shape[3]) < MANY_CHANNELS:
         return layer(x)
     with tf.get_default_graph().gradient_override_map({"Conv2D": "ClassifierConvolution"}):
         return layer(x)
 
 
 @tf.RegisterGradient("ClassifierConvolution")
-def _gradients(op, y):
-    """For kernels [size, size, C, F] of an odd size and a border of zeros: of x, with the kernel
-    turned by half a circle; of the kernel, with channels for examples, examples for channels."""
+def _convolution_gradients(op, y):
+    """The gradients of a convolution of kernels [size, size, C, F], odd size, zero padding.
+
+    That of x is the convolution of y with the kernel rotated by 180 degrees. That of the kernel is
+    the convolution of x with y, with channels and examples exchanged.
+    """
     x, kernel = op.inputs
-    turned = tf.transpose(tf.reverse(kernel, [0, 1]), [0, 1, 3, 2])  # [size, size, F, C]
-    to_x = tf.nn.conv2d(y, turned, strides=1, padding="SAME")
+    rotated_kernel = tf.transpose(tf.reverse(kernel, [0, 1]), [0, 1, 3, 2])  # [size, size, F, C]
+    x_gradient = tf.nn.conv2d(y, rotated_kernel, strides=1, padding="SAME")
     x = tf.transpose(x, [3, 1, 2, 0])  # [C, H, W, N]
     y = tf.transpose(y, [1, 2, 0, 3])  # [H, W, N, F]
     border = [int(kernel.shape[0]) // 2] * 2
-    to_kernel = tf.nn.conv2d(x, y, strides=1, padding=[[0, 0], border, border, [0, 0]])
-    return to_x, tf.transpose(to_kernel, [1, 2, 0, 3])  # [size, size, C, F]
+    gradient = tf.nn.conv2d(x, y, strides=1, padding=[[0, 0], border, border, [0, 0]])
+    return x_gradient, tf.transpose(gradient, [1, 2, 0, 3])  # [size, size, C, F]
 
 
 def halve(x):
+    """Max-pool to half the size, rounded up. [N, H, W, C] -> [N, H/2, W/2, C]."""
     return tf.nn.max_pool(x, ksize=2, strides=2, padding="SAME")
 
 
 def head(network, x, name):
-    """Logits [N, K] and features [N, F] from the last stage's x [N, h, w, F]."""
-    features = tf.reduce_mean(x, axis=[1, 2])  # [N, F]
+    """Logits [N, K] and embedding [N, E] from the output x [N, h, w, E] of the last stage."""
+    embedding = tf.reduce_mean(x, axis=[1, 2])  # [N, E]
     run = network.run
-    dropped = run.dropout(features, run.options.dropout or 0.0, name + "/dropout")
-    return network.logits(dropped), features
+    x = run.dropout(embedding, run.options.dropout or 0.0, name + "/dropout")
+    return network.logits(x), embedding
 
 
 NETWORKS = {"mlp": Mlp, "cnn": Cnn, "resnet": Resnet}

@@ -1,7 +1,7 @@
-"""Reports of an evaluation: each class's scores, the confusion matrix, the most confident mistakes.
+"""Reports of an evaluation: scores per class, confusion matrix, the most confident mistakes.
 
-Legend: N examples, K classes. A confusion matrix is int [K, K]: row true, column predicted. Figures
-are drawn without pyplot, so that nothing is shared with a notebook or another run.
+Legend: N examples, K classes. A confusion matrix is int [K, K]: true class in rows, predicted class
+in columns. Figures are drawn without pyplot, whose global state a notebook or another run may use.
 """
 
 from __future__ import annotations
@@ -11,56 +11,63 @@ import os
 
 import numpy as np
 
-COLUMNS, ROWS = 8, 5  # of the sheet of mistakes
-LISTED = 5  # classes and confusions named in the summary
-NUMBERED = 25  # up to so many classes, the picture has numbers and names
+MISTAKE_COLUMNS, MISTAKE_ROWS = 8, 5  # of images in mistakes.png
+MAX_LISTED = 5  # classes and confusions in the summary
+MAX_LABELLED = 25  # classes up to which confusion.png has numbers and names
 BLUE, ORANGE = np.array([0.13, 0.38, 0.66]), np.array([0.85, 0.37, 0.05])
 
 
-def write_reports(examples, data, folder):
-    """Write the reports of labelled `examples` into `folder`; return what the result should tell.
+def write(examples, data, folder):
+    """Write report.txt, report.json, confusion.png and, for images, mistakes.png.
 
-    examples: numpy, batch first: `labels` int [N], `label` int [N] (predicted), `probability` [N],
-    and `features` [N, H, W, C] in [0, 1] where they are images. Without labels: None, and no file.
+    Args:
+        examples: numpy arrays: "labels" int [N], "label" int [N] (the prediction), "probability"
+            float [N], and "features", which are [N, H, W, C] in [0, 1] for images.
+        data: the `DataSpec` of the examples.
+        folder: an existing folder.
+
+    Returns:
+        A summary for the result of the evaluation; None, without writing a file, if there are no
+        labels.
     """
     labels = examples.get("labels")
     if labels is None or len(labels) == 0:
         return None
     names = class_names(data)
-    matrix = confusion(labels, examples["label"], len(names))
-    report = per_class(matrix, names)
+    matrix = confusion_matrix(labels, examples["label"], len(names))
+    report = class_scores(matrix, names)
     files = ["report.txt", "report.json", "confusion.png"]
     with open(os.path.join(folder, "report.txt"), "w", encoding="utf-8") as file:
-        file.write(as_text(matrix, report, names))
+        file.write(format_report(matrix, report, names))
     with open(os.path.join(folder, "report.json"), "w", encoding="utf-8") as file:
         content = {"classes": report, "class_names": names, "confusion": matrix.tolist()}
         json.dump(content, file, indent=2, ensure_ascii=False)
     draw_confusion(matrix, names, os.path.join(folder, "confusion.png"))
-    chosen = worst_mistakes(examples, data.shape)
-    if len(chosen):
-        draw_mistakes(examples, chosen, names, os.path.join(folder, "mistakes.png"))
+    indices = worst_mistakes(examples, data.shape)
+    if len(indices):
+        draw_mistakes(examples, indices, names, os.path.join(folder, "mistakes.png"))
         files.append("mistakes.png")
     return {
         "files": files,
         "mistakes": int(matrix.sum() - matrix.trace()),
         "worst_classes": worst_classes(report),
-        "confusions": commonest(matrix, names),
+        "confusions": most_common_confusions(matrix, names),
     }
 
 
 def class_names(data):
-    """A list of K strings; the class's number where it has no name."""
-    given = [str(name) for name in data.class_names or ()]
-    return given + [str(k) for k in range(len(given), data.num_classes)]
+    """A list of K names; a class without a name is called by its number."""
+    names = [str(name) for name in data.class_names or ()]
+    return names + [str(k) for k in range(len(names), data.num_classes)]
 
 
-def confusion(labels, predicted, num_classes):
+def confusion_matrix(labels, predicted, num_classes):
     cells = np.bincount(labels * num_classes + predicted, minlength=num_classes**2)
     return cells.reshape(num_classes, num_classes)
 
 
-def per_class(matrix, names):
-    """One dict per class: class, precision, recall, f1, examples; 0 where a divisor is zero."""
+def class_scores(matrix, names):
+    """One dict per class: class, precision, recall, f1, examples; a score is 0 if undefined."""
     hits, examples, predicted = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
     columns = {
         "precision": share(hits, predicted),
@@ -73,12 +80,12 @@ def per_class(matrix, names):
 
 
 def share(part, whole):
-    """part / whole, element by element; 0 where `whole` is 0 (then `part` is 0 too)."""
+    """part / whole for each element; 0 where `whole` is 0 (then `part` is 0 as well)."""
     return part / np.maximum(whole, 1)
 
 
-def as_text(matrix, report, names):
-    """The report and the confusion matrix as plain text."""
+def format_report(matrix, report, names):
+    """The scores and the confusion matrix as plain text."""
     wide = max(8, max(len(name) for name in names))
     lines = ["{:>{}}  precision  recall      f1  examples".format("class", wide)]
     for row in report:
@@ -102,13 +109,13 @@ def worst_classes(report):
     """The classes with the lowest recall among those that have examples and mistakes."""
     rows = [row for row in report if row["examples"] and row["recall"] < 1]
     rows.sort(key=lambda row: row["recall"])
-    return [{key: row[key] for key in ("class", "recall", "examples")} for row in rows[:LISTED]]
+    return [{key: row[key] for key in ("class", "recall", "examples")} for row in rows[:MAX_LISTED]]
 
 
-def commonest(matrix, names):
-    """The largest counts off the diagonal."""
+def most_common_confusions(matrix, names):
+    """The largest counts outside of the diagonal."""
     wrong = matrix - np.diag(np.diag(matrix))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:LISTED]
+    order = np.argsort(-wrong, axis=None, kind="stable")[:MAX_LISTED]
     cells = [np.unravel_index(place, wrong.shape) for place in order]
     return [
         {"true": names[row], "predicted": names[column], "count": int(wrong[row, column])}
@@ -118,7 +125,7 @@ def commonest(matrix, names):
 
 
 def worst_mistakes(examples, shape):
-    """Indices of wrong predictions, the most confident first; none where examples are no images."""
+    """Indices of wrong predictions, the most confident first; [] for other data than images."""
     images = examples.get("features")
     if images is None or images.shape[1:] != tuple(shape) or images.ndim != 4:
         return []
@@ -126,7 +133,7 @@ def worst_mistakes(examples, shape):
         return []
     wrong = np.flatnonzero(examples["label"] != examples["labels"])
     order = np.argsort(-examples["probability"][wrong], kind="stable")
-    return wrong[order][: COLUMNS * ROWS]
+    return wrong[order][: MISTAKE_COLUMNS * MISTAKE_ROWS]
 
 
 def new_figure(width, height):
@@ -140,11 +147,11 @@ def new_figure(width, height):
 
 
 def confusion_colours(matrix):
-    """float [K, K, 3]: blue by recall on the diagonal, orange by share of the worst elsewhere."""
+    """float [K, K, 3]: on the diagonal blue by recall, elsewhere orange by share of the largest."""
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     diagonal = np.eye(len(matrix), dtype=bool)
     wrong = np.where(diagonal, 0, shares)
-    # The square root lets a single mistake among thousands be seen.
+    # The square root makes a single mistake among thousands visible.
     depth = np.where(diagonal, 0.85 * shares, 0.9 * np.sqrt(wrong / max(wrong.max(), 1e-9)))
     colour = np.where(diagonal[..., None], BLUE, ORANGE)
     return 1 - depth[..., None] * (1 - colour)
@@ -163,7 +170,7 @@ def draw_confusion(matrix, names, path):
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_color("0.75")
-    if count <= NUMBERED:
+    if count <= MAX_LABELLED:
         label_confusion(axes, matrix, names)
     figure.tight_layout()
     figure.savefig(path)
@@ -171,9 +178,9 @@ def draw_confusion(matrix, names, path):
 
 def label_confusion(axes, matrix, names):
     short = [shorten(name, 12) for name in names]
-    turned = {"rotation": 45, "ha": "right"} if max(map(len, short)) > 2 else {}
+    rotation = {"rotation": 45, "ha": "right"} if max(map(len, short)) > 2 else {}
     axes.set_xticks(range(len(names)))
-    axes.set_xticklabels(short, **turned)
+    axes.set_xticklabels(short, **rotation)
     axes.set_yticks(range(len(names)))
     axes.set_yticklabels(short)
     for (row, column), number in np.ndenumerate(matrix):
@@ -191,16 +198,16 @@ def label_confusion(axes, matrix, names):
             )
 
 
-def draw_mistakes(examples, chosen, names, path):
-    columns = min(COLUMNS, max(len(chosen), 5))  # the title is five images wide
-    rows = -(-len(chosen) // columns)
-    captions = [caption(examples, index, names) for index in chosen]
+def draw_mistakes(examples, indices, names, path):
+    columns = min(MISTAKE_COLUMNS, max(len(indices), 5))  # the title is five images wide
+    rows = -(-len(indices) // columns)
+    captions = [caption(examples, index, names) for index in indices]
     short = max(map(len, captions)) <= 12
     figure = new_figure(1.15 * columns, (1.3 if short else 1.4) * rows + 0.4)
     wrong = int((examples["label"] != examples["labels"]).sum())
     title = "{} of {} mistakes, most confident first: true \u2192 predicted, probability"
-    figure.suptitle(title.format(len(chosen), wrong), fontsize=10)
-    for place, (index, text) in enumerate(zip(chosen, captions), start=1):
+    figure.suptitle(title.format(len(indices), wrong), fontsize=10)
+    for place, (index, text) in enumerate(zip(indices, captions), start=1):
         axes = figure.add_subplot(rows, columns, place)
         show_image(axes, examples["features"][index])
         axes.set_title(

@@ -1,4 +1,4 @@
-"""The classifier's options: names, types, defaults, limits. Imports no TensorFlow."""
+"""The classifier's options: names, types, defaults, limits. This module imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolkit import Options, option
 
 
 class ClassifierOptions(Options):
-    """Chosen so that the default network learns the default data best within a minute."""
+    """The defaults give the best result on the default data within a minute of training."""
 
     core_defaults: ClassVar[Mapping[str, Any]] = {
         "learning_rate": 0.008,
@@ -28,7 +28,7 @@ class ClassifierOptions(Options):
     )
     dropout: Optional[float] = option(
         None,
-        "share of the features dropped in training; default 0.2 for the mlp, else 0",
+        "share of the units dropped in training; default 0.2 for the mlp, else 0",
         group="Network",
         ge=0,
         le=0.9,
@@ -38,25 +38,30 @@ class ClassifierOptions(Options):
         0.0, "share of each label spread over all classes", group="Loss", ge=0, lt=1
     )
     class_weights: str = option(
-        "none", "weight of each class: none, balanced, or a list as 1,0.5,2", group="Loss"
+        "none", "weight of each class: none, balanced, or a list such as 1,0.5,2", group="Loss"
     )
     top_k: int = option(
-        3, "also report how often the label is among the k likeliest", group="Loss", ge=1
+        3, "also report how often the label is among the k most likely classes", group="Loss", ge=1
     )
 
     shift: int = option(
-        2, "move images up to this far, each way", unit="pixels", group="Augmentation", ge=0, le=64
+        2,
+        "shift images by up to this distance in each direction",
+        unit="pixels",
+        group="Augmentation",
+        ge=0,
+        le=64,
     )
     rotate: float = option(
         10.0,
-        "turn images up to this far, either way",
+        "rotate images by up to this angle, left or right",
         unit="degrees",
         group="Augmentation",
         ge=0,
         le=180,
     )
     zoom: float = option(
-        0.1, "enlarge or shrink images up to this share", group="Augmentation", ge=0, le=0.5
+        0.1, "enlarge or shrink images by up to this share", group="Augmentation", ge=0, le=0.5
     )
     elastic: float = option(
         0.7,
@@ -68,7 +73,7 @@ class ClassifierOptions(Options):
     )
     mixup: float = option(
         0.0,
-        "mix pairs of examples by shares from Beta(a, a); 0 is off",
+        "mix pairs of examples by a share drawn from Beta(a, a); 0 is off",
         group="Augmentation",
         ge=0,
         le=10,
@@ -76,14 +81,14 @@ class ClassifierOptions(Options):
 
     @pydantic.field_validator("hidden")
     @classmethod
-    def _positive_sizes(cls, value):
+    def _check_hidden(cls, value):
         if min(value) < 1:
             raise ValueError("every size should be 1 or more")
         return value
 
     @pydantic.field_validator("class_weights")
     @classmethod
-    def _readable_weights(cls, value):
+    def _check_class_weights(cls, value):
         if value in ("none", "balanced"):
             return value
         try:

@@ -1,0 +1,58 @@
+"""Small helpers for plugins: imports on first use, and the check of image sizes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Sequence
+
+from .errors import UsageError
+
+
+class LazyModules:
+    """The submodules of a package as attributes, each imported when it is first used.
+
+    A plugin's `__init__` then names its modules without importing TensorFlow:
+
+        modules = LazyModules(__name__)
+
+        @hookimpl
+        def build(run):
+            return modules.networks.build(run)
+    """
+
+    def __init__(self, package: str):
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked for by `inspect` and `copy`, not by a plugin
+            raise AttributeError(name)
+        module = importlib.import_module(f"{self._package}.{name}")
+        setattr(self, name, module)
+        return module
+
+
+def check_image_size(shape: Sequence[int], min_side: int, subject: str, remedy: str) -> None:
+    """Check that examples are images, and large enough.
+
+    Args:
+        shape: the shape of one example; [H, W, C] for images.
+        min_side: the least height and width, in pixels.
+        subject: what needs the images, for the message: "Network 'cnn'".
+        remedy: how to avoid that, for the hint: "Set network=mlp".
+
+    Raises:
+        UsageError: the examples are no images, or too small.
+    """
+    if len(shape) != 3:
+        raise UsageError(
+            f"{subject} needs images [H, W, C], but an example of the data has shape "
+            f"{list(shape)}.",
+            hint=f"{remedy} for data that are not images.",
+        )
+    height, width = shape[:2]
+    if min(height, width) < min_side:
+        raise UsageError(
+            f"{subject} needs images of {min_side} x {min_side} pixels or more, but the data has "
+            f"{height} x {width}.",
+            hint=f"{remedy}, or a larger image_size.",
+        )
