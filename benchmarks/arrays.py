@@ -8,11 +8,16 @@ import numpy as np
 
 
 class Arrays:
-    """What the harness saved in `folder`: images uint8 [N, 28, 28, 1], labels int32 [N]."""
+    """The digits that the harness saved in `folder`.
+
+    Attributes:
+        images: uint8 [N, 28, 28, 1].
+        labels: int32 [N].
+    """
 
     def __init__(self, folder: str):
-        with np.load(os.path.join(folder, "digits.npz")) as held:
-            self.images, self.labels = held["images"], held["labels"]
+        with np.load(os.path.join(folder, "digits.npz")) as archive:
+            self.images, self.labels = archive["images"], archive["labels"]
 
     @property
     def features(self):
@@ -25,11 +30,11 @@ class Arrays:
 
         return DataSpec(tuple(self.images.shape[1:]), "uint8", 10)
 
-    def shuffled(self, size: int):
-        """Batches float32 [size, ...] and int32 [size] without end, each epoch in a new order."""
+    def shuffled_batches(self, size: int):
+        """Endless batches, float32 [size, ...] and int32 [size], in a new order each epoch."""
         features, labels, random = self.features, self.labels, np.random.RandomState(1)
         while True:
             order = random.permutation(len(labels))
             for start in range(0, len(order) - size + 1, size):
-                chosen = order[start : start + size]
-                yield features[chosen], labels[chosen]
+                positions = order[start : start + size]
+                yield features[positions], labels[positions]

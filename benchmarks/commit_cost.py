@@ -1,10 +1,10 @@
-"""What commits of checkpoints cost: whole runs with and without in turn, and the parts of one.
+"""What commits of checkpoints cost: whole runs with and without them, and the parts of one commit.
 
     python benchmarks/commit_cost.py [--plugin classifier] [--steps 400] [--every 100] -- FLAGS
 
-Each round trains the same steps twice, with a commit every so many steps and with one at the end
-alone, in an order that changes; the ratio of their training seconds is what the commits cost. The
-parts are timed within the runs that commit.
+Each round trains the same steps twice, with a commit every `--every` steps and with one at the end
+only; the order alternates. The ratio of the training seconds is the cost of the commits. The parts
+are timed within the runs that commit.
 """
 
 import argparse
@@ -19,7 +19,6 @@ import toolkit
 from toolkit import tf
 from toolkit.storage.checkpoint_store import CheckpointStore
 from toolkit.storage.commit_log import CommitLog
-from toolkit.storage.run_folder import RunFolder
 from toolkit.training.hooks import checkpoints, hook_state
 
 PARTS = {
@@ -32,51 +31,51 @@ PARTS = {
 }
 
 
-class Timed:
-    """Seconds spent in each part, call by call."""
+class PartTimer:
+    """The seconds of each call of each part."""
 
     def __init__(self):
         self.seconds = {name: [] for name in PARTS}
 
     @contextlib.contextmanager
-    def watching(self):
+    def patched(self):
         before = {name: getattr(*part) for name, part in PARTS.items()}
         for name, (owner, attribute) in PARTS.items():
-            setattr(owner, attribute, self._timed(name, before[name]))
+            setattr(owner, attribute, self._with_timer(name, before[name]))
         try:
             yield
         finally:
             for name, (owner, attribute) in PARTS.items():
                 setattr(owner, attribute, before[name])
 
-    def _timed(self, name, function):
-        def called(*arguments, **named):
-            started = time.perf_counter()
+    def _with_timer(self, name, function):
+        def call(*arguments, **keywords):
+            start = time.perf_counter()
             try:
-                return function(*arguments, **named)
+                return function(*arguments, **keywords)
             finally:
-                self.seconds[name].append(time.perf_counter() - started)
+                self.seconds[name].append(time.perf_counter() - start)
 
-        return called
+        return call
 
 
 def main():
-    arguments = parsed()
+    arguments = parse_arguments()
     options = dict(text.lstrip("-").replace("-", "_").split("=") for text in arguments.flags)
     options.update(steps=str(arguments.steps), evaluate="no")
-    place, timed = tempfile.mkdtemp(), Timed()
+    folder, timer = tempfile.mkdtemp(), PartTimer()
     ratios, commits = [], arguments.steps // arguments.every
     try:
         for number in range(arguments.rounds):
             secs = {}
             for kind in ("with", "without") if number % 2 else ("without", "with"):
                 every = arguments.every if kind == "with" else arguments.steps
-                run = os.path.join(place, f"{kind}-{number}")
-                with timed.watching() if kind == "with" else contextlib.ExitStack():
-                    made = toolkit.train(
+                run = os.path.join(folder, f"{kind}-{number}")
+                with timer.patched() if kind == "with" else contextlib.ExitStack():
+                    summary = toolkit.train(
                         arguments.plugin, run, dict(options, checkpoint_steps=str(every))
                     )
-                secs[kind] = made["seconds"]
+                secs[kind] = summary["seconds"]
             ratios.append(secs["with"] / secs["without"])
             print(
                 "round {}: {with:.2f} s with {} commits, {without:.2f} s with one".format(
@@ -85,23 +84,23 @@ def main():
                 flush=True,
             )
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(folder)
     print(
         f"with / without: median {statistics.median(ratios):.3f} ({min(ratios):.3f} to "
         f"{max(ratios):.3f})"
     )
-    for name, seconds in timed.seconds.items():
+    for name, seconds in timer.seconds.items():
         print(f"{name:32}{1e3 * statistics.median(seconds or [0.0]):7.1f} ms")
 
 
-def parsed():
-    made = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    made.add_argument("--plugin", default="classifier")
-    made.add_argument("--steps", type=int, default=400)
-    made.add_argument("--every", type=int, default=100)
-    made.add_argument("--rounds", type=int, default=5)
-    made.add_argument("flags", nargs="*", help="options of the run, as --network=mlp")
-    return made.parse_args()
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--plugin", default="classifier")
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--every", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("flags", nargs="*", help="options of the run, such as --network=mlp")
+    return parser.parse_args()
 
 
 main()

@@ -1,11 +1,11 @@
-"""How fast a trained model is evaluated and applied, beside its bare forward pass and Keras.
+"""Speed of evaluation and prediction, compared with the bare forward pass and with Keras.
 
     python benchmarks/evaluation_speed.py --examples 20000 --json evaluation.json
     python benchmarks/evaluation_speed.py --networks mlp --threads 1 --rounds 11
 
-Microseconds per example. The base (1.00) is the forward pass as training makes it: batches gathered
-from bytes in memory, network and loss, looped inside TensorFlow. Each contender is a process of its
-own, see `harness.py`; weights are those that a network starts with.
+The unit is microseconds per example. The base (1.00) is the forward pass of training: batches
+gathered from bytes in memory, network and loss, in a loop inside TensorFlow. Each contender is a
+separate process (see `harness.py`) with initial weights.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PEERS = {
 
 
 class Classifier:
-    """The classifier plugin with a network, and the digits repeated up to a number of examples."""
+    """The classifier plugin with one network, and the digits, repeated to N examples."""
 
     def __init__(self, arguments, images, labels):
         from toolkit import DataSpec, Split
@@ -55,10 +55,11 @@ class Classifier:
         self.split = Split(images, labels)
         self.spec = DataSpec(self.split.shape, "uint8", 10)
 
-    def looped(self, batch):
-        """A function that makes a pass over the split in a loop of the graph.
+    def loop_over(self, batch):
+        """A function that passes over the split once, in a loop of the graph.
 
-        batch(reader, step): features and labels of a batch.
+        Args:
+            batch: (reader, step) -> features and labels of one batch.
         """
         from toolkit import Run, tf
         from toolkit.data.resident import ResidentReader
@@ -71,9 +72,9 @@ class Classifier:
         def body(step, total):
             with tf.control_dependencies([total]):
                 features, labels = batch(reader, tf.identity(step))
-            told = {"model": model, "features": features, "labels": labels, "run": run}
-            outputs = self.plugins.call_hook("call", **told)
-            return step + 1, total + self.plugins.call_hook("loss", outputs=outputs, **told)
+            facts = {"model": model, "features": features, "labels": labels, "run": run}
+            outputs = self.plugins.call_hook("call", **facts)
+            return step + 1, total + self.plugins.call_hook("loss", outputs=outputs, **facts)
 
         count = len(self.split) // BATCH_SIZE
         start = [tf.zeros([], tf.int64), tf.zeros([])]
@@ -86,29 +87,29 @@ class Classifier:
         return session.make_callable(loop[1].op)
 
     def evaluator(self, mode: str):
-        """An `Evaluator` with initial weights in place of a checkpoint's."""
+        """An `Evaluator` with initial weights instead of a checkpoint's."""
         from toolkit import tf
         from toolkit.inference.evaluator import Evaluator
 
-        made = Evaluator(self.plugins, self.options, self.spec, mode)
-        with made.graph.tf_graph.as_default():
-            made.session.run([variable.initializer for variable in tf.global_variables()])
-        return made
+        evaluator = Evaluator(self.plugins, self.options, self.spec, mode)
+        with evaluator.graph.tf_graph.as_default():
+            evaluator.session.run([variable.initializer for variable in tf.global_variables()])
+        return evaluator
 
 
 def forward(classifier):
-    return classifier.looped(lambda reader, step: reader.batch(step))
+    return classifier.loop_over(lambda reader, step: reader.batch(step))
 
 
 def constant(classifier):
-    """Always the first batch, as floats: what kernels and executor take."""
+    """Always the first batch, as floats: the time of kernels and executor alone."""
     import numpy as np
 
     from toolkit import tf
 
     features = tf.constant(classifier.images[:BATCH_SIZE].astype(np.float32) / 255)
     labels = tf.constant(classifier.labels[:BATCH_SIZE])
-    return classifier.looped(lambda reader, step: (tf.identity(features), tf.identity(labels)))
+    return classifier.loop_over(lambda reader, step: (tf.identity(features), tf.identity(labels)))
 
 
 def evaluate(classifier):
@@ -125,54 +126,54 @@ def predict(classifier):
 
 
 def keras_call(name: str, network: str, images, labels):
-    """Its evaluation or prediction of all examples, in the way that is fastest here."""
+    """Keras's evaluation or prediction of all examples, with its fastest settings here."""
     import keras_contenders
     import numpy as np
 
     version, _, what = name.partition("_")
     keras = keras_contenders.load(KERAS[version])
-    fed = {"x": images.astype(np.float32) / 255}
+    inputs = {"x": images.astype(np.float32) / 255}
     if what == "evaluate":
-        fed["y"] = labels
+        inputs["y"] = labels
     ways = []
-    for several in KERAS_PER_EXECUTION:
+    for count in KERAS_PER_EXECUTION:
         model = getattr(keras_contenders, network)(keras)
         model.compile(
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(3)],
-            **({"steps_per_execution": several} if several > 1 else {}),
+            **({"steps_per_execution": count} if count > 1 else {}),
         )
         for size in KERAS_BATCH_SIZES:
-            way = functools.partial(getattr(model, what), batch_size=size, verbose=0, **fed)
+            way = functools.partial(getattr(model, what), batch_size=size, verbose=0, **inputs)
             ways.append(way)
     return min(ways, key=lambda way: min(seconds(way) for _ in range(4)))
 
 
 def seconds(call) -> float:
-    started = time.perf_counter()
+    start = time.perf_counter()
     call()
-    return time.perf_counter() - started
+    return time.perf_counter() - start
 
 
 # -------------------------------------------------------------------------------- both ends
 
 
 def contend(arguments) -> None:
-    """Be the contender that the harness asked for: a step of it is an example."""
+    """Run as the contender that the harness started: one example counts as one step."""
     import numpy as np
     from arrays import Arrays
 
-    line = link.Link()
+    harness_link = link.Link()
     arrays = Arrays(arguments.folder)
     positions = np.arange(arguments.examples) % len(arrays.labels)
     images, labels = arrays.images[positions], arrays.labels[positions]
-    line.mark("import")
+    harness_link.mark("import")
     if arguments.contender in PEERS:
         call = keras_call(arguments.contender, arguments.network, images, labels)
     else:
         call = globals()[arguments.contender](Classifier(arguments, images, labels))
-    line.mark("build")
-    line.repeat(arguments.examples, call)
+    harness_link.mark("build")
+    harness_link.repeat(arguments.examples, call)
 
 
 class EvaluationSpeed(harness.Benchmark):
@@ -207,10 +208,10 @@ def show(network: str, rows, examples: int) -> None:
 def run(arguments) -> None:
     harness.end_on_sigterm()
     benchmark = EvaluationSpeed()
-    harness.leave_out_missing(benchmark, arguments)
+    harness.drop_missing_peers(benchmark, arguments)
     folder = tempfile.mkdtemp(prefix="evaluation-speed-")
     result = {"machine": harness.machine(), "base": benchmark.base, "settings": {}}
-    print(harness.told_of(result["machine"]))
+    print(harness.describe_machine(result["machine"]))
     try:
         harness.save_digits(folder)
         for network in arguments.settings:
@@ -233,7 +234,7 @@ def main() -> None:
         "--threads", type=int, default=0, help="within an op, of ours [default 0: one per core]"
     )
     for name in ("--contender", "--network", "--folder"):
-        parser.add_argument(name, help=argparse.SUPPRESS)  # what a contender is told
+        parser.add_argument(name, help=argparse.SUPPRESS)  # what a contender is facts
     arguments = parser.parse_args()
     contend(arguments) if arguments.contender else run(arguments)
 

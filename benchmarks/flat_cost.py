@@ -1,11 +1,11 @@
-"""What a step costs from few examples to many: the perceptron on IDX files of random bytes.
+"""The cost of a step from few examples to many: the perceptron on IDX files of random bytes.
 
     python benchmarks/flat_cost.py --steps 40000 --markdown flat.md
 
-Up to the resident limit (1 GiB) a run keeps its training split in memory, above it the run streams
+Up to the resident limit (1 GiB) a run keeps its training split in memory; above it, the run streams
 from disk. One folder of files grows from count to count and is removed at the end: 10 million
-examples take 7.8 GB. `peak` is the most memory while training, mapped files included, `own` what
-was held at the end of it without them; then the same of the evaluations at the end of the run.
+examples take 7.8 GB. `peak` is the peak memory of training, including mapped files; `own` is the
+memory at the end of training without them. The same two follow for the evaluations at the end.
 """
 
 from __future__ import annotations
@@ -26,61 +26,61 @@ import training_speed
 COUNTS = "5000,50000,500000,2000000,10000000"
 SHAPE = (28, 28)
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
-CHUNK = 50000  # images written at once
-INTERVAL = 1000  # steps of which least and most are told
+CHUNK = 50000  # images per write
+INTERVAL = 1000  # steps per interval, of which least and most are reported
 MEMORY = ("peak", "own", "end's peak", "end's own")  # MiB
 HEADS = ["examples", "input", "us/step", "least", "most"] + list(outputs.MARKS)
 HEADS += list(MEMORY) + ["others"]
 
 
 class Digits:
-    """A folder of training files in the IDX format that grows; random images, random labels."""
+    """A growing folder of training files in the IDX format, with random images and labels."""
 
     def __init__(self, folder: str):
         self.folder, self.count = folder, 0
         for name, shape in ((IMAGES, (0,) + SHAPE), (LABELS, (0,))):
             with open(os.path.join(folder, name), "wb") as file:
-                self._head(file, shape)
+                self._write_header(file, shape)
         self._random = np.random.RandomState(1)
 
     def grow(self, count: int) -> None:
-        """Append examples until there are `count`, and say so in the headers."""
-        with self._opened(IMAGES) as images, self._opened(LABELS) as labels:
+        """Append examples up to `count` and update the headers."""
+        with self._open(IMAGES) as images, self._open(LABELS) as labels:
             images.seek(0, os.SEEK_END)
             labels.seek(0, os.SEEK_END)
             for start in range(self.count, count, CHUNK):
                 size = min(CHUNK, count - start)
                 images.write(self._random.bytes(size * SHAPE[0] * SHAPE[1]))
                 labels.write(self._random.randint(10, size=size).astype(np.uint8).tobytes())
-            self._head(images, (count,) + SHAPE)
-            self._head(labels, (count,))
+            self._write_header(images, (count,) + SHAPE)
+            self._write_header(labels, (count,))
             os.fsync(images.fileno())  # else the disk is still busy while steps are timed
         self.count = count
 
-    def _opened(self, name: str):
+    def _open(self, name: str):
         return open(os.path.join(self.folder, name), "r+b")
 
     @staticmethod
-    def _head(file, shape) -> None:
+    def _write_header(file, shape) -> None:
         file.seek(0)
-        file.write(struct.pack(">HBB", 0, 8, len(shape)))  # 8: bytes without sign
+        file.write(struct.pack(">HBB", 0, 8, len(shape)))  # 8: unsigned bytes
         file.write(struct.pack(f">{len(shape)}I", *shape))
 
 
 def measure(digits: Digits, steps: int, batch_size: int, folder: str):
-    """One row: start a run, time `steps` steps of it, let it end with its evaluations."""
+    """One row: start a run, time `steps` steps, and let it end with its evaluations."""
     run_dir = tempfile.mkdtemp(dir=folder)
     sizes = ["--network", "mlp", "--batch-size", str(batch_size), "--data", "idx:" + digits.folder]
     contender = harness.Contender("ours", training_speed.ours(sizes, run_dir), folder)
     try:
-        told = contender.watched_span(0, whole=True, period=steps)
+        span = contender.observed_span(0, whole=True, period=steps)
         mib = (contender.peak_mib(), contender.own_mib()) + contender.finish()
     finally:
         contender.close()
     row = {
         "examples": digits.count,
-        "input": held(digits.count),
-        "others": told["others"],
+        "input": reader_name(digits.count),
+        "others": span["others"],
         "startup_secs": contender.marks,
         "mib": dict(zip(MEMORY, mib)),
     }
@@ -88,14 +88,14 @@ def measure(digits: Digits, steps: int, batch_size: int, folder: str):
     return row
 
 
-def held(count: int) -> str:
-    """How the toolkit reads so many examples, of which it holds out a tenth twice."""
+def reader_name(count: int) -> str:
+    """The toolkit's way of reading `count` examples, a tenth of which is held out twice."""
     train = count * 0.9 * 0.9 * SHAPE[0] * SHAPE[1]
     return "resident" if train <= 1 << 30 else "streams"
 
 
 def costs(path: str):
-    """Microseconds per step, over all logged steps and in the cheapest and dearest interval."""
+    """Microseconds per step, over all logged steps and in the fastest and slowest interval."""
     with open(path) as file:
         records = [json.loads(line) for line in file]
     at = {r["step"]: r["seconds"] for r in records}
@@ -106,7 +106,7 @@ def costs(path: str):
 
 
 def cells(row):
-    """The texts of a row, in the order of HEADS."""
+    """The cells of a row, in the order of HEADS."""
     marks = [f"{row['startup_secs'][mark]:.1f}" for mark in outputs.MARKS]
     micros = [f"{row[name]:.0f}" for name in ("us", "us_least", "us_most")]
     sizes = [f"{row['mib'][name]:.0f}" for name in MEMORY]
@@ -116,7 +116,7 @@ def cells(row):
 
 
 def check_disk(folder: str, count: int) -> None:
-    """End with one sentence where the largest files would not fit."""
+    """Exit with an error if the largest files would not fit."""
     needed, free = 1.1 * count * (SHAPE[0] * SHAPE[1] + 1), shutil.disk_usage(folder).free
     if needed > free:
         raise SystemExit(
@@ -132,25 +132,25 @@ def main() -> None:
         "--steps",
         type=int,
         default=40000,
-        help="steps that are timed, a multiple of 1000 [default %(default)s]",
+        help="steps to time, a multiple of 1000 [default %(default)s]",
     )
     parser.add_argument("--batch-size", type=int, default=32, help="[default %(default)s]")
     parser.add_argument(
         "--folder",
         default=tempfile.gettempdir(),
-        help="where the files may lie meanwhile [default %(default)s]",
+        help="folder of the temporary files [default %(default)s]",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write all that was measured")
+    parser.add_argument("--json", metavar="FILE", help="also write all measurements")
     parser.add_argument("--markdown", metavar="FILE", help="also write the table as Markdown")
     arguments = parser.parse_args()
     if arguments.steps < 2 * INTERVAL or arguments.steps % INTERVAL:
-        parser.error(f"--steps is {arguments.steps}, no multiple of {INTERVAL} above it")
+        parser.error(f"--steps is {arguments.steps}, not a multiple of {INTERVAL} greater than it")
     counts = sorted(int(text) for text in arguments.examples.split(","))
     check_disk(arguments.folder, counts[-1])
     harness.end_on_sigterm()
     folder = tempfile.mkdtemp(prefix="flat-cost-", dir=arguments.folder)
     result = {"machine": harness.machine(), "rows": []}
-    print(harness.told_of(result["machine"]))
+    print(harness.describe_machine(result["machine"]))
     try:
         digits = Digits(tempfile.mkdtemp(dir=folder))
         for count in counts:
@@ -160,7 +160,7 @@ def main() -> None:
             harness.say("  ".join(map(": ".join, zip(HEADS, cells(row)))))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    lines = outputs.aligned([HEADS] + [cells(row) for row in result["rows"]])
+    lines = outputs.align([HEADS] + [cells(row) for row in result["rows"]])
     print("\n".join(lines))
     if arguments.json:
         with open(arguments.json, "w") as file:

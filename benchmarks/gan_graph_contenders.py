@@ -1,6 +1,6 @@
-"""The GAN's contenders in graph mode besides `toolkit run`; `gan_speed.py` starts them.
+"""The GAN's graph-mode contenders besides `toolkit run`; `gan_speed.py` starts them.
 
-Both take the options of `toolkit run --plugin gan`, so that all train the same networks.
+Both accept the options of `toolkit run --plugin gan`, so that all train the same networks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from toolkit_gan import train_step
 from toolkit import Run, tf
 from toolkit.data.resident import ResidentReader
 from toolkit.graph import build
-from toolkit.graph.session_config import session_config, with_threads
+from toolkit.graph.session_config import session_config, choose_threads
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.run_data import open_run_data
@@ -22,9 +22,9 @@ from toolkit.training.step_runner import Calls
 
 
 def no_hooks(link: Link, flags, folder) -> None:
-    """The toolkit's own train op, guard and average included, called and nothing else.
+    """Call the toolkit's own train op, with guard and averaged weights, and nothing else.
 
-    Called in the way that is faster, which is found out as the toolkit's loop does.
+    The faster of two ways to call it is measured first, as in the toolkit's loop.
     """
     plugins = Plugins.load("gan")
     options = resolve(plugins.options(), flags=flags).options
@@ -35,18 +35,18 @@ def no_hooks(link: Link, flags, folder) -> None:
         count = options.batch_size * options.batches_per_step
         reader = ResidentReader(run_data.splits["train"], count, seed=1)
     run = Run("train", options, run_data.spec, None, options.steps)
-    built = build.build_training(plugins, run, reader, graph)
-    config = session_config(with_threads(options, graph))
+    training_graph = build.build_training(plugins, run, reader, graph)
+    config = session_config(choose_threads(options, graph))
     link.mark("build")
     with graph.as_default(), tf.Session(config=config) as session:
         session.run(tf.global_variables_initializer())
         reader.initialize(session)
-        calls = Calls(session, built, reader.in_memory, 1)
+        calls = Calls(session, training_graph, reader.in_memory, 1)
         link.repeat(1, lambda: calls.make(1))
 
 
 def two_runs(link: Link, flags, folder) -> None:
-    """Run two ops per step, on a fed batch: no guard, no average of the weights."""
+    """Run two ops per step on a fed batch, without guard and averaged weights."""
     arrays = Arrays(folder)
     link.mark("import")
     plugins = Plugins.load("gan")
@@ -57,7 +57,7 @@ def two_runs(link: Link, flags, folder) -> None:
     discriminator_op = discriminator_update(model, 2 * features - 1, run)
     generator_op = generator_update(model, 2 * features - 1, run)
     link.mark("build")
-    batches = arrays.shuffled(options.batch_size)
+    batches = arrays.shuffled_batches(options.batch_size)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
 
@@ -79,7 +79,7 @@ def discriminator_update(model, reals, run):
 
 
 def generator_update(model, reals, run):
-    """One op: Adam on the generator's loss, and the global step, which makes the noise new."""
+    """One op: Adam on the generator's loss. The global step grows, so the noise changes."""
     loss = train_step.objective(train_step.generator_pass(model, run, reals, None), run)["g_loss"]
     variables = model.generator.variables
     return adam(run.options).minimize(loss, run.global_step, var_list=variables)
@@ -95,7 +95,7 @@ CONTENDERS = {"no_hooks": no_hooks, "two_runs": two_runs}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("contender", choices=sorted(CONTENDERS))
-    parser.add_argument("--folder", help="where digits.npz lies")
+    parser.add_argument("--folder", help="folder of digits.npz")
     arguments, rest = parser.parse_known_args()
     flags = {name[2:]: value for name, value in zip(rest[::2], rest[1::2])}
     CONTENDERS[arguments.contender](Link(), flags, arguments.folder)

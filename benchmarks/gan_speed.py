@@ -1,10 +1,10 @@
-"""How fast the toolkit trains a DCGAN, beside other ways to train the same one on the same digits.
+"""Training speed of a DCGAN with the toolkit and with other software, on the same digits.
 
     python benchmarks/gan_speed.py --rounds 5 --json gan_speed.json
 
-A step is one update of the critic and one of the generator after it, each with noise of its own.
-The contenders run in turn, as `harness` says; what counts is the median over the rounds, as a ratio
-to `no_hooks` (1.00): the toolkit's own step, called with nothing around it.
+A step is one update of the discriminator, then one of the generator, each with its own noise. The
+contenders take turns (see `harness.py`). The result is the median over the rounds as a ratio to
+`no_hooks` (1.00): the toolkit's own step, called without a training loop.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ PRESETS = ("dcgan", "sn-hinge")
 BATCH_SIZE = 64
 LATENT_SIZE = 64
 GRAPH = ["ours", "no_hooks", "two_runs"]
-# Other people's software, of the preset dcgan alone: name -> the module that it needs, and what
-# starts it. Keras, either of them, leaves XLA out on a machine without a GPU unless told otherwise.
+# Other software, only for the preset dcgan: name -> the module that it needs, and the command that
+# starts it. Neither Keras uses XLA on a machine without a GPU by default.
 KERAS, TF_GAN = "gan_keras_contenders.py", "gan_tfgan_contender.py"
 FIFTY = ["--steps-per-execution", "50"]
 if sys.version_info < (3, 8):  # TensorFlow 1.15, with a Keras without train_step
@@ -43,8 +43,8 @@ class GanSpeed(harness.Benchmark):
     def names(self, setting, arguments):
         return [name for name in arguments.only if setting == "dcgan" or name in GRAPH]
 
-    def how(self, name, arguments):
-        # A grid of samples and a look at the health every so many steps: a span holds whole ones.
+    def span_options(self, name, arguments):
+        # Sample grids and health checks come every `sample_steps`: a span contains whole intervals.
         return {"period": arguments.sample_steps} if name == "ours" else {}
 
     def command(self, name, setting, arguments, folder, more=()):
@@ -56,7 +56,7 @@ class GanSpeed(harness.Benchmark):
             "--latent-size",
             str(LATENT_SIZE),
         ]
-        # All that Keras's networks take for granted is said, whatever the plugin's defaults are.
+        # Everything that Keras's networks assume is set, whatever the plugin's defaults are.
         method = [
             "--preset",
             setting,
@@ -100,14 +100,14 @@ def main() -> None:
         "--sample-steps",
         type=int,
         default=500,
-        help="steps between two grids of samples of ours, a multiple of 100 [default %(default)s]",
+        help="steps between two sample grids of `ours`, a multiple of 100 [default %(default)s]",
     )
     parser.add_argument(
         "--width", type=int, default=32, help="filters at full size [default %(default)s]"
     )
     arguments = parser.parse_args()
     if arguments.sample_steps < 1 or arguments.sample_steps % 100:
-        parser.error(f"--sample-steps is {arguments.sample_steps}, no multiple of 100")
+        parser.error(f"--sample-steps is {arguments.sample_steps}, not a multiple of 100")
     harness.run(GanSpeed(), arguments)
 
 

@@ -1,7 +1,7 @@
 """The DCGAN of the preset dcgan with TF-GAN on TensorFlow 1.15; `gan_speed.py` starts it.
 
-A process that never imports the toolkit. The networks are `toolkit_gan`'s Dcgan at 28 pixels, layer
-by layer, and `tfgan.gan_train` makes one update of either player in turn, each on noise of its own.
+This process never imports the toolkit. The networks are `toolkit_gan`'s Dcgan at 28 pixels, layer
+by layer, and `tfgan.gan_train` alternates one update of each player, each on its own noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def generator(tf, width: int, z):
     return layers.conv2d_transpose(x, 1, 4, 2, "same", activation=tf.tanh, kernel_initializer=small)
 
 
-def critic(tf, width: int, images, _):
+def discriminator(tf, width: int, images, _):
     """float32 [N, 28, 28, 1] -> [N, 1]."""
     small, layers = tf.random_normal_initializer(stddev=0.02), tf.layers
     x = tf.nn.leaky_relu(layers.conv2d(images, width, 4, 2, "same", kernel_initializer=small), 0.2)
@@ -37,30 +37,30 @@ def critic(tf, width: int, images, _):
 
 
 def norm(tf, x):
-    """Batch norm by the batch's own moments; its moving averages are kept by nobody."""
+    """Batch norm with the batch's moments; no moving averages are stored."""
     return tf.layers.batch_normalization(x, epsilon=terms.GAN_NORM_EPSILON, training=True)
 
 
 def batches(tf, arrays, size: int):
-    """float32 [size, 28, 28, 1] in [-1, 1] without end, each epoch shuffled anew."""
+    """float32 [size, 28, 28, 1] in [-1, 1] endlessly, reshuffled each epoch."""
     features, count = tf.constant(2 * arrays.features - 1), len(arrays.labels)
     indices = tf.data.Dataset.range(count).shuffle(count).repeat().batch(size, drop_remainder=True)
-    dataset = indices.map(lambda chosen: tf.gather(features, chosen)).prefetch(2)
+    dataset = indices.map(lambda positions: tf.gather(features, positions)).prefetch(2)
     return tf.data.make_one_shot_iterator(dataset).get_next()
 
 
 def train_ops(tf, tfgan, arguments, arrays):
-    """The ops of both updates: TF-GAN's loss without smoothing is the preset's, in logits."""
+    """The ops of both updates. TF-GAN's loss without smoothing equals the preset's, in logits."""
     noise = tf.random.normal([arguments.batch_size, arguments.latent_size])
     model = tfgan.gan_model(
         functools.partial(generator, tf, arguments.width),
-        functools.partial(critic, tf, arguments.width),
+        functools.partial(discriminator, tf, arguments.width),
         batches(tf, arrays, arguments.batch_size),
         noise,
     )
     for name, variables in (
         ("generator", model.generator_variables),
-        ("critic", model.discriminator_variables),
+        ("discriminator", model.discriminator_variables),
     ):
         count = sum(variable.shape.num_elements() for variable in variables)
         terms.check_gan_parameters(name, arguments.width, arguments.latent_size, count)
@@ -77,27 +77,27 @@ def train_ops(tf, tfgan, arguments, arrays):
 
 def train(link: Link, tf, tfgan, arguments, arrays) -> None:
     tf.train.create_global_step()
-    made_ops = train_ops(tf, tfgan, arguments, arrays)
+    ops = train_ops(tf, tfgan, arguments, arrays)
     link.mark("build")
 
     class Pause(tf.train.SessionRunHook):
-        made = 0
+        steps = 0
 
         def after_run(self, run_context, run_values):
-            self.made += 1
-            if self.made == 1:
+            self.steps += 1
+            if self.steps == 1:
                 link.mark("step")
-            elif not link.passed(self.made):
+            elif not link.should_continue(self.steps):
                 run_context.request_stop()
 
-    def critic_first(ops):
-        players = [ops.discriminator_train_op, ops.generator_train_op]
+    def discriminator_first(gan_ops):
+        players = [gan_ops.discriminator_train_op, gan_ops.generator_train_op]
         return [tfgan.RunTrainOpsHook(op, 1) for op in players]
 
     tfgan.gan_train(
-        made_ops,
+        ops,
         None,
-        critic_first,
+        discriminator_first,
         hooks=[Pause()],
         save_checkpoint_secs=None,
         save_summaries_steps=None,
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--latent-size", type=int, default=64)
-    parser.add_argument("--folder", help="where digits.npz lies")
+    parser.add_argument("--folder", help="folder of digits.npz")
     arguments = parser.parse_args()
     link = Link()
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The contenders in graph mode besides the toolkit's own loop; `training_speed.py` starts them."""
+"""The graph-mode contenders besides `toolkit run`; `training_speed.py` starts them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHUFFLE_BUFFER = 10000
 
 
 def limit(link, arguments, arrays) -> None:
-    """Steps on one constant batch in a loop of the graph: what kernels and executor take."""
+    """Steps on one constant batch in a loop of the graph: kernels and executor only."""
     step = Step(arguments.network, arguments.batch_size, arrays.spec)
     features = tf.constant(arrays.features[: arguments.batch_size])
     labels = tf.constant(arrays.labels[: arguments.batch_size])
@@ -37,13 +37,13 @@ def limit(link, arguments, arrays) -> None:
 
 
 def raw(link, arguments, arrays) -> None:
-    """`session.run` of the train op with fed batches, and nothing around it."""
+    """`session.run` of the train op with fed batches, and nothing else."""
     size = arguments.batch_size
     features = tf.placeholder(tf.float32, [size] + list(arrays.spec.shape))
     labels = tf.placeholder(tf.int32, [size])
     train_op = Step(arguments.network, size, arrays.spec)(features, labels)
     link.mark("build")
-    batches = arrays.shuffled(size)
+    batches = arrays.shuffled_batches(size)
     with tf.Session(config=arguments.config) as session:
         session.run(tf.global_variables_initializer())
 
@@ -55,7 +55,7 @@ def raw(link, arguments, arrays) -> None:
 
 
 def per_example(link, arguments, arrays) -> None:
-    """Records, a Python function per example, shuffle, batch, prefetch; TensorFlow's hooks."""
+    """TFRecords, a Python function per example, shuffle, batch, prefetch; TensorFlow's hooks."""
     tf.train.get_or_create_global_step()
     dataset = tf.data.TFRecordDataset(write_records(arguments.folder, arrays))
     dataset = dataset.map(parse, num_parallel_calls=2).shuffle(SHUFFLE_BUFFER, seed=1).repeat()
@@ -92,7 +92,7 @@ def write_records(folder: str, arrays) -> str:
 
 def parse(record):
     """A record -> float32 [28, 28, 1] in [0, 1], converted in Python, and int32 scalar."""
-    parsed = tf.parse_single_example(
+    fields = tf.parse_single_example(
         record,
         {"image": tf.FixedLenFeature([], tf.string), "label": tf.FixedLenFeature([], tf.int64)},
     )
@@ -100,9 +100,9 @@ def parse(record):
     def convert(image):
         return np.frombuffer(image, np.uint8).reshape(28, 28, 1).astype(np.float32) / 255
 
-    image = tf.py_func(convert, [parsed["image"]], tf.float32)
+    image = tf.py_func(convert, [fields["image"]], tf.float32)
     image.set_shape([28, 28, 1])
-    return image, tf.cast(parsed["label"], tf.int32)
+    return image, tf.cast(fields["label"], tf.int32)
 
 
 CONTENDERS = {"limit": limit, "raw": raw, "per_example": per_example}
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("contender", choices=sorted(CONTENDERS))
     parser.add_argument("--network", default="mlp")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--folder", help="where digits.npz lies, and files may be written")
+    parser.add_argument("--folder", help="folder of digits.npz and of temporary files")
     parser.add_argument("--intra-op-threads", type=int, default=0)
     parser.add_argument("--inter-op-threads", type=int, default=0)
     arguments = parser.parse_args()

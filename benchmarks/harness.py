@@ -1,7 +1,7 @@
-"""Contenders that run in turn: each a live process of its own, stopped while another is timed.
+"""Contenders that take turns: each is a live process, stopped while another is timed.
 
-The order is reversed in every other round, and what counts is the median over the rounds, as a
-ratio to one of them, the base. A benchmark says which contenders it has and what starts each.
+The order is reversed in every other round. The result is the median over the rounds, as a ratio to
+one contender, the base. A benchmark lists its contenders and the command that starts each.
 """
 
 from __future__ import annotations
@@ -28,26 +28,33 @@ sys.path[:0] = [HERE, ROOT]
 import link  # noqa: E402
 import outputs  # noqa: E402
 
-QUIET = 0.1  # cores that other processes may take while a span is timed
+QUIET = 0.1  # cores that other processes may use during a timed span
 TICKS = os.sysconf("SC_CLK_TCK")
-# Between two checkpoints of the contender that measures their cost; the default is a minute.
+# Seconds between checkpoints when their cost is measured; the default is a minute.
 CHECKPOINT_SECS = 1
 
 
 class Contender:
-    """A child process that trains when it is told to. how: told with every span, see `link`."""
+    """A child process that trains on request.
 
-    def __init__(self, name: str, command, folder: str, **how):
+    Args:
+        name: Its name in the tables.
+        command: The arguments of Python that start it.
+        folder: Its working directory, which also gets its log.
+        span_options: Sent with every request of a span, see `link.Link.should_continue`.
+    """
+
+    def __init__(self, name: str, command, folder: str, **span_options):
         self.name = name
-        self.spans = []  # what it told of each span
+        self.spans = []  # its report of each span
         self.marks = {}  # name -> seconds after the start of the process
-        self._how = how
+        self._span_options = span_options
         self._log = os.path.join(folder, name + ".log")
         down, up = os.pipe(), os.pipe()  # each: read, write
         environment = dict(os.environ, PYTHONWARNINGS="ignore")
         environment["PYTHONPATH"] = os.pathsep.join([HERE, ROOT] + PLUGINS)
         environment[link.VARIABLE] = f"{down[0]},{up[1]}"
-        started = time.monotonic()
+        start = time.monotonic()
         with open(self._log, "w") as log:
             self._process = subprocess.Popen(
                 [sys.executable] + command,
@@ -62,51 +69,53 @@ class Contender:
         os.close(up[1])
         self._write, self._read = os.fdopen(down[1], "w"), os.fdopen(up[0], "r")
         while "step" not in self.marks:
-            told = self._told()
-            self.marks[told["mark"]] = told["at"] - started
+            report = self._read_report()
+            self.marks[report["mark"]] = report["at"] - start
         self.stop()
 
-    def _told(self):
+    def _read_report(self):
         line = self._read.readline()
         if not line:
             with open(self._log) as log:
-                last = log.read()[-2000:]
-            raise SystemExit(f"{self.name} ended with {self._process.wait()}:\n{last}")
+                output = log.read()[-2000:]
+            raise SystemExit(f"{self.name} ended with {self._process.wait()}:\n{output}")
         return json.loads(line)
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
 
-    def span(self, seconds: float, **how):
-        """Train for at least `seconds` and return what it tells: steps, seconds and more."""
+    def span(self, seconds: float, **span_options):
+        """Train for at least `seconds` and return its report: steps, seconds and more."""
         self._process.send_signal(signal.SIGCONT)
-        self._write.write(json.dumps(dict(self._how, seconds=seconds, **how)) + "\n")
+        self._write.write(
+            json.dumps(dict(self._span_options, seconds=seconds, **span_options)) + "\n"
+        )
         self._write.flush()
-        told = self._told()
+        report = self._read_report()
         self.stop()
-        return told
+        return report
 
-    def watched_span(self, seconds: float, **how):
-        """A span, and as `others` how many cores other processes kept busy meanwhile."""
-        started, before = time.monotonic(), busy_secs() - self._cpu_secs()
-        told = self.span(seconds, **how)
+    def observed_span(self, seconds: float, **span_options):
+        """A span; its `others` is the number of cores that other processes used meanwhile."""
+        start, before = time.monotonic(), busy_secs() - self._cpu_secs()
+        report = self.span(seconds, **span_options)
         others = busy_secs() - self._cpu_secs() - before  # both count in ticks of 10 ms
-        told["others"] = max(0.0, others / (time.monotonic() - started))
-        return told
+        report["others"] = max(0.0, others / (time.monotonic() - start))
+        return report
 
     def time(self, seconds: float, tries: int) -> None:
         """A span, timed again where other processes took more of the machine than QUIET."""
-        tried = []
-        while len(tried) < tries:
-            tried.append(self.watched_span(seconds))
-            if tried[-1]["others"] < QUIET:
+        reports = []
+        while len(reports) < tries:
+            reports.append(self.observed_span(seconds))
+            if reports[-1]["others"] < QUIET:
                 break
-        chosen = min(tried, key=lambda told: told["others"])
-        self.spans.append(chosen)
-        if chosen["steps"] % self._how.get("period", 1):
+        quietest = min(reports, key=lambda report: report["others"])
+        self.spans.append(quietest)
+        if quietest["steps"] % self._span_options.get("period", 1):
             say(
-                "note: {} made {steps} steps in {seconds:.0f} s, no multiple of {}: checkpoints "
-                "came between".format(self.name, self._how["period"], **chosen)
+                "note: {} trained {steps} steps in {seconds:.0f} s, not a multiple of {}, "
+                "because of checkpoints".format(self.name, self._span_options["period"], **quietest)
             )
 
     def _cpu_secs(self) -> float:
@@ -120,20 +129,20 @@ class Contender:
         return [span["steps"] / span["seconds"] for span in self.spans]
 
     def peak_mib(self) -> float:
-        """The most memory so far, files that are mapped included."""
+        """Peak memory so far in MiB, including mapped files."""
         return self._status("VmHWM")
 
     def own_mib(self) -> float:
-        """The memory of this moment that the system cannot take back, so without mapped files."""
+        """Current memory in MiB without mapped files, which the system can reclaim."""
         return self._status("RssAnon")
 
     def _status(self, name: str) -> float:
         with open(f"/proc/{self._process.pid}/status") as status:
-            told = next(line for line in status if line.startswith(name))
-        return int(told.split()[1]) / 1024
+            line = next(line for line in status if line.startswith(name))
+        return int(line.split()[1]) / 1024
 
     def finish(self):
-        """Let it end as it would without the harness; returns the most (peak, own) MiB seen."""
+        """Let it end as it would without the harness; returns the maxima of (peak, own) in MiB."""
         self._process.send_signal(signal.SIGCONT)
         self._write.write(json.dumps({"stop": True}) + "\n")
         self._write.flush()
@@ -154,18 +163,19 @@ class Contender:
 
 
 def busy_secs() -> float:
-    """Seconds that the machine's cores were busy so far, all together."""
+    """Total busy seconds of all cores of the machine so far."""
     with open("/proc/stat") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS
 
 
 class Benchmark:
-    """What a benchmark says of itself.
+    """The contenders of a benchmark.
 
-    base: the contender that the others' ratios are to. peers: name -> the module that it needs, of
-    those that are other people's software. checkpoint_span: seconds in which the cost of
-    checkpoints is measured.
+    Attributes:
+        base: The contender to which the others are compared.
+        peers: Name -> the module that it needs, for contenders that are other software.
+        checkpoint_span: Seconds over which the cost of checkpoints is measured.
     """
 
     base = ""
@@ -177,23 +187,23 @@ class Benchmark:
         return arguments.only
 
     def command(self, name: str, setting: str, arguments, folder: str, more=()):
-        """The arguments of Python that start a contender; more: further flags of `ours`."""
+        """The arguments of Python that start a contender, with `more` flags for `ours`."""
         raise NotImplementedError
 
-    def how(self, name: str, arguments):
-        """What is told to a contender with every span, besides the seconds."""
+    def span_options(self, name: str, arguments):
+        """Options that are sent to a contender with every span, besides the seconds."""
         return {}
 
 
 def run(benchmark: Benchmark, arguments) -> None:
-    """Measure all settings, print a table of each, and write the files that were asked for."""
+    """Measure all settings, print a table of each, and write the requested files."""
     end_on_sigterm()
-    leave_out_missing(benchmark, arguments)
+    drop_missing_peers(benchmark, arguments)
     folder = tempfile.mkdtemp(prefix="training-speed-")
     try:
         count = save_digits(folder)
         result = {"machine": machine(), "base": benchmark.base, "examples": count, "settings": {}}
-        print(f"{count} digits; {told_of(result['machine'])}")
+        print(f"{count} digits; {describe_machine(result['machine'])}")
         for setting in arguments.settings:
             rows = measure(benchmark, setting, arguments, folder)
             result["settings"][setting] = rows
@@ -204,17 +214,17 @@ def run(benchmark: Benchmark, arguments) -> None:
 
 
 def end_on_sigterm() -> None:
-    """Leave through every `finally`: a stopped child would outlive a harness that just ends."""
+    """Exit through every `finally`, so that no stopped child outlives the harness."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
-def leave_out_missing(benchmark: Benchmark, arguments) -> None:
-    """Strike the peers whose packages are not installed, with a line for each package."""
+def drop_missing_peers(benchmark: Benchmark, arguments) -> None:
+    """Remove the peers whose packages are not installed, with a note for each package."""
     present = {module: is_installed(module) for module in benchmark.peers.values()}
     for module in sorted(module for module in present if not present[module]):
         names = [n for n in arguments.only if benchmark.peers.get(n) == module]
         if names:
-            say(f"note: no package '{module}', so without {', '.join(names)}")
+            say(f"note: no package '{module}', skipping {', '.join(names)}")
     arguments.only = [n for n in arguments.only if present.get(benchmark.peers.get(n), True)]
 
 
@@ -223,7 +233,7 @@ def is_installed(module: str) -> bool:
 
 
 def save_digits(folder: str) -> int:
-    """The training digits of mnist5k as `digits.npz`; returns how many there are."""
+    """Write the training digits of mnist5k to `digits.npz`; returns their number."""
     import numpy as np
 
     from toolkit.data.sources import open_data
@@ -234,16 +244,16 @@ def save_digits(folder: str) -> int:
 
 
 def measure(benchmark: Benchmark, setting: str, arguments, folder: str):
-    """Rows of one setting: contender -> what was measured."""
+    """Rows of one setting: contender -> measurements."""
     names, contenders = benchmark.names(setting, arguments), []
     variants = {"ours+" + name: flags for name, flags in arguments.ours}
     try:
         for name in names + list(variants):
             say(f"{setting}: starting {name}")
             stock, more = ("ours", variants[name]) if name in variants else (name, ())
-            asked = benchmark.command(stock, setting, arguments, folder, more)
-            how = benchmark.how(stock, arguments)
-            contenders.append(Contender(name, asked, folder, **how))
+            command = benchmark.command(stock, setting, arguments, folder, more)
+            span_options = benchmark.span_options(stock, arguments)
+            contenders.append(Contender(name, command, folder, **span_options))
         for number in range(arguments.rounds):
             say(f"{setting}: round {number + 1} of {arguments.rounds}")
             for contender in contenders[:: -1 if number % 2 else 1]:
@@ -255,14 +265,14 @@ def measure(benchmark: Benchmark, setting: str, arguments, folder: str):
     if "ours" in names and arguments.checkpoints:
         say(f"{setting}: checkpoints")
         more = ["--checkpoint-secs", str(CHECKPOINT_SECS)]
-        asked = benchmark.command("ours", setting, arguments, folder, more)
-        rows["ours"]["checkpoints"] = checkpoint_cost(asked, folder, benchmark.checkpoint_span)
+        command = benchmark.command("ours", setting, arguments, folder, more)
+        rows["ours"]["checkpoints"] = checkpoint_cost(command, folder, benchmark.checkpoint_span)
     return rows
 
 
 def table(contenders, benchmark: Benchmark):
-    """name -> what was measured, with the ratios to the base and to the fastest peer."""
-    rows = {name: measured(contender) for name, contender in contenders.items()}
+    """name -> measurements, with the ratios to the base and to the fastest peer."""
+    rows = {name: summarize(contender) for name, contender in contenders.items()}
     peers = [name for name in benchmark.peers if name in rows]
     best = max(peers, key=lambda name: rows[name]["steps_per_sec"]) if peers else None
     for row in rows.values():
@@ -273,22 +283,22 @@ def table(contenders, benchmark: Benchmark):
     return rows
 
 
-def measured(contender: Contender):
+def summarize(contender: Contender):
     return {
         "steps_per_sec": statistics.median(contender.rates),
         "rates": contender.rates,
         "others": statistics.median(span["others"] for span in contender.spans),
         "startup_secs": contender.marks,
         "peak_mib": contender.peak_mib(),
-        "way": contender.spans[-1].get("way"),  # what it chose for itself, if it tells
+        "way": contender.spans[-1].get("way"),  # its own choice of settings, if any
     }
 
 
 def ratio(row, other):
     """The ratio of the medians, and the least and most ratio within a round."""
-    paired = [rate / against for rate, against in zip(row["rates"], other["rates"])]
+    ratios = [rate / against for rate, against in zip(row["rates"], other["rates"])]
     middle = row["steps_per_sec"] / other["steps_per_sec"]
-    return {"ratio": middle, "least": min(paired), "most": max(paired)}
+    return {"ratio": middle, "least": min(ratios), "most": max(ratios)}
 
 
 def checkpoint_cost(command, folder: str, seconds: float):
@@ -307,30 +317,39 @@ def say(text: str) -> None:
 
 
 def parser(doc: str, known, settings, flag: str, rounds: int, seconds: float):
-    """What every benchmark takes. flag: what names the settings, as "--networks"."""
-    made = argparse.ArgumentParser(description=doc.split("\n")[0])
-    made.add_argument("--rounds", type=int, default=rounds, help="[default %(default)s]")
-    made.add_argument(
+    """The parser with the options of every benchmark.
+
+    Args:
+        doc: The module's docstring.
+        known: Names of the contenders.
+        settings: Names of the settings.
+        flag: The option that selects settings, such as "--networks".
+        rounds: Default of `--rounds`.
+        seconds: Default of `--seconds`.
+    """
+    result = argparse.ArgumentParser(description=doc.split("\n")[0])
+    result.add_argument("--rounds", type=int, default=rounds, help="[default %(default)s]")
+    result.add_argument(
         "--seconds",
         type=float,
         default=seconds,
-        help="least length of a timed span [default %(default)s]",
+        help="minimum length of a timed span [default %(default)s]",
     )
-    made.add_argument(
+    result.add_argument(
         "--tries",
         type=int,
         default=3,
-        help="most times that a span is timed where other processes "
-        "were busy [default %(default)s]",
+        help="maximum number of attempts for a span if other processes "
+        "are busy [default %(default)s]",
     )
-    made.add_argument(
+    result.add_argument(
         "--only",
         type=among(known),
         default=list(known),
         metavar="NAME,...",
         help=f"contenders [default all: {','.join(known)}]",
     )
-    made.add_argument(
+    result.add_argument(
         flag,
         type=among(settings),
         default=list(settings),
@@ -338,13 +357,13 @@ def parser(doc: str, known, settings, flag: str, rounds: int, seconds: float):
         metavar="NAME,...",
         help=f"settings [default {','.join(settings)}]",
     )
-    made.add_argument(
+    result.add_argument(
         "--no-checkpoints",
         dest="checkpoints",
         action="store_false",
-        help="do not measure what checkpoints cost",
+        help="do not measure the cost of checkpoints",
     )
-    made.add_argument(
+    result.add_argument(
         "--ours",
         type=variant,
         action="append",
@@ -353,30 +372,30 @@ def parser(doc: str, known, settings, flag: str, rounds: int, seconds: float):
         help="also time ours with further flags of 'toolkit run', as 'ours+NAME'; "
         "may be given several times",
     )
-    outputs.add_arguments(made)
-    return made
+    outputs.add_arguments(result)
+    return result
 
 
 def variant(text: str):
     """A type of argparse: "NAME=--flag value ..." as a name and a list of arguments."""
-    name, found, flags = text.partition("=")
-    if not (name and found):
+    name, separator, flags = text.partition("=")
+    if not (name and separator):
         raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=FLAGS")
     return name, shlex.split(flags)
 
 
 def among(known):
-    """A type of argparse: names of `known`, with commas between."""
+    """A type of argparse: names of `known`, separated by commas."""
 
-    def names(text: str):
-        found = text.split(",")
-        for name in found:
+    def parse_names(text: str):
+        names = text.split(",")
+        for name in names:
             if name not in known:
-                told = f"'{name}' is none of {', '.join(known)}"
-                raise argparse.ArgumentTypeError(told)
-        return found
+                message = f"'{name}' is not one of {', '.join(known)}"
+                raise argparse.ArgumentTypeError(message)
+        return names
 
-    return names
+    return parse_names
 
 
 def machine():
@@ -392,7 +411,7 @@ def machine():
     }
 
 
-def told_of(machine) -> str:
-    """One line of what `machine` returned."""
+def describe_machine(machine) -> str:
+    """The result of `machine` as one line of text."""
     form = "Python {python}, TensorFlow {tensorflow}, {cpus} cores, load {load[0]:.1f}"
     return form.format(**machine)

@@ -1,8 +1,8 @@
-"""Where the microseconds of a step go: the same step with one part after another left out.
+"""Where the microseconds of a step go: the same step without one part after another.
 
     python benchmarks/input_cost.py --batch-sizes 32,128
 
-All variants are prepared callables of one process, timed in turn, and the table gives medians.
+All variants are callables in one process, timed in turn; the table shows medians.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from toolkit.graph import build  # noqa: E402
 from toolkit.options import resolve  # noqa: E402
 from toolkit.plugins import Plugins  # noqa: E402
 
-LOOPED = 200  # steps of one call of the graph's own loop
+STEPS_PER_LOOP = 200  # steps per call of the graph's loop
 
 
 class ConstantReader:
-    """The reader that costs nothing: one batch, for ever."""
+    """A reader without cost: always the same batch."""
 
     failure = None
 
@@ -46,13 +46,13 @@ class ConstantReader:
 
 
 class Bench:
-    """Callables of steps of one network at one batch size."""
+    """Variants of the step of one network at one batch size."""
 
     def __init__(self, network: str, batch_size: int):
         dataset = open_data("mnist5k")
         self.split, self.spec = dataset.splits["train"], dataset.spec
         self.network, self.batch_size = network, batch_size
-        self.calls = {}  # name -> (callable, steps that it makes)
+        self.calls = {}  # name -> (callable, steps per call)
 
     def resident(self):
         return ResidentReader(self.split, self.batch_size, seed=1)
@@ -67,29 +67,29 @@ class Bench:
             reader.initialize(session, 0)
         self.calls[name] = (session.make_callable(operation), steps)
 
-    def trained(self, name, make_reader, **flags) -> None:
-        """The toolkit's own step, by way of its hooks."""
+    def add_toolkit_step(self, name, make_reader, **flags) -> None:
+        """The toolkit's own step, built through the plugin's hooks."""
         plugins = Plugins.load("classifier")
-        given = dict(FLAGS, network=self.network, batch_size=str(self.batch_size), **flags)
-        options = resolve(plugins.options(), flags=given).options
+        flags = dict(FLAGS, network=self.network, batch_size=str(self.batch_size), **flags)
+        options = resolve(plugins.options(), flags=flags).options
         graph = tf.Graph()
         with graph.as_default():
             reader = make_reader()
         run = Run("train", options, self.spec, None, 10**6)
-        built = build.build_training(plugins, run, reader, graph)
+        training_graph = build.build_training(plugins, run, reader, graph)
         with graph.as_default():
-            self._prepare(name, built.train_op, reader)
+            self._prepare(name, training_graph.train_op, reader)
 
-    def unguarded(self, name, make_reader) -> None:
-        """The step that the limit makes, in one call of the session each."""
+    def add_bare_step(self, name, make_reader) -> None:
+        """The bare step of `limit`, one per session call."""
         with tf.Graph().as_default():
             reader = make_reader()
             step = Step(self.network, self.batch_size, self.spec)
             features, labels = reader.batch(step.global_step.read_value())
             self._prepare(name, step(features, labels), reader)
 
-    def looped(self, name, make_reader) -> None:
-        """The same in a loop of the graph: what is left without a call per step."""
+    def add_loop(self, name, make_reader) -> None:
+        """The bare step in a loop of the graph, without a call per step."""
         with tf.Graph().as_default():
             reader = make_reader()
             step = Step(self.network, self.batch_size, self.spec)
@@ -101,57 +101,61 @@ class Bench:
                     return index + 1
 
             loop = tf.while_loop(
-                lambda i: i < LOOPED, body, [tf.constant(0)], parallel_iterations=1, back_prop=False
+                lambda i: i < STEPS_PER_LOOP,
+                body,
+                [tf.constant(0)],
+                parallel_iterations=1,
+                back_prop=False,
             )
-            self._prepare(name, loop.op, reader, LOOPED)
+            self._prepare(name, loop.op, reader, STEPS_PER_LOOP)
 
-    def reader_alone(self, name, make_reader) -> None:
-        """A batch made and kept in two variables, so that nothing of it is left out as unused."""
+    def add_reader(self, name, make_reader) -> None:
+        """Only the batch, assigned to two variables so that TensorFlow does not prune it."""
         with tf.Graph().as_default():
             reader = make_reader()
             step = tf.train.get_or_create_global_step()
-            kept = []
+            assignments = []
             for value in reader.batch(step.read_value()):
-                place = tf.Variable(tf.zeros(value.shape, value.dtype), use_resource=True)
-                kept.append(place.assign(value, read_value=False))
-            with tf.control_dependencies(kept):
-                made = step.assign_add(1, read_value=False)
-            self._prepare(name, made, reader)
+                variable = tf.Variable(tf.zeros(value.shape, value.dtype), use_resource=True)
+                assignments.append(variable.assign(value, read_value=False))
+            with tf.control_dependencies(assignments):
+                increment = step.assign_add(1, read_value=False)
+            self._prepare(name, increment, reader)
 
     def time(self, rounds: int, seconds: float):
         """name -> microseconds per step in each round."""
-        taken = {name: [] for name in self.calls}
+        micros = {name: [] for name in self.calls}
         for number in range(rounds):
             for name in list(self.calls)[:: -1 if number % 2 else 1]:
                 call, steps = self.calls[name]
-                taken[name].append(per_step(call, steps, seconds))
-        return taken
+                micros[name].append(per_step(call, steps, seconds))
+        return micros
 
 
 def per_step(call, steps: int, seconds: float) -> float:
-    """Microseconds per step over `seconds`, after a tenth of that to warm up."""
+    """Microseconds per step over `seconds`, after a warm-up of a tenth of that."""
     start = time.perf_counter() + seconds / 10
     while time.perf_counter() < start:
         call()
-    start, made = time.perf_counter(), 0
+    start, count = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
         call()
-        made += steps
-    return (time.perf_counter() - start) / made * 1e6
+        count += steps
+    return (time.perf_counter() - start) / count * 1e6
 
 
 def prepare(network: str, batch_size: int) -> Bench:
     bench = Bench(network, batch_size)
-    bench.trained("the toolkit's step", bench.resident)
-    bench.trained("- input", bench.constant)
-    bench.trained("- clipping", bench.resident, clip="none")
-    bench.trained("- dropout", bench.resident, dropout="0")
-    bench.unguarded("- guard", bench.resident)
-    bench.unguarded("- guard, input", bench.constant)
-    bench.looped("- guard, call per step", bench.resident)
-    bench.looped("the limit", bench.constant)
-    bench.reader_alone("a batch alone, resident", bench.resident)
-    bench.reader_alone("a batch alone, constant", bench.constant)
+    bench.add_toolkit_step("the toolkit's step", bench.resident)
+    bench.add_toolkit_step("- input", bench.constant)
+    bench.add_toolkit_step("- clipping", bench.resident, clip="none")
+    bench.add_toolkit_step("- dropout", bench.resident, dropout="0")
+    bench.add_bare_step("- guard", bench.resident)
+    bench.add_bare_step("- guard, input", bench.constant)
+    bench.add_loop("- guard, call per step", bench.resident)
+    bench.add_loop("the limit", bench.constant)
+    bench.add_reader("a batch alone, resident", bench.resident)
+    bench.add_reader("a batch alone, constant", bench.constant)
     with tf.Graph().as_default():
         bench._prepare("an op that does nothing", tf.no_op())
     return bench
@@ -167,13 +171,13 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     for batch_size in map(int, arguments.batch_sizes.split(",")):
-        taken = prepare(arguments.network, batch_size).time(arguments.rounds, arguments.seconds)
-        whole = statistics.median(taken["the toolkit's step"])
+        micros = prepare(arguments.network, batch_size).time(arguments.rounds, arguments.seconds)
+        whole = statistics.median(micros["the toolkit's step"])
         print(
             f"\n{arguments.network}, batch {batch_size}, TensorFlow {tf.__version__}: "
             "microseconds per step"
         )
-        for name, values in taken.items():
+        for name, values in micros.items():
             middle = statistics.median(values)
             saved = f"{middle - whole:+6.0f}" if name.startswith("-") else ""
             print(f"{name:28}{middle:7.0f}  least {min(values):6.0f}  {saved}")

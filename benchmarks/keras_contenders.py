@@ -1,6 +1,6 @@
 """Keras's own `fit` from arrays in memory; `training_speed.py` starts it.
 
-A process that never imports the toolkit: eager TensorFlow on 2.x (tf_keras is Keras 2, keras is
+This process never imports the toolkit: eager TensorFlow on 2.x (tf_keras is Keras 2, keras is
 Keras 3), and the graph-mode `tf.keras` of 1.15.
 """
 
@@ -16,8 +16,8 @@ from link import Link
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Keras starts each epoch anew, at a cost that would weigh on epochs of 31 steps: in its favour, the
-# digits are repeated so often within one.
+# Each epoch has a start-up cost in Keras that would weigh on epochs of 31 steps. In Keras's favour,
+# the digits are repeated so often within an epoch.
 TIMES = {"mlp": 8, "cnn": 1}
 
 
@@ -69,29 +69,29 @@ def fit(link: Link, keras, arguments, features, labels) -> None:
     model = {"mlp": mlp, "cnn": cnn}[arguments.network](keras)
     count = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
     terms.check_parameters(arguments.network, count)
-    more = {}
+    compile_options = {}
     if arguments.steps_per_execution > 1:
-        more["steps_per_execution"] = arguments.steps_per_execution
+        compile_options["steps_per_execution"] = arguments.steps_per_execution
     if arguments.jit != "auto":
-        more["jit_compile"] = arguments.jit == "on"
+        compile_options["jit_compile"] = arguments.jit == "on"
     model.compile(
         optimizer=keras.optimizers.Adam(terms.LEARNING_RATE, clipvalue=terms.CLIP),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        **more,
+        **compile_options,
     )
     link.mark("build")
     size = arguments.batch_size
     model.fit(features[:size], labels[:size], batch_size=size, epochs=1, verbose=0)
     link.mark("step")
     whole = len(labels) // size * size
-    steps = whole // size
+    steps_per_epoch = whole // size
 
     class Pause(keras.callbacks.Callback):
-        made = 0
+        steps = 0
 
         def on_epoch_end(self, epoch, logs=None):
-            self.made += steps
-            self.model.stop_training = not link.passed(self.made)
+            self.steps += steps_per_epoch
+            self.model.stop_training = not link.should_continue(self.steps)
 
     model.fit(
         features[:whole],
@@ -110,8 +110,10 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps-per-execution", type=int, default=1)
     parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto", help="use XLA")
-    parser.add_argument("--threads", type=int, default=0, help="within an op; 0: Keras's choice")
-    parser.add_argument("--folder", help="where digits.npz lies")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="intra-op threads; 0: Keras's default"
+    )
+    parser.add_argument("--folder", help="folder of digits.npz")
     arguments = parser.parse_args()
     link = Link()
     keras = load(arguments.keras)

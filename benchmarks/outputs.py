@@ -1,8 +1,8 @@
-"""What was measured as tables and a plot: on the console, in Markdown, as a picture.
+"""Tables and plots of measurements: on the console, in Markdown, as an image.
 
     python benchmarks/outputs.py speed-2.json speed-1.json --markdown speed.md --plot docs/speed.png
 
-puts into one what the benchmarks wrote with --json, runs on both lines of TensorFlow for example.
+joins files that the benchmarks wrote with --json, for example runs on both TensorFlow versions.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import argparse
 import json
 import sys
 
-MARKS = ("import", "build", "step")  # the moments of starting up that a contender tells
+MARKS = ("import", "build", "step")  # the stages of the start-up that a contender reports
 HEADS = ["ratio", "(rounds)", "to best peer", "(rounds)", "steps/s", "us/step"]
 HEADS += list(MARKS) + ["MiB", "others"]
 OURS, OTHERS, BASE = "#c2410c", "#94a3b8", "#334155"
 
 
 def add_arguments(parser) -> None:
-    """The files that may be written."""
-    parser.add_argument("--json", metavar="FILE", help="also write all that was measured")
+    """Add the options for output files."""
+    parser.add_argument("--json", metavar="FILE", help="also write all measurements")
     parser.add_argument("--markdown", metavar="FILE", help="also write the tables as Markdown")
     parser.add_argument("--plot", metavar="FILE", help="also plot the ratios with their spread")
 
@@ -44,17 +44,17 @@ def write(path: str, lines) -> None:
 
 def show(setting: str, rows) -> None:
     """Print the table of one setting."""
-    print("\n" + "\n".join(aligned(cells(setting, rows)) + notes(rows)))
+    print("\n" + "\n".join(align(cells(setting, rows)) + notes(rows)))
     sys.stdout.flush()
 
 
 def cells(setting: str, rows):
-    """The table as lists of texts, heads first, the fastest contender first."""
-    return [[setting] + HEADS] + [[name] + told(row) for name, row in fastest_first(rows)]
+    """The table as lists of cells: the heads, then the contenders, the fastest first."""
+    return [[setting] + HEADS] + [[name] + row_cells(row) for name, row in fastest_first(rows)]
 
 
-def told(row):
-    """The texts of a row, in the order of HEADS."""
+def row_cells(row):
+    """The cells of a row, in the order of HEADS."""
     marks = [f"{row['startup_secs'][mark]:.1f}" for mark in MARKS]
     rates = [f"{row['steps_per_sec']:.1f}", f"{1e6 / row['steps_per_sec']:.0f}"]
     ends = [f"{row['peak_mib']:.0f}", f"{row['others']:.2f}"]
@@ -72,22 +72,22 @@ def fastest_first(rows):
 
 
 def notes(rows):
-    """What a table does not say: the best peer, what contenders chose, what a checkpoint costs."""
-    found = [
+    """Lines below a table: the best peer, the contenders' choices, the cost of a checkpoint."""
+    lines = [
         f"best peer: {row['to_best_peer']['peer']}"
         for row in list(rows.values())[:1]
         if "to_best_peer" in row
     ]
-    found += [f"{name} chose {row['way']}" for name, row in rows.items() if row["way"]]
+    lines += [f"{name} chose {row['way']}" for name, row in rows.items() if row["way"]]
     cost = rows.get("ours", {}).get("checkpoints")
     if cost:
         form = "a checkpoint with its evaluation: {later_secs:.2f} s (the first {first_secs:.2f} s)"
-        found.append((form + "; once a minute, {share:.1%} of the time").format(**cost))
-    return found
+        lines.append((form + "; once a minute, {share:.1%} of the time").format(**cost))
+    return lines
 
 
-def aligned(table):
-    """Lines of a table of texts: the first column to the left, the others to the right."""
+def align(table):
+    """Lines of a table of cells: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*table)]
     lines = []
     for first, *others in table:
@@ -97,7 +97,7 @@ def aligned(table):
 
 
 def markdown(result):
-    """Lines of Markdown: a heading, and the table of each setting with its notes."""
+    """Lines of Markdown: a heading, then the table of each setting with its notes."""
     lines = [
         "### TensorFlow {tensorflow}, Python {python}, {cpus} cores".format(**result["machine"]),
         "",
@@ -120,7 +120,7 @@ def markdown_table(table):
 
 
 def plot(results, path: str) -> None:
-    """A panel for each run and setting: bars of the ratios to the base, lines for their spread."""
+    """A panel per run and setting: bars for the ratios to the base, lines for their spread."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -146,7 +146,7 @@ def plot(results, path: str) -> None:
 
 
 def panel(axis, result, setting: str) -> None:
-    """Bars of one setting, the fastest on top."""
+    """The bars of one setting, the fastest on top."""
     rows = [
         (name, row) for name, row in fastest_first(result["settings"][setting]) if "to_base" in row
     ][::-1]
@@ -183,24 +183,29 @@ def color(name: str, base: str) -> str:
     return BASE if name == base else OTHERS
 
 
-def read(path: str, only):
-    """What a benchmark wrote with --json; only: names of contenders with commas, or None."""
+def read_results(path: str, only):
+    """The file that a benchmark wrote with --json.
+
+    Args:
+        path: The JSON file.
+        only: Names of contenders, separated by commas, or None for all.
+    """
     with open(path) as file:
         result = json.load(file)
     for setting, rows in result["settings"].items():
-        kept = {name: row for name, row in rows.items() if not only or name in only.split(",")}
-        result["settings"][setting] = kept
+        selection = {name: row for name, row in rows.items() if not only or name in only.split(",")}
+        result["settings"][setting] = selection
     return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("results", nargs="+", metavar="JSON", help="what benchmarks wrote")
+    parser.add_argument("results", nargs="+", metavar="JSON", help="files written with --json")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables as Markdown")
     parser.add_argument("--plot", metavar="FILE", help="plot the ratios with their spread")
     parser.add_argument("--only", metavar="NAME,...", help="contenders [default all]")
     arguments = parser.parse_args()
-    results = [read(path, arguments.only) for path in arguments.results]
+    results = [read_results(path, arguments.only) for path in arguments.results]
     write_all(results, argparse.Namespace(json=None, **vars(arguments)))
 
 

@@ -1,8 +1,8 @@
-"""An extension that times `toolkit run` from within: `toolkit run ... --with ./pause.py`.
+"""An extension that times `toolkit run` from inside: `toolkit run ... --with ./pause.py`.
 
-Its hook is due only on steps on which others are due as well (every 100), so the stock loop runs
-unmodified between two calls. A span holds whole intervals of logging and summaries. Checkpoints and
-evaluations, due once a minute, are kept out of the spans and timed for themselves.
+Its hook is due only on steps on which others are due as well (every 100), so the loop runs
+unmodified between two calls. A span contains whole intervals of logging and summaries. Checkpoints
+and evaluations, due once a minute, are excluded from the spans and timed separately.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from toolkit import hookimpl
 EVERY_STEPS = 100  # the default of --log-steps and --summary-steps
 
 LINK = Link()
-SAVED = []  # the steps of which a checkpoint was committed
+SAVED_STEPS = []  # of the checkpoints committed since the hook's last call
 
 
 @hookimpl(wrapper=True)
 def build(run):
     if run.mode == "train":
-        LINK.mark("import")  # TensorFlow is imported, the data are read
+        LINK.mark("import")  # TensorFlow is imported, the data is read
     return (yield)
 
 
@@ -34,11 +34,11 @@ def session_hooks():
 
 @hookimpl
 def checkpoint_saved(step):
-    SAVED.append(step)
+    SAVED_STEPS.append(step)
 
 
 def pause_class():
-    """Made when it is needed: `toolkit.Hook` imports TensorFlow."""
+    """The hook's class, created on demand since `toolkit.Hook` imports TensorFlow."""
     from toolkit import Hook
 
     class Pause(Hook):
@@ -46,31 +46,31 @@ def pause_class():
 
         def __init__(self, link):
             self._link = link
-            self._called = 0.0  # when the hooks after this one began their work
+            self._work_start = 0.0  # when the hooks after this one started
             self._costs = []  # seconds of each checkpoint with its evaluation
-            self._saved = 0  # checkpoints since the last call of `on_step`
+            self._num_saved = 0  # checkpoints since the last call of `on_step`
 
         def next_step(self, step):
-            # Asked for once all hooks of a due step are through.
-            if SAVED:
-                self._saved += len(SAVED)
-                SAVED.clear()
-                self._costs.append(time.monotonic() - self._called)
+            # Called after all hooks of a due step.
+            if SAVED_STEPS:
+                self._num_saved += len(SAVED_STEPS)
+                SAVED_STEPS.clear()
+                self._costs.append(time.monotonic() - self._work_start)
             return 1 if step == 0 else (step // EVERY_STEPS + 1) * EVERY_STEPS
 
         def is_due(self, step):
             return step == 1 or step % EVERY_STEPS == 0
 
         def after_run(self, run_context, run_values):
-            self._called = time.monotonic()
+            self._work_start = time.monotonic()
             super().after_run(run_context, run_values)
 
         def on_step(self, step, values, context):
             if step == 1:
                 self._link.mark("step")
                 return
-            spoiled, self._saved = self._saved > 0, 0
-            if not self._link.passed(step, spoiled, checkpoints=self._costs):
-                self.loop.request_stop("the harness asked")
+            is_disturbed, self._num_saved = self._num_saved > 0, 0
+            if not self._link.should_continue(step, is_disturbed, checkpoints=self._costs):
+                self.loop.request_stop("the harness stopped it")
 
     return Pause

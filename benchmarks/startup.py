@@ -1,10 +1,10 @@
-"""Where the time and the memory of a short run go, from the start of its process to the end.
+"""Where a short run spends time and memory, from the start of its process to its end.
 
     python benchmarks/startup.py --rounds 7 --json startup.json
     python benchmarks/startup.py --runs mlp --rounds 3
 
-Each run is a process `toolkit run --with THIS FILE`: as an extension it hears of every stage and
-tells when that was reached, by the clock and by the processor, and the peak of memory until then.
+Each run is a process `toolkit run --with THIS FILE`. As an extension, this file observes every
+stage and reports wall-clock time, processor time and peak memory at its end.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import time
 
 from toolkit import hookimpl
 
-VARIABLE = "STARTUP_MARKS"  # the file descriptor that marks are written to
+VARIABLE = "STARTUP_MARKS"  # the file descriptor for marks
 RUNS = {
     "mlp": ["--plugin", "classifier", "--network", "mlp"],
     "gan": ["--plugin", "gan", "--features", "pixels"],
 }
-# stage -> what is done in it
+# stage -> the work in it
 STAGES = {
     "command": "the interpreter, click, finding and loading the plugins",
     "options": "pydantic, options and their origins, the folder",
-    "tensorflow": "TensorFlow and the core's modules behind it",
+    "tensorflow": "TensorFlow and the modules of the core that need it",
     "data": "reading the examples",
     "graph": "build, call, loss, optimize",
     "session": "hooks, session, initial values",
@@ -40,15 +40,15 @@ STAGES = {
 
 
 def mark(stage: str) -> None:
-    """Tell that a stage has ended now."""
+    """Report that a stage ends now."""
     with open("/proc/self/status") as status:
         peak = next(line for line in status if line.startswith("VmHWM")).split()[1]
-    told = f"{stage} {time.monotonic()} {time.process_time()} {int(peak) / 1024}\n"
-    os.write(int(os.environ[VARIABLE]), told.encode())
+    text = f"{stage} {time.monotonic()} {time.process_time()} {int(peak) / 1024}\n"
+    os.write(int(os.environ[VARIABLE]), text.encode())
 
 
 class Watch:
-    """On `sys.meta_path`: finds nothing, and tells when TensorFlow is first asked for."""
+    """A finder on `sys.meta_path` that finds nothing and reports the first import of TensorFlow."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -90,7 +90,7 @@ def evaluated(split):
 
 
 def watcher():
-    """Made when it is needed: `toolkit.Hook` imports TensorFlow."""
+    """The hook's class, created on demand since `toolkit.Hook` imports TensorFlow."""
     from toolkit import Hook
 
     class Watcher(Hook):
@@ -118,7 +118,7 @@ def watcher():
 # ------------------------------------------------------------------------------------ the benchmark
 
 
-def measured(arguments, folder):
+def measure(arguments, folder):
     """Stage -> (seconds, seconds of the processor, peak MiB) at its end, of one process."""
     import subprocess
     import tempfile
@@ -126,7 +126,7 @@ def measured(arguments, folder):
     read, write = os.pipe()
     environment = dict(os.environ, PYTHONWARNINGS="ignore")
     environment[VARIABLE] = str(write)
-    started = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             [sys.executable] + arguments,
@@ -144,14 +144,14 @@ def measured(arguments, folder):
         if status:
             log.seek(0)
             raise SystemExit(f"{' '.join(arguments)} failed:\n{log.read()[-2000:]}")
-    stages = {s: (float(at) - started, float(cpu), float(peak)) for s, at, cpu, peak in rows}
-    ended = time.monotonic() - started
-    stages["end"] = (ended, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    stages = {s: (float(at) - start, float(cpu), float(peak)) for s, at, cpu, peak in rows}
+    duration = time.monotonic() - start
+    stages["end"] = (duration, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
     return stages
 
 
 def commands(names):
-    """What is measured: name -> the arguments of Python, of bare processes and of the runs."""
+    """Name -> the arguments of Python, for bare processes and for runs."""
     bare = {
         "python": ["-c", "pass"],
         "import tensorflow": ["-c", "import tensorflow"],
@@ -168,8 +168,8 @@ def medians(processes):
     rows, before = {}, [(0.0, 0.0)] * len(processes)
     for stage in [stage for stage in STAGES if stage in processes[0]]:
         after = [process[stage] for process in processes]
-        spent = [(b[0] - a[0], b[1] - a[1], b[2]) for a, b in zip(before, after)]
-        rows[stage] = [median(column) for column in zip(*spent)]
+        own = [(b[0] - a[0], b[1] - a[1], b[2]) for a, b in zip(before, after)]
+        rows[stage] = [median(column) for column in zip(*own)]
         before = after
     return rows
 
@@ -202,21 +202,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="processes each [default 7]")
     parser.add_argument("--runs", default=",".join(RUNS), help="[default %(default)s]")
-    parser.add_argument("--json", metavar="FILE", help="also write all that was measured")
-    asked = parser.parse_args()
-    measuring = commands(asked.runs.split(","))
-    found = {name: [] for name in measuring}
-    for number in range(asked.rounds + 1):  # the first one fills the caches of files and bytecode
-        for name, arguments in measuring.items():
+    parser.add_argument("--json", metavar="FILE", help="also write all measurements")
+    options = parser.parse_args()
+    processes_by_name = commands(options.runs.split(","))
+    results = {name: [] for name in processes_by_name}
+    for number in range(options.rounds + 1):  # the first one fills the caches of files and bytecode
+        for name, arguments in processes_by_name.items():
             with tempfile.TemporaryDirectory() as folder:
-                stages = measured(arguments, folder)
+                stages = measure(arguments, folder)
             if number:
-                found[name].append(stages)
-    for name, processes in found.items():
+                results[name].append(stages)
+    for name, processes in results.items():
         show(name, medians(processes), processes)
-    if asked.json:
-        with open(asked.json, "w") as file:
-            json.dump(found, file, indent=1)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=1)
 
 
 if __name__ == "__main__":

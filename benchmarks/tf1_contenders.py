@@ -1,7 +1,7 @@
 """tf.estimator and tensorpack on TensorFlow 1.15; `training_speed.py` starts them.
 
-A process that never imports the toolkit. Both are fed by the same tf.data, which shuffles indices
-and gathers whole batches from memory: batching single examples took twice as long.
+This process never imports the toolkit. Both read the same tf.data, which shuffles indices and
+gathers whole batches from memory: batching single examples took twice as long.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ NETWORKS = {"mlp": mlp, "cnn": cnn}
 
 
 def loss_of(tf, network: str, images, labels):
-    """A scalar; the averages of batch norm move before it is known."""
+    """A scalar, computed after the updates of batch norm's averages."""
     logits = NETWORKS[network](tf, images)
-    trained = sum(v.shape.num_elements() for v in tf.trainable_variables())
-    terms.check_parameters(network, trained)
+    count = sum(v.shape.num_elements() for v in tf.trainable_variables())
+    terms.check_parameters(network, count)
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         return tf.identity(loss)
 
 
-def clipped(tf, gradient):
+def clip(tf, gradient):
     return tf.clip_by_value(gradient, -terms.CLIP, terms.CLIP)
 
 
 def dataset(tf, arrays, size: int):
-    """float32 [size, 28, 28, 1] and int32 [size] without end, each epoch shuffled anew."""
+    """float32 [size, 28, 28, 1] and int32 [size] endlessly, reshuffled each epoch."""
     features, labels = tf.constant(arrays.features), tf.constant(arrays.labels)
     count = len(arrays.labels)
     indices = tf.data.Dataset.range(count).shuffle(count).repeat().batch(size, drop_remainder=True)
@@ -73,25 +73,25 @@ def session_config(tf, arguments):
     return tf.ConfigProto(intra_op_parallelism_threads=arguments.threads)
 
 
-def estimator(link: Link, tf, arguments, arrays) -> None:
+def train_estimator(link: Link, tf, arguments, arrays) -> None:
     """`Estimator.train` with its default hooks, which save and summarise nothing."""
 
     def model_fn(features, labels, mode):
         loss = loss_of(tf, arguments.network, features, labels)
         optimizer = tf.train.AdamOptimizer(terms.LEARNING_RATE)
-        pairs = [(clipped(tf, g), v) for g, v in optimizer.compute_gradients(loss)]
+        pairs = [(clip(tf, g), v) for g, v in optimizer.compute_gradients(loss)]
         train_op = optimizer.apply_gradients(pairs, tf.train.get_global_step())
         link.mark("build")
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     class Pause(tf.train.SessionRunHook):
-        made = 0
+        steps = 0
 
         def after_run(self, run_context, run_values):
-            self.made += 1
-            if self.made == 1:
+            self.steps += 1
+            if self.steps == 1:
                 link.mark("step")
-            elif not link.passed(self.made):
+            elif not link.should_continue(self.steps):
                 run_context.request_stop()
 
     config = tf.estimator.RunConfig(
@@ -101,12 +101,14 @@ def estimator(link: Link, tf, arguments, arrays) -> None:
         save_checkpoints_secs=None,
         log_step_count_steps=None,
     )
-    made = tf.estimator.Estimator(model_fn, os.path.join(arguments.folder, "estimator"), config)
-    made.train(lambda: dataset(tf, arrays, arguments.batch_size), hooks=[Pause()])
+    estimator = tf.estimator.Estimator(
+        model_fn, os.path.join(arguments.folder, "estimator"), config
+    )
+    estimator.train(lambda: dataset(tf, arrays, arguments.batch_size), hooks=[Pause()])
 
 
-def tensorpack(link: Link, tf, arguments, arrays) -> None:
-    """tensorpack's SimpleTrainer on that tf.data, with no callback but the one that pauses it."""
+def train_tensorpack(link: Link, tf, arguments, arrays) -> None:
+    """tensorpack's SimpleTrainer on that tf.data, with no callback but the pausing one."""
     from tensorpack import input_source, train
     from tensorpack.callbacks import Callback
     from tensorpack.tfutils import gradproc
@@ -126,21 +128,21 @@ def tensorpack(link: Link, tf, arguments, arrays) -> None:
             return loss_of(tf, arguments.network, images, labels)
 
         def optimizer(self):
-            clip = gradproc.MapGradient(lambda gradient: clipped(tf, gradient))
+            clip = gradproc.MapGradient(lambda gradient: clip(tf, gradient))
             adam = tf.train.AdamOptimizer(terms.LEARNING_RATE)
             return apply_grad_processors(adam, [clip])
 
     class Pause(Callback):
-        made = 0
+        steps = 0
 
         def _setup_graph(self):
             link.mark("build")
 
         def _trigger_step(self):
-            self.made += 1
-            if self.made == 1:
+            self.steps += 1
+            if self.steps == 1:
                 link.mark("step")
-            elif not link.passed(self.made):
+            elif not link.should_continue(self.steps):
                 raise train.StopTraining()
 
     config = train.TrainConfig(
@@ -155,7 +157,7 @@ def tensorpack(link: Link, tf, arguments, arrays) -> None:
     train.launch_train_with_config(config, train.SimpleTrainer())
 
 
-CONTENDERS = {"estimator": estimator, "tensorpack": tensorpack}
+CONTENDERS = {"estimator": train_estimator, "tensorpack": train_tensorpack}
 
 
 def main() -> None:
@@ -163,8 +165,8 @@ def main() -> None:
     parser.add_argument("contender", choices=sorted(CONTENDERS))
     parser.add_argument("--network", default="mlp", choices=sorted(NETWORKS))
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=0, help="within an op; 0: all")
-    parser.add_argument("--folder", help="where digits.npz lies, and files may be written")
+    parser.add_argument("--threads", type=int, default=0, help="intra-op threads; 0: all")
+    parser.add_argument("--folder", help="folder of digits.npz and of temporary files")
     arguments = parser.parse_args()
     link = Link()
     import tensorflow as tf

@@ -1,9 +1,9 @@
 """PyTorch's contenders: a plain loop, the same compiled, and Lightning; `training_speed.py` starts
 them.
 
-The digits lie in one float32 tensor, which a permutation per epoch indexes; Adam is the fused one
-where this PyTorch has it for a CPU. How many threads, and in which memory format, is tried on the
-machine, once the harness has let the contender run: see `fastest_way`.
+The digits are one float32 tensor, indexed by one permutation per epoch. Adam is the fused one if
+this PyTorch has it for a CPU. Trials choose the number of threads and the memory format when the
+harness first lets the contender run: see `fastest_way`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from arrays import Arrays
 from link import Link
 from torch import nn
 
-TRIED = {"mlp": 50, "cnn": 2}  # steps of which the time is taken
-TRIES = 5
+STEPS_PER_TRIAL = {"mlp": 50, "cnn": 2}
+NUM_TRIALS = 5
 
 
 def mlp():
@@ -54,13 +54,13 @@ NETWORKS = {"mlp": mlp, "cnn": cnn}
 
 
 def network_of(name: str):
-    made = NETWORKS[name]()
-    terms.check_parameters(name, sum(p.numel() for p in made.parameters()))
-    return made
+    network = NETWORKS[name]()
+    terms.check_parameters(name, sum(p.numel() for p in network.parameters()))
+    return network
 
 
 def adam(parameters):
-    """Adam in the form that takes the least: all parameters in one kernel, or op by op."""
+    """Adam in its fastest form: all parameters in one kernel, or op by op."""
     parameters = list(parameters)
     try:
         return torch.optim.Adam(parameters, terms.LEARNING_RATE, fused=True)
@@ -69,7 +69,7 @@ def adam(parameters):
 
 
 class Step:
-    """A network with its optimizer; called with a batch it makes one step."""
+    """A network with its optimizer; calling it with a batch is one training step."""
 
     def __init__(self, network):
         self._network, self._loss = network, nn.functional.cross_entropy
@@ -84,7 +84,7 @@ class Step:
 
 
 class Batches:
-    """Images float32 [B, 1, 28, 28] and labels int64 [B] without end, each epoch shuffled anew."""
+    """Images float32 [B, 1, 28, 28] and labels int64 [B] endlessly, reshuffled each epoch."""
 
     def __init__(self, arrays, size: int, memory_format):
         images = torch.from_numpy(arrays.features).permute(0, 3, 1, 2)
@@ -95,14 +95,14 @@ class Batches:
     def __iter__(self):
         count = len(self._labels)
         while True:
-            # One gather an epoch, of which batches are views, is less than one a step.
+            # One gather per epoch, with batches as views, costs less than one per step.
             order = torch.randperm(count)[: count // self._size * self._size]
             images, labels = self._images.index_select(0, order), self._labels[order]
             yield from zip(images.split(self._size), labels.split(self._size))
 
 
 def fastest_way(arguments, arrays):
-    """(memory format, words for the way) with which a step takes the least; sets the threads."""
+    """The fastest memory format and its description; sets the number of threads."""
     threads = [1 << power for power in range(len(os.sched_getaffinity(0)).bit_length())]
     formats = [torch.contiguous_format]
     if arguments.network == "cnn":
@@ -111,52 +111,56 @@ def fastest_way(arguments, arrays):
     torch.set_num_threads(1)
     steps = {way: trial(arguments, arrays, way[1]) for way in ways}
     least = dict.fromkeys(ways, float("inf"))
-    for _ in range(TRIES):
+    for _ in range(NUM_TRIALS):
         for way in ways:
             torch.set_num_threads(way[0])
             least[way] = min(least[way], steps[way]())
         ways = [way for way in ways if least[way] < 2 * min(least.values())]
-    count, chosen = min(ways, key=least.get)
+    count, memory_format = min(ways, key=least.get)
     torch.set_num_threads(count)
-    words = f"threads: {count}, {str(chosen).rpartition('.')[2]}"
-    return chosen, words
+    description = f"threads: {count}, {str(memory_format).rpartition('.')[2]}"
+    return memory_format, description
 
 
 def trial(arguments, arrays, memory_format):
-    """A function that makes some steps of a network of its own and returns the seconds."""
-    network, batches = prepared(arguments, arrays, memory_format)
+    """A function that trains some steps of its own network and returns the seconds."""
+    network, batches = prepare(arguments, arrays, memory_format)
     step, batches = Step(network), iter(batches)
 
-    def make_steps() -> float:
-        started = time.perf_counter()
-        for _ in range(TRIED[arguments.network]):
+    def run_steps() -> float:
+        start = time.perf_counter()
+        for _ in range(STEPS_PER_TRIAL[arguments.network]):
             step(*next(batches))
-        return time.perf_counter() - started
+        return time.perf_counter() - start
 
-    make_steps()
-    return make_steps
+    run_steps()
+    return run_steps
 
 
-def plain(network, batches, go_on) -> None:
-    """The usual loop and nothing else; go_on: told the steps made, says whether to make more."""
+def plain(network, batches, should_continue) -> None:
+    """The usual loop and nothing else.
+
+    Args:
+        should_continue: steps so far -> whether to train further.
+    """
     step = Step(network)
-    for made, batch in enumerate(batches, start=1):
+    for count, batch in enumerate(batches, start=1):
         step(*batch)
-        if not go_on(made):
+        if not should_continue(count):
             break
 
 
-def compiled(network, batches, go_on) -> None:
-    plain(torch.compile(network), batches, go_on)
+def compile_and_train(network, batches, should_continue) -> None:
+    plain(torch.compile(network), batches, should_continue)
 
 
-def lightning(package, quiet, network, batches, go_on) -> None:
-    """A Trainer with everything off that can be."""
+def lightning(package, quiet, network, batches, should_continue) -> None:
+    """A Trainer with everything switched off that can be."""
 
     class Model(package.LightningModule):
         def __init__(self):
             super().__init__()
-            self.network, self.made = network, 0
+            self.network, self.steps = network, 0
 
         def training_step(self, batch, index):
             images, labels = batch
@@ -166,8 +170,8 @@ def lightning(package, quiet, network, batches, go_on) -> None:
             return adam(self.parameters())
 
         def on_train_batch_end(self, *_):
-            self.made += 1
-            self.trainer.should_stop = not go_on(self.made)
+            self.steps += 1
+            self.trainer.should_stop = not should_continue(self.steps)
 
     trainer = package.Trainer(
         accelerator="cpu",
@@ -190,21 +194,21 @@ def lightning_2():
 def lightning_1():
     import pytorch_lightning as package
 
-    off = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-    quiet = dict(dict.fromkeys(off, False), num_sanity_val_steps=0)
+    switches = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet = dict(dict.fromkeys(switches, False), num_sanity_val_steps=0)
     return functools.partial(lightning, package, quiet)
 
 
-# name -> what gives the function that trains, importing what it needs
+# name -> a function that imports what it needs and returns the training function
 CONTENDERS = {
     "plain": lambda: plain,
-    "compiled": lambda: compiled,
+    "compiled": lambda: compile_and_train,
     "lightning": lightning_2,
     "pytorch_lightning": lightning_1,
 }
 
 
-def prepared(arguments, arrays, memory_format):
+def prepare(arguments, arrays, memory_format):
     network = network_of(arguments.network).to(memory_format=memory_format)
     return network, Batches(arrays, arguments.batch_size, memory_format)
 
@@ -214,18 +218,20 @@ def main() -> None:
     parser.add_argument("contender", choices=sorted(CONTENDERS))
     parser.add_argument("--network", default="mlp", choices=sorted(NETWORKS))
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--folder", help="where digits.npz lies")
+    parser.add_argument("--folder", help="folder of digits.npz")
     arguments = parser.parse_args()
     link = Link()
     train = CONTENDERS[arguments.contender]()
     arrays = Arrays(arguments.folder)
     link.mark("import")
-    network, batches = prepared(arguments, arrays, torch.contiguous_format)
+    network, batches = prepare(arguments, arrays, torch.contiguous_format)
     link.mark("build")
-    train(network, batches, lambda made: False)
+    train(network, batches, lambda count: False)
     link.mark("step")
     memory_format, way = fastest_way(arguments, arrays)
-    train(*prepared(arguments, arrays, memory_format), functools.partial(link.passed, way=way))
+    train(
+        *prepare(arguments, arrays, memory_format), functools.partial(link.should_continue, way=way)
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How fast the toolkit trains, beside other ways to train the same network on the same digits.
+"""Training speed of the toolkit and of other ways to train the same network on the same digits.
 
     python benchmarks/training_speed.py --rounds 7 --seconds 2 --json speed.json
 
-Every contender is a live process of its own. They run in turn: while one is timed, the others are
-stopped. The order is reversed in every other round, and what counts is the median over the rounds,
-as a ratio to the limit (1.00): the same step looped inside TensorFlow, with no Python and no input.
+Each contender is a separate live process. They take turns: while one is timed, the others are
+stopped. The order is reversed in every other round. The result is the median over the rounds, as a
+ratio to the limit (1.00): the same step in a loop inside TensorFlow, without Python and input.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import harness
 SETTINGS = {"mlp-32": ("mlp", 32), "mlp-128": ("mlp", 128), "cnn-128": ("cnn", 128)}
 GRAPH = ["ours", "limit", "raw", "per_example"]
 THREADED = {"ours+threads": "ours", "limit+threads": "limit"}  # with --threads
-# Other people's software: name -> the module that it needs, and what starts it.
+# Other software: name -> the module that it needs, and the command that starts it.
 KERAS, TORCH, TF_1 = "keras_contenders.py", "torch_contenders.py", "tf1_contenders.py"
 FIFTY = ["--steps-per-execution", "50"]
-ONE = ["--threads", "1"]  # within an op: faster or slower by the size of a step and the machine
+ONE = ["--threads", "1"]  # within an op: faster or slower, depending on the step and the machine
 if sys.version_info < (3, 8):  # TensorFlow 1.15
     PEERS = {
         "keras_fit": ("tensorflow", [KERAS, "tf.keras"]),
@@ -53,7 +53,7 @@ class TrainingSpeed(harness.Benchmark):
 
     def names(self, setting, arguments):
         names = arguments.only + (list(THREADED) if arguments.threads else [])
-        # A convolution is never faster in one thread.
+        # A convolution is never faster on one thread.
         return [n for n in names if not (n.endswith("_1t") and SETTINGS[setting][0] == "cnn")]
 
     def command(self, name, setting, arguments, folder, more=()):
@@ -69,7 +69,7 @@ class TrainingSpeed(harness.Benchmark):
 
 
 def ours(sizes, run_dir: str):
-    """The arguments of Python that train with the toolkit until the harness has had enough."""
+    """The arguments of Python that train with the toolkit until the harness stops it."""
     return (
         ["-m", "toolkit", "run", "--plugin", "classifier"]
         + sizes
@@ -104,7 +104,9 @@ def thread_flags(threads: str):
 def main() -> None:
     parser = harness.parser(__doc__, GRAPH + list(PEERS), SETTINGS, "--networks", 7, 2.0)
     parser.add_argument(
-        "--threads", metavar="INTRA,INTER", help="also time ours and the limit with so many threads"
+        "--threads",
+        metavar="INTRA,INTER",
+        help="also time `ours` and `limit` with these thread counts",
     )
     harness.run(TrainingSpeed(), parser.parse_args())
 
