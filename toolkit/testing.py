@@ -1,48 +1,62 @@
-"""The test kit for plugins: small data, a run in one call, and checks that any plugin should pass.
+"""The test kit for plugins: small data, runs in one call, and checks for every plugin to pass.
 
     from toolkit import testing
 
-    def test_my_plugin_keeps_the_contract(tmp_path):
+    def test_my_plugin_passes_the_checks(tmp_path):
         testing.check_plugin("my_plugin", tmp_path, code_size="8")
 
-Each check raises AssertionError with what was expected and what was found.
+`plugin` and `extensions` are references as on the command line, or objects with hooks. Options are
+keyword arguments, values or texts. A check that fails raises AssertionError with the expected and
+the actual value.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from typing import Any, Dict, Iterable, Optional, Tuple
+import warnings
+from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
 
 import numpy as np
 
 from . import api
 from .api import load_plugins
 from .compat import tf
+from .data.examples import DataSpec
 from .data.resident import ResidentReader
 from .display.console import Console
 from .graph import build
 from .graph.run import Run
-from .options import resolve
+from .options import CoreOptions, resolve
+from .plugins import Plugins
 from .run_data import open_run_data
 from .storage.checkpoint_reader import fingerprint as tensors_sha256
 from .storage.checkpoint_reader import first_difference, read_tensors
 from .storage.run_folder import RunFolder
 from .training.trainer import Trainer
 
+# ---------------------------------------------------------------------------------- data and runs
+
 
 def write_digits(
     path: str, count: int = 96, shape: Tuple[int, ...] = (8, 8, 1), classes: int = 3
 ) -> str:
-    """An .npz of `count` uint8 images for training and a third of it for testing, and its `--data`
-    value.
+    """Write small images that a model can learn: class k is brighter in row k.
 
-    Class k is brighter in row k, so that a model can learn it. The same arguments give the same
-    file.
+    The same arguments write the same images.
+
+    Args:
+        path: the .npz file to write.
+        count: the number of training images; there are a third as many test images.
+        shape: of an image, [H, W, C] in pixels; H is at least `classes`.
+        classes: the number of classes.
+
+    Returns:
+        The value of `--data` that names the file.
     """
     random = np.random.RandomState(0)
 
-    def make(n: int):
+    def make(n: int) -> Tuple[np.ndarray, np.ndarray]:
         labels = np.arange(n) % classes
         images = random.randint(0, 60, (n,) + tuple(shape))
         images[np.arange(n), labels] += 150
@@ -53,13 +67,19 @@ def write_digits(
     return "npz:" + path
 
 
-def run_of(plugin: Any, mode: str, spec: Any, **options: Any) -> Run:
-    """A Run for calling a plugin's functions by hand; spec: a `toolkit.DataSpec`."""
-    resolved = resolve(load_plugins(plugin).options(), flags=options).options
-    return Run(mode, resolved, spec)
+def make_run(plugin: Any, mode: str, spec: DataSpec, **options: Any) -> Run:
+    """A `toolkit.Run`, to call a plugin's functions directly.
+
+    Args:
+        plugin: its options and their defaults are used.
+        mode: "train", "eval" or "predict".
+        spec: the `toolkit.DataSpec` of the data.
+        options: values or texts by name.
+    """
+    return Run(mode, _resolve_options(load_plugins(plugin), options), spec)
 
 
-def trainer(
+def open_trainer(
     plugin: Any,
     run_dir: str,
     extensions: Iterable[Any] = (),
@@ -67,10 +87,13 @@ def trainer(
     pause_at: Optional[int] = None,
     **options: Any,
 ) -> Trainer:
-    """A Trainer for a new run in `run_dir`, or for the run that is there, with option values or
-    texts.
+    """A `Trainer` for a new run in `run_dir`, or for the run that is there; the caller closes it.
 
-    pause_at: leave off at this step.
+    Args:
+        plugin, run_dir, extensions: what to train, and where.
+        console: shows the log and the progress; None for silence.
+        pause_at: the step at which to pause, as if interrupted; None to train to the end.
+        options: values or texts by name.
     """
     console = console or Console(io.StringIO())
     return api.open_trainer(plugin, run_dir, options, extensions, console, ["test"], pause_at)
@@ -79,29 +102,47 @@ def trainer(
 def train(
     plugin: Any, run_dir: str, extensions: Iterable[Any] = (), **options: Any
 ) -> Dict[str, Any]:
-    """Train, or go on training what is in `run_dir`; the summary that `run --json` prints."""
-    made = trainer(plugin, run_dir, extensions, **options)
+    """Train a new run in `run_dir`, or resume the run that is there.
+
+    Args:
+        plugin, run_dir, extensions: what to train, and where.
+        options: values or texts by name; also `pause_at`, as for `open_trainer`.
+
+    Returns:
+        The summary that `toolkit run --json` prints.
+    """
+    trainer = open_trainer(plugin, run_dir, extensions, **options)
     try:
-        return made.train_and_test()
+        return trainer.train_and_test()
     finally:
-        made.close()
+        trainer.close()
 
 
 def tensors(run_dir: str, which: str = "last") -> Dict[str, np.ndarray]:
-    """Every tensor of a checkpoint by name."""
+    """Every tensor of a checkpoint ("last", "best" or a step) by name."""
     return read_tensors(RunFolder(run_dir).checkpoints.find(which).path)
 
 
 def fingerprint(run_dir: str, which: str = "last") -> str:
-    """One SHA-256 over all tensors of a checkpoint, which is computed anew."""
+    """One SHA-256 over all tensors of a checkpoint, computed from the file."""
     return tensors_sha256(RunFolder(run_dir).checkpoints.find(which).path)
+
+
+def _resolve_options(plugins: Plugins, values: Mapping[str, Any]) -> CoreOptions:
+    return resolve(plugins.options(), flags=values).options
 
 
 # ------------------------------------------------------------------------------------------ checks
 
 
 def check_plugin(plugin: Any, folder: Any, extensions: Iterable[Any] = (), **options: Any) -> None:
-    """Every check below, on small generated images unless `data` is given."""
+    """Run every check below.
+
+    Args:
+        plugin, extensions: what to check.
+        folder: an existing folder to write to.
+        options: values or texts by name. Without `data`, small generated images are used.
+    """
     options.setdefault("data", write_digits(os.path.join(str(folder), "digits.npz")))
     options.setdefault("batch_size", "8")
     check_step_in_a_loop(plugin, extensions, **options)
@@ -111,51 +152,71 @@ def check_plugin(plugin: Any, folder: Any, extensions: Iterable[Any] = (), **opt
 def check_step_in_a_loop(
     plugin: Any, extensions: Iterable[Any] = (), steps: int = 3, **options: Any
 ) -> None:
-    """Several steps in one call change the variables as single steps do, to the bit."""
-    one_by_one = _variables_after(plugin, extensions, steps, False, options)
-    in_a_loop = _variables_after(plugin, extensions, steps, True, options)
-    _check_same_names(one_by_one, in_a_loop)
-    for name, expected in one_by_one.items():
-        found = in_a_loop[name]
-        assert np.array_equal(expected, found), (name, expected, found)
+    """Check that several steps in one call change the variables exactly as single steps do."""
+    expected = _variables_after(plugin, extensions, steps, False, options)
+    actual = _variables_after(plugin, extensions, steps, True, options)
+    unpaired = sorted(set(expected) ^ set(actual))
+    assert not unpaired, f"variables in only one of the two graphs: {unpaired}"
+    for name in expected:
+        assert np.array_equal(expected[name], actual[name]), (name, expected[name], actual[name])
 
 
-def _variables_after(plugin, extensions, steps: int, loop: bool, options) -> Dict[str, np.ndarray]:
+def _variables_after(
+    plugin: Any, extensions: Iterable[Any], steps: int, loop: bool, values: Mapping[str, Any]
+) -> Dict[str, np.ndarray]:
     plugins = load_plugins(plugin, extensions)
-    resolved = resolve(plugins.options(), flags=options).options
-    run_data = open_run_data(plugins, resolved)
+    options = _resolve_options(plugins, values)
+    run_data = open_run_data(plugins, options)
     with tf.Graph().as_default() as graph:
-        count = resolved.batch_size * resolved.batches_per_step
+        count = options.batch_size * options.batches_per_step
         reader = ResidentReader(run_data.prepare_split("train"), count, seed=3)
-        run = Run("train", resolved, run_data.spec, None, steps)
-        built = build.build_training(plugins, run, reader, graph, in_loop=loop)
+        run = Run("train", options, run_data.spec, None, steps)
+        training_graph = build.build_training(plugins, run, reader, graph, in_loop=loop)
         variables = {v.op.name: v for v in tf.global_variables()}
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             reader.initialize(session, 0)
             for _ in range(1 if loop else steps):
-                session.run(built.train_op, {built.loop.num_steps: steps} if loop else None)
+                session.run(
+                    training_graph.train_op,
+                    {training_graph.loop.num_steps: steps} if loop else None,
+                )
             return session.run(variables)
 
 
 def check_resume(
     plugin: Any, folder: str, extensions: Iterable[Any] = (), steps: int = 6, **options: Any
 ) -> None:
-    """A run that leaves off half-way and goes on ends with the bits of one that did not: every
-    tensor, and every byte of metrics.jsonl.
+    """Check that a run that pauses half-way and resumes ends exactly as an uninterrupted one does.
+
+    Every tensor of the last checkpoint and every byte of metrics.jsonl must be equal.
+
+    Args:
+        plugin, extensions: what to check.
+        folder: a prefix of the two run folders.
+        steps: the length of a run.
+        options: values or texts by name.
     """
     options = dict({"evaluate": "no", "log_steps": 1}, **dict(options, steps=steps))
     whole, halves = folder + "-whole", folder + "-halves"
     train(plugin, whole, extensions, **options)
     train(plugin, halves, extensions, pause_at=steps // 2, **options)
     train(plugin, halves, extensions)
-    differing = first_difference(tensors(whole), tensors(halves))
-    assert not differing, differing
+    difference = first_difference(tensors(whole), tensors(halves))
+    assert not difference, difference
     assert fingerprint(whole) == fingerprint(halves)
-    expected, found = (RunFolder(path).metrics.lines() for path in (whole, halves))
-    assert expected == found
+    expected, actual = (RunFolder(path).metrics.lines() for path in (whole, halves))
+    assert expected == actual
 
 
-def _check_same_names(expected: Dict[str, Any], found: Dict[str, Any]) -> None:
-    odd = sorted(set(expected) ^ set(found))
-    assert not odd, f"variables in one of the two alone: {odd}"
+# ------------------------------------------------------------------------------------ former names
+
+_RENAMED = {"run_of": "make_run", "trainer": "open_trainer"}  # former name: present name
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENAMED:
+        raise AttributeError(f"module 'toolkit.testing' has no attribute '{name}'")
+    message = f"toolkit.testing.{name} is now toolkit.testing.{_RENAMED[name]}."
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return globals()[_RENAMED[name]]
