@@ -1,8 +1,18 @@
-"""The one import of TensorFlow: 1.15 as it is, 2.x through `tensorflow.compat.v1`.
+"""The only import of TensorFlow: hides the differences between 1.15 and 2.x from other modules.
 
-Importing this module switches the process to graphs, sessions and resource variables, so nothing
-that only lists, describes or parses may import it. Every difference between the two lines stands
-here.
+No other module asks for TensorFlow's version. The differences are:
+
+- 2.x is used through `tensorflow.compat.v1`, which 1.15 has too: graphs, sessions and resource
+  variables are switched on in both.
+- 2.x logs before it reads its log level, so its output is captured during the import.
+- 2.x has Keras 3 unless the package `tf_keras` is installed; only that one works in a graph.
+- 1.15 makes numpy raise FutureWarnings, which are ignored during the import.
+- 1.15 cannot compile steps with XLA (`HAS_XLA`).
+- 1.15 has oneDNN's convolutions only in some builds (`ONEDNN`).
+- 1.15 prints while it counts float operations, which is captured.
+
+Importing this module changes the state of the process and takes seconds. Code that only lists,
+describes or parses must not import it.
 """
 
 from __future__ import annotations
@@ -14,71 +24,73 @@ import os
 import sys
 import tempfile
 import warnings
+from typing import Any, Callable, Dict, Iterable, Iterator, List, TextIO
 
-# Keras's `fit` takes DataFrames where pandas is there; graphs and sessions have no use for it. It
-# would cost memory and a good part of the time of the import.
-OPTIONAL = ("pandas",)
+# Keras imports pandas if it is installed, for DataFrames in `fit`. Graphs do not need it, and it
+# would cost memory and a large part of the import's time.
+UNUSED_MODULES = ("pandas",)
 VERBOSE = os.environ.get("TOOLKIT_VERBOSE", "") not in ("", "0")
 
 
 def _prepare_environment() -> None:
-    """Set what TensorFlow reads once, while it is imported."""
+    """Set the environment variables that TensorFlow reads once, during its import."""
     if not VERBOSE:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # With the package, `tf.keras` is the Keras whose layers work in a graph. Without it, on
-    # TensorFlow before 2.16, the variable would break the import.
+    # Without the package, TensorFlow before 2.16 would fail to import with this variable.
     if importlib.util.find_spec("tf_keras") is not None:
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 
 @contextlib.contextmanager
-def _held_back(stream):
-    """Hold back what C++ writes to the file descriptor of `stream` (sys.stdout or sys.stderr), 1 or
-    2; tell it on stderr only if the block fails.
+def _capture_output(stream: TextIO) -> Iterator[None]:
+    """Capture what C++ code writes to a stream; if the block fails, write it to stderr.
 
-    TensorFlow 2.x logs before it reads its log level, so no environment variable silences it.
+    Args:
+        stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected.
     """
     descriptor = 1 if stream is sys.stdout else 2
-    if VERBOSE and descriptor == 2:  # stdout is for results, whatever the user wants to see
+    if VERBOSE and descriptor == 2:  # stdout is for results, even if the output is verbose
         yield
         return
     stream.flush()
-    with tempfile.TemporaryFile() as held:
-        saved = os.dup(descriptor)
-        os.dup2(held.fileno(), descriptor)
+    with tempfile.TemporaryFile() as file:
+        original = os.dup(descriptor)
+        os.dup2(file.fileno(), descriptor)
         try:
             yield
         except BaseException:
-            os.dup2(saved, descriptor)
-            held.seek(0)
-            sys.stderr.write(held.read().decode("utf-8", "replace"))
+            os.dup2(original, descriptor)
+            file.seek(0)
+            sys.stderr.write(file.read().decode("utf-8", "replace"))
             raise
         finally:
-            os.dup2(saved, descriptor)
-            os.close(saved)
+            os.dup2(original, descriptor)
+            os.close(original)
 
 
 @contextlib.contextmanager
-def _imported_fast():
-    """Leave out what TensorFlow imports only where it happens to be installed, and the garbage
-    collector: what is made here stays, and need not be looked through again.
+def _fast_import() -> Iterator[None]:
+    """Speed up an import: block UNUSED_MODULES, and pause the garbage collector.
+
+    The objects of the import live as long as the process, so the collector never looks at them.
     """
-    left_out = [name for name in OPTIONAL if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))  # None: an import of it fails
+    names = [name for name in UNUSED_MODULES if name not in sys.modules]
+    blocked: Dict[str, Any] = dict.fromkeys(names)
+    sys.modules.update(blocked)  # None: importing it fails
     gc.disable()
     try:
         yield
     finally:
-        for name in left_out:
+        for name in names:
             del sys.modules[name]
         gc.enable()
         gc.freeze()
 
 
 _prepare_environment()
-with _held_back(sys.stderr), _imported_fast(), warnings.catch_warnings():
+with _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     if not VERBOSE:
-        warnings.simplefilter("ignore")  # numpy's FutureWarnings in TensorFlow 1.15
+        warnings.simplefilter("ignore")
     import tensorflow
     import tensorflow.compat.v1 as tf
 
@@ -90,9 +102,9 @@ with _held_back(sys.stderr), _imported_fast(), warnings.catch_warnings():
 
 __all__ = [
     "HAS_XLA",
-    "VERSION_FAMILY",
     "ONEDNN",
     "VERSION",
+    "VERSION_FAMILY",
     "chrome_trace",
     "compile_with_xla",
     "float_operations",
@@ -102,11 +114,11 @@ __all__ = [
 
 VERSION = tf.__version__
 VERSION_FAMILY = "1.15" if VERSION.startswith("1.") else "2.x"
-HAS_XLA = VERSION_FAMILY == "2.x"  # whether `compiled` can be had
+HAS_XLA = VERSION_FAMILY == "2.x"  # whether `compile_with_xla` works
 
 
 def _has_onednn() -> bool:
-    """Whether convolutions are oneDNN's: in 2.x, and in builds of 1.15 that were made with it."""
+    """Whether convolutions are oneDNN's: always in 2.x, in 1.15 if it was built with it."""
     if VERSION_FAMILY == "2.x":
         return True
     from tensorflow.python import pywrap_tensorflow
@@ -117,16 +129,27 @@ def _has_onednn() -> bool:
 ONEDNN = _has_onednn()
 
 
-def chrome_trace(step_stats) -> str:
+def chrome_trace(step_stats: Any) -> str:
     """The JSON of a Chrome trace (chrome://tracing) from a RunMetadata's step_stats."""
     return timeline.Timeline(step_stats).generate_chrome_trace_format()
 
 
-def make_callable(session: tf.Session, fetches, feeds=(), inline: bool = False):
-    """A function of the fed arrays that runs the fetches: the tensors' values in a list.
+def make_callable(
+    session: tf.Session,
+    fetches: Iterable[Any],
+    feeds: Iterable[tf.Tensor] = (),
+    inline: bool = False,
+) -> Callable[..., List[Any]]:
+    """Prepare a call of the session, which then costs less than `session.run`.
 
-    fetches: tensors and operations. inline: all ops run in the thread that calls, where otherwise
-    they are handed to TensorFlow's own threads.
+    Args:
+        session: the session.
+        fetches: tensors and operations.
+        feeds: the tensors to feed.
+        inline: whether all ops run in the calling thread instead of TensorFlow's thread pool.
+
+    Returns:
+        A function of the arrays to feed, in order, that returns the values of the fetched tensors.
     """
     options = config_pb2.CallableOptions()
     for fetch in fetches:
@@ -134,21 +157,21 @@ def make_callable(session: tf.Session, fetches, feeds=(), inline: bool = False):
     options.feed.extend(feed.name for feed in feeds)
     if inline:
         options.run_options.inter_op_thread_pool = -1
-    # The public Session.make_callable is the same without RunOptions.
+    # The public Session.make_callable does the same, without RunOptions.
     return session._make_callable_from_options(options)
 
 
-def compile_with_xla(function, inputs):
-    """What `function` of the tensors returns, as one op that XLA compiles when it first runs.
+def compile_with_xla(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) -> Any:
+    """What `function(*inputs)` returns, computed by one op that XLA compiles when it first runs.
 
-    Only where it HAS_XLA: 1.15 takes the op apart again, and its XLA made no step faster.
+    It needs HAS_XLA: 1.15 splits the op up again, and its XLA made no step faster.
     """
     return tensorflow.function(function, autograph=False, jit_compile=True)(*inputs)
 
 
 def float_operations(graph: tf.Graph) -> int:
-    """Float operations of one run of all ops, by TensorFlow's own count and static shapes."""
+    """The float operations of one run of all ops, by TensorFlow's profiler and static shapes."""
     builder = tf.profiler.ProfileOptionBuilder
-    counting = builder(builder.float_operation()).with_empty_output().build()
-    with _held_back(sys.stdout):  # the profiler of 1.15 prints what it is doing
-        return tf.profiler.profile(graph, options=counting).total_float_ops
+    options = builder(builder.float_operation()).with_empty_output().build()
+    with _capture_output(sys.stdout):
+        return tf.profiler.profile(graph, options=options).total_float_ops

@@ -1,13 +1,13 @@
-"""What can go wrong, each kind with its exit code.
+"""The exceptions of the toolkit, each with the exit code of a command that it ends.
 
-    ToolkitError          1   training or a plugin failed
-    +-- UsageError        2   a flag, option, plugin name or configuration is wrong
-    +-- DivergedError     3   a loss or a gradient is not finite
-    +-- DataError         4   the data cannot be used as it is
-    +-- CheckpointError   5   a checkpoint is damaged or fits another model
-    +-- CheckFailed       6   a check that the user asked for did not hold
-    +-- InterruptedRun    130 or 143, with the state committed
-    +-- RetryError        138 a fault of the machine: the same command may succeed later
+    ToolkitError          1           training or a plugin failed
+    +-- UsageError        2           a flag, option, plugin name or configuration is wrong
+    +-- DivergedError     3           a loss or a gradient is not finite
+    +-- DataError         4           the data cannot be used
+    +-- CheckpointError   5           a checkpoint is damaged or belongs to another model
+    +-- CheckFailed       6           a check that the user requested failed
+    +-- InterruptedRun    130 or 143  Ctrl-C or SIGTERM; the state is committed
+    +-- RetryError        138         a fault of the machine; the same command may succeed later
 
 A message is one sentence with the values and the place; the hint is one sentence with the way out.
 """
@@ -19,14 +19,23 @@ from typing import Iterable
 
 
 class ToolkitError(Exception):
-    """A mistake or a fault that is told in a sentence, never with a traceback."""
+    """A mistake or a fault that users see as a message and a hint, without a traceback.
+
+    Args:
+        message: what is wrong and where, one sentence with the values.
+        hint: what to do about it, one sentence.
+
+    Attributes:
+        exit_code: of a command that ends with this error.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, hint: str = ""):
+    def __init__(self, message: str, hint: str = "", path: str = ""):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.path = path  # of the file that is missing or damaged, if it is one
 
     def __str__(self) -> str:
         return "\n".join(part for part in (self.message, self.hint) if part)
@@ -53,7 +62,15 @@ class CheckFailed(ToolkitError):
 
 
 class InterruptedRun(ToolkitError):
-    """Ctrl-C (signal 2, exit 130) or a request to end (signal 15, exit 143)."""
+    """A signal ended the run after it committed its state.
+
+    Args:
+        message: one sentence.
+        hint: one sentence.
+        signum: 2 (SIGINT, Ctrl-C) or 15 (SIGTERM); the exit code is 128 more, as in a shell.
+    """
+
+    exit_code = 130
 
     def __init__(self, message: str, hint: str = "", signum: int = 2):
         super().__init__(message, hint)
@@ -64,10 +81,10 @@ class RetryError(ToolkitError):
     exit_code = 138
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known name, or with all of them where none is near."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    if close:
-        return f"Did you mean '{close[0]}'?"
-    return f"Known: {', '.join(known)}." if known else "None is known."
+def suggest(name: str, valid_names: Iterable[str]) -> str:
+    """A hint for a wrong name: the most similar valid name, or all of them if none is similar."""
+    names = sorted(valid_names)
+    matches = difflib.get_close_matches(name, names, n=1)
+    if matches:
+        return f"Did you mean '{matches[0]}'?"
+    return f"Known: {', '.join(names)}." if names else "None is known."

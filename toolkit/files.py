@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, are durable where that is asked for, and have a hash."""
+"""Atomic and durable writes of files, and their SHA-256."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import hashlib
 import json
 import os
 import tempfile
-from typing import Any
+from typing import IO, Any, Iterator
 
-TEMPORARY_PREFIX = ".writing-"  # how the names of files begin that are being written
-_CHUNK = 1 << 20
+TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
+_CHUNK = 1 << 20  # bytes
 
 
 def sha256_of(path: str) -> str:
-    """The SHA-256 of a file, as 64 hex digits, read in chunks."""
+    """The SHA-256 of a file, 64 hex digits. The file is read in chunks."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for chunk in iter(lambda: file.read(_CHUNK), b""):
@@ -23,10 +23,14 @@ def sha256_of(path: str) -> str:
 
 
 @contextlib.contextmanager
-def atomic_write(path: str, durable: bool = False):
-    """A temporary file beside `path`, open for writing; it becomes `path` when the block ends.
+def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
+    """Open a temporary file beside `path`, which replaces `path` when the block ends.
 
-    durable: it is on the disk, not only in the system's memory, before anything after it happens.
+    If the block raises an exception, the temporary file is removed and `path` is unchanged.
+
+    Args:
+        path: the file to write; its folder is created if needed.
+        durable: whether to flush the file and its folder to disk before returning.
     """
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
@@ -37,7 +41,7 @@ def atomic_write(path: str, durable: bool = False):
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp denies access to others
         os.replace(temporary, path)
         if durable:
             sync(folder)
@@ -48,13 +52,13 @@ def atomic_write(path: str, durable: bool = False):
 
 
 def _umask() -> int:
-    mask = os.umask(0)
+    mask = os.umask(0)  # the only way to read it
     os.umask(mask)
     return mask
 
 
 def sync(path: str) -> None:
-    """Wait until a file, or the entries of a folder, are on the disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -63,13 +67,13 @@ def sync(path: str) -> None:
 
 
 def write_json(path: str, values: Any) -> None:
-    """Write durably: a reader, and a kill, sees the old file or the new one, whole."""
+    """Write values as JSON, atomically and durably."""
     with atomic_write(path, durable=True) as file:
         file.write((json.dumps(to_json_value(values), indent=2) + "\n").encode("utf-8"))
 
 
 def to_json_value(value: Any) -> Any:
-    """The value with every non-finite float replaced by None, and numpy scalars by Python's."""
+    """The value with None for non-finite floats, and Python's numbers for numpy scalars."""
     if isinstance(value, dict):
         return {key: to_json_value(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):

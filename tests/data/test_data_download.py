@@ -89,8 +89,8 @@ def files(monkeypatch, tmp_path):
         )
         for name in NAMES
     )
-    table = download.SETS["mnist"]._replace(files=remote, mirrors=("http://127.0.0.1:9/",))
-    monkeypatch.setitem(download.SETS, "mnist", table)
+    table = download.DATASETS["mnist"]._replace(files=remote, mirrors=("http://127.0.0.1:9/",))
+    monkeypatch.setitem(download.DATASETS, "mnist", table)
     return made
 
 
@@ -180,14 +180,14 @@ def test_offline_the_message_says_where_to_place_which_files(files, tmp_path):
 
 
 def test_published_checksums_are_whole_and_distinct():
-    sums = [file.sha256 for each in download.SETS.values() for file in each.files]
+    sums = [file.sha256 for each in download.DATASETS.values() for file in each.files]
     assert len(set(sums)) == 8 and all(len(value) == 64 for value in sums)
-    mirrors = [mirror for each in download.SETS.values() for mirror in each.mirrors]
+    mirrors = [mirror for each in download.DATASETS.values() for mirror in each.mirrors]
     assert all(mirror.startswith("https://") for mirror in mirrors)
 
 
 @pytest.mark.skipif("not os.environ.get('TOOLKIT_TEST_MNIST')", reason="no full MNIST given")
 def test_the_full_mnist_passes_as_a_placed_copy():
     folder = os.environ["TOOLKIT_TEST_MNIST"]
-    known = download.SETS["mnist"].files
-    assert all(download.is_sound(os.path.join(folder, file.name), file) for file in known)
+    known = download.DATASETS["mnist"].files
+    assert all(download.is_intact(os.path.join(folder, file.name), file) for file in known)

@@ -61,8 +61,8 @@ def test_a_damaged_plain_file_is_told_in_one_sentence(tmp_path, content, kind, e
     "content, expected, found",
     [
         (IMAGES, "gzip data", "00 00 08 03"),
-        (gzipped(IMAGES)[:-12], "whole gzip data", "an end in the middle"),
-        (gzipped(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "sound gzip data", "CRC"),
+        (gzipped(IMAGES)[:-12], "complete gzip data", "an end in the middle"),
+        (gzipped(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "intact gzip data", "CRC"),
         (gzipped(IMAGES + b"x"), "64 bytes", "65 or more"),
         (gzipped(IMAGES[:-1]), "64 bytes", "63"),
         (b"", "gzip data", "an empty file"),
@@ -98,7 +98,7 @@ def test_a_folder_becomes_three_splits(idx_folder, compress):
 
 def test_a_plain_file_is_mapped_and_a_part_of_it_is_not_copied(idx_folder):
     train = open_idx(idx_folder()).splits["train"]
-    assert isinstance(train._stored, np.memmap) or isinstance(train._stored.base, np.memmap)
+    assert isinstance(train._records, np.memmap) or isinstance(train._records.base, np.memmap)
     features, labels = train.take(slice(8, 10))
     assert features[:, 0, 0, 0].tolist() == [8, 10] and labels.tolist() == [3, 0]
 

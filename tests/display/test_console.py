@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from toolkit.display.console import Console, download_progress, number, progress_line
+from toolkit.display.console import Console, download_progress, format_number, progress_line
 
 
 class Clock:
@@ -109,7 +109,7 @@ def test_the_last_line_has_no_time_left():
     ],
 )
 def test_numbers_are_short(value, text):
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_a_download_is_told_by_tenths():

@@ -1,1 +1,1 @@
-"""Where examples come from: sources, splits, and the two readers that feed a graph."""
+"""Data sources, their splits, and the two readers that feed a graph."""

@@ -1,4 +1,4 @@
-"""Where downloads and converted data are kept between runs."""
+"""The folder of downloads and converted data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Optional
 
 
 def cache_folder(cache_dir: Optional[str] = None) -> str:
-    """`cache_dir`, else the environment's TOOLKIT_CACHE, else the system's cache of the user."""
-    chosen = cache_dir or os.environ.get("TOOLKIT_CACHE")
-    if chosen:
-        return os.path.expanduser(chosen)
+    """The path of the cache folder, which may not exist yet.
+
+    It is `cache_dir`, or else the environment's TOOLKIT_CACHE, or else the user's cache folder.
+    """
+    folder = cache_dir or os.environ.get("TOOLKIT_CACHE")
+    if folder:
+        return os.path.expanduser(folder)
     import pooch
 
     return str(pooch.os_cache("toolkit"))

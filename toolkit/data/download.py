@@ -1,7 +1,7 @@
-"""`mnist` and `fashion-mnist`: four files each, downloaded once, checked, and kept in the cache.
+"""`mnist` and `fashion-mnist`: four files each, downloaded once into the cache and verified.
 
-A broken transfer goes on where it stopped; a mirror that fails gives way to the next; a file counts
-only when its SHA-256 is right.
+An interrupted transfer continues where it stopped; if a mirror fails, the next one is tried; a file
+is used only if its SHA-256 is correct.
 """
 
 from __future__ import annotations
@@ -12,33 +12,36 @@ import hashlib
 import logging
 import os
 import zlib
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DataError
 from ..files import sha256_of
 from .cache import cache_folder
-from .examples import Dataset
+from .examples import Dataset, Progress
 from .idx import open_idx
 
-Progress = Callable[[str, int, int], None]
-_TIMEOUT = (10, 30)  # seconds: to connect, and between two pieces
-_CHUNK = 1 << 16
+_TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
+_CHUNK = 1 << 16  # bytes
 
 
 class RemoteFile(NamedTuple):
+    """A file to download."""
+
     name: str
     sha256: str  # of the file as mirrors serve it
-    content_sha256: str = ""  # of what it unpacks to: a copy that was packed anew is as good
+    content_sha256: str = ""  # of the uncompressed content, for copies that were compressed again
 
 
-class RemoteSet(NamedTuple):
-    mirrors: Tuple[str, ...]  # addresses of folders
+class RemoteDataset(NamedTuple):
+    """The files of a data set, and the folders that serve them."""
+
+    mirrors: Tuple[str, ...]  # URLs of folders
     files: Tuple[RemoteFile, ...]
     class_names: Tuple[str, ...]
 
 
-SETS = {
-    "mnist": RemoteSet(
+DATASETS: Dict[str, RemoteDataset] = {
+    "mnist": RemoteDataset(
         mirrors=(
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -67,7 +70,7 @@ SETS = {
         ),
         class_names=tuple("0123456789"),
     ),
-    "fashion-mnist": RemoteSet(
+    "fashion-mnist": RemoteDataset(
         mirrors=(
             "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
             "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
@@ -113,31 +116,39 @@ def open_download(
     progress: Optional[Progress] = None,
     mirrors: Optional[Sequence[str]] = None,
 ) -> Dataset:
-    """The data set `name` of SETS, from the cache or from the first mirror that serves it soundly.
+    """Open a data set from the cache; files that are missing or damaged are downloaded first.
 
-    mirrors: addresses of folders, instead of those of SETS. The environment's TOOLKIT_MIRRORS names
-    some too, separated by spaces, each with a folder `name` below it.
+    Args:
+        name: a key of DATASETS.
+        validation_share: of the training examples, held out for validation, in [0, 0.5].
+        cache_dir: the cache folder; None for the default.
+        progress: called with (file, bytes done, total bytes or 0 if unknown).
+        mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
+            environment (URLs separated by spaces, each with a folder `name`), or else of DATASETS.
+
+    Raises:
+        DataError: no mirror serves a correct file.
     """
-    folder = set_folder(name, cache_dir)
-    for file in SETS[name].files:
-        if not is_sound(os.path.join(folder, file.name), file):
-            _fetch(name, file, folder, list(mirrors or _mirrors(name)), progress)
-    return open_idx(folder, name, 0, validation_share, SETS[name].class_names)
+    folder = dataset_folder(name, cache_dir)
+    for file in DATASETS[name].files:
+        if not is_intact(os.path.join(folder, file.name), file):
+            _download(name, file, folder, list(mirrors or _mirrors(name)), progress)
+    return open_idx(folder, name, 0, validation_share, DATASETS[name].class_names)
 
 
-def set_folder(name: str, cache_dir: Optional[str] = None) -> str:
-    """Where the files of the data set `name` are kept, or may be placed by hand."""
+def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:
+    """The folder of a data set's files; users may also place them there by hand."""
     return os.path.join(cache_folder(cache_dir), name)
 
 
 def is_cached(name: str, cache_dir: Optional[str] = None) -> bool:
-    """Whether all files are in the cache (not whether they are sound, which takes longer)."""
-    folder = set_folder(name, cache_dir)
-    return all(os.path.isfile(os.path.join(folder, file.name)) for file in SETS[name].files)
+    """Whether all files are in the cache. Their content is not checked, which takes longer."""
+    folder = dataset_folder(name, cache_dir)
+    return all(os.path.isfile(os.path.join(folder, file.name)) for file in DATASETS[name].files)
 
 
-def is_sound(path: str, file: RemoteFile) -> bool:
-    """Whether the file is there with the right SHA-256, its own or that of its content."""
+def is_intact(path: str, file: RemoteFile) -> bool:
+    """Whether the file exists and its SHA-256, or that of its content, is correct."""
     if not os.path.isfile(path):
         return False
     if sha256_of(path) == file.sha256:
@@ -146,10 +157,11 @@ def is_sound(path: str, file: RemoteFile) -> bool:
 
 
 def _content_sha256(path: str) -> str:
+    """The SHA-256 of the uncompressed content; "" if the file is no intact gzip file."""
     digest = hashlib.sha256()
     try:
-        with gzip.open(path, "rb") as unpacked:
-            for chunk in iter(lambda: unpacked.read(1 << 20), b""):
+        with gzip.open(path, "rb") as content:
+            for chunk in iter(lambda: content.read(1 << 20), b""):
                 digest.update(chunk)
     except (OSError, EOFError, zlib.error):
         return ""
@@ -157,54 +169,49 @@ def _content_sha256(path: str) -> str:
 
 
 def _mirrors(name: str) -> List[str]:
-    given = os.environ.get("TOOLKIT_MIRRORS", "").split()
-    return [f"{base.rstrip('/')}/{name}/" for base in given] or list(SETS[name].mirrors)
+    folders = os.environ.get("TOOLKIT_MIRRORS", "").split()
+    return [f"{url.rstrip('/')}/{name}/" for url in folders] or list(DATASETS[name].mirrors)
 
 
-def _fetch(name: str, file: RemoteFile, folder: str, mirrors: List[str], progress) -> None:
-    """Download one file from the first mirror that has it soundly."""
-    import pooch
-    import requests
-
-    pooch.get_logger().setLevel(logging.WARNING)
-    troubles = []
+def _download(
+    name: str, file: RemoteFile, folder: str, mirrors: List[str], progress: Optional[Progress]
+) -> None:
+    """Download one file from the first mirror that serves it with the correct SHA-256."""
+    failures: List[str] = []
     for mirror in mirrors:
-        if _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress, failures):
+        errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress)
+        if not errors:
             return
+        failures += errors
     raise DataError(
         f"{name}: expected {file.name} from one of {len(mirrors)} mirrors, found none that "
-        f"serves it ({'; '.join(troubles)}).",
+        f"serves it ({'; '.join(failures)}).",
         hint=(
-            f"Place {', '.join(each.name for each in SETS[name].files)} in {folder} by "
+            f"Place {', '.join(each.name for each in DATASETS[name].files)} in {folder} by "
             "hand, or use --data mnist5k, which needs no network."
         ),
     )
 
 
-def _try_mirror(
-    url: str,
-    file: RemoteFile,
-    folder: str,
-    progress: Optional[Progress],
-    failures: List[str],
-) -> bool:
-    """Whether the download succeeded; if not, the reasons are added to `failures`."""
+def _try_mirror(url: str, file: RemoteFile, folder: str, progress: Optional[Progress]) -> List[str]:
+    """Download one file from one mirror; the reasons why that failed, none on success."""
     import pooch
     import requests
 
     pooch.get_logger().setLevel(logging.WARNING)
     part = os.path.join(folder, file.name + ".part")
+    failures = []
     # A part of another file, or of a bad transfer, fails the first attempt, which removes it.
     for _ in range(2 if os.path.exists(part) else 1):
         try:
             downloader = _ResumingDownloader(part, progress)
             pooch.retrieve(url, "sha256:" + file.sha256, file.name, folder, downloader=downloader)
-            return True
+            return []
         except (requests.RequestException, OSError, ValueError) as error:
             failures.append(f"{url}: {_reason(error)}")
             if not isinstance(error, ValueError):
                 break
-    return False
+    return failures
 
 
 class _ResumingDownloader:
@@ -214,25 +221,26 @@ class _ResumingDownloader:
         self._part = part
         self._progress = progress
 
-    def __call__(self, url: str, output_file: str, pooch) -> None:
+    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         import requests
 
         done = os.path.getsize(self._part) if os.path.exists(self._part) else 0
-        headers = {"Accept-Encoding": "identity"}  # the bytes of the file, not packed once more
+        headers = {"Accept-Encoding": "identity"}  # the bytes of the file, not compressed again
         if done:
             headers["Range"] = f"bytes={done}-"
         with contextlib.closing(
             requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT)
         ) as response:
-            if response.status_code == 416:  # nothing after what we have: the hash will tell
+            if response.status_code == 416:  # the part is complete or wrong: the hash decides
                 os.replace(self._part, output_file)
                 return
             response.raise_for_status()
-            resumed = response.status_code == 206
-            self._receive(url, response, done if resumed else 0)
+            is_partial = response.status_code == 206
+            self._receive(url, response, done if is_partial else 0)
         os.replace(self._part, output_file)
 
-    def _receive(self, url: str, response, done: int) -> None:
+    def _receive(self, url: str, response: Any, done: int) -> None:
+        """Append the response to the part, of which `done` bytes are already there."""
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else 0
         with open(self._part, "ab" if done else "wb") as file:
@@ -246,10 +254,10 @@ class _ResumingDownloader:
 
 
 def _reason(error: Exception) -> str:
-    """The cause in a few words: what libraries say of a refused connection is a paragraph."""
+    """The cause in a few words: the message of a library may be a paragraph."""
     import requests
 
-    if isinstance(error, requests.HTTPError):
+    if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"HTTP {error.response.status_code}"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "the transfer stopped"

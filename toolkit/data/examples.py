@@ -1,6 +1,6 @@
-"""What a source hands over: splits of examples, what they look like, and how splits are held out.
+"""Data sets: splits of examples, the spec of one example, and how splits are held out.
 
-Legend: N examples of a split, M examples of the array or file behind it, ... the shape of one
+Legend: N examples of a split, M records of the array or file behind it, ... the shape of one
 example, H height, W width, C channels.
 """
 
@@ -19,114 +19,148 @@ MAX_CLASSES = 1 << 20
 
 
 class RecordFiles(NamedTuple):
-    """The two files behind a split, as fixed-length records, for reading without loading."""
+    """The two files behind a split, as fixed-length records that can be streamed."""
 
-    features: str
-    labels: Optional[str]
+    features: str  # a path
+    labels: Optional[str]  # a path
     feature_header: int  # bytes before the first record
     label_header: int
-    feature_dtype: str  # "uint8", or ">f4": float32, high byte first
+    feature_dtype: str  # "uint8", or ">f4": big-endian float32
     label_dtype: str  # "uint8", or ">i4"
     feature_compression: str = ""  # "" or "GZIP", as tf.data names it
     label_compression: str = ""
 
 
 class DataSpec(NamedTuple):
-    """What one example looks like. Cannot be changed."""
+    """Shape, dtype and classes of the examples of a data set."""
 
-    shape: Tuple[int, ...]  # (H, W, C) of images
+    shape: Tuple[int, ...]  # of one example; (H, W, C) for images
     dtype: str  # as stored: "uint8", which reaches the graph as x / 255, or "float32"
-    num_classes: int = 0  # 0: unlabelled
+    num_classes: int = 0  # 0: no labels
     class_names: Tuple[str, ...] = ()
-    class_counts: Tuple[int, ...] = ()  # training examples of each class, where they were counted
+    class_counts: Tuple[int, ...] = ()  # training examples of each class; empty if not counted
 
     @classmethod
-    def from_json(cls, values: dict) -> DataSpec:
-        """The inverse of `_asdict` across JSON, which has no tuples."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
+        """The inverse of `_asdict` after JSON, which has no tuples."""
+        fields: Dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+        }
+        return cls(**fields)
 
 
 class Split:
     """N examples with their labels.
 
-    features: uint8 [M, H, W, C] or [M, H, W] images, other uint8 [M, ...], or floats [M, ...] (kept
-        as float32); an array or a memory map, which stays on disk until it is asked for.
-    labels: integers [M], each at least 0 and below MAX_CLASSES, or None.
-    index: the positions in `features` and `labels` that belong to this split, or None for all of
-        them.
-    files: where the M records lie on disk, if they do.
-    Raises DataError where the arrays do not fit together.
+    Args:
+        features: uint8 [M, H, W, C] or [M, H, W] (images), other uint8 [M, ...], or floats [M, ...]
+            (converted to float32). A memory map stays on disk until examples are read.
+        labels: integers [M] in [0, MAX_CLASSES), or None.
+        index: the records of this split, integers [N], or None for all.
+        files: the files of the M records, or None if they are not on disk.
+
+    Attributes:
+        labels: int32 [N], or None.
+        files: the files of the M records, or None.
+
+    Raises:
+        DataError: the arrays do not fit together.
     """
 
-    def __init__(self, features, labels=None, index=None, files: Optional[RecordFiles] = None):
-        self._stored = _checked_features(features)
+    def __init__(
+        self,
+        features: Any,
+        labels: Any = None,
+        index: Any = None,
+        files: Optional[RecordFiles] = None,
+    ):
+        self._records = _check_features(features)
         self._index = None if index is None else np.asarray(index, np.int64)
-        self.labels = _checked_labels(labels, len(self._stored), self._index)
+        self.labels = _check_labels(labels, len(self._records), self._index)
         self.files = files
 
     def __len__(self) -> int:
-        return len(self._stored) if self._index is None else len(self._index)
+        return len(self._records) if self._index is None else len(self._index)
 
     @property
     def shape(self) -> Tuple[int, ...]:
         """The shape of one example."""
-        return tuple(self._stored.shape[1:])
+        return tuple(self._records.shape[1:])
 
     @property
     def dtype(self) -> str:
-        return "uint8" if self._stored.dtype == np.uint8 else "float32"
+        """The dtype of the features in memory, "uint8" or "float32"."""
+        return "uint8" if self._records.dtype == np.uint8 else "float32"
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the features of the N examples, loaded."""
+        """Bytes of the features of the N examples in memory."""
         return len(self) * int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
     @property
     def index(self) -> Optional[np.ndarray]:
-        """int64 [N]: which of the M stored records these are, or None where it is all of them."""
+        """The records of this split, int64 [N]; None for all M."""
         return self._index
 
     @property
     def num_records(self) -> int:
-        """M: how many records are stored, in this split or not."""
-        return len(self._stored)
+        """M, which counts the records outside this split too."""
+        return len(self._records)
 
     @property
     def features(self) -> np.ndarray:
-        """uint8 or float32 [N, ...]; loads them where the split is a part of a larger array."""
-        if self._index is None and self._stored.dtype.isnative:
-            return self._stored
+        """uint8 or float32 [N, ...]. Records are copied if the split has an index."""
+        if self._index is None and self._records.dtype.isnative:
+            return self._records
         return self.take(slice(None))[0]
 
-    def take(self, positions) -> Arrays:
-        """Features uint8 or float32 [n, ...] and labels int32 [n] (or None) at `positions`, in
-        memory.
+    def take(self, positions: Any) -> Arrays:
+        """Read examples into memory.
 
-        positions: a slice, or integers [n], counted within the split.
+        Args:
+            positions: a slice of the split, or integers [n].
+
+        Returns:
+            features: uint8 or float32 [n, ...].
+            labels: int32 [n], or None.
         """
-        where = positions if self._index is None else self._index[positions]
-        features = np.asarray(self._stored[where], dtype=self.dtype)
+        records = positions if self._index is None else self._index[positions]
+        features = np.asarray(self._records[records], dtype=self.dtype)
         return features, None if self.labels is None else self.labels[positions]
 
-    def subset(self, positions) -> Split:
-        """The split of the examples at integer `positions`, or under a mask; copies no features."""
+    def subset(self, positions: Any) -> Split:
+        """The split of some of the examples; no features are copied.
+
+        Args:
+            positions: integers [n], or a mask, bool [N].
+        """
         positions = np.asarray(positions)
         if positions.dtype == bool:
             positions = np.flatnonzero(positions)
         index = positions if self._index is None else self._index[positions]
-        part = Split(self._stored, None, index, self.files)
+        part = Split(self._records, None, index, self.files)
         part.labels = None if self.labels is None else self.labels[positions]
         return part
 
 
 class Dataset:
-    """A named source: its spec, its splits by name, and the files that it was read from.
+    """A named data set with its splits.
 
-    splits: "train" always; "validation" and "test" where there are any.
-    files: name -> path. `sha256`, name -> hex digits, is computed when first asked for.
+    Attributes:
+        name: the `--data` value, or another name.
+        spec: shape, dtype and classes of the examples.
+        splits: by name: "train", and "validation" and "test" if there are any.
+        files: name -> path of the files that it was read from.
     """
 
-    def __init__(self, name: str, spec: DataSpec, splits: Dict[str, Split], files=None):
+    def __init__(
+        self,
+        name: str,
+        spec: DataSpec,
+        splits: Mapping[str, Split],
+        files: Optional[Mapping[str, str]] = None,
+    ):
         self.name = name
         self.spec = spec
         self.splits = dict(splits)
@@ -135,13 +169,20 @@ class Dataset:
 
     @property
     def sha256(self) -> Dict[str, str]:
+        """Name -> SHA-256 (hex digits) of each file, computed on first use."""
         if self._sha256 is None:
             self._sha256 = {name: sha256_of(path) for name, path in sorted(self.files.items())}
         return self._sha256
 
 
-def describe(split: Split, class_names=(), num_classes: int = 0) -> DataSpec:
-    """The spec of a split; the classes are counted where neither names nor a number are given."""
+def describe(split: Split, class_names: Sequence[str] = (), num_classes: int = 0) -> DataSpec:
+    """The spec of a split.
+
+    Args:
+        split: the examples.
+        class_names: in the order of the labels.
+        num_classes: K, if there are no names; 0 for the largest label + 1.
+    """
     if split.labels is None:
         return DataSpec(split.shape, split.dtype)
     count = len(class_names) or num_classes or int(split.labels.max()) + 1
@@ -163,34 +204,42 @@ def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: st
 
 
 def hold_out(splits: Dict[str, Split], validation_share: float) -> Dict[str, Split]:
-    """Add the splits that a source lacks: a test split, then a validation split, out of "train".
+    """Hold out a test split and then a validation split of "train", unless they exist.
 
-    The choice is systematic, so it depends on the order of the data alone: the test split takes the
-    positions 5 mod 10; validation every k-th of what remains, k = round(1 / share), none at 0.
+    The choice depends on the order of the data alone: the test split takes the positions 5 mod 10;
+    the validation split takes every k-th example of the rest, k = round(1 / share).
+
+    Args:
+        splits: by name, with "train".
+        validation_share: in [0, 0.5]; at 0 there is no validation split.
+
+    Returns:
+        The splits by name, without empty ones.
     """
     if not 0 <= validation_share <= 0.5:
         raise UsageError(
             f"The validation share is {validation_share}, which is not between 0 and 0.5.",
             hint="Give the share of the training examples to hold out, for example 0.1.",
         )
-    made = dict(splits)
-    if "test" not in made:
-        made["train"], made["test"] = _every(made["train"], 10, 5)
-    if "validation" not in made and validation_share:
+    result = dict(splits)
+    if "test" not in result:
+        result["train"], result["test"] = _take_out(result["train"], 10, 5)
+    if "validation" not in result and validation_share:
         every = round(1 / validation_share)
-        made["train"], made["validation"] = _every(made["train"], every, every - 1)
-    return {name: split for name, split in made.items() if len(split)}
+        result["train"], result["validation"] = _take_out(result["train"], every, every - 1)
+    return {name: split for name, split in result.items() if len(split)}
 
 
-def _every(split: Split, every: int, offset: int) -> Tuple[Split, Split]:
-    """The split without the positions `offset` mod `every`, and those positions."""
-    chosen = np.arange(len(split)) % every == offset
-    if chosen.any():
-        return split.subset(~chosen), split.subset(chosen)
-    return split, split.subset(chosen)
+def _take_out(split: Split, every: int, offset: int) -> Tuple[Split, Split]:
+    """The split without the positions `offset` mod `every`, and the split of these positions."""
+    mask = np.arange(len(split)) % every == offset
+    if mask.any():
+        return split.subset(~mask), split.subset(mask)
+    return split, split.subset(mask)
 
 
-def _checked_features(features) -> np.ndarray:
+def _check_features(features: Any) -> np.ndarray:
+    """The features as an array of uint8 or float32."""
     array = features if isinstance(features, np.ndarray) else np.asarray(features)
     if array.ndim < 2:
         raise DataError(
@@ -200,13 +249,13 @@ def _checked_features(features) -> np.ndarray:
     if 0 in array.shape[1:]:
         raise DataError(
             f"Features have shape {list(array.shape)}, expected one value or more in each example.",
-            hint="Save arrays that hold something.",
+            hint="Save arrays without empty dimensions.",
         )
     if array.dtype == np.uint8:
         return array[..., np.newaxis] if array.ndim == 3 else array  # [M, H, W, 1]
     if array.dtype.kind == "f":
-        # A memory map of high-byte-first floats stays a map: `take` converts what it reads.
-        with np.errstate(over="ignore"):  # becomes infinity, which sources refuse
+        # A memory map of big-endian floats remains a map: `take` converts the part it reads.
+        with np.errstate(over="ignore"):  # too large for float32: infinity, which sources refuse
             return array if array.dtype.itemsize == 4 else array.astype(np.float32)
     raise DataError(
         f"Features are of type {array.dtype}, expected uint8 or a float type.",
@@ -214,7 +263,8 @@ def _checked_features(features) -> np.ndarray:
     )
 
 
-def _checked_labels(labels, count: int, index) -> Optional[np.ndarray]:
+def _check_labels(labels: Any, count: int, index: Optional[np.ndarray]) -> Optional[np.ndarray]:
+    """The labels of the records in `index` as int32; there must be `count` labels."""
     if labels is None:
         return None
     labels = np.asarray(labels)

@@ -1,7 +1,7 @@
-"""IDX files: the format of MNIST, checked before it is believed, mapped rather than loaded.
+"""`idx:DIR`: IDX files, the format of MNIST; checked when opened, and memory-mapped.
 
-A header (two zero bytes, an element type, the number of dimensions, each dimension as a 32-bit
-integer, high byte first), then the elements. A name that ends in .gz holds the same, compressed.
+A file has a header (two zero bytes, an element type, the number of dimensions, each dimension as a
+big-endian 32-bit integer), then the elements. A file whose name ends in .gz is compressed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import struct
 import zlib
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -24,11 +24,13 @@ FEATURE_TYPES = ("uint8", ">f4")
 LABEL_TYPES = ("uint8", ">i4")
 _NAME = re.compile(r"^(?P<split>train|t10k|test)[-.](?P<kind>images|labels)[-.]idx\d-ubyte(\.gz)?$")
 _RECOPY = "Copy or download the file again."
-_DEFLATE = 1032  # bytes that one compressed byte may unpack to, at most
+_MAX_EXPANSION = 1032  # uncompressed bytes for one byte of gzip data, at most
 
 
 class Header(NamedTuple):
-    dtype: str
+    """The header of an IDX file."""
+
+    dtype: str  # a value of ELEMENTS
     shape: Tuple[int, ...]
 
     @property
@@ -38,18 +40,26 @@ class Header(NamedTuple):
 
     @property
     def payload(self) -> int:
-        """Bytes of all the elements."""
+        """Bytes of all elements."""
         count = 1
         for dimension in self.shape:
             count *= dimension
         return count * np.dtype(self.dtype).itemsize
 
 
-def read_idx(path: str, kind: str = "images") -> np.ndarray:
-    """The checked array of an IDX file: a memory map of a plain file, in memory from a .gz.
+Check = Callable[[str, Header], None]
 
-    kind: "images" (uint8 or float32, rank 3 or more; rank 2 for float32) or "labels" (uint8 or
-    int32, rank 1). Raises DataError naming the file, what was expected and what was found.
+
+def read_idx(path: str, kind: str = "images") -> np.ndarray:
+    """The array of an IDX file: a memory map of a plain file, in memory for a .gz file.
+
+    Args:
+        path: the file.
+        kind: "images" (uint8 of rank 3 or more, or float32 of rank 2 or more) or "labels" (uint8 or
+            int32, rank 1).
+
+    Raises:
+        DataError: the file is missing, damaged or of another kind.
     """
     check = _check_images if kind == "images" else _check_labels
     if not os.path.isfile(path):
@@ -58,7 +68,7 @@ def read_idx(path: str, kind: str = "images") -> np.ndarray:
 
 
 def write_idx(path: str, array: np.ndarray) -> None:
-    """Write uint8, int32 or float32 [N, ...] as an IDX file that appears whole or not at all."""
+    """Write an array, uint8, int32 or float32 [N, ...], as an IDX file, atomically."""
     dtype = "uint8" if array.dtype == np.uint8 else ">i4" if array.dtype.kind in "iu" else ">f4"
     code = {name: code for code, name in ELEMENTS.items()}[dtype]
     with atomic_write(path) as file:
@@ -75,27 +85,40 @@ def open_idx(
     validation_share: float = 0.1,
     class_names: Tuple[str, ...] = (),
 ) -> Dataset:
-    """The data set in a folder of IDX files by their usual names; test files may be missing."""
-    found = _find(folder)
-    files = {os.path.basename(path): path for pair in found.values() for path in pair}
-    splits = {split: read_pair(*pair) for split, pair in found.items()}
+    """Open a folder of IDX files with the names of MNIST's; test files may be missing.
+
+    Args:
+        folder: the folder.
+        name: of the data set; "" for `idx:` and the folder.
+        num_classes: K; 0 for the largest label + 1, or the number of names.
+        validation_share: of the training examples, held out for validation, in [0, 0.5].
+        class_names: in the order of the labels.
+
+    Raises:
+        DataError: a file is missing or damaged, or files do not fit together.
+    """
+    paths = _find_files(folder)
+    files = {os.path.basename(path): path for pair in paths.values() for path in pair}
+    splits = {split: read_pair(*pair) for split, pair in paths.items()}
     shapes = {split: part.shape for split, part in splits.items()}
     if "test" in shapes and shapes["test"] != shapes["train"]:
         raise DataError(
-            f"{found['test'][0]}: expected images of {list(shapes['train'])} as in "
-            f"{found['train'][0]}, found {list(shapes['test'])}.",
+            f"{paths['test'][0]}: expected images of {list(shapes['train'])} as in "
+            f"{paths['train'][0]}, found {list(shapes['test'])}.",
             hint="Use training and test files of one data set.",
         )
     count = len(class_names) or num_classes
-    count = count or 1 + max(int(part.labels.max()) for part in splits.values())
+    count = count or 1 + max(
+        int(part.labels.max()) for part in splits.values() if part.labels is not None
+    )
     for split, part in splits.items():
-        check_label_range(part.labels, count, found[split][1])
+        check_label_range(part.labels, count, paths[split][1])
     spec = describe(splits["train"], class_names, count)
     return Dataset(name or "idx:" + folder, spec, hold_out(splits, validation_share), files)
 
 
 def read_pair(images: str, labels: Optional[str]) -> Split:
-    """The split of an image file and its label file (or None), with where their records lie."""
+    """The split of an image file and its label file (or None); its `files` are set."""
     features = read_idx(images, "images")
     targets = read_idx(labels, "labels") if labels else None
     if targets is not None and len(features) != len(targets):
@@ -111,8 +134,17 @@ def read_pair(images: str, labels: Optional[str]) -> Split:
         raise DataError(f"{labels or images}: {error.message}", hint=error.hint) from None
 
 
-def record_files(images: str, labels: Optional[str], features, targets) -> RecordFiles:
-    """How to stream two IDX files; `features` and `targets` as `read_idx` gave them."""
+def record_files(
+    images: str, labels: Optional[str], features: np.ndarray, targets: Optional[np.ndarray]
+) -> RecordFiles:
+    """The records of two IDX files.
+
+    Args:
+        images: the path of the image file.
+        labels: the path of the label file, or None.
+        features: what `read_idx` returned for the image file.
+        targets: what `read_idx` returned for the label file, or None.
+    """
     return RecordFiles(
         features=images,
         labels=labels,
@@ -125,28 +157,28 @@ def record_files(images: str, labels: Optional[str], features, targets) -> Recor
     )
 
 
-def _find(folder: str) -> Dict[str, Tuple[str, str]]:
-    """Split name -> (image file, label file). A plain file is preferred to the .gz beside it."""
+def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
+    """Split name -> (image file, label file). A plain file takes precedence over a .gz file."""
     if not os.path.isdir(folder):
         raise DataError(
             f"{folder}: expected a folder of IDX files, found none.",
             hint="Give the folder that holds train-images-idx3-ubyte and its companions.",
         )
-    found: Dict[Tuple[str, str], str] = {}
+    paths: Dict[Tuple[str, str], str] = {}
     for entry in sorted(os.listdir(folder), reverse=True):  # so that the plain file comes last
         match = _NAME.match(entry)
         if match:
             split = "train" if match.group("split") == "train" else "test"
-            found[split, match.group("kind")] = os.path.join(folder, entry)
-    wanted = ["train"] + (["test"] if any(split == "test" for split, _ in found) else [])
-    for split in wanted:
+            paths[split, match.group("kind")] = os.path.join(folder, entry)
+    splits = ["train"] + (["test"] if any(split == "test" for split, _ in paths) else [])
+    for split in splits:
         for kind in ("images", "labels"):
-            if (split, kind) not in found:
-                raise _missing(folder, split, kind)
-    return {split: (found[split, "images"], found[split, "labels"]) for split in wanted}
+            if (split, kind) not in paths:
+                raise _missing_file_error(folder, split, kind)
+    return {split: (paths[split, "images"], paths[split, "labels"]) for split in splits}
 
 
-def _missing(folder: str, split: str, kind: str) -> DataError:
+def _missing_file_error(folder: str, split: str, kind: str) -> DataError:
     name = (
         f"{'train' if split == 'train' else 't10k'}-{kind}-idx{3 if kind == 'images' else 1}-ubyte"
     )
@@ -158,12 +190,12 @@ def _missing(folder: str, split: str, kind: str) -> DataError:
 
 
 def _parse_header(path: str, head: bytes) -> Header:
-    """The header in the first bytes of a file (at least 4 + 4 * dimensions of them)."""
+    """The header in the first bytes of a file."""
     if len(head) < 4:
         raise _wrong(path, "an IDX header of 4 bytes or more", f"{len(head)} bytes")
     if head[:2] != b"\0\0":
-        shown = " ".join(f"{byte:02x}" for byte in bytearray(head[:4]))
-        raise _wrong(path, "an IDX magic number that starts 00 00", shown)
+        start = " ".join(f"{byte:02x}" for byte in bytearray(head[:4]))
+        raise _wrong(path, "an IDX magic number that starts 00 00", start)
     code, rank = bytearray(head[2:4])
     if code not in ELEMENTS:
         raise _wrong(path, "an IDX element type", f"0x{code:02x}")
@@ -200,11 +232,13 @@ def _type_name(dtype: str) -> str:
     return f"{np.dtype(dtype).newbyteorder('=').name} (0x{code:02x})"
 
 
-def _map_plain(path: str, check) -> np.ndarray:
+def _map_plain(path: str, check: Check) -> np.ndarray:
+    """A memory map of a plain file."""
     with open(path, "rb") as file:
         head = file.read(4 + 4 * 8)
     if head[:2] == b"\x1f\x8b":
-        raise _wrong(path, "a plain IDX file", "gzip data", "Add '.gz' to its name, or unpack it.")
+        hint = "Add '.gz' to its name, or decompress it."
+        raise _wrong(path, "a plain IDX file", "gzip data", hint)
     header = _parse_header(path, head)
     check(path, header)
     size = os.path.getsize(path)
@@ -212,47 +246,48 @@ def _map_plain(path: str, check) -> np.ndarray:
     return np.memmap(path, header.dtype, "r", offset=header.size, shape=header.shape)
 
 
-def _read_gzip(path: str, check) -> np.ndarray:
+def _read_gzip(path: str, check: Check) -> np.ndarray:
+    """The array of a compressed file."""
     with open(path, "rb") as file:
         start = file.read(4)
     if start[:2] != b"\x1f\x8b":
-        shown = " ".join(f"{byte:02x}" for byte in bytearray(start)) or "an empty file"
-        raise _wrong(
-            path, "gzip data", shown, "If it is a plain IDX file, drop '.gz' from its name."
-        )
+        content = " ".join(f"{byte:02x}" for byte in bytearray(start)) or "an empty file"
+        hint = "If it is a plain IDX file, remove '.gz' from its name."
+        raise _wrong(path, "gzip data", content, hint)
     try:
         with gzip.open(path, "rb") as file:
             head = file.read(4)
             head += file.read(4 * min(8, head[3])) if len(head) == 4 else b""
             header = _parse_header(path, head)
             check(path, header)
-            _check_possible(path, header)
-            # One byte more than promised: tells a file that is longer, and makes gzip reach its
-            # own checksum in one that is not.
+            _check_expansion(path, header)
+            # One byte more than the header says: it shows that a file is longer, and otherwise
+            # makes gzip check its own checksum.
             payload = file.read(header.payload + 1)
     except EOFError as error:
-        raise _wrong(path, "whole gzip data", "an end in the middle of it") from error
+        raise _wrong(path, "complete gzip data", "an end in the middle") from error
     except (OSError, zlib.error) as error:
-        raise _wrong(path, "sound gzip data", str(error).rstrip(".")) from error
-    more = len(payload) > header.payload
-    _check_size(path, header, header.size + len(payload), at_least=more)
+        raise _wrong(path, "intact gzip data", str(error).rstrip(".")) from error
+    is_longer = len(payload) > header.payload
+    _check_size(path, header, header.size + len(payload), at_least=is_longer)
     return np.frombuffer(payload, header.dtype).reshape(header.shape)
 
 
-def _check_possible(path: str, header: Header) -> None:
-    """Refuse a promise that the compressed bytes cannot keep, before memory is asked for it."""
-    most = _DEFLATE * os.path.getsize(path)
-    if header.payload > most:
-        wanted = f"{header.payload:,} bytes for dimensions {list(header.shape)}"
-        raise _wrong(path, wanted, f"at most {most:,}")
+def _check_expansion(path: str, header: Header) -> None:
+    """Refuse a header that the compressed bytes cannot fulfil, before memory is allocated."""
+    limit = _MAX_EXPANSION * os.path.getsize(path)
+    if header.payload > limit:
+        expected = f"{header.payload:,} bytes for dimensions {list(header.shape)}"
+        raise _wrong(path, expected, f"at most {limit:,}")
 
 
-def _check_size(path: str, header: Header, found: int, at_least: bool = False) -> None:
-    expected = header.size + header.payload
-    if found != expected:
-        wanted = f"{expected:,} bytes for dimensions {list(header.shape)}"
-        raise _wrong(path, wanted, f"{found:,}{' or more' if at_least else ''}")
+def _check_size(path: str, header: Header, size: int, at_least: bool = False) -> None:
+    """Compare the size of a file in bytes with its header. at_least: the file may be larger."""
+    expected_size = header.size + header.payload
+    if size != expected_size:
+        expected = f"{expected_size:,} bytes for dimensions {list(header.shape)}"
+        raise _wrong(path, expected, f"{size:,}{' or more' if at_least else ''}")
 
 
-def _wrong(path: str, expected: str, found: str, hint: str = _RECOPY) -> DataError:
-    return DataError(f"{path}: expected {expected}, found {found}.", hint=hint)
+def _wrong(path: str, expected: str, actual: str, hint: str = _RECOPY) -> DataError:
+    return DataError(f"{path}: expected {expected}, found {actual}.", hint=hint)

@@ -1,7 +1,7 @@
-"""`images:DIR`: image files of any format that Pillow reads, a folder for each class, or one
-without.
+"""`images:DIR`: image files of any format that Pillow reads.
 
-DIR may hold folders `train`, `validation` and `test`, each such a folder.
+DIR has a folder of images for each class, or images without classes. It may also have folders
+`train`, `validation` and `test`, each with such content.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Listing(NamedTuple):
     """The image files of one split, sorted by class and name."""
 
     paths: List[str]
-    labels: Optional[List[int]]
+    labels: Optional[List[int]]  # None without classes
     class_names: Tuple[str, ...]
 
 
@@ -44,10 +44,18 @@ def open_images(
     channels: Optional[int] = None,
     validation_share: float = 0.1,
 ) -> Dataset:
-    """The data set of a folder of images, uint8 [N, H, W, C].
+    """Open a folder of images as a data set of uint8 [N, H, W, C].
 
-    image_size: the side to which each image is cut (to its middle square) and scaled; None leaves
-    them and wants them of one size. channels: 1, 3 or 4; None is 1 for all grey, else 3.
+    Args:
+        folder: the folder.
+        image_size: the side in pixels to which each image is scaled, after cropping it to its
+            central square; None requires that all images have one size.
+        channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
+        validation_share: of the training examples, held out for validation, in [0, 0.5].
+
+    Raises:
+        UsageError: another number of channels.
+        DataError: no images, a damaged one, or images of several sizes.
     """
     if channels not in (None, 1, 3, 4):
         raise UsageError(
@@ -61,7 +69,7 @@ def open_images(
     splits = {}
     first = paths[0]
     for name, listing in listings.items():
-        pixels = _stack(listing.paths, size, channels, first)
+        pixels = _read_images(listing.paths, size, channels, first)
         splits[name] = Split(pixels, listing.labels)
     spec = describe(splits["train"], listings["train"].class_names)
     files = {os.path.relpath(path, folder).replace(os.sep, "/"): path for path in paths}
@@ -69,20 +77,21 @@ def open_images(
 
 
 def corrupt_images(folder: str) -> List[Dict[str, str]]:
-    """Every image file under `folder` that cannot be read: its name and why."""
-    found = []
+    """The image files in `folder` that cannot be read: JSON values with "file" and "reason"."""
+    faults = []
     for listing in list_images(folder).values():
         for path in listing.paths:
             try:
-                decode(path, None, 3)
+                decode_image(path, None, 3)
             except DataError as error:
                 name = os.path.relpath(path, folder).replace(os.sep, "/")
-                found.append({"file": name, "reason": error.message[len(path) + 2 :].rstrip(".")})
-    return found
+                reason = error.message[len(path) + 2 :].rstrip(".")
+                faults.append({"file": name, "reason": reason})
+    return faults
 
 
 def list_images(folder: str) -> Dict[str, Listing]:
-    """Split name -> its image files; "train" is always there."""
+    """Split name -> its image files; always with "train"."""
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
     roots: Dict[str, str] = {}
@@ -111,9 +120,9 @@ def _list_split(root: str) -> Listing:
     paths: List[str] = []
     labels: List[int] = []
     for label, name in enumerate(classes):
-        found = _image_files(os.path.join(root, name))
-        paths += found
-        labels += [label] * len(found)
+        files = _image_files(os.path.join(root, name))
+        paths += files
+        labels += [label] * len(files)
     return Listing(paths, labels, classes)
 
 
@@ -126,68 +135,86 @@ def _folders(root: str) -> List[str]:
 
 
 def _image_files(root: str) -> List[str]:
-    """The files below `root` whose names end as images do, sorted; at least one."""
+    """The files below `root` with the ending of an image format, sorted; at least one."""
     from PIL import Image
 
     endings = tuple(Image.registered_extensions())
-    found = [
+    paths = [
         os.path.join(base, name)
         for base, _, names in os.walk(root)
         for name in names
         if name.lower().endswith(endings) and not name.startswith(".")
     ]
-    if not found:
+    if not paths:
         raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
-    return sorted(found)
+    return sorted(paths)
 
 
-def _stack(paths: List[str], size, channels: int, first: str) -> np.ndarray:
-    """uint8 [N, H, W, C] of the images, all as large as the image `first`."""
-    shape = decode(first, size, channels).shape
+def _read_images(
+    paths: List[str], size: Optional[Tuple[int, int]], channels: int, first: str
+) -> np.ndarray:
+    """The images as uint8 [N, H, W, C]; all must have the size of the image `first`."""
+    shape = decode_image(first, size, channels).shape
     pixels = np.empty((len(paths),) + shape, np.uint8)
     for row, path in enumerate(paths):
-        image = decode(path, size, channels)
+        image = decode_image(path, size, channels)
         if image.shape != shape:
             raise DataError(
                 f"{path}: expected {shape[1]}x{shape[0]} pixels as in {first}, found "
                 f"{image.shape[1]}x{image.shape[0]}.",
-                hint="Bring all images to one size with --image-size, for example --image-size 64.",
+                hint="Scale all images to one size with --image-size, for example --image-size 64.",
             )
         pixels[row] = image
     return pixels
 
 
-def decode(path: str, size: Optional[Tuple[int, int]], channels: int) -> np.ndarray:
-    """uint8 [H, W, C] of one file; a DataError that names it where it cannot be read."""
+def decode_image(path: str, size: Optional[Tuple[int, int]], channels: int) -> np.ndarray:
+    """Read one image file.
+
+    Args:
+        path: the file.
+        size: (width, height) to crop and scale to, or None for the image's own.
+        channels: 1, 3 or 4.
+
+    Returns:
+        uint8 [H, W, C].
+
+    Raises:
+        DataError: the file cannot be read; the message names it.
+    """
     from PIL import Image, ImageOps
 
     try:
-        with _opened(path) as image:
-            upright = _eight_bits(ImageOps.exif_transpose(image)).convert(MODES[channels])
-    except Exception as error:  # damaged bytes may lead Pillow's decoders to any
+        with _open_image(path) as image:
+            upright = _to_8_bits(ImageOps.exif_transpose(image)).convert(MODES[channels])
+    except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
         raise DataError(
             f"{path}: expected an image, found {_reason(path, error)}.",
             hint="Replace or remove that file; 'toolkit data check' lists all such files.",
         ) from error
     if size is not None and upright.size != size:
-        upright = ImageOps.fit(upright, size, Image.LANCZOS)
+        upright = ImageOps.fit(upright, size, Image.Resampling.LANCZOS)
     return np.asarray(upright, np.uint8).reshape(upright.size[1], upright.size[0], channels)
 
 
 def _is_grey(path: str) -> bool:
-    """Whether the file's header tells a grey image; what cannot be read is met later, by name."""
+    """Whether the file's header is that of a grey image.
+
+    It is True for a file that cannot be read: reading the image raises an error that names it.
+    """
     try:
-        with _opened(path) as image:
+        with _open_image(path) as image:
             return image.mode in _GREY
     except Exception:
         return True
 
 
 @contextlib.contextmanager
-def _opened(path: str):
-    """The image of a file, without what Pillow warns of. Nothing that a read may wait for."""
+def _open_image(path: str) -> Iterator[Any]:
+    """Open an image file, without Pillow's warnings."""
     from PIL import Image
 
+    # Reading from a pipe would block.
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("no regular file")
     with warnings.catch_warnings():
@@ -196,8 +223,8 @@ def _opened(path: str):
             yield image
 
 
-def _eight_bits(image):
-    """The image, with 16-bit grey brought to 8 bits (Pillow's own conversion would clip it)."""
+def _to_8_bits(image: Any) -> Any:
+    """The image, with 16-bit grey scaled to 8 bits (Pillow's own conversion would clip it)."""
     if not image.mode.startswith("I"):
         return image
     from PIL import Image
@@ -206,6 +233,7 @@ def _eight_bits(image):
 
 
 def _reason(path: str, error: Exception) -> str:
+    """Why an image could not be read, in few words."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if os.path.isfile(path) and not os.path.getsize(path):

@@ -1,16 +1,16 @@
-"""`npz:FILE`: arrays that numpy saved, under the names in use, never unpickled."""
+"""`npz:FILE`: arrays saved by numpy, under their usual names; nothing is unpickled."""
 
 from __future__ import annotations
 
 import os
 import warnings
 import zipfile
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Tuple
 
 import numpy as np
 
 from ..errors import DataError
-from .examples import Dataset, Split, check_label_range, describe, hold_out
+from .examples import Arrays, Dataset, Split, check_label_range, describe, hold_out
 
 SPLIT_KEYS = {
     "train": (("x_train", "y_train"),),
@@ -22,88 +22,96 @@ _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_
 
 
 def open_npz(path: str, validation_share: float = 0.1) -> Dataset:
-    """The data set in an .npz file; labels may be missing in all of its splits."""
-    splits = {name: _split(path, name, pair) for name, pair in _load(path).items()}
+    """Open an .npz file as a data set; either all splits have labels or none has.
+
+    Args:
+        path: the file.
+        validation_share: of the training examples, held out for validation, in [0, 0.5].
+
+    Raises:
+        DataError: the file cannot be used.
+    """
+    splits = {name: _make_split(path, name, arrays) for name, arrays in _read(path).items()}
     _check_alike(path, splits)
-    labelled = [split.labels for split in splits.values() if split.labels is not None]
-    count = 1 + max((int(labels.max()) for labels in labelled), default=-1)
-    for labels in labelled:
-        check_label_range(labels, count, path)
+    labels = [split.labels for split in splits.values() if split.labels is not None]
+    count = 1 + max((int(array.max()) for array in labels), default=-1)
+    for array in labels:
+        check_label_range(array, count, path)
     spec = describe(splits["train"], num_classes=count)
     files = {os.path.basename(path): path}
     return Dataset("npz:" + path, spec, hold_out(splits, validation_share), files)
 
 
 def read_arrays(path: str) -> Dict[str, np.ndarray]:
-    """Every array of an .npz file by its name, uint8 or float32; DataError where one cannot be
-    used.
-    """
-    with _opened(path) as stored:
-        return {key: _array(path, stored, key) for key in stored.files}
+    """Every array of an .npz file by its name. Raises DataError if one cannot be used."""
+    with _open(path) as file:
+        return {key: _read_array(path, file, key) for key in file.files}
 
 
-def _load(path: str) -> Dict[str, Tuple[np.ndarray, Optional[np.ndarray]]]:
-    with _opened(path) as stored:
-        return {name: _pair(path, stored, keys) for name, keys in _keys(path, stored.files).items()}
+def _read(path: str) -> Dict[str, Arrays]:
+    """Split name -> features and labels."""
+    with _open(path) as file:
+        splits = _find_keys(path, file.files)
+        return {name: _read_pair(path, file, keys) for name, keys in splits.items()}
 
 
-def _opened(path: str):
+def _open(path: str) -> Any:
+    """The NpzFile of a path."""
     if not os.path.isfile(path):
         raise DataError(f"{path}: expected an .npz file, found none.", hint=_HINT)
     try:
         zipfile.ZipFile(path).close()
-        stored = np.load(path, allow_pickle=False)
-    except Exception as error:  # damaged bytes may lead zipfile and numpy to any
-        raise _not_npz(path, error) from error
-    if isinstance(stored, np.ndarray):  # with a zip file behind it
-        raise _not_npz(path, ValueError("one array"))
-    return stored
+        file = np.load(path, allow_pickle=False)
+    except Exception as error:  # damaged bytes can make zipfile and numpy raise anything
+        raise _not_npz_error(path, error) from error
+    if isinstance(file, np.ndarray):  # followed by a zip file
+        raise _not_npz_error(path, ValueError("one array"))
+    return file
 
 
-def _not_npz(path: str, error: Exception) -> DataError:
+def _not_npz_error(path: str, error: Exception) -> DataError:
     with open(path, "rb") as file:
         start = file.read(4)
-    found = (
-        "nothing" if not start else f"bytes {' '.join(f'{byte:02x}' for byte in bytearray(start))}"
-    )
+    content = f"bytes {' '.join(f'{byte:02x}' for byte in start)}" if start else "nothing"
     if start == b"\x93NUM":
-        found = "one array of an .npy file"
+        content = "one array of an .npy file"
     if start == b"PK\x03\x04":
-        found = f"a damaged zip file ({_reason(error)})"
-    return DataError(f"{path}: expected an .npz file, found {found}.", hint=_HINT)
+        content = f"a damaged zip file ({_reason(error)})"
+    return DataError(f"{path}: expected an .npz file, found {content}.", hint=_HINT)
 
 
-def _keys(path: str, present) -> Dict[str, Tuple[str, str]]:
-    found = {}
+def _find_keys(path: str, names: Iterable[str]) -> Dict[str, Tuple[str, str]]:
+    """Split name -> the keys of its features and labels."""
+    keys: Dict[str, Tuple[str, str]] = {}
     for split, pairs in SPLIT_KEYS.items():
         for features, labels in pairs:
-            if features in present:
-                found.setdefault(split, (features, labels))
-    if "train" not in found:
+            if features in names:
+                keys.setdefault(split, (features, labels))
+    if "train" not in keys:
         for features, labels in WHOLE_KEYS:
-            if features in present:
-                found.setdefault("train", (features, labels))
-    if "train" not in found:
+            if features in names:
+                keys.setdefault("train", (features, labels))
+    if "train" not in keys:
         raise DataError(
             f"{path}: expected the array x_train, images, features or x, found "
-            f"{', '.join(sorted(present)) or 'no array'}.",
+            f"{', '.join(sorted(names)) or 'no array'}.",
             hint=_HINT,
         )
-    return found
+    return keys
 
 
-def _pair(path: str, stored, keys: Tuple[str, str]):
-    features = _array(path, stored, keys[0])
-    labels = _array(path, stored, keys[1]) if keys[1] in stored.files else None
+def _read_pair(path: str, file: Any, keys: Tuple[str, str]) -> Arrays:
+    features = _read_array(path, file, keys[0])
+    labels = _read_array(path, file, keys[1]) if keys[1] in file.files else None
     return features, labels
 
 
-def _array(path: str, stored, key: str) -> np.ndarray:
+def _read_array(path: str, file: Any, key: str) -> np.ndarray:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of files from Python 2, which are as good
-            array = stored[key]
-    except Exception as error:  # of zipfile, of what unpacks, of numpy: any may be met
+            warnings.simplefilter("ignore")  # about files from Python 2, which are fine
+            array = file[key]
+    except Exception as error:  # zipfile, the decompressor and numpy can raise anything
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(
                 f"{path}: expected numbers in '{key}', found Python objects.",
@@ -124,23 +132,23 @@ def _reason(error: Exception) -> str:
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
-def _split(path: str, name: str, pair) -> Split:
-    features, labels = pair
-    where = f"{path} ({name})"
+def _make_split(path: str, name: str, arrays: Arrays) -> Split:
+    features, labels = arrays
+    source = f"{path} ({name})"
     if not features.shape or not len(features):
-        raise DataError(f"{where}: expected one example or more, found none.", hint=_HINT)
+        raise DataError(f"{source}: expected one example or more, found none.", hint=_HINT)
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]  # Keras's CIFAR keeps them as a column
+        labels = labels[:, 0]  # a column, as in Keras's CIFAR
     if labels is not None and labels.ndim and len(labels) != len(features):
         raise DataError(
-            f"{where}: expected {len(features)} labels, one for each example, found {len(labels)}.",
+            f"{source}: expected {len(features)} labels, one per example, found {len(labels)}.",
             hint="Save features and labels that belong together.",
         )
     try:
         split = Split(features, labels)
     except DataError as error:
-        raise DataError(f"{where}: {error.message}", hint=error.hint) from None
-    check_finite(split.features, where)
+        raise DataError(f"{source}: {error.message}", hint=error.hint) from None
+    check_finite(split.features, source)
     return split
 
 
@@ -149,27 +157,28 @@ def check_finite(features: np.ndarray, source: str) -> None:
     if features.dtype.kind != "f":
         return
     for start in range(0, len(features), 4096):
-        part = np.isfinite(features[start : start + 4096])
-        if not part.all():
-            bad = start + int(np.flatnonzero(~part.reshape(len(part), -1).all(axis=1))[0])
+        is_finite = np.isfinite(features[start : start + 4096])
+        if not is_finite.all():
+            rows = is_finite.reshape(len(is_finite), -1).all(axis=1)
+            position = start + int(np.flatnonzero(~rows)[0])
             raise DataError(
-                f"{source}: expected finite numbers, found NaN or infinity in example {bad}.",
+                f"{source}: expected finite numbers, found NaN or infinity in example {position}.",
                 hint="Repair or remove that example.",
             )
 
 
 def _check_alike(path: str, splits: Dict[str, Split]) -> None:
-    train = splits["train"]
+    """Raise a DataError unless all splits have one shape and dtype, and all or none have labels."""
+    expected = _describe_examples(splits["train"])
     for name, split in splits.items():
-        found = (split.shape, split.dtype, split.labels is not None)
-        if found != (train.shape, train.dtype, train.labels is not None):
+        if _describe_examples(split) != expected:
             raise DataError(
-                f"{path}: expected examples {train.dtype} "
-                f"{list(train.shape)}{_labelled(train)} in '{name}' as in 'train', found "
-                f"{split.dtype} {list(split.shape)}{_labelled(split)}.",
-                hint="Save splits that look alike.",
+                f"{path}: expected examples {expected} in '{name}' as in 'train', found "
+                f"{_describe_examples(split)}.",
+                hint="Save splits of one shape and dtype.",
             )
 
 
-def _labelled(split: Split) -> str:
-    return "" if split.labels is not None else " without labels"
+def _describe_examples(split: Split) -> str:
+    labels = "" if split.labels is not None else " without labels"
+    return f"{split.dtype} {list(split.shape)}{labels}"

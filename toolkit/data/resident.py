@@ -146,9 +146,9 @@ class ResidentReader:
         if self._order is None:
             return tf.floormod(start + tf.range(count), num_examples)
         with tf.device(DEVICE):
-            return tf.slice(self._current_order(epoch, step), [1 + start], [count])
+            return tf.slice(self._current_order(self._order, epoch, step), [1 + start], [count])
 
-    def _current_order(self, epoch: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    def _current_order(self, variable: tf.Variable, epoch: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """int32 [1 + 2N]: `epoch`, its order, and the order of the next epoch.
 
         The orders are computed only when the epoch changes. Epoch and orders share one variable,
@@ -156,11 +156,13 @@ class ResidentReader:
         several batches.
         """
         with tf.control_dependencies([step]):  # in a loop: after the step before
-            order = self._order.read_value()
+            order = variable.read_value()
         is_current = tf.equal(order[0], tf.cast(epoch, tf.int32))
-        return tf.cond(is_current, lambda: order, lambda: self._next_order(order, epoch))
+        return tf.cond(is_current, lambda: order, lambda: self._next_order(variable, order, epoch))
 
-    def _next_order(self, previous: tf.Tensor, epoch: tf.Tensor) -> tf.Tensor:
+    def _next_order(
+        self, variable: tf.Variable, previous: tf.Tensor, epoch: tf.Tensor
+    ) -> tf.Tensor:
         """The value of `_current_order` for a new epoch, which is also stored."""
         num_examples = self.num_examples
         follows = tf.equal(previous[0] + 1, tf.cast(epoch, tf.int32))
@@ -170,7 +172,7 @@ class ResidentReader:
         this.set_shape([num_examples])
         head = tf.cast([epoch], tf.int32)
         order = tf.concat([head, this, self._permutation(epoch + 1)], 0)  # [1 + 2N]
-        with tf.control_dependencies([self._order.assign(order, read_value=False)]):
+        with tf.control_dependencies([variable.assign(order, read_value=False)]):
             return tf.identity(order)
 
     def _permutation(self, epoch: tf.Tensor) -> tf.Tensor:

@@ -1,1 +1,1 @@
-"""What a person sees: the console and pictures."""
+"""Output for people: the console, and grids of images."""

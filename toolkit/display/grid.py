@@ -1,4 +1,4 @@
-"""Contact sheets: many images in one PNG.
+"""Grids of images in one PNG.
 
 Legend: N images, H height, W width, C channels (1 grey, 3 RGB, 4 RGBA).
 """
@@ -6,7 +6,7 @@ Legend: N images, H height, W width, C channels (1 grey, 3 RGB, 4 RGBA).
 from __future__ import annotations
 
 import math
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -17,48 +17,70 @@ _CAPTION = 12  # pixels below an image for its label
 _INK = 255
 
 
-def grid(images, columns: Optional[int] = None, padding: int = 2, caption: int = 0) -> np.ndarray:
-    """One picture, uint8 [rows * (H + caption + padding) + padding, ..., C], filled row by row.
+def grid(
+    images: Any, columns: Optional[int] = None, padding: int = 2, caption: int = 0
+) -> np.ndarray:
+    """One image with all images, row by row.
 
-    images: uint8, or float32 in [0, 1] (what lies outside is clipped), [N, H, W, C] or [N, H, W].
-    columns: None makes the sheet about as wide as it is high. padding, caption: dark pixels between
-    the images, and below each.
+    Args:
+        images: [N, H, W, C] or [N, H, W], uint8, or floats in [0, 1] (clipped to that range).
+        columns: images in a row; None makes the grid about square.
+        padding: dark pixels between the images.
+        caption: dark pixels below each image.
+
+    Returns:
+        uint8 [rows * (H + caption + padding) + padding, columns * (W + padding) + padding, C].
     """
     tiles = _as_tiles(images)
     count, height, width, channels = tiles.shape
-    columns = min(count, columns or math.ceil(math.sqrt(count)))
+    columns = _num_columns(count, columns)
     rows = -(-count // columns)
-    down, across = height + caption + padding, width + padding
-    sheet = np.zeros((rows * down + padding, columns * across + padding, channels), np.uint8)
+    row_height, column_width = height + caption + padding, width + padding
+    sheet = np.zeros(
+        (rows * row_height + padding, columns * column_width + padding, channels), np.uint8
+    )
     if channels == 4:
         sheet[..., 3] = 255
-    for place, tile in enumerate(tiles):
-        top = padding + place // columns * down
-        left = padding + place % columns * across
+    for position, tile in enumerate(tiles):
+        top = padding + position // columns * row_height
+        left = padding + position % columns * column_width
         sheet[top : top + height, left : left + width] = tile
     return sheet
 
 
 def save_grid(
     path: str,
-    images,
+    images: Any,
     columns: Optional[int] = None,
     labels: Optional[Sequence[object]] = None,
     padding: int = 2,
 ) -> None:
-    """Write `grid` as a PNG, whole or not at all. labels: N short texts, one below each image."""
+    """Write the grid of images as a PNG, atomically.
+
+    Args:
+        path: the file to write; its folder is created if needed.
+        images: [N, H, W, C] or [N, H, W], uint8, or floats in [0, 1] (clipped to that range).
+        columns: images in a row; None makes the grid about square.
+        labels: N short texts, one below each image.
+        padding: dark pixels between the images.
+    """
     from PIL import Image
 
-    sheet = grid(images, columns, padding, _CAPTION if labels is not None else 0)
+    tiles = _as_tiles(images)
+    sheet = grid(tiles, columns, padding, _CAPTION if labels is not None else 0)
     picture = Image.fromarray(sheet[..., 0] if sheet.shape[-1] == 1 else sheet)
     if labels is not None:
-        _write_labels(picture, _as_tiles(images).shape, columns, labels, padding)
+        _draw_labels(picture, tiles.shape, columns, labels, padding)
     with atomic_write(path) as file:
         picture.save(file, "PNG")
 
 
-def _as_tiles(images) -> np.ndarray:
-    """uint8 [N, H, W, C]."""
+def _num_columns(count: int, columns: Optional[int]) -> int:
+    return min(count, columns or math.ceil(math.sqrt(count)))
+
+
+def _as_tiles(images: Any) -> np.ndarray:
+    """The images as uint8 [N, H, W, C]."""
     array = np.asarray(images)
     if array.ndim == 3:
         array = array[..., np.newaxis]  # [N, H, W, 1]
@@ -73,15 +95,22 @@ def _as_tiles(images) -> np.ndarray:
     return np.rint(np.clip(np.nan_to_num(array), 0, 1) * 255).astype(np.uint8)
 
 
-def _write_labels(picture, shape, columns, labels, padding: int) -> None:
+def _draw_labels(
+    picture: Any,
+    shape: Tuple[int, ...],
+    columns: Optional[int],
+    labels: Sequence[object],
+    padding: int,
+) -> None:
+    """Draw each label below its image. shape: [N, H, W, C] of the images."""
     from PIL import ImageDraw
 
     count, height, width = shape[:3]
-    columns = min(count, columns or math.ceil(math.sqrt(count)))
+    columns = _num_columns(count, columns)
     draw = ImageDraw.Draw(picture)
     ink = _INK if picture.mode == "L" else (_INK,) * len(picture.getbands())
-    for place, label in enumerate(labels):
-        left = padding + place % columns * (width + padding)
-        top = padding + place // columns * (height + _CAPTION + padding) + height
-        text = str(label)[: max(1, width // 6)]  # six pixels a letter in Pillow's own font
+    for position, label in enumerate(labels):
+        left = padding + position % columns * (width + padding)
+        top = padding + position // columns * (height + _CAPTION + padding) + height
+        text = str(label)[: max(1, width // 6)]  # six pixels per letter in Pillow's default font
         draw.text((left, top), text, fill=ink)
