@@ -69,7 +69,7 @@ def test_the_paths_that_the_documents_name_exist():
     for document in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md"):
         text = text_of(*document.split("/"))
         paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
-        links = re.findall(r"\]\(([^):]+)\)", text)
+        links = re.findall(r"\]\(([^):#]+)\)", text)
         folder = os.path.dirname(document)
         for path in paths + [os.path.join(folder, link) for link in links]:
             assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
