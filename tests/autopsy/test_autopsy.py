@@ -419,7 +419,7 @@ class Later(MeanLoss):
 
 def test_a_run_that_diverged_is_examined_from_its_checkpoint_which_stays(data, tmp_path):
     source, folder = data(), str(tmp_path / "run")
-    trainer = testing.trainer(Later, folder, data=source, batch_size=4, steps=9)
+    trainer = testing.open_trainer(Later, folder, data=source, batch_size=4, steps=9)
     try:
         with pytest.raises(DivergedError, match="step 3"):
             trainer.train()

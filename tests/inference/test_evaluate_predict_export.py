@@ -1,4 +1,4 @@
-"""A trained run read back: measured, applied to files, exported. numpy can check: it is x W + b."""
+"""Evaluate, predict with and export a trained run; the model is x W + b, which numpy can check."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def losses_of(logits, labels):
 
 
 @pytest.fixture
-def evaluated(cli, trained):
-    """`evaluated("--split", "train")` -> the JSON of `toolkit evaluate`."""
+def evaluate(cli, trained):
+    """`evaluate("--split", "train")` -> the JSON of `toolkit evaluate`."""
 
     def call(*argv):
-        told = cli("evaluate", trained / "run", "--json", *argv)
-        assert told.code == 0, told.err
-        return json.loads(told.out)
+        result = cli("evaluate", trained / "run", "--json", *argv)
+        assert result.code == 0, result.err
+        return json.loads(result.out)
 
     return call
 
 
 @pytest.fixture
-def predicted(cli, trained):
+def predict(cli, trained):
     def call(*argv):
-        told = cli("predict", trained / "run", "--json", *argv)
-        assert told.code == 0, told.err
-        return json.loads(told.out), told.err
+        result = cli("predict", trained / "run", "--json", *argv)
+        assert result.code == 0, result.err
+        return json.loads(result.out), result.err
 
     return call
 
@@ -58,98 +58,98 @@ def predicted(cli, trained):
 # ----------------------------------------------------------------------------------------- evaluate
 
 
-def test_metrics_over_13_examples_by_5_equal_numpys(evaluated, trained):
+def test_metrics_of_13_examples_in_batches_of_5_equal_those_of_numpy(evaluate, trained):
     logits = logits_of(trained / "run", bars(LABELS, 2))
-    result = evaluated()
+    result = evaluate()
     assert result["examples"] == 13
     assert result["metrics"]["accuracy"] == pytest.approx((logits.argmax(1) == LABELS).mean())
     assert result["metrics"]["loss"] == pytest.approx(losses_of(logits, LABELS).mean(), rel=1e-5)
 
 
-def test_evaluating_again_gives_the_test_of_the_run(evaluated, trained):
+def test_a_later_evaluation_gives_the_test_metrics_of_the_run(evaluate, trained):
     summary = read_json(trained, "run", "manifest.json")["summary"]
-    assert evaluated()["metrics"] == summary["test"]["metrics"]
+    assert evaluate()["metrics"] == summary["test"]["metrics"]
 
 
-def test_another_split_is_measured_by_its_name(evaluated):
-    assert evaluated("--split", "train")["examples"] == 40
-    assert evaluated("--split", "validation")["examples"] == 7
+def test_another_split_is_evaluated_by_its_name(evaluate):
+    assert evaluate("--split", "train")["examples"] == 40
+    assert evaluate("--split", "validation")["examples"] == 7
 
 
-def test_a_checkpoint_is_chosen_by_its_step(evaluated, trained):
+def test_a_checkpoint_is_chosen_by_its_step(evaluate, trained):
     logits = logits_of(trained / "run", bars(LABELS, 2), step=2)
-    result = evaluated("--checkpoint", "2")
+    result = evaluate("--checkpoint", "2")
     assert result["step"] == 2
     assert result["metrics"]["loss"] == pytest.approx(losses_of(logits, LABELS).mean(), rel=1e-5)
 
 
-def test_the_best_checkpoint_is_taken_unless_another_is_named(evaluated, trained):
+def test_the_best_checkpoint_is_the_default(evaluate, trained):
     RunFolder(str(trained / "run")).update_manifest(best={"step": 2, "value": 1.0})
-    assert evaluated()["step"] == 2
-    assert evaluated("--checkpoint", "best")["step"] == 2
-    assert evaluated("--checkpoint", "last")["step"] == 6
+    assert evaluate()["step"] == 2
+    assert evaluate("--checkpoint", "best")["step"] == 2
+    assert evaluate("--checkpoint", "last")["step"] == 6
 
 
 @pytest.mark.parametrize("which", ["3", "newest", "-1"])
-def test_a_checkpoint_that_is_not_there_is_told_with_those_that_are(cli, trained, which):
-    told = cli("evaluate", trained / "run", "--checkpoint=" + which)
-    assert told.code == 5
-    assert f"has no checkpoint '{which}'" in told.err
-    assert "2, 4, 6" in told.err
+def test_a_missing_checkpoint_is_an_error_that_lists_the_others(cli, trained, which):
+    result = cli("evaluate", trained / "run", "--checkpoint=" + which)
+    assert result.code == 5
+    assert f"has no checkpoint '{which}'" in result.err
+    assert "2, 4, 6" in result.err
 
 
-def test_best_without_a_target_tells_how_to_get_one(cli, here):
+def test_without_a_best_metric_the_error_says_how_to_choose_one(cli, here):
     data = write_bars("bars.npz")
     cli("run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", "--steps", "2")
-    told = cli("evaluate", "r", "--checkpoint", "best")
-    assert told.code == 5
-    assert "r has no best checkpoint." in told.err and "--best-metric METRIC" in told.err
+    result = cli("evaluate", "r", "--checkpoint", "best")
+    assert result.code == 5
+    assert "r has no best checkpoint." in result.err and "--best-metric METRIC" in result.err
 
 
-def test_a_misspelt_split_is_told_with_the_nearest(cli, trained):
-    told = cli("evaluate", trained / "run", "--split", "tets")
-    assert told.code == 2
-    assert "has no split 'tets'.\nDid you mean 'test'?" in told.err
+def test_a_misspelt_split_is_an_error_with_the_nearest_name(cli, trained):
+    result = cli("evaluate", trained / "run", "--split", "tets")
+    assert result.code == 2
+    assert "has no split 'tets'.\nDid you mean 'test'?" in result.err
 
 
-def test_other_data_of_the_same_shape_is_measured(evaluated, here):
-    result = evaluated("--data", write_bars("other.npz", test=5))
+def test_other_data_of_the_same_shape_is_evaluated(evaluate, here):
+    result = evaluate("--data", write_bars("other.npz", test=5))
     assert (result["examples"], result["data"]) == (5, "npz:other.npz")
 
 
 def test_other_data_of_another_shape_is_refused_with_both(cli, trained, here):
     np.savez("flat.npz", x=np.zeros([20, 4], np.float32), y=np.arange(20) % 3)
-    told = cli("evaluate", trained / "run", "--data", "npz:flat.npz")
-    assert told.code == 4
-    assert "examples [4] float32, the model was trained on [6, 6, 1] uint8" in told.err
+    result = cli("evaluate", trained / "run", "--data", "npz:flat.npz")
+    assert result.code == 4
+    assert "examples [4] float32, the model was trained on [6, 6, 1] uint8" in result.err
 
 
 def test_other_data_with_more_classes_is_refused(cli, trained, here):
     np.savez("many.npz", x=np.zeros([20, 6, 6], np.uint8), y=np.arange(20) % 4)
-    told = cli("evaluate", trained / "run", "--data", "npz:many.npz")
-    assert told.code == 4
-    assert "has 4 classes, the model was trained on 3" in told.err
+    result = cli("evaluate", trained / "run", "--data", "npz:many.npz")
+    assert result.code == 4
+    assert "has 4 classes, the model was trained on 3" in result.err
 
 
 def test_data_without_labels_is_refused(cli, trained, here):
     np.savez("bare.npz", x=np.zeros([20, 6, 6], np.uint8))
-    told = cli("evaluate", trained / "run", "--data", "npz:bare.npz")
-    assert told.code == 4
-    assert "has no labels" in told.err
+    result = cli("evaluate", trained / "run", "--data", "npz:bare.npz")
+    assert result.code == 4
+    assert "has no labels" in result.err
 
 
 def test_as_text_there_is_one_line_with_every_metric(cli, trained):
-    told = cli("evaluate", trained / "run")
-    assert told.code == 0
-    assert told.out.split()[:2] == ["test", "accuracy"]
-    assert "(13 examples, step 6)" in told.out
+    result = cli("evaluate", trained / "run")
+    assert result.code == 0
+    assert result.out.split()[:2] == ["test", "accuracy"]
+    assert "(13 examples, step 6)" in result.out
 
 
-def test_a_damaged_checkpoint_is_told_when_it_is_named(cli, trained):
+def test_a_damaged_checkpoint_is_an_error_when_it_is_named(cli, trained):
     next((trained / "run" / "checkpoints").glob("model.ckpt-4.data*")).write_bytes(b"x")
-    told = cli("evaluate", trained / "run", "--checkpoint", "4")
-    assert told.code == 5
-    assert "The checkpoint of step 4 is damaged: model.ckpt-4.data" in told.err
+    result = cli("evaluate", trained / "run", "--checkpoint", "4")
+    assert result.code == 5
+    assert "The checkpoint of step 4 is damaged: model.ckpt-4.data" in result.err
 
 
 # --------------------------------------------------------------------------------- predict on files
@@ -162,8 +162,8 @@ def save(path, array):
     return path
 
 
-def test_an_npz_file_is_predicted_as_numpy_does(predicted, trained):
-    rows, _ = predicted(trained / "bars.npz")
+def test_predictions_on_an_npz_file_equal_those_of_numpy(predict, trained):
+    rows, _ = predict(trained / "bars.npz")
     images = bars(LABELS, 2)  # x_test goes before x_train
     assert len(rows) == 13 and rows[3]["file"].endswith("bars.npz[3]")
     expected = logits_of(trained / "run", images)
@@ -171,72 +171,72 @@ def test_an_npz_file_is_predicted_as_numpy_does(predicted, trained):
     assert [row["label"] for row in rows] == expected.argmax(1).tolist()
 
 
-def test_an_image_file_is_predicted_like_its_array(predicted, trained, here):
+def test_an_image_file_is_predicted_like_its_array(predict, trained, here):
     image = bars([1], 5)[0, :, :, 0]
-    ((row,), told) = predicted(save(here / "one.png", image))
+    (row,), notes = predict(save(here / "one.png", image))
     assert row["file"] == str(here / "one.png")
     expected = logits_of(trained / "run", image[np.newaxis])[0]
     assert np.allclose(row["logits"], expected, atol=1e-5)
-    assert told == ""
+    assert notes == ""
 
 
-def test_an_image_with_dark_ink_on_light_paper_is_inverted_and_it_is_told(predicted, here):
+def test_an_image_with_dark_ink_on_light_paper_is_inverted_with_a_note(predict, here):
     image = bars([1], 5)[0, :, :, 0]
-    (plain,), _ = predicted(save(here / "one.png", image))
-    ((inverted,), told) = predicted(save(here / "inverted.png", 255 - image))
+    (plain,), _ = predict(save(here / "one.png", image))
+    (inverted,), notes = predict(save(here / "inverted.png", 255 - image))
     assert np.allclose(inverted["logits"], plain["logits"], atol=1e-5)
-    assert "inverted.png has its ink inverted" in told
+    assert "inverted.png is inverted to match the training images" in notes
 
 
-def test_inversion_may_be_forced_or_forbidden(predicted, trained, here):
+def test_inversion_may_be_forced_or_switched_off(predict, trained, here):
     image = bars([1], 5)[0, :, :, 0]
     path = save(here / "one.png", image)
-    (row,), told = predicted(path, "--invert", "yes")
+    (row,), notes = predict(path, "--invert", "yes")
     expected = logits_of(trained / "run", 255 - image[np.newaxis])[0]
-    assert np.allclose(row["logits"], expected, atol=1e-5) and told == ""
-    (row,), _ = predicted(save(here / "inverted.png", 255 - image), "--invert", "no")
+    assert np.allclose(row["logits"], expected, atol=1e-5) and notes == ""
+    (row,), _ = predict(save(here / "inverted.png", 255 - image), "--invert", "no")
     assert np.allclose(row["logits"], expected, atol=1e-5)
 
 
-def test_an_image_of_another_size_is_scaled_and_it_is_told(predicted, trained, here):
+def test_an_image_of_another_size_is_scaled_with_a_note(predict, trained, here):
     image = bars([2], 5)[0, :, :, 0]
     doubled = image.repeat(2, axis=0).repeat(2, axis=1)
-    ((row,), told) = predicted(save(here / "big.png", doubled))
-    assert "big.png is 12x12, scaled to 6x6" in told
+    (row,), notes = predict(save(here / "big.png", doubled))
+    assert "big.png is 12x12, scaled to 6x6" in notes
     assert row["label"] == logits_of(trained / "run", image[np.newaxis]).argmax()
 
 
-def test_a_colour_image_is_made_grey(predicted, here):
+def test_a_colour_image_is_converted_to_grey(predict, here):
     image = bars([0], 5)[0]
-    (grey,), _ = predicted(save(here / "grey.png", image[:, :, 0]))
-    (colour,), _ = predicted(save(here / "colour.png", image.repeat(3, axis=2)))
+    (grey,), _ = predict(save(here / "grey.png", image[:, :, 0]))
+    (colour,), _ = predict(save(here / "colour.png", image.repeat(3, axis=2)))
     assert np.allclose(colour["logits"], grey["logits"], atol=0.02)
 
 
-def test_an_idx_file_is_predicted_like_its_array(predicted, trained, here):
+def test_an_idx_file_is_predicted_like_its_array(predict, trained, here):
     images = bars([0, 1, 2], 5)
     header = struct.pack(">HBBIII", 0, 8, 3, 3, 6, 6)
     (here / "some-images-idx3-ubyte").write_bytes(header + images.tobytes())
-    rows, _ = predicted(here / "some-images-idx3-ubyte")
+    rows, _ = predict(here / "some-images-idx3-ubyte")
     expected = logits_of(trained / "run", images)
     assert np.allclose([row["logits"] for row in rows], expected, atol=1e-5)
 
 
-def test_several_files_come_in_their_order(predicted, trained, here):
+def test_several_files_come_in_their_order(predict, trained, here):
     one = save(here / "one.png", bars([1], 5)[0, :, :, 0])
-    rows, _ = predicted(one, trained / "bars.npz", one)
+    rows, _ = predict(one, trained / "bars.npz", one)
     assert len(rows) == 15
     assert rows[0] == rows[14] and rows[0]["file"] == str(one)
 
 
-def test_a_lone_example_gets_its_batch_axis(predicted, here):
+def test_a_lone_example_gets_its_batch_axis(predict, here):
     np.savez("one.npz", x=bars([1], 5)[0, :, :, 0])
-    rows, _ = predicted("one.npz")
+    rows, _ = predict("one.npz")
     assert [row["file"] for row in rows] == ["one.npz"]
 
 
 @pytest.mark.parametrize(
-    "array, found",
+    "array, description",
     [
         (np.zeros([2, 5, 6], np.uint8), "[5, 6] uint8"),
         (np.zeros([2, 6, 6, 3], np.uint8), "[6, 6, 3] uint8"),
@@ -244,15 +244,15 @@ def test_a_lone_example_gets_its_batch_axis(predicted, here):
     ],
     ids=["size", "channels", "type"],
 )
-def test_an_array_of_another_shape_or_type_is_refused_with_both(cli, trained, array, found):
+def test_an_array_of_another_shape_or_type_is_refused_with_both(cli, trained, array, description):
     np.savez("odd.npz", x=array)
-    told = cli("predict", trained / "run", "odd.npz")
-    assert told.code == 4 and told.out == ""
-    assert f"odd.npz: expected examples [6, 6, 1] uint8, found {found}" in told.err
+    result = cli("predict", trained / "run", "odd.npz")
+    assert result.code == 4 and result.out == ""
+    assert f"odd.npz: expected examples [6, 6, 1] uint8, found {description}" in result.err
 
 
 @pytest.mark.parametrize(
-    "name, content, told",
+    "name, content, message",
     [
         ("none.png", None, "none.png: no such file."),
         ("bad.png", b"no image", "bad.png"),
@@ -260,45 +260,45 @@ def test_an_array_of_another_shape_or_type_is_refused_with_both(cli, trained, ar
         ("bad.npz", b"no zip", "bad.npz: expected an .npz file"),
     ],
 )
-def test_a_file_that_cannot_be_read_exits_4_and_is_named(cli, trained, here, name, content, told):
+def test_an_unreadable_file_is_named_and_exits_4(cli, trained, here, name, content, message):
     if content is not None:
         (here / name).write_bytes(content)
-    found = cli("predict", trained / "run", name)
-    assert found.code == 4 and found.out == ""
-    assert told in found.err and "Traceback" not in found.err
+    result = cli("predict", trained / "run", name)
+    assert result.code == 4 and result.out == ""
+    assert message in result.err and "Traceback" not in result.err
 
 
-def test_an_npz_without_a_known_array_tells_what_it_has(cli, trained, here):
+def test_an_npz_without_a_known_array_is_an_error_that_lists_its_arrays(cli, trained, here):
     np.savez("odd.npz", weights=np.zeros(3))
-    told = cli("predict", trained / "run", "odd.npz")
-    assert told.code == 4
-    assert "odd.npz: expected an array features or images or x" in told.err
-    assert "found weights" in told.err
+    result = cli("predict", trained / "run", "odd.npz")
+    assert result.code == 4
+    assert "odd.npz: expected an array features or images or x" in result.err
+    assert "found weights" in result.err
 
 
-def test_a_model_of_vectors_takes_no_images(here):
+def test_a_model_of_vectors_refuses_images(here):
     path = save(here / "one.png", bars([1])[0, :, :, 0])
     with pytest.raises(Exception, match="trained on examples \\[4\\] float32, not on images"):
         read_examples([str(path)], DataSpec((4,), "float32"), None)
 
 
-# ------------------------------------------------------------------------------ what predict writes
+# ------------------------------------------------------------------------------ output of predict
 
 
 def test_as_text_there_is_one_line_per_example(cli, trained):
-    told = cli("predict", trained / "run", trained / "bars.npz")
-    assert told.code == 0
-    lines = told.out.splitlines()
+    result = cli("predict", trained / "run", trained / "bars.npz")
+    assert result.code == 0
+    lines = result.out.splitlines()
     assert len(lines) == 13
     assert lines[0].split()[1:3] in (["label", str(k)] for k in range(3))
 
 
 @pytest.mark.parametrize("ending", ["json", "csv", "npz"])
-def test_the_three_kinds_of_output_say_the_same(cli, predicted, trained, here, ending):
-    rows, _ = predicted(trained / "bars.npz")
-    told = cli("predict", trained / "run", trained / "bars.npz", "-o", "out." + ending)
-    assert told.code == 0 and told.out == ""
-    assert "13 predictions in out." + ending in told.err
+def test_the_three_output_formats_have_the_same_values(cli, predict, trained, here, ending):
+    rows, _ = predict(trained / "bars.npz")
+    result = cli("predict", trained / "run", trained / "bars.npz", "-o", "out." + ending)
+    assert result.code == 0 and result.out == ""
+    assert "13 predictions in out." + ending in result.err
     labels, logits = READERS[ending]("out." + ending)
     assert labels == [row["label"] for row in rows]
     assert np.allclose(logits, [row["logits"] for row in rows], atol=1e-6)
@@ -324,28 +324,28 @@ def from_npz(path):
 READERS = {"json": from_json, "csv": from_csv, "npz": from_npz}
 
 
-def test_an_output_of_another_ending_is_refused_before_anything_is_computed(cli, trained):
-    told = cli("predict", trained / "run", "none.png", "-o", "out.txt")
-    assert told.code == 2
-    assert "out.txt: the output ends in .json, .csv or .npz." in told.err
+def test_an_output_with_another_extension_is_refused_before_predicting(cli, trained):
+    result = cli("predict", trained / "run", "none.png", "-o", "out.txt")
+    assert result.code == 2
+    assert "out.txt: the output ends in .json, .csv or .npz." in result.err
 
 
-def test_features_come_on_request_alone(predicted, trained):
-    (plain, *_), _ = predicted(trained / "bars.npz")
-    (full, *_), _ = predicted(trained / "bars.npz", "--features")
+def test_features_are_output_only_on_request(predict, trained):
+    (plain, *_), _ = predict(trained / "bars.npz")
+    (full, *_), _ = predict(trained / "bars.npz", "--features")
     assert "features" not in plain
     expected = bars(LABELS, 2)[0].reshape(-1) / 255.0
     assert np.allclose(full["features"], expected, atol=1e-6)
 
 
-def test_features_of_a_plugin_without_any_are_an_error():
+def test_requesting_features_of_a_plugin_without_any_is_an_error():
     with pytest.raises(Exception, match="plugin predicts no 'features'"):
         columns({"label": np.zeros(2, int)}, (), True)
 
 
 def test_a_class_has_its_name_beside_its_number():
-    shown = columns({"label": np.array([1, 0])}, ("cat", "dog"), False)
-    assert shown["class"].tolist() == ["dog", "cat"]
+    by_name = columns({"label": np.array([1, 0])}, ("cat", "dog"), False)
+    assert by_name["class"].tolist() == ["dog", "cat"]
     assert "class" not in columns({"label": np.array([1, 0])}, ("0", "1"), False)
 
 
@@ -353,8 +353,8 @@ def test_a_class_has_its_name_beside_its_number():
 
 
 def test_an_exported_model_predicts_the_same_when_it_is_loaded(cli, trained, here):
-    told = cli("export", trained / "run", "model", "--json")
-    assert told.code == 0, told.err
+    result = cli("export", trained / "run", "model", "--json")
+    assert result.code == 0, result.err
     images = bars(LABELS, 2)
     with tf.Graph().as_default(), tf.Session() as session:
         loaded = tf.saved_model.loader.load(session, ["serve"], "model")
@@ -364,7 +364,7 @@ def test_an_exported_model_predicts_the_same_when_it_is_loaded(cli, trained, her
     assert np.allclose(logits, logits_of(trained / "run", images), atol=1e-5)
 
 
-def test_export_tells_what_it_wrote_and_that_it_was_checked(cli, trained, here):
+def test_export_reports_its_inputs_outputs_and_check(cli, trained, here):
     result = json.loads(cli("export", trained / "run", "model", "--checkpoint", "4", "--json").out)
     assert result["step"] == 4
     assert (result["inputs"], result["outputs"]) == (["features"], ["features", "label", "logits"])
@@ -375,9 +375,9 @@ def test_export_tells_what_it_wrote_and_that_it_was_checked(cli, trained, here):
 def test_export_refuses_a_folder_that_is_not_empty(cli, trained, here):
     (here / "model").mkdir()
     (here / "model" / "mine.txt").write_text("precious")
-    told = cli("export", trained / "run", "model")
-    assert told.code == 2
-    assert "model is not empty." in told.err
+    result = cli("export", trained / "run", "model")
+    assert result.code == 2
+    assert "model is not empty." in result.err
     assert [p.name for p in (here / "model").iterdir()] == ["mine.txt"]
 
 
@@ -385,9 +385,9 @@ def test_an_export_that_differs_exits_6_and_leaves_nothing(cli, trained, here, m
     from toolkit.inference import export
 
     monkeypatch.setattr(export, "_largest_difference", lambda *_: 0.5)
-    told = cli("export", trained / "run", "model")
-    assert told.code == 6
-    assert "The exported model differs by 0.5 from the trained one, allowed 1e-05." in told.err
+    result = cli("export", trained / "run", "model")
+    assert result.code == 6
+    assert "The exported model differs by 0.5 from the trained one; 1e-05 is allowed." in result.err
     assert list(here.glob("model*")) == []
 
 

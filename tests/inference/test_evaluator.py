@@ -1,4 +1,4 @@
-"""One pass over a split in batches, each a prepared call: what comes of it is what numpy finds."""
+"""An evaluation passes over a split in batches; its results equal those computed in numpy."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LABELS = np.arange(13) * 7 % 3
 
 
 def evaluator_of(plugin, mode="eval", spec=FLOATS):
-    """With the weights that a model starts with, in place of a checkpoint's."""
+    """An evaluator with initial weights in place of a checkpoint's."""
     plugins = Plugins(make_plugin(plugin))
-    made = Evaluator(plugins, resolve(plugins.options()).options, spec, mode)
-    with made.graph.tf_graph.as_default():
-        made.session.run([variable.initializer for variable in tf.global_variables()])
-    return made
+    evaluator = Evaluator(plugins, resolve(plugins.options()).options, spec, mode)
+    with evaluator.graph.tf_graph.as_default():
+        evaluator.session.run([variable.initializer for variable in tf.global_variables()])
+    return evaluator
 
 
 def weights(evaluator):
@@ -35,62 +35,62 @@ def numbers(count, columns=4):
     """float32 [count, columns]: 0, 1, 2 and so on, where TensorFlow reads them without a copy."""
     memory = np.zeros(count * columns + 16, np.float32)
     start = -memory.ctypes.data % 64 // 4
-    made = memory[start : start + count * columns].reshape(count, columns)
-    made[:] = np.arange(made.size).reshape(made.shape)
-    return made
+    array = memory[start : start + count * columns].reshape(count, columns)
+    array[:] = np.arange(array.size).reshape(array.shape)
+    return array
 
 
-# ------------------------------------------------------------------------------------- the same
+# ------------------------------------------------------------------------------------- results
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 13, 100])
-def test_the_size_of_a_batch_changes_nothing(batch_size):
+def test_the_batch_size_does_not_change_the_results(batch_size):
     evaluator = evaluator_of(Linear, spec=IMAGES)
     split = Split(bars(LABELS), LABELS)
-    metrics, kept, _, _ = evaluator.evaluate(split, batch_size, keep_examples=True)
+    metrics, examples, _, _ = evaluator.evaluate(split, batch_size, keep_examples=True)
     logits = (bars(LABELS).reshape(13, -1) / 255).dot(weights(evaluator)["linear/w"])
-    assert np.allclose(kept["logits"], logits, atol=1e-5)
+    assert np.allclose(examples["logits"], logits, atol=1e-5)
     assert metrics["accuracy"] == pytest.approx((logits.argmax(1) == LABELS).mean())
     likelihoods = np.exp(logits)[np.arange(13), LABELS] / np.exp(logits).sum(axis=1)
     assert metrics["loss"] == pytest.approx(-np.log(likelihoods).mean(), rel=1e-5)
 
 
-def test_what_is_kept_comes_in_the_order_of_the_split():
+def test_examples_are_returned_in_the_order_of_the_split():
     split = Split(bars(LABELS), LABELS).subset([7, 2, 11, 0, 5])
-    kept = evaluator_of(Linear, spec=IMAGES).evaluate(split, 2, keep_examples=True).examples
+    examples = evaluator_of(Linear, spec=IMAGES).evaluate(split, 2, keep_examples=True).examples
     stored = bars(LABELS)[[7, 2, 11, 0, 5]]
-    assert kept["features"].tolist() == (stored * np.float32(1 / 255)).tolist()
-    assert kept["labels"].tolist() == LABELS[[7, 2, 11, 0, 5]].tolist()
+    assert examples["features"].tolist() == (stored * np.float32(1 / 255)).tolist()
+    assert examples["labels"].tolist() == LABELS[[7, 2, 11, 0, 5]].tolist()
 
 
-def test_an_evaluation_again_gives_the_same_bits():
+def test_a_repeated_evaluation_gives_the_same_bits():
     evaluator = evaluator_of(Linear, spec=IMAGES)
     split = Split(bars(LABELS), LABELS)
-    first, kept, again = [evaluator.evaluate(split, 4, keep).metrics for keep in (0, 1, 0)]
-    assert first == again == kept
+    first, second, third = [evaluator.evaluate(split, 4, keep).metrics for keep in (0, 1, 0)]
+    assert first == second == third
 
 
-def test_nothing_to_predict_on_gives_arrays_without_rows():
-    found = evaluator_of(Linear, "predict").predict(np.zeros([0, 4]))
-    assert {name: array.shape for name, array in found.items()} == {
+def test_no_inputs_give_arrays_without_rows():
+    predictions = evaluator_of(Linear, "predict").predict(np.zeros([0, 4]))
+    assert {name: array.shape for name, array in predictions.items()} == {
         "label": (0,),
         "logits": (0, 2),
         "features": (0, 4),
     }
 
 
-# ------------------------------------------------------------------------------------- whose memory
+# ------------------------------------------------------------------------------------- memory
 
 
 class Rectified(Linear):
-    """Its first op could write into what it reads."""
+    """Its first op could write into its input."""
 
     @hookimpl
     def call(self, model, features, run):
         return Linear.call(self, model, tf.nn.relu(-features), run)
 
 
-def test_the_examples_are_what_they_were_before():
+def test_the_examples_are_not_changed():
     features = numbers(8)
     split = Split(features, np.arange(8) % 2)
     evaluator_of(Rectified).evaluate(split, 4, keep_examples=True)
@@ -98,8 +98,8 @@ def test_the_examples_are_what_they_were_before():
     assert features.tolist() == numbers(8).tolist()
 
 
-class Passed(Linear):
-    """Predicts what it is fed, twice, and its bias for each example."""
+class Echo(Linear):
+    """Predicts its input, twice, and its bias for each example."""
 
     @hookimpl
     def inputs(self, run):
@@ -118,19 +118,19 @@ class Passed(Linear):
         return {"code": outputs["code"], "again": outputs["code"], "bias": outputs["bias"]}
 
 
-def test_a_prediction_may_be_what_was_fed_and_a_variable():
+def test_a_prediction_may_be_an_input_or_a_variable():
     code = numbers(2)
-    found = evaluator_of(Passed, "predict").predict({"code": code})
+    predictions = evaluator_of(Echo, "predict").predict({"code": code})
     code[:] = -1
-    assert found["code"].tolist() == found["again"].tolist() == numbers(2).tolist()
-    assert found["bias"].tolist() == [0, 0]
+    assert predictions["code"].tolist() == predictions["again"].tolist() == numbers(2).tolist()
+    assert predictions["bias"].tolist() == [0, 0]
 
 
 # ------------------------------------------------------------------------------------- metrics
 
 
-class Counted(Linear):
-    """Counts examples in three ways that an update may be made; has no loss of its own."""
+class ExampleCounts(Linear):
+    """Counts examples with three kinds of update ops; has no loss."""
 
     @hookimpl
     def loss(self):
@@ -144,23 +144,23 @@ class Counted(Linear):
             "value": lambda counter: counter.assign_add(count),
             "tensor": lambda counter: tf.identity(counter.assign_add(count)),
         }
-        return {name: counted(name, update) for name, update in updates.items()}
+        return {name: count_examples(name, update) for name, update in updates.items()}
 
 
-def counted(name, update):
+def count_examples(name, update):
     local = [tf.GraphKeys.LOCAL_VARIABLES]
     counter = tf.get_variable(name, [], tf.int32, tf.zeros_initializer(), collections=local)
     return counter, update(counter)
 
 
 def test_an_update_may_be_an_op_a_variable_or_a_tensor():
-    evaluator = evaluator_of(Counted)
+    evaluator = evaluator_of(ExampleCounts)
     split = Split(numbers(5), np.zeros(5, int))
     for _ in range(2):
         assert evaluator.evaluate(split, 2).metrics == {"op": 5, "value": 5, "tensor": 5}
 
 
-class Unmeasured(Linear):
+class NoMetrics(Linear):
     @hookimpl
     def loss(self):
         return {}
@@ -170,35 +170,35 @@ class Unmeasured(Linear):
         return {}
 
 
-def test_a_model_that_measures_nothing_is_evaluated_to_nothing():
+def test_a_model_without_metrics_has_an_empty_evaluation():
     split = Split(numbers(5), np.zeros(5, int))
-    assert evaluator_of(Unmeasured).evaluate(split, 2).metrics == {}
+    assert evaluator_of(NoMetrics).evaluate(split, 2).metrics == {}
 
 
-# ------------------------------------------------------------------------------------- refused
+# ------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
-    "features, found",
+    "features, description",
     [(np.zeros([5, 2, 2], np.float32), "[2, 2] float32"), (np.zeros([5, 4], "u1"), "[4] uint8")],
     ids=["shape", "type"],
 )
-def test_a_split_of_another_kind_is_refused_with_both(features, found):
-    with pytest.raises(DataError) as told:
+def test_a_split_of_another_shape_or_type_is_refused_with_both(features, description):
+    with pytest.raises(DataError) as caught:
         evaluator_of(Linear).evaluate(Split(features, np.zeros(5, int)), 2)
-    assert told.value.message == (
-        f"The split has examples {found}, the model was trained on [4] float32."
+    assert caught.value.message == (
+        f"The split has examples {description}, the model was trained on [4] float32."
     )
 
 
-class Meant(Linear):
+class BatchMean(Linear):
     @hookimpl
     def predict(self, outputs):
         return {"mean": tf.reduce_mean(outputs["logits"], axis=0)}
 
 
-def test_a_prediction_without_the_batch_in_front_is_told():
-    with pytest.raises(ToolkitError) as told:
-        evaluator_of(Meant, "predict").predict(numbers(5))
-    assert told.value.message == "Hook 'predict' gave 'mean' [2] for 5 examples."
-    assert told.value.hint == "It returns tensors with the batch first."
+def test_a_prediction_without_a_batch_axis_is_refused():
+    with pytest.raises(ToolkitError) as caught:
+        evaluator_of(BatchMean, "predict").predict(numbers(5))
+    assert caught.value.message == "Hook 'predict' returned 'mean' [2] for 5 examples."
+    assert caught.value.hint == "It returns tensors with the batch first."

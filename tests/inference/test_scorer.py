@@ -1,4 +1,4 @@
-"""Measures of a whole split: asked when an evaluation is prepared, told with its metrics."""
+"""Scorers: created with an evaluation, called after it, reported beside its metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from file_fixtures import read_json
 from generator_fixtures import SCORED_GENERATOR, Brightness, Generator, expected_images
 from graph_fixtures import make_plugin
-from linear_fixtures import write_bars
+from linear_fixtures import LINEAR, write_bars
 
 from toolkit import DataSpec, Scorer, ScoreResult, Split, ToolkitError, hookimpl, tf
 from toolkit.inference.evaluator import Evaluator
@@ -43,12 +43,12 @@ def records(kind="eval"):
 # ----------------------------------------------------------------------------------- in a whole run
 
 
-def test_a_score_stands_beside_the_metrics_of_each_evaluation(train):
-    done = train("--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["test"]["metrics"]["brightness"] == pytest.approx(brightness(6))
-    found = {record["step"]: record["brightness"] for record in records()}
-    assert found == {step: pytest.approx(brightness(step)) for step in (2, 4, 6)}
+def test_a_score_is_recorded_with_the_metrics_of_each_evaluation(train):
+    result = train("--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["test"]["metrics"]["brightness"] == pytest.approx(brightness(6))
+    scores = {record["step"]: record["brightness"] for record in records()}
+    assert scores == {step: pytest.approx(brightness(step)) for step in (2, 4, 6)}
 
 
 def test_lines_details_and_reports_of_a_scorer_are_in_the_result(train, here):
@@ -60,27 +60,27 @@ def test_lines_details_and_reports_of_a_scorer_are_in_the_result(train, here):
 
 
 def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, train):
-    for told in (train(), cli("evaluate", "r")):
-        lines = told.out.splitlines()
+    for result in (train(), cli("evaluate", "r")):
+        lines = result.out.splitlines()
         (place,) = [i for i, line in enumerate(lines) if line.startswith("test ")]
         assert "brightness_noise 0.2500" in lines[place]
         assert lines[place + 1] == "        brightness against 13 of 40"
 
 
-def test_the_score_within_training_gets_no_folder(train, monkeypatch):
-    seen = []
+def test_a_score_during_training_gets_no_folder(train, monkeypatch):
+    folders = []
     plain = Brightness.score
 
     def score(self, split, predict, folder):
-        seen.append(folder and folder.split("/")[-2:])
+        folders.append(folder and folder.split("/")[-2:])
         return plain(self, split, predict, folder)
 
     monkeypatch.setattr(Brightness, "score", score)
     assert train().code == 0
-    assert seen == [None, None, None, ["reports", "test-6"]]
+    assert folders == [None, None, None, ["reports", "test-6"]]
 
 
-def test_scorers_are_made_once_and_closed_with_the_run(train, monkeypatch):
+def test_scorers_are_closed_once_with_the_run(train, monkeypatch):
     monkeypatch.setattr(Brightness, "closed", 0)
     assert train().code == 0
     assert Brightness.closed == 1
@@ -92,7 +92,7 @@ def test_a_score_may_name_the_best_checkpoint(train, here):
     assert (best["metric"], best["step"], best["noise"]) == ("brightness", 2, 0.25)
 
 
-def test_a_gain_within_the_noise_moves_no_best_and_the_record_says_so(train):
+def test_a_gain_within_the_noise_keeps_the_best_and_is_recorded_as_such(train):
     assert train("--best-metric", "max:brightness").code == 0
     gains = [record["brightness"] - records()[0]["brightness"] for record in records()]
     within = [record.get("within_noise", False) for record in records()]
@@ -100,7 +100,7 @@ def test_a_gain_within_the_noise_moves_no_best_and_the_record_says_so(train):
     assert within == [gain > 0 for gain in gains]
 
 
-# ---------------------------------------------------------------------------------- a noisy target
+# ---------------------------------------------------------------------------------- a noisy metric
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_noise_that_is_not_a_number_counts_for_nothing():
     assert Target("distance", ["distance"]).better(3.0, 4.0, float("nan"))
 
 
-# ------------------------------------------------------------------------------------ by themselves
+# ------------------------------------------------------------------------------------ without a run
 
 
 def evaluator_of(scorers, base=Generator):
@@ -137,21 +137,21 @@ SPLIT = Split(np.zeros([3, 6, 6, 1], np.uint8), np.arange(3))
 class Fixed(Scorer):
     names = ("fixed",)
 
-    def __init__(self, scored):
-        self._scored = scored
+    def __init__(self, result):
+        self._result = result
 
     def score(self, split, predict, folder):
-        return self._scored() if callable(self._scored) else self._scored
+        return self._result() if callable(self._result) else self._result
 
 
-def test_the_names_of_scorers_are_among_the_metrics():
+def test_the_names_of_scorers_are_among_the_metric_names():
     names = evaluator_of(lambda self: [Fixed(None)]).metric_names
     assert names == ["accuracy", "fixed", "loss"]
 
 
-def test_without_splits_no_scorer_is_asked():
+def test_without_splits_no_scorer_is_created():
     def scorers(self):
-        raise AssertionError("asked")
+        raise AssertionError("called")
 
     plugin = type("Tested", (Generator,), {"scorers": hookimpl(scorers), "__module__": __name__})
     plugins = Plugins(make_plugin(plugin, "tested"))
@@ -164,50 +164,53 @@ class Loss(Fixed):
 
 
 @pytest.mark.parametrize(
-    "made, told",
+    "scorers, message",
     [
-        ([Loss(None)], "Metric 'loss' of scorer Loss is already one of the model"),
-        ([Fixed(None), Fixed(None)], "Metric 'fixed' of scorer Fixed is already one of scorer Fix"),
+        ([Loss(None)], "Metric 'loss' of scorer Loss is already a metric of the model"),
+        (
+            [Fixed(None), Fixed(None)],
+            "Metric 'fixed' of scorer Fixed is already a metric of scorer Fixed",
+        ),
         ([object()], "Hook 'scorers' of a plugin returned <object"),
     ],
     ids=["a loss", "twice", "no scorer"],
 )
-def test_scorers_that_cannot_be_used_are_told(made, told):
-    with pytest.raises(ToolkitError, match=told):
-        evaluator_of(lambda self: made)
+def test_invalid_scorers_are_refused(scorers, message):
+    with pytest.raises(ToolkitError, match=message):
+        evaluator_of(lambda self: scorers)
 
 
-def fails():
+def fail():
     raise ValueError("too few")
 
 
 @pytest.mark.parametrize(
-    "scored, told",
+    "result, message",
     [
         (None, "Scorer Fixed returned None"),
         (ScoreResult({"other": 1.0}), "Scorer Fixed returned ScoreResult"),
-        (fails, "Plugin 'tested' failed in its scorer Fixed: ValueError: too few .*test_scorer"),
+        (fail, "Plugin 'tested' failed in its scorer Fixed: ValueError: too few .*test_scorer"),
     ],
     ids=["nothing", "another name", "a fault"],
 )
-def test_a_score_that_cannot_be_used_is_told(trained, scored, told):
-    made = evaluator_of(lambda self: [Fixed(scored)])
-    made.load(RunFolder(str(trained / "run")).checkpoints.prefix(6))
-    with pytest.raises(ToolkitError, match=told):
-        made.evaluate(SPLIT, 2)
+def test_an_invalid_score_is_refused(trained, result, message):
+    evaluator = evaluator_of(lambda self: [Fixed(result)])
+    evaluator.load(RunFolder(str(trained / "run")).checkpoints.prefix(6))
+    with pytest.raises(ToolkitError, match=message):
+        evaluator.evaluate(SPLIT, 2)
 
 
-def test_a_scorer_predicts_with_the_checkpoint_in_force(trained):
+def test_a_scorer_predicts_with_the_loaded_checkpoint(trained):
     evaluator = evaluator_of(lambda self, splits: [Brightness(lambda name: splits("test"))])
     folder = RunFolder(str(trained / "run"))
     for step in (2, 6, 2):
         evaluator.load(folder.checkpoints.prefix(step))
-        found = evaluator.evaluate(SPLIT, 2)
+        evaluation = evaluator.evaluate(SPLIT, 2)
         expected = brightness(step, str(trained / "run"))
-        assert found.metrics["brightness"] == pytest.approx(expected, abs=1e-6)
+        assert evaluation.metrics["brightness"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_ops_that_a_scorer_makes_are_in_a_graph_of_its_own(trained):
+def test_a_scorer_creates_ops_in_a_graph_of_its_own(trained):
     def score():
         value = tf.constant(3.0)
         with tf.Session() as session:
@@ -220,6 +223,24 @@ def test_ops_that_a_scorer_makes_are_in_a_graph_of_its_own(trained):
         assert evaluator.evaluate(SPLIT, 2).metrics["fixed"] == 3.0
 
 
-def test_a_class_that_scores_nothing_is_no_scorer():
-    with pytest.raises(NotImplementedError):
-        Scorer().score(None, None, None)
+SCORELESS = """
+from toolkit import Scorer, hookimpl
+
+class Sharpness(Scorer):
+    names = ("sharpness",)
+
+@hookimpl
+def scorers():
+    return [Sharpness()]
+"""
+
+
+def test_a_scorer_without_score_is_refused_before_training(cli, here):
+    (here / "scoreless.py").write_text(SCORELESS)
+    data = write_bars("bars.npz")
+    result = cli("run", "--plugin", LINEAR, "--extension", "./scoreless.py", "--data", data, *STEPS)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        "Error: Scorer Sharpness of plugin 'scoreless' does not implement 'score'.\n"
+        "Define score(self, split, predict, folder) in the class.\n"
+    )

@@ -1,1 +1,1 @@
-"""What is done with a checkpoint: evaluate, score, report, predict, export."""
+"""What uses a checkpoint after training: evaluation, scores, reports, predictions, exports."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..data.examples import DataSpec, Split
 from ..data.idx import read_idx
-from ..data.images import decode
+from ..data.images import decode_image
 from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
 from ..data.npz import read_arrays
 from ..data.prepare import Convert, ExampleHooks, prepare
@@ -69,11 +69,11 @@ class ImageReader(NamedTuple):
 
     def _scale(self, path: str) -> np.ndarray:
         height, width, channels = self.spec.shape
-        image = decode(path, None, channels)
+        image = decode_image(path, None, channels)
         if image.shape[:2] == (height, width):
             return image
         self.log(f"note: {path} is {image.shape[1]}x{image.shape[0]}, scaled to {width}x{height}")
-        return decode(path, (width, height), channels)
+        return decode_image(path, (width, height), channels)
 
 
 def read_examples(

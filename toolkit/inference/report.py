@@ -1,4 +1,4 @@
-"""Evaluate a split in full and let the plugins write their reports of it."""
+"""Evaluate a split and let the plugins write reports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import Any, Dict
 
+from ..data.examples import Split
 from ..plugins import Plugins
 from ..storage.run_folder import RunFolder
 from .evaluator import Evaluator
@@ -16,21 +17,32 @@ def report(
     evaluator: Evaluator,
     folder: RunFolder,
     name: str,
-    split,
+    split: Split,
     step: int,
     other_data: str = "",
 ) -> Dict[str, Any]:
-    """Evaluate a split with the loaded checkpoint of `step`, and return what there is to print.
+    """Evaluate a split with the loaded checkpoint and write the plugins' reports.
 
-    name: of the split. other_data: the value of --data where it is not the run's own; its reports
-    get a folder of their own. The result has "lines" and "details" where scorers gave some.
+    Args:
+        plugins: the run's plugins.
+        evaluator: with the loaded checkpoint.
+        folder: the run's folder; reports go to `reports/NAME-STEP` in it.
+        name: of the split.
+        split: its examples.
+        step: of the checkpoint.
+        other_data: the value of --data if it is not the run's own; such reports go to another
+            folder.
+
+    Returns:
+        The result as JSON values: "split", "step", "examples", "metrics", "reports" if there are
+        any, "lines" and "details" if a scorer returned some, and what plugins add.
     """
     place = os.path.join("reports", f"{name}-{step}")
     if other_data:
         place += "-" + hashlib.sha256(other_data.encode("utf-8")).hexdigest()[:6]
     reports = folder.make_subfolder(place)
     try:
-        result = _evaluated(plugins, evaluator, name, split, step, reports)
+        result = _evaluate(plugins, evaluator, name, split, step, reports)
         if os.listdir(reports):
             result["reports"] = place
     finally:
@@ -39,8 +51,10 @@ def report(
     return result
 
 
-def _evaluated(plugins, evaluator, name: str, split, step: int, reports: str) -> Dict[str, Any]:
-    """Evaluate with reports into an existing folder, and tell the plugins."""
+def _evaluate(
+    plugins: Plugins, evaluator: Evaluator, name: str, split: Split, step: int, reports: str
+) -> Dict[str, Any]:
+    """Evaluate with reports into an existing folder, and call the hook `evaluated`."""
     batch_size = evaluator.run.options.eval_batch_size
     evaluation = evaluator.evaluate(split, batch_size, plugins.has_hook("evaluated"), reports)
     answers = plugins.call_hook(
@@ -53,9 +67,10 @@ def _evaluated(plugins, evaluator, name: str, split, step: int, reports: str) ->
         folder=reports,
     )
     result = {"split": name, "step": step, "examples": len(split), "metrics": evaluation.metrics}
-    for key, value in (("lines", evaluation.lines), ("details", evaluation.details)):
-        if value:
-            result[key] = value
+    if evaluation.lines:
+        result["lines"] = evaluation.lines
+    if evaluation.details:
+        result["details"] = evaluation.details
     for answer in answers:
         result.update(answer or {})
     return result

@@ -1,17 +1,23 @@
-"""Measures of a whole split, which no mean over its examples gives: what a plugin's hook `scorers`
-returns.
+"""`Scorer`: a measure of a whole split that is not a mean over its examples.
+
+Plugins return scorers from the hook `scorers`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
 
+from ..data.examples import Split
+
 
 class ScoreResult(NamedTuple):
-    """What a scorer found.
+    """The result of a scorer.
 
-    metrics: name -> number, of the scorer's `names`; NAME_noise is the standard deviation of NAME.
-    lines: what to print below the metrics. details: JSON values for the result.
+    Attributes:
+        metrics: name -> number; the names are among the scorer's `names`. NAME_noise is the
+            standard deviation of NAME.
+        lines: text to print below the metrics.
+        details: JSON values for the result of the evaluation.
     """
 
     metrics: Dict[str, float]
@@ -20,22 +26,29 @@ class ScoreResult(NamedTuple):
 
 
 class Scorer:
-    """Base class of measures. `names`: of all metrics that it may return.
+    """Base class of scorers.
 
-    With a metric NAME_noise, `--best-metric NAME` moves only by a gain that is larger than it.
+    Attributes:
+        names: all metrics that `score` may return. With a metric NAME_noise, the best checkpoint
+            by NAME changes only for a gain larger than this noise.
     """
 
     names: Sequence[str] = ()
 
-    def score(self, split: Any, predict: Callable, folder: Optional[str]) -> ScoreResult:
-        """Called after a split was evaluated, with a graph of its own as the default one.
+    def score(
+        self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
+    ) -> ScoreResult:
+        """Score a split; called after its evaluation. The default graph is a new, empty one.
 
-        split: the `toolkit.Split`. predict(inputs, batch_size=None): each tensor of the hook
-        `predict` as an array, with the checkpoint in force; inputs: examples [N, ...], or a dict
-        of arrays where the hook `inputs` names some. folder: an existing one for reports, or None
-        for the quick score in the midst of training.
+        Args:
+            split: the `toolkit.Split`.
+            predict: `predict(inputs, batch_size=None)` returns the tensors of the hook `predict`
+                as arrays, batch first, computed with the loaded checkpoint. inputs: examples
+                [N, ...], or a dict of arrays [N, ...] where the hook `inputs` names some.
+            folder: an existing folder for reports, or None during training, where a quick score
+                is enough.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Called when no more is to be scored."""
+        """Release resources; called once, after the last score."""

@@ -1,0 +1,107 @@
+"""The scorers of a run's plugins: created, checked and called."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
+
+from ..compat import tf
+from ..data.examples import Split
+from ..errors import ToolkitError
+from ..graph.run import Run
+from ..plugins import Plugins
+from .scorer import Scorer, ScoreResult
+
+
+class ScorerSet:
+    """The scorers that the hook `scorers` returns. Create it after the session of the evaluation.
+
+    The first session of a process fixes its number of threads, and a scorer may create a session.
+
+    Args:
+        plugins: the run's plugins.
+        run: the `Run` of the evaluation.
+        splits: returns the `Split` of a name, or None.
+        model_metrics: names of the losses and metrics of the model.
+
+    Raises:
+        ToolkitError: the hook returned something else, or two metrics have the same name.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        run: Run,
+        splits: Callable[[str], Optional[Split]],
+        model_metrics: Iterable[str],
+    ):
+        self._plugins = plugins
+        with tf.Graph().as_default():
+            answers = plugins.call_hook("scorers", run=run, splits=splits)
+        self._scorers: List[Scorer] = [scorer for answer in answers for scorer in answer or ()]
+        for scorer in self._scorers:
+            _check_type(plugins, scorer)
+        _check_names(self._scorers, model_metrics)
+
+    @property
+    def names(self) -> Set[str]:
+        """The names of all metrics that the scorers may return."""
+        return {name for scorer in self._scorers for name in scorer.names}
+
+    def score(
+        self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
+    ) -> Iterator[ScoreResult]:
+        """Yield the result of each scorer; the arguments are those of `Scorer.score`."""
+        for scorer in self._scorers:
+            with tf.Graph().as_default():  # during training, the current graph is finalized
+                result = self._plugins.call_plugin_code(
+                    _describe(scorer), scorer.score, split, predict, folder
+                )
+            _check_result(scorer, result)
+            yield result._replace(metrics={n: float(v) for n, v in result.metrics.items()})
+
+    def close(self) -> None:
+        for scorer in self._scorers:
+            self._plugins.call_plugin_code(_describe(scorer), scorer.close)
+
+
+def _describe(scorer: Scorer) -> str:
+    return f"scorer {type(scorer).__name__}"
+
+
+def _check_type(plugins: Plugins, scorer: Any) -> None:
+    if not isinstance(scorer, Scorer):
+        raise ToolkitError(
+            f"Hook 'scorers' of a plugin returned {scorer!r}.",
+            hint="It returns a list of toolkit.Scorer objects.",
+        )
+    if type(scorer).score is Scorer.score:
+        plugin = plugins.owner(scorer) or plugins.model.name
+        raise ToolkitError(
+            f"Scorer {type(scorer).__name__} of plugin '{plugin}' does not implement 'score'.",
+            hint="Define score(self, split, predict, folder) in the class.",
+        )
+
+
+def _check_names(scorers: Iterable[Scorer], model_metrics: Iterable[str]) -> None:
+    owners = dict.fromkeys(model_metrics, "the model")
+    for scorer in scorers:
+        for name in scorer.names:
+            if name in owners:
+                raise ToolkitError(
+                    f"Metric '{name}' of {_describe(scorer)} is already a metric of "
+                    f"{owners[name]}.",
+                    hint="Give it another name.",
+                )
+            owners[name] = _describe(scorer)
+
+
+def _check_result(scorer: Scorer, result: Any) -> None:
+    allowed = set(scorer.names) | {name + "_noise" for name in scorer.names}
+    if not isinstance(result, ScoreResult) or not set(result.metrics) <= allowed:
+        raise ToolkitError(
+            f"Scorer {type(scorer).__name__} returned {result!r}.",
+            hint=(
+                "It returns a toolkit.ScoreResult with metrics among its names: "
+                f"{', '.join(scorer.names) or 'it has none'}."
+            ),
+        )
