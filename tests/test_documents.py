@@ -3,6 +3,9 @@
 import glob
 import os
 import re
+import shutil
+import subprocess
+import sys
 
 import pytest
 from file_fixtures import REPOSITORY
@@ -63,6 +66,31 @@ def test_every_command_of_the_readme_exists():
 
     told = set(re.findall(r"^toolkit (\w+)", text_of("README.md"), re.M))
     assert told and told <= set(COMMANDS) | {entry.name for entry in list_commands()}
+
+
+def readme_commands():
+    """The commands of the README, in order. Of the set-up commands, which install the toolkit and
+    which .ci/run runs whole, only a `toolkit run` at the end is left.
+    """
+    lines = "".join(re.findall(r"```sh\n(.*?)```", text_of("README.md"), re.S)).splitlines()
+    commands = [line.split(" && ")[-1].replace(".venv/bin/toolkit", "toolkit") for line in lines]
+    return [command for command in commands if ".venv" not in command]
+
+
+@pytest.mark.slow
+def test_every_command_of_the_readme_runs_as_printed(here):
+    code = re.search(r"```python\n(.*?)```", text_of("README.md"), re.S).group(1)
+    (here / "linear.py").write_text(code)
+    shutil.copytree(os.path.join(REPOSITORY, "samples"), str(here / "samples"))
+    path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    environment = dict(os.environ, PATH=path, TOOLKIT_CACHE=str(here / "cache"))
+    commands = readme_commands()
+    assert len(commands) > 10
+    for command in commands:
+        result = subprocess.run(
+            ["bash", "-c", command], env=environment, capture_output=True, text=True
+        )
+        assert result.returncode == 0, f"{command}\n{result.stderr}"
 
 
 def test_the_paths_that_the_documents_name_exist():
