@@ -19,7 +19,7 @@ _HOME = {  # public name: the module that defines it
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
     "ONEDNN": "toolkit.compat",
-    "Hook": "toolkit.training.hooks.base",
+    "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Split": "toolkit.data.examples",
     "DataSpec": "toolkit.data.examples",
@@ -48,7 +48,9 @@ _RENAMED = {  # former public name: its present name
     "written_whole": "atomic_write",
 }
 
-__all__ = sorted(_HOME)
+_MODULES = ("cli_options",)  # public modules
+
+__all__ = sorted([*_HOME, *_MODULES])
 
 
 def __getattr__(name: str):
@@ -56,6 +58,8 @@ def __getattr__(name: str):
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _RENAMED:
         return _value_of_former_name(name)
     raise AttributeError(f"module 'toolkit' has no attribute '{name}'")

@@ -1,35 +1,36 @@
-"""The commands of `toolkit`, by name; the module of each is imported when it is used.
+"""The commands of `toolkit` by name. The module of a command is imported when it is used.
 
-Behind the core's own come those that installed packages add, see `added`.
+After the core's own commands come those of installed packages, see `plugin_commands`.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+from typing import List, Optional
 
 import click
 
 from .. import __version__
 from ..errors import ToolkitError
 from ..plugins import summarize_exception
-from . import added
+from . import plugin_commands
 
 # name -> (module, one line for --help)
 COMMANDS = {
     "run": ("run", "Train a plugin's model."),
-    "resume": ("run", "Go on with a run where it was."),
-    "evaluate": ("evaluate", "Measure a trained model on a split."),
+    "resume": ("run", "Continue a run from its last checkpoint."),
+    "evaluate": ("evaluate", "Evaluate a trained model on a split of the data."),
     "predict": ("predict", "Apply a trained model to files."),
     "export": ("export", "Write a trained model as a SavedModel."),
-    "verify": ("verify", "Prove that a run is what its folder says."),
-    "doctor": ("doctor", "Say what state a run is in, and what can be done."),
-    "plugins": ("plugins", "List plugins and show what they offer."),
-    "data": ("data", "List data sources and check data."),
+    "verify": ("verify", "Check the integrity of a run folder."),
+    "doctor": ("doctor", "Report the state of a run, and what to do about faults."),
+    "plugins": ("plugins", "List plugins, and show their hooks and options."),
+    "data": ("data", "List data sources, and check data."),
 }
 
-# What a command may raise to end as it likes.
-PASSED_ON = (
+# Exceptions of a plugin's command that keep their own message and exit code.
+COMMAND_ERRORS = (
     ToolkitError,
     click.ClickException,
     click.exceptions.Exit,
@@ -39,49 +40,48 @@ PASSED_ON = (
 
 
 class LazyGroup(click.Group):
-    """Knows its commands' names and summaries without importing the core's."""
+    """A group that knows the names and summaries of its commands without importing them."""
 
-    def list_commands(self, ctx):
-        return list(COMMANDS) + added.names(COMMANDS)
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        return list(COMMANDS) + plugin_commands.list_names(COMMANDS)
 
-    def get_command(self, ctx, name):
+    def get_command(self, ctx: click.Context, name: str) -> Optional[click.Command]:
         if name not in COMMANDS:
-            return added.load(name)
+            return plugin_commands.load(name)
         module = importlib.import_module("toolkit.cli." + COMMANDS[name][0])
         return getattr(module, name)
 
-    def resolve_command(self, ctx, args):
+    def resolve_command(self, ctx: click.Context, args: List[str]):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            known = self.list_commands(ctx)
-            if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"Did you mean '{close[0]}'?" if close else ""
-                known = f"Commands: {', '.join(known)}."
-                raise click.UsageError(f"There is no command '{name}'.\n{hint or known}")
+            names = self.list_commands(ctx)
+            if name not in names:
+                close = difflib.get_close_matches(name, names, n=1)
+                hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."
+                raise click.UsageError(f"There is no command '{name}'.\n{hint}")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx):
+    def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
-        except PASSED_ON:
+        except COMMAND_ERRORS:
             raise
         except Exception as error:
             name = ctx.invoked_subcommand
             if name is None or name in COMMANDS:
-                raise  # a fault of ours
+                raise  # a fault of the core shows its traceback
             raise ToolkitError(
                 f"Command '{name}' failed: {summarize_exception(error)}.",
                 hint="Set TOOLKIT_VERBOSE=1 for the traceback.",
             ) from error
 
-    def format_commands(self, ctx, formatter):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, row[1]) for name, row in COMMANDS.items()])
-        more = added.rows(COMMANDS)
-        if more:
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        rows = plugin_commands.help_rows(COMMANDS)
+        if rows:
             with formatter.section("Commands of plugins"):
-                formatter.write_dl(more)
+                formatter.write_dl(rows)
 
 
 @click.command(
@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="toolkit")
 @click.pass_context
-def app(ctx):
+def app(ctx: click.Context) -> None:
     """Train image classifiers and GANs on TensorFlow's graph runtime.
 
     Start with: toolkit run --plugin classifier

@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 import sys
+from typing import Any, Dict, Optional
 
 import click
 
-from .common import json_option, print_json
+from ..cli_options import json_option, print_json
 
 
 @click.group()
-def data():
-    """List data sources and check data."""
+def data() -> None:
+    """List data sources, and check data."""
 
 
 @data.command("list")
 @json_option
-def list_(as_json):
-    """What --data may name."""
+def list_(as_json: bool) -> None:
+    """List the sources that --data can name."""
     from ..data.sources import list_sources
 
     rows = list_sources()
     if as_json:
         return print_json(rows)
     for row in rows:
-        here = "offline" if row["offline"] else "downloads"
-        sys.stdout.write("{value:14} {size:24} {0:10} {what}\n".format(here, **row))
+        access = "offline" if row["offline"] else "downloads"
+        sys.stdout.write(f"{row['value']:14} {row['size']:24} {access:10} {row['what']}\n")
     return None
 
 
 @data.command()
 @click.argument("value", metavar="DATA")
-@click.option("--image-size", type=click.IntRange(1, 4096), metavar="N", help="As in run.")
-@click.option("--channels", type=click.Choice(["1", "3"]), help="As in run.")
+@click.option(
+    "--image-size", type=click.IntRange(1, 4096), metavar="N", help="As for 'toolkit run'."
+)
+@click.option("--channels", type=click.Choice(["1", "3"]), help="As for 'toolkit run'.")
 @click.option("--sheet", metavar="FILE.png", help="Write a contact sheet of 100 training examples.")
 @json_option
-def check(value, image_size, channels, sheet, as_json):
-    """Read data whole: counts, shapes, classes, damage, duplicates across splits, SHA-256."""
+def check(
+    value: str,
+    image_size: Optional[int],
+    channels: Optional[str],
+    sheet: Optional[str],
+    as_json: bool,
+) -> int:
+    """Read all examples and report on them.
+
+    The report has counts, shapes, classes, damaged files, duplicates within and across splits, and
+    SHA-256 hashes. The exit code is 4 if data is damaged.
+    """
     from ..data.check import check_source, contact_sheet
     from ..display.console import Console, download_progress
 
@@ -56,7 +69,7 @@ def check(value, image_size, channels, sheet, as_json):
     return 0 if report["ok"] else 4
 
 
-def _print(report) -> None:
+def _print(report: Dict[str, Any]) -> None:
     out = sys.stdout.write
     out(f"data     {report['data']}\n")
     for fault in report["corrupt"]:
@@ -68,7 +81,7 @@ def _print(report) -> None:
         out(f"{name:8} {split['examples']} examples")
         counts = split.get("class_counts") or {}
         if counts:
-            out(f"; class: {', '.join((f'{c} {n}' for c, n in counts.items()))}")
+            out(f"; class: {', '.join(f'{c} {n}' for c, n in counts.items())}")
         out(f"; {split['duplicates']} duplicates\n")
     for name in ("test", "validation"):
         out(f"shared   {report['in_train_and_' + name]} examples are in train and {name}\n")

@@ -1,107 +1,154 @@
-"""`toolkit doctor`: what state a run is in, and what can be done."""
+"""`toolkit doctor`: diagnose a run."""
 
 from __future__ import annotations
 
 import sys
-from typing import List, Optional
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Tuple
 
 import click
 
+from .. import config as configuration
+from ..cli_options import json_option, print_json, verbose_option
 from ..errors import ToolkitError
-from .common import json_option, print_json, verbose_option
-from .resuming import ResumeCommand, allowed_names, changed_options, changes_options
-from .selection import Selection, flag_values, plain, resolve
+from ..options import CoreOptions
+from ..storage.run_folder import RunFolder, open_run
+from .plugin_options import NO_SELECTION, Selection, format_value, option_values, resolve
+from .resume_options import (
+    ChangeFlags,
+    OptionChange,
+    ResumeCommand,
+    allow_flags,
+    change_flags,
+    find_changes,
+    parse_allow,
+)
+
+if TYPE_CHECKING:
+    from ..audit.diagnosis import Diagnosis
 
 
 class DoctorCommand(ResumeCommand):
-    """Goes on where the configuration or a plugin cannot be loaded, which it then tells."""
+    """A command that also runs if the configuration or a plugin cannot be loaded.
+
+    Attributes:
+        failure: the error of loading them, or None.
+    """
 
     failure: Optional[ToolkitError] = None
 
-    def selection(self, args: List[str]) -> Selection:
+    def select(self, args: List[str]) -> Selection:
         self.failure = None
         try:
-            return super().selection(args)
+            return super().select(args)
         except ToolkitError as error:
             self.failure = error
-            return Selection("", [], None, [])
+            return NO_SELECTION
 
 
 @click.command(cls=DoctorCommand)
 @click.argument("run_folder", metavar="RUN")
-@changes_options
+@change_flags
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
 @json_option
 @verbose_option
 @click.pass_context
-def doctor(ctx, run_folder, allow, init_new, maps, drop, sets, as_json, **given):
-    """Say in plain words what state a run is in and what can be done, and change nothing.
+def doctor(
+    ctx: click.Context, run_folder: str, sets: Sequence[str], as_json: bool, **flags: Any
+) -> int:
+    """Diagnose a run: its state, what is wrong and what to do. Nothing is changed.
 
-    Takes the flags of 'resume' and tells how the model, with these, would fit the checkpoint. Ends
-    with exit code 6 where something is wrong.
+    With the flags of 'resume', the report says whether the model would fit the checkpoint. The exit
+    code is 6 if something is wrong.
     """
-    from ..audit import diagnosis
-    from ..storage.run_folder import open_run
+    from ..audit.diagnosis import diagnose_folder
 
     folder = open_run(run_folder, allow_unstarted=True)
-    found = diagnosis.of_folder(folder)
-    selection, failure = ctx.obj, ctx.command.failure
-    if failure is not None and not any(failure.message in fault for fault in found.faults):
-        found.faults.append(failure.message)
-        found.advice[:0] = [failure.hint] if failure.hint else []
-    if selection.plugins is not None and not folder.is_new:
-        values = flag_values(given, sets)
-        try:
-            resolve(selection, {}, use_environment=False)
-        except ToolkitError as error:  # of config.json; a wrong flag is a mistake of usage
-            found.faults.append(error.message)
-            found.advice[:0] = [error.hint] if error.hint else []
-        else:
-            resolved = resolve(selection, values, use_environment=False)
-            allowed = allowed_names(resolved, allow)
-            _add_options(found, changed_options(folder, selection, resolved), allowed)
-            flags = init_new, drop, maps
-            more = _of_model(diagnosis, folder, selection, resolved, flags, allowed)
-            found.notes.extend(more.notes)
-            found.faults.extend(more.faults)
-            found.advice[:0] = [text for text in more.advice if text]
+    diagnosis = diagnose_folder(folder)
+    failure = getattr(ctx.command, "failure", None)
+    if failure is not None:
+        _add_failure(diagnosis, failure)
+    changes = ChangeFlags.pop(flags)
+    if ctx.obj.plugins is not None and not folder.is_new:
+        _add_resume(diagnosis, folder, ctx.obj, option_values(flags, sets), changes)
     if as_json:
-        print_json(dict(found._asdict(), run=str(folder)))
+        faults = [str(fault) for fault in diagnosis.faults]
+        print_json(dict(diagnosis._asdict(), faults=faults, run=str(folder)))
     else:
-        _print(found)
-    return 6 if found.faults else 0
+        _print(diagnosis)
+    return 6 if diagnosis.faults else 0
 
 
-def _add_options(found, changed, allowed: List[str]) -> None:
-    """Add the options that are others than the run's, which a resume refuses unless allowed."""
-    left = [row for row in changed if row[0] not in allowed]
-    for name, old, new in left:
-        told = f"config: {name} is"  # of config.json itself, and told already
-        if not any(fault.startswith(told) for fault in found.faults):
-            found.faults.append(f"option: {name} was {plain(old)}, now {plain(new)}.")
-    if left:
-        flags = " ".join(f"--allow {name}" for name, _, _ in left)
-        found.advice.insert(0, "A resume refuses other options than the run's, without: " + flags)
+def _add_failure(diagnosis: Diagnosis, error: ToolkitError) -> None:
+    """Add why a resume cannot load the run, unless a check has found that file damaged."""
+    from ..audit.checks import fault_of_error
+
+    if error.path and error.path in [fault.subject for fault in diagnosis.faults]:
+        return
+    diagnosis.faults.append(fault_of_error("resume", error))
+    diagnosis.advice[:0] = [error.hint] if error.hint else []
 
 
-def _of_model(diagnosis, folder, selection: Selection, resolved, flags, allowed: List[str]):
-    from .. import config as configuration
-    from ..storage.checkpoint_diff import RestoreOptions
-    from ..storage.variable_map import parse_map
+def _add_resume(
+    diagnosis: Diagnosis,
+    folder: RunFolder,
+    selection: Selection,
+    values: Mapping[str, Any],
+    changes: ChangeFlags,
+) -> None:
+    """Add whether a resume with these option values and changes would be accepted."""
+    try:
+        resolve(selection, {}, use_environment=False)
+    except ToolkitError as error:  # in config.json; a wrong flag is a usage error
+        return _add_failure(diagnosis, error)
+    options = resolve(selection, values, use_environment=False).options
+    names = parse_allow(options, changes.allow)
+    _add_changes(diagnosis, [c for c in find_changes(folder, options) if c.name not in names])
+    _add_model(diagnosis, folder, selection, options, changes)
+    return None
 
-    init_new, drop, maps = flags
-    saved = configuration.for_run(
-        selection.plugin, selection.extensions, resolved.options, folder.path
+
+def _add_changes(diagnosis: Diagnosis, changes: Sequence[OptionChange]) -> None:
+    """Add the changed options that a resume refuses."""
+    from ..audit.checks import Fault
+
+    edited = {fault.subject for fault in diagnosis.faults if fault.part == "config"}
+    for change in changes:
+        if change.name not in edited:
+            before, now = format_value(change.before), format_value(change.now)
+            text = f"{change.name} was {before}, now {now}"
+            diagnosis.faults.append(Fault("option", text, change.name))
+    if changes:
+        flags = allow_flags(changes)
+        advice = f"A resume refuses options other than the run's unless allowed: {flags}"
+        diagnosis.advice.insert(0, advice)
+
+
+def _add_model(
+    diagnosis: Diagnosis,
+    folder: RunFolder,
+    selection: Selection,
+    options: CoreOptions,
+    changes: ChangeFlags,
+) -> None:
+    """Add whether the data and the model fit what was committed."""
+    from ..audit.diagnosis import diagnose_model
+
+    if selection.plugins is None:
+        return
+    config = configuration.for_run(selection.plugin, selection.extensions, options, folder.path)
+    restore_options = changes.restore_options()
+    more = diagnose_model(
+        folder, selection.plugins, options, restore_options, config, changes.other_data
     )
-    changes = RestoreOptions(init_new, drop, parse_map(maps))
-    return diagnosis.of_model(
-        folder, selection.plugins, resolved.options, changes, saved, "data" in allowed
-    )
+    diagnosis.notes.extend(more.notes)
+    diagnosis.faults.extend(more.faults)
+    diagnosis.advice[:0] = [text for text in more.advice if text]
 
 
-def _print(found) -> None:
-    rows: List = [("state", found.state)]
-    for title, texts in (("note", found.notes), ("FAULT", found.faults), ("do", found.advice)):
-        rows += [(title, text) for text in texts]
+def _print(diagnosis: Diagnosis) -> None:
+    rows: List[Tuple[str, str]] = [("state", diagnosis.state)]
+    rows += [("note", note) for note in diagnosis.notes]
+    rows += [("FAULT", str(fault)) for fault in diagnosis.faults]
+    rows += [("do", text) for text in diagnosis.advice]
     for title, text in rows:
         sys.stdout.write(f"{title:8}{text}\n")

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import sys
+from typing import Any, Dict, Optional
 
 import click
 
-from .common import checkpoint_option, json_option, opened, print_json, print_lines, verbose_option
+from ..cli_options import checkpoint_option, json_option, print_json, verbose_option
 
 
 @click.command()
 @click.argument("run_folder", metavar="RUN")
 @checkpoint_option
-@click.option("--split", default="test", metavar="train|validation|test", help="Default: test.")
-@click.option("--data", default=None, metavar="DATA", help="Other data than the run's own.")
+@click.option(
+    "--split", default="test", metavar="train|validation|test", help="Split; default: test."
+)
+@click.option("--data", default=None, metavar="DATA", help="Data to use instead of the run's own.")
 @json_option
 @verbose_option
-def evaluate(run_folder, checkpoint, split, data, as_json):
-    """Measure a trained model on a split; its plugin writes reports into the run's folder."""
+def evaluate(
+    run_folder: str, checkpoint: Optional[str], split: str, data: Optional[str], as_json: bool
+) -> None:
+    """Evaluate a trained model on a split of the data.
+
+    The plugin may write reports into the run's folder.
+    """
+    from .common import open_with_warnings
+
+    with open_with_warnings(run_folder, checkpoint) as trained:
+        result = _measure(trained, split, data)
+        result["run"] = str(trained.run_folder)
+    if as_json:
+        print_json(result)
+    else:
+        _print(result, split, trained.step)
+
+
+def _measure(trained: Any, split: str, data: Optional[str]) -> Dict[str, Any]:
+    """Evaluate an open run on a split, of other data if `data` names some."""
     from ..errors import UsageError, suggest
     from ..inference.report import report
     from ..run_data import open_run_data
 
-    trained = opened(run_folder, checkpoint)
     options = trained.options.model_copy(update={"data": data}) if data else trained.options
     run_data = open_run_data(trained.plugins, options)
     _check_fit(run_data.spec, trained.data)
@@ -45,30 +65,36 @@ def evaluate(run_folder, checkpoint, split, data, as_json):
         )
     finally:
         evaluator.close()
-    result["run"] = str(trained.run_folder)
-    result["data"] = options.data
-    if as_json:
-        return print_json(result)
-    metrics = "  ".join(f"{n} {v:.4f}" for n, v in sorted(result["metrics"].items()))
-    sys.stdout.write(f"{split:7} {metrics}  ({len(examples)} examples, step {trained.step})\n")
-    print_lines(result.get("lines", ()))
+    return dict(result, data=options.data)
+
+
+def _print(result: Dict[str, Any], split: str, step: int) -> None:
+    from .common import print_details
+
+    metrics = "  ".join(f"{name} {value:.4f}" for name, value in sorted(result["metrics"].items()))
+    sys.stdout.write(f"{split:7} {metrics}  ({result['examples']} examples, step {step})\n")
+    print_details(result.get("lines", ()))
     if "reports" in result:
-        sys.stdout.write(f"reports {trained.run_folder}/{result['reports']}\n")
-    return None
+        sys.stdout.write(f"reports {result['run']}/{result['reports']}\n")
 
 
-def _check_fit(found, expected) -> None:
-    """Refuse data that the model cannot be fed. found, expected: `DataSpec`s."""
+def _check_fit(spec: Any, expected: Any) -> None:
+    """Raise DataError if the model cannot be fed the data.
+
+    Args:
+        spec: the `DataSpec` of the data.
+        expected: the `DataSpec` that the model was trained on.
+    """
     from ..errors import DataError
 
-    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+    if (spec.shape, spec.dtype) != (expected.shape, expected.dtype):
         raise DataError(
-            f"The data has examples {list(found.shape)} {found.dtype}, the model was "
+            f"The data has examples {list(spec.shape)} {spec.dtype}, the model was "
             f"trained on {list(expected.shape)} {expected.dtype}.",
-            hint="Choose other data, or bring images to the size with --image-size when training.",
+            hint="Choose other data, or resize images with --image-size when training.",
         )
-    if found.num_classes > expected.num_classes > 0:
+    if spec.num_classes > expected.num_classes > 0:
         raise DataError(
-            f"The data has {found.num_classes} classes, the model was trained on "
+            f"The data has {spec.num_classes} classes, the model was trained on "
             f"{expected.num_classes}."
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Optional
 
 import click
 
-from .common import checkpoint_option, json_option, opened, print_json, verbose_option
+from ..cli_options import checkpoint_option, json_option, print_json, verbose_option
 
 
 @click.command()
@@ -15,11 +16,15 @@ from .common import checkpoint_option, json_option, opened, print_json, verbose_
 @checkpoint_option
 @json_option
 @verbose_option
-def export(run_folder, folder, checkpoint, as_json):
-    """Write a trained model as a SavedModel, load it again and compare its predictions."""
-    from ..inference.export import export as write
+def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: bool) -> None:
+    """Write a trained model as a SavedModel in DIR.
 
-    with opened(run_folder, checkpoint) as trained:
+    The SavedModel is loaded again, and its predictions are compared with the model's.
+    """
+    from ..inference.export import export as write
+    from .common import open_with_warnings
+
+    with open_with_warnings(run_folder, checkpoint) as trained:
         result = write(trained.predictor, folder)
     result["step"] = trained.step
     if as_json:

@@ -4,24 +4,60 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Callable, Dict, NamedTuple, Optional, Sequence, TypeVar
 
 import click
 
-from .common import json_option, print_json, verbose_option
-from .resuming import ResumeCommand, changes_options, refuse_changes
-from .selection import OptionsCommand, Selection, flag_values, resolve, which_plugin
+from .. import config as configuration
+from ..cli_options import json_option, print_json, verbose_option
+from ..options import Resolved
+from ..storage.manifest import FINISHED
+from ..storage.run_folder import RunFolder, new_path, open_run, reserve
+from .plugin_options import (
+    OptionsCommand,
+    Selection,
+    missing_plugin_error,
+    option_values,
+    resolve,
+)
+from .resume_options import ChangeFlags, ResumeCommand, change_flags, refuse_changes
 
-PAUSE = "Save at step N and leave off; resume goes on."
+if TYPE_CHECKING:
+    from ..training.trainer import Job
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _shared(command):
+class TrainFlags(NamedTuple):
+    """The values of the flags that `train_flags` adds."""
+
+    pause_at: Optional[int]
+    sets: Sequence[str]
+    print_config: bool
+    as_json: bool
+
+    @classmethod
+    def pop(cls, flags: Dict[str, Any]) -> TrainFlags:
+        """Move the values from the flags of a command to a record."""
+        return cls(**{name: flags.pop(name) for name in cls._fields})
+
+
+def train_flags(command: Command) -> Command:
+    """Add the flags that `run` and `resume` share."""
     for option in (
         json_option,
         verbose_option,
         click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option."),
         click.option(
-            "--print-config", is_flag=True, help="Print each value with its origin; do not train."
+            "--print-config",
+            is_flag=True,
+            help="Print each option with its value and origin; do not train.",
+        ),
+        click.option(
+            "--pause-at",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Save a checkpoint at step N and stop; 'toolkit resume' continues.",
         ),
     ):
         command = option(command)
@@ -33,95 +69,97 @@ def _shared(command):
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
-@click.option("--force", is_flag=True, help="Move a non-empty run folder aside.")
-@click.option("--pause-at", type=click.IntRange(1), metavar="N", help=PAUSE)
-@_shared
+@click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
+@train_flags
 @click.pass_context
 def run(
-    ctx, plugin, extensions, config, run_dir, force, pause_at, sets, print_config, as_json, **given
-):
-    """Train a plugin's model, test it, and leave a run folder."""
+    ctx: click.Context,
+    plugin: Optional[str],
+    extensions: Sequence[str],
+    config: Sequence[str],
+    run_dir: Optional[str],
+    force: bool,
+    **flags: Any,
+) -> int:
+    """Train a plugin's model, and test it.
+
+    Everything about the run is in its run folder: options, metrics, checkpoints, reports.
+    """
     selection: Selection = ctx.obj
-    flags = flag_values(given, sets)
-    if selection.plugins is None and not print_config:
-        raise which_plugin()
-    resolved = resolve(selection, flags)
-    if print_config:
-        return _print_config(selection, resolved, as_json)
-
-    from .. import config as configuration
-    from ..storage.run_folder import new_path, reserve
-
+    settings = TrainFlags.pop(flags)
+    values = option_values(flags, settings.sets)
+    if selection.plugins is None and not settings.print_config:
+        raise missing_plugin_error()
+    resolved = resolve(selection, values)
+    if selection.plugins is None or settings.print_config:
+        return _print_config(selection, resolved, settings.as_json)
     run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
     path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
     folder = reserve(path, force)
-    saved = configuration.for_run(selection.plugin, selection.extensions, resolved.options, path)
-    return _train(ctx, resolved.options, folder, saved, as_json, pause_at=pause_at)
+    return _train(_make_job(ctx, resolved, folder, pause_at=settings.pause_at), settings.as_json)
 
 
 @click.command(cls=ResumeCommand)
 @click.argument("run_folder", metavar="RUN")
-@changes_options
-@click.option("--pause-at", type=click.IntRange(1), metavar="N", help=PAUSE)
-@_shared
+@change_flags
+@train_flags
 @click.pass_context
-def resume(
-    ctx, run_folder, allow, init_new, maps, drop, pause_at, sets, print_config, as_json, **given
-):
-    """Go on with a run from its newest checkpoint that is whole.
+def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
+    """Continue a run from its last intact checkpoint.
 
-    Where to stop, and how it reports, saves and evaluates, may be changed; any other change is
-    refused unless it is allowed by name. A finished run has nothing left to do, unless --steps or
-    --epochs asks for more.
+    Options of length, reports, checkpoints, evaluation and machine may change. A change of another
+    option is refused unless --allow names it. A finished run continues only with a larger --steps
+    or --epochs.
     """
-    from .. import config as configuration
-    from ..storage.checkpoint_diff import RestoreOptions
-    from ..storage.manifest import FINISHED
-    from ..storage.run_folder import open_run
-    from ..storage.variable_map import parse_map
-
     folder = open_run(run_folder, allow_unstarted=True)
+    settings, changes = TrainFlags.pop(flags), ChangeFlags.pop(flags)
+    values = option_values(flags, settings.sets)
+    resolved = resolve(ctx.obj, values, use_environment=False)
+    refuse_changes(folder, resolved.options, changes.allow)
+    if settings.print_config:
+        return _print_config(ctx.obj, resolved, settings.as_json)
+    restore_options = changes.restore_options()
+    if not {"steps", "epochs"} & set(values) and _is_complete(folder):
+        return _print_nothing_left(folder, settings.as_json)
+    job = _make_job(
+        ctx,
+        resolved,
+        folder,
+        pause_at=settings.pause_at,
+        changes=restore_options,
+        other_data=changes.other_data,
+    )
+    return _train(job, settings.as_json)
+
+
+def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more: Any) -> Job:
+    """Return what to train in a folder; `more`: further fields of `Job`."""
+    from ..training.trainer import Job
+
     selection: Selection = ctx.obj
-    flags = flag_values(given, sets)
-    resolved = resolve(selection, flags, use_environment=False)
-    refuse_changes(folder, selection, resolved, allow)
-    if print_config:
-        return _print_config(selection, resolved, as_json)
-    changes = RestoreOptions(init_new, drop, parse_map(maps))
-    if not folder.is_new:
-        manifest = folder.read_manifest()
-        asks_for_more = {"steps", "epochs"} & set(flags)
-        if manifest["status"] == FINISHED and not asks_for_more and folder.checkpoints.is_intact():
-            return _nothing_left(folder, manifest, as_json)
-    saved = configuration.for_run(
+    config = configuration.for_run(
         selection.plugin, selection.extensions, resolved.options, folder.path
     )
-    more = {"pause_at": pause_at, "changes": changes, "other_data": "data" in allow}
-    return _train(ctx, resolved.options, folder, saved, as_json, **more)
+    argv = ["toolkit", *ctx.find_root().obj]
+    return Job(selection.plugins, resolved.options, folder, config, argv, **more)
 
 
-def _nothing_left(folder, manifest: Dict[str, Any], as_json: bool) -> int:
-    summary = manifest.get("summary") or {"run": str(folder), "step": manifest["step"]}
-    sys.stderr.write(
-        f"Nothing left to do: {folder} {manifest.get('reason', 'is finished')}.\nTo train "
-        "on, name a later --steps or --epochs.\n"
-    )
-    if as_json:
-        print_json(summary)
-    return 0
+def _is_complete(folder: RunFolder) -> bool:
+    """Whether a run is finished and its last checkpoint is intact."""
+    if folder.is_new:
+        return False
+    return folder.read_manifest()["status"] == FINISHED and folder.is_intact()
 
 
-def _train(ctx, options, folder, saved: Dict[str, Any], as_json: bool, **more: Any) -> int:
+def _train(job: Job, as_json: bool) -> int:
     from ..display.console import Console
-    from ..training.trainer import Job, Trainer
+    from ..training.trainer import Trainer
 
-    console = Console(every_secs=options.console_secs)
-    argv = ["toolkit"] + ctx.find_root().obj
-    trainer = Trainer(Job(ctx.obj.plugins, options, folder, saved, argv, **more), console)
+    trainer = Trainer(job, Console(every_secs=job.options.console_secs))
     try:
         trainer.check_data()
         if trainer.nothing_left():
-            return _nothing_left(folder, folder.read_manifest(), as_json)
+            return _print_nothing_left(job.folder, as_json)
         summary = trainer.train_and_test()
     finally:
         trainer.close()
@@ -132,6 +170,21 @@ def _train(ctx, options, folder, saved: Dict[str, Any], as_json: bool, **more: A
     return 0
 
 
+# ------------------------------------------------------------------------------------------- print
+
+
+def _print_nothing_left(folder: RunFolder, as_json: bool) -> int:
+    manifest = folder.read_manifest()
+    summary = manifest.get("summary") or {"run": str(folder), "step": manifest["step"]}
+    sys.stderr.write(
+        f"Nothing left to do: {folder} {manifest.get('reason', 'is finished')}.\n"
+        "To train longer, set a larger --steps or --epochs.\n"
+    )
+    if as_json:
+        print_json(summary)
+    return 0
+
+
 def _print_summary(summary: Dict[str, Any]) -> None:
     rows = [
         ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
@@ -139,19 +192,21 @@ def _print_summary(summary: Dict[str, Any]) -> None:
     test = summary.get("test")
     if test:
         metrics = "  ".join(f"{n} {v:.4f}" for n, v in sorted(test["metrics"].items()))
-        of = f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
-        rows.append(("test", f"{metrics}  ({of})"))
+        source = (
+            f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
+        )
+        rows.append(("test", f"{metrics}  ({source})"))
         rows += [("", line) for line in test.get("lines", ())]
         if "reports" in test:
             rows.append(("reports", f"{summary['run']}/{test['reports']}"))
     rows.append(("run", summary["run"]))
     if not summary["finished"]:
-        rows.append(("go on", f"toolkit resume {summary['run']}"))
+        rows.append(("resume", f"toolkit resume {summary['run']}"))
     for name, text in rows:
         sys.stdout.write(f"{name:8}{text}\n")
 
 
-def _print_config(selection: Selection, resolved, as_json: bool) -> int:
+def _print_config(selection: Selection, resolved: Resolved, as_json: bool) -> int:
     values = resolved.options.model_dump(mode="json")
     rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
     rows.update((name, (value, resolved.origins[name])) for name, value in values.items())
@@ -161,5 +216,5 @@ def _print_config(selection: Selection, resolved, as_json: bool) -> int:
     width = max(map(len, rows))
     for name, (value, origin) in rows.items():
         text = "none" if value is None else str(value)
-        sys.stdout.write("{:{}}  {:24}  {}\n".format(name, width, text, origin).rstrip() + "\n")
+        sys.stdout.write(f"{name:{width}}  {text:24}  {origin}".rstrip() + "\n")
     return 0

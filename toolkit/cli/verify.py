@@ -1,14 +1,21 @@
-"""`toolkit verify`: prove that a run is what its folder says."""
+"""`toolkit verify`: check the integrity of a run, replay steps, and test recovery from kills."""
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
 import click
 
 from .common import json_option, print_json, verbose_option
+
+if TYPE_CHECKING:
+    from ..audit.checks import Check
+    from ..storage.run_folder import RunFolder
+
+Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 
 
 @click.command()
@@ -17,7 +24,7 @@ from .common import json_option, print_json, verbose_option
     "--replay",
     default=None,
     metavar="FROM:TO",
-    help="Train these steps again and compare; ':' for those since the last checkpoint but one.",
+    help="Train these steps again and compare; ':' for those between the last two checkpoints.",
 )
 @click.option(
     "--chaos",
@@ -26,77 +33,84 @@ from .common import json_option, print_json, verbose_option
     metavar="N",
     help="Train a copy that is killed N times, and compare.",
 )
-@click.option("--seed", default=0, metavar="N", help="Of the moments to kill at [default 0].")
+@click.option(
+    "--seed", default=0, metavar="N", help="Seed of the random moments of --chaos [default 0]."
+)
 @json_option
 @verbose_option
 def verify(run_folder, replay, chaos, seed, as_json):
-    """Check a run's chain of commits and every file it names; train again what is asked for.
+    """Check the commit log of a run and every file that it lists.
 
-    Ends with exit code 6 and the first difference where something is not as it was committed.
+    The exit code is 6 if something is not as it was committed; the error names the first fault.
     """
-    from ..audit import checks
+    from ..audit.checks import refuse_faults, run_checks
     from ..errors import CheckFailed, UsageError
     from ..storage.run_folder import open_run
 
-    wanted = None if replay is None else _range(replay)
+    steps = None if replay is None else _parse_steps(replay)
     folder = open_run(run_folder)
     if folder.is_locked():
         raise UsageError(f"A process is training in {folder}.", hint="Wait for it, or stop it.")
-    found = checks.checks(folder)
-    facts: Dict[str, Any] = {"run": str(folder)}
-    facts["checks"] = [check._asdict() for check in found]
+    checks = run_checks(folder)
+    facts: Dict[str, Any] = {"run": str(folder), "checks": [_check_facts(c) for c in checks]}
     if not as_json:
-        _print(found)
-    failed = None
+        _print(checks)
+    failure = None
     try:
-        checks.refuse_faults(folder, found)
-        with tempfile.TemporaryDirectory(prefix="toolkit-verify-") as place:
-            if wanted is not None:
-                facts["replay"] = _replay(folder, wanted, place + "/replay", as_json)
+        refuse_faults(folder, checks)
+        with tempfile.TemporaryDirectory(prefix="toolkit-verify-") as path:
+            if steps is not None:
+                facts["replay"] = _replay(folder, steps, os.path.join(path, "replay"), as_json)
             if chaos is not None:
-                facts["chaos"] = _chaos(folder, chaos, seed, place + "/chaos", as_json)
+                facts["chaos"] = _chaos(folder, chaos, seed, os.path.join(path, "chaos"), as_json)
     except CheckFailed as error:
-        failed = error
+        failure = error
         facts["fault"] = error.message
     if as_json:
         print_json(facts)
-    if failed is not None:
-        raise failed
+    if failure is not None:
+        raise failure
     return 0
 
 
-def _replay(folder, wanted, place: str, as_json: bool) -> Dict[str, Any]:
-    from ..audit import checks
-
-    part = checks.segment(folder, *wanted)
-    first = part.start.step if part.start else 0
-    told = checks.replay(folder, part, place)
-    _say(as_json, "replay", f"steps {first} to {part.end.step}, {told}")
-    return {"from": first, "to": part.end.step, "told": told}
+def _check_facts(check: Check) -> Dict[str, Any]:
+    """A check for --json."""
+    faults = [fault.message for fault in check.faults]
+    return {"name": check.name, "summary": check.summary, "faults": faults}
 
 
-def _chaos(folder, kills: int, seed: int, place: str, as_json: bool) -> Dict[str, Any]:
-    from ..audit import checks
+def _replay(folder: RunFolder, steps: Steps, path: str, as_json: bool) -> Dict[str, Any]:
+    from ..audit.replay import find_segment, replay_segment
+
+    segment = find_segment(folder, *steps)
+    first = segment.start.step if segment.start else 0
+    result = replay_segment(folder, segment, path)
+    if not as_json:
+        _print_line("replay", f"steps {first} to {segment.end.step}, {result}")
+    return {"from": first, "to": segment.end.step, "result": result}
+
+
+def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -> Dict[str, Any]:
     from ..audit.chaos import Chaos
+    from ..audit.replay import find_segment
     from ..errors import UsageError
 
-    def say(text: str) -> None:
-        sys.stderr.write(text + "\n")
-
     try:
-        part = checks.segment(folder, 0, None)
+        segment = find_segment(folder, 0, None)
     except UsageError as error:
         error.hint = "--chaos trains the whole run again, with the options of one session."
         raise
-    outcome = Chaos(folder, part, place, say, seed).run(kills)
+    chaos = Chaos(folder, segment, path, lambda text: sys.stderr.write(text + "\n"), seed)
+    outcome = chaos.run(kills)
     moments = outcome.moments()
-    counted = ", ".join(f"{count} {moment}" for moment, count in sorted(moments.items()))
-    text = f"kills: {counted}; copies: {outcome.copies}; {outcome.told}"
-    _say(as_json, "chaos", text)
-    return {"kills": moments, "copies": outcome.copies, "told": outcome.told}
+    if not as_json:
+        counts = ", ".join(f"{count} {moment}" for moment, count in sorted(moments.items()))
+        _print_line("chaos", f"kills: {counts}; copies: {outcome.copies}; {outcome.result}")
+    return {"kills": moments, "copies": outcome.copies, "result": outcome.result}
 
 
-def _range(text: str) -> Tuple[Optional[int], Optional[int]]:
+def _parse_steps(text: str) -> Steps:
+    """The steps of --replay FROM:TO. Raises UsageError."""
     from ..errors import UsageError
 
     first, colon, last = text.partition(":")
@@ -107,19 +121,17 @@ def _range(text: str) -> Tuple[Optional[int], Optional[int]]:
     except ValueError:
         raise UsageError(
             f"--replay '{text}' is not FROM:TO, two steps as in 400:500.",
-            hint="Either may be left out; ':' goes from the last checkpoint but one to the last.",
+            hint="Either may be omitted; ':' selects the steps between the last two checkpoints.",
         ) from None
 
 
-def _print(found) -> None:
-    for check in found:
-        texts = [check.told or "cannot be read"] + ["FAULT: " + text for text in check.faults]
-        for name, text in zip([check.name] + [""] * len(check.faults), texts):
-            sys.stdout.write(f"{name:12}{text}\n")
+def _print(checks: Sequence[Check]) -> None:
+    for check in checks:
+        _print_line(check.name, check.summary or "cannot be read")
+        for fault in check.faults:
+            _print_line("", "FAULT: " + fault.message)
+
+
+def _print_line(name: str, text: str) -> None:
+    sys.stdout.write(f"{name:12}{text}\n")
     sys.stdout.flush()
-
-
-def _say(as_json: bool, name: str, text: str) -> None:
-    if not as_json:
-        sys.stdout.write(f"{name:12}{text}\n")
-        sys.stdout.flush()

@@ -1,0 +1,221 @@
+"""Flags that depend on the plugin: from the arguments of a command to resolved options."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Type
+
+import click
+
+from .. import config as configuration
+from .. import options as typed
+from ..cli_options import warn
+from ..errors import UsageError
+from ..plugins import Plugins, list_plugins
+
+
+class Selection(NamedTuple):
+    """The plugins and configuration files that the arguments name.
+
+    Attributes:
+        plugin: the reference of the model plugin, or "".
+        extensions: the references of the extensions.
+        plugins: the loaded plugins, or None if no model plugin is named.
+        layers: the path and the values of each configuration file, weakest first.
+    """
+
+    plugin: str
+    extensions: List[str]
+    plugins: Optional[Plugins]
+    layers: List[Tuple[str, Dict[str, Any]]]
+
+
+NO_SELECTION = Selection("", [], None, [])
+
+
+def select(args: List[str]) -> Selection:
+    """Find --plugin, --with and --config before the arguments are parsed, and load the plugins."""
+    layers: List[Tuple[str, Dict[str, Any]]] = []
+    plugin = ""
+    extensions: List[str] = []
+    for path in _flag_values(args, "--config"):
+        config = configuration.read(path)
+        plugin = config.plugin or plugin
+        extensions = config.extensions or extensions
+        layers.append((path, config.values))
+    plugin = os.environ.get(typed.variable_name("plugin"), plugin)
+    plugin = (_flag_values(args, "--plugin") or [plugin])[-1]
+    extensions = _flag_values(args, "--with") or extensions
+    plugins = Plugins.load(plugin, extensions) if plugin else None
+    return Selection(plugin, extensions, plugins, layers)
+
+
+def _flag_values(args: List[str], flag: str) -> List[str]:
+    values = []
+    for position, argument in enumerate(args):
+        if argument == flag and position + 1 < len(args):
+            values.append(args[position + 1])
+        elif argument.startswith(flag + "="):
+            values.append(argument[len(flag) + 1 :])
+    return values
+
+
+def missing_plugin_error() -> UsageError:
+    """Return the error for a command that needs a plugin, with the names to choose from."""
+    names = [entry.name for entry in list_plugins() if entry.kind == "model"]
+    return UsageError(
+        "No plugin is named.",
+        hint=f"Write --plugin NAME; installed: {', '.join(names) or 'none'}.",
+    )
+
+
+# ------------------------------------------------------------------------------------------- flags
+
+
+class FieldOption(click.Option):
+    """The flag of an option. Its text becomes a typed value later, together with all others."""
+
+    def __init__(self, field: typed.Field, group: str, hidden: bool = False):
+        self.field = field
+        self.group = group
+        flag = typed.flag_name(field.name)
+        help = _help_text(field)
+        if field.type == "bool":
+            names = [f"{flag}/--no-{flag[2:]}", field.name]
+            super().__init__(names, default=None, help=help, hidden=hidden)
+        else:
+            super().__init__(
+                [flag, field.name],
+                default=None,
+                metavar=_METAVARS.get(field.type, field.type),
+                help=help,
+                hidden=hidden,
+                type=str,
+            )
+
+
+_METAVARS = {"str": "TEXT", "int": "N", "float": "X"}
+
+
+def _help_text(field: typed.Field) -> str:
+    facts = [field.unit, field.limits]
+    if field.default not in (None, [], {}):
+        facts.append(f"default {format_value(field.default)}")
+    facts = [fact for fact in facts if fact]
+    return field.help + (f" [{'; '.join(facts)}]" if facts else "")
+
+
+def format_value(value: Any) -> str:
+    """Return an option's value as a person reads it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
+    """Return a flag for each option of the core and of the plugins.
+
+    Raises UsageError where two of them declare an option of the same name.
+    """
+    classes = plugins.options() if plugins else []
+    merged = typed.merge(classes)
+    defaults: Dict[str, Any] = {}
+    for _, cls in classes:
+        defaults.update(cls.core_defaults)
+        defaults.update(typed.preset_values(cls))
+    defaults = typed.current_names(merged, defaults)
+    flags = _class_flags(typed.CoreOptions, defaults)
+    for name, cls in classes:
+        flags += _class_flags(cls, defaults, "Plugin " + name)
+    return flags
+
+
+def _class_flags(
+    cls: Type[typed.Options], defaults: Mapping[str, Any], group: str = ""
+) -> List[FieldOption]:
+    """Return the flags of the options of a class, each followed by its earlier names, hidden."""
+    flags = []
+    aliases = typed.alias_names(cls)
+    for field in typed.describe(cls):
+        field = field._replace(default=defaults.get(field.name, field.default))
+        flags.append(FieldOption(field, group or field.group))
+        for alias in (alias for alias, name in aliases.items() if name == field.name):
+            flags.append(FieldOption(field._replace(name=alias), group, hidden=True))
+    return flags
+
+
+class OptionsCommand(click.Command):
+    """A command whose flags depend on the plugin that its arguments name.
+
+    The `Selection` is the context's `obj`.
+    """
+
+    def __init__(self, *args: Any, **settings: Any):
+        super().__init__(*args, **settings)
+        self._own_params = list(self.params)
+
+    def select(self, args: List[str]) -> Selection:
+        return select(args)
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        ctx.obj = self.select(args)
+        self.params = [*self._own_params, *option_flags(ctx.obj.plugins)]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: Dict[str, List[Tuple[str, str]]] = {"Options": []}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx)
+            if row is not None:
+                groups.setdefault(getattr(param, "group", "Options"), []).append(row)
+        # The plugin's own options come last, nearest to the prompt.
+        for title in sorted(groups, key=lambda title: title.startswith("Plugin ")):
+            with formatter.section(title):
+                formatter.write_dl(groups[title])
+
+
+# ------------------------------------------------------------------------------------------ values
+
+
+def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> Dict[str, Any]:
+    """Return the text of each option that a flag or a `--set name=value` sets."""
+    values = {name: value for name, value in flags.items() if value is not None}
+    for text in sets:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text}: expected name=value.")
+        values[name.strip().replace("-", "_")] = value
+    return values
+
+
+def resolve(
+    selection: Selection, values: Mapping[str, Any], use_environment: bool = True
+) -> typed.Resolved:
+    """Resolve the options of a selection.
+
+    Warns of earlier names of options, other than in a file that a run saved, and of variables that
+    look like a misspelt option.
+
+    Args:
+        selection: the plugins and configuration files.
+        values: the text of each option that a flag sets.
+        use_environment: whether `TOOLKIT_*` variables count.
+    """
+    classes = selection.plugins.options() if selection.plugins else []
+    variables = typed.environment() if use_environment else None
+    resolved = typed.resolve(classes, selection.layers, variables, values)
+    for use in resolved.earlier_names:
+        if not configuration.is_saved(use.layer):
+            warn(_earlier_name_note(use))
+    for sentence in typed.misspelt_variables(type(resolved.options), variables or {}):
+        warn(sentence)
+    return resolved
+
+
+def _earlier_name_note(use: typed.EarlierName) -> str:
+    """Return a sentence with the present name."""
+    if use.layer == typed.FLAGS:
+        return f"{typed.flag_name(use.alias)} is now called {typed.flag_name(use.name)}."
+    if use.layer == typed.VARIABLES:
+        return f"{typed.variable_name(use.alias)} is now called {typed.variable_name(use.name)}."
+    return f"{use.layer}: {use.alias} is now called {use.name}."

@@ -1,0 +1,178 @@
+"""The flags of `resume` and `doctor`: the saved configuration of a run, and changes to it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Sequence, TypeVar
+
+import click
+
+from .. import config as configuration
+from .. import options as typed
+from ..cli_options import warn
+from ..errors import UsageError, suggest
+from ..plugins import Plugins
+from ..storage.run_folder import RunFolder, open_run
+from .plugin_options import NO_SELECTION, OptionsCommand, Selection, format_value
+
+if TYPE_CHECKING:
+    from ..storage.checkpoint_diff import RestoreOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class ResumeCommand(OptionsCommand):
+    """A command that takes the plugins from the saved configuration of the run."""
+
+    def select(self, args: List[str]) -> Selection:
+        path = _find_run_argument(args)
+        if not path or {"-h", "--help"} & set(args):
+            return NO_SELECTION
+        return select_from_run(open_run(path, allow_unstarted=True))
+
+
+def _find_run_argument(args: List[str]) -> str:
+    """Return the argument that names the run, before the arguments are parsed.
+
+    It is the first that is a run's folder, else the first that does not follow a flag.
+    """
+    words = [word for word in args if not word.startswith("-")]
+    runs = [word for word in words if os.path.isfile(os.path.join(word, "manifest.json"))]
+    after_no_flag = [
+        word for before, word in zip([""] + args, args) if not (before + word).startswith("-")
+    ]
+    return next(iter(runs + [word for word in after_no_flag if word in words] + words), "")
+
+
+def select_from_run(folder: RunFolder) -> Selection:
+    """Return the selection that the saved configuration of a run names."""
+    config = configuration.read_run_config(folder)
+    plugins = Plugins.load(config.plugin, config.extensions)
+    layers = [(folder.file("config.json"), config.values)]
+    return Selection(config.plugin, config.extensions, plugins, layers)
+
+
+# ------------------------------------------------------------------------------------------- flags
+
+
+class ChangeFlags(NamedTuple):
+    """The values of the flags that `change_flags` adds."""
+
+    allow: Sequence[str]
+    init_new: bool
+    maps: Sequence[str]
+    drop: bool
+
+    @classmethod
+    def pop(cls, flags: Dict[str, Any]) -> ChangeFlags:
+        """Move the values from the flags of a command to a record."""
+        return cls(**{name: flags.pop(name) for name in cls._fields})
+
+    def restore_options(self) -> RestoreOptions:
+        """Return how the model may differ from the checkpoint. Raises UsageError."""
+        from ..storage.checkpoint_diff import RestoreOptions
+        from ..storage.variable_map import parse_map
+
+        return RestoreOptions(self.init_new, self.drop, parse_map(self.maps))
+
+    @property
+    def other_data(self) -> bool:
+        """Whether the run may continue with other data."""
+        return "data" in self.allow
+
+
+def change_flags(command: Command) -> Command:
+    """Add the flags that allow changes which a resume refuses otherwise."""
+    for option in (
+        click.option(
+            "--drop", is_flag=True, help="Ignore variables of the checkpoint that the model lacks."
+        ),
+        click.option(
+            "--map",
+            "maps",
+            multiple=True,
+            metavar="OLD=NEW",
+            help="Restore variable (or scope/) OLD of the checkpoint as NEW.",
+        ),
+        click.option(
+            "--init-new",
+            is_flag=True,
+            help="Initialise variables of the model that the checkpoint lacks.",
+        ),
+        click.option(
+            "--allow",
+            multiple=True,
+            metavar="NAME",
+            help="Allow another value of this option; data: other contents too.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+# ----------------------------------------------------------------------------------------- changes
+
+
+class OptionChange(NamedTuple):
+    """An option whose value differs from that of the run."""
+
+    name: str
+    before: Any
+    now: Any
+
+
+def find_changes(folder: RunFolder, options: typed.CoreOptions) -> List[OptionChange]:
+    """Return the changed options that a resume refuses unless they are allowed.
+
+    The values are compared with those that the commit log recorded for the last session, so that
+    an edited config.json is noticed. Whether the data changed is decided by its hash, not here.
+    """
+    sessions = folder.commits.sessions()
+    saved = sessions[-1].get("options") if sessions else None
+    if not isinstance(saved, dict):
+        return []
+    cls = type(options)
+    saved = typed.current_names(cls, saved)
+    present = options.model_dump(mode="json")
+    config = folder.read_config()  # plugins are compared as files of the folder name them
+    present.update(plugin=config.get("plugin"), **{"with": config.get("with")})
+    changeable = typed.changeable_options(cls) | {"data"}
+    return [
+        OptionChange(name, saved[name], value)
+        for name, value in present.items()
+        if name in saved and name not in changeable and saved[name] != value
+    ]
+
+
+def parse_allow(options: typed.CoreOptions, allow: Sequence[str]) -> List[str]:
+    """Return the option names of `--allow`. Warns of earlier names; raises UsageError."""
+    cls = type(options)
+    names, aliases = [*cls.model_fields, "plugin", "with"], typed.alias_names(cls)
+    result = []
+    for name in (text.replace("-", "_") for text in allow):
+        if name in aliases:
+            warn(f"--allow {name}: {name} is now called {aliases[name]}.")
+        elif name not in names:
+            raise UsageError(f"--allow {name}: no such option.", hint=suggest(name, names))
+        result.append(aliases.get(name, name))
+    return result
+
+
+def refuse_changes(folder: RunFolder, options: typed.CoreOptions, allow: Sequence[str]) -> None:
+    """Raise UsageError if options that the result depends on changed and are not allowed to."""
+    names = parse_allow(options, allow)
+    changes = [change for change in find_changes(folder, options) if change.name not in names]
+    if changes:
+        texts = [
+            f"{c.name} was {format_value(c.before)}, now {format_value(c.now)}" for c in changes
+        ]
+        raise UsageError(
+            f"The run was trained with other options: {'; '.join(texts)}.",
+            hint="Keep the former values, start a new run, or allow the change: "
+            + allow_flags(changes),
+        )
+
+
+def allow_flags(changes: Sequence[OptionChange]) -> str:
+    """Return the flags that allow these changes."""
+    return " ".join(f"--allow {change.name}" for change in changes)
