@@ -1,0 +1,767 @@
+"""The mutants: single faults in the core and the plugins, each with the tests that should see it.
+
+A mutant is named after what goes wrong. `old` occurs exactly once in its file, which
+`test_mutants.py` checks.
+"""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Tuple
+
+
+class Mutant(NamedTuple):
+    """One fault.
+
+    Attributes:
+        name: What goes wrong, in lower case with hyphens.
+        path: The file, from the repository's root.
+        old: Text that occurs once in the file.
+        new: The text in its place.
+        tests: Paths or node ids for pytest, from the repository's root.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: Tuple[str, ...]
+
+    def apply(self, text: str) -> str:
+        """The file's text with the fault."""
+        assert text.count(self.old) == 1, f"{self.name}: the text is not unique in {self.path}"
+        return text.replace(self.old, self.new)
+
+
+OPTIMIZER = ("tests/graph/test_optimizer.py",)
+WHILE_LOOP = ("tests/graph/test_while_loop.py",)
+RANDOMNESS = ("tests/graph/test_randomness.py",)
+READERS = ("tests/data/test_data_readers.py",)
+RUN_FOLDER = ("tests/storage/test_run_folder.py",)
+COMMIT_LOG = ("tests/storage/test_commit_log.py",)
+JSONL = ("tests/storage/test_jsonl.py",)
+LOOP = ("tests/training/test_loop.py",)
+CHECKPOINTS = ("tests/training/test_checkpoints.py",)
+EXACT_RESUME = ("tests/training/test_exact_resume.py",)
+STEP_RUNNER = ("tests/training/test_step_runner.py", "tests/training/test_autotune.py")
+EVALUATOR = ("tests/inference/test_evaluator.py",)
+OPTIONS = ("tests/test_options.py",)
+VERIFY = ("tests/audit/test_verify.py",)
+GAN_STEPS = ("tests/gan/test_gan_steps.py",)
+GAN_LOSSES = ("tests/gan/test_gan_losses.py",)
+GAN_PENALTIES = ("tests/gan/test_gan_penalties.py",)
+GAN_LAYERS = ("tests/gan/test_gan_layers.py", "tests/gan/test_gan_networks.py")
+
+GRAPH = [
+    Mutant(
+        "guard-ignores-the-gradient",
+        "toolkit/graph/guard.py",
+        "tf.logical_and(tf.is_finite(u.loss), tf.is_finite(u.gradient_norm))",
+        "tf.is_finite(u.loss)",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "guard-ignores-earlier-updates",
+        "toolkit/graph/guard.py",
+        "finite + [other.finite for other in earlier[-1:]]",
+        "finite",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "rollback-to-the-newest-value",
+        "toolkit/graph/guard.py",
+        "oldest.setdefault(handle.name, (handle, value))",
+        "oldest[handle.name] = (handle, value)",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "rollback-forgets-state-updates",
+        "toolkit/graph/guard.py",
+        "        for op in update.state_updates:\n            handle, dtype",
+        "        for op in ():\n            handle, dtype",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "skipped-step-is-counted-per-update",
+        "toolkit/graph/guard.py",
+        "count = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)",
+        "count = tf.constant(1, tf.int64)",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "xla-guard-selects-the-new-value",
+        "toolkit/graph/guard.py",
+        "value = tf.where(finite, new_value, old_value)",
+        "value = tf.where(finite, new_value, new_value)",
+        WHILE_LOOP + ("tests/graph/test_optimizer.py", "tests/training/test_step_mode.py"),
+    ),
+    Mutant(
+        "xla-guard-keeps-state-updates",
+        "toolkit/graph/guard.py",
+        "(step_start or before)[name]",
+        "before[name]",
+        WHILE_LOOP + ("tests/graph/test_optimizer.py", "tests/training/test_step_mode.py"),
+    ),
+    Mutant(
+        "gradients-are-not-read-before-the-update",
+        "toolkit/graph/updates.py",
+        "    with tf.control_dependencies(gradients):\n        limited",
+        "    with tf.control_dependencies(None):\n        limited",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "weight-decay-ignores-the-learning-rate",
+        "toolkit/graph/updates.py",
+        "            factor = update.learning_rate * options.weight_decay",
+        "            factor = options.weight_decay",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "weight-decay-of-biases",
+        "toolkit/graph/updates.py",
+        "if v.shape.ndims >= 2]\n    if options.weight_decay",
+        "if v.shape.ndims >= 1]\n    if options.weight_decay",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "accumulation-applies-the-sum",
+        "toolkit/graph/updates.py",
+        "means = [s.read_value() / count for s in sums]",
+        "means = [s.read_value() for s in sums]",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "accumulation-is-off-by-one-step",
+        "toolkit/graph/updates.py",
+        "tf.equal((step + 1) % count, 0)",
+        "tf.equal(step % count, 0)",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "accumulation-does-not-wait-for-the-last-gradient",
+        "toolkit/graph/updates.py",
+        "with tf.control_dependencies(additions):",
+        "with tf.control_dependencies(None):",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "clipping-by-value-is-one-sided",
+        "toolkit/graph/optimizer.py",
+        "tf.clip_by_value(g, -limit, limit)",
+        "tf.minimum(g, limit)",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "global-norm-clips-each-gradient",
+        "toolkit/graph/optimizer.py",
+        "return tf.clip_by_global_norm(gradients, limit)[0]",
+        "return [tf.clip_by_norm(g, limit) for g in gradients]",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "warm-up-starts-at-zero",
+        "toolkit/graph/optimizer.py",
+        "base * (position + 1) / warmup",
+        "base * position / warmup",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "cosine-counts-the-warm-up",
+        "toolkit/graph/optimizer.py",
+        "tf.maximum(position - warmup, 0.0)",
+        "position",
+        OPTIMIZER,
+    ),
+    Mutant(
+        "dropout-does-not-scale",
+        "toolkit/graph/step_strategy.py",
+        "tf.where(is_kept, x * (1 / (1 - rate)), tf.zeros_like(x))",
+        "tf.where(is_kept, x, tf.zeros_like(x))",
+        RANDOMNESS,
+    ),
+    Mutant(
+        "random-numbers-repeat-in-each-step",
+        "toolkit/graph/run.py",
+        "return randomness.seed_pair(self.seed(name), self.step_index)",
+        "return randomness.seed_pair(self.seed(name), self.step_index * 0)",
+        RANDOMNESS,
+    ),
+    Mutant(
+        "seed-ignores-the-name",
+        "toolkit/graph/randomness.py",
+        'hashlib.sha256(f"{seed}:{name}".encode())',
+        'hashlib.sha256(f"{seed}".encode())',
+        RANDOMNESS,
+    ),
+    Mutant(
+        "step-advances-before-the-update",
+        "toolkit/graph/step_builder.py",
+        "with tf.control_dependencies([guarded.op, self.step_index]):",
+        "with tf.control_dependencies([self.step_index]):",
+        OPTIMIZER + WHILE_LOOP,
+    ),
+    Mutant(
+        "loop-does-not-wait-for-a-step",
+        "toolkit/graph/while_loop.py",
+        "        with tf.control_dependencies([step.train_op]):\n            count = count + 1\n",
+        "        count = count + 1\n",
+        WHILE_LOOP,
+    ),
+    Mutant(
+        "loop-makes-one-step-too-many",
+        "toolkit/graph/while_loop.py",
+        "lambda count, *_: count < num_steps, body, start",
+        "lambda count, *_: count <= num_steps, body, start",
+        WHILE_LOOP,
+    ),
+    Mutant(
+        "compiled-loop-continues-after-a-refusal",
+        "toolkit/graph/while_loop.py",
+        "lambda count, all_finite, *_: tf.logical_and(count < num_steps, all_finite)",
+        "lambda count, all_finite, *_: count < num_steps",
+        WHILE_LOOP + ("tests/training/test_step_mode.py",),
+    ),
+]
+
+DATA = [
+    Mutant(
+        "resident-reader-repeats-the-order",
+        "toolkit/data/resident.py",
+        "this, self._permutation(epoch + 1)], 0)",
+        "this, self._permutation(epoch)], 0)",
+        READERS,
+    ),
+    Mutant(
+        "resident-order-ignores-the-seed",
+        "toolkit/data/resident.py",
+        "tf.stack([tf.constant(self._seed, tf.int64), epoch])",
+        "tf.stack([tf.constant(0, tf.int64), epoch])",
+        READERS,
+    ),
+    Mutant(
+        "resident-epochs-do-not-straddle",
+        "toolkit/data/resident.py",
+        "epoch = first // num_examples",
+        "epoch = (first + count - 1) // num_examples",
+        READERS,
+    ),
+    Mutant(
+        "stream-skips-in-each-epoch",
+        "toolkit/data/stream.py",
+        "elements.skip(tf.where(is_first, self._skip, tf.zeros_like(epoch)))",
+        "elements.skip(self._skip)",
+        READERS,
+    ),
+    Mutant(
+        "stream-order-ignores-the-epoch",
+        "toolkit/data/stream.py",
+        "tf.stack([tf.constant(seed, tf.int64), epoch])",
+        "tf.stack([tf.constant(seed, tf.int64), epoch * 0])",
+        READERS,
+    ),
+    Mutant(
+        "stream-ignores-the-filter",
+        "toolkit/data/stream.py",
+        "            mask[:] = False\n",
+        "",
+        READERS,
+    ),
+    Mutant(
+        "pixels-are-divided-by-256",
+        "toolkit/data/resident.py",
+        "np.float32(1 / 255)",
+        "np.float32(1 / 256)",
+        READERS,
+    ),
+]
+
+STORAGE = [
+    Mutant(
+        "atomic-write-without-fsync",
+        "toolkit/files.py",
+        "                os.fsync(file.fileno())\n",
+        "",
+        RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "rename-is-not-durable",
+        "toolkit/files.py",
+        "        if durable:\n            sync(folder)\n",
+        "",
+        RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "commit-log-is-not-durable",
+        "toolkit/storage/commit_log.py",
+        "self._file.append_line(text, durable=True)",
+        "self._file.append_line(text)",
+        COMMIT_LOG + RUN_FOLDER,
+    ),
+    Mutant(
+        "checkpoint-files-are-not-synced",
+        "toolkit/storage/checkpoint_store.py",
+        "                sync(path)\n",
+        "",
+        RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "metrics-are-not-durable-before-a-commit",
+        "toolkit/storage/checkpoint_store.py",
+        "            self._metrics.make_durable()\n",
+        "",
+        RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "new-log-file-is-not-in-a-durable-folder",
+        "toolkit/storage/jsonl.py",
+        "            sync(os.path.dirname(os.path.abspath(self.path)))\n",
+        "",
+        JSONL + RUN_FOLDER,
+    ),
+    Mutant(
+        "changed-entries-are-accepted",
+        "toolkit/storage/commit_log.py",
+        "if not match or hashlib.sha256(match.group(1)",
+        "if not match or False and hashlib.sha256(match.group(1)",
+        COMMIT_LOG,
+    ),
+    Mutant(
+        "entries-are-not-chained",
+        "toolkit/storage/commit_log.py",
+        'if values["previous"] != previous:',
+        'if values["previous"] != values["previous"]:',
+        COMMIT_LOG,
+    ),
+    Mutant(
+        "damage-of-equal-size-is-overlooked",
+        "toolkit/storage/checkpoint_store.py",
+        "if sha256_of(path) != digest.sha256:",
+        "if False:",
+        RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "fallback-takes-the-oldest-checkpoint",
+        "toolkit/storage/checkpoint_store.py",
+        "for checkpoint in reversed(checkpoints):",
+        "for checkpoint in checkpoints:",
+        RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "files-are-deleted-before-the-commit",
+        "toolkit/storage/checkpoint_store.py",
+        "            steps = set(retain(checkpoints)) | {step}\n",
+        "            steps = set(retain(checkpoints)) | {step}\n"
+        "            [self._delete(c) for c in checkpoints if c.step not in steps]\n",
+        RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "retention-forgets-the-best",
+        "toolkit/storage/commit_log.py",
+        "for checkpoint in checkpoints[-keep:]] + list(always)",
+        "for checkpoint in checkpoints[-keep:]]",
+        COMMIT_LOG + RUN_FOLDER + CHECKPOINTS,
+    ),
+    Mutant(
+        "retention-by-time-keeps-too-many",
+        "toolkit/storage/commit_log.py",
+        "checkpoint.time - last >= seconds",
+        "checkpoint.time - last >= seconds / 2",
+        COMMIT_LOG + RUN_FOLDER,
+    ),
+    Mutant(
+        "partial-line-stays-in-the-file",
+        "toolkit/storage/jsonl.py",
+        "file.truncate(self._size)",
+        "file.seek(0, 2)",
+        JSONL,
+    ),
+    Mutant(
+        "fingerprint-ignores-the-names",
+        "toolkit/storage/checkpoint_reader.py",
+        'f"{name} {value.dtype} {list(value.shape)}\\n".encode()',
+        'f"{value.dtype} {list(value.shape)}\\n".encode()',
+        ("tests/storage/test_checkpoint_reader.py",),
+    ),
+]
+
+TRAINING = [
+    Mutant(
+        "due-step-is-off-by-one",
+        "toolkit/training/hooks/base.py",
+        "return (step // self.steps + 1) * self.steps if self.steps else NEVER",
+        "return (step // self.steps + 1) * self.steps + 1 if self.steps else NEVER",
+        LOOP,
+    ),
+    Mutant(
+        "bare-steps-pass-a-due-step",
+        "toolkit/training/loop.py",
+        "until = min(due, self._until) - 1",
+        "until = min(due, self._until)",
+        LOOP,
+    ),
+    Mutant(
+        "global-step-is-not-compared",
+        "toolkit/training/loop.py",
+        "        if step != expected:\n",
+        "        if False:\n",
+        LOOP,
+    ),
+    Mutant(
+        "one-retry-more",
+        "toolkit/training/loop.py",
+        "if len(self._lost_at) > MAX_RETRIES:",
+        "if len(self._lost_at) > MAX_RETRIES + 1:",
+        LOOP,
+    ),
+    Mutant(
+        "retries-are-never-forgotten",
+        "toolkit/training/loop.py",
+        "[s for s in self._lost_at if s >= self.step] + [self.step]",
+        "self._lost_at + [self.step]",
+        LOOP,
+    ),
+    Mutant(
+        "second-signal-is-ignored",
+        "toolkit/training/loop.py",
+        "        signal.signal(signum, signal.SIG_DFL)\n",
+        "",
+        LOOP,
+    ),
+    Mutant(
+        "hooks-flush-after-the-commit",
+        "toolkit/training/hooks/checkpoints.py",
+        "        self.loop.before_commit()\n        states = self.loop.states()\n",
+        "        states = self.loop.states()\n",
+        CHECKPOINTS + LOOP + ("tests/training/test_hook_state.py",),
+    ),
+    Mutant(
+        "hook-states-are-not-saved",
+        "toolkit/training/hooks/checkpoints.py",
+        "                hook_state.save(path, states)\n",
+        "                pass\n",
+        EXACT_RESUME,
+    ),
+    Mutant(
+        "diverged-step-is-not-saved",
+        "toolkit/training/hooks/checkpoints.py",
+        "if error is None or isinstance(error, DivergedError):",
+        "if error is None:",
+        LOOP + CHECKPOINTS,
+    ),
+    Mutant(
+        "early-stopping-waits-one-more",
+        "toolkit/training/hooks/validation.py",
+        "self._waited >= self._patience",
+        "self._waited > self._patience",
+        LOOP + CHECKPOINTS,
+    ),
+    Mutant(
+        "higher-loss-is-better",
+        "toolkit/training/hooks/validation.py",
+        'self.lower = direction == "min" or is_lower_better',
+        'self.lower = direction == "min"',
+        LOOP + CHECKPOINTS + EVALUATOR + ("tests/test_cli.py",),
+    ),
+    Mutant(
+        "noise-moves-the-best",
+        "toolkit/training/hooks/validation.py",
+        "return gain > (noise if noise > 0 else 0)",
+        "return gain > 0",
+        LOOP + CHECKPOINTS + ("tests/inference/test_scorer.py",),
+    ),
+    Mutant(
+        "patience-is-forgotten-on-resume",
+        "toolkit/training/hooks/validation.py",
+        'state.get("waited", 0)',
+        "0",
+        EXACT_RESUME + CHECKPOINTS,
+    ),
+    Mutant(
+        "pending-evaluation-is-not-repeated",
+        "toolkit/training/hooks/validation.py",
+        "            self.on_committed(step, self._folder.checkpoints.prefix(step))\n"
+        "            self._evaluate_pending()\n",
+        "            pass\n",
+        EXACT_RESUME + CHECKPOINTS,
+    ),
+    Mutant(
+        "skipped-steps-are-not-reported",
+        "toolkit/training/hooks/guard.py",
+        "            if skipped > 0:\n",
+        "            if skipped > 1:\n",
+        LOOP + OPTIMIZER,
+    ),
+    Mutant(
+        "call-makes-more-steps-than-requested",
+        "toolkit/training/step_runner.py",
+        "num_steps = min(self._step_count.steps, max_steps)",
+        "num_steps = self._step_count.steps",
+        STEP_RUNNER + LOOP,
+    ),
+    Mutant(
+        "slowest-variant-wins",
+        "toolkit/training/autotune.py",
+        "medians.index(min(medians))",
+        "medians.index(max(medians))",
+        STEP_RUNNER,
+    ),
+]
+
+INFERENCE = [
+    Mutant(
+        "partial-batch-counts-as-a-whole-one",
+        "toolkit/inference/evaluator.py",
+        "sums[name] += float(value) * len(features)",
+        "sums[name] += float(value) * batch_size",
+        EVALUATOR,
+    ),
+    Mutant(
+        "metrics-are-not-reset",
+        "toolkit/inference/evaluator.py",
+        '        self._prepare_call("reset", [self._reset_metrics])()\n',
+        "",
+        EVALUATOR,
+    ),
+    Mutant(
+        "local-variables-before-the-weights",
+        "toolkit/inference/evaluator.py",
+        "        self._saver.restore(self._session, path)\n"
+        "        self._session.run(self._initialize_locals)\n",
+        "        self._session.run(self._initialize_locals)\n"
+        "        self._saver.restore(self._session, path)\n",
+        EVALUATOR + ("tests/test_api.py",),
+    ),
+    Mutant(
+        "scorers-predict-with-the-first-checkpoint",
+        "toolkit/inference/evaluator.py",
+        "        self._path = path\n        self._is_loaded = False\n",
+        "        self._path = path\n",
+        EVALUATOR + ("tests/inference/test_scorer.py",),
+    ),
+]
+
+OPTION_ORDER = [
+    Mutant(
+        "variables-beat-flags",
+        "toolkit/options/resolution.py",
+        "    values.add(variables, variable_name, VARIABLES)\n"
+        '    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)\n',
+        '    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)\n'
+        "    values.add(variables, variable_name, VARIABLES)\n",
+        OPTIONS,
+    ),
+    Mutant(
+        "weak-steps-beat-strong-epochs",
+        "toolkit/options/resolution.py",
+        '            del self.values["steps"]\n',
+        "            pass\n",
+        OPTIONS,
+    ),
+    Mutant(
+        "weakest-preset-wins",
+        "toolkit/options/resolution.py",
+        "return presets[-1] if isinstance(presets[-1], str)",
+        "return presets[0] if isinstance(presets[-1], str)",
+        OPTIONS,
+    ),
+]
+
+AUDIT = [
+    Mutant(
+        "verify-does-not-compare-tensors",
+        "toolkit/audit/checks.py",
+        "if checkpoint_reader.fingerprint(checkpoint.path) == checkpoint.tensors:",
+        "if checkpoint_reader.fingerprint(checkpoint.path):",
+        VERIFY,
+    ),
+    Mutant(
+        "verify-accepts-commits-out-of-order",
+        "toolkit/audit/checks.py",
+        "entry.step <= position",
+        "entry.step < position",
+        VERIFY,
+    ),
+]
+
+CLASSIFIER = [
+    Mutant(
+        "smoothing-loses-probability",
+        "plugins/classifier/toolkit_classifier/losses.py",
+        "targets * (1.0 - share) + share / targets",
+        "targets * (1.0 - share) + 0.0 * share / targets",
+        ("tests/classifier/test_losses.py",),
+    ),
+    Mutant(
+        "class-weights-are-not-normalised",
+        "plugins/classifier/toolkit_classifier/losses.py",
+        "tf.reduce_sum(values * example_weights) / divisor",
+        "tf.reduce_mean(values * example_weights)",
+        ("tests/classifier/test_losses.py",),
+    ),
+    Mutant(
+        "evaluation-loss-is-smoothed",
+        "plugins/classifier/toolkit_classifier/losses.py",
+        'if run.mode != "train":',
+        'if run.mode == "predict":',
+        ("tests/classifier/test_losses.py", "tests/classifier/test_metrics.py"),
+    ),
+    Mutant(
+        "rotation-turns-the-other-way",
+        "plugins/classifier/toolkit_classifier/augment.py",
+        "sine = (tf.sin(angles) / zooms)[:, None]",
+        "sine = (-tf.sin(angles) / zooms)[:, None]",
+        ("tests/classifier/test_augment.py",),
+    ),
+    Mutant(
+        "shift-never-reaches-its-limit",
+        "plugins/classifier/toolkit_classifier/augment.py",
+        "maxval=limit + 1.0)",
+        "maxval=limit)",
+        ("tests/classifier/test_augment.py",),
+    ),
+    Mutant(
+        "mixup-prefers-the-partner",
+        "plugins/classifier/toolkit_classifier/augment.py",
+        "share = tf.maximum(share, 1.0 - share)",
+        "share = tf.minimum(share, 1.0 - share)",
+        ("tests/classifier/test_augment.py",),
+    ),
+]
+
+GAN = [
+    Mutant(
+        "hinge-margin-is-gone",
+        "plugins/gan/toolkit_gan/losses.py",
+        "tf.nn.relu(1.0 + fake)",
+        "tf.nn.relu(fake)",
+        GAN_LOSSES,
+    ),
+    Mutant(
+        "wasserstein-sign",
+        "plugins/gan/toolkit_gan/losses.py",
+        "return tf.reduce_mean(fake) - tf.reduce_mean(real), -tf.reduce_mean(fake)",
+        "return tf.reduce_mean(real) - tf.reduce_mean(fake), -tf.reduce_mean(fake)",
+        GAN_LOSSES,
+    ),
+    Mutant(
+        "class-loss-without-reals",
+        "plugins/gan/toolkit_gan/losses.py",
+        'values["d_loss"] += weight * (real + fake)',
+        'values["d_loss"] += weight * fake',
+        GAN_LOSSES + GAN_STEPS,
+    ),
+    Mutant(
+        "penalty-of-the-mean-logit",
+        "plugins/gan/toolkit_gan/penalties.py",
+        "tf.gradients(tf.reduce_sum(logits), images)[0]",
+        "tf.gradients(tf.reduce_mean(logits), images)[0]",
+        GAN_PENALTIES,
+    ),
+    Mutant(
+        "r1-without-its-half",
+        "plugins/gan/toolkit_gan/penalties.py",
+        "return 0.5 * weight * tf.reduce_mean(_squared_norms(gradients))",
+        "return weight * tf.reduce_mean(_squared_norms(gradients))",
+        GAN_PENALTIES,
+    ),
+    Mutant(
+        "weight-clipping-of-biases",
+        "plugins/gan/toolkit_gan/penalties.py",
+        "if v.trainable and v.shape.ndims >= 2",
+        "if v.trainable",
+        GAN_PENALTIES + GAN_STEPS,
+    ),
+    Mutant(
+        "generator-sees-the-old-discriminator",
+        "plugins/gan/toolkit_gan/train_step.py",
+        "    with tf.control_dependencies([update]):\n        last = run",
+        "    with tf.control_dependencies(None):\n        last = run",
+        GAN_STEPS,
+    ),
+    Mutant(
+        "discriminator-updates-share-a-batch",
+        "plugins/gan/toolkit_gan/train_step.py",
+        "update_batch(scale_images(features), labels, number, run)",
+        "update_batch(scale_images(features), labels, 0, run)",
+        GAN_STEPS,
+    ),
+    Mutant(
+        "average-has-no-warm-up",
+        "plugins/gan/toolkit_gan/train_step.py",
+        "share = 1 - tf.minimum(run.options.ema, (1 + step) / (10 + step))",
+        "share = 1 - run.options.ema",
+        GAN_STEPS,
+    ),
+    Mutant(
+        "generator-trains-the-discriminator",
+        "plugins/gan/toolkit_gan/train_step.py",
+        '"variables": model.generator.variables,',
+        '"variables": model.generator.variables + model.discriminator.variables,',
+        GAN_STEPS,
+    ),
+    Mutant(
+        "spectral-norm-without-iteration",
+        "plugins/gan/toolkit_gan/layers.py",
+        "    if iterate:\n",
+        "    if False:\n",
+        GAN_LAYERS,
+    ),
+    Mutant(
+        "spectral-norm-has-gradients-of-vectors",
+        "plugins/gan/toolkit_gan/layers.py",
+        "    u, v = tf.stop_gradient(u), tf.stop_gradient(v)\n",
+        "",
+        GAN_LAYERS,
+    ),
+    Mutant(
+        "power-iteration-in-each-pass",
+        "plugins/gan/toolkit_gan/forward_pass.py",
+        "run.options.batch_size)\n    weights = model.discriminator.weights(iterate=False)",
+        "run.options.batch_size)\n    weights = model.discriminator.weights(iterate=True)",
+        GAN_STEPS,
+    ),
+    Mutant(
+        "biased-covariance",
+        "plugins/gan/toolkit_gan/scores/distances.py",
+        "centred.T @ centred / (len(features) - 1)",
+        "centred.T @ centred / len(features)",
+        ("tests/gan/test_gan_distances.py",),
+    ),
+    Mutant(
+        "frechet-distance-without-means",
+        "plugins/gan/toolkit_gan/scores/distances.py",
+        "max(0.0, means + np.trace(a.covariance)",
+        "max(0.0, np.trace(a.covariance)",
+        ("tests/gan/test_gan_distances.py",),
+    ),
+    Mutant(
+        "each-ball-has-the-smallest-radius",
+        "plugins/gan/toolkit_gan/scores/neighbours.py",
+        "near = block <= real_radii + slack",
+        "near = block <= real_radii.min() + slack",
+        ("tests/gan/test_gan_neighbours.py",),
+    ),
+    Mutant(
+        "warm-up-of-the-health-is-ignored",
+        "plugins/gan/toolkit_gan/health.py",
+        "if sentence is None or step < WARM_UP:",
+        "if sentence is None:",
+        ("tests/gan/test_gan_health.py",),
+    ),
+]
+
+MUTANTS: List[Mutant] = [
+    *GRAPH,
+    *DATA,
+    *STORAGE,
+    *TRAINING,
+    *INFERENCE,
+    *OPTION_ORDER,
+    *AUDIT,
+    *CLASSIFIER,
+    *GAN,
+]
+
+
+def find_mutant(name: str) -> Mutant:
+    """The mutant of a name."""
+    return next(mutant for mutant in MUTANTS if mutant.name == name)

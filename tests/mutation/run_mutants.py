@@ -1,0 +1,155 @@
+"""Break one place of the code at a time and see that a test fails.
+
+    python tests/mutation/run_mutants.py [NAME ...]
+
+The mutants are in `mutants.py`. Each is applied to a copy of the checkout, and the tests that it
+names run there until the first failure. A mutant that no test notices has survived: a test is
+missing. The exit code is 1 if any survived.
+
+`mutmut` and `cosmic-ray` mutate every operator and constant, run the whole suite (or fork a process
+that has imported TensorFlow) for each, and cannot express a dropped fsync or a lost control
+dependency. Here a person chooses the faults, and each costs the seconds of a few test files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import List, NamedTuple, Sequence
+
+from mutants import MUTANTS, Mutant, find_mutant
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Of a copied checkout, what has to be importable before the installed packages.
+IMPORT_ROOTS = ("", "plugins/classifier", "plugins/gan")
+TESTS_FAILED = 1  # pytest's exit code; others mean that the tests did not run
+
+
+class Outcome(NamedTuple):
+    """What the tests of one mutant showed.
+
+    Attributes:
+        status: "caught", "survived", or "error" where the tests did not run.
+        evidence: The first failing test, or the end of pytest's output for an error.
+        secs: Duration of the tests in seconds.
+    """
+
+    status: str
+    evidence: str
+    secs: float
+
+
+def copy_checkout(target: str) -> None:
+    """Copy the working tree without the files that git ignores."""
+    listing = subprocess.check_output(["git", "ls-files", "-zco", "--exclude-standard"], cwd=REPOSITORY)
+    for path in filter(None, listing.decode().split("\0")):
+        source = os.path.join(REPOSITORY, path)
+        if os.path.isfile(source):
+            os.makedirs(os.path.dirname(os.path.join(target, path)), exist_ok=True)
+            shutil.copy2(source, os.path.join(target, path))
+
+
+@contextlib.contextmanager
+def applied(mutant: Mutant, checkout: str):
+    """The mutant in place of the original file."""
+    path = os.path.join(checkout, mutant.path)
+    with open(path) as file:
+        original = file.read()
+    try:
+        with open(path, "w") as file:
+            file.write(mutant.apply(original))
+        yield
+    finally:
+        with open(path, "w") as file:
+            file.write(original)
+
+
+def run_tests(checkout: str, tests: Sequence[str], timeout_secs: float) -> Outcome:
+    """Run tests in the copied checkout until the first failure."""
+    roots = [os.path.join(checkout, root) for root in IMPORT_ROOTS]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(roots), PYTHONDONTWRITEBYTECODE="1")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "--tb=no",
+        "-rfE",
+        "-p",
+        "no:cacheprovider",
+    ]
+    start = time.monotonic()
+    try:
+        process = subprocess.run(
+            command + list(tests),
+            cwd=checkout,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_secs,
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome("caught", f"no end after {timeout_secs:.0f} s", timeout_secs)
+    return _outcome(process.returncode, process.stdout, time.monotonic() - start)
+
+
+def _outcome(code: int, output: str, secs: float) -> Outcome:
+    failures = re.findall(r"^(?:FAILED|ERROR) (.+?::.+?)(?: - .*)?$", output, re.MULTILINE)
+    if code == 0:
+        return Outcome("survived", "", secs)
+    if code == TESTS_FAILED and failures:
+        return Outcome("caught", failures[0], secs)
+    return Outcome("error", " ".join(output.split())[-300:], secs)
+
+
+def check_baseline(checkout: str, mutants: Sequence[Mutant], timeout_secs: float) -> None:
+    """Exit unless all tests that the mutants name pass on the original code."""
+    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    outcome = run_tests(checkout, tests, timeout_secs * len(tests))
+    if outcome.status != "survived":
+        sys.exit(f"The tests fail without a mutant: {outcome.evidence}")
+
+
+def run_mutants(checkout: str, mutants: Sequence[Mutant], timeout_secs: float) -> List[str]:
+    """Print a row per mutant and return the names of those that were not caught."""
+    missed = []
+    for mutant in mutants:
+        with applied(mutant, checkout):
+            outcome = run_tests(checkout, mutant.tests, timeout_secs)
+        print(f"{outcome.status:8} {outcome.secs:5.0f} s  {mutant.name}: {mutant.path}", flush=True)
+        print(f"                  {outcome.evidence or '-'}", flush=True)
+        if outcome.status != "caught":
+            missed.append(mutant.name)
+    return missed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants to run (default: all)")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds per mutant")
+    parser.add_argument("--no-baseline", action="store_true", help="skip the unchanged code")
+    arguments = parser.parse_args()
+    mutants = [find_mutant(name) for name in arguments.names] or MUTANTS
+    checkout = tempfile.mkdtemp(prefix="mutants-")
+    try:
+        copy_checkout(checkout)
+        if not arguments.no_baseline:
+            check_baseline(checkout, mutants, arguments.timeout)
+        missed = run_mutants(checkout, mutants, arguments.timeout)
+    finally:
+        shutil.rmtree(checkout)
+    print(f"{len(mutants) - len(missed)} of {len(mutants)} mutants caught")
+    sys.exit(f"Not caught: {', '.join(missed)}" if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
