@@ -49,8 +49,8 @@ def check(argv, kills):
     )
     last = RunFolder("run").checkpoints.list()[-1]
     assert sum(facts["chaos"]["kills"].values()) == kills
-    assert last.tensors[:16] in facts["chaos"]["told"]
-    assert last.tensors[:16] in facts["replay"]["told"]
+    assert last.tensors[:16] in facts["chaos"]["result"]
+    assert last.tensors[:16] in facts["replay"]["result"]
     assert read_json("run", "manifest.json")["status"] == "finished"
 
 

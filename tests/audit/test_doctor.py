@@ -61,12 +61,12 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run):
     result = cli("doctor", run)
     assert result.code == 0
     assert told(result) == {
-        "state": ["It is finished and evaluated: reached step 6."],
+        "state": ["The run is finished and evaluated: reached step 6."],
         "note": [
-            "Step 6 of 6 is committed last; kept are 2, 4, 6.",
+            "The last committed step is 6 of 6; there are checkpoints of 2, 4, 6.",
             "The model fits its checkpoint of 9 variables.",
         ],
-        "do": ["Nothing is left to do; to train on: toolkit resume trained/run --steps N"],
+        "do": ["Nothing is left to do; to train longer: toolkit resume trained/run --steps N"],
     }
 
 
@@ -92,8 +92,8 @@ def test_a_run_that_was_ended_before_its_first_step(cli, run, here):
     result = cli("doctor", "unbegun")
     assert result.code == 0
     assert told(result) == {
-        "state": ["It was ended before its first step."],
-        "do": ["Go on with: toolkit resume unbegun"],
+        "state": ["The run ended before its first step."],
+        "do": ["Continue with: toolkit resume unbegun"],
     }
 
 
@@ -103,7 +103,7 @@ def test_a_run_in_training(cli, run):
     result = cli("doctor", run)
     folder.unlock()
     assert result.code == 0
-    assert told(result)["state"] == ["A process is training in it now."]
+    assert told(result)["state"] == ["A process is training it now."]
     assert "do" not in told(result)
 
 
@@ -114,15 +114,15 @@ def test_a_run_that_was_killed(cli, run):
     found = told(result)
     assert result.code == 0
     assert found["state"] == [
-        "It was killed: nothing tells of an end, and no process trains in it."
+        "The run was killed: it recorded no end, and no process is training it."
     ]
     assert found["note"][:3] == [
-        "Step 4 of 6 is committed last; kept are 2, 4.",
-        "Steps 5 to 6 were made too and not committed; a resume makes what is missing again.",
-        "3 files in checkpoints/ of no committed checkpoint (model.ckpt-6.data-00000-of-00001, "
-        "model.ckpt-6.hooks.npz, ...); a resume clears them away.",
+        "The last committed step is 4 of 6; there are checkpoints of 2, 4.",
+        "Steps 5 to 6 were trained but not committed; a resume repeats them.",
+        "checkpoints/ has 3 files of no committed checkpoint (model.ckpt-6.data-00000-of-00001, "
+        "model.ckpt-6.hooks.npz, ...); a resume clears it.",
     ]
-    assert found["do"] == ["Go on with: toolkit resume trained/run"]
+    assert found["do"] == ["Continue with: toolkit resume trained/run"]
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_a_run_that_was_killed(cli, run):
         (
             "trained",
             "reached step 6",
-            "It is trained, and was ended before its evaluation: reached step 6.",
+            "The run is trained, and ended before its evaluation: reached step 6.",
         ),
-        ("interrupted", "Interrupted.", "It was interrupted, and step 6 was saved."),
-        ("failed", "Step 7 failed: no.", "It failed: Step 7 failed: no."),
+        ("interrupted", "Interrupted.", "The run was interrupted, and step 6 was saved."),
+        ("failed", "Step 7 failed: no.", "The run failed: Step 7 failed: no."),
     ],
 )
 def test_how_it_ended(cli, run, status, reason, state):
@@ -142,18 +142,18 @@ def test_how_it_ended(cli, run, status, reason, state):
     result = cli("doctor", run)
     assert result.code == 0
     assert told(result)["state"] == [state]
-    assert told(result)["do"] == ["Go on with: toolkit resume trained/run"]
+    assert told(result)["do"] == ["Continue with: toolkit resume trained/run"]
 
 
 def test_a_run_that_paused_or_was_out_of_time(cli, here):
     assert begun(cli, "--pause-at", 3).code == 0
-    assert told(cli("doctor", "run"))["state"] == ["It left off at step 3: paused at step 3."]
+    assert told(cli("doctor", "run"))["state"] == ["The run stopped at step 3: paused at step 3."]
     assert cli("resume", "run", "--max-secs", "0.001", "--steps", 600).code == 0
     result = cli("doctor", "run")
     assert result.code == 0
-    assert told(result)["state"][0].startswith("It left off at step ")
+    assert told(result)["state"][0].startswith("The run stopped at step ")
     assert told(result)["state"][0].endswith(": 0.001 seconds have passed.")
-    assert told(result)["do"] == ["Go on with: toolkit resume run"]
+    assert told(result)["do"] == ["Continue with: toolkit resume run"]
 
 
 def test_a_run_that_diverged(cli, here):
@@ -161,7 +161,7 @@ def test_a_run_that_diverged(cli, here):
     found = told(cli("doctor", "run"))
     assert found["state"][0].startswith("Training diverged in step 1: loss ")
     assert "The same step would diverge again." in found["do"][0]
-    assert ("reports/autopsy-0 tells" in found["do"][0]) == os.path.isdir("run/reports/autopsy-0")
+    assert ("reports/autopsy-0 shows" in found["do"][0]) == os.path.isdir("run/reports/autopsy-0")
     assert found["do"][0].endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
     assert cli(
         "resume", "run", "--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2
@@ -178,8 +178,8 @@ def test_a_damaged_newest_checkpoint_tells_where_a_resume_goes_on_from(cli, run)
     assert result.code == 6
     fault = "checkpoints: model.ckpt-6.data-00000-of-00001 has changed since it was written."
     assert found["FAULT"] == [fault]
-    assert "makes the steps after 4 again, to the same bits." in found["do"][0]
-    assert found["do"][1] == "Go on with: toolkit resume trained/run"
+    assert "repeats the steps after 4, with bit-identical results." in found["do"][0]
+    assert found["do"][1] == "Continue with: toolkit resume trained/run"
 
 
 def test_a_damaged_older_checkpoint_hinders_no_resume(cli, run):
@@ -187,30 +187,30 @@ def test_a_damaged_older_checkpoint_hinders_no_resume(cli, run):
     result = cli("doctor", run)
     assert result.code == 6
     assert len(told(result)["do"]) == 1
-    assert told(result)["do"][0].startswith("The newest checkpoint is whole")
+    assert told(result)["do"][0].startswith("The newest checkpoint is intact")
 
 
 def test_no_whole_checkpoint_is_left(cli, run):
     damage(run, 2, 4, 6)
     result = cli("doctor", run)
     assert result.code == 6 and len(told(result)["FAULT"]) == 4
-    assert told(result)["do"] == ["Copy the files back, or train anew in another folder."]
+    assert told(result)["do"] == ["Copy the files back, or start a new run in another folder."]
 
 
 @pytest.mark.parametrize(
     "make, way_out",
     [
-        (lambda run: drop_line(run / "commits.jsonl", 1), "Copy commits.jsonl back"),
-        (lambda run: drop_line(run / "metrics.jsonl", 0), "Copy metrics.jsonl back"),
+        (lambda run: drop_line(run / "commits.jsonl", 1), "Copy an intact commits.jsonl back"),
+        (lambda run: drop_line(run / "metrics.jsonl", 0), "Copy an intact metrics.jsonl back"),
         (lambda run: (run / "config.json").write_text("{"), "Copy config.json back"),
         (lambda run: (run / "config.json").write_text("[]"), "Copy config.json back"),
         (lambda run: os.remove(str(run / "config.json")), "Copy config.json back"),
-        (lambda run: (run / "manifest.json").write_text("{"), "Copy manifest.json back"),
-        (lambda run: os.remove(str(run / "manifest.json")), "Copy manifest.json back"),
-        (lambda run: set_manifest(run, status="hurried"), "Copy manifest.json back"),
-        (lambda run: set_manifest(run, status=["finished"]), "Copy manifest.json back"),
-        (lambda run: set_manifest(run, step="6"), "Copy manifest.json back"),
-        (lambda run: set_manifest(run, step=8), "Copy manifest.json back"),
+        (lambda run: (run / "manifest.json").write_text("{"), "Copy an intact manifest.json back"),
+        (lambda run: os.remove(str(run / "manifest.json")), "Copy an intact manifest.json back"),
+        (lambda run: set_manifest(run, status="hurried"), "Copy an intact manifest.json back"),
+        (lambda run: set_manifest(run, status=["finished"]), "Copy an intact manifest.json back"),
+        (lambda run: set_manifest(run, step="6"), "Copy an intact manifest.json back"),
+        (lambda run: set_manifest(run, step=8), "Copy an intact manifest.json back"),
     ],
 )
 def test_a_damaged_file_is_told_once_with_its_way_out(cli, run, make, way_out):
@@ -227,7 +227,7 @@ def test_a_chain_without_its_last_commit_is_mended_by_a_resume(cli, run):
     drop_line(run / "commits.jsonl", -1)
     result = cli("doctor", run)
     assert result.code == 6
-    assert told(result)["do"] == ["Go on with: toolkit resume trained/run"]
+    assert told(result)["do"] == ["Continue with: toolkit resume trained/run"]
     assert cli("resume", run).code == 0
     assert cli("doctor", run).code == 0
 
@@ -237,7 +237,7 @@ def test_a_chain_that_is_gone_is_to_be_copied_back(cli, run):
     set_manifest(run, status="running", step=0)
     result = cli("doctor", run)
     assert result.code == 6
-    assert not [text for text in told(result)["do"] if "Go on with" in text]
+    assert not [text for text in told(result)["do"] if "Continue with" in text]
 
 
 # ------------------------------------------------------------------------------- what is around it
@@ -250,9 +250,9 @@ def test_no_room_for_another_checkpoint_is_a_fault(cli, run, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1))
     result = cli("doctor", run)
     assert result.code == 6
-    assert "There is no room for another checkpoint." in told(result)["FAULT"][0]
-    assert told(result)["FAULT"][0].endswith("and 1 bytes are free on the disk.")
-    assert told(result)["do"][0] == "Make room on the disk."
+    assert "disk: there is no space for another checkpoint: " in told(result)["FAULT"][0]
+    assert told(result)["FAULT"][0].endswith("and 1 bytes are free.")
+    assert told(result)["do"][0] == "Free some disk space."
 
 
 def test_little_room_is_a_note(cli, run, monkeypatch):
@@ -263,7 +263,7 @@ def test_little_room_is_a_note(cli, run, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 2 * needed))
     result = cli("doctor", run)
     assert result.code == 0
-    assert f"A checkpoint takes {needed / 1000:.1f} kB" in result.out
+    assert f"Disk space is low: a checkpoint needs {needed / 1000:.1f} kB" in result.out
 
 
 def test_missing_data_is_told_with_the_way_out(cli, run, trained):
@@ -271,14 +271,16 @@ def test_missing_data_is_told_with_the_way_out(cli, run, trained):
     result = cli("doctor", run)
     assert result.code == 6
     assert told(result)["FAULT"][0].startswith("data: trained/bars.npz: ")
-    assert told(result)["do"][0].startswith("Put the data back where it was, or say where it is")
+    assert told(result)["do"][0].startswith(
+        "Restore the data at its former place, or name its new place"
+    )
 
 
 def test_other_data_is_a_fault_unless_it_is_allowed(cli, run):
     other = write_bars("other.npz", train=50)
     result = cli("doctor", run, "--data", other)
     assert result.code == 6
-    assert told(result)["FAULT"] == ["The data is not the run's."]
+    assert told(result)["FAULT"] == ["data: it differs from the data of the run."]
     assert told(result)["do"][0].endswith("--allow data")
     assert cli("doctor", run, "--data", other, "--allow", "data").code == 0
 
@@ -295,7 +297,7 @@ def test_a_plugin_that_cannot_be_loaded_is_told(cli, here, text):
     forget()
     result = cli("doctor", "run")
     assert result.code == 6
-    assert told(result)["state"] == ["It is finished and evaluated: reached step 4."]
+    assert told(result)["state"] == ["The run is finished and evaluated: reached step 4."]
     assert len(told(result)["FAULT"]) == 1 and "mine" in told(result)["FAULT"][0]
 
 
@@ -338,7 +340,7 @@ def test_another_model_is_told_with_the_flags_that_make_it_fit(
     write_plugin(after)
     result = cli("doctor", "run")
     assert result.code == 6
-    assert told(result)["FAULT"] == ["The model differs from its checkpoint."]
+    assert told(result)["FAULT"] == ["model: it differs from its checkpoint."]
     assert "Model: " + difference in result.out
     assert told(result)["do"][0].startswith("Allow it with --")
     result = cli("doctor", "run", *flags)
@@ -353,7 +355,7 @@ def test_options_that_a_resume_would_refuse_are_told_unless_they_are_allowed(cli
     result = cli("doctor", run, "--learning-rate", 0.5)
     assert result.code == 6
     assert told(result)["FAULT"] == ["option: learning_rate was 0.02, now 0.5."]
-    assert told(result)["do"][0].endswith("without: --allow learning_rate")
+    assert told(result)["do"][0].endswith("unless allowed: --allow learning_rate")
     assert cli("doctor", run, "--learning-rate", 0.5, "--allow", "learning-rate").code == 0
     assert cli("doctor", run, "--log-steps", 7).code == 0
 
@@ -362,7 +364,7 @@ def test_an_edited_option_is_told_once(cli, run):
     edit(run / "config.json", '"learning_rate": 0.02', '"learning_rate": 0.5')
     found = told(cli("doctor", run))
     assert found["FAULT"] == ["config: learning_rate is 0.5, but the last session had 0.02."]
-    assert found["do"][0].endswith("without: --allow learning_rate")
+    assert found["do"][0].endswith("unless allowed: --allow learning_rate")
 
 
 @pytest.mark.parametrize(
@@ -379,7 +381,7 @@ def test_a_wrong_flag_is_a_usage_error(cli, run, argv, message):
     assert result.code == 2 and message in result.err
 
 
-@pytest.mark.parametrize("name, what", [("none", "does not exist"), ("trained", "holds no run")])
+@pytest.mark.parametrize("name, what", [("none", "does not exist"), ("trained", "contains no run")])
 def test_what_is_no_run_is_refused(cli, run, name, what):
     result = cli("doctor", name)
     assert result.code == 2 and f"{name} {what}." in result.err

@@ -23,7 +23,7 @@ from run_fixtures import (
 )
 
 from toolkit.audit.chaos import Chaos
-from toolkit.audit.checks import of_session
+from toolkit.audit.replay import session_config
 from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
 from toolkit.files import sha256_of
@@ -74,11 +74,11 @@ def trained_with(cli, plugin, *more):
 def test_a_whole_run_is_told_part_by_part(cli, trained):
     result = cli("verify", trained / "run")
     assert (result.code, result.err) == (0, "")
-    told = dict(line.split(None, 1) for line in result.out.splitlines())
-    assert list(told) == ["manifest", "chain", "checkpoints", "metrics", "config"]
-    assert told["manifest"] == "finished, step 6"
-    assert told["chain"].startswith("4 lines, 1 session, head ")
-    assert told["checkpoints"] == "steps 2, 4, 6"
+    checks = {line[:12].strip(): line[12:] for line in result.out.splitlines()}
+    assert list(checks) == ["manifest", "commit log", "checkpoints", "metrics", "config"]
+    assert checks["manifest"] == "finished, step 6"
+    assert checks["commit log"].startswith("4 entries, 1 session, head ")
+    assert checks["checkpoints"] == "steps 2, 4, 6"
 
 
 def test_the_head_is_the_hash_of_the_last_line(cli, trained):
@@ -102,32 +102,33 @@ DAMAGES = {
     ),
     "a changed metric": (
         lambda run: edit(run / "metrics.jsonl", '"accuracy": 0.', '"accuracy": 1.'),
-        "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is.",
+        "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is intact.",
     ),
     "no metrics": (
         lambda run: os.remove(str(run / "metrics.jsonl")),
-        "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is.",
+        "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is intact.",
     ),
     "a line that is no JSON": (
         lambda run: (run / "metrics.jsonl").open("a").write("hello\n"),
-        "metrics: line 5 of metrics.jsonl is no JSON object.",
+        "metrics: line 5 of metrics.jsonl is not a JSON object.",
     ),
     "a commit less": (
         lambda run: drop_line(run / "commits.jsonl", 2),
-        "chain: line 3 does not follow the line before it: lines were left out, put in or moved.",
+        "commit log: entry 3 does not follow the entry before it: entries were removed, inserted "
+        "or moved.",
     ),
     "a session less": (
         lambda run: drop_line(run / "commits.jsonl", 0),
-        "chain: line 1 does not follow the line before it: lines were left out, put in or moved "
-        "(1 fault more).",
+        "commit log: entry 1 does not follow the entry before it: entries were removed, inserted "
+        "or moved (1 more fault).",
     ),
     "a changed commit": (
         lambda run: edit(run / "commits.jsonl", '"step": 4', '"step": 3'),
-        "chain: line 3 has changed since it was written.",
+        "commit log: entry 3 has changed since it was written.",
     ),
     "the last commit less": (
         lambda run: drop_line(run / "commits.jsonl", -1),
-        "manifest: the run finished at step 6, but the chain ends at step 4.",
+        "manifest: the run finished at step 6, but the commit log ends at step 4.",
     ),
     "a changed option": (
         lambda run: edit(run / "config.json", '"gain": 1.0', '"gain": 2.0'),
@@ -135,19 +136,19 @@ DAMAGES = {
     ),
     "an option less": (
         lambda run: edit(run / "config.json", '"seed"', '"sead"'),
-        "config: sead is 1, but the last session had none of it (1 fault more).",
+        "config: sead is 1, but the last session had no such option (1 more fault).",
     ),
     "no configuration": (
         lambda run: (run / "config.json").write_text("[]"),
-        "config: config.json holds no options.",
+        "config: config.json contains no options.",
     ),
     "another step": (
         lambda run: set_manifest(run, step=8),
-        "manifest: the run finished at step 8, but the chain ends at step 6.",
+        "manifest: the run finished at step 8, but the commit log ends at step 6.",
     ),
     "another status": (
         lambda run: set_manifest(run, status="hurried"),
-        "manifest: its status is 'hurried', which no run has.",
+        "manifest: its status is 'hurried', which is unknown.",
     ),
     "half a manifest": (
         lambda run: (run / "manifest.json").write_text('{"format": 2,'),
@@ -171,7 +172,7 @@ def test_every_fault_is_listed_and_the_first_is_the_error(cli, trained):
     result = cli("verify", trained / "run")
     assert result.out.count("FAULT: ") == 2
     assert result.err.startswith("Error: checkpoints: model.ckpt-2.")
-    assert "(1 fault more)." in result.err
+    assert "(1 more fault)." in result.err
 
 
 def test_other_tensors_show_where_all_hashes_of_files_fit(cli, trained):
@@ -184,7 +185,7 @@ def test_other_tensors_show_where_all_hashes_of_files_fit(cli, trained):
     rewrite_last_commit(run, 6, files=files, kept=[2, 6])
     result = cli("verify", run)
     assert result.code == 6
-    assert "chain       4 lines" in result.out and result.out.count("FAULT") == 1
+    assert "commit log  4 entries" in result.out and result.out.count("FAULT") == 1
     assert "the tensors of step 6 are not those that were committed." in result.err
 
 
@@ -204,7 +205,7 @@ def test_a_chain_that_is_gone_shows_also_where_the_run_was_killed(cli, trained):
     set_manifest(trained / "run", status="running")
     result = cli("verify", trained / "run")
     assert result.code == 6
-    assert "chain: commits.jsonl has no lines, but there are checkpoints." in result.err
+    assert "commit log: commits.jsonl has no entries, but there are checkpoints." in result.err
 
 
 def test_json_is_one_object(cli, trained):
@@ -231,7 +232,7 @@ def test_a_run_in_training_is_refused(cli, trained):
     assert result.code == 2 and "A process is training in trained/run." in result.err
 
 
-@pytest.mark.parametrize("name, told", [("none", "does not exist"), ("trained", "holds no run")])
+@pytest.mark.parametrize("name, told", [("none", "does not exist"), ("trained", "contains no run")])
 def test_what_is_no_run_is_refused(cli, trained, name, told):
     result = cli("verify", name)
     assert result.code == 2 and f"{name} {told}." in result.err
@@ -260,12 +261,12 @@ def test_a_replay_changes_no_file(cli, trained):
 @pytest.mark.parametrize(
     "wanted, message, hint",
     [
-        ("1:4", "There is no checkpoint of step 1 to begin at.", "begins at one of 0, 2."),
-        ("-2:4", "There is no checkpoint of step -2 to begin at.", "begins at one of 0, 2."),
-        ("4:2", "There are no steps from 4 to 2.", "begins at one of 0."),
-        ("6:", "There are no steps from 6 to 6.", "begins at one of 0, 2, 4."),
-        ("2:5", "run has committed no step 5.", "ends at one of 2, 4, 6."),
-        (":0", "run has committed no step 0.", "ends at one of 2, 4, 6."),
+        ("1:4", "There is no checkpoint of step 1 to start from.", "starts from one of 0, 2."),
+        ("-2:4", "There is no checkpoint of step -2 to start from.", "starts from one of 0, 2."),
+        ("4:2", "There are no steps from 4 to 2.", "starts from one of 0."),
+        ("6:", "There are no steps from 6 to 6.", "starts from one of 0, 2, 4."),
+        ("2:5", "run has no commit of step 5.", "ends at one of 2, 4, 6."),
+        (":0", "run has no commit of step 0.", "ends at one of 2, 4, 6."),
     ],
 )
 def test_a_segment_that_the_run_has_not_is_refused(cli, trained, wanted, message, hint):
@@ -302,7 +303,7 @@ def test_a_plugin_that_has_changed_is_refused(cli, here):
     write_plugin(UNCHANGED + "  # and a remark")
     result = cli("verify", "run", "--replay", ":")
     assert result.code == 2
-    assert "cannot be trained again here: plugin 'mine' has changed (mine.py)." in result.err
+    assert "cannot be replayed here: plugin 'mine' has changed (mine.py)." in result.err
 
 
 @pytest.mark.parametrize("body", [UNSEEDED, COUNTED], ids=["unseeded", "counted"])
@@ -326,7 +327,7 @@ def test_a_limit_of_time_ends_no_replay(trained):
     folder = RunFolder(str(trained / "run"))
     session = folder.commits.sessions()[0]
     limited = dict(session, options=dict(session["options"], max_secs=0.001))
-    assert of_session(folder, limited).values["max_secs"] is None
+    assert session_config(folder, limited).values["max_secs"] is None
 
 
 def test_another_limit_of_time_is_no_change(cli, trained):
@@ -339,9 +340,9 @@ def test_another_limit_of_time_is_no_change(cli, trained):
 @pytest.mark.parametrize(
     "error, code, message",
     [
-        (DivergedError("Training diverged."), 6, "did not come to step 6: Training diverged."),
+        (DivergedError("Training diverged."), 6, "did not reach step 6: Training diverged."),
         (InterruptedRun("Go on.", signum=2), 130, "The replay was interrupted."),
-        (RetryError("/tmp/x cannot be written."), 138, "the run is as it was."),
+        (RetryError("/tmp/x cannot be written."), 138, "the run is unchanged."),
     ],
 )
 def test_what_ends_a_replay_is_told_of_the_replay(cli, trained, monkeypatch, error, code, message):
@@ -406,7 +407,7 @@ def test_a_step_that_was_taken_back_is_none_of_the_run(cli, trained):
     damage(trained / "run", 4, 6)
     assert cli("resume", trained / "run", "--steps", 4).code == 0
     result = cli("verify", trained / "run", "--replay", ":6")
-    assert result.code == 2 and "has committed no step 6." in result.err
+    assert result.code == 2 and "has no commit of step 6." in result.err
     assert "ends at one of 2, 4." in result.err
 
 
@@ -469,7 +470,7 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained, processes):
     assert result.code == 0, result.err
     told = json.loads(result.out)["chaos"]
     assert sum(told["kills"].values()) == 2
-    assert "step 6: tensors " in told["told"]
+    assert "step 6: tensors " in told["result"]
     assert "kill 2 of 2: " in result.err
     assert sha256s(trained) == before
 
@@ -491,7 +492,7 @@ def test_chaos_that_is_ended_ends_its_process(cli, trained, monkeypatch):
 
     monkeypatch.setattr(Chaos, "_wait", wait)
     result = cli("verify", trained / "run", "--chaos", 1)
-    assert result.code == 143 and "Interrupted; the run is as it was." in result.err
+    assert result.code == 143 and "Interrupted; the run is unchanged." in result.err
     assert started[0].wait() == -signal.SIGKILL
 
 

@@ -1,7 +1,8 @@
-"""Kill training processes at random moments, and see that the run ends with the same bits.
+"""Kill training processes at random moments, and check that the run ends with the same bits.
 
-A copy of a run is trained from its beginning by processes of their own, each ended by SIGKILL: at
-any moment from its start on, between two steps, or while it saves. Then it goes on with `resume`.
+A copy of a run is trained from its beginning. Each of its processes is ended by SIGKILL at a random
+moment: at any time after its start, between two steps, or during a save. `toolkit resume` then
+continues it.
 """
 
 from __future__ import annotations
@@ -14,171 +15,179 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Set
 
 from ..errors import CheckFailed, InterruptedRun
 from ..files import write_json
 from ..options import ENVIRONMENT_PREFIX
 from ..storage.run_folder import RunFolder
-from .checks import Segment, compare, of_session
+from .replay import Segment, compare_runs, session_config
 
 POLL_SECS = 0.0005
 START_SECS = 3.0  # from the start of a process to its first step, about
-SAVE_SECS = 0.03  # what a save takes, about
-MOST_SAVES = 4  # a process is killed during one of its first saves
-# How a moment is chosen, and how often.
+SAVE_SECS = 0.03  # for a save, about
+MAX_SAVES = 4  # a process is killed during one of so many first saves
+# When to kill, with the relative frequency.
 MOMENTS = {"any": 1, "training": 3, "save": 4}
-KEPT_VARIABLES = ("TOOLKIT_CACHE",)
+ENVIRONMENT = ("TOOLKIT_CACHE",)  # the variables of the toolkit that processes get
 
 
 class Kill(NamedTuple):
-    """What one kill hit. step: committed last. moment: in words."""
+    """A kill and its effect."""
 
-    step: int
-    moment: str
+    step: int  # the last committed step
+    moment: str  # in words, such as "during a save"
 
 
 class Outcome(NamedTuple):
-    """kills: all of them. copies: how many copies were trained to the end. told: what is equal."""
+    """The result of all kills."""
 
     kills: List[Kill]
-    copies: int
-    told: str
+    copies: int  # how many copies were trained to the end
+    result: str  # what is equal, in words
 
     def moments(self) -> Dict[str, int]:
-        """How many kills hit what."""
+        """The number of kills per moment."""
         return dict(collections.Counter(kill.moment for kill in self.kills))
 
 
 class Chaos:
-    """Copies of one run, in `place`, which are killed `kills` times in all.
+    """Trains copies of one run, and kills them.
 
-    say: is told of each kill. seed: of the moments, which depend on the machine as well.
+    Args:
+        folder: of the run.
+        segment: the steps to train, from the beginning.
+        path: the folder for the copies.
+        log: called with a message for each kill.
+        seed: of the random moments, which also depend on the machine.
     """
 
     def __init__(
         self,
         folder: RunFolder,
-        part: Segment,
-        place: str,
-        say: Callable[[str], None],
+        segment: Segment,
+        path: str,
+        log: Callable[[str], Any],
         seed: int = 0,
     ):
         self._folder = folder
-        self._part = part
-        self._place = os.path.abspath(place)
-        self._said = os.path.join(self._place, "said.txt")
-        self._say = say
+        self._segment = segment
+        self._path = os.path.abspath(path)
+        self._stderr_path = os.path.join(self._path, "stderr.txt")
+        self._log = log
         self._random = random.Random(seed)
         self._secs = _training_secs(folder)
 
     def run(self, kills: int) -> Outcome:
-        """Kill so many times, and compare each copy that came to its end.
+        """Kill processes so many times in all, and compare each copy that is trained to the end.
 
-        Raises CheckFailed with the first difference, or where a copy does not go on, and
-        InterruptedRun on a signal to end, which ends the process under way too.
+        Raises:
+            CheckFailed: a copy differs (the message names the first difference) or cannot resume.
+            InterruptedRun: this process got a signal to end; it ends the copy's process too.
         """
-        with _interrupted():
+        with _raise_on_signals():
             return self._run(kills)
 
-    def _run(self, kills: int) -> Outcome:
+    def _run(self, count: int) -> Outcome:
         config = self._write_config()
-        done: List[Kill] = []
+        kills: List[Kill] = []
         copies = 0
-        told = ""
-        while len(done) < kills or not copies:
-            copy = RunFolder(os.path.join(self._place, f"copy-{copies + 1}"))
+        result = ""
+        while len(kills) < count or not copies:
             copies += 1
-            self._train(copy, config, done, kills)
-            told = compare(self._folder, RunFolder(copy.path), self._part.end.step)
-        return Outcome(done, copies, told)
+            path = os.path.join(self._path, f"copy-{copies}")
+            self._train(RunFolder(path), config, kills, count)
+            result = compare_runs(self._folder, RunFolder(path), self._segment.end)
+        return Outcome(kills, copies, result)
 
     def _write_config(self) -> str:
-        """A configuration file that trains the same run."""
+        """Write a configuration file that trains the same run; return its path."""
         from ..config import rebased
 
-        saved = of_session(self._folder, self._part.session)
-        path = os.path.join(self._place, "config.json")
+        config = session_config(self._folder, self._segment.session)
+        path = os.path.join(self._path, "config.json")
         here = os.getcwd()
-        names = [rebased(name, here, self._place) for name in saved.extensions]
-        values = {"plugin": rebased(saved.plugin, here, self._place), "with": names}
-        values.update(saved.values, data=rebased(saved.values["data"], here, self._place))
+        names = [rebased(name, here, self._path) for name in config.extensions]
+        values = {"plugin": rebased(config.plugin, here, self._path), "with": names}
+        values.update(config.values, data=rebased(config.values["data"], here, self._path))
         write_json(path, values)
         return path
 
-    def _train(self, copy: RunFolder, config: str, done: List[Kill], kills: int) -> None:
-        """Train a copy to the end; while there are kills left, each process may be killed."""
+    def _train(self, copy: RunFolder, config: str, kills: List[Kill], count: int) -> None:
+        """Train a copy to the end, and kill its processes until there are `count` kills."""
         while True:
             process = self._start(copy, config)
             try:
-                if len(done) < kills and self._wait(process, copy):
+                if len(kills) < count and self._wait(process, copy):
                     process.send_signal(signal.SIGKILL)
                 code = process.wait()
             finally:
-                process.kill()  # where this process was interrupted; else it has ended
+                process.kill()  # if this process was interrupted; otherwise it has ended
             if code == 0:
                 return
             if code != -signal.SIGKILL:
                 raise CheckFailed(
-                    f"After {len(done)} kills a process ended with exit code {code}: "
-                    f"{_last_words(self._said)}"
+                    f"After {len(kills)} kills a process ended with exit code {code}: "
+                    f"{_last_words(self._stderr_path)}"
                 )
-            done.append(_hit(RunFolder(copy.path)))
-            self._say(
-                f"kill {len(done)} of {kills}: {done[-1].moment}, step {done[-1].step} committed"
-            )
+            kill = _describe_kill(RunFolder(copy.path))
+            kills.append(kill)
+            self._log(f"kill {len(kills)} of {count}: {kill.moment}, step {kill.step} committed")
 
     def _start(self, copy: RunFolder, config: str) -> subprocess.Popen:
-        begun = os.path.isfile(copy.file("config.json"))
-        named = ["resume", copy.path] if begun else ["run", "--config", config]
-        named += [] if begun else ["--run-dir", copy.path]
-        argv = [sys.executable, "-m", "toolkit"] + named
-        argv += ["--pause-at", str(self._part.end.step)]
-        with open(self._said, "wb") as said:  # a pipe that nobody reads would fill up
+        if os.path.isfile(copy.file("config.json")):
+            command = ["resume", copy.path]
+        else:
+            command = ["run", "--config", config, "--run-dir", copy.path]
+        command += ["--pause-at", str(self._segment.end.step)]
+        with open(self._stderr_path, "wb") as stderr:  # a pipe that nobody reads would fill up
             return subprocess.Popen(
-                argv, stdout=subprocess.DEVNULL, stderr=said, env=_environment()
+                [sys.executable, "-m", "toolkit"] + command,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=_environment(),
             )
 
     def _wait(self, process: subprocess.Popen, copy: RunFolder) -> bool:
-        """Wait for the moment to kill; False where the process ended by itself before."""
+        """Wait for a random moment to kill; False if the process ended by itself before."""
         moment = self._random.choices(list(MOMENTS), list(MOMENTS.values()))[0]
         if moment == "any":
-            return _alive_for(process, self._random.uniform(0, START_SECS))
-        began = _size(copy.commits.path)
-        if not _until(process, lambda: _size(copy.commits.path) > began):
+            return _outlives(process, self._random.uniform(0, START_SECS))
+        start = _file_size(copy.commits.path)
+        if not _wait_until(process, lambda: _file_size(copy.commits.path) > start):
             return False
         if moment == "training":
-            return _alive_for(process, self._random.uniform(0, self._secs / 4))
-        for _ in range(self._random.randint(1, MOST_SAVES)):
-            saved = _saves(copy)
-            if not _until(process, lambda before=saved: _saves(copy) - before):
+            return _outlives(process, self._random.uniform(0, self._secs / 4))
+        for _ in range(self._random.randint(1, MAX_SAVES)):
+            saves = _checkpoint_names(copy)
+            if not _wait_until(process, lambda before=saves: _checkpoint_names(copy) - before):
                 return False
-        return _alive_for(process, self._random.uniform(0, SAVE_SECS))
+        return _outlives(process, self._random.uniform(0, SAVE_SECS))
 
 
 @contextlib.contextmanager
-def _interrupted():
-    """Within it, Ctrl-C and a request to end raise InterruptedRun."""
+def _raise_on_signals() -> Iterator[None]:
+    """Let Ctrl-C and a request to end raise InterruptedRun in the block."""
 
     def fail(signum, frame):
-        raise InterruptedRun("Interrupted; the run is as it was.", signum=signum)
+        raise InterruptedRun("Interrupted; the run is unchanged.", signum=signum)
 
-    before = {}
+    handlers = {}
     with contextlib.suppress(ValueError):  # not in the main thread: others handle the signals
         for signum in (signal.SIGINT, signal.SIGTERM):
-            before[signum] = signal.signal(signum, fail)
+            handlers[signum] = signal.signal(signum, fail)
     try:
         yield
     finally:
-        for signum, handler in before.items():
+        for signum, handler in handlers.items():
             signal.signal(signum, handler)
 
 
 def _environment() -> Dict[str, str]:
-    """This process's variables, less those that set options."""
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(ENVIRONMENT_PREFIX)}
-    kept.update((n, os.environ[n]) for n in KEPT_VARIABLES if n in os.environ)
-    return kept
+    """The environment variables of this process, without those that set options."""
+    values = {n: v for n, v in os.environ.items() if not n.startswith(ENVIRONMENT_PREFIX)}
+    values.update((name, os.environ[name]) for name in ENVIRONMENT if name in os.environ)
+    return values
 
 
 def _training_secs(folder: RunFolder) -> float:
@@ -188,16 +197,17 @@ def _training_secs(folder: RunFolder) -> float:
     return float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else 10.0
 
 
-def _until(process: subprocess.Popen, holds: Callable[[], Any]) -> bool:
-    """Wait until something holds; False where the process ended before."""
-    while not holds():
+def _wait_until(process: subprocess.Popen, condition: Callable[[], Any]) -> bool:
+    """Wait until a condition holds; False if the process ended before."""
+    while not condition():
         if process.poll() is not None:
             return False
         time.sleep(POLL_SECS)
     return True
 
 
-def _alive_for(process: subprocess.Popen, secs: float) -> bool:
+def _outlives(process: subprocess.Popen, secs: float) -> bool:
+    """Wait so long, or until the process ends; return whether it still runs."""
     try:
         process.wait(secs)
     except subprocess.TimeoutExpired:
@@ -206,20 +216,20 @@ def _alive_for(process: subprocess.Popen, secs: float) -> bool:
 
 
 def _last_words(path: str) -> str:
-    """The end of what a process said."""
+    """The end of what a process wrote to stderr."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        return " ".join(file.read().split()[-60:]) or "it said nothing."
+        return " ".join(file.read().split()[-60:]) or "it wrote nothing."
 
 
-def _size(path: str) -> int:
+def _file_size(path: str) -> int:
     try:
         return os.path.getsize(path)
     except OSError:
         return 0
 
 
-def _saves(copy: RunFolder) -> set:
-    """The checkpoints of which a file is there, be it unfinished: `ckpt-25` and others."""
+def _checkpoint_names(copy: RunFolder) -> Set[str]:
+    """The checkpoints that have a file, even if it is unfinished, such as `ckpt-25`."""
     try:
         names = os.listdir(copy.file("checkpoints"))
     except OSError:
@@ -227,13 +237,14 @@ def _saves(copy: RunFolder) -> set:
     return {name.split(".")[1] for name in names if name.startswith("model.")}
 
 
-def _hit(copy: RunFolder) -> Kill:
-    """What a kill left."""
-    rows = copy.checkpoints.list()
-    step: Optional[int] = rows[-1].step if rows else 0
-    if not copy.commits.entries():
+def _describe_kill(copy: RunFolder) -> Kill:
+    """What a kill hit, from the files that it left."""
+    checkpoints = copy.checkpoints.list()
+    entries = copy.commits.entries()
+    step = checkpoints[-1].step if checkpoints else 0
+    if not entries:
         return Kill(0, "before the first step")
-    if copy.checkpoints.leftovers(row.step for row in rows):
+    if copy.checkpoints.leftovers(checkpoint.step for checkpoint in checkpoints):
         return Kill(step, "during a save")
-    last = copy.commits.entries()[-1]
-    return Kill(step, "before a step was saved" if last.is_session else "between two saves")
+    is_new_session = entries[-1].is_session
+    return Kill(step, "before a step was saved" if is_new_session else "between two saves")

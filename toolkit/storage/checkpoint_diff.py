@@ -36,6 +36,13 @@ class RestoreOptions(NamedTuple):
     drop: bool = False
     renames: Dict[str, str] = {}  # old -> new; read only
 
+    @classmethod
+    def of_plan(cls, plan: Dict[str, Any]) -> RestoreOptions:
+        """The options that allow a plan, from its `RestorePlan.as_json`, or from {}."""
+        return cls(
+            bool(plan.get("initialised")), bool(plan.get("dropped")), plan.get("renamed") or {}
+        )
+
 
 class Reshaped(NamedTuple):
     """A variable of another shape or dtype than in the checkpoint. name: in the graph."""

@@ -125,15 +125,28 @@ class CommitLog:
             if steps is not None and len(latest) == len(steps):
                 break
             if steps and entry.is_commit and entry.step in steps and entry.step not in latest:
-                latest[entry.step] = self._checkpoint(entry)
+                latest[entry.step] = self.checkpoint(entry)
         return [latest[step] for step in sorted(latest)]
 
     def find_commit(self, step: int) -> Optional[Checkpoint]:
         """The last commit of a step, even if its files have been deleted since; None if none."""
         for entry in reversed(self.entries()):
             if entry.is_commit and entry.step == step:
-                return self._checkpoint(entry)
+                return self.checkpoint(entry)
         return None
+
+    def current_commits(self) -> Dict[int, Entry]:
+        """Step -> its commit, without those that a later session discarded.
+
+        A session that starts from an earlier step discards the commits after that step.
+        """
+        commits: Dict[int, Entry] = {}
+        for entry in self.entries():
+            if entry.is_session:
+                commits = {step: old for step, old in commits.items() if step <= entry.step}
+            elif entry.is_commit:
+                commits[entry.step] = entry
+        return commits
 
     def file_names(self) -> Set[str]:
         """The names of all files that were ever committed, including those deleted since."""
@@ -148,7 +161,8 @@ class CommitLog:
         """What is wrong with the log, one clause per faulty entry."""
         return [f"entry {entry.number} {entry.fault}" for entry in self.entries() if entry.fault]
 
-    def _checkpoint(self, entry: Entry) -> Checkpoint:
+    def checkpoint(self, entry: Entry) -> Checkpoint:
+        """The checkpoint of a commit entry."""
         values = entry.values
         return Checkpoint(
             step=entry.step,

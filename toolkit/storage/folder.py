@@ -47,6 +47,6 @@ class Folder:
             )
         return RetryError(
             f"{self} cannot be written: {reason.rstrip('.')}.",
-            hint="Nothing that was committed is lost. When there is space and write permission, "
-            f"continue with: toolkit resume {self}",
+            hint="Nothing that was committed is lost. Free some space, or restore the write "
+            "permission.",
         )

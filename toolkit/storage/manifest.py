@@ -1,4 +1,4 @@
-"""The manifest of a run, `manifest.json`: read, and held against what the rest relies on."""
+"""The manifest of a run, `manifest.json`: reading and validation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..errors import CheckpointError
 FORMAT = 2
 FINISHED = "finished"  # the status of a run with nothing left to do
 
-# What the rest relies on in manifest.json: names, of which those with a ? may be missing, and what
-# they hold: a type, [int] for a list of it, one of several in parentheses, or again names.
+# The schema of manifest.json, as far as the code relies on it: names, where ? marks an optional
+# one, with a type, [type] for a list, a tuple of alternatives, or a nested schema.
 _SPEC = {
     "shape": [int],
     "dtype": ("uint8", "float32"),
@@ -40,58 +40,61 @@ _MANIFEST = {
 
 
 def read(path: str) -> Dict[str, Any]:
-    """What stands in the file. Raises CheckpointError where it is missing or damaged."""
+    """The contents of a manifest. Raises CheckpointError if it is missing or damaged."""
     manifest = read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: expected a manifest of format {FORMAT}.",
             hint="Read it with the version of the toolkit that wrote it.",
+            path=path,
         )
-    fault = _misfit(manifest, _MANIFEST)
+    fault = _find_mismatch(manifest, _MANIFEST)
     if fault:
-        raise CheckpointError(f"{path}: {fault}.")
+        raise CheckpointError(f"{path}: {fault}.", path=path)
     return manifest
 
 
-def read_json(path: str) -> Dict[str, Any]:
+def read_json(path: str) -> Any:
+    """The value in a JSON file. Raises CheckpointError if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing.") from None
+        fault = "is missing"
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}.") from None
+        fault = f"cannot be read: {error.strerror}"
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not valid JSON: {error}.") from None
+        fault = f"is not valid JSON: {error}"
+    raise CheckpointError(f"{path} {fault}.", path=path)
 
 
-def _misfit(value: Any, kind: Any, place: str = "") -> str:
-    """In words, where a value is not what `kind` (as in _MANIFEST) says, or ''."""
-    if not isinstance(kind, dict) or not isinstance(value, dict):
-        return "" if _is(value, kind) else f"'{place}' is {ascii(value):.80}"
-    known = {name.rstrip("?"): name for name in kind}
-    odd = sorted(set(value) - set(known)) if kind is _SPEC else []
-    if odd:
-        return f"'{place}' has {ascii(odd[0]):.80}"
-    for name, given in known.items():
-        at = f"{place}.{name}".lstrip(".")
-        if name not in value and given == name:
-            return f"'{at}' is missing"
-        fault = _misfit(value[name], kind[given], at) if name in value else ""
+def _find_mismatch(value: Any, schema: Any, place: str = "") -> str:
+    """Where a value does not match a schema (see _MANIFEST), as a clause; '' if it matches."""
+    if not isinstance(schema, dict) or not isinstance(value, dict):
+        return "" if _matches(value, schema) else f"'{place}' is {ascii(value):.80}"
+    names = {name.rstrip("?"): name for name in schema}
+    unknown = sorted(set(value) - set(names)) if schema is _SPEC else []
+    if unknown:
+        return f"'{place}' has {ascii(unknown[0]):.80}"
+    for name, key in names.items():
+        inner = f"{place}.{name}".lstrip(".")
+        if name not in value and key == name:
+            return f"'{inner}' is missing"
+        fault = _find_mismatch(value[name], schema[key], inner) if name in value else ""
         if fault:
             return fault
     return ""
 
 
-def _is(value: Any, kind: Any) -> bool:
-    """Whether a value is of a kind. Whole numbers are counts, and numbers are finite."""
-    if isinstance(kind, tuple):
-        return any(_is(value, each) for each in kind)
-    if isinstance(kind, list):
-        return isinstance(value, list) and all(_is(part, kind[0]) for part in value)
-    if isinstance(kind, dict):
-        return isinstance(value, dict) and not _misfit(value, kind)
-    if kind in (int, float):
-        is_number = isinstance(value, (int, kind)) and not isinstance(value, bool)
-        return is_number and (0 if kind is int else -sys.maxsize) <= value <= sys.maxsize
-    return isinstance(value, kind) if isinstance(kind, type) else value == kind
+def _matches(value: Any, schema: Any) -> bool:
+    """Whether a value matches a schema. Integers have to be counts, and numbers finite."""
+    if isinstance(schema, tuple):
+        return any(_matches(value, alternative) for alternative in schema)
+    if isinstance(schema, list):
+        return isinstance(value, list) and all(_matches(part, schema[0]) for part in value)
+    if isinstance(schema, dict):
+        return isinstance(value, dict) and not _find_mismatch(value, schema)
+    if schema in (int, float):
+        is_number = isinstance(value, (int, schema)) and not isinstance(value, bool)
+        return is_number and (0 if schema is int else -sys.maxsize) <= value <= sys.maxsize
+    return isinstance(value, schema) if isinstance(schema, type) else value == schema

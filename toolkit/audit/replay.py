@@ -1,0 +1,305 @@
+"""Replay a segment of a run: train its steps again in a copy, and compare the results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+
+from .. import config as configuration
+from ..config import Config
+from ..errors import (
+    CheckFailed,
+    CheckpointError,
+    DivergedError,
+    InterruptedRun,
+    RetryError,
+    UsageError,
+)
+from ..options import current_names, resolve, result_options
+from ..plugins import Plugins
+from ..storage import checkpoint_reader
+from ..storage.checkpoint_diff import RestoreOptions
+from ..storage.commit_log import Checkpoint, Entry
+from ..storage.jsonl import parse_object
+from ..storage.run_folder import RunFolder
+from ..training import provenance
+from .checks import count_noun, declared_options, join_steps
+
+REPRODUCIBILITY_HINT = (
+    "A step may depend only on the seed, the step and the variables: draw with run.uniform, "
+    "run.normal or run.dropout, and keep no state in Python from step to step."
+)
+
+
+class Segment(NamedTuple):
+    """Steps of a run that can be trained again."""
+
+    start: Optional[Checkpoint]  # None: the beginning
+    end: Checkpoint
+    session: Dict[str, Any]  # the entry of the session that trained it
+    model_changes: Dict[str, Any]  # at the start, as RestorePlan.as_json; {} if none
+
+
+# --------------------------------------------------------------------------------------- segments
+
+
+def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -> Segment:
+    """The steps after `first` up to `last`.
+
+    Args:
+        folder: of the run.
+        first: a step with a checkpoint, or 0; None: the last one before `last`.
+        last: a step with a commit; None: the last one.
+
+    Raises:
+        UsageError: these steps cannot be replayed, because there is no such checkpoint, or because
+            the run was resumed with other options or another model between them.
+    """
+    commits = folder.commits.current_commits()
+    if not commits:
+        raise UsageError(
+            f"{folder} has no checkpoint yet, so there are no steps to replay.",
+            hint=f"Train it: toolkit resume {folder}",
+        )
+    last = max(commits) if last is None else last
+    if last not in commits:
+        raise UsageError(
+            f"{folder} has no commit of step {last}.",
+            hint=f"A replay ends at one of {join_steps(commits)}.",
+        )
+    starts = {c.step: c for c in folder.checkpoints.list() if c.step < last}
+    if first is None:
+        first = max(starts, default=0)
+    if first and first not in starts:
+        raise UsageError(
+            _explain_start(first, last, commits),
+            hint=f"A replay up to step {last} starts from one of {join_steps([0, *starts])}.",
+        )
+    sessions = _find_sessions(folder, first, commits[last])
+    changes = sessions[0].get("model") if sessions[0]["from"] == first else None
+    end = folder.commits.checkpoint(commits[last])
+    return Segment(starts.get(first), end, sessions[-1], changes or {})
+
+
+def _explain_start(first: int, last: int, commits: Iterable[int]) -> str:
+    """Why a replay cannot start from step `first`."""
+    if first >= last:
+        return f"There are no steps from {first} to {last}."
+    if first in commits:
+        return f"The checkpoint of step {first} was not kept."
+    return f"There is no checkpoint of step {first} to start from."
+
+
+def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, Any]]:
+    """The sessions that trained the steps from `first` to a commit.
+
+    Raises:
+        UsageError: they differ in something that affects the result.
+    """
+    sessions = _collect_sessions(folder.commits.entries()[: end.number])
+    segment = [session for session in sessions if session["from"] <= first][-1:]
+    segment += [session for session in sessions if first < session["from"] < end.step]
+    for before, after in zip(segment, segment[1:]):
+        changes = _compare_sessions(folder, before, after)
+        if changes:
+            raise UsageError(
+                f"The run was resumed with changes at step {after['from']}: {'; '.join(changes)}.",
+                hint=f"Choose a segment that does not contain step {after['from']}.",
+            )
+    return segment
+
+
+def _collect_sessions(entries: Iterable[Entry]) -> List[Dict[str, Any]]:
+    """The sessions that trained the steps before the end of the entries, in the order of steps."""
+    sessions: List[Dict[str, Any]] = []
+    for entry in entries:
+        if entry.is_session:
+            # The new session discards what was trained after the step that it starts from.
+            sessions = [session for session in sessions if session["from"] < entry.step]
+            sessions.append(entry.values)
+    return sessions
+
+
+def _compare_sessions(
+    folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]
+) -> List[str]:
+    """What makes the results of two sessions differ, a clause each."""
+    changes = provenance.changed_since(before, after) + _compare_options(folder, before, after)
+    if before.get("compiled") != after.get("compiled"):
+        changes.append("only one of the two compiled its steps")
+    if after.get("model"):
+        changes.append("the model was changed")
+    return changes
+
+
+def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
+    """The options that affect the result and differ between two sessions, a clause each."""
+    old, new = before.get("options") or {}, after.get("options") or {}
+    if old == new:
+        return []
+    options = declared_options(session_config(folder, after))
+    old, new = current_names(options, old), current_names(options, new)
+    without_effect = set(options.model_fields) - result_options(options)
+    return [
+        f"{name} was {old[name]}, then {new[name]}"
+        for name in sorted(set(old) & set(new) - without_effect)
+        if old[name] != new[name]
+    ]
+
+
+def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
+    """The plugins and options of a session, to train the same steps again: with the same threads
+    and compilation, and without a time limit.
+    """
+    config = configuration.of_values(folder.path, session.get("options") or folder.read_config())
+    config.values["xla"] = "on" if session.get("compiled") else "off"
+    config.values["intra_op_threads"] = (session.get("machine") or {}).get(provenance.THREADS, 0)
+    config.values["max_secs"] = None
+    return config
+
+
+# ----------------------------------------------------------------------------------------- replay
+
+
+def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
+    """Train a segment again in a new folder, and compare the results.
+
+    Args:
+        folder: of the run.
+        segment: the steps to train.
+        path: of the new folder.
+
+    Returns:
+        What is equal, in words.
+
+    Raises:
+        CheckFailed: the results differ; the message names the first difference.
+        UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
+    """
+    from ..api import quiet
+    from ..training.trainer import Job, Trainer
+
+    config = session_config(folder, segment.session)
+    plugins = Plugins.load(config.plugin, config.extensions)
+    options = resolve(plugins.options(), [(folder.file("config.json"), config.values)]).options
+    target = _copy_start(folder, segment, path)
+    values = configuration.for_run(config.plugin, config.extensions, options, target.path)
+    changes = RestoreOptions.of_plan(segment.model_changes)
+    job = Job(plugins, options, target, values, ["verify"], segment.end.step, changes)
+    trainer = Trainer(job, quiet())
+    try:
+        trainer.check_data()
+        differences = provenance.changed_since(segment.session, trainer.session_facts())
+        if differences:
+            raise UsageError(
+                f"The segment cannot be replayed here: {'; '.join(differences)}.",
+                hint="Replay it with the machine, the versions and the plugins that trained it.",
+            )
+        _train(trainer, segment.end.step)
+    finally:
+        trainer.close()
+    return compare_runs(folder, target, segment.end)
+
+
+def _train(trainer: Any, step: int) -> None:
+    """Train up to a step. Errors are reworded, since nobody can resume the replay."""
+    try:
+        trainer.train()
+    except DivergedError as error:
+        raise CheckFailed(
+            f"The replay did not reach step {step}: {error.message}", hint=REPRODUCIBILITY_HINT
+        ) from error
+    except (InterruptedRun, RetryError) as error:
+        if isinstance(error, InterruptedRun):
+            error.message = "The replay was interrupted."
+        error.hint = "The replay trains a copy in the temporary folder; the run is unchanged."
+        raise
+
+
+def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
+    """A run folder at `path` in the state in which the segment starts."""
+    target = RunFolder(os.path.abspath(path), is_new=True)
+    if segment.start is None:
+        return target
+    target.create(folder.read_config())
+    for name in segment.start.files:
+        file = os.path.join("checkpoints", name)
+        shutil.copyfile(folder.file(file), target.file(file))
+    for line in folder.metrics.lines(segment.start.metrics.bytes):
+        target.metrics.append_line(line)
+    target.commits.add("session", **{"from": 0, "kept": []})
+    target.checkpoints.add_commit(segment.start, [segment.start.step])
+    data = dict(folder.read_manifest()["data"])
+    data["sha256"] = segment.session.get("data") or data["sha256"]  # a resume may have changed it
+    compiled = bool(segment.session.get("compiled"))
+    target.update_manifest(data=data, status="stopped", xla=compiled)
+    return target
+
+
+# ------------------------------------------------------------------------------------- comparison
+
+
+def compare_runs(folder: RunFolder, copy: RunFolder, expected: Checkpoint) -> str:
+    """Compare a copy of a run with it at one commit: all tensors, and metrics.jsonl byte by byte.
+
+    Args:
+        folder: of the run.
+        copy: the folder of the copy.
+        expected: the commit of the run.
+
+    Returns:
+        What is equal, in words.
+
+    Raises:
+        CheckFailed: the runs differ; the message names the first difference.
+    """
+    step = expected.step
+    checkpoint = copy.commits.find_commit(step)
+    if checkpoint is None:
+        raise CheckFailed(f"The copy did not commit step {step}.", hint=REPRODUCIBILITY_HINT)
+    if checkpoint.tensors != expected.tensors:
+        difference = _compare_tensors(folder, expected, checkpoint)
+        raise CheckFailed(f"Step {step} differs: {difference}.", hint=REPRODUCIBILITY_HINT)
+    if checkpoint.metrics != expected.metrics:
+        difference = _compare_metrics(
+            folder.metrics.lines(expected.metrics.bytes),
+            copy.metrics.lines(checkpoint.metrics.bytes),
+        )
+        raise CheckFailed(f"metrics.jsonl differs: {difference}.", hint=REPRODUCIBILITY_HINT)
+    return (
+        f"step {step}: tensors {checkpoint.tensors[:16]} and {checkpoint.metrics.bytes} bytes of "
+        "metrics.jsonl are equal"
+    )
+
+
+def _compare_tensors(folder: RunFolder, expected: Checkpoint, actual: Checkpoint) -> str:
+    """The first difference between the tensors of two checkpoints, in words."""
+    hashes = f"tensors {actual.tensors[:16]}, expected {expected.tensors[:16]}"
+    if expected.step not in [checkpoint.step for checkpoint in folder.checkpoints.list()]:
+        return hashes + " (the checkpoint itself was not kept)"
+    try:
+        return checkpoint_reader.first_difference(
+            checkpoint_reader.read_tensors(expected.path),
+            checkpoint_reader.read_tensors(actual.path),
+        )
+    except CheckpointError:
+        return hashes
+
+
+def _compare_metrics(expected: List[str], actual: List[str]) -> str:
+    """The first difference between two lists of lines of metrics.jsonl, in words."""
+    for number, (old, new) in enumerate(zip(expected, actual), 1):
+        if old != new:
+            return f"line {number} {_compare_records(parse_object(old), parse_object(new))}"
+    return f"{count_noun(len(actual), 'line')}, expected {len(expected)}"
+
+
+def _compare_records(expected: Optional[Dict[str, Any]], actual: Optional[Dict[str, Any]]) -> str:
+    """The first difference between two records, in words."""
+    expected, actual = expected or {}, actual or {}
+    for name in list(actual) + [name for name in expected if name not in actual]:
+        old, new = expected.get(name, "none"), actual.get(name, "none")
+        if old != new:
+            return f"(step {actual.get('step')}): {name} is {new}, expected {old}"
+    return "has the same values in another notation"
