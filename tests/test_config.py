@@ -47,12 +47,12 @@ def printed(cli, *argv):
     ],
 )
 def test_a_relative_path_is_rewritten_and_a_name_stays(reference, moved):
-    assert configuration.rebased(reference, "/base", "/base/run") == moved
+    assert configuration.rebase(reference, "/base", "/base/run") == moved
 
 
 def test_a_home_folder_is_spelled_out(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
-    assert configuration.rebased("npz:~/a.npz", "/base", "/run") == "npz:/home/ada/a.npz"
+    assert configuration.rebase("npz:~/a.npz", "/base", "/run") == "npz:/home/ada/a.npz"
 
 
 def test_paths_in_a_file_count_from_the_files_folder(here):
@@ -80,7 +80,7 @@ def test_data_is_text_that_can_be_a_path(here, data):
 
 def test_what_a_run_saves_counts_from_its_folder(here):
     options = CoreOptions(data="npz:a.npz")
-    saved = configuration.for_run("./mine.py", ["ema"], options, str(here / "runs" / "x"))
+    saved = configuration.run_values("./mine.py", ["ema"], options, str(here / "runs" / "x"))
     assert (saved["plugin"], saved["with"], saved["data"]) == (
         "../../mine.py",
         ["ema"],

@@ -10,7 +10,7 @@ from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
 from toolkit import Options, UsageError, option
-from toolkit.config import read_config
+from toolkit.config import read_values
 from toolkit.options import (
     FLAGS,
     VARIABLES,
@@ -417,7 +417,7 @@ def test_an_option_that_is_declared_twice_is_refused_with_its_first_owner(owner)
 def test_toml_and_json_say_the_same(tmp_path):
     (tmp_path / "a.toml").write_text('plugin = "x"\nbatch-size = 3\nprofile_steps = [1, 2]\n')
     (tmp_path / "a.json").write_text('{"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}')
-    toml, json = read_config(str(tmp_path / "a.toml")), read_config(str(tmp_path / "a.json"))
+    toml, json = read_values(str(tmp_path / "a.toml")), read_values(str(tmp_path / "a.json"))
     assert toml == json == {"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}
 
 
@@ -434,7 +434,7 @@ def test_a_file_that_is_no_flat_mapping_is_told(tmp_path, name, text, told):
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UsageError) as caught:
-        read_config(str(path))
+        read_values(str(path))
     assert told in caught.value.message
 
 
@@ -442,13 +442,13 @@ def test_a_file_that_is_no_flat_mapping_is_told(tmp_path, name, text, told):
 def test_a_file_that_nests_without_end_is_told(tmp_path, name, start):
     (tmp_path / name).write_text(start + "[" * 10**5)
     with pytest.raises(UsageError, match=name + ": not valid "):
-        read_config(str(tmp_path / name))
+        read_values(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("name, text", [("a.toml", "steps = 3"), ("a.json", '{"steps": 3}')])
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert read_config(str(tmp_path / name)) == {"steps": 3}
+    assert read_values(str(tmp_path / name)) == {"steps": 3}
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ def test_a_preset_that_is_no_name_is_told():
 
 def test_a_file_that_is_missing_is_told(tmp_path):
     with pytest.raises(UsageError, match="none.toml: No such file or directory."):
-        read_config(str(tmp_path / "none.toml"))
+        read_values(str(tmp_path / "none.toml"))
 
 
 # ------------------------------------------------------------------------------------------ presets

@@ -56,7 +56,7 @@ def train(
     try:
         trainer.check_data()
         folder = RunFolder(os.path.abspath(run_dir))
-        summary = folder.read_manifest().get("summary") if trainer.nothing_left() else None
+        summary = folder.read_manifest().get("summary") if trainer.is_finished() else None
         return dict(summary, run=str(folder)) if summary else trainer.train_and_test()
     finally:
         trainer.close()
@@ -91,7 +91,7 @@ def open_trainer(
         folder = reserve(run_dir)
     resolved = _resolve(plugins, options, layers)
     references = [extension.reference for extension in plugins.extensions]
-    run_config = config.for_run(plugins.model.reference, references, resolved, folder.path)
+    run_config = config.run_values(plugins.model.reference, references, resolved, folder.path)
     return Trainer(Job(plugins, resolved, folder, run_config, list(argv), pause_at), console)
 
 

@@ -1,6 +1,4 @@
-"""Configuration files: which plugins, which options, with paths that count from the file's own
-folder.
-"""
+"""Configuration files: which plugins, which options. Relative paths start at the file's folder."""
 
 from __future__ import annotations
 
@@ -16,22 +14,22 @@ PATH_PREFIXES = ("idx:", "npz:", "images:")
 
 
 class Config(NamedTuple):
-    """The content of a configuration file; paths in it count from the working directory."""
+    """The contents of a configuration file. Paths in it start at the working directory."""
 
-    plugin: str  # "" where the file names none
+    plugin: str  # "" if the file names none
     extensions: List[str]
-    values: Dict[str, Any]
+    values: Dict[str, Any]  # of options, by name
 
 
 def read(path: str) -> Config:
-    """A TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
-    return of_values(os.path.dirname(os.path.abspath(path)), read_config(path), path)
+    """Read a TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
+    return parse_values(os.path.dirname(os.path.abspath(path)), read_values(path), path)
 
 
-def read_config(path: str) -> Dict[str, Any]:
-    """The flat mapping in a TOML or JSON file: `plugin`, `with` and option names.
+def read_values(path: str) -> Dict[str, Any]:
+    """Read the values in a TOML or JSON file: `plugin`, `with` and options by name.
 
-    Raises UsageError where the file is missing, is neither, or is not one flat mapping.
+    Raises UsageError if the file is missing, is neither, or is not one flat mapping.
     """
     try:
         with open(path, "rb") as file:
@@ -57,58 +55,69 @@ def _toml():
     return tomllib
 
 
-def of_values(folder: str, given: Dict[str, Any], path: str = "config.json") -> Config:
-    """The same of values that stand, or stood, in a file of that folder."""
-    values = dict(given)
+def parse_values(folder: str, contents: Dict[str, Any], path: str = "config.json") -> Config:
+    """As `read`, for values that were already read.
+
+    Args:
+        folder: the folder of the file, at which relative paths start.
+        contents: the values.
+        path: the file, for messages.
+    """
+    values = dict(contents)
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(_is_name, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
     if "data" in values:
         if not _is_name(values["data"]):
             raise UsageError(f"{path}: 'data' is text that may hold a path.")
-        values["data"] = rebased(values["data"], folder, os.getcwd())
+        values["data"] = rebase(values["data"], folder, os.getcwd())
     return Config(
-        rebased(plugin, folder, os.getcwd()),
-        [rebased(name, folder, os.getcwd()) for name in extensions],
+        rebase(plugin, folder, os.getcwd()),
+        [rebase(name, folder, os.getcwd()) for name in extensions],
         values,
     )
 
 
 def _is_name(value: Any) -> bool:
-    """Whether it is text that can be a path: without NUL, without halves of characters."""
+    """Whether a value is text that can be a path: without NUL and without lone surrogates."""
     try:
         return isinstance(value, str) and b"\0" not in os.fsencode(value)
     except UnicodeEncodeError:
         return False
 
 
-def is_saved(path: str) -> bool:
-    """Whether a file is the configuration that a run saved, which nobody wrote by hand."""
+def is_run_config(path: str) -> bool:
+    """Whether a run saved the file, so that nobody wrote it by hand."""
     folder, name = os.path.split(os.path.abspath(path))
     return name == "config.json" and os.path.exists(os.path.join(folder, "manifest.json"))
 
 
 def read_run_config(folder: RunFolder) -> Config:
-    """The configuration that a run saved. Raises CheckpointError where it is missing or damaged."""
+    """Read the configuration that a run saved. Raises CheckpointError if it is damaged."""
     folder.read_config()
     return read(folder.file("config.json"))
 
 
-def for_run(
+def run_values(
     plugin: str, extensions: Sequence[str], options: Options, folder: str
 ) -> Dict[str, Any]:
-    """What config.json of a run in `folder` holds: all that it takes to run it again."""
-    values = options.model_dump(mode="json")
+    """Return the contents of config.json in a run's folder: everything to train the run again."""
     here = os.getcwd()
-    values["data"] = rebased(values["data"], here, folder)
-    names = [rebased(name, here, folder) for name in extensions]
-    return dict({"plugin": rebased(plugin, here, folder), "with": names}, **values)
+    values = options.model_dump(mode="json")
+    values["data"] = rebase(values["data"], here, folder)
+    references = [rebase(reference, here, folder) for reference in extensions]
+    return dict({"plugin": rebase(plugin, here, folder), "with": references}, **values)
 
 
-def rebased(reference: str, here: str, there: str) -> str:
-    """A reference with a relative path that counts from `here`, rewritten to count from `there`.
+def rebase(reference: str, start: str, new_start: str) -> str:
+    """Rewrite a reference with a relative path so that the path has another starting point.
 
-    Names, `module:attribute` and absolute paths stay as they are.
+    Names, `module:attribute` and absolute paths stay the same.
+
+    Args:
+        reference: of a plugin or of data.
+        start: the folder at which the path starts.
+        new_start: the folder at which the result starts.
     """
     prefix, path = "", reference
     for known in PATH_PREFIXES:
@@ -118,4 +127,4 @@ def rebased(reference: str, here: str, there: str) -> str:
     path = os.path.expanduser(path)
     if not is_path or os.path.isabs(path):
         return prefix + path if is_path else reference
-    return prefix + os.path.relpath(os.path.join(here, path), there)
+    return prefix + os.path.relpath(os.path.join(start, path), new_start)

@@ -135,7 +135,7 @@ def _add_model(
 
     if selection.plugins is None:
         return
-    config = configuration.for_run(selection.plugin, selection.extensions, options, folder.path)
+    config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
     restore_options = changes.restore_options()
     more = diagnose_model(
         folder, selection.plugins, options, restore_options, config, changes.other_data

@@ -205,7 +205,7 @@ def resolve(
     variables = typed.environment() if use_environment else None
     resolved = typed.resolve(classes, selection.layers, variables, values)
     for use in resolved.earlier_names:
-        if not configuration.is_saved(use.layer):
+        if not configuration.is_run_config(use.layer):
             warn(_earlier_name_note(use))
     for sentence in typed.misspelt_variables(type(resolved.options), variables or {}):
         warn(sentence)

@@ -126,8 +126,8 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
         resolved,
         folder,
         pause_at=settings.pause_at,
-        changes=restore_options,
-        other_data=changes.other_data,
+        restore_options=restore_options,
+        allow_other_data=changes.other_data,
     )
     return _train(job, settings.as_json)
 
@@ -137,7 +137,7 @@ def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more:
     from ..training.trainer import Job
 
     selection: Selection = ctx.obj
-    config = configuration.for_run(
+    config = configuration.run_values(
         selection.plugin, selection.extensions, resolved.options, folder.path
     )
     argv = ["toolkit", *ctx.find_root().obj]
@@ -158,7 +158,7 @@ def _train(job: Job, as_json: bool) -> int:
     trainer = Trainer(job, Console(every_secs=job.options.console_secs))
     try:
         trainer.check_data()
-        if trainer.nothing_left():
+        if trainer.is_finished():
             return _print_nothing_left(job.folder, as_json)
         summary = trainer.train_and_test()
     finally:
