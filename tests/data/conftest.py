@@ -1,4 +1,4 @@
-"""Tiny data sets, made anew for each test."""
+"""Fixtures that write tiny data sets."""
 
 import gzip
 import os
@@ -35,7 +35,7 @@ def idx_folder(tmp_path):
 
 @pytest.fixture
 def image_folder(tmp_path):
-    """A folder of PNGs by class: `{"cat": 3, "dog": 2}` -> cat/0.png and so on; value = number."""
+    """A folder of PNGs by class: `{"cat": 3}` -> cat/0.png to cat/2.png, with pixels 0 to 2."""
     from PIL import Image
 
     def write(counts, size=(4, 4), mode="L", root="images"):

@@ -1,4 +1,4 @@
-"""IDX files: what is read, and one sentence for each way in which they can be wrong."""
+"""IDX files: what is read, and one error message for each fault."""
 
 import gzip
 import io
@@ -12,19 +12,19 @@ from toolkit.data.idx import open_idx, read_idx, write_idx
 from toolkit.errors import DataError
 
 
-def gzipped(content):
-    """Without the time of day, so that a test has the same name in every process."""
-    made = io.BytesIO()
-    with gzip.GzipFile(fileobj=made, mode="wb", mtime=0) as file:
+def gzip_bytes(content):
+    """Without the time, so that a parametrized test has the same name in every process."""
+    stream = io.BytesIO()
+    with gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) as file:
         file.write(content)
-    return made.getvalue()
+    return stream.getvalue()
 
 
 IMAGES = idx_bytes(numbered_images(3))
 LABELS = idx_bytes(np.arange(3, dtype=np.uint8))
 
 
-def refused(path, kind="images"):
+def error_message(path, kind="images"):
     with pytest.raises(DataError) as error:
         read_idx(str(path), kind)
     assert error.value.exit_code == 4
@@ -34,7 +34,7 @@ def refused(path, kind="images"):
 
 
 @pytest.mark.parametrize(
-    "content, kind, expected, found",
+    "content, kind, expected, actual",
     [
         (b"\x12\x34" + IMAGES[2:], "images", "magic number that starts 00 00", "12 34 08 03"),
         (b"\0\0\x0e" + IMAGES[3:], "images", "element type uint8", "float64 (0x0e)"),
@@ -47,37 +47,39 @@ def refused(path, kind="images"):
         (IMAGES[:9], "images", "header of 16 bytes", "9 bytes"),
         (b"", "images", "header of 4 bytes", "0 bytes"),
         (idx_bytes(np.zeros((0, 4, 4), np.uint8)), "images", "one example or more", "[0, 4, 4]"),
-        (gzipped(IMAGES), "images", "a plain IDX file", "gzip data"),
+        (gzip_bytes(IMAGES), "images", "a plain IDX file", "gzip data"),
     ],
 )
-def test_a_damaged_plain_file_is_told_in_one_sentence(tmp_path, content, kind, expected, found):
+def test_a_damaged_plain_file_is_described_in_one_sentence(
+    tmp_path, content, kind, expected, actual
+):
     path = tmp_path / "file"
     path.write_bytes(content)
-    message = refused(path, kind)
-    assert expected in message and found in message
+    message = error_message(path, kind)
+    assert expected in message and actual in message
 
 
 @pytest.mark.parametrize(
-    "content, expected, found",
+    "content, expected, actual",
     [
         (IMAGES, "gzip data", "00 00 08 03"),
-        (gzipped(IMAGES)[:-12], "complete gzip data", "an end in the middle"),
-        (gzipped(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "intact gzip data", "CRC"),
-        (gzipped(IMAGES + b"x"), "64 bytes", "65 or more"),
-        (gzipped(IMAGES[:-1]), "64 bytes", "63"),
+        (gzip_bytes(IMAGES)[:-12], "complete gzip data", "an end in the middle"),
+        (gzip_bytes(IMAGES)[:-8] + b"\1\2\3\4\5\6\7\x08", "intact gzip data", "CRC"),
+        (gzip_bytes(IMAGES + b"x"), "64 bytes", "65 or more"),
+        (gzip_bytes(IMAGES[:-1]), "64 bytes", "63"),
         (b"", "gzip data", "an empty file"),
-        (gzipped(b"\0\0\x08\x08" + b"\xff" * 32), "dimensions [4294967295", "found at most"),
+        (gzip_bytes(b"\0\0\x08\x08" + b"\xff" * 32), "dimensions [4294967295", "found at most"),
     ],
 )
-def test_a_damaged_gzip_file_is_told_in_one_sentence(tmp_path, content, expected, found):
+def test_a_damaged_gzip_file_is_described_in_one_sentence(tmp_path, content, expected, actual):
     path = tmp_path / "file.gz"
     path.write_bytes(content)
-    message = refused(path)
-    assert expected in message and found in message
+    message = error_message(path)
+    assert expected in message and actual in message
 
 
-def test_a_missing_file_is_told(tmp_path):
-    assert "expected an IDX file, found none" in refused(tmp_path / "absent")
+def test_a_missing_file_is_an_error(tmp_path):
+    assert "expected an IDX file, found none" in error_message(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -96,7 +98,7 @@ def test_a_folder_becomes_three_splits(idx_folder, compress):
     assert len(data.sha256) == 4 and all(len(value) == 64 for value in data.sha256.values())
 
 
-def test_a_plain_file_is_mapped_and_a_part_of_it_is_not_copied(idx_folder):
+def test_a_plain_file_and_a_part_of_it_are_memory_mapped(idx_folder):
     train = open_idx(idx_folder()).splits["train"]
     assert isinstance(train._records, np.memmap) or isinstance(train._records.base, np.memmap)
     features, labels = train.take(slice(8, 10))
@@ -118,7 +120,7 @@ def test_a_share_of_zero_holds_out_no_validation_split(idx_folder):
     assert sorted(open_idx(idx_folder(), validation_share=0).splits) == ["test", "train"]
 
 
-def test_dotted_names_are_found_too(idx_folder):
+def test_names_with_a_dot_are_recognized(idx_folder):
     folder = idx_folder()
     for name in os.listdir(folder):
         os.rename(os.path.join(folder, name), os.path.join(folder, name.replace("-idx", ".idx")))
@@ -138,7 +140,7 @@ def test_a_label_outside_the_named_classes_is_refused(idx_folder):
 
 
 @pytest.mark.parametrize("label", [-1, 2**20, 2**31 - 1])
-def test_a_label_that_is_no_class_number_is_refused_with_its_file(idx_folder, label):
+def test_an_invalid_label_is_refused_with_the_name_of_its_file(idx_folder, label):
     folder = idx_folder()
     path = os.path.join(folder, "train-labels-idx1-ubyte")
     write_idx(path, np.full(20, label))
@@ -154,14 +156,16 @@ def test_a_missing_companion_is_named(idx_folder):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_what_is_written_is_read_back(tmp_path, dtype):
+def test_an_array_is_read_back_as_written(tmp_path, dtype):
     array = np.arange(24).reshape(2, 3, 4).astype(dtype)
     write_idx(str(tmp_path / "a"), array)
     assert np.array_equal(read_idx(str(tmp_path / "a")), array)
     assert os.listdir(str(tmp_path)) == ["a"]
 
 
-@pytest.mark.skipif("not os.environ.get('TOOLKIT_TEST_MNIST')", reason="no full MNIST given")
+@pytest.mark.skipif(
+    "not os.environ.get('TOOLKIT_TEST_MNIST')", reason="TOOLKIT_TEST_MNIST is not set"
+)
 def test_the_full_mnist_has_its_known_counts():
     data = open_idx(os.environ["TOOLKIT_TEST_MNIST"])
     assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [

@@ -9,7 +9,7 @@ from data_fixtures import numbered_images
 from toolkit.compat import tf
 from toolkit.data.examples import Split
 from toolkit.data.idx import open_idx
-from toolkit.data.prepare import ExampleHooks, filter_mask, model_spec, prepare
+from toolkit.data.prepare import ExampleHooks, model_spec, prepare
 from toolkit.data.reader import ReaderOptions, make_reader
 from toolkit.data.resident import ResidentReader, scale
 from toolkit.data.stream import StreamReader
@@ -327,15 +327,19 @@ def test_filter_and_convert_give_the_same_examples_with_both_readers(kind):
     assert np.sort(rows.reshape(2, 10)).tolist() == [list(range(101, 121, 2))] * 2
 
 
-def test_a_filter_is_called_with_one_stored_example():
+def test_filter_and_convert_are_called_with_one_stored_example():
     calls = []
 
     def keep(features, labels):
         calls.append((features.shape, features.dtype, labels))
         return True
 
-    filter_mask(Split(numbered_images(3), [4, 5, 6]), keep)
-    assert calls == [((4, 4, 1), np.uint8, label) for label in (4, 5, 6)]
+    def convert(features, labels):
+        calls.append((features.shape, features.dtype, labels))
+        return features, labels
+
+    prepare(Split(numbered_images(3), [4, 5, 6]), ExampleHooks(keep, convert))
+    assert calls == [((4, 4, 1), np.uint8, label) for label in (4, 5, 6)] * 2
 
 
 def test_the_model_spec_is_that_of_a_converted_example(idx_folder):

@@ -1,4 +1,4 @@
-"""`--data`: the sources, what each makes of its files, and what it refuses."""
+"""`--data`: the sources, what each reads, and what it refuses."""
 
 import os
 import struct
@@ -19,6 +19,7 @@ from toolkit.errors import DataError, UsageError
 
 
 def message(call, *args, **kwargs):
+    """The message of the DataError that the call raises."""
     with pytest.raises(DataError) as error:
         call(*args, **kwargs)
     assert error.value.exit_code == 4 and error.value.hint
@@ -34,7 +35,7 @@ def test_an_unknown_source_gets_the_nearest_name():
 
 
 @pytest.mark.parametrize("value", ["idx:", "npz", "mnist5k:here"])
-def test_a_path_is_wanted_where_there_is_one(value):
+def test_a_missing_or_needless_path_is_an_error(value):
     with pytest.raises(UsageError, match="path"):
         open_data(value)
 
@@ -123,7 +124,7 @@ def test_float_arrays_of_any_rank_stay_as_they_are(npz):
     assert data.splits["train"].features[0, 0] == 2.5
 
 
-def test_each_damage_of_an_npz_is_told(npz, tmp_path):
+def test_each_fault_of_an_npz_has_its_message(npz, tmp_path):
     assert "found none" in message(open_npz, str(tmp_path / "absent"))
     path = npz(x=np.array([[None, 1]]))
     assert "numbers in 'x', found Python objects" in message(open_npz, path)
@@ -145,7 +146,7 @@ def test_each_damage_of_an_npz_is_told(npz, tmp_path):
     assert "bytes 70 6c 61 69" in message(open_npz, path)
 
 
-def _zipped(path, **members):
+def zip_file(path, **members):
     """A zip file with these bytes as its members."""
     with zipfile.ZipFile(path, "w") as file:
         for name, content in members.items():
@@ -153,7 +154,7 @@ def _zipped(path, **members):
     return path
 
 
-def _header(kind, shape):
+def npy_header(kind, shape):
     text = repr({"descr": kind, "fortran_order": False, "shape": shape}).encode()
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text
 
@@ -170,32 +171,32 @@ def test_a_zip_file_behind_other_bytes_is_no_npz(npz, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, told",
+    "content, text",
     [
-        (_header("|u1", (10**15, 28, 28)), "array 'x', found"),  # 784 petabytes
-        (_header("|u1", (10**30, 2)), "array 'x', found"),
-        (_header("|u1", (20, 0)) + b"", "one value or more"),
-        (_header("|no", (20, 2)), "array 'x', found"),
+        (npy_header("|u1", (10**15, 28, 28)), "array 'x', found"),  # 784 petabytes
+        (npy_header("|u1", (10**30, 2)), "array 'x', found"),
+        (npy_header("|u1", (20, 0)) + b"", "one value or more"),
+        (npy_header("|no", (20, 2)), "array 'x', found"),
         (b"no array", "array 'x', found"),
         (b"", "array 'x', found"),
     ],
 )
-def test_an_npz_of_anything_else_than_arrays_is_told(tmp_path, content, told):
-    assert told in message(open_npz, _zipped(str(tmp_path / "data.npz"), x=content))
+def test_an_npz_with_an_invalid_member_is_refused(tmp_path, content, text):
+    assert text in message(open_npz, zip_file(str(tmp_path / "data.npz"), x=content))
 
 
 @pytest.mark.parametrize("labels", [np.array(3), np.full(20, 2**62), np.full(20, 2**63, "uint64")])
-def test_labels_of_an_npz_that_are_no_class_numbers_are_told(npz, labels):
+def test_labels_of_an_npz_that_are_no_class_numbers_are_refused(npz, labels):
     assert "abel" in message(open_npz, npz(x=IMAGES, y=labels))
 
 
-def test_a_number_beyond_float32_is_not_finite_and_warns_of_nothing(npz):
+def test_a_number_beyond_float32_counts_as_infinite_without_a_warning(npz):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "infinity in example 0" in message(open_npz, npz(x=np.full((2, 2), 1e300)))
 
 
-def test_infinities_of_both_signs_are_told_by_a_check_without_a_warning():
+def test_a_check_finds_infinities_of_both_signs_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         split = Split(np.array([[np.inf], [-np.inf]]))
@@ -204,18 +205,18 @@ def test_infinities_of_both_signs_are_told_by_a_check_without_a_warning():
 
 
 @pytest.mark.parametrize(
-    "fault, told",
+    "fault, text",
     [
         (PermissionError(13, "Permission denied", "a.gz"), "a.gz: Permission denied."),
         (MemoryError(), "data that fits in memory"),
     ],
 )
-def test_what_the_system_refuses_is_a_fault_of_the_data(monkeypatch, fault, told):
+def test_a_system_error_becomes_a_data_error(monkeypatch, fault, text):
     def fail(settings):
         raise fault
 
     monkeypatch.setitem(SOURCES, "npz", SOURCES["npz"]._replace(open=fail))
-    assert told in message(open_data, "npz:a.npz")
+    assert text in message(open_data, "npz:a.npz")
 
 
 # -- images
@@ -244,12 +245,12 @@ def test_train_and_test_folders_are_splits(image_folder):
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 8, "test": 3}
 
 
-def test_image_size_and_channels_bring_images_together(image_folder):
+def test_image_size_and_channels_make_images_alike(image_folder):
     image_folder({"a": 5}, size=(9, 6))
     folder = image_folder({"b": 5}, size=(4, 7))
     assert "--image-size" in str(pytest.raises(DataError, open_data, "images:" + folder).value)
-    found = message(open_data, "images:" + folder)
-    assert "4x7" in found and "9x6" in found and found.count(".png") == 2
+    text = message(open_data, "images:" + folder)
+    assert "4x7" in text and "9x6" in text and text.count(".png") == 2
     data = open_data("images:" + folder, image_size=8, channels=3)
     assert data.spec.shape == (8, 8, 3)
 
@@ -276,11 +277,11 @@ def test_an_image_of_absurd_size_is_refused_by_name(image_folder):
         for kind, content in ((b"IHDR", head), (b"IDAT", b"")):
             file.write(struct.pack(">I", len(content)) + kind + content)
             file.write(struct.pack(">I", zlib.crc32(kind + content)))
-    found = message(open_data, "images:" + folder)
-    assert "1.png: expected an image, found Image size (2500000000 pixels)" in found
+    text = message(open_data, "images:" + folder)
+    assert "1.png: expected an image, found Image size (2500000000 pixels)" in text
 
 
-def test_a_link_to_nothing_or_itself_and_a_pipe_are_no_images(image_folder):
+def test_broken_links_and_pipes_are_not_images(image_folder):
     folder = image_folder({"cat": 2})
     cat = os.path.join(folder, "cat")
     os.symlink("gone", os.path.join(cat, "2.png"))
@@ -293,7 +294,7 @@ def test_a_link_to_nothing_or_itself_and_a_pipe_are_no_images(image_folder):
     assert report["corrupt"][2]["reason"] == "expected an image, found no regular file"
 
 
-def test_an_empty_folder_is_told(tmp_path, image_folder):
+def test_an_empty_folder_is_an_error(tmp_path, image_folder):
     (tmp_path / "empty").mkdir()
     assert "expected images, found none" in message(open_data, "images:" + str(tmp_path / "empty"))
     folder = image_folder({"cat": 3})
@@ -305,7 +306,7 @@ def test_an_empty_folder_is_told(tmp_path, image_folder):
 # -- check
 
 
-def test_a_check_counts_what_is_there(idx_folder, tmp_path):
+def test_a_check_reports_counts_ranges_and_duplicates(idx_folder, tmp_path):
     report, data = check_source("idx:" + idx_folder())
     train = report["splits"]["train"]
     assert train["examples"] == 18 and train["min"] == 0 and train["max"] == 18

@@ -1,4 +1,4 @@
-"""What a run says: lines in a pipe, a bar on a terminal."""
+"""The console: lines in a pipe, a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolkit.display.console import Console, download_progress, format_number, p
 
 
 class Clock:
-    """Seconds that a test sets."""
+    """A clock that a test sets, in seconds."""
 
     now = 0.0
 
@@ -31,30 +31,34 @@ def record(step, **values):
 # ---------------------------------------------------------------------------------------- in a pipe
 
 
-def shown(moments, target=100, every_secs=2.0):
-    """The steps that are shown, of those that come at these (second, step)."""
+def visible_steps(records, total_steps=100, every_secs=2.0):
+    """The steps in the output of records that come at these (second, step)."""
     stream, clock = io.StringIO(), Clock()
     console = Console(stream, every_secs, clock)
-    console.start(target, lambda: 0)
-    for clock.now, step in moments:
+    console.start(total_steps, lambda: 0)
+    for clock.now, step in records:
         console.show_metrics(record(step))
     console.stop()
     return [int(step) for step in re.findall(r"step (\d+)/", stream.getvalue())]
 
 
 def test_a_line_comes_at_most_every_two_seconds():
-    assert shown([(0, 10), (1, 20), (1.9, 30), (2, 40), (3.9, 50), (4.5, 60)]) == [10, 40, 60]
+    assert visible_steps([(0, 10), (1, 20), (1.9, 30), (2, 40), (3.9, 50), (4.5, 60)]) == [
+        10,
+        40,
+        60,
+    ]
 
 
-def test_the_first_and_the_last_step_are_always_shown():
-    assert shown([(0, 1), (0.1, 2), (0.2, 100)]) == [1, 100]
+def test_the_first_and_the_last_step_are_always_visible():
+    assert visible_steps([(0, 1), (0.1, 2), (0.2, 100)]) == [1, 100]
 
 
 def test_zero_seconds_show_every_record():
-    assert shown([(0, 1), (0, 2), (0, 3)], every_secs=0) == [1, 2, 3]
+    assert visible_steps([(0, 1), (0, 2), (0, 3)], every_secs=0) == [1, 2, 3]
 
 
-def test_a_pipe_sees_no_carriage_return_and_no_escape():
+def test_a_pipe_gets_no_carriage_return_and_no_escape():
     stream = io.StringIO()
     console = Console(stream, 0, Clock())
     console.start(10, lambda: 5)
@@ -64,7 +68,7 @@ def test_a_pipe_sees_no_carriage_return_and_no_escape():
     assert stream.getvalue() == "run    runs/x\nstep 5/10  loss 0.5000\n"
 
 
-def test_a_line_tells_step_loss_speed_and_the_time_left():
+def test_a_line_has_step_metrics_speed_and_time_left():
     line = progress_line(
         record(
             500,
@@ -82,7 +86,7 @@ def test_a_line_tells_step_loss_speed_and_the_time_left():
     )
 
 
-def test_of_many_measures_a_line_has_the_first_six():
+def test_a_line_has_at_most_six_metrics():
     many = {f"m{i}": float(i) for i in range(9)}
     assert progress_line(record(10, **many), 10) == (
         "step 10/10  m0 0.0000  m1 1.0000  m2 2.0000  m3 3.0000  m4 4.0000  m5 5.0000"
@@ -112,16 +116,16 @@ def test_numbers_are_short(value, text):
     assert format_number(value) == text
 
 
-def test_a_download_is_told_by_tenths():
+def test_a_download_is_logged_by_tenths():
     stream = io.StringIO()
     progress = download_progress(Console(stream))
     for done in (0, 40, 99, 100, 250, 1000):
         progress("a.gz", done * 10**4, 10**7)
-    told = [line.split()[2] for line in stream.getvalue().splitlines()]
-    assert told == ["0.0", "1.0", "2.5", "10.0"]
+    megabytes = [line.split()[2] for line in stream.getvalue().splitlines()]
+    assert megabytes == ["0.0", "1.0", "2.5", "10.0"]
 
 
-def test_a_download_of_unknown_size_is_told_once():
+def test_a_download_of_unknown_size_is_logged_once():
     stream = io.StringIO()
     progress = download_progress(Console(stream))
     progress("a.gz", 0, 0)
@@ -145,12 +149,13 @@ def plain(text):
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
-def run_bar(stream, said=()):
-    console, made = Console(stream, 2.0, Clock()), iter(range(100, 1000))
+def run_bar(stream, lines=()):
+    """The output of a run with a bar and these lines."""
+    console, steps = Console(stream, 2.0, Clock()), iter(range(100, 1000))
     assert console.is_terminal
-    console.start(2000, lambda: next(made))  # each look finds one more step
+    console.start(2000, lambda: next(steps))  # one more step at each call
     console.show_metrics(record(150, loss=0.25, examples_per_sec=10.0))
-    for text in said:
+    for text in lines:
         console.log(text)
     for _ in range(3):
         console._bar.refresh()
@@ -166,7 +171,7 @@ def test_the_bar_shows_step_loss_and_speed(terminal):
 
 
 def screen(text):
-    """What is left to be seen of text with the escapes that rich uses to redraw its lines."""
+    """The visible lines after text with the escapes that rich uses to redraw its lines."""
     lines, row = [""], 0
     for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n|[^\x1b\r\n]+", text):
         if part == "\n":
@@ -185,9 +190,9 @@ def test_the_bar_leaves_nothing_behind(terminal):
     assert screen(run_bar(terminal)) == []
 
 
-def test_what_is_said_stays_above_the_bar(terminal):
-    said = ["step 100  validation  loss 0.3 [not markup]", "second"]
-    assert screen(run_bar(terminal, said)) == said
+def test_lines_remain_above_the_bar(terminal):
+    lines = ["step 100  validation  loss 0.3 [not markup]", "second"]
+    assert screen(run_bar(terminal, lines)) == lines
 
 
 def test_a_long_line_is_not_broken(terminal, monkeypatch):

@@ -1,4 +1,4 @@
-"""Contact sheets."""
+"""Grids of images."""
 
 import os
 
@@ -20,13 +20,13 @@ def test_images_lie_row_by_row():
     ]
 
 
-def test_floats_from_0_to_1_become_0_to_255_and_what_is_outside_is_clipped():
+def test_floats_from_0_to_1_become_0_to_255_and_others_are_clipped():
     images = np.array([-1.0, 0.0, 0.5, 1.0, 2.0, np.nan], np.float32).reshape(6, 1, 1, 1)
     assert grid(images, columns=6, padding=0).ravel().tolist() == [0, 0, 128, 255, 255, 0]
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_a_png_is_written_whole(tmp_path, channels):
+def test_a_png_is_written_without_a_temporary_file_left(tmp_path, channels):
     from PIL import Image
 
     path = str(tmp_path / "new" / "sheet.png")
@@ -38,6 +38,6 @@ def test_a_png_is_written_whole(tmp_path, channels):
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 4, 1), (2, 4, 4, 2), (2, 4)])
-def test_what_is_no_image_is_refused(shape):
+def test_other_shapes_than_those_of_images_are_refused(shape):
     with pytest.raises(UsageError, match="expected .N, H, W, C"):
         grid(np.zeros(shape, np.uint8))

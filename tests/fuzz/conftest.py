@@ -1,4 +1,4 @@
-"""Fuzz tests import what they share from their own folder."""
+"""Puts the folder of the fuzz tests on the path, for their shared modules."""
 
 import os
 import sys

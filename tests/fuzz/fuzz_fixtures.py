@@ -1,4 +1,4 @@
-"""What fuzz tests share: how many examples there are, and what must hold of every command.
+"""Shared by the fuzz tests: the settings of hypothesis, and the checks of every command.
 
 TOOLKIT_FUZZ_EXAMPLES=5000 in the environment raises the number of examples of each test.
 """
@@ -17,11 +17,12 @@ from hypothesis import HealthCheck, settings
 from toolkit.cli import run_command
 
 EXAMPLES = int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "100"))
-MEMORY = 1 << 30  # bytes that a command on tiny files may ask for
-PATIENCE = 30  # seconds until it counts as hanging
-WORDS = 4000  # characters of a message, with one line for each wrong option
+MAX_MEMORY = 1 << 30  # bytes that a command on tiny files may allocate
+TIMEOUT = 30  # seconds
+FAULT_MARKS = ("corrupt  ", "FAULT   ")  # in the output of commands that report faults
+MAX_MESSAGE = 4000  # characters of a message, which has one line for each wrong option
 
-fuzzed = settings(
+fuzz = settings(
     max_examples=EXAMPLES,
     derandomize=True,
     deadline=None,
@@ -31,66 +32,68 @@ fuzzed = settings(
 
 
 class Result(NamedTuple):
+    """The exit code and the output of a command."""
+
     code: int
     out: str
     err: str
 
 
 class Hangs(BaseException):
-    """No OSError and no Exception, so that nothing takes it for damage of a file."""
+    """Neither an OSError nor an Exception, so that no code mistakes it for a damaged file."""
 
 
-def ended(*argv, codes=(0,)) -> Result:
-    """Run a command that has to end properly, with one of the exit codes `codes`.
+def run_and_check(*argv, codes=(0,)) -> Result:
+    """Run a command and check that it ends properly, with one of the exit codes `codes`.
 
-    Properly: no exception escapes, no warning of a library is shown, a failure is told on stderr
-    in a few sentences without a traceback, in bounded time and memory.
+    Properly: no exception escapes, no warning of a library is visible, a failure is described on
+    stderr in a few sentences without a traceback, in limited time and memory.
     """
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace") for _ in range(2))
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
-        shown = stack.enter_context(_shown_warnings())
-        stack.enter_context(_limited_memory())
-        stack.enter_context(_limited_time())
+        visible_warnings = stack.enter_context(_visible_warnings())
+        stack.enter_context(_memory_limit())
+        stack.enter_context(_time_limit())
         code = run_command([str(argument) for argument in argv])
-    result = Result(code, _written(out), _written(err))
+    result = Result(code, _text_of(out), _text_of(err))
     assert code in codes, result
-    assert not shown, [str(each.message) for each in shown]
-    assert "Traceback" not in result.err and len(result.err) < WORDS, result
-    told = ("corrupt  ", "FAULT   ")  # of the commands whose answer that is
-    assert bool(code) == ("Error: " in result.err or any(t in result.out for t in told)), result
+    assert not visible_warnings, [str(each.message) for each in visible_warnings]
+    assert "Traceback" not in result.err and len(result.err) < MAX_MESSAGE, result
+    reports_fault = any(mark in result.out for mark in FAULT_MARKS)
+    assert bool(code) == ("Error: " in result.err or reports_fault), result
     return result
 
 
-def _written(stream) -> str:
+def _text_of(stream) -> str:
     stream.flush()
     return stream.buffer.getvalue().decode("utf-8")
 
 
 @contextlib.contextmanager
-def _shown_warnings():
-    """A list of the warnings that a user would see, which excludes those for programmers."""
+def _visible_warnings():
+    """A list of the warnings that a user would see: all but those for programmers."""
     hidden = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
-    shown = []
-    with warnings.catch_warnings(record=True) as caught:
+    visible = []
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
-        yield shown
-    shown += [each for each in caught if not issubclass(each.category, hidden)]
+        yield visible
+    visible += [each for each in records if not issubclass(each.category, hidden)]
 
 
 @contextlib.contextmanager
-def _limited_memory():
-    """MemoryError instead of absurd allocations, where the system tells the process's size."""
+def _memory_limit():
+    """Raise MemoryError for absurd allocations, if the system reports the process's size."""
     if not os.path.exists("/proc/self/statm"):
         yield
         return
     import resource
 
     with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
+        size = int(file.read().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (size + MAX_MEMORY, hard))
     try:
         yield
     finally:
@@ -98,12 +101,14 @@ def _limited_memory():
 
 
 @contextlib.contextmanager
-def _limited_time():
+def _time_limit():
+    """Raise Hangs in the block after TIMEOUT."""
+
     def stop(signum, frame):
-        raise Hangs(f"still running after {PATIENCE} seconds")
+        raise Hangs(f"still running after {TIMEOUT} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Configuration files, flags and variables that say anything: taken or refused in few words."""
+"""Configuration files, flags and variables of any content: accepted, or refused with a message."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 import os
 
 import pytest
-from fuzz_fixtures import ended, fuzzed
+from fuzz_fixtures import fuzz, run_and_check
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import argument_texts, mutated
+from mutations import argument_texts, mutants
 
 from toolkit.options import CoreOptions
 
@@ -42,49 +42,49 @@ profile_steps = [3, 0x4]
 evaluate = true
 clip = "none"
 """
-SOUND = {"json": JSON, "toml": TOML}
+INTACT = {"json": JSON, "toml": TOML}
 NAMES = sorted(CoreOptions.model_fields) + ["plugin", "with", "hidden", "preset", "image-size"]
 
 
 @pytest.fixture
-def shown(here):
-    """`shown(bytes, "toml")`: the command that resolves this file and prints what it says."""
+def print_config(here):
+    """`print_config(bytes, "toml")`: run the command that resolves and prints this file."""
 
     def call(content, ending, plugin="classifier", codes=(0, 2)):
         (here / ("file." + ending)).write_bytes(content)
         argv = ["run", "--config", "file." + ending, "--print-config"]
         if plugin:
             argv += ["--plugin", plugin]
-        return ended(*argv, codes=codes)
+        return run_and_check(*argv, codes=codes)
 
     return call
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
-def test_the_sound_file_is_taken(shown, ending):
-    assert "momentum" in shown(SOUND[ending], ending, codes=(0,)).out
+def test_the_intact_file_is_accepted(print_config, ending):
+    assert "momentum" in print_config(INTACT[ending], ending, codes=(0,)).out
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
-@fuzzed
+@fuzz
 @given(st.data())
-def test_a_damaged_file_is_taken_or_refused(shown, ending, data):
-    shown(data.draw(mutated(SOUND[ending])), ending)
+def test_a_damaged_file_is_accepted_or_refused(print_config, ending, data):
+    print_config(data.draw(mutants(INTACT[ending])), ending)
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp037"])
-def test_a_file_in_another_encoding_is_taken_or_refused(shown, ending, encoding):
-    shown(SOUND[ending].decode().encode(encoding), ending)
+def test_a_file_in_another_encoding_is_accepted_or_refused(print_config, ending, encoding):
+    print_config(INTACT[ending].decode().encode(encoding), ending)
 
 
-@pytest.mark.parametrize("opened, closed", [("[", "]"), ('{"a":', "}"), ("{a=", "}")])
+@pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"a":', "}"), ("{a=", "}")])
 @pytest.mark.parametrize("depth", [50, 400, 900, 5000, 100000])
 @pytest.mark.parametrize("ending, name", [("json", '{{"{}": {}}}'), ("toml", "{} = {}")])
-def test_a_deep_nest_is_taken_or_refused(shown, opened, closed, depth, ending, name):
+def test_a_deep_nest_is_accepted_or_refused(print_config, opening, closing, depth, ending, name):
     for option in ("steps", "with", "optimizer_args", "nothing"):
-        nest = opened * depth + "1" + closed * depth
-        shown(name.format(option, nest).encode(), ending)
+        nest = opening * depth + "1" + closing * depth
+        print_config(name.format(option, nest).encode(), ending)
 
 
 NUMBERS = st.sampled_from(
@@ -96,23 +96,23 @@ LITERALS = NUMBERS | st.sampled_from(
 )
 
 
-@fuzzed
+@fuzz
 @given(st.lists(st.tuples(st.sampled_from(NAMES), LITERALS), max_size=4))
 @example([("steps", "0x" + "f" * 5000)])
 @example([("profile_steps", "[0x" + "f" * 5000 + "]")])
 @example([("steps", "1"), ("steps", "2")])
 @example([("batch_size", "1"), ("batch-size", "2")])
-def test_any_value_in_toml_is_taken_or_refused(shown, pairs):
+def test_any_value_in_toml_is_accepted_or_refused(print_config, pairs):
     text = "\n".join(f"{name} = {value}" for name, value in pairs)
-    shown(text.encode(), "toml", plugin="gan")
+    print_config(text.encode(), "toml", plugin="gan")
 
 
-@fuzzed
+@fuzz
 @given(st.lists(st.tuples(st.sampled_from(NAMES), LITERALS), max_size=4))
 @example([("steps", "9" * 5000)])
-def test_any_value_in_json_is_taken_or_refused(shown, pairs):
+def test_any_value_in_json_is_accepted_or_refused(print_config, pairs):
     text = ", ".join(f'"{name}": {value}' for name, value in pairs)
-    shown(f"{{{text}}}".encode(), "json", plugin="gan")
+    print_config(f"{{{text}}}".encode(), "json", plugin="gan")
 
 
 VALUES = st.recursive(
@@ -120,7 +120,7 @@ VALUES = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats()
-    | st.text(st.characters(), max_size=20)  # lone surrogates and NUL, which JSON can say
+    | st.text(st.characters(), max_size=20)  # with lone surrogates and NUL, as in JSON
     | st.sampled_from(["1", "auto", "none", "min:loss", "a=1,b=2", "1,2", "~", "npz:~\0"]),
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
@@ -129,73 +129,75 @@ VALUES = st.recursive(
 )
 
 
-@fuzzed
+@fuzz
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5), st.booleans())
 @example({"data": "npz:~\0"}, True)
 @example({"data": "npz:~\ud800"}, True)
 @example({"with": [5]}, True)
 @example({"preset": []}, True)
 @example({"optimizer_args": {"a": 10**400}}, True)
-def test_any_values_of_known_names_are_taken_or_refused(shown, values, named):
-    plugin = "gan" if named or "plugin" in values else ""
-    shown(json.dumps(values).encode(), "json", plugin)
+def test_any_values_of_known_names_are_accepted_or_refused(print_config, values, has_plugin):
+    plugin = "gan" if has_plugin or "plugin" in values else ""
+    print_config(json.dumps(values).encode(), "json", plugin)
 
 
-@fuzzed
+@fuzz
 @given(VALUES | st.dictionaries(st.text(), VALUES))
 @example({"": 1})
 @example([{}])
 @example({"steps\0": "\0" * 5000})
-def test_any_json_is_taken_or_refused(shown, value):
-    shown(json.dumps(value).encode(), "json")
+def test_any_json_is_accepted_or_refused(print_config, value):
+    print_config(json.dumps(value).encode(), "json")
 
 
-@fuzzed
+@fuzz
 @given(st.text(st.characters(), max_size=20).filter(lambda text: ":" not in text))
 @example("")
 @example("~\0/a.py")
 @example("\ud800")
 @example("a.py\0")
-def test_any_plugin_in_a_file_is_refused(shown, name):
-    shown(json.dumps({"plugin": name}).encode(), "json", plugin="")
-    shown(json.dumps({"plugin": "classifier", "with": [name]}).encode(), "json", "", codes=(2,))
+def test_any_plugin_in_a_file_is_refused(print_config, name):
+    print_config(json.dumps({"plugin": name}).encode(), "json", plugin="")
+    print_config(
+        json.dumps({"plugin": "classifier", "with": [name]}).encode(), "json", "", codes=(2,)
+    )
 
 
 # ------------------------------------------------------------------------------ flags and variables
 
 
-@fuzzed
+@fuzz
 @given(st.lists(st.tuples(st.sampled_from(NAMES) | argument_texts(), argument_texts())))
 @example([("steps", "9" * 5000)])
 @example([("steps", "3")])
 @example([("data", "\udcff")])
-def test_any_set_is_taken_or_refused(here, pairs):
+def test_any_value_of_set_is_accepted_or_refused(here, pairs):
     argv = ["run", "--plugin", "gan", "--print-config"]
     for name, value in pairs:
         argv += ["--set", f"{name}={value}"]
-    ended(*argv, codes=(0, 2))
+    run_and_check(*argv, codes=(0, 2))
 
 
-@fuzzed
+@fuzz
 @given(st.lists(argument_texts(), max_size=4))
 @example(["--steps=3"])
 @example(["--steps"])
 @example(["--config", ""])
-def test_any_arguments_are_taken_or_refused(here, arguments):
-    ended("run", "--plugin", "classifier", "--print-config", *arguments, codes=(0, 2))
+def test_any_arguments_are_accepted_or_refused(here, arguments):
+    run_and_check("run", "--plugin", "classifier", "--print-config", *arguments, codes=(0, 2))
 
 
-@fuzzed
+@fuzz
 @given(st.sampled_from(NAMES[:-1]), argument_texts(40))
 @example("steps", "3")
 @example("learning_rate", "nan")
 @example("steps", "1_0")
-def test_any_value_of_a_flag_is_taken_or_refused(here, name, value):
+def test_any_value_of_a_flag_is_accepted_or_refused(here, name, value):
     flag = f"--{name.replace('_', '-')}={value}"
-    ended("run", "--plugin", "gan", "--print-config", flag, codes=(0, 2))
+    run_and_check("run", "--plugin", "gan", "--print-config", flag, codes=(0, 2))
 
 
-@fuzzed
+@fuzz
 @given(argument_texts(40))
 @example("mnist5k")
 @example("npz:~\udcff")
@@ -203,7 +205,7 @@ def test_any_value_of_a_flag_is_taken_or_refused(here, name, value):
 @example("idx:" + "../" * 1000)
 def test_any_data_on_the_command_line_is_used_or_refused(here, value):
     if not value.startswith("-") and value not in ("mnist", "fashion-mnist"):  # no network
-        ended("data", "check", value, codes=(0, 2, 4))
+        run_and_check("data", "check", value, codes=(0, 2, 4))
 
 
 @contextlib.contextmanager
@@ -220,24 +222,24 @@ def environment(values):
 VARIABLES = [name.upper() for name in NAMES if "-" not in name and name != "with"]
 
 
-@fuzzed
+@fuzz
 @given(st.dictionaries(st.sampled_from(VARIABLES), argument_texts(), max_size=4))
 @example({"STEPS": "3"})
 @example({"STEPS": "9" * 5000})
 @example({"PLUGIN": ""})
 @example({"PLUGIN": "\udcff"})
-def test_any_variables_are_taken_or_refused(here, values):
+def test_any_variables_are_accepted_or_refused(here, values):
     if ":" in values.get("PLUGIN", ""):  # imports a module
         return
     with environment({"TOOLKIT_" + name: value for name, value in values.items()}):
-        ended("run", "--print-config", codes=(0, 2))
+        run_and_check("run", "--print-config", codes=(0, 2))
 
 
-@fuzzed
+@fuzz
 @given(argument_texts().filter(lambda name: "=" not in name), argument_texts())
 @example("BATCH_SIZ", "3")
-def test_any_name_of_a_variable_is_passed_over(here, name, value):
+def test_unknown_variables_are_ignored(here, name, value):
     if name in VARIABLES + ["VERBOSE"]:
         return
     with environment({"TOOLKIT_" + name: value}):
-        ended("run", "--plugin", "classifier", "--print-config")
+        run_and_check("run", "--plugin", "classifier", "--print-config")

@@ -1,4 +1,4 @@
-"""Damaged .npz files, from the zip's bytes to the headers inside: used or refused."""
+"""Damaged .npz files, from the bytes of the zip to the headers inside: accepted or refused."""
 
 from __future__ import annotations
 
@@ -9,77 +9,78 @@ import zipfile
 
 import numpy as np
 import pytest
-from fuzz_fixtures import ended, fuzzed
+from fuzz_fixtures import fuzz, run_and_check
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mutations import mutated
+from mutations import mutants
 
 IMAGES = np.arange(20 * 4, dtype=np.uint8).reshape(20, 2, 2)
 LABELS = np.arange(20) % 4
 
 
-def npy(array):
-    made = io.BytesIO()
-    np.save(made, array, allow_pickle=True)
-    return made.getvalue()
+def npy_bytes(array):
+    """The content of an .npy file."""
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
 
 
-def header(text, body=b""):
-    """An .npy file with this text for its header."""
+def npy_with_header(text, body=b""):
+    """The content of an .npy file with this text as its header."""
     raw = text.encode("latin1", "replace")[:60000] + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(raw)) + raw + body
 
 
-def packed(members, method=zipfile.ZIP_STORED):
-    """A zip file of (name, bytes) pairs, with sound checksums."""
-    made = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", method) as file:
-        warnings.simplefilter("ignore")  # of names that come twice
+def zip_bytes(members, method=zipfile.ZIP_STORED):
+    """A zip file of (name, bytes) pairs, with correct checksums."""
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as file:
+        warnings.simplefilter("ignore")  # about duplicate names
         for name, content in members:
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             file.writestr(entry, content, compress_type=method)
-    return made.getvalue()
+    return stream.getvalue()
 
 
-FILES = [("x_train.npy", npy(IMAGES)), ("y_train.npy", npy(LABELS))]
-SOUND = packed(FILES)
-DEFLATED = packed(FILES, zipfile.ZIP_DEFLATED)
+FILES = [("x_train.npy", npy_bytes(IMAGES)), ("y_train.npy", npy_bytes(LABELS))]
+INTACT = zip_bytes(FILES)
+DEFLATED = zip_bytes(FILES, zipfile.ZIP_DEFLATED)
 
 
 @pytest.fixture
 def check(tmp_path):
     def call(content, codes=(0, 4)):
         (tmp_path / "data.npz").write_bytes(content)
-        return ended("data", "check", f"npz:{tmp_path / 'data.npz'}", codes=codes)
+        return run_and_check("data", "check", f"npz:{tmp_path / 'data.npz'}", codes=codes)
 
     return call
 
 
-@pytest.mark.parametrize("content", [SOUND, DEFLATED])
-def test_the_sound_file_is_accepted(check, content):
+@pytest.mark.parametrize("content", [INTACT, DEFLATED])
+def test_the_intact_file_is_accepted(check, content):
     assert "train    17 examples" in check(content, codes=(0,)).out
 
 
-@fuzzed
-@given(mutated(SOUND, DEFLATED))
-@example(b"junk before the archive" + SOUND)
-@example(FILES[0][1] + SOUND)
-def test_a_damaged_zip_file_is_used_or_refused(check, content):
+@fuzz
+@given(mutants(INTACT, DEFLATED))
+@example(b"junk before the archive" + INTACT)
+@example(FILES[0][1] + INTACT)
+def test_a_damaged_zip_file_is_accepted_or_refused(check, content):
     check(content)
 
 
-@fuzzed
-@given(mutated(DEFLATED, SOUND))
-def test_a_damaged_compressed_zip_file_is_used_or_refused(check, content):
+@fuzz
+@given(mutants(DEFLATED, INTACT))
+def test_a_damaged_compressed_zip_file_is_accepted_or_refused(check, content):
     check(content)
 
 
-@fuzzed
+@fuzz
 @given(st.sampled_from(["x_train.npy", "y_train.npy"]), st.data())
-def test_a_damaged_array_in_a_sound_zip_file_is_used_or_refused(check, name, data):
+def test_a_damaged_array_in_an_intact_zip_file_is_accepted_or_refused(check, name, data):
     members = dict(FILES)
-    members[name] = data.draw(mutated(members[name], npy(IMAGES.astype(">f4"))))
-    check(packed(members.items()))
+    members[name] = data.draw(mutants(members[name], npy_bytes(IMAGES.astype(">f4"))))
+    check(zip_bytes(members.items()))
 
 
 SIZES = st.integers(-2, 20) | st.sampled_from([10**6, 2**31, 2**40, 2**63 - 1, 2**63, 10**30])
@@ -89,7 +90,7 @@ DESCRIPTIONS = st.sampled_from(
 )
 
 
-@fuzzed
+@fuzz
 @given(
     st.sampled_from(["x_train", "y_train"]),
     DESCRIPTIONS.map(repr) | st.just("[('a', '<i4'), ('b', '|u1')]") | st.text(max_size=10),
@@ -104,17 +105,17 @@ DESCRIPTIONS = st.sampled_from(
 @example("x_train", "'|u1'", "False", "(20, 0)", b"")
 @example("x_train", "'|u1'", "False", f"({'(' * 3000 + ')' * 3000})", b"")
 @example("x_train", "'|u1'", "False", "(20L, 2L, 2L)", IMAGES.tobytes())
-def test_any_header_of_an_array_is_used_or_refused(check, name, kind, order, shape, body):
+def test_any_header_of_an_array_is_accepted_or_refused(check, name, kind, order, shape, body):
     text = f"{{'descr': {kind}, 'fortran_order': {order}, 'shape': {shape}, }}"
     members = dict(FILES)
-    members[name + ".npy"] = header(text, body)
-    check(packed(members.items()))
+    members[name + ".npy"] = npy_with_header(text, body)
+    check(zip_bytes(members.items()))
 
 
-@fuzzed
+@fuzz
 @given(st.text(max_size=40))
-def test_any_text_in_place_of_a_header_is_used_or_refused(check, text):
-    check(packed([("x_train.npy", header(text))]))
+def test_any_text_in_place_of_a_header_is_accepted_or_refused(check, text):
+    check(zip_bytes([("x_train.npy", npy_with_header(text))]))
 
 
 KEYS = ["x_train", "y_train", "x_test", "y_test", "x_val", "y_val", "images", "labels", "x", "y"]
@@ -130,36 +131,38 @@ def arrays(draw):
     count = int(np.prod(shape, dtype=int))
     value = draw(st.sampled_from([0, 1, 2, 127, 2**20, 2**31, 2**62]))
     step = draw(st.sampled_from([0, 1, -1]))
-    made = [value + step * i for i in range(count)]
+    values = [value + step * i for i in range(count)]
     with np.errstate(all="ignore"):
-        return np.array(made, "uint64" if step >= 0 else "int64").astype(kind).reshape(shape)
+        return np.array(values, "uint64" if step >= 0 else "int64").astype(kind).reshape(shape)
 
 
-@fuzzed
+@fuzz
 @given(st.dictionaries(st.sampled_from(KEYS), arrays(), max_size=5))
 @example({"x_train": IMAGES, "y_train": LABELS})
 @example({"x": np.full([3, 2], 1e300), "y": np.arange(3)})
 @example({"x": IMAGES, "y": np.full(20, 2**31 - 1)})
 @example({"x": np.array([{}, []], object)})
-def test_arrays_of_any_type_and_shape_are_used_or_refused(check, given_arrays):
-    check(packed([(name + ".npy", npy(array)) for name, array in given_arrays.items()]))
+def test_arrays_of_any_type_and_shape_are_accepted_or_refused(check, arrays_by_name):
+    check(zip_bytes([(name + ".npy", npy_bytes(array)) for name, array in arrays_by_name.items()]))
 
 
-@fuzzed
+@fuzz
 @given(
     st.lists(
         st.tuples(
             st.sampled_from(["x_train.npy", "x_train", "y_train.npy", "../x_train.npy", "/"])
             | st.text(max_size=8),
-            st.sampled_from([npy(IMAGES), npy(LABELS), npy(np.array(3)), b"", b"text"]),
+            st.sampled_from(
+                [npy_bytes(IMAGES), npy_bytes(LABELS), npy_bytes(np.array(3)), b"", b"text"]
+            ),
         ),
         max_size=5,
     )
 )
 @example([("x_train", b"no array")])
-def test_members_of_any_name_are_used_or_refused(check, members):
+def test_members_of_any_name_are_accepted_or_refused(check, members):
     try:
-        content = packed(members)
-    except (ValueError, IndexError):  # names that zipfile does not write
+        content = zip_bytes(members)
+    except (ValueError, IndexError):  # names that zipfile refuses
         return
     check(content)

@@ -1,4 +1,4 @@
-"""Damaged runs: told, never a traceback, never sound, never begun afresh over committed work."""
+"""Damaged runs: reported as damaged, without a traceback; never restarted over committed work."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import json
 import os
 import shutil
 
-import fuzz_fixtures
 import pytest
-from fuzz_fixtures import EXAMPLES, ended, fuzzed
+from fuzz_fixtures import EXAMPLES, fuzz, run_and_check
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutations import mutated
+from mutations import mutants
 
 from toolkit.cli import run_command
 from toolkit.storage import checkpoint_reader
@@ -26,26 +25,33 @@ COMMITTED = [
     for step in (2, 4, 6)
     for ending in ("index", "data-00000-of-00001", "hooks.npz")
 ]
-GROWN = ["commits.jsonl", "metrics.jsonl"]
+LOGS = ["commits.jsonl", "metrics.jsonl"]
 JSON = ["manifest.json", "config.json"]
 OTHERS = [os.path.join("checkpoints", "checkpoint")]
-FILES = COMMITTED + GROWN + JSON + OTHERS
-TOLD = (0, 2, 4, 5, 6)  # what a command may end with on a damaged run
+FILES = COMMITTED + LOGS + JSON + OTHERS
+DAMAGE_CODES = (0, 2, 4, 5, 6)  # exit codes of commands on a damaged run
 
 
-def some(part):
-    """That part of the examples, for commands that build graphs."""
-    return settings(fuzzed, max_examples=max(2, EXAMPLES // part))
+def fuzz_less(divisor):
+    """`fuzz` with fewer examples, for commands that build graphs."""
+    return settings(fuzz, max_examples=max(2, EXAMPLES // divisor))
 
 
-class Fuzzed:
-    """A trained run, of which one file at a time holds something else."""
+class FuzzRun:
+    """A trained run of 6 steps, in which one file at a time is replaced.
+
+    Attributes:
+        path: the run folder.
+        contents: name -> bytes of each file.
+        metrics_end: the committed bytes of metrics.jsonl.
+        fingerprint_after_resume: of the tensors after step 8 of an undamaged run.
+    """
 
     def __init__(self, path):
         self.path = path
         self.contents = {name: self.read(name) for name in FILES}
-        self.end = RunFolder(path).checkpoints.list()[-1].metrics.bytes
-        self.trained_on = ""  # the tensors after step 8
+        self.metrics_end = RunFolder(path).checkpoints.list()[-1].metrics.bytes
+        self.fingerprint_after_resume = ""
 
     def read(self, name):
         with open(os.path.join(self.path, name), "rb") as file:
@@ -57,7 +63,7 @@ class Fuzzed:
 
     @contextlib.contextmanager
     def with_file(self, name, content):
-        """While the block runs, that file is another."""
+        """Replace a file while the block runs."""
         self.write(name, content)
         try:
             yield
@@ -65,115 +71,121 @@ class Fuzzed:
             self.write(name, self.contents[name])
 
     @contextlib.contextmanager
-    def copied(self, name, content):
-        """A copy of the run with another file, to train on."""
-        place = self.path + "-copy"
-        shutil.copytree(self.path, place)
+    def copy_with(self, name, content):
+        """A copy of the run with one file replaced, to train on."""
+        path = self.path + "-copy"
+        shutil.copytree(self.path, path)
         try:
-            with open(os.path.join(place, name), "wb") as file:
+            with open(os.path.join(path, name), "wb") as file:
                 file.write(content)
-            yield place
+            yield path
         finally:
-            shutil.rmtree(place)
+            shutil.rmtree(path)
 
-    def is_told_apart(self, name, content):
-        """Whether what was committed is another, so that `verify` has to tell it."""
-        was = self.contents[name]
+    def changes_commit(self, name, content):
+        """Whether this content differs in what was committed, which `verify` must report."""
+        original = self.contents[name]
         if name in COMMITTED:
-            return content != was
+            return content != original
         if name == "commits.jsonl":
-            return _whole(content) != _whole(was)
-        return name == "metrics.jsonl" and _whole(content)[: self.end] != was[: self.end]
+            return _complete_lines(content) != _complete_lines(original)
+        end = self.metrics_end
+        return name == "metrics.jsonl" and _complete_lines(content)[:end] != original[:end]
 
-    def step_damaged(self, name, content):
-        """The step whose files are no longer what they were, or None."""
+    def damaged_step(self, name, content):
+        """The step whose checkpoint this content damages, or None."""
         is_damaged = name in COMMITTED and content != self.contents[name]
         return int(name.split("-")[1].split(".")[0]) if is_damaged else None
 
 
-def _whole(content):
-    """The whole lines."""
+def _complete_lines(content):
+    """The content up to the last line feed."""
     return content[: content.rfind(b"\n") + 1]
+
+
+def fingerprint_at_8(path):
+    """The fingerprint of the tensors of checkpoint 8 in a run folder."""
+    return checkpoint_reader.fingerprint(RunFolder(path).checkpoints.find("8").path)
 
 
 @pytest.fixture(scope="module")
 def run(_trained, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fuzzed") / "trained"
+    folder = tmp_path_factory.mktemp("fuzz") / "trained"
     shutil.copytree(str(_trained), str(folder))
-    made = Fuzzed(str(folder / "run"))
-    with made.copied("config.json", made.contents["config.json"]) as place:
+    run = FuzzRun(str(folder / "run"))
+    with run.copy_with("config.json", run.contents["config.json"]) as path:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            assert run_command(["resume", place, "--steps", "8"]) == 0
-        made.trained_on = checkpoint_reader.fingerprint(RunFolder(place).checkpoints.find("8").path)
-    return made
+            assert run_command(["resume", path, "--steps", "8"]) == 0
+        run.fingerprint_after_resume = fingerprint_at_8(path)
+    return run
 
 
 @st.composite
-def damaged(draw, run, names=tuple(FILES)):
-    """(name, content) of a file that is damaged in its bytes, or where it is JSON, its values."""
+def damaged_file(draw, run, names=tuple(FILES)):
+    """(name, content) of a file with damaged bytes, or with odd values if it is JSON."""
     others = [name for name in names if name not in COMMITTED]
     is_other = others and draw(st.integers(0, 3)) > 0
     name = draw(st.sampled_from(others if is_other else [n for n in names if n in COMMITTED]))
     content = run.contents[name]
     if name in JSON and draw(st.booleans()):
-        return name, text_of(draw(misvalued(content))).encode()
+        return name, text_of(draw(odd_json(content))).encode()
     if name == "commits.jsonl" and draw(st.integers(0, 3)) == 0:
-        return name, draw(reordered(content))
-    return name, draw(mutated(content, run.contents[draw(st.sampled_from(FILES))]))
+        return name, draw(reordered_lines(content))
+    return name, draw(mutants(content, run.contents[draw(st.sampled_from(FILES))]))
 
 
 @st.composite
-def reordered(draw, content):
-    """Lines left out, doubled and moved."""
+def reordered_lines(draw, content):
+    """The content with lines omitted, duplicated and moved."""
     lines = content.splitlines(True)
     return b"".join(draw(st.lists(st.sampled_from(lines), max_size=len(lines) + 1)))
 
 
-DEEP = "\0deep"  # stands for a nesting that json.dumps would not write
+DEEP = "\0deep"  # a placeholder for a nesting that json.dumps cannot write
 NUMBERS = [0, 1, -1, 7, 2**31, 2**63, 10**400, 1e308, float("nan"), float("inf"), 0.5]
 TEXTS = ["", "x", "6", "\0", "\ud800", "../../x", "/", "finished", "running", "best", DEEP]
 ODD = [None, True, False, *NUMBERS, *TEXTS, [], {}, [[]], [None], [1], ["x"], {"": None}, [0] * 99]
 
 
 def text_of(values):
-    """As JSON, of which some is nested deeper than any reader takes."""
+    """JSON; DEEP is replaced by a nesting deeper than any reader accepts."""
     return json.dumps(values).replace(json.dumps(DEEP), "[" * 100000 + "]" * 100000)
 
 
 @st.composite
-def misvalued(draw, content, most=3):
-    """What a JSON text holds, with up to `most` values that are odd, or missing."""
+def odd_json(draw, content, max_changes=3):
+    """The values of a JSON text, with up to `max_changes` of them odd or missing."""
     values = json.loads(content.decode("utf-8"))
-    for _ in range(draw(st.integers(1, most))):
-        values = draw(_replaced(values))
+    for _ in range(draw(st.integers(1, max_changes))):
+        values = draw(_with_odd_value(values))
     return values
 
 
 @st.composite
-def _replaced(draw, values):
-    """One value somewhere within replaced by an odd one, or taken out."""
-    place = values
-    while isinstance(place, (dict, list)) and len(place):
-        key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
-        inner = place[key]
-        if not isinstance(inner, (dict, list)) or draw(st.integers(0, 2)) == 0:
-            if isinstance(place, dict) and draw(st.integers(0, 3)) == 0:
-                del place[key]
+def _with_odd_value(draw, values):
+    """The values, with one at any depth removed or replaced by an odd one."""
+    node = values
+    while isinstance(node, (dict, list)) and len(node):
+        key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+        child = node[key]
+        if not isinstance(child, (dict, list)) or draw(st.integers(0, 2)) == 0:
+            if isinstance(node, dict) and draw(st.integers(0, 3)) == 0:
+                del node[key]
             else:
-                place[key] = copy.deepcopy(draw(st.sampled_from(ODD)))
+                node[key] = copy.deepcopy(draw(st.sampled_from(ODD)))
             return values
-        place = inner
+        node = child
     return copy.deepcopy(draw(st.sampled_from(ODD)))
 
 
 @st.composite
-def forged(draw, content):
-    """A chain with odd values, in which every hash is right."""
+def forged_log(draw, content):
+    """A commit log with odd values in one entry, in which every hash is correct."""
     lines = content.splitlines()
-    number = draw(st.integers(0, len(lines) - 1))
+    position = draw(st.integers(0, len(lines) - 1))
     texts, previous = [], "0" * 64
-    for at, line in enumerate(lines):
-        values = draw(misvalued(line)) if at == number else json.loads(line.decode())
+    for number, line in enumerate(lines):
+        values = draw(odd_json(line)) if number == position else json.loads(line.decode())
         values = values if isinstance(values, dict) else {}
         values.pop("hash", None)
         body = text_of(dict(values, previous=previous))[:-1]
@@ -185,119 +197,119 @@ def forged(draw, content):
 # ---------------------------------------------------------------------------------------- commands
 
 
-def diagnosed(path):
+def run_doctor(path):
     """The exit code of `toolkit doctor`."""
-    return fuzz_fixtures.ended("doctor", path, codes=(0, 2, 5, 6)).code
+    return run_and_check("doctor", path, codes=(0, 2, 5, 6)).code
 
 
-def resumed(run, name, content):
-    """`toolkit resume`, which goes on from what is whole, to the same bits, or does not begin."""
-    with run.copied(name, content) as place:
-        code = ended("resume", place, "--steps", "8", codes=TOLD).code
-        folder = RunFolder(place)
-        chain = content if name == "commits.jsonl" else run.contents["commits.jsonl"]
-        sessions = folder.commits.sessions()
-        begun = [each["from"] for each in sessions if each["hash"].encode() not in chain]
-        assert len(begun) == 1 or (code and not begun), begun
-        assert not {0, run.step_damaged(name, content)} & set(begun), begun
+def check_resume(run, name, content):
+    """`toolkit resume` continues from an intact checkpoint to the same bits, or does not start."""
+    with run.copy_with(name, content) as path:
+        code = run_and_check("resume", path, "--steps", "8", codes=DAMAGE_CODES).code
+        log = content if name == "commits.jsonl" else run.contents["commits.jsonl"]
+        sessions = RunFolder(path).commits.sessions()
+        starts = [each["from"] for each in sessions if each["hash"].encode() not in log]
+        assert len(starts) == 1 or (code and not starts), starts
+        assert not {0, run.damaged_step(name, content)} & set(starts), starts
         if code == 0 and name != "config.json":
-            assert checkpoint_reader.fingerprint(folder.checkpoints.find("8").path) == run.trained_on
+            assert fingerprint_at_8(path) == run.fingerprint_after_resume
 
 
 # ------------------------------------------------------------------------------------------- tests
 
 
-def test_the_sound_run_is_sound(run):
-    assert ended("verify", run.path).code == 0
-    assert diagnosed(run.path) == 0
-    ended("evaluate", run.path, "--checkpoint", "last")
+def test_the_undamaged_run_is_intact(run):
+    assert run_and_check("verify", run.path).code == 0
+    assert run_doctor(run.path) == 0
+    run_and_check("evaluate", run.path, "--checkpoint", "last")
 
 
-def verified(run, name, content):
+def check_verify(run, name, content):
+    """`toolkit verify` reports a change of what was committed."""
     with run.with_file(name, content):
-        code = ended("verify", run.path, codes=(0, 2, 5, 6)).code
-    assert code or not run.is_told_apart(name, content), (name, content)
+        code = run_and_check("verify", run.path, codes=(0, 2, 5, 6)).code
+    assert code or not run.changes_commit(name, content), (name, content)
 
 
-@fuzzed
+@fuzz
 @given(st.data())
-def test_verify_tells_every_change_of_what_was_committed(run, data):
-    verified(run, *data.draw(damaged(run, tuple(COMMITTED + GROWN))))
+def test_verify_reports_every_change_of_what_was_committed(run, data):
+    check_verify(run, *data.draw(damaged_file(run, tuple(COMMITTED + LOGS))))
 
 
-@some(2)
+@fuzz_less(2)
 @given(st.data())
-def test_verify_takes_any_damage(run, data):
-    verified(run, *data.draw(damaged(run)))
+def test_verify_handles_any_damage(run, data):
+    check_verify(run, *data.draw(damaged_file(run)))
 
 
-@some(2)
+@fuzz_less(2)
 @given(st.data())
-def test_verify_takes_no_forged_line_for_what_it_is_not(run, data):
-    with run.with_file("commits.jsonl", data.draw(forged(run.contents["commits.jsonl"]))):
-        ended("verify", run.path, codes=(0, 2, 5, 6))
+def test_verify_handles_forged_entries(run, data):
+    with run.with_file("commits.jsonl", data.draw(forged_log(run.contents["commits.jsonl"]))):
+        run_and_check("verify", run.path, codes=(0, 2, 5, 6))
 
 
-@pytest.mark.parametrize("name", COMMITTED + GROWN)
-def test_verify_tells_a_changed_bit_anywhere(run, name):
+@pytest.mark.parametrize("name", COMMITTED + LOGS)
+def test_verify_reports_a_changed_bit_anywhere(run, name):
     content = run.contents[name]
-    end = run.end if name == "metrics.jsonl" else len(content)
-    for place in range(0, end, max(1, 8 * end // EXAMPLES)):
-        changed = bytearray(content)
-        changed[place] ^= 1 << place % 8
-        with run.with_file(name, bytes(changed)):
-            assert ended("verify", run.path, codes=(6,)).code == 6
+    end = run.metrics_end if name == "metrics.jsonl" else len(content)
+    for position in range(0, end, max(1, 8 * end // EXAMPLES)):
+        mutant = bytearray(content)
+        mutant[position] ^= 1 << position % 8
+        with run.with_file(name, bytes(mutant)):
+            assert run_and_check("verify", run.path, codes=(6,)).code == 6
 
 
-@some(10)
+@fuzz_less(10)
 @given(st.data())
-def test_doctor_says_what_is_wrong_in_words(run, data):
-    name, content = data.draw(damaged(run))
+def test_doctor_describes_the_damage(run, data):
+    name, content = data.draw(damaged_file(run))
     with run.with_file(name, content):
-        code = diagnosed(run.path)
-    assert code or not run.is_told_apart(name, content)
+        code = run_doctor(run.path)
+    assert code or not run.changes_commit(name, content)
 
 
-@some(20)
+@fuzz_less(20)
 @given(st.data())
-def test_doctor_takes_forged_lines(run, data):
-    with run.with_file("commits.jsonl", data.draw(forged(run.contents["commits.jsonl"]))):
-        diagnosed(run.path)
+def test_doctor_handles_forged_entries(run, data):
+    with run.with_file("commits.jsonl", data.draw(forged_log(run.contents["commits.jsonl"]))):
+        run_doctor(run.path)
 
 
-@some(20)
+@fuzz_less(20)
 @given(st.data())
-def test_evaluate_takes_a_whole_checkpoint_or_tells(run, data):
-    name, content = data.draw(damaged(run))
+def test_evaluate_uses_an_intact_checkpoint_or_fails(run, data):
+    name, content = data.draw(damaged_file(run))
     with run.with_file(name, content):
-        ended("evaluate", run.path, "--checkpoint", "last", codes=TOLD)
+        run_and_check("evaluate", run.path, "--checkpoint", "last", codes=DAMAGE_CODES)
 
 
-@some(50)
+@fuzz_less(50)
 @given(st.data())
-def test_resume_goes_on_to_the_same_bits_or_tells(run, data):
-    resumed(run, *data.draw(damaged(run)))
+def test_resume_continues_to_the_same_bits_or_fails(run, data):
+    check_resume(run, *data.draw(damaged_file(run)))
 
 
 @pytest.mark.slow
-@settings(fuzzed, max_examples=EXAMPLES * 10)
+@settings(fuzz, max_examples=EXAMPLES * 10)
 @given(st.data())
-def test_verify_tells_every_change_of_many(run, data):
-    verified(run, *data.draw(damaged(run)))
+def test_verify_reports_every_one_of_many_changes(run, data):
+    check_verify(run, *data.draw(damaged_file(run)))
 
 
 @pytest.mark.slow
-@some(1)
+@fuzz_less(1)
 @given(st.data())
-def test_doctor_and_evaluate_take_many_damages(run, data):
-    name, content = data.draw(damaged(run))
+def test_doctor_and_evaluate_handle_many_damages(run, data):
+    name, content = data.draw(damaged_file(run))
     with run.with_file(name, content):
-        diagnosed(run.path)
-        ended("evaluate", run.path, "--checkpoint", "last", codes=TOLD)
+        run_doctor(run.path)
+        run_and_check("evaluate", run.path, "--checkpoint", "last", codes=DAMAGE_CODES)
 
 
 @pytest.mark.slow
-@some(4)
+@fuzz_less(4)
 @given(st.data())
-def test_resume_goes_on_from_many_damages(run, data):
-    resumed(run, *data.draw(damaged(run)))
+def test_resume_continues_from_many_damages(run, data):
+    check_resume(run, *data.draw(damaged_file(run)))
