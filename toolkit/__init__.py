@@ -7,6 +7,40 @@ no TensorFlow: `tf` and what needs it are loaded when they are first used.
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__getattr__`
+    from typing import Any, List
+
+    from .api import open_data as open_data
+    from .api import open_trained as open_trained
+    from .api import train as train
+    from .authoring import LazyModules as LazyModules
+    from .authoring import check_image_size as check_image_size
+    from .compat import ONEDNN as ONEDNN
+    from .compat import tf as tf
+    from .data.cache import cache_folder as cache_folder
+    from .data.examples import Dataset as Dataset
+    from .data.examples import DataSpec as DataSpec
+    from .data.examples import Split as Split
+    from .display.grid import save_grid as save_grid
+    from .errors import CheckFailed as CheckFailed
+    from .errors import CheckpointError as CheckpointError
+    from .errors import DataError as DataError
+    from .errors import DivergedError as DivergedError
+    from .errors import InterruptedRun as InterruptedRun
+    from .errors import RetryError as RetryError
+    from .errors import ToolkitError as ToolkitError
+    from .errors import UsageError as UsageError
+    from .files import atomic_write as atomic_write
+    from .graph.run import Run as Run
+    from .hookspecs import hookimpl as hookimpl
+    from .inference.scorer import Scorer as Scorer
+    from .inference.scorer import ScoreResult as ScoreResult
+    from .options import Options as Options
+    from .options import option as option
+    from .training.hooks.base import Every as Every
+    from .training.hooks.base import SessionHook as SessionHook
 
 __version__ = "0.1.0"
 
@@ -53,7 +87,7 @@ _MODULES = ("cli_options",)  # public modules
 __all__ = sorted([*_HOME, *_MODULES])
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
@@ -65,7 +99,7 @@ def __getattr__(name: str):
     raise AttributeError(f"module 'toolkit' has no attribute '{name}'")
 
 
-def _value_of_former_name(name: str):
+def _value_of_former_name(name: str) -> Any:
     import warnings
 
     new_name = _RENAMED[name]
@@ -73,5 +107,5 @@ def _value_of_former_name(name: str):
     return getattr(importlib.import_module(__name__), new_name)
 
 
-def __dir__():
+def __dir__() -> List[str]:
     return sorted(set(globals()) | set(__all__))

@@ -246,8 +246,8 @@ def diagnose_model(
         diagnosis.add_error("data", error, advice)
         return diagnosis
     sessions = folder.commits.sessions()
-    facts = provenance.of_chain(plugins, run_data, config)
-    differences = provenance.changed_since(sessions[-1], facts) if sessions else []
+    facts = provenance.reproducibility_facts(plugins, run_data, config)
+    differences = provenance.changes_since(sessions[-1], facts) if sessions else []
     if differences:
         diagnosis.notes.append(f"A resume here is not exact: {'; '.join(differences)}.")
     if not allow_other_data and _is_other_data(folder, run_data):

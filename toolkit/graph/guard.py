@@ -9,6 +9,8 @@ one after the other, a later guard that refuses also rolls the earlier updates b
 from __future__ import annotations
 
 import functools
+import math
+import re
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
@@ -114,6 +116,40 @@ def guard_by_selection(
 def read_variables() -> Dict[str, Any]:
     """The present values of all variables, by the names of their handles."""
     return {v.handle.name: v.read_value() for v in tf.global_variables()}
+
+
+def read_refusal(message: str) -> Optional[List[GuardValues]]:
+    """What the guard's assertion said of the updates that it refused: the inverse of `_fail`.
+
+    An assertion fails with a text alone, so its values have to be read from that.
+
+    Args:
+        message: of the error that a failing op raised.
+
+    Returns:
+        Loss and gradient norm of each update; None for the message of another op.
+    """
+    if NOT_FINITE not in message:
+        return None
+    texts = re.findall(r"\[([^\]]*)\]", message[message.index(NOT_FINITE) :])
+    return [
+        GuardValues(name, float(loss), float(norm))
+        for name, loss, norm in zip(texts[0::3], texts[1::3], texts[2::3])
+    ]
+
+
+def describe_refusal(values: Sequence[GuardValues]) -> str:
+    """The updates whose values are not finite: `discriminator: loss nan, gradient norm nan; ...`.
+
+    Args:
+        values: with numbers in the place of tensors.
+    """
+    texts = [
+        f"{v.name and v.name + ': '}loss {v.loss:g}, gradient norm {v.gradient_norm:g}"
+        for v in values
+        if not (math.isfinite(v.loss) and math.isfinite(v.gradient_norm))
+    ]
+    return "; ".join(texts).replace("-nan", "nan") or NOT_FINITE
 
 
 def _apply_and_track(updates, options, step, dependencies):

@@ -5,25 +5,27 @@ from __future__ import annotations
 from typing import List
 
 from ..compat import float_operations, tf
+from ..options import CoreOptions
 
 # Below this many float operations a step, an op is done before a second thread has woken up.
 SMALL_STEP = 2e8
 
+# TensorFlow creates one pool of intra-op threads per process, with the number that its first
+# session asks for. That number; empty before the first session.
+_process_threads: List[int] = []
 
-# TensorFlow makes one pool of threads within ops for a process, as its first session asks for it.
-_pool: List[int] = []
 
+def effective_threads(options: CoreOptions) -> int:
+    """The number of intra-op threads that this process really has; 0: one per core.
 
-def threads_in_use(options) -> int:
-    """How many threads an op really has in this process (0: as many as cores). The order of sums
-    in large ops depends on it, so another number gives other bits.
+    The order of sums in large ops depends on it, so another number gives other bits.
     """
-    return _pool[0] if _pool else options.intra_op_threads
+    return _process_threads[0] if _process_threads else options.intra_op_threads
 
 
-def session_config(options) -> tf.ConfigProto:
-    """Threads, GPU memory and placement log as the options say."""
-    _pool[:] = [threads_in_use(options)]
+def session_config(options: CoreOptions) -> tf.ConfigProto:
+    """Threads, GPU memory and placement log according to the options."""
+    _process_threads[:] = [effective_threads(options)]
     config = tf.ConfigProto(
         intra_op_parallelism_threads=options.intra_op_threads,
         inter_op_parallelism_threads=options.inter_op_threads,
@@ -36,10 +38,10 @@ def session_config(options) -> tf.ConfigProto:
     return config
 
 
-def with_threads(options, graph: tf.Graph):
-    """The options with `intra_op_threads` settled: 1 for a small step, else as they are.
+def choose_threads(options: CoreOptions, graph: tf.Graph) -> CoreOptions:
+    """The options with `intra_op_threads` chosen: 1 for a small step, else unchanged.
 
-    All sessions of a run take them from here, whichever is the first.
+    All sessions of a run take the number from here, whichever is the first.
     """
     if options.intra_op_threads or float_operations(graph) >= SMALL_STEP:
         return options

@@ -1,33 +1,52 @@
-"""The loop: run the bare train op to the next due step, run that one with the hooks, until a stop.
+"""The training loop: steps without hooks up to the next due step, that step with hooks, and again.
 
-`MonitoredTrainingSession` makes the session, restores it through our Scaffold and calls the hooks;
-all hooks are ours, its built-in ones are off. What ends a run other than its target is told as
-what it is: an interruption, a divergence, data that ran dry, a fault of the machine.
+`MonitoredTrainingSession` makes the session, restores it through the Scaffold and calls the hooks;
+its built-in hooks are off.
+
+One step, from its beginning to its end (paths below toolkit/):
+
+1. loop.py asks every hook for its next due step, and runs the steps before it without hooks, many
+   in one session call (training/step_runner.py), and counts them (`Loop._count`).
+2. The due step runs in the monitored session, with the tensors that the due hooks fetch
+   (training/hooks/base.py). Its train op was built in graph/build.py: batch, forward pass, loss,
+   gradients, guard, updates, global step.
+3. `step counter` (here): counts the step, and compares the count with the graph's.
+4. `guard`, `metrics`: report skipped steps; record and show losses (training/hooks/guard.py,
+   metrics.py).
+5. The plugins' hooks, then `summaries` (training/hooks/metrics.py) and `profile`.
+6. `checkpoint`: saves, makes durable and commits (training/hooks/checkpoints.py, storage/).
+7. `evaluation`: evaluates the committed checkpoint, moves `best`, asks for early stopping
+   (training/hooks/validation.py, inference/evaluator.py).
+8. `stop`: asks for the end at the last step or after --max-secs (training/hooks/stop.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
+import enum
 import signal
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..compat import tf
-from ..errors import DataError, DivergedError, InterruptedRun, RetryError, ToolkitError
-from ..graph.optimizer import NOT_FINITE
-from .hooks.base import NEVER, Hook
-from .step_runner import Called, Calls
-from .tf_messages import telling
+from ..errors import InterruptedRun, RetryError, ToolkitError
+from ..graph.build import TrainingGraph
+from .faults import diverged, translated_errors
+from .hooks.base import NEVER, SessionHook
+from .step_runner import CallResult, StepRunner, parse_refusal, refusal_fetches
 
-MOST_RETRIES = 3
+MAX_RETRIES = 3
 CLOSE_SECS = 10
 
 
-class Ended(NamedTuple):
-    """How training ended: the last step, the seconds of the loop, and why.
+class TrainResult(NamedTuple):
+    """How training ended.
 
-    is_done: False where it left off, to go on another time.
+    Attributes:
+        step: the last step.
+        seconds: how long the loop took.
+        reason: why it ended.
+        is_done: False if it paused, to continue another time.
     """
 
     step: int
@@ -36,255 +55,326 @@ class Ended(NamedTuple):
     is_done: bool
 
 
-class Outlets(NamedTuple):
-    """Where hooks may write: metrics.jsonl and the TensorBoard events."""
+class Writers(NamedTuple):
+    """Where hooks may write: metrics.jsonl, the TensorBoard events, the console."""
 
     record: Callable[[Dict[str, Any]], None]
     summarize: Callable[[int, tf.Summary], None]
+    log: Callable[[str], None]
 
 
-class Clock(Hook):
-    """Counts the steps; where hooks are called, compares the count with the graph's."""
+class StopKind(enum.Enum):
+    """How far a stop has come.
 
-    name = "clock"
+    DONE: the run is complete after the step under way.
+    REQUESTED: one more step is to be made and saved.
+    PAUSING: that step is under way or made; the run can continue later.
+    """
 
-    def __init__(self, graph, restored: Callable[[Any], int]):
+    DONE = "done"
+    REQUESTED = "requested"
+    PAUSING = "pausing"
+
+
+class StopRequest(NamedTuple):
+    """Why and how training stops before its target."""
+
+    kind: StopKind
+    reason: str
+
+
+class StepCounter(SessionHook):
+    """Counts the steps with hooks, and compares the count with the graph's."""
+
+    name = "counter"
+
+    def __init__(self, graph: TrainingGraph):
         self._graph = graph
-        self._restored = restored
 
     def is_due(self, step: int) -> bool:
         return True
 
-    def next_step(self, step: int) -> float:
+    def next_due_step(self, step: int) -> float:
         return NEVER
 
     def after_create_session(self, session, coord):
-        self.loop.on_session(session, self._restored(session))
+        self.loop.begin_session(session, int(session.run(self._graph.run.global_step)))
 
     def fetches(self):
-        graph = self._graph
-        if graph.going is None:
-            return [graph.step_after]
-        return [graph.step_after, graph.going] + [x for one in graph.judged for x in one[1:]]
+        return [self._graph.step_after] + refusal_fetches(self._graph)
 
     def on_step(self, step, values, context):
-        after, *guard = values
-        refused = [float(x) for x in guard[1:]] if guard and not guard[0] else None
-        self.loop.advance(Called(int(after), 1, refused))
+        step_after, *refusal = values
+        self.loop.count(CallResult(int(step_after), 1, parse_refusal(self._graph, refusal)))
 
 
 class Loop:
-    """The state of the loop that hooks may read, and the loop itself.
+    """The training loop, and its state that hooks may read.
 
-    step: steps made so far. target: the run's last step. pause_at: the step to leave off at, as if
-    interrupted; the run can go on later. made, bare_secs, due_secs: steps of this
-    loop, and the seconds of those without hooks and of those with.
+    Args:
+        graph: what to train.
+        hooks: called in their order; the first is a `StepCounter`.
+        target: the run's last step.
+        reader: of the examples.
+        writers: where hooks may write.
+        steps_per_call: how many steps a call without hooks makes; None to choose it by time.
+        pause_at: the step at which to pause, as if interrupted; None for none.
+
+    Attributes:
+        step: the number of steps so far.
+        target: the run's last step.
+        session: the raw session; None before there is one.
+        is_other_model: whether the checkpoint that was restored last is of another model.
+        num_steps: how many steps this loop has made.
+        bare_secs, due_secs: seconds of its steps without hooks, and of those with hooks.
     """
 
     def __init__(
         self,
-        graph,
-        hooks: List[Hook],
+        graph: TrainingGraph,
+        hooks: List[SessionHook],
         target: int,
-        talk: Callable[[str], None],
-        reader,
-        outlets: Optional[Outlets] = None,
+        reader: Any,
+        writers: Writers,
         steps_per_call: Optional[int] = None,
         pause_at: Optional[int] = None,
     ):
         self.step = 0
         self.target = target
-        self._pause_at = min(pause_at or target, target)
-        self.reason = ""
-        self.made, self.bare_secs, self.due_secs = 0, 0.0, 0.0
         self.session: Any = None
-        self.signum: Optional[int] = None
+        self.is_other_model = False
+        self.num_steps, self.bare_secs, self.due_secs = 0, 0.0, 0.0
         self._graph = graph
         self._hooks = hooks
-        self._talk = talk
         self._reader = reader
-        self._outlets = outlets
-        self._retries: List[int] = []
+        self._writers = writers
         self._steps_per_call = steps_per_call
-        self._calls: Any = None
-        self._last = False  # the next step is to be the last one
-        self._closing = False  # the step under way is the last one
-        self._ended = False
+        self._until = min(pause_at or target, target)
+        self._stop: Optional[StopRequest] = None
+        self._signum: Optional[int] = None
+        self._lost_at: List[int] = []
+        self._step_runner: Any = None
         for hook in hooks:
             hook.loop = self
 
+    # ----------------------------------------------------------------------------------- the loop
+
+    def run(self, scaffold: tf.train.Scaffold, config: tf.ConfigProto) -> TrainResult:
+        """Train to the target or to a stop.
+
+        Raises:
+            InterruptedRun: after a signal; the state is saved.
+            DivergedError: the guard refused a step; the state before it is saved.
+            DataError: the data ended or cannot be read.
+            RetryError: the machine failed.
+            ToolkitError: any other failure.
+        """
+        start = time.monotonic()
+        with self._graph.tf_graph.as_default(), _Signals(self):
+            with translated_errors(self):
+                monitored = self._open_session(scaffold, config)
+            with monitored:
+                try:
+                    with translated_errors(self):
+                        self._train(monitored)
+                except BaseException as error:
+                    self._end_hooks(error)
+                    raise
+                self._end_hooks(None)
+        if self._signum is not None:
+            raise InterruptedRun("", signum=self._signum)
+        return self._result(time.monotonic() - start)
+
+    def _train(self, monitored) -> None:
+        while self.step < self._until and self._should_continue():
+            monitored.run_step_fn(self._run_to_next_due_step)
+            if monitored.should_stop():  # run_context.request_stop() of a hook from elsewhere
+                self.request_stop("a session hook asked for the end")
+
+    def _run_to_next_due_step(self, step_context) -> None:
+        start = time.monotonic()
+        # Steps without hooks, many per call, up to the one before the next due step.
+        self._run_bare_steps()
+        bare = time.monotonic()
+        self.bare_secs += bare - start
+        # One step with hooks: StepCounter counts it, then each due hook runs, in the order printed.
+        if self.step < self._until:
+            if self._stop is not None and self._stop.kind is StopKind.REQUESTED:
+                self._stop = self._stop._replace(kind=StopKind.PAUSING)
+            step_context.run_with_hooks(self._graph.train_op)
+            self.due_secs += time.monotonic() - bare
+
+    def _run_bare_steps(self) -> None:
+        due = min(hook.next_due_step(self.step) for hook in self._hooks)
+        until = min(due, self._until) - 1
+        deadline = min(hook.deadline() for hook in self._hooks)
+        while self.step < until and time.monotonic() < deadline and not self._is_stop_requested():
+            try:
+                result = self._step_runner.run(until - self.step)
+            except tf.errors.OpError:
+                self._find_step()
+                raise
+            self.count(result)
+
+    def count(self, result: CallResult) -> None:
+        """Count the steps of a call.
+
+        Raises:
+            DivergedError: the guard refused one of them.
+            ToolkitError: the train op moved the global step by another number.
+        """
+        expected = self.step + result.num_steps
+        step = expected if result.step is None else result.step
+        if result.refusal is not None:
+            self.step = step
+            raise diverged(step, result.refusal)
+        if step != expected:
+            raise ToolkitError(
+                f"The train op moved the global step to {step}, expected {expected}.",
+                hint="One step of 'optimize' advances run.global_step by exactly one.",
+            )
+        self.num_steps += result.num_steps
+        self.step = step
+
+    def _find_step(self) -> None:
+        """After a call that failed: it may have made some of its steps."""
+        if self._graph.loop is not None:
+            with contextlib.suppress(tf.errors.OpError, RuntimeError):  # the session may be lost
+                self.step = int(self.session.run(self._graph.run.global_step))
+
+    def _result(self, seconds: float) -> TrainResult:
+        is_last = self.is_last(self.step)
+        is_done = is_last or (self._stop is not None and self._stop.kind is StopKind.DONE)
+        reason = f"{'reached' if is_done else 'paused at'} step {self.step}"
+        if self._stop is not None and not is_last:
+            reason = self._stop.reason
+        return TrainResult(self.step, seconds, reason, is_done)
+
+    # ------------------------------------------------------------------------------------ sessions
+
+    def _open_session(self, scaffold, config):
+        return tf.train.MonitoredTrainingSession(
+            scaffold=scaffold,
+            hooks=self._hooks,
+            config=config,
+            save_checkpoint_secs=None,
+            save_checkpoint_steps=None,
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+            log_step_count_steps=None,
+            stop_grace_period_secs=CLOSE_SECS,
+        )
+
+    def restore_states(self, states: Dict[str, Dict[str, Any]], is_other_model: bool) -> None:
+        """Give the hooks back what they remembered at the checkpoint that is being restored.
+
+        Args:
+            states: of `states`.
+            is_other_model: whether the checkpoint is of another model.
+        """
+        self.is_other_model = is_other_model
+        for hook in self._hooks:
+            hook.set_state(states.get(_state_name(self._hooks, hook), {}))
+
+    def begin_session(self, session, step: int) -> None:
+        """Continue in a session whose variables hold the state of `step`.
+
+        It is called again when a session was lost and replaced.
+        """
+        if self.session is not None:
+            self._report_lost_session(step)
+        self.session = session
+        self.step = step
+        in_memory = self._reader.in_memory
+        self._step_runner = StepRunner(session, self._graph, in_memory, self._steps_per_call)
+        for hook in self._hooks:
+            hook.on_restore(session, step)
+
+    def _report_lost_session(self, step: int) -> None:
+        self._lost_at = [s for s in self._lost_at if s >= self.step] + [self.step]
+        if len(self._lost_at) > MAX_RETRIES:
+            raise RetryError(
+                f"The session was lost {len(self._lost_at)} times at step {self.step}."
+            )
+        self.log(f"warning: the session was lost at step {self.step}; continuing from step {step}")
+
+    def _end_hooks(self, error: Optional[BaseException]) -> None:
+        if self.session is not None:
+            for hook in self._hooks:
+                hook.on_stop(self.session, self.step, error)
+
     @property
     def reader_failure(self) -> Optional[ToolkitError]:
-        """What a plugin's Python did wrong in the input, where TensorFlow only says that an op
-        failed.
-        """
+        """A plugin's error within the input, of which TensorFlow only says that an op failed."""
         return getattr(self._reader, "failure", None)
 
-    # ------------------------------------------------------------------------------ for the hooks
+    # ----------------------------------------------------------------------------------- stopping
 
     def request_stop(self, reason: str) -> None:
-        """End after the step that is under way; the first reason given is kept."""
-        self.reason = self.reason or reason
-        self._ended = True
+        """End after the step that is under way: the run is done. The first reason is kept."""
+        if self._stop is None:
+            self._stop = StopRequest(StopKind.DONE, reason)
+        elif self._stop.kind is StopKind.REQUESTED:
+            self._stop = self._stop._replace(kind=StopKind.DONE)
 
     def request_last_step(self, reason: str) -> None:
-        """Make one more step, and leave off when it is saved. The run can go on later."""
-        if not self.reason:
-            self._last, self.reason = True, reason
+        """Make one more step, and pause when it is saved. The run can continue later."""
+        if self._stop is None:
+            self._stop = StopRequest(StopKind.REQUESTED, reason)
+
+    def interrupt(self, signum: int) -> None:
+        """Make one more step, save it, and end as the signal asks."""
+        self._signum = signum
+        self.request_last_step(f"interrupted by signal {signum}")
 
     def is_last(self, step: int) -> bool:
         """Whether the run is done with this step: every hook is due on it."""
         return step >= self.target
 
     def is_leaving(self, step: int) -> bool:
-        """Whether training leaves off after this step, the last or not: it is to be saved."""
-        return self._closing or step >= self._pause_at
+        """Whether training ends after this step, the run's last or not: it has to be saved."""
+        is_pausing = self._stop is not None and self._stop.kind is StopKind.PAUSING
+        return is_pausing or step >= self._until
+
+    def _is_stop_requested(self) -> bool:
+        return self._stop is not None
+
+    def _should_continue(self) -> bool:
+        return self._stop is None or self._stop.kind is StopKind.REQUESTED
+
+    # ------------------------------------------------------------------------------ for the hooks
 
     def states(self) -> Dict[str, Dict[str, Any]]:
-        """What the hooks want to have saved, by their names, numbered where one comes twice."""
-        states = {_numbered(self._hooks, hook): hook.state() for hook in self._hooks}
+        """What the hooks want to save, by their names, numbered where one name comes twice."""
+        states = {_state_name(self._hooks, hook): hook.state() for hook in self._hooks}
         return {name: state for name, state in states.items() if state}
 
     def before_commit(self) -> None:
-        """Have every hook put on the disk what it wrote."""
+        """Have every hook flush to disk what it wrote."""
         for hook in self._hooks:
             hook.on_commit()
 
-    def set_states(self, states: Dict[str, Dict[str, Any]]) -> None:
-        """Give the hooks back what they had saved."""
+    def after_commit(self, step: int, path: str) -> None:
+        """Tell every hook that the checkpoint of `step` is committed."""
         for hook in self._hooks:
-            hook.set_state(states.get(_numbered(self._hooks, hook), {}))
+            hook.on_committed(step, path)
 
-    def advance(self, called: Called) -> None:
-        """Count the steps of a call. Raises DivergedError where one of them was refused."""
-        expected = self.step + called.steps
-        after = expected if called.step is None else called.step
-        if called.refused is not None:
-            self.step = after
-            raise _diverged(after, _told(self._graph.judged, called.refused))
-        if after != expected:
-            raise ToolkitError(
-                f"The train op moved the global step to {after}, expected {expected}.",
-                hint="One step of 'optimize' advances run.global_step by exactly one.",
-            )
-        self.made += called.steps
-        self.step = after
-
-    def say(self, text: str) -> None:
-        """One line for the person who watches."""
-        self._talk(text)
+    def log(self, text: str) -> None:
+        """Show one line on the console."""
+        self._writers.log(text)
 
     def record(self, values: Dict[str, Any]) -> None:
-        """One line of metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""
-        if self._outlets:
-            self._outlets.record(values)
+        """Add a record to metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""
+        self._writers.record(values)
 
     def summarize(self, step: int, summary: tf.Summary) -> None:
         """Add a summary, an image for example, to the TensorBoard events of `step`."""
-        if self._outlets:
-            self._outlets.summarize(step, summary)
-
-    def on_session(self, session, step: int) -> None:
-        """A session was made (or made anew after a fault) and holds the state of `step`."""
-        if self.session is not None:
-            self._retry(step)
-        self.session = session
-        self.step = step
-        in_memory = self._reader.in_memory
-        self._calls = Calls(session, self._graph, in_memory, self._steps_per_call)
-        for hook in self._hooks:
-            hook.on_restore(session, step)
-
-    def _retry(self, step: int) -> None:
-        self._retries = [s for s in self._retries if s >= self.step] + [self.step]
-        if len(self._retries) > MOST_RETRIES:
-            raise RetryError(
-                f"The session was lost {len(self._retries)} times at step {self.step}.",
-                hint="Resume the run when the machine is well again.",
-            )
-        self._talk(f"warning: the session was lost at step {self.step}; going on from step {step}")
-
-    # ----------------------------------------------------------------------------------- the loop
-
-    def run(self, scaffold, config) -> Ended:
-        """Train to the target or to a stop. Raises InterruptedRun, DivergedError, DataError, ..."""
-        started = time.monotonic()
-        with self._graph.graph.as_default(), _Signals(self):
-            with _faults_told(self):
-                monitored = tf.train.MonitoredTrainingSession(
-                    scaffold=scaffold,
-                    hooks=self._hooks,
-                    config=config,
-                    save_checkpoint_secs=None,
-                    save_checkpoint_steps=None,
-                    save_summaries_steps=None,
-                    save_summaries_secs=None,
-                    log_step_count_steps=None,
-                    stop_grace_period_secs=CLOSE_SECS,
-                )
-            with monitored:
-                try:
-                    with _faults_told(self):
-                        self._train(monitored)
-                except BaseException as error:
-                    self._finish(error)
-                    raise
-                self._finish(None)
-        seconds = time.monotonic() - started
-        if self.signum is not None:
-            raise InterruptedRun("", signum=self.signum)
-        is_done = self.is_last(self.step) or (self._ended and not self._closing)
-        word = "reached" if is_done else "paused at"
-        reason = "" if self.is_last(self.step) else self.reason
-        reason = reason or f"{word} step {self.step}"
-        return Ended(self.step, seconds, reason, is_done)
-
-    def _train(self, monitored) -> None:
-        while self.step < self._pause_at and not self._ended:
-            monitored.run_step_fn(self._to_next_due_step)
-            if monitored.should_stop():  # run_context.request_stop() of a hook that is no `Hook`
-                self.request_stop("a session hook asked for the end")
-
-    def _to_next_due_step(self, step_context) -> None:
-        started = time.monotonic()
-        self._run_bare()
-        bare = time.monotonic()
-        self.bare_secs += bare - started
-        if self.step < self._pause_at:
-            self._closing = self._last
-            step_context.run_with_hooks(self._graph.train_op)
-            self.due_secs += time.monotonic() - bare
-            # A last step that was asked for during this one is still to be made.
-            self._ended = self._ended or self._closing
-
-    def _run_bare(self) -> None:
-        """Bare steps up to the one before the next due step, or until a deadline or a signal."""
-        due = min(h.next_step(self.step) for h in self._hooks)
-        until = min(due, self._pause_at) - 1
-        deadline = min(h.deadline() for h in self._hooks)
-        while self.step < until and time.monotonic() < deadline and not self._last:
-            try:
-                called = self._calls.make(until - self.step)
-            except tf.errors.OpError:
-                self._find_step()
-                raise
-            self.advance(called)
-
-    def _find_step(self) -> None:
-        """After a call that failed: it may have made some of its steps."""
-        if self._graph.budget is not None:
-            with contextlib.suppress(tf.errors.OpError, RuntimeError):  # of a session that is lost
-                self.step = int(self.session.run(self._graph.run.global_step))
-
-    def _finish(self, error: Optional[BaseException]) -> None:
-        if self.session is not None:
-            for hook in self._hooks:
-                hook.on_stop(self.session, self.step, error)
+        self._writers.summarize(step, summary)
 
 
-def _numbered(hooks: List[Hook], hook: Hook) -> str:
-    alike = [other for other in hooks if other.name == hook.name]
-    number = next(i for i, other in enumerate(alike) if other is hook)
+def _state_name(hooks: List[SessionHook], hook: SessionHook) -> str:
+    namesakes = [other for other in hooks if other.name == hook.name]
+    number = next(i for i, other in enumerate(namesakes) if other is hook)
     return f"{hook.name}#{number}" if number else hook.name
 
 
@@ -293,98 +383,21 @@ class _Signals:
 
     def __init__(self, loop: Loop):
         self._loop = loop
-        self._before: List[Any] = []
+        self._handlers: List[Any] = []
 
     def __enter__(self):
         try:
-            self._before = [
-                (s, signal.signal(s, self._first)) for s in (signal.SIGINT, signal.SIGTERM)
+            self._handlers = [
+                (s, signal.signal(s, self._interrupt)) for s in (signal.SIGINT, signal.SIGTERM)
             ]
         except ValueError:  # not in the main thread: whoever runs us handles the signals
-            self._before = []
+            self._handlers = []
         return self
 
     def __exit__(self, *_):
-        for signum, handler in self._before:
+        for signum, handler in self._handlers:
             signal.signal(signum, handler)
 
-    def _first(self, signum, frame):
-        self._loop.signum = signum
-        self._loop.request_last_step(f"interrupted by signal {signum}")
+    def _interrupt(self, signum, frame):
+        self._loop.interrupt(signum)
         signal.signal(signum, signal.SIG_DFL)
-
-
-class _faults_told:
-    """Turn TensorFlow's errors into what they mean, so that none passes for success."""
-
-    def __init__(self, loop: Loop):
-        self._loop = loop
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        if error is None or isinstance(error, (ToolkitError, KeyboardInterrupt)):
-            return
-        step = self._loop.step
-        if isinstance(error, tf.errors.OpError) and self._loop.reader_failure is not None:
-            raise self._loop.reader_failure from error
-        if isinstance(error, tf.errors.InvalidArgumentError) and NOT_FINITE in error.message:
-            raise _diverged(step, _values(error.message)) from error
-        if isinstance(error, (tf.errors.OutOfRangeError, StopIteration)):
-            raise DataError(
-                f"The data ran dry in step {step + 1} of {self._loop.target}.",
-                hint="Input repeats without end; a plugin's own input has to repeat as well.",
-            ) from error
-        if isinstance(error, tf.errors.DataLossError):
-            raise DataError(
-                f"The data cannot be read in step {step + 1}: {telling(error.message)}.",
-                hint="Look at it with 'toolkit data check'.",
-            ) from error
-        if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
-            raise RetryError(
-                f"The session was lost in step {step + 1}: {telling(error.message)}.",
-                hint="Resume the run when the machine is well again.",
-            ) from error
-        if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
-            raise RetryError(
-                f"Step {step + 1} needs more memory than there is: "
-                f"{telling(str(getattr(error, 'message', error)))}.",
-                hint="Free some, then resume the run; or train anew with a smaller --batch-size.",
-            ) from error
-        if isinstance(error, tf.errors.OpError):
-            raise ToolkitError(
-                f"Step {step + 1} failed: {telling(error.message)}.",
-                hint="Run again with -v for the traceback.",
-            ) from error
-
-
-def _diverged(step: int, values: str) -> DivergedError:
-    return DivergedError(
-        f"Training diverged in step {step + 1}: {values}.",
-        hint=f"Step {step} is kept; try a lower --learning-rate, or --on-nonfinite skip.",
-    )
-
-
-def _values(message: str) -> str:
-    """The numbers of the guard's assertion, of what was not finite alone: `critic: loss nan, ...`.
-
-    After the assertion's text come a name, a loss and a gradient norm for each update.
-    """
-    found = re.findall(r"\[([^\]]*)\]", message[message.index(NOT_FINITE) :].replace("-nan", "nan"))
-    return _not_finite(zip(found[0::3], found[1::3], found[2::3]))
-
-
-def _told(judged, values: List[float]) -> str:
-    """The same from numbers: a loss and a gradient norm for each update."""
-    names = [one.name for one in judged]
-    texts = [f"{value:g}" for value in values]
-    return _not_finite(zip(names, texts[0::2], texts[1::2]))
-
-
-def _not_finite(updates) -> str:
-    told = []
-    for name, loss, norm in updates:
-        if any(word in loss + norm for word in ("nan", "inf")):
-            told.append(f"{name and name + ': '}loss {loss}, gradient norm {norm}")
-    return "; ".join(told) or NOT_FINITE

@@ -1,4 +1,4 @@
-"""What a run's folder tells of how it came about: once of the run, and anew of each session."""
+"""Provenance: what is recorded once per run and again per session."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..compat import VERSION
 from ..plugins import Plugins
 from ..run_data import RunData, measure_brightness
 
-# What bits depend on, of the facts that are kept.
 THREADS = "threads within an op"
-TELLING = {
+# The recorded facts on which bits depend.
+DECISIVE = {
     "versions": ("tensorflow", "numpy", "toolkit"),
     "machine": ("processor", "cores", THREADS),
 }
 
 
-def of_run(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
-    """What stays: when the run began, its plugins and its data with their hashes."""
+def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
+    """What is recorded once: when the run began, its plugins and its data with their hashes."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    measured = measure_brightness(run_data.splits["train"])
+    brightness = measure_brightness(run_data.splits["train"])
     return {
         "created": now.isoformat(timespec="seconds"),
         "plugins": {
@@ -37,13 +37,13 @@ def of_run(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
             "examples": {name: len(split) for name, split in run_data.splits.items()},
             "stored": dict(run_data.dataset.spec._asdict()),
             "spec": dict(run_data.spec._asdict()),
-            "ink": dict(measured._asdict()) if measured else None,
+            "ink": dict(brightness._asdict()) if brightness else None,
         },
     }
 
 
-def of_session(argv: Sequence[str], hooks: Sequence[str], total_steps: int) -> Dict[str, Any]:
-    """What a resume may change: arguments, hooks in their order, target, versions."""
+def session_facts(argv: Sequence[str], hooks: Sequence[str], total_steps: int) -> Dict[str, Any]:
+    """What a resume may change: the command, the hooks in their order, the last step, versions."""
     return {
         "status": "running",
         "argv": list(argv),
@@ -53,8 +53,10 @@ def of_session(argv: Sequence[str], hooks: Sequence[str], total_steps: int) -> D
     }
 
 
-def of_chain(plugins: Plugins, run_data: RunData, config: Dict[str, Any]) -> Dict[str, Any]:
-    """What the bits of a session depend on, for its line in the chain of commits."""
+def reproducibility_facts(
+    plugins: Plugins, run_data: RunData, config: Dict[str, Any]
+) -> Dict[str, Any]:
+    """What the bits of a session depend on, for its entry in the commit log."""
     return {
         "versions": versions(),
         "machine": machine(),
@@ -64,37 +66,40 @@ def of_chain(plugins: Plugins, run_data: RunData, config: Dict[str, Any]) -> Dic
     }
 
 
-def changed_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
-    """What differs between two sessions so that one does not go on with the other's bits.
+def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
+    """The differences between two sessions for which the later one is not bit-exact.
 
-    session, now: of `of_chain`; a session that was read back may lack some of it. Options are not
-    looked at: a change of those is asked for.
+    Options are not compared: a resume changes them only on request.
+
+    Args:
+        session: of `reproducibility_facts`, as read from the commit log; some may be missing.
+        now: of `reproducibility_facts`.
     """
-    told = []
-    for title, names in TELLING.items():
+    changes = []
+    for title, names in DECISIVE.items():
         before, after = session.get(title) or {}, now[title]
         for name in [n for n in names if n in before and n in after]:
             if before[name] != after[name]:
-                told.append(f"{name} was {before[name]}, now {after[name]}")
+                changes.append(f"{name} was {before[name]}, now {after[name]}")
     for plugin, files in sorted((session.get("plugins") or {}).items()):
         others = now["plugins"].get(plugin, files)
-        changed = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
-        if changed:
-            told.append(f"plugin '{plugin}' has changed ({', '.join(changed[:3])})")
+        names = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
+        if names:
+            changes.append(f"plugin '{plugin}' has changed ({', '.join(names[:3])})")
     if (session.get("data") or now["data"]) != now["data"]:
-        told.append("the data is other data")
-    return told
+        changes.append("the data has changed")
+    return changes
 
 
 def machine() -> Dict[str, Any]:
-    """What the order of sums may depend on: the processor, and how many cores there are to use."""
+    """What the order of sums may depend on: the processor, and the number of cores."""
     cpu = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            named = [
+            names = [
                 line.split(":", 1)[1].strip() for line in file if line.startswith("model name")
             ]
-        cpu = named[0] if named else cpu
+        cpu = names[0] if names else cpu
     except OSError:
         pass
     return {"processor": cpu, "cores": multiprocessing.cpu_count()}

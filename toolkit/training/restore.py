@@ -1,4 +1,4 @@
-"""Go on from a checkpoint: see that the model fits it, restore it, take back what came after it."""
+"""Continue from a checkpoint: check the model against it, restore it, undo what came after it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from ..storage.checkpoint_diff import (
 from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
-from .tf_messages import telling
+from .tf_messages import summarize_tf_error
 
 
-class Restoring:
-    """Restores each session of one training. start: the checkpoint that it begins from, or None.
+class Restorer:
+    """Restores each session of one training run.
 
-    warn: is told of what is damaged.
+    Args:
+        folder: of the run.
+        start: the checkpoint that training starts from, or None.
+        warn: shows a warning about what is damaged.
     """
 
     def __init__(self, folder: RunFolder, start: Optional[Checkpoint], warn: Callable[[str], None]):
@@ -31,65 +34,76 @@ class Restoring:
         self._start = start
         self._warn = warn
         self._plan: Optional[RestorePlan] = None
-        self._planned: Any = None  # the Saver that restores by the plan
+        self._partial_saver: Any = None  # restores by the plan where the model differs
         self._is_first = True
 
-    def fit(self, changes: RestoreOptions) -> None:
-        """Hold the start against the variables of the default graph, before a session exists.
+    def plan(self, options: RestoreOptions) -> None:
+        """Compare the start with the variables of the default graph, before a session exists.
 
-        Raises CheckpointError where it is of another model, and `changes` do not make it fit.
+        Args:
+            options: how the model may differ from its checkpoint.
+
+        Raises:
+            CheckpointError: the model differs in another way.
         """
         if self._start is None:
             return
         variables = tf.global_variables()
         in_checkpoint = read_variable_specs(self._start.path)
-        self._plan = plan_restore(in_checkpoint, variable_specs(variables), changes)
+        self._plan = plan_restore(in_checkpoint, variable_specs(variables), options)
         if not self._plan.is_plain:
-            self._planned = build_saver(self._plan, variables)
+            self._partial_saver = build_saver(self._plan, variables)
 
-    def sentence(self) -> str:
-        """What changes of the model; '' where nothing does."""
+    def describe_changes(self) -> str:
+        """How the model differs from the start; empty if it does not."""
         return self._plan.sentence() if self._plan else ""
 
-    def checkpoint(self) -> Optional[Checkpoint]:
-        """The newest checkpoint that is whole, or None where none was committed."""
-        if self._is_first:  # then what is damaged was told already
+    def newest_checkpoint(self) -> Optional[Checkpoint]:
+        """The newest intact checkpoint, or None if none was committed."""
+        if self._is_first:  # damage was reported when the start was found
             self._is_first = False
             return self._start
         return self._folder.checkpoints.newest(self._warn)
 
     def is_of_other_model(self, checkpoint: Optional[Checkpoint]) -> bool:
-        """Whether a checkpoint is that of a model that is to be changed."""
-        is_start = checkpoint is not None and checkpoint.step == self._start_step()
-        return self._planned is not None and is_start
+        """Whether the checkpoint is of the model before its change."""
+        start_step = self._start.step if self._start else 0
+        is_start = checkpoint is not None and checkpoint.step == start_step
+        return self._partial_saver is not None and is_start
 
     def restore(
-        self, session, checkpoint: Optional[Checkpoint], plain: Any, facts: Dict[str, Any]
+        self,
+        session: tf.Session,
+        checkpoint: Optional[Checkpoint],
+        saver: tf.train.Saver,
+        facts: Dict[str, Any],
     ) -> None:
-        """Give the variables their values, and the folder the state of that step.
+        """Give the variables and the folder the state of a checkpoint.
 
-        plain: the Saver of a model that is not changed. facts: for the chain's line of the session.
+        Args:
+            checkpoint: None for the beginning of the run.
+            saver: of all variables, for a checkpoint of the same model.
+            facts: for the session's entry in the commit log.
         """
-        if self.is_of_other_model(checkpoint):
-            self._variables(self._planned, session, checkpoint)
+        if checkpoint is not None and self.is_of_other_model(checkpoint):
+            assert self._plan is not None
+            _restore_variables(self._partial_saver, session, checkpoint)
             facts = dict(facts, model=self._plan.as_json())
         elif checkpoint is not None:
-            self._variables(plain, session, checkpoint)
-        aside = self._folder.checkpoints.begin_session(checkpoint, **facts)
-        if aside:
-            where = f"{self._folder}/checkpoints/{QUARANTINE}"
-            self._warn(f"put aside in {where}: {', '.join(aside)}")
+            _restore_variables(saver, session, checkpoint)
+        names = self._folder.checkpoints.begin_session(checkpoint, **facts)
+        if names:
+            place = f"{self._folder}/checkpoints/{QUARANTINE}"
+            self._warn(f"moved to {place}: {', '.join(names)}")
         fault = self._folder.metrics.cut_back(checkpoint)
         if fault:
-            self._warn(fault + "; what is there stays")
+            self._warn(fault + "; its contents stay")
 
-    def _start_step(self) -> int:
-        return self._start.step if self._start else 0
 
-    def _variables(self, saver, session, checkpoint: Checkpoint) -> None:
-        try:
-            saver.restore(session, checkpoint.path)
-        except tf.errors.OpError as error:
-            raise CheckpointError(
-                f"{checkpoint.path} cannot be restored: {telling(error.message)}."
-            ) from error
+def _restore_variables(saver, session, checkpoint: Checkpoint) -> None:
+    try:
+        saver.restore(session, checkpoint.path)
+    except tf.errors.OpError as error:
+        raise CheckpointError(
+            f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."
+        ) from error

@@ -1,41 +1,97 @@
-"""From options and data to the reader and the `Run` of a training, wherever its graph is built."""
+"""What a training run is set up with: its job, its length, its reader and its `Run`."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from ..data.reader import Reader, ReaderOptions, make_reader
 from ..errors import UsageError
 from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import Options
+from ..options import CoreOptions
+from ..plugins import Plugins
 from ..run_data import RunData
+from ..storage.checkpoint_diff import RestoreOptions
+from ..storage.run_folder import RunFolder
 
 
-def total_steps(options: Any, num_examples: int) -> int:
+class Job(NamedTuple):
+    """What to train.
+
+    Attributes:
+        plugins: the model and its extensions.
+        options: of the core and the plugins.
+        folder: of the run.
+        config: the contents of config.json.
+        argv: the command that the manifest records.
+        pause_at: the step at which to pause, as if interrupted; None to train to the end.
+        restore_options: how the model may differ from its checkpoint.
+        allow_other_data: whether a resume may continue with other data.
+    """
+
+    plugins: Plugins
+    options: CoreOptions
+    folder: RunFolder
+    config: Dict[str, Any]
+    argv: Sequence[str]
+    pause_at: Optional[int] = None
+    restore_options: RestoreOptions = RestoreOptions()
+    allow_other_data: bool = False
+
+
+def total_steps(options: CoreOptions, num_examples: int) -> int:
     """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
     if options.steps is not None:
         return options.steps
     return max(1, math.ceil(options.epochs * num_examples / examples_per_step(options)))
 
 
-def examples_per_step(options: Any) -> int:
+def examples_per_step(options: CoreOptions) -> int:
     """How many examples a step reads."""
     return options.batch_size * options.batches_per_step
 
 
-def check_examples(options: Any, count: int) -> None:
-    """Raise UsageError where a step of several batches takes more examples than there are."""
+def evaluation_steps(options: CoreOptions, total: int) -> int:
+    """The validation split is evaluated at multiples of this number of steps.
+
+    It is a function of the options alone, so that a run that was killed evaluates like one that was
+    not.
+
+    Args:
+        total: the length of the run in steps.
+    """
+    tenth = max(1, math.ceil(total / 10))
+    return options.evaluate_steps or options.checkpoint_steps or tenth
+
+
+def evaluates(options: CoreOptions, run_data: RunData) -> bool:
+    """Whether the validation split is evaluated during training."""
+    return options.evaluate and bool(run_data.splits.get("validation"))
+
+
+def check_options(options: CoreOptions, run_data: RunData) -> None:
+    """Refuse options that do not fit the data.
+
+    Raises:
+        UsageError: a step reads more examples than there are, or there is no validation split to
+            choose the best checkpoint by.
+    """
+    count = len(run_data.splits["train"])
     if options.batches_per_step > 1 and examples_per_step(options) > count:
         raise UsageError(
             f"A step takes {options.batches_per_step} batches of {options.batch_size} = "
             f"{examples_per_step(options)} examples, but the split 'train' has {count}.",
             hint="Take a smaller --batch-size, or fewer batches per step.",
         )
+    if options.best_metric and not evaluates(options, run_data):
+        raise UsageError(
+            "There is no validation split to choose the best checkpoint by.",
+            hint="Set --validation-share, or --best-metric none.",
+        )
 
 
-def training_reader(options: Any, run_data: RunData) -> Reader:
+def training_reader(options: CoreOptions, run_data: RunData) -> Reader:
     """The reader of the split "train", in the current graph."""
     reader_options = ReaderOptions(
         kind=options.reader,
@@ -48,8 +104,16 @@ def training_reader(options: Any, run_data: RunData) -> Reader:
 
 
 def training_run(
-    options: Options, run_data: RunData, folder: str, reader: Any, strategy: PlainStep = PLAIN
+    options: CoreOptions,
+    run_data: RunData,
+    folder: str,
+    reader: Reader,
+    strategy: PlainStep = PLAIN,
 ) -> Run:
-    """The `Run` in mode "train" that plugins are offered. folder: the run's path."""
+    """The `Run` of training, for the graph of a reader.
+
+    Args:
+        folder: the run's path.
+    """
     total = total_steps(options, reader.num_examples)
     return Run("train", options, run_data.spec, folder, total, strategy)

@@ -1,173 +1,255 @@
-"""How a run makes its steps: one a call, several in a loop of the graph, or that loop compiled.
+"""Choose how a run makes its steps, and build the graph for it.
 
-The first two give the same bits. XLA's differ, so a run that has begun keeps to what it began with.
+SINGLE: one step per session call. LOOP: several steps per call, in a loop of the graph. XLA: that
+loop compiled. The first two give the same bits. Those of XLA differ, so a run keeps the mode with
+which it began.
 """
 
 from __future__ import annotations
 
+import enum
 import math
 import statistics
 import time
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from ..compat import HAS_XLA, tf
 from ..errors import ToolkitError, UsageError
-from ..graph import build
-from ..graph.step_strategy import XLA
-from ..graph.session_config import session_config, with_threads
-from .step_runner import MOST_STEPS, Calls
+from ..graph.build import TrainingGraph, build_compiled, build_training
+from ..graph.session_config import choose_threads, session_config
+from ..graph.step_strategy import PLAIN, XLA, PlainStep
+from ..options import CoreOptions
+from ..plugins import Plugins
+from .autotune import MAX_STEPS
+from .hooks.base import SessionHook
+from .step_runner import StepRunner
 
-# XLA has to be compiled, here and again in the session of the run: that takes seconds.
-WORTH_SECS = 60.0
-FEWEST_STEPS = 20000
+# XLA has to compile, here and again in the session of the run, which takes seconds.
+MIN_RUN_SECS = 60.0
+MIN_STEPS = 20000
 TRIAL_SECS = 0.4
-GAIN = 1.1
+MIN_SPEEDUP = 1.1
 COMPILED_STEPS = 50
 
 
-class Stepping(NamedTuple):
-    """graph: a `TrainingGraph`. reader: in it. options: with the threads settled. note: or "".
+class StepMode(enum.Enum):
+    """How a call of the session makes steps."""
 
-    plain: what a compiled one was made of.
+    SINGLE = "single"
+    LOOP = "loop"
+    XLA = "xla"
+
+
+class TrainingPlan(NamedTuple):
+    """What a session trains.
+
+    Attributes:
+        graph: of one step, or of a loop of steps.
+        reader: of the examples, in that graph.
+        options: the core's, with the number of threads chosen.
+        mode: how the graph makes steps.
+        note: what a user should know of the mode; may be empty.
+        saver: of the variables; None until the plan is complete.
+        plugin_hooks: of the hook `session_hooks`; empty until the plan is complete.
     """
 
-    graph: Any
+    graph: TrainingGraph
     reader: Any
-    options: Any
+    options: CoreOptions
+    mode: StepMode
     note: str = ""
-    plain: Optional[Any] = None
+    saver: Any = None
+    plugin_hooks: List[SessionHook] = []
 
     @property
-    def compiled(self) -> bool:
-        return self.graph.run.compiled
+    def is_compiled(self) -> bool:
+        return self.mode is StepMode.XLA
 
 
-class Stepper:
-    """Builds the graph of training.
+class PlanBuilder:
+    """Builds the plan that the options ask for, or that is fastest.
 
-    make_reader, make_run: called in a new graph for each form that is tried; make_run is told
-    whether XLA compiles it.
+    Args:
+        plugins: their hooks build the graph.
+        options: the core's.
+        make_reader: makes the reader in the current graph.
+        make_run: from a reader and a strategy to a `Run`.
+        make_plugin_hooks: from a graph to the plugins' session hooks.
     """
 
-    def __init__(self, plugins, options, make_reader, make_run: Callable[..., Any]):
+    def __init__(
+        self,
+        plugins: Plugins,
+        options: CoreOptions,
+        make_reader: Callable[[], Any],
+        make_run: Callable[..., Any],
+        make_plugin_hooks: Callable[[TrainingGraph], List[SessionHook]],
+    ):
         self._plugins = plugins
         self._options = options
         self._make_reader = make_reader
         self._make_run = make_run
+        self._make_plugin_hooks = make_plugin_hooks
 
-    def build(self, step: int = 0, compiled: Optional[bool] = None) -> Stepping:
-        """The form that the options ask for, or that is faster.
+    def build(self, step: int = 0, was_compiled: Optional[bool] = None) -> TrainingPlan:
+        """Build the complete plan.
 
-        step: steps made so far. compiled: whether XLA made them, None for a new run. Raises
-        UsageError for options that cannot be had.
+        Args:
+            step: the number of steps so far.
+            was_compiled: whether XLA compiled them; None for a new run.
+
+        Raises:
+            UsageError: the options ask for a mode that is not possible.
         """
-        options = self._options
-        if options.steps_per_call == 1 and options.xla != "on" and not compiled:
-            return self._built(in_loop=False)
-        wanted = self._wants_xla(compiled)
-        looped = self._in_loop()
-        if wanted:
-            return self._tried(looped, 0.0)[0]
-        if wanted is False or looped.graph.loop is None:
-            return looped
-        return self._faster(looped, looped.graph.run.total_steps - step)
+        plain, compiled = self._choose(step, was_compiled)
+        try:
+            # Before XLA, because only this shows whether the plugins' hooks support a loop.
+            plan = self._complete(plain)
+        except UsageError:
+            raise
+        except Exception as error:  # a hook that makes ops from tensors within the loop
+            if plain.mode is StepMode.SINGLE:
+                raise
+            return self._complete(self._build_single(error))
+        return plan if compiled is None else self._complete(compiled)
 
-    def _wants_xla(self, began: Optional[bool]) -> Optional[bool]:
-        """None where a trial is to tell."""
+    def _choose(
+        self, step: int, was_compiled: Optional[bool]
+    ) -> Tuple[TrainingPlan, Optional[TrainingPlan]]:
+        """The plan without XLA, and the plan with XLA if the run should use that."""
+        options = self._options
+        if options.steps_per_call == 1 and options.xla != "on" and not was_compiled:
+            return self._build_plain(StepMode.SINGLE), None
+        use_xla = self._decide_xla(was_compiled)
+        plain = self._build_loop()
+        if use_xla:
+            return plain, self._try_xla(plain, 0.0)[0]
+        if use_xla is False or plain.mode is StepMode.SINGLE:
+            return plain, None
+        return plain, self._compare_with_xla(plain, plain.graph.run.total_steps - step)
+
+    def _decide_xla(self, was_compiled: Optional[bool]) -> Optional[bool]:
+        """Whether XLA must compile the steps; None: to be decided by a timing trial."""
         if HAS_XLA:
-            return {"on": True, "off": False, "auto": began}[self._options.xla]
+            return {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
         if self._options.xla == "on":
             raise UsageError(
-                "XLA compiles steps on TensorFlow 2.x, not on this one.", hint="Set --xla off."
+                "XLA compiles steps on TensorFlow 2.x, not on this version.", hint="Set --xla off."
             )
         return False
 
-    # --------------------------------------------------------------------------------------- forms
+    # --------------------------------------------------------------------------------------- modes
 
-    def _built(self, in_loop: bool) -> Stepping:
-        graph = tf.Graph()
-        with graph.as_default():
-            reader = self._make_reader()
-        run = self._make_run(reader)
-        built = build.build_training(self._plugins, run, reader, graph, in_loop)
-        return Stepping(built, reader, with_threads(self._options, graph))
+    def _build_plain(self, mode: StepMode) -> TrainingPlan:
+        tf_graph, reader, run = self._begin(PLAIN)
+        in_loop = mode is StepMode.LOOP
+        graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
+        return TrainingPlan(graph, reader, choose_threads(self._options, tf_graph), mode)
 
-    def _in_loop(self) -> Stepping:
+    def _build_loop(self) -> TrainingPlan:
         try:
-            return self._built(in_loop=True)
+            return self._build_plain(StepMode.LOOP)
         except Exception as error:
-            return self.single(error)
+            return self._build_single(error)
 
-    def single(self, why: BaseException) -> Stepping:
-        """One step a call, since a plugin cannot do with the loop, as `why` tells.
+    def _build_single(self, why: BaseException) -> TrainingPlan:
+        """Fall back to one step per call.
 
-        Where the fault is another one, it is raised again here. Raises UsageError where several
-        steps a call were asked for.
+        Args:
+            why: the error that building the loop raised. Where the loop is not its cause, building
+                a single step raises it again.
+
+        Raises:
+            UsageError: the options ask for several steps per call, or for XLA.
         """
-        single = self._built(in_loop=False)
+        plan = self._build_plain(StepMode.SINGLE)
         reason = f"a loop of steps cannot be built: {_first_line(why)}"
-        asked, hint = self._options.steps_per_call, "Leave it at auto, or set it to 1."
-        if asked is not None:
-            raise UsageError(f"--steps-per-call is {asked}, but {reason}.", hint) from why
-        if self._options.xla == "on":
-            raise UsageError(f"--xla is on, but {reason}.", "Set --xla off.") from why
-        return single._replace(note="one step a call; " + reason)
-
-    def _compiled(self, looped: Stepping) -> Stepping:
-        if looped.graph.loop is None:
-            raise UsageError(looped.note)
-        if looped.graph.step.summaries:
-            raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
-        graph = tf.Graph()
-        with graph.as_default():
-            reader = self._make_reader()
-        run = self._make_run(reader, XLA)
-        # Whatever --steps-per-call is: XLA's code, and so its rounding, depends on it.
-        most = min(COMPILED_STEPS, reader.max_chunk_steps)
-        built = build.build_compiled(self._plugins, run, reader, graph, looped.graph, most)
-        note = "the step is compiled by XLA"
-        return Stepping(built, reader, looped.options, note, looped)
-
-    def _tried(self, looped: Stepping, secs: float) -> Tuple[Stepping, float]:
-        """The compiled loop, and the time of a step. Raises UsageError where XLA cannot have it."""
-        try:
-            made = self._compiled(looped)
-            return made, self._step_secs(made, secs)
-        except (ToolkitError, tf.errors.OpError, TypeError, ValueError) as error:
+        steps_per_call = self._options.steps_per_call
+        if steps_per_call is not None:
             raise UsageError(
-                f"XLA cannot compile the step: {_first_line(error)}.",
-                hint="Set --xla off.",
-            ) from error
+                f"--steps-per-call is {steps_per_call}, but {reason}.",
+                hint="Leave it at auto, or set it to 1.",
+            ) from why
+        if self._options.xla == "on":
+            raise UsageError(f"--xla is on, but {reason}.", hint="Set --xla off.") from why
+        return plan._replace(note="one step per call; " + reason)
+
+    def _build_xla(self, plain: TrainingPlan) -> TrainingPlan:
+        if plain.mode is StepMode.SINGLE:
+            raise UsageError(plain.note)
+        if plain.graph.step.summaries:
+            raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
+        tf_graph, reader, run = self._begin(XLA)
+        # Independent of --steps-per-call: XLA's code, and so its rounding, depends on it.
+        max_steps = min(COMPILED_STEPS, reader.max_chunk_steps)
+        graph = build_compiled(self._plugins, run, reader, tf_graph, plain.graph, max_steps)
+        note = "the step is compiled by XLA"
+        return TrainingPlan(graph, reader, plain.options, StepMode.XLA, note)
+
+    def _begin(self, strategy: PlainStep):
+        """A new graph, with its reader and its run."""
+        tf_graph = tf.Graph()
+        with tf_graph.as_default():
+            reader = self._make_reader()
+        return tf_graph, reader, self._make_run(reader, strategy)
+
+    def _complete(self, plan: TrainingPlan) -> TrainingPlan:
+        """Add the saver and the plugins' session hooks."""
+        with plan.graph.tf_graph.as_default():
+            # A Saver's own retention deletes the old before the new is committed, and is forgotten
+            # on restart.
+            saver = tf.train.Saver(max_to_keep=0, save_relative_paths=True)
+            return plan._replace(saver=saver, plugin_hooks=self._make_plugin_hooks(plan.graph))
 
     # --------------------------------------------------------------------------------------- trial
 
-    def _faster(self, looped: Stepping, steps_left: int) -> Stepping:
-        """XLA's form where it is faster by a trial on steps that do not count."""
-        if steps_left < FEWEST_STEPS:
-            return looped
-        try:
-            before = self._step_secs(looped, TRIAL_SECS)
-            if min(before * steps_left, self._options.max_secs or math.inf) < WORTH_SECS:
-                return looped
-            made, after = self._tried(looped, TRIAL_SECS)
-        except (UsageError, tf.errors.OpError):  # a fault of the step itself is told by the run
-            return looped
-        return made if after * GAIN < before else looped
+    def _try_xla(self, plain: TrainingPlan, secs: float) -> Tuple[TrainingPlan, float]:
+        """Build the plan with XLA and time its step.
 
-    def _step_secs(self, stepping: Stepping, secs: float) -> float:
-        """The median time of a step in a session of its own, after its first calls."""
-        graph = stepping.graph
-        with tf.Session(graph=graph.tf_graph, config=session_config(stepping.options)) as session:
-            with graph.tf_graph.as_default():
+        Args:
+            secs: how long to time it.
+
+        Raises:
+            UsageError: XLA cannot compile the step.
+        """
+        try:
+            plan = self._build_xla(plain)
+            return plan, self._time_step(plan, secs)
+        except (ToolkitError, tf.errors.OpError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"XLA cannot compile the step: {_first_line(error)}.", hint="Set --xla off."
+            ) from error
+
+    def _compare_with_xla(self, plain: TrainingPlan, steps_left: int) -> Optional[TrainingPlan]:
+        """The plan with XLA if a trial, on steps that do not count, shows that it is faster."""
+        if steps_left < MIN_STEPS:
+            return None
+        try:
+            plain_secs = self._time_step(plain, TRIAL_SECS)
+            run_secs = min(plain_secs * steps_left, self._options.max_secs or math.inf)
+            if run_secs < MIN_RUN_SECS:
+                return None
+            plan, xla_secs = self._try_xla(plain, TRIAL_SECS)
+        except (UsageError, tf.errors.OpError):  # training reports a fault of the step itself
+            return None
+        return plan if xla_secs * MIN_SPEEDUP < plain_secs else None
+
+    def _time_step(self, plan: TrainingPlan, secs: float) -> float:
+        """The median seconds of a step, in a session of its own, after the first calls."""
+        tf_graph = plan.graph.tf_graph
+        with tf.Session(graph=tf_graph, config=session_config(plan.options)) as session:
+            with tf_graph.as_default():
                 session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-            stepping.reader.initialize(session, 0)
-            calls = Calls(session, graph, stepping.reader.in_memory, self._options.steps_per_call)
-            calls.make(1)
-            times, ends = [], time.perf_counter() + secs
-            while time.perf_counter() < ends or len(times) < min(3, secs * 100):
-                started = time.perf_counter()
-                called = calls.make(MOST_STEPS)
-                times.append((time.perf_counter() - started) / called.steps)
+            plan.reader.initialize(session, 0)
+            in_memory, steps_per_call = plan.reader.in_memory, self._options.steps_per_call
+            runner = StepRunner(session, plan.graph, in_memory, steps_per_call)
+            runner.run(1)
+            times: List[float] = []
+            end = time.perf_counter() + secs
+            while time.perf_counter() < end or len(times) < min(3, secs * 100):
+                start = time.perf_counter()
+                result = runner.run(MAX_STEPS)
+                times.append((time.perf_counter() - start) / result.num_steps)
         return statistics.median(times[len(times) // 2 :]) if times else 0.0
 
 

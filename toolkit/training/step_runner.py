@@ -1,107 +1,119 @@
-"""Bare steps: several in one call of the session, where the graph has a loop for that."""
+"""Run steps without hooks: several in one session call, if the graph has a loop for that."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..compat import make_callable
-from .autotune import Fastest
-
-# Long enough that Python costs nothing, short enough that a signal or a deadline does not wait.
-CALL_SECS = 0.02
-MOST_STEPS = 200
+from ..graph.build import TrainingGraph
+from ..graph.guard import GuardValues
+from .autotune import AdaptiveStepCount, FastestVariant
 
 
-class Called(NamedTuple):
-    """What came of a call. step: the global step behind it, None where the graph does not tell.
+class CallResult(NamedTuple):
+    """What a call of the session did.
 
-    steps: how many were to be made. refused: the losses and gradient norms of a step that was not
-    made, or None.
+    Attributes:
+        step: the global step after it; None if the graph does not return it.
+        num_steps: how many steps it should have made.
+        refusal: what the guard saw in a step that it refused, as numbers; or None.
     """
 
     step: Optional[int]
-    steps: int
-    refused: Optional[List[float]] = None
+    num_steps: int
+    refusal: Optional[List[GuardValues]] = None
 
 
-class Pace:
-    """How many steps a call makes: a fixed number, or as many as take about CALL_SECS.
+class StepRunner:
+    """Makes steps and nothing else, by prepared calls of a session.
 
-    What a run computes does not depend on it. most: at most so many. clock: seconds.
+    Args:
+        session: whose variables hold a state.
+        graph: of the session.
+        in_memory: False if tf.data reads the examples.
+        steps_per_call: None to choose it by time.
+        clock: returns seconds.
     """
 
     def __init__(
         self,
-        fixed: Optional[int] = None,
-        most: Optional[int] = None,
+        session,
+        graph: TrainingGraph,
+        in_memory: bool,
+        steps_per_call: Optional[int] = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
-        self._fixed, self._clock = fixed is not None, clock
-        self._most = min(fixed or MOST_STEPS, most or MOST_STEPS)
-        self.steps = self._most if self._fixed else 1
-
-    def timed(self, function: Callable[[int], Called], most: int) -> Called:
-        """Call the function with a number of steps, and learn from the time that it takes."""
-        steps = min(self.steps, most)
-        if self._fixed:
-            return function(steps)
-        started = self._clock()
-        called = function(steps)
-        step_secs = (self._clock() - started) / steps
-        # At most twice as many: the first calls are no measure of those that follow.
-        wanted = min(CALL_SECS / max(step_secs, 1e-9), 2 * self.steps, self._most)
-        self.steps = max(1, int(wanted))
-        return called
-
-
-class Calls:
-    """The prepared calls of a session that make steps and nothing else.
-
-    graph: a `TrainingGraph`. in_memory: False where tf.data reads. steps_per_call: None to choose
-    it by time.
-    """
-
-    def __init__(self, session, graph, in_memory: bool, steps_per_call: Optional[int] = None):
-        self._session, self._graph = session, graph
-        ways = [self._prepared(inline=False)]
+        self._session, self._graph, self._clock = session, graph, clock
+        variants = [self._prepare(inline=False)]
         if in_memory:  # tf.data would take the thread of the first call for its own
-            ways.append(self._prepared(inline=True))
-        self._fastest = Fastest(ways)
-        loop = graph.loop
-        self._pace = Pace(steps_per_call if loop else 1, loop.max_steps if loop else None)
+            variants.append(self._prepare(inline=True))
+        self._fastest = FastestVariant(variants)
+        if graph.loop is None:
+            self._step_count = AdaptiveStepCount(1)
+        else:
+            self._step_count = AdaptiveStepCount(steps_per_call, graph.loop.max_steps)
 
-    def make(self, most: int) -> Called:
-        """Make up to `most` steps, at least one."""
-        return self._pace.timed(self._fastest.chosen, most)
+    def run(self, max_steps: int) -> CallResult:
+        """Make up to `max_steps` steps, at least one, in one call."""
+        num_steps = min(self._step_count.steps, max_steps)
+        start = self._clock()
+        result = self._fastest.next(num_steps)
+        secs = self._clock() - start
+        self._step_count.observe(secs / num_steps)
+        self._fastest.observe(secs, num_steps)
+        return result
 
-    def _single(self, inline: bool) -> Callable[[int], Called]:
-        run, called = (
-            make_callable(self._session, [self._graph.train_op], inline=inline),
-            Called(None, 1),
-        )
+    def _prepare(self, inline: bool) -> Callable[[int], CallResult]:
+        """A function that makes a number of steps.
 
-        def make(steps: int) -> Called:
-            run()
-            return called
-
-        return make
-
-    def _prepared(self, inline: bool) -> Callable[[int], Called]:
+        Args:
+            inline: runs all ops in the thread of the caller.
+        """
         graph = self._graph
-        loop = graph.loop
-        if loop is None:
-            return self._single(inline)
-        fetches: List[Any] = [graph.step_after]
-        if loop.all_finite is not None:
-            fetches += [loop.all_finite] + [x for v in graph.step.guard_values for x in v[1:]]
-        several = make_callable(self._session, fetches, [loop.num_steps], inline)
+        if graph.loop is None:
+            return self._prepare_single_step(inline)
+        fetches = [graph.step_after] + refusal_fetches(graph)
+        call = make_callable(self._session, fetches, [graph.loop.num_steps], inline)
 
-        def make(steps: int) -> Called:
-            step, *guard = several(np.int32(steps))
-            refused = [float(x) for x in guard[1:]] if guard and not guard[0] else None
-            return Called(int(step), steps, refused)
+        def make_steps(num_steps: int) -> CallResult:
+            step, *refusal = call(np.int32(num_steps))
+            return CallResult(int(step), num_steps, parse_refusal(graph, refusal))
 
-        return make
+        return make_steps
+
+    def _prepare_single_step(self, inline: bool) -> Callable[[int], CallResult]:
+        call = make_callable(self._session, [self._graph.train_op], inline=inline)
+        result = CallResult(None, 1)
+
+        def make_step(num_steps: int) -> CallResult:
+            call()
+            return result
+
+        return make_step
+
+
+def refusal_fetches(graph: TrainingGraph) -> List[Any]:
+    """What a call has to fetch to learn of a step that the guard refused, for `parse_refusal`.
+
+    Without XLA the guard fails the call, and there is nothing to fetch.
+    """
+    if graph.loop is None or graph.loop.all_finite is None:
+        return []
+    values = graph.step.guard_values
+    return [graph.loop.all_finite] + [x for v in values for x in (v.loss, v.gradient_norm)]
+
+
+def parse_refusal(graph: TrainingGraph, values: Sequence[Any]) -> Optional[List[GuardValues]]:
+    """What the guard saw in a step that it refused, or None for no such step.
+
+    Args:
+        values: of `refusal_fetches`.
+    """
+    if not values or values[0]:
+        return None
+    numbers = [float(value) for value in values[1:]]
+    names = [v.name for v in graph.step.guard_values]
+    return [GuardValues(*row) for row in zip(names, numbers[0::2], numbers[1::2])]

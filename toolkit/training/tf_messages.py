@@ -1,4 +1,4 @@
-"""The telling line of a TensorFlow error, which comes with a stack and the decoration of a node."""
+"""Extract the one informative line of a TensorFlow error."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ _NOISE = ("Graph exec", "Detected", "File", "Node:", "[[")
 _TEMPORARY = re.compile(r"\S*\.tempstate\S*\s*")  # a file that the user will never see
 
 
-def telling(message: str) -> str:
-    """One line without a full stop at its end."""
+def summarize_tf_error(message: str) -> str:
+    """The first line that is neither part of a stack nor the decoration of a node, without a full
+    stop at its end.
+    """
     lines = [line.strip() for line in _TEMPORARY.sub("", message).split("\n") if line.strip()]
-    found = [line for line in lines if not line.startswith(_NOISE)]
-    return (found or lines or ["?"])[0].rstrip(".")
+    informative = [line for line in lines if not line.startswith(_NOISE)]
+    return (informative or lines or ["?"])[0].rstrip(".")

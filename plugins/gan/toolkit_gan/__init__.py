@@ -1,72 +1,56 @@
-"""Generative adversarial networks: images out of noise, judged by a discriminator that learns beside.
+"""Generative adversarial networks: a generator makes images that a discriminator judges.
 
-This module is the plugin's table of contents: one function per hook. It imports no TensorFlow.
-No module beside it has a hook's name: importing an `.options` would put that in the hook's place.
+This page is the plugin's table of contents: one function per hook. Each module is imported when a
+hook first needs it, so listing the plugin or its options imports no TensorFlow.
 """
 
 from __future__ import annotations
 
-from toolkit import hookimpl
+from toolkit import LazyModules, hookimpl
+
+modules = LazyModules(__name__)
 
 
 @hookimpl
 def options():
-    from .settings import GanOptions
-
-    return GanOptions
+    return modules.options.GanOptions
 
 
 @hookimpl
 def build(run):
-    from . import steps
-
-    return steps.build(run)
+    return modules.networks.build(run)
 
 
 @hookimpl
 def inputs(run):
-    from . import sampling
-
-    return sampling.inputs_of(run)
+    return modules.sampling.generator_inputs(run)
 
 
 @hookimpl
 def call(model, features, labels, run):
-    from . import steps
-
-    return steps.call(model, features, labels, run)
+    return modules.forward_pass.forward(model, features, labels, run)
 
 
 @hookimpl
 def loss(outputs, run):
-    from . import steps
-
-    return steps.objective(outputs, run)
+    return modules.losses.named_losses(outputs, run)
 
 
 @hookimpl
 def optimize(model, features, labels, losses, run):
-    from . import steps
-
-    return steps.optimize(model, features, labels, losses, run)
+    return modules.train_step.optimize(model, features, labels, losses, run)
 
 
 @hookimpl
 def predict(outputs, run):
-    from . import sampling
-
-    return sampling.prediction(outputs, run)
+    return modules.sampling.predict(outputs, run)
 
 
 @hookimpl
 def session_hooks(model, losses, run, splits):
-    from . import watching
-
-    return watching.hooks(model, losses, run, splits)
+    return modules.session_hooks.create_hooks(model, losses, run, splits)
 
 
 @hookimpl
 def scorers(run, splits):
-    from .scores.scoring import GanScorer
-
-    return [GanScorer(run, splits)]
+    return modules.scores.create_scorers(run, splits)

@@ -1,4 +1,4 @@
-"""One animated GIF from pictures on disk. Imports no TensorFlow."""
+"""An animated GIF of images on disk. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from toolkit import atomic_write
 
-MOST_FRAMES = 120
-_PALETTE_FROM = 8  # frames that the colours are chosen from
+MAX_FRAMES = 120
+PALETTE_FRAMES = 8  # the frames whose colours make the palette
 
 
 def write_gif(
@@ -18,16 +18,22 @@ def write_gif(
     seconds: float = 0.2,
     hold: float = 2.0,
     scale: int = 1,
-    most: int = MOST_FRAMES,
+    max_frames: int = MAX_FRAMES,
 ) -> int:
-    """Write the pictures at `paths`, in this order, as a GIF without end; return its frames.
+    """Write images as a GIF that repeats for ever; return the number of its frames.
 
-    The pictures are of one size. seconds: how long each is seen, and hold: the last one. scale: a
-    whole factor by which pixels grow. most: of more pictures so many are taken, evenly, with the
-    first and the last. The file appears whole or not at all.
+    The file is written atomically.
+
+    Args:
+        paths: of the images, in order; all have one size.
+        out: path of the GIF.
+        seconds: duration of each frame but the last.
+        hold: duration of the last frame, in seconds.
+        scale: whole factor by which pixels are enlarged.
+        max_frames: of more images, so many are used, evenly spaced from the first to the last.
     """
-    frames = _with_one_palette([_read(path) for path in thinned(paths, most)])
-    frames = [_enlarged(frame, scale) for frame in frames]
+    frames = _share_palette([_read(path) for path in select_evenly(paths, max_frames)])
+    frames = [_enlarge(frame, scale) for frame in frames]
     with atomic_write(out) as file:
         frames[0].save(
             file,
@@ -40,44 +46,45 @@ def write_gif(
     return len(frames)
 
 
-def thinned(items: Sequence, most: int) -> List:
-    """At most `most` of the items, evenly spaced, the first and the last among them."""
-    if len(items) <= most:
+def select_evenly(items: Sequence, limit: int) -> List:
+    """At most `limit` of the items, evenly spaced from the first to the last."""
+    if len(items) <= limit:
         return list(items)
-    places = np.rint(np.linspace(0, len(items) - 1, most)).astype(int)
-    return [items[place] for place in places]
+    positions = np.rint(np.linspace(0, len(items) - 1, limit)).astype(int)
+    return [items[position] for position in positions]
 
 
 def _read(path: str):
-    """Grey pictures stay grey; a GIF has no partly transparent pixels, so alpha is left out."""
+    """Read an image as grey or RGB; GIFs have no partial transparency, so alpha is dropped."""
     from PIL import Image
 
-    with Image.open(path) as picture:
-        return picture.convert("L" if picture.mode == "L" else "RGB")
+    with Image.open(path) as image:
+        return image.convert("L" if image.mode == "L" else "RGB")
 
 
-def _with_one_palette(frames: List) -> List:
-    """Colour frames with 256 colours in common: a palette for each makes still pixels flicker."""
+def _share_palette(frames: List) -> List:
+    """Give colour frames one palette of 256 colours; separate ones make still pixels flicker."""
     if frames[0].mode == "L":  # 256 greys are a palette already
         return frames
     from PIL import Image
 
-    palette = _side_by_side(thinned(frames, _PALETTE_FROM)).quantize(256)
+    palette = _join_frames(select_evenly(frames, PALETTE_FRAMES)).quantize(256)
     # Dithering would look like the noise that a generator makes.
     return [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
 
 
-def _side_by_side(frames: List):
+def _join_frames(frames: List):
+    """One image with the frames side by side."""
     from PIL import Image
 
     width, height = frames[0].size
     sheet = Image.new("RGB", (width * len(frames), height))
-    for place, frame in enumerate(frames):
-        sheet.paste(frame, (place * width, 0))
+    for column, frame in enumerate(frames):
+        sheet.paste(frame, (column * width, 0))
     return sheet
 
 
-def _enlarged(frame, scale: int):
+def _enlarge(frame, scale: int):
     from PIL import Image
 
     if scale == 1:

@@ -1,10 +1,9 @@
-"""Variables, made once, and the layers that find their own among the values they are given.
+"""The variables of a network, and layers that create theirs once and apply them to given values.
 
+A layer creates its variables in its constructor. It is called with `values`, name -> tensor, read
+by `Variables.read`. Each forward pass thus chooses its weights: those at this point of the graph,
+or those divided by their spectral norm.
 Legend: N batch, H W height and width, C channels in, F filters out.
-
-A layer makes its variables in its constructor. It is called with `values`, name -> tensor, which
-whoever runs the network has read (`Variables.read`), and so every pass says which weights it means:
-those of this moment of the graph, or those divided by their spectral norm.
 """
 
 from __future__ import annotations
@@ -17,58 +16,81 @@ SMALL = 0.02  # standard deviation of the initializer "small"
 
 
 class Variables:
-    """The variables of one network, by their names under `scope`.
+    """The variables of one network.
 
-    seed_scope: what the initial values are a function of, beside the layer's name and the run's
-    seed; two networks with the same one start as equals.
+    Attributes:
+        kernels: names of the variables that spectral normalisation divides.
+
+    Args:
+        run: the `toolkit.Run`.
+        scope: prefix of the variables' names.
+        seed_scope: the initial values are a function of it, of the variable's name and of the run's
+            seed. Two networks with the same seed_scope start equal.
+        trainable: whether the variables are trainable.
     """
 
     def __init__(self, run, scope, seed_scope, trainable=True):
         self._run, self._scope, self._seed_scope = run, scope, seed_scope
         self._trainable = trainable
-        self._made = {}
-        self.kernels = []  # names of those that spectral normalisation divides
+        self._variables = {}
+        self.kernels = []
 
-    def kernel(self, name, shape, kind, scale=None):
+    def add_kernel(self, name, shape, kind, fan_shape=None):
+        """Add a kernel.
+
+        Args:
+            name: under the scope.
+            shape: of the kernel.
+            kind: of the initializer: "small", "he_normal" or "glorot_uniform".
+            fan_shape: a shape of the same size whose fans set the initial scale, if not `shape`.
+        """
         self.kernels.append(name)
-        made = self._initializer(name, kind)
-        self._add(name, shape, made if scale is None else _scaled(made, scale))
+        initializer = self._initializer(name, kind)
+        if fan_shape is not None:
+            initializer = _with_fans_of(initializer, fan_shape)
+        self._add(name, shape, initializer)
 
-    def inputs(self, name, size):
-        """Learned inputs beside an example's, as large as those: N(0, 1) at first.
+    def add_inputs(self, name, size):
+        """Add learned inputs [size], initially N(0, 1), which are used beside an example's own.
 
-        They have one axis, and so neither weight decay nor weight clipping takes them for weights.
+        They have one axis, so neither weight decay nor weight clipping applies to them.
         """
         self._add(name, [size], self._initializer(name, "normal", 1.0))
 
-    def zeros(self, name, shape):
+    def add_zeros(self, name, shape):
+        """Add a variable that is initially zero."""
         self._add(name, shape, tf.zeros_initializer())
 
-    def ones(self, name, shape):
+    def add_ones(self, name, shape):
+        """Add a variable that is initially one."""
         self._add(name, shape, tf.ones_initializer())
 
-    def vector(self, kernel, name):
-        """A variable [F] beside a kernel [..., F], not trained and not in `read`; first N(0, 1)."""
+    def create_vector(self, kernel, name):
+        """Create a variable [F] beside a kernel [..., F]: not trained, not read by `read`.
+
+        It is initially N(0, 1).
+        """
         name = kernel.rsplit("/", 1)[0] + "/" + name
-        size = self._made[kernel].shape[-1]
-        return self._variable(name, [size], self._initializer(name, "normal", 1.0), False)
+        size = self._variables[kernel].shape[-1]
+        return self._create(name, [size], self._initializer(name, "normal", 1.0), False)
 
     def read(self):
-        """Name -> value, read anew under the control dependencies in force."""
-        return {name: variable.read_value() for name, variable in self._made.items()}
+        """Name -> value, read under the control dependencies in force."""
+        return {name: variable.read_value() for name, variable in self._variables.items()}
 
     @property
     def all(self):
-        return list(self._made.values())
+        """The variables in order of creation, without those of `create_vector`."""
+        return list(self._variables.values())
 
     def _initializer(self, name, kind, stddev=SMALL):
         kind = "normal" if kind == "small" else kind
         return self._run.initializer(kind, f"{self._seed_scope}/{name}", stddev)
 
     def _add(self, name, shape, initializer):
-        self._made[name] = self._variable(name, shape, initializer, self._trainable)
+        self._variables[name] = self._create(name, shape, initializer, self._trainable)
 
-    def _variable(self, name, shape, initializer, trainable):
+    def _create(self, name, shape, initializer, trainable):
         return tf.get_variable(
             f"{self._scope}/{name}",
             shape,
@@ -78,22 +100,29 @@ class Variables:
         )
 
 
-def _scaled(initializer, scale):
-    """The initializer, giving the values it has for the shape `scale` in the shape asked for."""
-    return lambda shape, *_, **__: tf.reshape(initializer(scale), shape)
+def _with_fans_of(initializer, fan_shape):
+    """An initializer whose values are those for `fan_shape`, reshaped to the variable's shape."""
+    return lambda shape, *_, **__: tf.reshape(initializer(fan_shape), shape)
 
 
 class Layer:
     """A kernel, a bias [F] unless a normalisation follows, and a function of both.
 
-    scale: the shape that the scale of the kernel's first values goes by, if not its own.
+    Args:
+        variables: the network's `Variables`.
+        name: of the layer, a prefix of its variables' names.
+        shape: of the kernel.
+        kind: of the kernel's initializer.
+        bias: whether there is a bias.
+        outputs: F, if it is not the kernel's last axis.
+        fan_shape: see `Variables.add_kernel`.
     """
 
-    def __init__(self, variables, name, shape, kind, bias, outputs=None, scale=None):
+    def __init__(self, variables, name, shape, kind, bias, outputs=None, fan_shape=None):
         self.kernel, self.bias = name + "/kernel", name + "/bias" if bias else None
-        variables.kernel(self.kernel, shape, kind, scale)
+        variables.add_kernel(self.kernel, shape, kind, fan_shape)
         if bias:
-            variables.zeros(self.bias, [outputs or shape[-1]])
+            variables.add_zeros(self.bias, [outputs or shape[-1]])
 
     def __call__(self, values, x, *sides):
         x = self.apply(x, values[self.kernel], *sides)
@@ -133,26 +162,26 @@ class Up(Layer):
     apply = staticmethod(convolutions.up)
 
     def __init__(self, variables, name, channels, filters, kind, bias=True):
-        # A pixel of the output sees 2x2 pixels, and makes four of them: the scale is that of the
-        # 2x2 convolution to four times the filters that this is.
-        scale = [2, 2, channels, 4 * filters]
+        # Each output pixel sees 2x2 input pixels, and each of these makes four: this is a 2x2
+        # convolution to four times the filters, whose scale it takes.
+        fan_shape = [2, 2, channels, 4 * filters]
         shape = [4, 4, filters, channels]
-        super().__init__(variables, name, shape, kind, bias, outputs=filters, scale=scale)
+        super().__init__(variables, name, shape, kind, bias, outputs=filters, fan_shape=fan_shape)
 
 
 class Norm:
-    """Batch norm, layer norm or nothing; gamma and beta per channel.
+    """Batch norm, layer norm or no normalisation, with gamma and beta per channel.
 
-    It is called with `moments`, name -> (mean, variance). Batch norm takes its own from there, or
-    else computes those of the batch and puts them there; with None it uses the batch's and keeps
-    nothing, which is faster. Layer norm has no use for it.
+    It is called with `moments`, name -> (mean, variance). Batch norm uses its entry there; without
+    an entry, it computes the batch's moments and stores them there. If `moments` is None it uses
+    the batch's moments without storing them, which is faster. Layer norm ignores `moments`.
     """
 
     def __init__(self, variables, name, kind, channels):
         self.name, self.kind, self.channels = name, kind, channels
         if kind != "none":
-            variables.ones(name + "/gamma", [channels])
-            variables.zeros(name + "/beta", [channels])
+            variables.add_ones(name + "/gamma", [channels])
+            variables.add_zeros(name + "/beta", [channels])
 
     def __call__(self, values, x, moments):
         if self.kind == "none":

@@ -1,25 +1,37 @@
-"""The generator: from latent numbers, and a label where it is conditional, to images.
+"""The generator: it maps latent numbers, and labels if it is conditional, to images.
 
+No forward pass changes a variable. Batch norm has no moving averages: it uses the mean and variance
+of the batch itself, or those of another batch, which `statistics` computes.
 Legend: N batch, Z latent, K classes, H W height and width, C channels, F filters.
-
-No forward pass changes a variable. Batch norm has no moving averages: it uses the batch's own mean
-and variance, or those of another batch, which `statistics` computes.
 """
 
 from __future__ import annotations
 
 from toolkit import tf
 
-from . import sizes
+from . import architecture
 from .blocks import Conv, Dense, Norm, Up, Variables
 from .layers import enlarge
 
 
 class Generator:
-    """Variables under `scope`; initial values are a function of `seed_scope`."""
+    """A network of the kind that the options name.
 
-    def __init__(self, run, scope="generator", seed_scope="generator", trainable=True):
-        is_plain = sizes.condition(run.options, run.data) == "none"
+    Args:
+        run: the `toolkit.Run`.
+        scope: prefix of the variables' names.
+        seed_scope: the initial values are a function of it; networks with the same start equal.
+        trainable: whether the variables are trainable.
+    """
+
+    def __init__(
+        self,
+        run,
+        scope=architecture.GENERATOR,
+        seed_scope=architecture.GENERATOR,
+        trainable=True,
+    ):
+        is_plain = architecture.conditioning(run.options, run.data) == "none"
         self._classes = 0 if is_plain else run.data.num_classes
         self._variables = Variables(run, scope, seed_scope, trainable)
         inputs = run.options.latent_size + self._classes
@@ -28,13 +40,16 @@ class Generator:
 
     @property
     def variables(self):
-        """All of its variables, in the order of making."""
+        """All its variables, in order of creation."""
         return self._variables.all
 
     def __call__(self, z, labels=None, statistics=None):
-        """Images float32 [N, H, W, C] in [-1, 1]; z float32 [N, Z], labels int32 [N].
+        """Generate images, float32 [N, H, W, C] in [-1, 1].
 
-        statistics: what `statistics` returned; without, batch norm uses this batch's own.
+        Args:
+            z: float32 [N, Z].
+            labels: int32 [N]; a generator without classes ignores them.
+            statistics: of `statistics`; None: batch norm uses those of this batch.
         """
         moments = None
         if statistics is not None:
@@ -43,14 +58,14 @@ class Generator:
         return self._forward(z, labels, moments)
 
     def statistics(self, z, labels=None):
-        """Mean [F] and variance [F] of each batch norm over this batch, in one flat list."""
+        """Mean [F] and variance [F] of each batch norm over this batch, as one flat list."""
         moments = {}
         self._forward(z, labels, moments)
         return [tensor for norm in self._batch_norms for tensor in moments[norm.name]]
 
     @property
     def statistics_shapes(self):
-        """The static shapes of what `statistics` returns."""
+        """The static shapes of the tensors that `statistics` returns."""
         return [[norm.channels] for norm in self._batch_norms for _ in range(2)]
 
     def _forward(self, z, labels, moments):
@@ -64,15 +79,15 @@ class Mlp:
 
     def __init__(self, run, variables, inputs):
         options, self.shape = run.options, list(run.data.shape)
-        kind, norm = sizes.kernels(options, options.generator_norm), options.generator_norm
-        units = sizes.units(options)
+        norm, units = options.generator_norm, architecture.units(options)
+        init, size = architecture.kernel_init(options, norm), architecture.num_values(self.shape)
         self.hidden, self.norms = [], []
-        for number in range(1, sizes.HIDDEN + 1):
+        for number in range(1, architecture.HIDDEN_LAYERS + 1):
             name = f"dense{number}"
-            self.hidden.append(Dense(variables, name, inputs, units, kind.inner, norm == "none"))
+            self.hidden.append(Dense(variables, name, inputs, units, init.inner, norm == "none"))
             self.norms.append(Norm(variables, f"norm{number}", norm, units))
             inputs = units
-        self.output = Dense(variables, "output", units, sizes.count(self.shape), kind.outer)
+        self.output = Dense(variables, "output", units, size, init.outer)
 
     def __call__(self, values, x, moments):
         for dense, norm in zip(self.hidden, self.norms):
@@ -83,9 +98,10 @@ class Mlp:
 class Stem:
     """A dense layer to the smallest image: [N, Z] -> [N, h, w, F]."""
 
-    def __init__(self, variables, inputs, sides, filters, kind, bias):
+    def __init__(self, variables, inputs, sides, filters, kernel_init, bias):
         self.shape = [-1, sides[0], sides[1], filters]
-        self.dense = Dense(variables, "dense", inputs, -sizes.count(self.shape), kind, bias)
+        units = sides[0] * sides[1] * filters
+        self.dense = Dense(variables, "dense", inputs, units, kernel_init, bias)
 
     def __call__(self, values, x):
         return tf.reshape(self.dense(values, x), self.shape)
@@ -96,16 +112,16 @@ class Dcgan:
 
     def __init__(self, run, variables, inputs):
         options, norm = run.options, run.options.generator_norm
-        kind, bias = sizes.kernels(options, norm), norm == "none"
-        self.stages = sizes.stages(run.data.shape)[::-1]  # from the smallest
-        filters = sizes.filters(options, len(self.stages) - 1)[::-1]
-        self.stem = Stem(variables, inputs, self.stages[0], filters[0], kind.inner, bias)
+        init, bias = architecture.kernel_init(options, norm), norm == "none"
+        self.stages = architecture.stages(run.data.shape)[::-1]  # from the smallest
+        filters = architecture.filters(options, len(self.stages) - 1)[::-1]
+        self.stem = Stem(variables, inputs, self.stages[0], filters[0], init.inner, bias)
         self.norms, self.ups = [Norm(variables, "norm1", norm, filters[0])], []
-        for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=2):
+        for number, (num_in, num_out) in enumerate(zip(filters, filters[1:]), start=2):
             name = f"conv{number}"
-            self.ups.append(Up(variables, name, channels, wanted, kind.inner, bias))
-            self.norms.append(Norm(variables, f"norm{number}", norm, wanted))
-        self.output = Up(variables, "output", filters[-1], run.data.shape[2], kind.outer)
+            self.ups.append(Up(variables, name, num_in, num_out, init.inner, bias))
+            self.norms.append(Norm(variables, f"norm{number}", norm, num_out))
+        self.output = Up(variables, "output", filters[-1], run.data.shape[2], init.outer)
 
     def __call__(self, values, x, moments):
         x = tf.nn.relu(self.norms[0](values, self.stem(values, x), moments))  # [N, h, w, F]
@@ -119,17 +135,19 @@ class Resnet:
 
     def __init__(self, run, variables, inputs):
         options, norm = run.options, run.options.generator_norm
-        kind = sizes.kernels(options, norm)
-        self.stages = sizes.stages(run.data.shape)[::-1]  # from the smallest
-        filters = sizes.filters(options, len(self.stages))[::-1]
-        self.stem = Stem(variables, inputs, self.stages[0], filters[0], kind.outer, bias=True)
+        init = architecture.kernel_init(options, norm)
+        self.stages = architecture.stages(run.data.shape)[::-1]  # from the smallest
+        filters = architecture.filters(options, len(self.stages))[::-1]
+        self.stem = Stem(variables, inputs, self.stages[0], filters[0], init.outer, bias=True)
         self.blocks = [
-            Block(variables, f"block{number}", channels, wanted, norm, kind)
-            for number, (channels, wanted) in enumerate(zip(filters, filters[1:]), start=1)
+            Block(variables, f"block{number}", num_in, num_out, norm, init)
+            for number, (num_in, num_out) in enumerate(zip(filters, filters[1:]), start=1)
         ]
         self.norm = Norm(variables, "norm", norm, filters[-1])
-        self.norms = [made for block in self.blocks for made in block.norms] + [self.norm]
-        self.output = Conv(variables, "output", filters[-1], run.data.shape[2], kind.outer)
+        self.norms = [norm_layer for block in self.blocks for norm_layer in block.norms] + [
+            self.norm
+        ]
+        self.output = Conv(variables, "output", filters[-1], run.data.shape[2], init.outer)
 
     def __call__(self, values, x, moments):
         x = self.stem(values, x)  # [N, h, w, F]
@@ -139,23 +157,23 @@ class Resnet:
 
 
 class Block:
-    """Doubles: normalise, ReLU, enlarge, convolve, and again without enlarging, plus a shortcut."""
+    """Normalise, ReLU, enlarge, convolve; again without enlarging; plus a shortcut."""
 
-    def __init__(self, variables, name, channels, filters, norm, kind):
+    def __init__(self, variables, name, channels, filters, norm, init):
         self.norms = [
             Norm(variables, name + "/norm1", norm, channels),
             Norm(variables, name + "/norm2", norm, filters),
         ]
         bias = norm == "none"
-        self.conv1 = Conv(variables, name + "/conv1", channels, filters, kind.inner, bias)
-        self.conv2 = Conv(variables, name + "/conv2", filters, filters, kind.inner)
-        self.shortcut = Conv(variables, name + "/shortcut", channels, filters, kind.outer, size=1)
+        self.conv1 = Conv(variables, name + "/conv1", channels, filters, init.inner, bias)
+        self.conv2 = Conv(variables, name + "/conv2", filters, filters, init.inner)
+        self.shortcut = Conv(variables, name + "/shortcut", channels, filters, init.outer, size=1)
 
     def __call__(self, values, x, sides, moments):
         y = tf.nn.relu(self.norms[0](values, x, moments))
         y = self.conv1(values, enlarge(y, sides))  # [N, 2H, 2W, F]
         y = self.conv2(values, tf.nn.relu(self.norms[1](values, y, moments)))
-        # A 1x1 convolution before enlarging is the same as after it, at a quarter of the work.
+        # A 1x1 convolution commutes with enlarging; before it, it takes a quarter of the work.
         return y + enlarge(self.shortcut(values, x), sides)
 
 

@@ -1,12 +1,10 @@
-"""The networks' layers as functions of tensors; none makes a variable or changes one.
+"""The networks' layers as functions of tensors; none creates or changes a variable.
 
-What convolves is in `convolutions`.
-
-Legend: N batch, H W height and width, C channels in, F filters out, D any number of axes.
-
-Each has the second derivative that gradient penalties need, on both lines of TensorFlow. Three
-things have none there, or a wrong one, and are therefore not used: tf.image.resize, moving averages
-inside a forward pass, and tf.nn.moments, which takes its mean for a constant.
+Convolutions are in `convolutions`. Each layer has the second derivative that gradient penalties
+need, in both versions of TensorFlow. Three things have none there, or a wrong one, and are
+therefore not used: tf.image.resize, moving averages inside a forward pass, and tf.nn.moments, which
+treats its mean as a constant.
+Legend: N batch, H W height and width, C channels in, F filters out, D product of the other axes.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 from toolkit import tf
 
 SLOPE = 0.2  # of the discriminator's leaky ReLU
-EPSILON = 1e-5  # under a normalisation's square root
+EPSILON = 1e-5  # added under the square root of a normalisation
 
 
 def dense(x, kernel):
@@ -23,9 +21,9 @@ def dense(x, kernel):
 
 
 def enlarge(x, sides):
-    """Nearest neighbour: x [N, H, W, C] -> [N, height, width, C], each side 2H or 2H - 1."""
+    """Nearest neighbour: x [N, H, W, C] -> [N, *sides, C], each side doubled or one less."""
     x = tf.depth_to_space(tf.concat([x, x, x, x], axis=3), 2)  # [N, 2H, 2W, C]
-    # The gradient of tf.slice is a border of zeros; that of x[:, :a] takes several times as long.
+    # The gradient of tf.slice is zero padding; that of x[:, :a] takes several times as long.
     return tf.slice(x, [0, 0, 0, 0], [-1, sides[0], sides[1], -1])
 
 
@@ -34,7 +32,8 @@ def shrink(x):
     return tf.nn.avg_pool(x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
 
 
-def leaky(x):
+def leaky_relu(x):
+    """x, or a fifth of it where it is negative."""
     return tf.nn.leaky_relu(x, SLOPE)
 
 
@@ -44,7 +43,7 @@ def batch_moments(x):
 
 
 def fused_batch_norm(x, gamma, beta):
-    """x [N, ..., C] normalised by the batch's own moments, as `normalise`, in one op."""
+    """As `normalise` with `batch_moments`, in one op; x [N, ..., C]."""
     is_flat = x.shape.ndims == 2
     if is_flat:
         x = x[:, None, None, :]  # [N, 1, 1, C]
@@ -64,16 +63,23 @@ def _moments(x, axes, keepdims):
 
 
 def normalise(x, mean, variance, gamma, beta):
-    """x [N, ..., C] to mean beta and standard deviation gamma, both [C]."""
+    """Shift and scale x [N, ..., C] to mean beta and standard deviation gamma, both [C]."""
     scale = gamma * tf.rsqrt(variance + EPSILON)
     return x * scale + (beta - mean * scale)
 
 
 def power_iteration(kernel, u, iterate):
-    """kernel [..., F] over its largest singular value, and the better u [F] (or u as it is).
+    """Divide a kernel by an estimate of its largest singular value (Miyato et al. 2018).
 
-    The kernel counts as a matrix [.., F]. u, of any length but zero, leads towards its first right
-    singular vector; the value is exact where u is. Gradients take u and v for constants.
+    Gradients treat the singular vectors as constants.
+
+    Args:
+        kernel: float32 [..., F], used as a matrix [D, F].
+        u: float32 [F], an estimate of the first right singular vector, of any length but zero.
+        iterate: whether to improve u by one power iteration first.
+
+    Returns:
+        The kernel, normalised, and u, float32 [F] of length one.
     """
     matrix = tf.reshape(kernel, [-1, int(kernel.shape[-1])])  # [D, F]
     u = tf.nn.l2_normalize(u)
@@ -82,4 +88,4 @@ def power_iteration(kernel, u, iterate):
         u = tf.nn.l2_normalize(tf.linalg.matvec(matrix, v, transpose_a=True))  # [F]
     u, v = tf.stop_gradient(u), tf.stop_gradient(v)
     sigma = tf.reduce_sum(v * tf.linalg.matvec(matrix, u))
-    return kernel / tf.maximum(sigma, 1e-12), u  # a kernel of zeros stays one
+    return kernel / tf.maximum(sigma, 1e-12), u  # a kernel of zeros stays zero

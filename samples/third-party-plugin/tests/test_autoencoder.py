@@ -1,4 +1,4 @@
-"""The autoencoder and the journal, tested through toolkit's public names and its test kit."""
+"""The autoencoder and the journal, tested with toolkit's public names and test kit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import numpy as np
 import pytest
 import toolkit_autoencoder as plugin
-from toolkit_autoencoder.measures import cross_entropy
-from toolkit_autoencoder.settings import AutoencoderOptions
+from toolkit_autoencoder.losses import cross_entropy
+from toolkit_autoencoder.options import AutoencoderOptions
 
 from toolkit import DataError, DataSpec, Run, UsageError, option, testing, tf
 
@@ -17,7 +17,7 @@ IMAGES = DataSpec((4, 6, 1), "uint8")
 
 
 class TinyOptions(AutoencoderOptions):
-    """The plugin's options, and the one of the core's that a network needs."""
+    """The plugin's options, and the one option of the core that a network needs."""
 
     seed: int = option(1, "seed")
 
@@ -28,7 +28,7 @@ def _fresh_graph():
         yield
 
 
-def run_of(mode="train", data=IMAGES, **options):
+def make_run(mode="train", data=IMAGES, **options):
     return Run(mode, TinyOptions(**dict({"code": 3, "hidden": [5]}, **options)), data)
 
 
@@ -48,30 +48,30 @@ def test_cross_entropy_is_ln_2_where_the_logits_are_zero():
 
 
 def test_cross_entropy_stays_finite_for_extreme_logits():
-    # Right about the first pixel: 0. Wrong about the second: 1000. Their mean: 500.
+    # 0 for the first pixel, which is right; 1000 for the second, which is wrong.
     (value,) = values(cross_entropy(tf.constant([1000.0, 1000.0]), tf.constant([1.0, 0.0])))
     assert value == pytest.approx(500)
 
 
 def test_reconstructions_are_images_of_the_same_shape():
     images = np.ones([7, 4, 6, 1], np.float32)
-    (drawn,) = values(reconstruct(run_of("eval"), images))
-    assert drawn.shape == (7, 4, 6, 1)
-    assert drawn.min() >= 0 and drawn.max() <= 1
+    (images_again,) = values(reconstruct(make_run("eval"), images))
+    assert images_again.shape == (7, 4, 6, 1)
+    assert images_again.min() >= 0 and images_again.max() <= 1
 
 
-def test_every_variable_is_made_in_build_and_named_after_its_layer():
-    reconstruct(run_of(), np.zeros([1, 4, 6, 1], np.float32))
+def test_build_creates_every_variable_and_names_it_after_its_layer():
+    reconstruct(make_run(), np.zeros([1, 4, 6, 1], np.float32))
     layers = ["encoder/dense1", "encoder/dense2", "decoder/dense1", "decoder/dense2"]
     names = [v.op.name for v in tf.global_variables() if v.op.name != "global_step"]
     assert names == [layer + part for layer in layers for part in ("/kernel", "/bias")]
 
 
-def test_noise_is_for_training_alone():
-    model = plugin.build(run_of())
+def test_noise_is_added_in_training_only():
+    model = plugin.build(make_run())
     images = tf.fill([2, 4, 6, 1], 0.5)
     training, evaluating = (
-        plugin.call(model, images, run_of(mode))["code"] for mode in ("train", "eval")
+        plugin.call(model, images, make_run(mode))["code"] for mode in ("train", "eval")
     )
     in_training, in_evaluation, without = values(training, evaluating, model(images)["code"])
     np.testing.assert_array_equal(in_evaluation, without)
@@ -79,14 +79,14 @@ def test_noise_is_for_training_alone():
 
 
 @pytest.mark.parametrize("data", [DataSpec((4, 6, 1), "float32"), DataSpec((24,), "uint8")])
-def test_what_is_no_image_is_refused(data):
-    with pytest.raises(DataError, match="takes images"):
-        plugin.build(run_of(data=data))
+def test_data_other_than_images_is_refused(data):
+    with pytest.raises(DataError, match="needs images"):
+        plugin.build(make_run(data=data))
 
 
 def test_a_layer_without_units_is_refused():
-    with pytest.raises(UsageError, match="expected 1 or more"):
-        plugin.build(run_of(hidden=[8, 0]))
+    with pytest.raises(UsageError, match="each needs 1 or more"):
+        plugin.build(make_run(hidden=[8, 0]))
 
 
 # ------------------------------------------------------------- whole runs, on images without labels
@@ -107,11 +107,11 @@ def train(folder, data, **options):
     return testing.train("autoencoder", str(folder), ["journal"], **options)
 
 
-def test_the_plugin_keeps_the_contract_of_the_hooks(tmp_path, data):
+def test_the_plugin_passes_the_checks_of_the_test_kit(tmp_path, data):
     testing.check_plugin("autoencoder", tmp_path, data=data)
 
 
-def test_pictures_come_every_n_steps_and_at_the_end(tmp_path, data):
+def test_pictures_are_drawn_every_n_steps_and_at_the_end(tmp_path, data):
     train(tmp_path / "run", data, dump_steps="5")
     assert sorted(os.listdir(str(tmp_path / "run" / "samples"))) == [
         "reconstruction-000005.png",
@@ -120,14 +120,14 @@ def test_pictures_come_every_n_steps_and_at_the_end(tmp_path, data):
     ]
 
 
-def test_pictures_leave_the_training_as_it_is_to_the_bit(tmp_path, data):
-    often, seldom = tmp_path / "often", tmp_path / "seldom"
+def test_pictures_change_no_bit_of_the_training(tmp_path, data):
+    often, rarely = tmp_path / "often", tmp_path / "rarely"
     train(often, data, dump_steps="1")
-    train(seldom, data, dump_steps="100")
-    assert testing.fingerprint(str(often)) == testing.fingerprint(str(seldom))
+    train(rarely, data, dump_steps="100")
+    assert testing.fingerprint(str(often)) == testing.fingerprint(str(rarely))
 
 
-def test_the_journal_tells_of_each_checkpoint_and_of_the_end(tmp_path, data):
+def test_the_journal_lists_each_checkpoint_and_the_end(tmp_path, data):
     train(tmp_path / "run", data, checkpoint_steps="8")
     assert (tmp_path / "run" / "journal.txt").read_text().splitlines() == [
         "step 8: checkpoint saved",

@@ -1,37 +1,33 @@
-"""A denoising autoencoder for images: learns to draw an image again from a short code.
+"""A denoising autoencoder for images: it learns to restore an image from a short code.
 
-One function per hook. TensorFlow is imported by the modules beside this one, when a graph is built.
+This page lists the hooks. Each module is imported when a hook first needs it.
 """
 
 from __future__ import annotations
 
-from toolkit import hookimpl
+from toolkit import LazyModules, hookimpl
+
+modules = LazyModules(__name__)
 
 
 @hookimpl
 def options():
-    from .settings import AutoencoderOptions
-
-    return AutoencoderOptions
+    return modules.options.AutoencoderOptions
 
 
 @hookimpl
 def build(run):
-    from .network import Autoencoder
-
-    return Autoencoder(run)
+    return modules.network.Autoencoder(run)
 
 
 @hookimpl
 def call(model, features, run):
-    return model(model.disturbed(features) if run.mode == "train" else features)
+    return model(model.add_noise(features) if run.mode == "train" else features)
 
 
 @hookimpl
 def loss(features, outputs):
-    from .measures import cross_entropy
-
-    return cross_entropy(outputs["logits"], features)
+    return modules.losses.cross_entropy(outputs["logits"], features)
 
 
 @hookimpl
@@ -46,13 +42,9 @@ def predict(outputs):
 
 @hookimpl
 def metrics(features, outputs):
-    from .measures import squared_error
-
-    return {"squared_error": squared_error(outputs["reconstruction"], features)}
+    return modules.metrics.build(features, outputs)
 
 
 @hookimpl
 def session_hooks(model, features, run):
-    from .pictures import Pictures
-
-    return [Pictures(model, features, run)] if run.is_chief else []
+    return [modules.pictures.Pictures(model, features, run)]

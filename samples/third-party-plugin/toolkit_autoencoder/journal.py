@@ -1,4 +1,4 @@
-"""An extension for any model plugin: `journal.txt` in the run's folder tells what was saved."""
+"""An extension for any model plugin: it writes `journal.txt` in the run's folder."""
 
 from __future__ import annotations
 

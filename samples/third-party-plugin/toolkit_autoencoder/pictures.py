@@ -1,4 +1,4 @@
-"""Drawings of what the autoencoder can do so far, in the run's folder under `samples/`."""
+"""Pictures of reconstructions during the training, in the run's folder under `samples/`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 
 import numpy as np
 
-from toolkit import Hook, save_grid, tf
+from toolkit import SessionHook, save_grid, tf
 
 
-class Pictures(Hook):
-    """Every `dump_steps` steps, and on the last: images of the batch above their reconstructions.
+class Pictures(SessionHook):
+    """Draws images above their reconstructions, every `dump_steps` steps and at the end.
 
-    A due step also fetches the images that it trained on. They are fed back afterwards: asking the
-    input for a batch of its own would take it away from the training.
+    A due step also fetches the images on which it trained, and then feeds them to a second pass.
+    The training is unaffected: no batch is taken from the input.
     """
 
     name = "pictures"
@@ -25,7 +25,7 @@ class Pictures(Hook):
         self._images = tf.placeholder(tf.float32, [None] + list(run.data.shape))
         self._reconstruction = model(self._images)["reconstruction"]
 
-    def next_step(self, step):
+    def next_due_step(self, step):
         return (step // self._steps + 1) * self._steps
 
     def is_due(self, step):
@@ -35,10 +35,10 @@ class Pictures(Hook):
         return self._originals
 
     def on_step(self, step, values, context):
-        drawn = context.session.run(self._reconstruction, {self._images: values})
+        reconstructions = context.session.run(self._reconstruction, {self._images: values})
         os.makedirs(self._folder, exist_ok=True)
         save_grid(
             os.path.join(self._folder, f"reconstruction-{step:06d}.png"),
-            np.concatenate([values, drawn]),
+            np.concatenate([values, reconstructions]),
             columns=len(values),
         )

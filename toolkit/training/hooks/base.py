@@ -1,12 +1,13 @@
-"""`Hook`: a `tf.train.SessionRunHook` that says on which steps it is due.
+"""`SessionHook`: a `tf.train.SessionRunHook` that says on which steps it is due.
 
-Between two due steps the loop needs nothing from the hooks, so it runs the bare train op. A
-`SessionRunHook` that is no `Hook` knows nothing of this and is called on every step, as it expects.
+Between two due steps the loop needs nothing from the hooks, so it runs the train op alone. A
+`SessionRunHook` that is no `SessionHook` cannot say when it is due and is called on every step.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any, Dict, Optional
 
 from ...compat import tf
@@ -16,9 +17,12 @@ NEVER = float("inf")
 
 
 class Every:
-    """When something is due: at each multiple of `steps`, and `secs` seconds after the last time.
+    """When something is due: at each multiple of a number of steps, or after some seconds.
 
-    Either may be None. `clock` returns seconds and only goes up.
+    Args:
+        steps: due at each multiple of it; None for no such step.
+        secs: due when so many seconds have passed since the last time; None for no such time.
+        clock: returns seconds, and never goes back.
     """
 
     def __init__(
@@ -29,190 +33,229 @@ class Every:
 
     def restart(self) -> None:
         """Count the seconds from now."""
-        self._since = self._clock()
+        self._start = self._clock()
 
-    def next_step(self, step: int) -> float:
+    def next_due_step(self, step: int) -> float:
+        """The first due step after `step`, or NEVER."""
         return (step // self.steps + 1) * self.steps if self.steps else NEVER
 
     def deadline(self) -> float:
-        return self._since + self.secs if self.secs else NEVER
+        """The time on the clock from which the next step is due, or NEVER."""
+        return self._start + self.secs if self.secs else NEVER
 
-    def due(self, step: int) -> bool:
-        on_step = bool(self.steps) and step % self.steps == 0
-        return on_step or self._clock() >= self.deadline()
+    def is_due(self, step: int) -> bool:
+        """Whether `step` is due, now that it is made."""
+        is_multiple = bool(self.steps) and step % self.steps == 0
+        return is_multiple or self._clock() >= self.deadline()
 
 
-class Hook(tf.train.SessionRunHook):
+class SessionHook(tf.train.SessionRunHook):
     """Base of the hooks that are called on due steps alone, and on the last step of a run.
 
-    Where training is interrupted, that step is not the run's last: it goes on later.
+    When training is interrupted, its last step is not the run's last: the run continues later.
 
-    A subclass sets `every` (an `Every`) or overrides `next_step`, `deadline` and `is_due`, and
-    implements `on_step`. `loop` is set before the session is made: `loop.step` is the number of
-    steps made, `loop.target` where training stops, `loop.request_stop(reason)` asks for an end
-    after this step.
+    A subclass sets `every` or overrides `next_due_step`, `deadline` and `is_due`, and implements
+    `on_step`. A hook that remembers anything from step to step returns it from `state` and takes it
+    back in `set_state`, so that a run that was killed and resumed records what it would have
+    recorded.
 
-    A hook that remembers anything from step to step hands it over in `state` and takes it back in
-    `set_state`, so that a run that was killed and goes on records what it would have recorded.
+    Attributes:
+        name: names the hook in logs, and its state in checkpoints.
+        every: when the hook is due; None for never.
+        loop: the `Loop`, set before the session exists. `loop.step` is the number of steps so far,
+            `loop.target` the step at which training stops, `loop.request_stop(reason)` asks for an
+            end after this step.
     """
 
     name = ""
-    every = Every()
+    every: Optional[Every] = None
     loop: Any = None
-    _due = False
+    _is_due_now = False
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "next_step" in cls.__dict__:
+            warnings.warn(
+                f"{cls.__name__}.next_step is now next_due_step", DeprecationWarning, stacklevel=2
+            )
+            cls.next_due_step = cls.__dict__["next_step"]
 
     def fetches(self) -> Any:
         """Tensors to fetch on a due step, in any structure; None for none."""
         return None
 
     def on_step(self, step: int, values: Any, context: Any) -> None:
-        """Called after a due step. values: the fetched ones. context: `.session` is the raw
-        session.
+        """Called after a due step.
+
+        Args:
+            step: the number of steps so far, this one included.
+            values: of the tensors of `fetches`, in their structure.
+            context: a `tf.train.SessionRunContext`; its `session` is the raw session.
         """
 
     def state(self) -> Dict[str, Any]:
         """What to save with a checkpoint: names -> JSON values or numpy arrays; {} for nothing.
 
-        Called when the step is made; hooks later in the order have not seen that step yet.
+        It is called after the step; later hooks in the order have not seen that step yet.
         """
         return {}
 
     def set_state(self, state: Dict[str, Any]) -> None:
-        """Called before `on_restore` with what `state` gave at that step; {} at the beginning."""
+        """Called before `on_restore` with what `state` returned at that step; {} at the start."""
 
     def on_commit(self) -> None:
-        """Called before a checkpoint is committed: what the hook wrote so far has to be on the
-        disk when this returns, where a kill shall not take it away.
+        """Called before a checkpoint is committed: flush to disk whatever must survive a crash."""
+
+    def on_committed(self, step: int, path: str) -> None:
+        """Called after the checkpoint of `step` is committed.
+
+        Args:
+            path: of the checkpoint, without its endings.
         """
 
     def on_restore(self, session: Any, step: int) -> None:
         """Called with each new session, when its variables hold the state of `step`."""
 
     def on_stop(self, session: Any, step: int, error: Optional[BaseException]) -> None:
-        """Called once when the loop has ended at `step`, in order; `error` is what ended it, or
-        None.
-        """
+        """Called once when the loop has ended at `step`; `error` is what ended it, or None."""
 
-    def next_step(self, step: int) -> float:
-        """The first due step after `step`."""
-        return self.every.next_step(step)
+    def next_due_step(self, step: int) -> float:
+        """The first due step after `step`, or `NEVER`."""
+        return self.every.next_due_step(step) if self.every else NEVER
 
     def deadline(self) -> float:
-        """The time, on time.monotonic's clock, from which the next step is due."""
-        return self.every.deadline()
+        """The time, on time.monotonic's clock, from which the next step is due, or `NEVER`."""
+        return self.every.deadline() if self.every else NEVER
 
     def is_due(self, step: int) -> bool:
-        return self.loop.is_last(step) or self.every.due(step)
+        """Whether the hook is called after `step`."""
+        return self.loop.is_last(step) or (self.every is not None and self.every.is_due(step))
 
     def before_run(self, run_context):
-        self._due = self.is_due(self.loop.step + 1)
-        fetches = self.fetches() if self._due else None
+        self._is_due_now = self.is_due(self.loop.step + 1)
+        fetches = self.fetches() if self._is_due_now else None
         return None if fetches is None else tf.train.SessionRunArgs(fetches)
 
     def after_run(self, run_context, run_values):
-        if self._due:
-            self.every.restart()
+        if self._is_due_now:
+            if self.every is not None:
+                self.every.restart()
             self.on_step(self.loop.step, run_values.results, run_context)
 
 
-class PluginHook(Hook):
-    """A plugin's `SessionRunHook`, with its faults told by plugin, hook and moment.
+class HookWrapper(SessionHook):
+    """A hook around another one, whose calls all go through `_call`.
 
-    One that is a `Hook` keeps its own due steps; any other is due on every step.
+    A hook that is no `SessionHook` is due on every step and remembers nothing.
     """
 
-    def __init__(self, inner: tf.train.SessionRunHook, plugin: str):
+    def __init__(self, inner: tf.train.SessionRunHook, name: str):
+        self.name = name
         self._inner = inner
-        self._plugin = plugin
-        self._says_when = isinstance(inner, Hook)
-        self.name = f"{plugin}:{getattr(inner, 'name', '') or type(inner).__name__}"
+        self._is_session_hook = isinstance(inner, SessionHook)
+        self._loop: Any = None
+
+    def _call(self, method: str, *arguments):
+        return getattr(self._inner, method)(*arguments)
 
     @property
     def loop(self):
-        return self.__dict__.get("_loop")
+        return self._loop
 
     @loop.setter
     def loop(self, loop):
         self._loop = loop
-        if self._says_when:
+        if self._is_session_hook:
             self._inner.loop = loop
 
     @property
-    def on_every_step(self) -> bool:
-        return not self._says_when
+    def is_called_on_every_step(self) -> bool:
+        """Whether the hook cannot say when it is due."""
+        return not self._is_session_hook
 
-    def next_step(self, step: int) -> float:
-        return self._do("next_step", step) if self._says_when else step + 1
+    def next_due_step(self, step: int) -> float:
+        return self._call("next_due_step", step) if self._is_session_hook else step + 1
 
     def deadline(self) -> float:
-        return self._do("deadline") if self._says_when else NEVER
+        return self._call("deadline") if self._is_session_hook else NEVER
 
     def state(self) -> Dict[str, Any]:
-        return self._do("state") if self._says_when else {}
+        return self._call("state") if self._is_session_hook else {}
 
     def set_state(self, state: Dict[str, Any]) -> None:
-        if self._says_when:
-            self._do("set_state", state)
+        if self._is_session_hook:
+            self._call("set_state", state)
 
     def on_commit(self) -> None:
-        if self._says_when:
-            self._do("on_commit")
+        if self._is_session_hook:
+            self._call("on_commit")
+
+    def on_committed(self, step: int, path: str) -> None:
+        if self._is_session_hook:
+            self._call("on_committed", step, path)
 
     def on_restore(self, session, step: int) -> None:
-        if self._says_when:
-            self._do("on_restore", session, step)
+        if self._is_session_hook:
+            self._call("on_restore", session, step)
 
     def on_stop(self, session, step: int, error) -> None:
-        if self._says_when:
-            self._do("on_stop", session, step, error)
+        if self._is_session_hook:
+            self._call("on_stop", session, step, error)
 
     def begin(self):
-        return self._do("begin")
+        return self._call("begin")
 
     def after_create_session(self, session, coord):
-        return self._do("after_create_session", session, coord)
+        return self._call("after_create_session", session, coord)
 
     def before_run(self, run_context):
-        asked = self._do("before_run", run_context)
-        for fetch in tf.nest.flatten(getattr(asked, "fetches", None)):
-            if isinstance(fetch, (tf.Tensor, tf.Operation)) and not _in_reach(fetch, run_context):
-                raise ToolkitError(
-                    f"Session hook {type(self._inner).__name__} of plugin '{self._plugin}' "
-                    f"fetches '{fetch.name}', which is within the loop of "
-                    "steps.",
-                    hint="Take the tensors that the hook 'session_hooks' is given, or what "
-                    "run.logged has; or set --steps-per-call 1.",
-                )
-        return asked
+        return self._call("before_run", run_context)
 
     def after_run(self, run_context, run_values):
-        return self._do("after_run", run_context, run_values)
+        return self._call("after_run", run_context, run_values)
 
     def end(self, session):
-        return self._do("end", session)
+        return self._call("end", session)
 
-    def _do(self, moment: str, *arguments):
+
+class PluginHook(HookWrapper):
+    """A plugin's `SessionRunHook`; its faults are reported with plugin, hook and method."""
+
+    def __init__(self, inner: tf.train.SessionRunHook, plugin: str):
+        super().__init__(inner, f"{plugin}:{getattr(inner, 'name', '') or type(inner).__name__}")
+        self._title = f"Session hook {type(inner).__name__} of plugin '{plugin}'"
+
+    def before_run(self, run_context):
+        args = super().before_run(run_context)
+        for fetch in tf.nest.flatten(getattr(args, "fetches", None)):
+            if isinstance(fetch, (tf.Tensor, tf.Operation)) and not _can_fetch(fetch, run_context):
+                raise ToolkitError(
+                    f"{self._title} fetches '{fetch.name}', which is within the loop of steps.",
+                    hint="Take the tensors that the hook 'session_hooks' is given, or those of "
+                    "run.logged; or set --steps-per-call 1.",
+                )
+        return args
+
+    def _call(self, method: str, *arguments):
         try:
-            return getattr(self._inner, moment)(*arguments)
+            return super()._call(method, *arguments)
         except (ToolkitError, tf.errors.OpError, StopIteration):
             raise
         except OSError as error:
-            raise RetryError(
-                f"Session hook {type(self._inner).__name__} of plugin '{self._plugin}' "
-                f"failed in {moment}: {error}.",
-                hint="When that is mended, resume the run.",
-            ) from error
+            raise RetryError(f"{self._title} failed in {method}: {error}.") from error
         except Exception as error:
-            hint = "Run again with -v for the traceback."
-            if "finalized" in str(error):
-                hint = "Make every op in 'begin' or in the plugin's hook 'session_hooks'."
             raise ToolkitError(
-                f"Session hook {type(self._inner).__name__} of plugin '{self._plugin}' "
-                f"failed in {moment}: {type(error).__name__}: {error}",
-                hint=hint,
+                f"{self._title} failed in {method}: {type(error).__name__}: {error}",
+                hint=_hint(error),
             ) from error
 
 
-def _in_reach(fetch, run_context) -> bool:
-    """Whether a session can fetch it: what is within a loop, or compiled, it cannot."""
+def _hint(error: Exception) -> str:
+    if isinstance(error, RuntimeError) and tf.get_default_graph().finalized:
+        return "Make every op in 'begin' or in the plugin's hook 'session_hooks'."
+    return "Run again with -v for the traceback."
+
+
+def _can_fetch(fetch, run_context) -> bool:
+    """Whether a session can fetch it; it cannot fetch from within a loop or compiled code."""
     return fetch.graph is run_context.session.graph and fetch.graph.is_fetchable(fetch)

@@ -7,20 +7,26 @@ from typing import Callable, Sequence
 
 from ...compat import tf
 from ...errors import DivergedError
+from ...options import CoreOptions
 from ...storage.checkpoint_reader import fingerprint
 from ...storage.commit_log import retention_rule
 from ...storage.run_folder import RunFolder
-from ..tf_messages import telling
+from ..tf_messages import summarize_tf_error
 from . import hook_state
-from .base import Every, Hook
+from .base import Every, SessionHook
 
 
-class Checkpoints(Hook):
-    """Commits a checkpoint on due steps, on the last step, where training leaves off, and after a
-    divergence (the last good step).
+class Checkpoints(SessionHook):
+    """Commits a checkpoint on due steps, where training ends, and after a divergence (the last good
+    step).
 
-    every: what says on which steps; any of them. `committed(step, path)` is called after each
-    commit. now: seconds since the epoch.
+    Args:
+        saver: of the variables.
+        folder: of the run.
+        schedule: when checkpoints are due, by any of its members.
+        options: say how many checkpoints are kept.
+        announce: called with (step, path) after each commit, before the hooks learn of it.
+        now: returns seconds since the epoch.
     """
 
     name = "checkpoint"
@@ -29,30 +35,30 @@ class Checkpoints(Hook):
         self,
         saver: tf.train.Saver,
         folder: RunFolder,
-        every: Sequence[Every],
-        options,
-        committed: Callable[[int, str], None],
+        schedule: Sequence[Every],
+        options: CoreOptions,
+        announce: Callable[[int, str], None],
         now: Callable[[], float] = time.time,
     ):
-        self._all = every
         self._saver = saver
         self._folder = folder
-        self._keep, self._keep_every_hours = options.keep_checkpoints, options.keep_every_hours
-        self._committed = committed
+        self._schedule = schedule
+        self._options = options
+        self._announce = announce
         self._now = now
 
-    def next_step(self, step):
-        return min(every.next_step(step) for every in self._all)
+    def next_due_step(self, step):
+        return min(every.next_due_step(step) for every in self._schedule)
 
     def deadline(self):
-        return min(every.deadline() for every in self._all)
+        return min(every.deadline() for every in self._schedule)
 
     def is_due(self, step):
-        return self.loop.is_leaving(step) or any(every.due(step) for every in self._all)
+        return self.loop.is_leaving(step) or any(every.is_due(step) for every in self._schedule)
 
     def on_restore(self, session, step):
-        self._last = step  # the state that was restored is committed already; step 0 needs no file
-        self._restart()
+        self._last_step = step  # its state is committed already; step 0 needs no file
+        self._restart_schedule()
 
     def on_step(self, step, values, context):
         self.commit(context.session, step)
@@ -63,29 +69,38 @@ class Checkpoints(Hook):
             self.commit(session, step)
 
     def commit(self, session, step: int) -> None:
-        """Save and commit the state of `step`, unless that was done."""
-        if step == self._last:
+        """Save and commit the state of `step`, unless that is done already."""
+        if step == self._last_step:
             return
-        path = self._folder.checkpoints.prefix(step)
+        checkpoints = self._folder.checkpoints
+        path = checkpoints.prefix(step)
+        self._save(session, path)
+        self.loop.before_commit()
+        states = self.loop.states()
+        if states:
+            with self._folder.writing():
+                hook_state.save(path, states)
+        checkpoints.commit(step, self._now(), self._retention_rule(), fingerprint(path))
+        self._last_step = step
+        self._restart_schedule()
+        self._announce(step, path)
+        self.loop.after_commit(step, path)
+
+    def _save(self, session, path: str) -> None:
         try:
             # No meta graph: it would dominate the time and the size of a save.
             self._saver.save(session, path, write_meta_graph=False, latest_filename="checkpoint")
+        except (tf.errors.AbortedError, tf.errors.UnavailableError):
+            raise  # a lost session
         except (tf.errors.OpError, ValueError) as error:  # ValueError: where there is no folder
-            if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
-                raise  # a lost session
-            raise self._folder.write_error(telling(str(error))) from error
-        self.loop.before_commit()
-        remembered = self.loop.states()
-        with self._folder.writing():
-            if remembered:
-                hook_state.save(path, remembered)
-        best = self._folder.checkpoints.best()
-        rule = retention_rule(self._keep, self._keep_every_hours, [best["step"]] if best else [])
-        self._folder.checkpoints.commit(step, self._now(), rule, fingerprint(path))
-        self._last = step
-        self._restart()
-        self._committed(step, path)
+            raise self._folder.write_error(summarize_tf_error(str(error))) from error
 
-    def _restart(self) -> None:
-        for every in self._all:
+    def _retention_rule(self):
+        best = self._folder.checkpoints.best()
+        steps = [best["step"]] if best else []
+        options = self._options
+        return retention_rule(options.keep_checkpoints, options.keep_every_hours, steps)
+
+    def _restart_schedule(self) -> None:
+        for every in self._schedule:
             every.restart()

@@ -1,48 +1,74 @@
-"""What each hook costs, in milliseconds per step."""
+"""Measure what each hook costs, in milliseconds per step."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Sequence
 
-WITHIN_STEPS = ("before_run", "after_run")
-TIMED = WITHIN_STEPS + ("on_restore", "on_stop")
+from .base import HookWrapper, SessionHook
+
+STEP_METHODS = ("before_run", "after_run")
+MEASURED_METHODS = STEP_METHODS + ("on_restore", "on_stop")
 
 
-class HookTimes:
-    """Seconds spent in the methods of hooks, from now on. clock: seconds."""
+class HookProfiler:
+    """Seconds spent in the methods of hooks.
 
-    def __init__(self, hooks: Sequence[Any], clock: Callable[[], float] = time.perf_counter):
+    Args:
+        clock: returns seconds.
+
+    Attributes:
+        seconds: name of a hook -> seconds in its methods.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter):
         self._clock = clock
         self.seconds: Dict[str, float] = {}
-        self._in_steps = 0.0  # of them those within a step
-        for hook in hooks:
-            self.seconds.setdefault(hook.name, 0.0)
-            for method in TIMED:
-                setattr(hook, method, self._timed(hook.name, getattr(hook, method)))
+        self._secs_in_steps = 0.0
 
-    def _timed(self, name: str, function: Callable) -> Callable:
-        def timed(*arguments):
-            started = self._clock()
-            try:
-                return function(*arguments)
-            finally:
-                spent = self._clock() - started
-                self.seconds[name] += spent
-                if function.__name__ in WITHIN_STEPS:
-                    self._in_steps += spent
+    def wrap(self, hooks: Sequence[SessionHook]) -> List[SessionHook]:
+        """The hooks, each measured from now on."""
+        return [_MeasuredHook(hook, self) for hook in hooks]
 
-        return timed
+    def measure(self, name: str, method: str, function: Callable, *arguments):
+        """Call a function, and add its time to that of a hook's method."""
+        start = self._clock()
+        try:
+            return function(*arguments)
+        finally:
+            secs = self._clock() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + secs
+            if method in STEP_METHODS:
+                self._secs_in_steps += secs
 
-    def lines(self, steps: int, bare: float, due: float) -> List[str]:
-        """A table. steps: made. bare, due: seconds of calls without hooks, and of those with."""
-        rows = [("bare steps", bare), ("steps with hooks", max(0.0, due - self._in_steps))]
+    def table(self, steps: int, bare_secs: float, due_secs: float) -> List[str]:
+        """The lines of a table of milliseconds per step and shares.
+
+        Args:
+            steps: how many steps were made.
+            bare_secs: seconds of the calls without hooks.
+            due_secs: seconds of the steps with hooks, the hooks included.
+        """
+        rows = [("bare steps", bare_secs)]
+        rows += [("steps with hooks", max(0.0, due_secs - self._secs_in_steps))]
         rows += list(self.seconds.items())
         width = max(len(name) for name, _ in rows)
-        total = sum(seconds for _, seconds in rows)
-        return ["{:<{}}  ms per step   share".format("", width)] + [
-            "{:<{}}  {:11.4f}  {:5.1f}%".format(
-                name, width, 1000 * seconds / max(steps, 1), 100 * seconds / max(total, 1e-9)
-            )
-            for name, seconds in rows
-        ]
+        total = sum(secs for _, secs in rows)
+        lines = [f"{'':<{width}}  ms per step   share"]
+        for name, secs in rows:
+            per_step, share = 1000 * secs / max(steps, 1), 100 * secs / max(total, 1e-9)
+            lines.append(f"{name:<{width}}  {per_step:11.4f}  {share:5.1f}%")
+        return lines
+
+
+class _MeasuredHook(HookWrapper):
+    def __init__(self, inner: SessionHook, profiler: HookProfiler):
+        super().__init__(inner, inner.name)
+        self._profiler = profiler
+        profiler.seconds.setdefault(inner.name, 0.0)
+
+    def _call(self, method: str, *arguments):
+        function = getattr(self._inner, method)
+        if method not in MEASURED_METHODS:
+            return function(*arguments)
+        return self._profiler.measure(self.name, method, function, *arguments)

@@ -1,4 +1,4 @@
-"""Trace given steps into Chrome's trace format."""
+"""Trace chosen steps in Chrome's trace format."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from typing import Iterable
 
 from ...compat import chrome_trace, tf
-from .base import NEVER, Hook
+from .base import NEVER, SessionHook
 
 
-class Profile(Hook):
-    """Writes `folder/step-N.json` for each of the given steps; open it in chrome://tracing."""
+class Profile(SessionHook):
+    """Writes `folder/step-N.json` for each of the steps; open it in chrome://tracing."""
 
     name = "profile"
 
@@ -18,21 +18,21 @@ class Profile(Hook):
         self._folder = folder
         self._steps = sorted(steps)
 
-    def next_step(self, step: int) -> float:
+    def next_due_step(self, step: int) -> float:
         return next((s for s in self._steps if s > step), NEVER)
 
     def is_due(self, step: int) -> bool:
         return step in self._steps
 
     def before_run(self, run_context):
-        self._due = self.is_due(self.loop.step + 1)
-        if self._due:
+        self._is_due_now = self.is_due(self.loop.step + 1)
+        if self._is_due_now:
             options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
             return tf.train.SessionRunArgs(None, options=options)
         return None
 
     def after_run(self, run_context, run_values):
-        if self._due:
+        if self._is_due_now:
             os.makedirs(self._folder, exist_ok=True)
             path = os.path.join(self._folder, f"step-{self.loop.step}.json")
             with open(path, "w", encoding="utf-8") as file:

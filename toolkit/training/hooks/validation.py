@@ -1,24 +1,29 @@
-"""Evaluation within a run: after a commit, then the `best` pointer, then early stopping."""
+"""Evaluation within a run: after a commit, then the `best` checkpoint, then early stopping."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Optional, Tuple
 
 from ...errors import ToolkitError, UsageError, suggest
 from ...storage.run_folder import RunFolder
-from .base import Hook
+from .base import SessionHook
 
 LOWER_IS_BETTER = ("loss", "error", "distance")
 
 
-class Target:
-    """The metric that names the best checkpoint, from `NAME`, `min:NAME` or `max:NAME`.
+class BestMetric:
+    """The metric that chooses the best checkpoint.
 
-    Without a direction, names that end in loss, error or distance are better when lower. Raises
-    UsageError where no such metric is computed.
+    Args:
+        text: `NAME`, `min:NAME` or `max:NAME`. Without a direction, lower is better for names that
+            end in loss, error or distance, and higher for all others.
+        known: the names of the metrics that are computed.
+
+    Raises:
+        UsageError: no such metric is computed.
     """
 
-    def __init__(self, text: str, known):
+    def __init__(self, text: str, known: Iterable[str]):
         direction, _, name = text.rpartition(":")
         if name not in known:
             raise UsageError(
@@ -26,27 +31,40 @@ class Target:
                 hint=suggest(name, known),
             )
         self.name = name
-        self.lower = direction == "min" or (not direction and name.endswith(LOWER_IS_BETTER))
+        is_lower_better = not direction and name.endswith(LOWER_IS_BETTER)
+        self.lower = direction == "min" or is_lower_better
 
-    def better(self, value: float, than: Optional[float], noise: float = 0.0) -> bool:
-        """Whether the gain is larger than the noise, a standard deviation."""
+    def is_better(self, value: float, best: Optional[float], noise: float = 0.0) -> bool:
+        """Whether `value` improves on `best` by more than the noise.
+
+        Args:
+            value: may be nan, which is never better.
+            best: None if there is none yet.
+            noise: a standard deviation; nan counts as 0.
+        """
         if value != value:
             return False
-        if than is None:
+        if best is None:
             return True
-        gain = than - value if self.lower else value - than
-        return gain > (noise if noise > 0 else 0)  # noise may be nan
+        gain = best - value if self.lower else value - best
+        return gain > (noise if noise > 0 else 0)
 
 
-class Validation(Hook):
-    """Evaluates the checkpoints of its steps, a function of the step alone, and the last one; keeps
-    `best` and the patience, which the manifest tells.
+class Validation(SessionHook):
+    """Evaluates committed checkpoints, moves `best`, and stops early; the manifest records both.
 
-    With a metric NAME_noise, the standard deviation of NAME, `best` moves only by a gain larger
-    than that of the new value; where noise alone kept it, the record says `within_noise`.
+    If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves only by
+    a gain larger than the noise of the new value. Where noise alone prevents a move, the record
+    says `within_noise`.
 
-    evaluate(path) -> name to float, of the validation split. target: set before the session is
-    made, or None.
+    Args:
+        folder: of the run.
+        steps: multiples of it are evaluated, and the last step. It is a function of the options, so
+            that a run that was killed evaluates the same steps.
+        evaluate: from the path of a checkpoint to the metrics of the validation split by name.
+        patience: how many evaluations without an improvement end the run; 0 for no end.
+        record: takes the record of an evaluation.
+        metric: chooses the best checkpoint; None for no choice.
     """
 
     name = "evaluation"
@@ -58,94 +76,93 @@ class Validation(Hook):
         evaluate: Callable[[str], Dict[str, float]],
         patience: int,
         record: Callable[[Dict[str, Any]], None],
+        metric: Optional[BestMetric],
     ):
         self._folder = folder
         self._steps = steps
         self._evaluate = evaluate
-        self.target: Optional[Target] = None
         self._patience = patience
         self._record = record
+        self._metric = metric
         self._pending: Optional[Tuple[int, str]] = None
         self._best: Optional[Dict[str, Any]] = None
-        self._waited = 0  # evaluations since then
-        self.is_other_model = False  # the checkpoint that is restored is of another model
-
-    def committed(self, step: int, path: str) -> None:
-        """The checkpoint hook, which runs before this one, has committed `step`."""
-        if step and (step % self._steps == 0 or self.loop.is_last(step)):
-            self._pending = (step, path)
+        self._waited = 0  # evaluations since the best one
 
     def state(self):
         return {"best": self._best, "waited": self._waited}
 
     def set_state(self, state):
-        state = {} if self.is_other_model else state  # what was best can be loaded no more
+        state = {} if self.loop.is_other_model else state  # its best checkpoint no longer loads
         self._best, self._waited = state.get("best"), state.get("waited", 0)
 
     def is_due(self, step: int) -> bool:
-        return True  # whether there is anything to do is known only after the checkpoint hook ran
+        return True  # the checkpoint hook, which runs before this one, decides
 
     def on_restore(self, session, step):
-        self._tell()
-        if self.is_other_model:
-            self.is_other_model = False
-            return
-        # The commit is from before its evaluation, which is made again, to the same numbers.
-        self.committed(step, self._folder.checkpoints.prefix(step))
-        self.evaluate_pending()
+        self._update_manifest()
+        if not self.loop.is_other_model:
+            # The commit is from before its evaluation, which is repeated, with the same numbers.
+            self.on_committed(step, self._folder.checkpoints.prefix(step))
+            self._evaluate_pending()
+
+    def on_committed(self, step, path):
+        if step and (step % self._steps == 0 or self.loop.is_last(step)):
+            self._pending = (step, path)
 
     def on_step(self, step, values, context):
-        self.evaluate_pending()
+        self._evaluate_pending()
 
     def on_stop(self, session, step, error):
         if error is None:
-            self.evaluate_pending()
+            self._evaluate_pending()
 
-    def evaluate_pending(self) -> None:
+    def _evaluate_pending(self) -> None:
         if self._pending is None:
             return
         (step, path), self._pending = self._pending, None
         metrics = self._evaluate(path)
         record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
-        if self.target is not None:
-            if self._within_noise(metrics):
+        if self._metric is not None:
+            value, noise = _read_metric(self._metric, metrics)
+            if self._is_within_noise(self._metric, value, noise):
                 record["within_noise"] = True
-            self._judge(step, metrics)
+            self._compare_with_best(self._metric, step, value, noise)
         self._record(dict(record, **metrics))
-        self._tell()
+        self._update_manifest()
 
-    def _tell(self) -> None:
-        told = self._folder.read_manifest()
-        if (told.get("best"), told.get("evaluations_since_best")) != (self._best, self._waited):
+    def _update_manifest(self) -> None:
+        manifest = self._folder.read_manifest()
+        recorded = manifest.get("best"), manifest.get("evaluations_since_best")
+        if recorded != (self._best, self._waited):
             self._folder.update_manifest(best=self._best, evaluations_since_best=self._waited)
 
-    def _measured(self, metrics: Dict[str, float]) -> Tuple[float, float]:
-        """The value of the target's metric and its noise, 0 where that is not measured."""
-        name = self.target.name
-        if name not in metrics:
-            raise ToolkitError(
-                f"The evaluation gave no '{name}' to choose the best checkpoint by.",
-                hint=f"It gave {', '.join(sorted(metrics)) or 'nothing'}.",
-            )
-        return metrics[name], metrics.get(name + "_noise", 0.0)
+    @property
+    def _best_value(self) -> Optional[float]:
+        return self._best["value"] if self._best else None
 
-    def _within_noise(self, metrics: Dict[str, float]) -> bool:
-        """Whether it is noise alone that keeps `best` where it is."""
-        value, noise = self._measured(metrics)
-        than = self._best["value"] if self._best else None
-        return self.target.better(value, than) and not self.target.better(value, than, noise)
+    def _is_within_noise(self, metric: BestMetric, value: float, noise: float) -> bool:
+        """Whether noise alone prevents `best` from moving."""
+        best = self._best_value
+        return metric.is_better(value, best) and not metric.is_better(value, best, noise)
 
-    def _judge(self, step: int, metrics: Dict[str, float]) -> None:
-        """Move `best`, or count that it stays; ask for the end when patience is at its end."""
-        value, noise = self._measured(metrics)
-        if self.target.better(value, self._best["value"] if self._best else None, noise):
-            self._best = {"step": step, "metric": self.target.name, "value": value}
+    def _compare_with_best(self, metric: BestMetric, step: int, value: float, noise: float) -> None:
+        """Move `best`, or count an evaluation without a move; out of patience, ask for the end."""
+        if metric.is_better(value, self._best_value, noise):
+            self._best = {"step": step, "metric": metric.name, "value": value}
             if noise > 0:
                 self._best["noise"] = noise
             self._waited = 0
             return
         self._waited += 1
         if self._patience and self._waited >= self._patience:
-            self.loop.request_stop(
-                f"{self.target.name} has not improved in {self._waited} evaluations"
-            )
+            self.loop.request_stop(f"{metric.name} has not improved in {self._waited} evaluations")
+
+
+def _read_metric(metric: BestMetric, metrics: Dict[str, float]) -> Tuple[float, float]:
+    """The value of the metric and its noise, 0 where that is not measured."""
+    if metric.name not in metrics:
+        raise ToolkitError(
+            f"The evaluation has no metric '{metric.name}' to choose the best checkpoint by.",
+            hint=f"It has {', '.join(sorted(metrics)) or 'none'}.",
+        )
+    return metrics[metric.name], metrics.get(metric.name + "_noise", 0.0)

@@ -1,40 +1,13 @@
-"""`toolkit sample` and `toolkit gan`: their flags. What they do is imported when it is done."""
+"""The commands `toolkit sample` and `toolkit gan`; what they do is imported when they run."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
 import click
 
-_json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout."
-)
-
-
-def _verbose(ctx, param, value):
-    if value:  # before TensorFlow is imported
-        os.environ["TOOLKIT_VERBOSE"] = "1"
-
-
-_verbose_option = click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_verbose,
-    help="Show TensorFlow's log, and tracebacks.",
-)
-
-
-def _print_json(values) -> None:
-    sys.stdout.write(json.dumps(values, indent=2) + "\n")
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write("warning: " + text + "\n")
+from toolkit import cli_options
 
 
 @click.command()
@@ -44,14 +17,14 @@ def _warn(text: str) -> None:
     "--count",
     type=click.IntRange(1, 1000000),  # six digits name so many files
     metavar="N",
-    help="How many images; default: 64, of a conditional model in rows of one class each.",
+    help="Number of images; default: 64, with classes in rows of one class each.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     metavar="S",
-    help="The same seed draws the same images; default: 0.",
+    help="Seed of the latent numbers; the same seed gives the same images. Default: 0.",
 )
 @click.option(
     "-o",
@@ -59,46 +32,44 @@ def _warn(text: str) -> None:
     "--output",  # as `toolkit predict` calls it
     "out",
     metavar="DIR|FILE",
-    help="A new or empty folder of PNGs, a .npz of arrays, or a .png with all in a grid; a file"
-    " is overwritten. Default: RUN/samples/seed-S-step-K.png.",
+    help="A new or empty folder for PNGs, a .npz file for arrays, or a .png file for a grid of all;"
+    " a file is overwritten. Default: RUN/samples/seed-S-step-K.png.",
 )
-@click.option("--class", "class_", metavar="K", help="One class alone, by its name or number.")
+@click.option("--class", "class_", metavar="K", help="Only this class, by its name or number.")
 @click.option(
     "--truncation",
     type=click.FloatRange(0, min_open=True),
     metavar="T",
-    help="Keep latent numbers within +-T: cleaner images, less varied.",
+    help="Limit latent numbers to +-T: cleaner, less varied images.",
 )
-@click.option("--interpolate", is_flag=True, help="Go from one random point to the next.")
-@click.option(
-    "--checkpoint",
-    metavar="best|last|STEP",
-    help="Which checkpoint; default: best where there is one, else last.",
-)
-@_json_option
-@_verbose_option
+@click.option("--interpolate", is_flag=True, help="Interpolate between random points.")
+@cli_options.checkpoint_option
+@cli_options.json_option
+@cli_options.verbose_option
 def sample(run_folder, count, seed, out, class_, truncation, interpolate, checkpoint, as_json):
-    """Draw images from a trained generator."""
+    """Generate images with a trained generator."""
     from toolkit import open_trained
 
-    from . import drawing
+    from . import sample_files
 
-    kind = drawing.kind_of(out, count)
-    with open_trained(run_folder, checkpoint, _warn) as trained:
-        drawing.check_draws(trained, kind)
-        label = None if class_ is None else drawing.class_number(class_, trained)
-        wish = drawing.Wish(count, seed, label, truncation, interpolate)
-        out = out or os.path.join(run_folder, "samples", drawing.file_name(wish, trained.step))
-        told = drawing.write(kind, out, wish, trained)
+    kind = sample_files.kind_of(out, count)
+    with open_trained(run_folder, checkpoint, cli_options.warn) as trained:
+        sample_files.check_model(trained, kind)
+        label = None if class_ is None else sample_files.class_number(class_, trained)
+        request = sample_files.SampleRequest(count, seed, label, truncation, interpolate)
+        if not out:
+            name = sample_files.file_name(request, trained.step)
+            out = os.path.join(run_folder, "samples", name)
+        summary = sample_files.write(kind, out, request, trained)
     if as_json:
-        return _print_json(dict({"run": run_folder}, **told))
-    sys.stdout.write("{out}  {count} images of step {step}, seed {seed}\n".format(**told))
+        return cli_options.print_json(dict({"run": run_folder}, **summary))
+    sys.stdout.write("{out}  {count} images of step {step}, seed {seed}\n".format(**summary))
     return None
 
 
 @click.group()
 def gan():
-    """Tools around generative adversarial networks."""
+    """Tools for generative adversarial networks."""
 
 
 @gan.command()
@@ -109,22 +80,25 @@ def gan():
     "--features",
     default="auto",
     metavar="RUN|auto|pixels",
-    help="What scores see by: a classifier's run; auto trains one, pixels does without.",
+    help="Source of the features: a classifier's run; auto trains one once, pixels needs none.",
 )
-@_json_option
-@_verbose_option
+@cli_options.json_option
+@cli_options.verbose_option
 def calibrate(data, image_size, channels, features, as_json):
-    """Measure the ruler of a data set: how far known damage takes its real images.
+    """Measure the Frechet distance (FD) of real images with known damage.
 
-    Each line is the Frechet distance of as many training images as 'evaluate' draws samples,
-    damaged in one way, from the test images.
+    The FD compares the features of two sets of images; lower is more alike. Each line gives the FD
+    of training images, damaged in one way, from the test images, and its multiple of the floor: the
+    FD that two sets of real images reach by sampling noise. This ruler makes the FD of generated
+    images readable.
     """
     from . import calibration
 
-    given = {"data": data, "features": features, "image_size": image_size}
-    given["channels"] = None if channels is None else int(channels)
-    told = calibration.calibrate({n: value for n, value in given.items() if value is not None})
+    values = {"data": data, "features": features, "image_size": image_size}
+    values["channels"] = None if channels is None else int(channels)
+    flags = {name: value for name, value in values.items() if value is not None}
+    result = calibration.calibrate(flags)
     if as_json:
-        return _print_json(told)
-    sys.stdout.write("".join(line + "\n" for line in calibration.lines(told)))
+        return cli_options.print_json(result)
+    sys.stdout.write("".join(line + "\n" for line in calibration.report_lines(result)))
     return None

@@ -1,4 +1,4 @@
-"""What `toolkit gan calibrate` does: measure the ruler of a data set that no model was trained on.
+"""`toolkit gan calibrate`: measure the ruler of a data set, without a generator.
 
 Legend: n training images, m test images, F features.
 """
@@ -10,74 +10,87 @@ from typing import Any, Dict, List
 import toolkit
 from toolkit import DataError
 
-from ..scores import reports, ruler, sides
+from ..scores import reports, ruler
 from ..scores.distances import frechet_floor, moments
 from ..scores.extractor import Features, open_features
-from ..scores.scoring import share
+from ..scores.sample_sets import even_positions, featurize_split, real_images
+from ..scores.scorer import ratio
 
-FEWEST = 10  # images of a side
+MIN_IMAGES = 10  # in each of the two sets
 
 
-def calibrate(given: Dict[str, Any]) -> Dict[str, Any]:
-    """The ruler of the data that the options `given` name, as JSON takes it."""
-    opened = toolkit.open_data("gan", given)
-    train, test = (checked(opened.split(name), name) for name in ("train", "test"))
-    features = open_features(opened.options, opened.data, train)
+def calibrate(options: Dict[str, Any]) -> Dict[str, Any]:
+    """Measure the ruler of the data that the options name; return JSON values."""
+    plugin_data = toolkit.open_data("gan", options)
+    run_options: Any = plugin_data.options  # of the core and of this plugin
+    train, test = (plugin_data.split(name) for name in ("train", "test"))
+    check_split(train, "train")
+    check_split(test, "test")
+    features = open_features(run_options, plugin_data.data, train)
     try:
-        told = measured(train, test, features, opened.options.score_samples)
+        result = measure(train, test, features, run_options.score_samples)
     finally:
         features.close()
-    return dict({"data": opened.options.data}, **told)
+    return dict({"data": run_options.data}, **result)
 
 
-def checked(split: Any, name: str) -> Any:
-    """The split. Raises DataError where no ruler can be made of it."""
+def check_split(split: Any, name: str) -> None:
+    """Check that a split has enough images for a ruler. Raises DataError."""
     count = 0 if split is None else len(split)
-    if count < FEWEST:
+    if count < MIN_IMAGES:
         raise DataError(
-            f"The split '{name}' has {reports.images(count)}, and a ruler needs {FEWEST} or more.",
-            hint="Take data with more examples.",
+            f"The split '{name}' has {reports.image_count(count)}, and a ruler needs {MIN_IMAGES} "
+            "or more.",
+            hint="Use data with more examples.",
         )
     if len(split.shape) != 3:
         raise DataError(
             f"The examples are {list(split.shape)}, and a ruler needs images.",
-            hint="Take data of images [H, W, C].",
+            hint="Use data of images [H, W, C].",
         )
-    return split
 
 
-def measured(train: Any, test: Any, features: Features, most: int) -> Dict[str, Any]:
-    """The marks of damaged training images against test images, at most `most` of each."""
-    positions = sides.spread(len(train), most)
-    known = sides.seen(train, positions, features)
-    reference = moments(sides.seen(test, sides.spread(len(test), most), features).features)
-    images, labels = sides.real_images(train, positions), known.labels
-    if labels is None:  # the features know no classes, the data may
+def measure(train: Any, test: Any, features: Features, limit: int) -> Dict[str, Any]:
+    """Measure the marks of damaged training images against test images.
+
+    Args:
+        train: the `Split` whose images are damaged.
+        test: the `Split` of the reference.
+        features: of the images.
+        limit: at most so many images of each split are used.
+    """
+    positions = even_positions(len(train), limit)
+    samples = featurize_split(train, positions, features)
+    test_samples = featurize_split(test, even_positions(len(test), limit), features)
+    reference = moments(test_samples.features)
+    images, labels = real_images(train, positions), samples.labels
+    if labels is None:  # without a classifier, the data's own labels serve
         labels = train.take(positions)[1]
-    marks = ruler.measure_ruler(images, labels, reference, features, known.features)
-    floor = frechet_floor(reference, len(positions), reference.count)
+    marks = ruler.measure_ruler(images, labels, reference, features, samples.features)
+    floor = frechet_floor(reference, len(positions), reference.num_examples)
     return {
         "n": len(positions),
-        "m": reference.count,
+        "m": reference.num_examples,
         "features": {"name": features.name, "size": features.size, "sha256": features.sha256},
         "floor": floor,
-        "ruler": [dict(m, floors=share(m["distance"], floor)) for m in ruler.to_json(marks)],
+        "ruler": [dict(m, floors=ratio(m["distance"], floor)) for m in ruler.to_json(marks)],
     }
 
 
-def lines(told: Dict[str, Any]) -> List[str]:
-    """A heading, and a line per mark: its distance, and that in floors."""
+def report_lines(result: Dict[str, Any]) -> List[str]:
+    """A heading, and a line per mark: its distance, and that as a multiple of the floor."""
+    few_images = reports.few_images_line(result)
     heading = [
-        "{data}: {n} training images against {m} test images".format(**told),
-        reports.features_line(told["features"]),
-        f"floor {reports.short(told['floor'])}: what chance makes of real images",
+        f"{result['data']}: {result['n']} training images against {result['m']} test images",
+        reports.features_line(result["features"]),
+        "FD: Frechet distance from the test images",
+        f"{reports.FLOOR}; here {reports.short(result['floor'])}",
+        *([few_images] if few_images else []),
         "",
         f"{'FD':>10} {'x floor':>10}  damage",
     ]
-    if reports.few_line(told):
-        heading[3:3] = [reports.few_line(told)]
     return heading + [
         f"{reports.short(mark['distance']):>10} {reports.short(mark['floors'], 2):>10}  "
         f"{mark['name']}"
-        for mark in told["ruler"]
+        for mark in result["ruler"]
     ]

@@ -1,1 +1,10 @@
-"""How far from real the generated images are."""
+"""Scores of generated images against real ones. These modules import no TensorFlow."""
+
+from __future__ import annotations
+
+
+def create_scorers(run, splits):
+    """The scorers of an evaluation: one, with the options' features."""
+    from .scorer import GanScorer
+
+    return [GanScorer(run, splits)]

@@ -1,31 +1,32 @@
-"""Distances between two clouds of features: Frechet with its floor and noise, and kernel distance.
+"""Distances between two sets of features: Frechet with its floor and noise, and kernel distance.
 
-Legend: n fakes, m reals, F features. Everything is computed in float64.
+Everything is computed in float64.
+Legend: n generated images (fakes), m real images (reals), F features.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple, Union
+from typing import NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-SUBSETS = 10  # that the kernel distance and its standard error come from
-LEAST_SPREAD = 0.01  # of the widest feature's
+NUM_SUBSETS = 10  # from which the kernel distance and its standard error are computed
+MIN_DEVIATION = 0.01  # as a part of the largest standard deviation of a feature
 
 
 class Moments(NamedTuple):
-    """What the Frechet distance sees of a cloud. covariance: unbiased, float64 [F, F]."""
+    """The statistics of a set that the Frechet distance uses."""
 
-    count: int
+    num_examples: int
     mean: np.ndarray  # float64 [F]
-    covariance: np.ndarray
+    covariance: np.ndarray  # float64 [F, F], unbiased
 
 
-Cloud = Union[np.ndarray, Moments]
+FeatureSet = Union[np.ndarray, Moments]
 
 
-def moments(features: Cloud) -> Moments:
-    """features: [n, F] with n at least 2, or moments, which are handed back."""
+def moments(features: FeatureSet) -> Moments:
+    """The moments of features [n, F], n at least 2; moments are returned unchanged."""
     if isinstance(features, Moments):
         return features
     features = np.asarray(features, np.float64)
@@ -34,107 +35,130 @@ def moments(features: Cloud) -> Moments:
     return Moments(len(features), mean, centred.T @ centred / (len(features) - 1))
 
 
-def frechet_distance(a: Cloud, b: Cloud) -> float:
+def frechet_distance(a: FeatureSet, b: FeatureSet) -> float:
     """|mean_a - mean_b|^2 + trace(A + B - 2 sqrt(A B)), A and B being the covariances.
 
     The trace of sqrt(A B) is the sum of the singular values of sqrt(A) sqrt(B). Unlike the square
-    root of a product it needs no root of rounding errors, so that it is exact for singular A, too.
+    root of a product, this takes no root of rounding errors: it is exact for singular A, too.
     """
     a, b = moments(a), moments(b)
-    shared = np.linalg.svd(root(a.covariance) @ root(b.covariance), compute_uv=False).sum()
-    apart = np.sum((a.mean - b.mean) ** 2)
-    return float(max(0.0, apart + np.trace(a.covariance) + np.trace(b.covariance) - 2 * shared))
+    trace = np.linalg.svd(
+        matrix_root(a.covariance) @ matrix_root(b.covariance), compute_uv=False
+    ).sum()
+    means = np.sum((a.mean - b.mean) ** 2)
+    return float(max(0.0, means + np.trace(a.covariance) + np.trace(b.covariance) - 2 * trace))
 
 
-def root(covariance: np.ndarray) -> np.ndarray:
+def matrix_root(covariance: np.ndarray) -> np.ndarray:
     """The symmetric square root of a covariance [F, F]."""
     values, vectors = np.linalg.eigh(covariance)
     return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
-def frechet_floor(reals: Cloud, n: int, m: int) -> float:
-    """What the distance of n from m examples comes to on average though both are real.
+def frechet_floor(reals: FeatureSet, n: int, m: int) -> float:
+    """The expected Frechet distance of two sets of real images, by sampling noise alone.
 
-    From the eigenvalues of the reals' covariance, to the second order in 1/n and 1/m.
+    It follows from the eigenvalues of the covariance, to second order in 1/n and 1/m.
+
+    Args:
+        reals: real images, whose covariance is used.
+        n: size of one set.
+        m: size of the other set.
     """
     values = np.maximum(np.linalg.eigvalsh(moments(reals).covariance), 0)
     total = values.sum()
     sums = values[:, None] + values[None, :]  # [F, F]
     products = values[:, None] * values[None, :]
     pairs = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
-    off_diagonal = pairs.sum() - total / 2  # the diagonal is l * l / (l + l)
+    off_diagonal = pairs.sum() - total / 2  # on the diagonal, l * l / (l + l) = l / 2
     return float((1 / n + 1 / m) * (total + (off_diagonal + total) / 2))
 
 
 def bootstrap_noise(
-    fakes: np.ndarray, reals: Cloud, seed: int = 0, rounds: int = 8, groups=None
+    fakes: np.ndarray,
+    reals: FeatureSet,
+    seed: int = 0,
+    num_rounds: int = 8,
+    groups: Optional[np.ndarray] = None,
 ) -> float:
-    """The standard deviation of the Frechet distance over fakes [n, F] that are drawn again.
+    """The standard deviation of the Frechet distance, estimated by resampling the fakes.
 
-    groups: int [n], the classes that the fakes were asked for. Each is then drawn again by itself:
-    how many there are of each does not change from one score to the next, so it is no noise.
+    Args:
+        fakes: float [n, F].
+        reals: float [m, F], or moments.
+        seed: of the resampling.
+        num_rounds: how often the fakes are resampled.
+        groups: int [n], the classes for which the fakes were generated, or None. Each class is
+            then resampled by itself: its size is the same in every score, so it adds no noise.
     """
-    reals, draws = moments(reals), np.random.default_rng(seed)
+    reals, random = moments(reals), np.random.default_rng(seed)
     distances = [
-        frechet_distance(fakes[drawn_again(len(fakes), groups, draws)], reals)
-        for _ in range(rounds)
+        frechet_distance(fakes[resample(len(fakes), groups, random)], reals)
+        for _ in range(num_rounds)
     ]
     return float(np.std(distances, ddof=1))
 
 
-def drawn_again(count: int, groups, draws) -> np.ndarray:
-    """int [count]: places drawn with replacement, within each group where there are groups."""
+def resample(count: int, groups: Optional[np.ndarray], random: np.random.Generator) -> np.ndarray:
+    """int [count]: positions drawn with replacement; if there are groups, within each of them."""
     if groups is None:
-        return draws.integers(0, count, count)
-    places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    return np.concatenate([draws.choice(some, len(some)) for some in places])
+        return random.integers(0, count, count)
+    positions = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    return np.concatenate([random.choice(part, len(part)) for part in positions])
 
 
 def kernel_distance(
-    fakes: np.ndarray, reals: np.ndarray, seed: int = 0, subsets: int = SUBSETS
+    fakes: np.ndarray, reals: np.ndarray, seed: int = 0, num_subsets: int = NUM_SUBSETS
 ) -> Tuple[float, float]:
     """The unbiased squared MMD of the kernel (x . y / F + 1)^3, and its standard error.
 
-    fakes [n, F] and reals [m, F] are standardised by the reals. Each side is dealt out to
-    `subsets` parts; no example is in two parts, so that the parts' distances are independent and
-    their spread gives an honest error. Both sides need 4 examples or more.
+    Each set is divided into disjoint subsets, whose distances are therefore independent: their
+    standard deviation gives an unbiased error.
+
+    Args:
+        fakes: float [n, F], n at least 4; standardised by the reals.
+        reals: float [m, F], m at least 4.
+        seed: of the division.
+        num_subsets: limited so that a subset has 2 examples or more.
     """
-    subsets = min(subsets, len(fakes) // 2, len(reals) // 2)
-    fakes, reals = standardised(fakes, reals), standardised(reals, reals)
-    draws = np.random.default_rng(seed)
-    parts = [
-        squared_mmd(fakes[chosen], reals[others])
-        for chosen, others in zip(
-            np.array_split(draws.permutation(len(fakes)), subsets),
-            np.array_split(draws.permutation(len(reals)), subsets),
+    num_subsets = min(num_subsets, len(fakes) // 2, len(reals) // 2)
+    fakes, reals = standardise(fakes, reals), standardise(reals, reals)
+    random = np.random.default_rng(seed)
+    distances = [
+        squared_mmd(fakes[fake_positions], reals[real_positions])
+        for fake_positions, real_positions in zip(
+            np.array_split(random.permutation(len(fakes)), num_subsets),
+            np.array_split(random.permutation(len(reals)), num_subsets),
         )
     ]
-    return float(np.mean(parts)), float(np.std(parts, ddof=1) / np.sqrt(subsets))
+    return float(np.mean(distances)), float(np.std(distances, ddof=1) / np.sqrt(num_subsets))
 
 
-def standardised(features: np.ndarray, reals: np.ndarray) -> np.ndarray:
-    """float64 [n, F] with the reals' mean 0 and standard deviation 1.
+def standardise(features: np.ndarray, reals: np.ndarray) -> np.ndarray:
+    """Scale features [n, F] so that the reals have mean 0 and standard deviation 1; float64.
 
-    A feature that hardly varies counts as one of `LEAST_SPREAD` of the widest: its last digits
-    would otherwise be all that is seen.
+    A feature that hardly varies is scaled less, as if it had `MIN_DEVIATION` of the largest
+    standard deviation: otherwise its last digits would dominate.
     """
     reals = np.asarray(reals, np.float64)
-    spread = reals.std(axis=0)
-    least = LEAST_SPREAD * spread.max()
-    spread = np.maximum(spread, least if least > 0 else 1)
-    return (np.asarray(features, np.float64) - reals.mean(axis=0)) / spread
+    deviation = reals.std(axis=0)
+    minimum = MIN_DEVIATION * deviation.max()
+    deviation = np.maximum(deviation, minimum if minimum > 0 else 1)
+    return (np.asarray(features, np.float64) - reals.mean(axis=0)) / deviation
 
 
 def squared_mmd(fakes: np.ndarray, reals: np.ndarray) -> float:
-    """Unbiased: no example is compared with itself."""
-    return mean_of_others(fakes) + mean_of_others(reals) - 2 * float(kernel(fakes, reals).mean())
+    """The unbiased squared MMD: no example is compared with itself."""
+    within = mean_pair_kernel(fakes) + mean_pair_kernel(reals)
+    return within - 2 * float(kernel(fakes, reals).mean())
 
 
-def mean_of_others(features: np.ndarray) -> float:
+def mean_pair_kernel(features: np.ndarray) -> float:
     """The mean of the kernel over pairs of two different examples."""
     values, count = kernel(features, features), len(features)
     return float((values.sum() - np.trace(values)) / (count * (count - 1)))
 
 
 def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The kernel of each pair, [len(a), len(b)]."""
     return (a @ b.T / a.shape[1] + 1) ** 3

@@ -1,4 +1,4 @@
-"""What scores see by: the features of a trained classifier, or means of pixels where there is none.
+"""The features that scores use: a trained classifier's, or means of pixels without one.
 
 Legend: N images, H height, W width, C channels, F features.
 """
@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,21 +21,28 @@ import toolkit
 from toolkit import CheckpointError, DataError, UsageError
 
 CELLS = 8  # per side, of the pixel features
-SMALLEST = 8  # pixels a side; a convolutional classifier takes no less
-STEPS = 1600  # that a classifier of small data is trained for at least
-EPOCHS = 3  # and of larger data
-LARGEST = 60000  # examples; of more data fewer epochs are made
-BATCH = 64
+MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional classifier
+# A classifier trains for at least so many steps and so many epochs ...
+MIN_STEPS = 1600
+MIN_EPOCHS = 3
+# ... but on no more than three times so many examples.
+MAX_EXAMPLES = 60000
+BATCH_SIZE = 64
 CHUNK = 1000  # images that are floats at a time
-ABANDONED = 24 * 3600  # seconds, after which a training that was killed is tidied away
+# In the cache, this marks the folder of a training under way ...
+TEMPORARY_PREFIX = ".making-"
+ABANDONED_SECS = 24 * 3600  # ... which was killed if it is older than this
 
 
 class Features:
-    """What scores see by.
+    """Computes the features of images.
 
-    name: for a person. sha256: of what computes the features, 64 hex digits. size: F.
-    knows_classes: whether `labels` tells any. accuracy: the share of test images whose label it
-    tells, where that is known.
+    Attributes:
+        name: for a person to read.
+        sha256: of what computes the features, 64 hex digits.
+        size: F.
+        knows_classes: whether `labels` returns any.
+        accuracy: of `labels` on test images, in [0, 1], or None if it is unknown.
     """
 
     name = ""
@@ -49,15 +56,15 @@ class Features:
         raise NotImplementedError
 
     def labels(self, images: np.ndarray) -> Optional[np.ndarray]:
-        """int [N]: the class that each image is taken for, or None where none is known."""
+        """int [N]: the predicted class of each image, or None without a classifier."""
         return None
 
-    def both(self, images: np.ndarray):
-        """The features and the labels, computed together."""
+    def features_and_labels(self, images: np.ndarray) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+        """Both, computed together."""
         return self(images), self.labels(images)
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Release resources."""
 
 
 # ------------------------------------------------------------------------------------------ pixels
@@ -66,36 +73,39 @@ class Features:
 class PixelFeatures(Features):
     """Means over the cells of a grid, of each channel by itself, in [0, 1]. Knows no classes.
 
-    shape: (H, W, C); other shapes are taken as they are, number by number.
+    Args:
+        shape: (H, W, C); for other shapes, the features are the numbers themselves.
     """
 
     name = "pixels"
 
-    def __init__(self, shape):
+    def __init__(self, shape: Sequence[int]):
         self._shape = tuple(shape)
-        self._rows = self._columns = None
+        self._rows = self._columns = np.zeros([0, 0], np.float32)
+        self._is_image = len(self._shape) == 3
         self.size = int(np.prod(self._shape))
-        if len(self._shape) == 3:
-            self._rows, self._columns = shares(self._shape[0]), shares(self._shape[1])
+        if self._is_image:
+            self._rows, self._columns = cell_weights(self._shape[0]), cell_weights(self._shape[1])
             self.size = len(self._rows) * len(self._columns) * self._shape[2]
-        told = f"pixels: {self.size} features of {list(self._shape)}"
-        self.sha256 = hashlib.sha256(told.encode("utf-8")).hexdigest()
+        description = f"pixels: {self.size} features of {list(self._shape)}"
+        self.sha256 = hashlib.sha256(description.encode("utf-8")).hexdigest()
 
-    def __call__(self, images):
+    def __call__(self, images: np.ndarray) -> np.ndarray:
         check_shape(self._shape, images.shape[1:], "pixels")
-        parts = [self._means(images[at : at + CHUNK]) for at in range(0, len(images), CHUNK)]
-        return np.concatenate(parts).reshape(len(images), self.size)
+        starts = range(0, len(images), CHUNK)
+        means = [self._means(images[start : start + CHUNK]) for start in starts]
+        return np.concatenate(means).reshape(len(images), self.size)
 
-    def _means(self, images):
+    def _means(self, images: np.ndarray) -> np.ndarray:
         scaled = images.astype(np.float32) / 255
-        if self._rows is None:
+        if not self._is_image:
             return scaled
         narrow = np.tensordot(scaled, self._columns, axes=(2, 1))  # [N, H, C, cells]
         return np.tensordot(narrow, self._rows, axes=(1, 1))  # [N, C, cells, cells]
 
 
-def shares(size: int) -> np.ndarray:
-    """float32 [cells, size]: how much each pixel of a side has in each cell; a row sums to 1."""
+def cell_weights(size: int) -> np.ndarray:
+    """float32 [cells, size]: the weight of each pixel of a side in each cell; a row sums to 1."""
     cells = min(CELLS, size)
     bounds = np.linspace(0, size, cells + 1)
     starts = np.arange(size)
@@ -108,69 +118,71 @@ def shares(size: int) -> np.ndarray:
 
 
 class ClassifierFeatures(Features):
-    """The features that a trained run predicts, as `toolkit.open_trained` gives it.
+    """The features that a trained run predicts.
 
-    Raises UsageError where the run's plugin predicts no `features`.
+    Args:
+        trained: of `toolkit.open_trained`.
+        name: for a person to read; by default plugin, folder and step.
+
+    Raises:
+        UsageError: the run's plugin predicts no features.
     """
 
     def __init__(self, trained: Any, name: str = ""):
         self._trained = trained
         self.name = name or f"{trained.plugin} {trained.folder}, step {trained.step}"
         self.sha256 = trained.sha256
-        self.size = self._probe()
+        self.size = self._find_size()
         test = (trained.summary or {}).get("test") or {}
         self.accuracy = test.get("metrics", {}).get("accuracy")
 
-    def __call__(self, images):
-        return self.both(images)[0]
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        return self.features_and_labels(images)[0]
 
-    def labels(self, images):
-        return self.both(images)[1]
+    def labels(self, images: np.ndarray) -> Optional[np.ndarray]:
+        return self.features_and_labels(images)[1]
 
-    def both(self, images):
-        found = self._predict(images)
-        return as_rows(found["features"]), found.get("label")
+    def features_and_labels(self, images: np.ndarray) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+        columns = self._predict(images)
+        return flatten(columns["features"]), columns.get("label")
 
-    def close(self):
+    def close(self) -> None:
         self._trained.close()
 
-    def _probe(self) -> int:
-        """F, from one black image."""
+    def _find_size(self) -> int:
+        """F, from the prediction for one black image."""
+        plugin = f"{self._trained.folder}: plugin '{self._trained.plugin}'"
+        hint = "Name a classifier's run with --features, or use --features pixels."
         try:
-            found = self._predict(np.zeros((1,) + tuple(self._trained.data.shape), np.uint8))
-        except DataError as error:  # a generator, say
+            columns = self._predict(np.zeros((1,) + tuple(self._trained.data.shape), np.uint8))
+        except DataError as error:  # a generator, for example
             raise UsageError(
-                f"{self._trained.folder}: plugin '{self._trained.plugin}' predicts from "
-                "other inputs than images, and has no"
-                " features.",
-                hint="Take a classifier's run for --features, or pixels.",
+                f"{plugin} predicts from other inputs than images, and has no features.", hint=hint
             ) from error
-        if found.get("features") is None:
-            raise UsageError(
-                f"{self._trained.folder}: plugin '{self._trained.plugin}' predicts "
-                f"{', '.join(sorted(found))}, and no features.",
-                hint="Take a classifier's run for --features, or pixels.",
-            )
-        self.knows_classes = found.get("label") is not None
-        return as_rows(found["features"]).shape[1]
+        if columns.get("features") is None:
+            names = ", ".join(sorted(columns))
+            raise UsageError(f"{plugin} predicts {names}, and no features.", hint=hint)
+        self.knows_classes = columns.get("label") is not None
+        return flatten(columns["features"]).shape[1]
 
-    def _predict(self, images) -> Dict[str, np.ndarray]:
+    def _predict(self, images: np.ndarray) -> Dict[str, np.ndarray]:
         check_shape(self._trained.data.shape, images.shape[1:], self.name)
         if self._trained.data.dtype != "uint8":
             images = images.astype(np.float32) / 255
         return self._trained.predict(images)
 
 
-def as_rows(features: np.ndarray) -> np.ndarray:
-    return features.reshape(len(features), -1)  # [N, F]
+def flatten(features: np.ndarray) -> np.ndarray:
+    """Features as [N, F]."""
+    return features.reshape(len(features), -1)
 
 
-def check_shape(known, shape, name: str) -> None:
-    """Raise DataError where images of `shape` come to features of images of shape `known`."""
-    if tuple(shape) != tuple(known):
+def check_shape(expected: Sequence[int], shape: Sequence[int], name: str) -> None:
+    """Check the shape of images against that of the features' images. Raises DataError."""
+    if tuple(shape) != tuple(expected):
         raise DataError(
-            f"The features ({name}) are of images {list(known)}, but these are {list(shape)}.",
-            hint="Take features of a run with the same image_size and channels, or auto.",
+            f"The features ({name}) are of images {list(expected)}, but these are {list(shape)}.",
+            hint="Use features of a run with the same image_size and channels, or auto.",
         )
 
 
@@ -178,49 +190,55 @@ def check_shape(known, shape, name: str) -> None:
 
 
 def open_features(
-    options: Any, data: Any, train: Any = None, say: Optional[Callable[[str], None]] = None
+    options: Any, data: Any, train: Any = None, log: Optional[Callable[[str], None]] = None
 ) -> Features:
-    """What `options.features` names: "pixels", a run's folder, or "auto".
+    """Open the features that `options.features` names: "pixels", a run's folder, or "auto".
 
-    data: the DataSpec of the images. train: the `Split` that "auto" trains on, which tells one data
-    set from another. say: told when a classifier is trained. "auto" is pixels where the data has no
-    classes to learn, or is no images.
+    "auto" means a classifier, or pixels if the data are no images or have no classes to learn.
+
+    Args:
+        options: of the run.
+        data: the `DataSpec` of the images.
+        train: the `Split` that the classifier of "auto" is trained on.
+        log: called with a text if a classifier is trained; by default it goes to stderr.
     """
-    if options.features == "auto" and not learnable(data, train):
+    if options.features == "auto" and not has_learnable_classes(data, train):
         return PixelFeatures(data.shape)
     if options.features == "pixels":
         return PixelFeatures(data.shape)
     if options.features == "auto":
-        return cached_classifier(options, data, train, say or say_on_stderr)
+        return cached_classifier(options, data, train, log or log_to_stderr)
     if not os.path.isdir(options.features):
         raise UsageError(
             f"There is no run at '{options.features}' to take features from.",
             hint="Give the folder of a classifier's run, auto, or pixels.",
         )
-    return opened(options.features, data)
+    return open_classifier(options.features, data)
 
 
-def at_hand(options: Any, data: Any, train: Any) -> Optional[Features]:
-    """What `open_features` gives where it knows classes and nothing needs to be trained first."""
+def available_classifier(options: Any, data: Any, train: Any) -> Optional[Features]:
+    """The features of `open_features` if they know classes and need no training first."""
     if options.features == "pixels":
         return None
-    known = options.features != "auto" or learnable(data, train)
-    if not known or (options.features == "auto" and not os.path.isdir(place_of(options, train))):
-        return None
-    found = open_features(options, data, train)
-    if found.knows_classes:
-        return found
-    found.close()
+    if options.features == "auto":
+        is_learnable = has_learnable_classes(data, train)
+        if not is_learnable or not os.path.isdir(cache_path(options, train)):
+            return None
+    features = open_features(options, data, train)
+    if features.knows_classes:
+        return features
+    features.close()
     return None
 
 
-def learnable(data: Any, train: Any) -> bool:
-    images = len(data.shape) == 3 and min(data.shape[:2]) >= SMALLEST
-    return images and data.num_classes > 1 and train is not None and train.labels is not None
+def has_learnable_classes(data: Any, train: Any) -> bool:
+    """Whether a classifier can be trained on the data."""
+    is_image = len(data.shape) == 3 and min(data.shape[:2]) >= MIN_SIDE
+    return is_image and data.num_classes > 1 and train is not None and train.labels is not None
 
 
-def opened(folder: str, data: Any, name: str = "") -> ClassifierFeatures:
-    """The features of a run. Raises DataError where its images have another shape than `data`."""
+def open_classifier(folder: str, data: Any, name: str = "") -> ClassifierFeatures:
+    """Open the features of a run. Raises DataError if its images have another shape than `data`."""
     trained = toolkit.open_trained(folder)
     try:
         check_shape(trained.data.shape, data.shape, name or folder)
@@ -233,52 +251,61 @@ def opened(folder: str, data: Any, name: str = "") -> ClassifierFeatures:
 # -------------------------------------------------------------------------------------------- cache
 
 
-def cached_classifier(options, data, train, say) -> ClassifierFeatures:
-    """The classifier of this data from the cache; trained first where it is not there."""
-    folder, plugin = place_of(options, train), options.features_plugin
+def cached_classifier(
+    options: Any, data: Any, train: Any, log: Callable[[str], None]
+) -> ClassifierFeatures:
+    """Open the classifier of this data from the cache; train it first if it is not there."""
+    folder, plugin = cache_path(options, train), options.features_plugin
     if not os.path.isdir(folder):
-        say(f"Training a {plugin} on {options.data}, once: scores see by its features.")
-        train_into(folder, plugin, training_settings(options, len(train)))
+        log(f"Training a {plugin} on {options.data} for the scores (once, then cached).")
+        train_into_cache(folder, plugin, training_options(options, len(train)))
     try:
-        return opened(folder, data, f"{plugin} of {options.data}")
+        return open_classifier(folder, data, f"{plugin} of {options.data}")
     except CheckpointError as error:
-        raise CheckpointError(error.message, hint=f"Delete {folder}: it is made anew.")
+        hint = f"Delete {folder}; it will be trained again."
+        raise CheckpointError(error.message, hint=hint) from error
 
 
-def place_of(options, train) -> str:
-    """The folder of the cache that is for the classifier of this data."""
-    plugin, settings = options.features_plugin, training_settings(options, len(train))
-    name = f"{plugin}-{key_of(plugin, settings, train)}"
-    return os.path.join(toolkit.cache_folder(), "features", name)
+def cache_path(options: Any, train: Any) -> str:
+    """The folder in the cache for the classifier of this data."""
+    plugin = options.features_plugin
+    key = cache_key(plugin, training_options(options, len(train)), train)
+    return os.path.join(toolkit.cache_folder(), "features", f"{plugin}-{key}")
 
 
-def say_on_stderr(text: str) -> None:
+def log_to_stderr(text: str) -> None:
+    """Print a line on stderr."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
-def training_settings(options: Any, examples: int) -> Dict[str, Any]:
-    """The options of the classifier's run. They say nothing of the GAN's method or seed."""
-    epochs = max(EPOCHS, STEPS * BATCH / examples)
-    if examples > LARGEST:
-        epochs = EPOCHS * LARGEST / examples
-    settings = {
+def training_options(options: Any, num_examples: int) -> Dict[str, Any]:
+    """The options of the classifier's run; they do not depend on the GAN's method or seed.
+
+    Args:
+        options: of the GAN's run.
+        num_examples: of the training split.
+    """
+    epochs = max(MIN_EPOCHS, MIN_STEPS * BATCH_SIZE / num_examples)
+    if num_examples > MAX_EXAMPLES:
+        epochs = MIN_EPOCHS * MAX_EXAMPLES / num_examples
+    data_options = {
         name: getattr(options, name)
         for name in ("data", "image_size", "channels", "validation_share")
         if getattr(options, name, None) is not None
     }
-    batch = min(BATCH, examples)
-    return dict(settings, batch_size=batch, epochs=round(epochs, 3), seed=1)
+    batch_size = min(BATCH_SIZE, num_examples)
+    return dict(data_options, batch_size=batch_size, epochs=round(epochs, 3), seed=1)
 
 
-def key_of(plugin: str, settings: Dict[str, Any], train: Any) -> str:
-    """16 hex digits that change with anything that the classifier depends on."""
-    told = [plugin, settings, digest_of(train), toolkit.__version__]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+def cache_key(plugin: str, run_options: Dict[str, Any], train: Any) -> str:
+    """16 hex digits, a hash of everything that the classifier depends on."""
+    parts = [plugin, run_options, split_digest(train), toolkit.__version__]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 
-def digest_of(split: Any) -> str:
-    """The SHA-256 of a split's examples with their labels and shape."""
+def split_digest(split: Any) -> str:
+    """The SHA-256 of a split's examples, labels and shape."""
     digest = hashlib.sha256(repr((len(split), tuple(split.shape), split.dtype)).encode("utf-8"))
     for start in range(0, len(split), CHUNK):
         features, labels = split.take(slice(start, start + CHUNK))
@@ -287,30 +314,31 @@ def digest_of(split: Any) -> str:
     return digest.hexdigest()
 
 
-def train_into(folder: str, plugin: str, settings: Dict[str, Any]) -> None:
-    """Train a run that appears at `folder` when it is whole.
+def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> None:
+    """Train a run that appears at `folder` when it is complete.
 
-    Of two processes that do so at once, the first to end is taken by both.
+    If two processes do this at once, both use the run that is complete first.
     """
     parent = os.path.dirname(folder)
     os.makedirs(parent, exist_ok=True)
-    tidy(parent)
-    temporary = tempfile.mkdtemp(prefix=".making-", dir=parent)
+    remove_abandoned(parent)
+    temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
     try:
-        made = os.path.join(temporary, "run")
-        toolkit.train(plugin, made, dict(settings))
+        run_folder = os.path.join(temporary, "run")
+        toolkit.train(plugin, run_folder, dict(run_options))
         with contextlib.suppress(OSError):
-            os.rename(made, folder)
+            os.rename(run_folder, folder)
         if not os.path.isdir(folder):
-            os.rename(made, folder)  # for its message
+            os.rename(run_folder, folder)  # raises the error that was suppressed
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def tidy(parent: str) -> None:
+def remove_abandoned(parent: str) -> None:
     """Delete what a killed process left behind long ago."""
     for name in os.listdir(parent):
         path = os.path.join(parent, name)
         with contextlib.suppress(OSError):
-            if name.startswith(".making-") and time.time() - os.path.getmtime(path) > ABANDONED:
+            age = time.time() - os.path.getmtime(path)
+            if name.startswith(TEMPORARY_PREFIX) and age > ABANDONED_SECS:
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,8 @@
-"""Which reals and fakes are neighbours: precision, recall, density, coverage, nearest example.
+"""Scores from nearest neighbours: precision, recall, density, coverage, the nearest example.
 
-Legend: n fakes, m reals, F features, k neighbours. Distances are Euclidean, compared as squares, in
-float64. They are made block by block, so that memory stays small; no block is kept.
+Distances are Euclidean, compared as squares, in float64. They are computed block by block, so that
+they need little memory.
+Legend: n generated images (fakes), m real images (reals), F features, k neighbours.
 """
 
 from __future__ import annotations
@@ -11,70 +12,82 @@ from typing import Iterator, NamedTuple, Optional, Tuple
 import numpy as np
 
 K = 5
-ENTRIES = 4 << 20  # of a block of distances: 32 MiB
+BLOCK_SIZE = 4 << 20  # distances in a block: 32 MiB
 
 
 class Neighbours(NamedTuple):
     """Kynkaanniemi et al. 2019 (precision, recall), Naeem et al. 2020 (density, coverage).
 
-    A ball reaches from an example to its k-th nearest neighbour of the same side.
+    The ball of an example reaches to its k-th nearest neighbour in the same set.
     """
 
-    precision: float  # share of the fakes within the ball of some real
-    recall: float  # share of the reals within the ball of some fake
-    density: float  # reals' balls around a fake on average, divided by k
-    coverage: float  # share of the reals whose ball has a fake in it
+    precision: float  # share of the fakes within the ball of a real
+    recall: float  # share of the reals within the ball of a fake
+    density: float  # mean number of reals' balls that a fake is in, divided by k
+    coverage: float  # share of the reals whose ball contains a fake
 
 
-def neighbours(
+def compare(
     fakes: np.ndarray, reals: np.ndarray, k: int = K, real_radii: Optional[np.ndarray] = None
 ) -> Neighbours:
-    """fakes: [n, F]. reals: [m, F]. real_radii: `radii(reals, k)`, where they are kept."""
+    """Compute the four scores.
+
+    Args:
+        fakes: float [n, F].
+        reals: float [m, F].
+        k: of the balls.
+        real_radii: `radii(reals, k)`, if it is known already.
+    """
     real_radii = radii(reals, k) if real_radii is None else real_radii
     fake_radii = radii(fakes, k)
-    # Two equal examples are apart by a rounding error; a point on the rim is inside.
+    # The distance of equal examples is a rounding error; a point on the rim is inside.
     slack = 1e-10 * mean_square(reals)
-    precise, inside, recalled, covered = 0, 0, False, False
+    num_precise, num_inside = 0, 0
+    is_recalled = np.zeros(len(reals), bool)
+    is_covered = np.zeros(len(reals), bool)
     for start, block in distances(fakes, reals):  # [b, m]
-        near = block <= real_radii + slack
-        precise += int(near.any(axis=1).sum())
-        inside += int(near.sum())
-        covered = near.any(axis=0) | covered
-        own = fake_radii[start : start + len(block), None]
-        recalled = (block <= own + slack).any(axis=0) | recalled
+        is_near = block <= real_radii + slack
+        num_precise += int(is_near.any(axis=1).sum())
+        num_inside += int(is_near.sum())
+        is_covered |= is_near.any(axis=0)
+        block_radii = fake_radii[start : start + len(block), None]
+        is_recalled |= (block <= block_radii + slack).any(axis=0)
     n, m = len(fakes), len(reals)
     return Neighbours(
-        precise / n, float(np.sum(recalled)) / m, inside / (k * n), float(np.sum(covered)) / m
+        precision=num_precise / n,
+        recall=float(np.sum(is_recalled)) / m,
+        density=num_inside / (k * n),
+        coverage=float(np.sum(is_covered)) / m,
     )
 
 
 def radii(features: np.ndarray, k: int = K) -> np.ndarray:
     """float64 [n]: the squared distance to the k-th nearest other example; n is more than k."""
-    found = np.empty(len(features))
+    squares = np.empty(len(features))
     for start, block in distances(features, features):
         rows = np.arange(len(block))
-        block[rows, start + rows] = -1  # itself comes first, before any twin
-        found[start : start + len(block)] = np.partition(block, k, axis=1)[:, k]
-    return found
+        block[rows, start + rows] = -1  # the example itself comes first, before any equal one
+        squares[start : start + len(block)] = np.partition(block, k, axis=1)[:, k]
+    return squares
 
 
 def nearest(fakes: np.ndarray, reals: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """For each fake the position of the nearest real, int64 [n], and how far it is, [n]."""
+    """For each fake, the position of the nearest real, int64 [n], and its distance, float64 [n]."""
     index, distance = np.empty(len(fakes), np.int64), np.empty(len(fakes))
     for start, block in distances(fakes, reals):
-        chosen = block.argmin(axis=1)
-        index[start : start + len(block)] = chosen
-        distance[start : start + len(block)] = block[np.arange(len(block)), chosen]
+        nearest_reals = block.argmin(axis=1)
+        index[start : start + len(block)] = nearest_reals
+        distance[start : start + len(block)] = block[np.arange(len(block)), nearest_reals]
     return index, np.sqrt(distance)
 
 
 def distances(a: np.ndarray, b: np.ndarray) -> Iterator[Tuple[int, np.ndarray]]:
-    """(position in a, squared distances float64 [block, len(b)]), one block after another."""
+    """Yield (position in a, squared distances float64 [block, len(b)]), block by block."""
     b = np.asarray(b, np.float64)
-    centre = b.mean(axis=0)  # the squares below lose digits far from zero
+    centre = b.mean(axis=0)  # the squares below would lose digits far from zero
     b = b - centre
     squares = np.einsum("ij,ij->i", b, b)
-    size = max(1, ENTRIES // len(b))
+    size = max(1, BLOCK_SIZE // len(b))
     for start in range(0, len(a), size):
         rows = np.asarray(a[start : start + size], np.float64) - centre
         block = rows @ (-2 * b.T)

@@ -1,47 +1,62 @@
-"""What a full score tells: lines for a person, scores.json, and the sheet of nearest images.
+"""The report of a full score: lines to print, scores.json, and the sheet of nearest images.
 
-Legend: n fakes, m reals, F features, H height, W width, C channels.
+Legend: n generated and m real images, F features, H height, W width, C channels.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
 import numpy as np
 
 from toolkit import save_grid
 
-PAIRS = 4  # in a row of the sheet
+PAIRS_PER_ROW = 4  # of the sheet
 
-TRUSTED = 0.99  # of a classifier's test images, from which on its features can be relied on
+# A classifier with a lower test accuracy gives less reliable scores.
+RELIABLE_ACCURACY = 0.99
+
+# Definitions of the terms in a report.
+FLOOR = "floor: the FD that two sets of real images reach by sampling noise"
+RULER = "ruler: the FD of real images with known damage"
+COVERAGE = "coverage: the share of real images that have a sample among their k nearest"
 
 
 def score_lines(details: Dict[str, Any]) -> List[str]:
-    """A sentence for each kind of number in `details`, the content of scores.json."""
-    lines = [distance_line(details), spread_line(details["frechet_distance"])]
-    lines += [kernel_line(details["kernel_distance"]), neighbours_line(details)]
+    """The report, a line for each kind of number.
+
+    Args:
+        details: the content of scores.json.
+    """
+    lines = [
+        distance_line(details),
+        f"{FLOOR}; {RULER}" if details.get("place") else FLOOR,
+        interval_line(details["frechet_distance"]),
+        kernel_line(details["kernel_distance"]),
+        neighbours_line(details),
+    ]
     if details.get("classes"):
-        lines.append(lost_line(details["classes"]))
+        lines.append(classes_line(details["classes"]))
     if details.get("nearest"):
         lines.append(nearest_line(details["nearest"]))
-    return [
-        line for line in lines + [features_line(details["features"]), few_line(details)] if line
-    ]
+    lines += [features_line(details["features"]), few_images_line(details)]
+    return [line for line in lines if line]
 
 
-def distance_line(details) -> str:
-    """As "FD 4.1 = 12 x floor (n = 10000, m = 500), between a 3-tap blur and a 5-tap blur"."""
+def distance_line(details: Dict[str, Any]) -> str:
+    """As "Frechet distance (FD) 4.10 = 12 x floor (n = 10000, m = 500), between A and B"."""
     distance = details["frechet_distance"]["mean"]
     line = (
-        f"FD {short(distance)} = {short(details['frechet_ratio'], 2)} x floor (n = "
-        f"{details['n']}, m = {details['m']})"
+        f"Frechet distance (FD) {short(distance)} = {short(details['frechet_ratio'], 2)} x floor "
+        f"(n = {details['n']}, m = {details['m']})"
     )
-    return line + (f", {details['place']}" if details.get("place") else "")
+    return line + (f", on the ruler {details['place']}" if details.get("place") else "")
 
 
-def spread_line(distance) -> str:
+def interval_line(distance: Dict[str, Any]) -> str:
+    """The confidence interval; empty for a single set of samples."""
     if distance["low"] is None:
         return ""
     return (
@@ -50,80 +65,95 @@ def spread_line(distance) -> str:
     )
 
 
-def kernel_line(kernel) -> str:
-    return f"KID {short(kernel['mean'])} with standard error {short(kernel['standard_error'], 2)}"
+def kernel_line(kernel: Dict[str, float]) -> str:
+    """The kernel distance, as "KID 0.0123 with standard error 0.001"."""
+    mean, error = short(kernel["mean"]), short(kernel["standard_error"], 2)
+    return f"kernel distance (KID) {mean} with standard error {error}"
 
 
-def neighbours_line(details) -> str:
+def neighbours_line(details: Dict[str, Any]) -> str:
+    """Precision, recall, density and coverage."""
     names = ("precision", "recall", "density", "coverage")
-    told = ", ".join(f"{name} {details[name]:.3f}" for name in names)
-    return f"{told} (k = {details['k']})"
+    values = ", ".join(f"{name} {details[name]:.3f}" for name in names)
+    return f"{values} (k = {details['k']}; {COVERAGE})"
 
 
-def lost_line(classes) -> str:
-    """The lost classes by name; where none is lost, the class with the least of its share."""
+def classes_line(classes: Dict[str, Any]) -> str:
+    """The lost classes; without any, the class with the smallest part of its share."""
     if classes["lost"]:
-        return f"classes lost: {', '.join(classes['lost'])}"
+        return f"classes lost (below a tenth of their share): {', '.join(classes['lost'])}"
     fakes, reals = np.array(classes["fakes"], float), np.array(classes["reals"], float)
-    there = reals > 0
+    is_real = reals > 0
     shares = np.full(len(reals), np.inf)
-    shares[there] = (fakes[there] / fakes.sum()) / (reals[there] / reals.sum())
+    shares[is_real] = (fakes[is_real] / fakes.sum()) / (reals[is_real] / reals.sum())
     rarest = int(shares.argmin())
     return (
-        f"no class lost; the rarest, {classes['names'][rarest]}, has {shares[rarest]:.2f} "
-        "of its share"
+        f"all classes present; least frequent: {classes['names'][rarest]}, at "
+        f"{shares[rarest]:.2f} of its share"
     )
 
 
-def nearest_line(found) -> str:
-    return f"the nearest training image is {found['ratio']:.2f} times as far as from real images"
+def nearest_line(nearest: Dict[str, float]) -> str:
+    """The nearest-neighbour ratio: distances to training images, of samples over real images."""
+    return (
+        f"nearest-neighbour ratio {nearest['ratio']:.2f} (well below 1 would suggest copied "
+        "training images)"
+    )
 
 
-def features_line(features) -> str:
-    told = f"features {features['name']}, F = {features['size']}, sha256 {features['sha256'][:16]}"
+def features_line(features: Dict[str, Any]) -> str:
+    """Which features the scores use, with the hash and the accuracy of their classifier."""
+    text = f"features {features['name']}, F = {features['size']}, sha256 {features['sha256'][:16]}"
     accuracy = features.get("accuracy")
     if accuracy is None:
-        return told
-    told += f", right on {accuracy:.1%} of its test images"
-    return told if accuracy >= TRUSTED else told + " (below 99 %: the scores see less)"
+        return text
+    text += f", test accuracy {accuracy:.1%}"
+    return text if accuracy >= RELIABLE_ACCURACY else text + " (below 99 %: less reliable scores)"
 
 
-def few_line(details) -> str:
+def few_images_line(details: Dict[str, Any]) -> str:
+    """A warning if there are too few real images for so many features; otherwise empty."""
     size = details["features"]["size"]
     if details["m"] >= 2 * size:
         return ""
-    return f"only {details['m']} real images for {size} features: the distance is mostly noise"
+    return f"only {details['m']} real images for {size} features: the FD is mostly noise"
 
 
-def images(count: int) -> str:
+def image_count(count: int) -> str:
+    """As "1 image" or "2 images"."""
     return "1 image" if count == 1 else f"{count} images"
 
 
 def short(number: float, digits: int = 3) -> str:
-    """A number with this many significant digits and no exponent."""
+    """A number with so many significant digits and no exponent."""
     if not np.isfinite(number) or number == 0:
         return f"{number:g}"
     decimals = digits - 1 - int(np.floor(np.log10(abs(number))))
-    return "{:.{}f}".format(number, max(0, decimals))
+    return f"{number:.{max(0, decimals)}f}"
 
 
-def write_scores(details: Dict[str, Any], folder: str) -> str:
-    """Write scores.json into `folder`; return its name. No number there is infinite or NaN."""
+def write_scores(details: Dict[str, Any], folder: str) -> None:
+    """Write scores.json into `folder`. No number there is infinite or NaN."""
     with open(os.path.join(folder, "scores.json"), "w", encoding="utf-8") as file:
         json.dump(details, file, indent=2, ensure_ascii=False)
         file.write("\n")
-    return "scores.json"
 
 
-def draw_nearest(samples: np.ndarray, images: np.ndarray, folder: str) -> Sequence[str]:
-    """Write nearest.png: pairs of a sample ("fake") and a training image. Return its name.
+def draw_nearest(samples: np.ndarray, images: np.ndarray, folder: str) -> List[str]:
+    """Write nearest.png: pairs of a sample ("fake") and a training image ("real").
 
-    samples, images: uint8 [n, H, W, C]; nothing is drawn where they are no images.
+    Args:
+        samples: uint8 [n, H, W, C]; of other shapes, nothing is drawn.
+        images: uint8 [n, H, W, C].
+        folder: for the file.
+
+    Returns:
+        The names of the written files.
     """
     if samples.ndim != 4 or samples.shape[3] not in (1, 3, 4):
         return []
     pairs = np.stack([samples, images], axis=1)  # [n, 2, H, W, C]
     flat = pairs.reshape((-1,) + samples.shape[1:])  # [2n, H, W, C]
     captions = ["fake", "real"] * len(samples)
-    save_grid(os.path.join(folder, "nearest.png"), flat, 2 * PAIRS, captions)
+    save_grid(os.path.join(folder, "nearest.png"), flat, 2 * PAIRS_PER_ROW, captions)
     return ["nearest.png"]

@@ -1,4 +1,4 @@
-"""The GAN's options and presets: names, types, defaults, limits. Imports no TensorFlow."""
+"""The GAN's options and presets: names, types, defaults and limits. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing_extensions import Literal
 
 from toolkit import Options, option
 
-# What each named recipe sets; a flag or a configuration file still overrules any of it.
+# The options that each preset sets. Flags and configuration files take precedence.
 PRESETS: Dict[str, Dict[str, Any]] = {
-    # Ours: sn-hinge with ten times the rate, falling to zero. Of what was tried on MNIST it came
-    # nearest to the data in the same time.
+    # Our own: sn-hinge with ten times the learning rate, falling to zero. Of the methods tried on
+    # MNIST, it reached the lowest Frechet distance in the same time.
     "quick": {
         "loss": "hinge",
         "spectral_norm": True,
@@ -25,7 +25,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "loss": "non-saturating",
         "learning_rate": 2e-4,
         "optimizer_args": {"beta1": 0.5, "beta2": 0.999},
-        "critic_norm": "batch",
+        "discriminator_norm": "batch",
     },
     # Arjovsky et al. 2017
     "wgan": {
@@ -35,7 +35,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "learning_rate": 5e-5,
         "weight_clip": 0.01,
         "n_critic": 5,
-        "critic_norm": "batch",
+        "discriminator_norm": "batch",
     },
     # Gulrajani et al. 2017
     "wgan-gp": {
@@ -57,7 +57,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "loss": "least-squares",
         "learning_rate": 2e-4,
         "optimizer_args": {"beta1": 0.5, "beta2": 0.999},
-        "critic_norm": "batch",
+        "discriminator_norm": "batch",
     },
     # Kodali et al. 2017
     "dragan": {
@@ -78,13 +78,13 @@ PRESETS: Dict[str, Dict[str, Any]] = {
 
 
 class GanOptions(Options):
-    """Chosen so that the default preset draws readable digits in about three minutes."""
+    """Defaults with which the preset `quick` draws readable digits in about three minutes."""
 
     core_defaults: ClassVar[Mapping[str, Any]] = {
         "steps": 3000,
         "batch_size": 64,
         "clip": "none",
-        "best": "min:frechet_distance",
+        "best_metric": "min:frechet_distance",
         "evaluate_steps": 500,
     }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
@@ -94,27 +94,24 @@ class GanOptions(Options):
     )
     loss: Literal[
         "non-saturating", "minimax", "least-squares", "wasserstein", "hinge", "relativistic"
-    ] = option("non-saturating", "what discriminator and generator minimise", group="Method")
+    ] = option("non-saturating", "the losses of discriminator and generator", group="Method")
     penalty: Literal["none", "wgan-gp", "lp", "dragan", "r1", "r1r2"] = option(
-        "none", "penalty on the gradient of the discriminator's logits", group="Method"
+        "none", "penalty on the discriminator's gradient at images", group="Method"
     )
     penalty_weight: Optional[float] = option(
         None, "weight of the penalty; default: 10, for r1 and r1r2 0.1", group="Method", ge=0
     )
     weight_clip: float = option(
-        0.0,
-        "keep each weight of the discriminator within this of zero; 0 is off",
-        group="Method",
-        ge=0,
+        0.0, "clip the discriminator's weights to +-this; 0 is off", group="Method", ge=0
     )
     update: Literal["alternating", "simultaneous"] = option(
         "alternating",
-        "update the generator after the discriminator, or both at once",
+        "update discriminator and generator in turn, or both at once",
         group="Method",
     )
     n_critic: int = option(
         1,
-        "updates of the discriminator per step, each on fresh data",
+        "updates of the discriminator (critic) per step, each on its own batch",
         unit="updates",
         group="Method",
         ge=1,
@@ -123,12 +120,16 @@ class GanOptions(Options):
     generator_rate: Optional[float] = option(
         None, "the generator's learning rate; default: --learning-rate", group="Method", gt=0
     )
-    critic_rate: Optional[float] = option(
-        None, "the discriminator's learning rate; default: --learning-rate", group="Method", gt=0
+    discriminator_rate: Optional[float] = option(
+        None,
+        "the discriminator's learning rate; default: --learning-rate",
+        group="Method",
+        aliases=("critic_rate",),
+        gt=0,
     )
     ema: float = option(
         0.999,
-        "decay of the average of the generator's weights that samples come from; 0 is off",
+        "decay of the moving average of the generator's weights, used for samples; 0 is off",
         group="Method",
         ge=0,
         lt=1,
@@ -139,46 +140,47 @@ class GanOptions(Options):
     )
     width: int = option(
         0,
-        "filters at full size (units / 8 of the mlp); 0: 32, of the resnet 16",
+        "filters at full size (mlp: units / 8); 0: 32, or 16 for the resnet",
         unit="filters",
         group="Network",
         ge=0,
         le=1024,
     )
     latent_size: int = option(
-        64, "numbers that an image is made from", unit="numbers", group="Network", ge=1, le=4096
+        64, "latent numbers per image", unit="numbers", group="Network", ge=1, le=4096
     )
     latent: Literal["normal", "uniform"] = option(
-        "normal", "N(0, 1), or uniform in [-1, 1]", group="Network"
+        "normal", "distribution of latent numbers: N(0, 1), or uniform in [-1, 1]", group="Network"
     )
     conditional: Literal["auto", "none", "concat", "acgan", "projection"] = option(
         "auto",
-        "how the class enters discriminator and generator; auto: by projection where there are classes",
+        "how both networks use the class; auto: projection if the data has classes",
         group="Network",
     )
     class_weight: float = option(
         1.0, "weight of acgan's class loss (lambda_c)", group="Network", ge=0
     )
     spectral_norm: bool = option(
-        False, "divide the discriminator's kernels by their norm", group="Network"
+        False, "divide the discriminator's kernels by their spectral norm", group="Network"
     )
     generator_norm: Literal["none", "batch", "layer"] = option(
         "batch", "normalisation in the generator", group="Network"
     )
-    critic_norm: Literal["none", "batch", "layer"] = option(
-        "none", "normalisation in the discriminator", group="Network"
+    discriminator_norm: Literal["none", "batch", "layer"] = option(
+        "none", "normalisation in the discriminator", group="Network", aliases=("critic_norm",)
     )
-    standing: int = option(
+    norm_samples: int = option(
         1000,
-        "samples that batch norm's statistics are recomputed on",
+        "samples that the statistics of batch norm are computed on",
         unit="samples",
         group="Network",
+        aliases=("standing",),
         ge=2,
     )
 
     sample_steps: int = option(
         500,
-        "a grid of samples and a look at the health every N steps; 0 is off",
+        "write a grid of samples and check the training's health every N steps; 0 is off",
         unit="steps",
         group="Reports",
         resume_may_change=True,
@@ -186,7 +188,7 @@ class GanOptions(Options):
     )
     sample_count: int = option(
         64,
-        "images of a grid; a conditional model has a row per class",
+        "images in a grid of samples; with classes, in rows of one class each",
         unit="images",
         group="Samples",
         ge=1,
@@ -195,19 +197,19 @@ class GanOptions(Options):
 
     features: str = option(
         "auto",
-        "what scores see by: a classifier's RUN; auto trains one, pixels does without",
+        "source of the scores' features: auto (a classifier, trained once), RUN, or pixels",
         group="Evaluation",
         resume_may_change=True,
     )
     features_plugin: str = option(
         "classifier",
-        "the plugin that auto trains for its features",
+        "plugin of the classifier that --features auto trains",
         group="Evaluation",
         resume_may_change=True,
     )
     quick_samples: int = option(
         2000,
-        "samples of the score at each checkpoint",
+        "samples for the scores during training",
         unit="samples",
         group="Evaluation",
         resume_may_change=True,
@@ -215,7 +217,7 @@ class GanOptions(Options):
     )
     score_samples: int = option(
         10000,
-        "samples of 'toolkit evaluate'",
+        "samples for the scores of 'toolkit evaluate'",
         unit="samples",
         group="Evaluation",
         resume_may_change=True,
@@ -223,7 +225,7 @@ class GanOptions(Options):
     )
     score_seeds: int = option(
         5,
-        "sets of samples that the distance's interval comes from",
+        "sets of samples for the confidence interval of the Frechet distance",
         unit="sets",
         group="Evaluation",
         resume_may_change=True,
@@ -232,7 +234,7 @@ class GanOptions(Options):
 
     @property
     def batches_per_step(self) -> int:
-        """Each update of the discriminator has a batch of its own."""
+        """One batch for each update of the discriminator."""
         return self.n_critic
 
     @pydantic.model_validator(mode="after")
@@ -240,7 +242,6 @@ class GanOptions(Options):
         if self.update == "simultaneous" and self.n_critic != 1:
             raise ValueError(
                 "simultaneous updates have one of the discriminator per step, but n_critic is "
-                f"{self.n_critic}:"
-                " set n_critic to 1 or update to alternating"
+                f"{self.n_critic}: set n_critic to 1 or update to alternating"
             )
         return self

@@ -1,0 +1,102 @@
+"""The two sets of a score, generated and real images, in one form: bytes, features, classes.
+
+Legend: N images, H height, W width, C channels, n generated and m real images, F features, K
+classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from . import distances, neighbours
+from .distances import Moments
+from .extractor import Features
+
+CHUNK = 5000  # images that are read from a split at a time
+LOST_SHARE = 0.1  # a class is lost below this part of its share among the real images
+
+
+class SampleSet(NamedTuple):
+    """Images as the scores use them."""
+
+    images: Optional[np.ndarray]  # uint8 [N, H, W, C], or None if they are not kept
+    features: np.ndarray  # float32 [N, F]
+    labels: Optional[np.ndarray]  # int [N], predicted by the features' classifier, or None
+
+
+class ReferenceSet(NamedTuple):
+    """The real images of a split, and what is computed from them once for all scores."""
+
+    split: Any
+    samples: SampleSet
+    moments: Moments
+    radii: np.ndarray  # float64 [m], see `neighbours.radii`
+
+
+def make_reference(split: Any, features: Features, limit: int) -> ReferenceSet:
+    """Featurize at most `limit` images of a split, evenly spaced."""
+    samples = featurize_split(split, even_positions(len(split), limit), features)
+    moments = distances.moments(samples.features)
+    return ReferenceSet(split, samples, moments, neighbours.radii(samples.features))
+
+
+def featurize_split(split: Any, positions: np.ndarray, features: Features) -> SampleSet:
+    """Compute features and labels of a split at `positions`, chunk by chunk, without the images."""
+    chunks = [
+        features.features_and_labels(real_images(split, positions[start : start + CHUNK]))
+        for start in range(0, len(positions), CHUNK)
+    ]
+    labels = [chunk_labels for _, chunk_labels in chunks if chunk_labels is not None]
+    all_labels = np.concatenate(labels) if labels else None
+    return SampleSet(None, np.concatenate([values for values, _ in chunks]), all_labels)
+
+
+def to_bytes(images: np.ndarray) -> np.ndarray:
+    """uint8, rounded, from images in [0, 1]; NaN becomes black."""
+    return np.clip(np.rint(np.nan_to_num(images) * 255), 0, 255).astype(np.uint8)
+
+
+def real_images(split: Any, positions: np.ndarray) -> np.ndarray:
+    """uint8 [N, H, W, C] from a split, whose floats are in [0, 1]."""
+    images, _ = split.take(positions)
+    return images if images.dtype == np.uint8 else to_bytes(images)
+
+
+def even_positions(count: int, limit: int) -> np.ndarray:
+    """int64: at most `limit` of the positions 0 to count - 1, evenly spaced."""
+    return np.linspace(0, count - 1, min(count, limit)).astype(np.int64)
+
+
+def have_same_examples(a: Any, b: Any) -> bool:
+    """Whether two splits are equal, judged by their length and their first hundred examples."""
+    if a is b:
+        return True
+    first = np.arange(min(100, len(a)))
+    return len(a) == len(b) and np.array_equal(a.take(first)[0], b.take(first)[0])
+
+
+def class_histogram(
+    fakes: np.ndarray, reals: np.ndarray, names: Sequence[str] = ()
+) -> Dict[str, List[Any]]:
+    """Count the classes of generated and of real images.
+
+    Args:
+        fakes: int [n], predicted labels of generated images.
+        reals: int [m], predicted labels of real images.
+        names: of the classes; further ones are named by their number.
+
+    Returns:
+        A dict of JSON values: names, fakes and reals (a count per class), lost (names of classes).
+    """
+    num_classes = max(int(fakes.max()), int(reals.max()), len(names) - 1) + 1
+    names = [str(name) for name in names] + [str(k) for k in range(len(names), num_classes)]
+    num_fakes, num_reals = (np.bincount(labels, minlength=num_classes) for labels in (fakes, reals))
+    is_lost = num_fakes / len(fakes) < LOST_SHARE * num_reals / len(reals)
+    return {
+        "names": names,
+        "fakes": num_fakes.tolist(),
+        "reals": num_reals.tolist(),
+        "lost": [name for name, lost in zip(names, is_lost) if lost],
+    }

@@ -1,0 +1,142 @@
+"""The session hooks of a GAN's training: grids of samples, and warnings about its health."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+
+import toolkit
+from toolkit import tf
+
+from . import latents, sampling
+from .architecture import DISCRIMINATOR, GENERATOR, conditioning
+from .grids import SampleGrids
+from .health_hook import HealthHook
+from .scores import extractor
+from .scores.sample_sets import even_positions, to_bytes
+from .scores.scorer import check_best_metric
+
+NUM_REALS = 500  # real images that the samples' spread is compared with
+NUM_CLASSIFIED = 256  # samples whose classes are counted: more than twenty for each of ten classes
+
+
+def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
+    """Create the hooks; with sample_steps=0 there are none."""
+    check_best_metric(run.options, splits("validation"))
+    steps = run.options.sample_steps
+    if not steps or run.folder is None:
+        return []
+    inputs, columns = latents.class_row_inputs(
+        run.options, run.data, run.options.sample_count, run.seed("samples")
+    )
+    images = sampling.sample_fixed_inputs(model.average, inputs, run)
+    reals = real_grid_images(splits("train"), inputs, run)
+    return [
+        create_grid_hook(run, steps, images, inputs, reals, columns),
+        create_health_hook(run, steps, images, model, losses, splits("train")),
+    ]
+
+
+def create_grid_hook(run, steps, images, inputs, reals, columns) -> SampleGrids:
+    """The hook that writes grids of samples.
+
+    Args:
+        run: the `toolkit.Run`.
+        steps: write a grid every so many steps.
+        images: tensor float32 [n, H, W, C] in [0, 1].
+        inputs: the arrays from which `images` are generated.
+        reals: real images [n, H, W, C], for comparison.
+        columns: images per row; None for a square grid.
+    """
+    folder = os.path.join(run.folder, "samples")
+    columns = columns or int(np.ceil(np.sqrt(len(reals))))
+    return SampleGrids(folder, toolkit.Every(steps), images, inputs, reals, columns)
+
+
+def create_health_hook(run, steps, images, model, losses, train) -> HealthHook:
+    """The hook that checks the training's health.
+
+    Args:
+        run: the `toolkit.Run`.
+        steps: check every so many steps.
+        images: tensor float32 [n, H, W, C] in [0, 1]: the samples, unless classes are counted.
+        model: the `networks.Gan`.
+        losses: the named losses of the step.
+        train: the `Split` of training images.
+    """
+    scalars = {
+        "accuracy_real": losses["d_accuracy_real"],
+        "accuracy_fake": losses["d_accuracy_fake"],
+        "discriminator_gradient_norm": run.logged[DISCRIMINATOR + "/gradient_norm"],
+        "generator_gradient_norm": run.logged[GENERATOR + "/gradient_norm"],
+    }
+    # Evenly spaced: a folder of images is read class after class.
+    reals = to_unit_range(train.take(even_positions(len(train), NUM_REALS))[0])
+    classify = None
+    if may_have_classifier(run, train):
+        classify = LazyClassifier(run.options, run.data, train)
+        inputs = latents.random_inputs(run.options, run.data, NUM_CLASSIFIED, run.seed("health"))
+        images = sampling.sample_fixed_inputs(model.average, inputs, run)
+    names = run.data.class_names
+    return HealthHook(
+        toolkit.Every(steps), scalars, lambda session: session.run(images), reals, classify, names
+    )
+
+
+def may_have_classifier(run, train) -> bool:
+    """Whether a classifier may be available when the training has started."""
+    if run.options.features == "auto":
+        return extractor.has_learnable_classes(run.data, train)
+    return run.options.features != "pixels"
+
+
+class LazyClassifier:
+    """The classifier of the scores, looked up at the first call; it is never trained for this.
+
+    It cannot be looked up sooner: with features=auto it may be trained after the hooks are created
+    and before the first step.
+
+    Args:
+        options: of the run.
+        data: the `DataSpec` of the images.
+        train: the `Split` of training images.
+    """
+
+    def __init__(self, options: Any, data: Any, train: Any):
+        self._options, self._data, self._train = options, data, train
+        self._features: Optional[extractor.Features] = None
+        self._is_looked_up = False
+
+    def __call__(self, images: np.ndarray) -> Optional[np.ndarray]:
+        """int [N] labels of images float32 [N, H, W, C] in [0, 1]; None without a classifier."""
+        with tf.Graph().as_default():  # the training graph is finalized
+            if not self._is_looked_up:
+                self._features = extractor.available_classifier(
+                    self._options, self._data, self._train
+                )
+                self._is_looked_up = True
+            return None if self._features is None else self._features.labels(to_bytes(images))
+
+    def close(self) -> None:
+        """Release the classifier."""
+        if self._features is not None:
+            self._features.close()
+        self._features, self._is_looked_up = None, False
+
+
+def real_grid_images(split, inputs: Dict[str, np.ndarray], run) -> np.ndarray:
+    """As many training images as a grid has samples; with conditioning, in rows of one class."""
+    count = len(inputs["z"])
+    if conditioning(run.options, run.data) == "none":
+        return split.take(np.resize(even_positions(len(split), count), count))[0]
+    positions = [np.flatnonzero(split.labels == k) for k in range(run.data.num_classes)]
+    per_class = count // run.data.num_classes
+    rows = [np.resize(row if len(row) else [0], per_class) for row in positions]
+    return split.take(np.concatenate(rows))[0]
+
+
+def to_unit_range(features: np.ndarray) -> np.ndarray:
+    """float32 in [0, 1], from uint8 images or from floats, which are in that range."""
+    return features / np.float32(255) if features.dtype == np.uint8 else features

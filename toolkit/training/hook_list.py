@@ -1,0 +1,132 @@
+"""The session hooks of a training run, in the order in which they run."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from ..compat import tf
+from ..display.console import Console
+from ..errors import ToolkitError
+from ..graph.build import TrainingGraph
+from ..plugins import Plugins
+from ..run_data import RunData
+from .hooks.base import Every, PluginHook, SessionHook
+from .hooks.checkpoints import Checkpoints
+from .hooks.guard import Guard
+from .hooks.metrics import Metrics
+from .hooks.profile import Profile
+from .hooks.stop import Stop
+from .hooks.summaries import Summaries
+from .hooks.validation import BestMetric, Validation
+from .loop import StepCounter, Writers
+from .setup import Job, evaluates, evaluation_steps, examples_per_step
+from .step_mode import TrainingPlan
+
+DEFAULT_SUMMARY_STEPS = 100
+DEFAULT_CHECKPOINT_SECS = 60.0
+
+
+class HookList(NamedTuple):
+    """The hooks of a run.
+
+    Attributes:
+        hooks: in their order.
+        summaries: the one of them that writes TensorBoard events; the trainer closes it.
+        writers: where all of them may write.
+    """
+
+    hooks: List[SessionHook]
+    summaries: Summaries
+    writers: Writers
+
+
+def build_hooks(
+    job: Job,
+    run_data: RunData,
+    plan: TrainingPlan,
+    console: Console,
+    evaluate: Callable[[str], Dict[str, float]],
+    best_metric: Optional[BestMetric],
+) -> HookList:
+    """Build the hooks of a run.
+
+    Args:
+        evaluate: from the path of a checkpoint to the metrics of the validation split by name.
+        best_metric: chooses the best checkpoint; None for no choice.
+    """
+    options, folder, graph = job.options, job.folder, plan.graph
+    total, per_step = graph.run.total_steps, examples_per_step(options)
+    scalars = dict(graph.losses, **graph.logged)
+    record, log = folder.metrics.append, console.log
+    summaries = Summaries(folder, scalars, per_step, _summary_schedule(options), graph.tf_graph)
+    is_evaluated = evaluates(options, run_data)
+    schedule = _checkpoint_schedule(options)
+    if is_evaluated:
+        schedule.append(Every(evaluation_steps(options, total)))
+
+    def announce(step: int, path: str) -> None:
+        job.plugins.call_hook("checkpoint_saved", run=graph.run, step=step, path=path)
+
+    def record_evaluation(values: Dict[str, Any]) -> None:
+        record(values)
+        metrics = {name: value for name, value in values.items() if isinstance(value, float)}
+        prefixed = {"validation/" + name: value for name, value in metrics.items()}
+        summaries.write_scalars(values["step"], prefixed)
+        text = "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items()))
+        log(f"step {values['step']}  validation  {text}")
+
+    every_log = Every(options.log_steps)
+    hooks: List[SessionHook] = [
+        StepCounter(graph),
+        Guard(graph.counters, options.log_steps, record, log),
+        Metrics(scalars, per_step, every_log, record, folder.speed.append, console.show_metrics),
+    ]
+    hooks += plan.plugin_hooks
+    hooks.append(summaries)
+    if options.profile_steps:
+        hooks.append(Profile(folder.file("profile"), options.profile_steps))
+    hooks.append(Checkpoints(plan.saver, folder, schedule, options, announce))
+    if is_evaluated:
+        steps, patience = evaluation_steps(options, total), options.early_stopping
+        hooks.append(Validation(folder, steps, evaluate, patience, record_evaluation, best_metric))
+    hooks.append(Stop(options.max_secs))
+    return HookList(hooks, summaries, Writers(record, summaries.write, log))
+
+
+def build_plugin_hooks(
+    plugins: Plugins, graph: TrainingGraph, run_data: RunData
+) -> List[SessionHook]:
+    """What the plugins' hook `session_hooks` returns for a graph."""
+    answers = plugins.call_hook(
+        "session_hooks",
+        model=graph.model,
+        features=graph.step.batch.features,
+        labels=graph.step.batch.labels,
+        outputs=graph.step.outputs,
+        losses=graph.losses,
+        run=graph.run,
+        splits=run_data.prepare_split,
+    )
+    hooks: List[SessionHook] = []
+    for hook in [hook for answer in answers for hook in answer or ()]:
+        if not isinstance(hook, tf.train.SessionRunHook):
+            raise ToolkitError(
+                f"Hook 'session_hooks' of a plugin returned {hook!r}.",
+                hint="It returns a list of tf.train.SessionRunHooks.",
+            )
+        hooks.append(PluginHook(hook, plugins.owner(hook) or plugins.model.name))
+    return hooks
+
+
+def _summary_schedule(options) -> Every:
+    steps = options.summary_steps
+    if steps is None and options.summary_secs is None:
+        steps = DEFAULT_SUMMARY_STEPS
+    return Every(steps, options.summary_secs)
+
+
+def _checkpoint_schedule(options) -> List[Every]:
+    secs = options.checkpoint_secs
+    if secs is None and options.checkpoint_steps is None:
+        secs = DEFAULT_CHECKPOINT_SECS
+    return [Every(options.checkpoint_steps, secs)]

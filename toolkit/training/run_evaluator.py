@@ -1,0 +1,84 @@
+"""The evaluations of a training run: the validation split during training, the test split after."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from ..display.console import Console
+from ..inference.evaluator import Evaluator
+from ..inference.report import report
+from ..run_data import RunData
+from .hooks.validation import BestMetric
+from .setup import Job
+from .step_mode import TrainingPlan
+
+
+class RunEvaluator:
+    """Evaluates checkpoints of a run in the process that trains it."""
+
+    def __init__(self, job: Job, run_data: RunData, plan: TrainingPlan, console: Console):
+        self._job = job
+        self._run_data = run_data
+        self._plan = plan
+        self._console = console
+        self._evaluator: Optional[Evaluator] = None
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Built at its first use, then kept."""
+        if self._evaluator is None:
+            self._evaluator = Evaluator(
+                self._job.plugins,
+                self._plan.options,
+                self._run_data.spec,
+                total_steps=self._plan.graph.run.total_steps,
+                folder=self._job.folder.path,
+                splits=self._run_data.prepare_split,
+            )
+        return self._evaluator
+
+    def best_metric(self) -> Optional[BestMetric]:
+        """What --best-metric names; None without it.
+
+        Raises:
+            UsageError: no such metric is computed.
+        """
+        name = self._job.options.best_metric
+        return BestMetric(name, self.evaluator.metric_names) if name else None
+
+    def validate(self, path: str) -> Dict[str, float]:
+        """The metrics of the validation split by name.
+
+        Args:
+            path: of a checkpoint, without its endings.
+        """
+        self.evaluator.load(path)
+        split = self._run_data.prepare_split("validation")
+        evaluation = self.evaluator.evaluate(split, self._job.options.eval_batch_size)
+        for line in evaluation.lines:
+            self._console.log("validation  " + line)
+        return evaluation.metrics
+
+    def test(self) -> Optional[Dict[str, Any]]:
+        """Evaluate the test split with the best checkpoint, or with the last one if there is none.
+
+        Returns:
+            The result of `report` and "checkpoint" ("best" or "last"); None if there is no test
+            split or the options leave out evaluation.
+        """
+        options, folder = self._job.options, self._job.folder
+        split = self._run_data.prepare_split("test")
+        if split is None or not options.evaluate:
+            return None
+        has_best = bool(options.best_metric and folder.checkpoints.best())
+        which = "best" if has_best else "last"
+        checkpoint = folder.checkpoints.find(which)
+        self.evaluator.load(checkpoint.path)
+        result = report(self._job.plugins, self.evaluator, folder, "test", split, checkpoint.step)
+        result["checkpoint"] = which
+        return result
+
+    def close(self) -> None:
+        """Close the session, if one was opened."""
+        if self._evaluator is not None:
+            self._evaluator.close()

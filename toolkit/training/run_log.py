@@ -1,0 +1,185 @@
+"""What a training run reports of itself: its manifest, its first and last lines, its failures."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, List, Optional, Sequence
+
+from .. import autopsy
+from ..display.console import Console
+from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
+from ..graph.session_config import effective_threads
+from ..run_data import RunData
+from ..storage.manifest import FINISHED
+from . import provenance
+from .hooks.base import HookWrapper, SessionHook
+from .loop import TrainResult
+from .setup import Job, training_reader, training_run
+from .step_mode import TrainingPlan
+
+
+class RunLog:
+    """Writes the manifest of a run, and tells the console what a user needs to know."""
+
+    def __init__(self, job: Job, run_data: RunData, plan: TrainingPlan, console: Console):
+        self._job = job
+        self._folder = job.folder
+        self._run_data = run_data
+        self._plan = plan
+        self._console = console
+        self._facts: Optional[Dict[str, Any]] = None
+
+    # ---------------------------------------------------------------------------------- beginning
+
+    def begin(self, hooks: Sequence[SessionHook]) -> None:
+        """Write what describes the run, before its first step."""
+        job, folder = self._job, self._folder
+        is_new = folder.is_new
+        if is_new:
+            folder.create(job.config)
+        else:
+            folder.write_config(job.config)
+        total = self._plan.graph.run.total_steps
+        facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
+        facts.update(xla=self._plan.is_compiled, metrics=None)
+        if is_new:
+            facts.update(provenance.run_facts(job.plugins, self._run_data))
+        elif job.allow_other_data:
+            facts["data"] = provenance.run_facts(job.plugins, self._run_data)["data"]
+        folder.update_manifest(**facts)
+
+    def announce(self, hooks: Sequence[SessionHook], model_changes: str) -> None:
+        """Say what is about to be trained.
+
+        Args:
+            model_changes: how the model differs from its checkpoint; may be empty.
+        """
+        log, run_data = self._console.log, self._run_data
+        sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
+        log(f"run    {self._folder}")
+        log(f"data   {run_data.dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
+        log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
+        for note in [self._plan.note, model_changes] + self._changes_since_last_session():
+            if note:
+                log(f"note   {note}")
+        names = [
+            hook.name
+            for hook in hooks
+            if isinstance(hook, HookWrapper) and hook.is_called_on_every_step
+        ]
+        if names:
+            log(
+                "note   one step per call, which is slower; called on every step: "
+                f"{', '.join(names)}"
+            )
+
+    def session_facts(self) -> Dict[str, Any]:
+        """What the commit log records of this session: all that its bits depend on."""
+        if self._facts is None:
+            job = self._job
+            facts = provenance.reproducibility_facts(job.plugins, self._run_data, job.config)
+            facts["machine"][provenance.THREADS] = effective_threads(self._plan.options)
+            self._facts = dict(facts, compiled=self._plan.is_compiled)
+        return self._facts
+
+    def _changes_since_last_session(self) -> List[str]:
+        """Why the bits of a resume will not be those of an uninterrupted run."""
+        sessions = self._folder.commits.sessions()
+        if not sessions:
+            return []
+        changes = provenance.changes_since(sessions[-1], self.session_facts())
+        return [f"no longer bit-exact from here: {'; '.join(changes)}"] if changes else []
+
+    # ------------------------------------------------------------------------------------- ending
+
+    def end(self, result: TrainResult) -> None:
+        """Write how training ended, before the test."""
+        status = "trained" if result.is_done else "stopped"
+        self._write_status(status, result.step, result.reason)
+
+    def finish(self, result: TrainResult, test: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+        """Write the summary of the run, and return it.
+
+        Args:
+            test: the result of the test split, or None.
+        """
+        summary = {
+            "run": str(self._folder),
+            "plugin": self._job.plugins.model.name,
+            "steps": result.step,
+            "seconds": round(result.seconds, 2),
+            "reason": result.reason,
+            "finished": result.is_done,
+            "best": self._folder.checkpoints.best(),
+            "test": test,
+        }
+        relative = dict(summary, run=".")
+        if result.is_done:  # written last: a resume repeats what a kill prevents
+            metrics = self._folder.metrics.position()._asdict()
+            self._folder.update_manifest(status=FINISHED, summary=relative, metrics=metrics)
+        else:
+            self._folder.update_manifest(summary=relative)
+        return summary
+
+    def fail(self, error: ToolkitError, step: int) -> None:
+        """Write how training failed, and add to the error what the loop cannot know: the folder,
+        and how to continue.
+
+        Args:
+            step: the last good step.
+        """
+        resume = f"Continue with: toolkit resume {self._folder}"
+        status = "failed"
+        if isinstance(error, InterruptedRun):
+            status = "interrupted"
+            error.message = f"Interrupted; step {step} is saved in {self._folder}."
+            error.hint = resume
+        elif isinstance(error, DivergedError):
+            status = "diverged"
+            event = {"step": step, "kind": "event", "event": "diverged", "message": error.message}
+            with contextlib.suppress(ToolkitError):
+                self._folder.metrics.append(event)
+        elif isinstance(error, RetryError):
+            error.hint = f"{error.hint} {resume}".strip()
+        with contextlib.suppress(ToolkitError):  # the folder may be what failed
+            self._write_status(status, step, error.message)
+        if isinstance(error, DivergedError):
+            self._examine(step)
+
+    def _write_status(self, status: str, step: int, reason: str) -> None:
+        checkpoints = self._folder.checkpoints.list()
+        committed = checkpoints[-1].step if checkpoints else 0
+        self._folder.update_manifest(status=status, step=step, reason=reason, committed=committed)
+
+    def _examine(self, step: int) -> None:
+        """Say where a divergence began, by repeating the step after the last good one."""
+        job, log = self._job, self._console.log
+        try:
+            start = self._folder.checkpoints.newest()
+            if (start.step if start else 0) != step:
+                return  # its state could not be saved: there is nothing to begin from
+            finding = autopsy.examine(
+                job.plugins,
+                lambda: training_reader(job.options, self._run_data),
+                lambda reader: training_run(job.options, self._run_data, self._folder.path, reader),
+                start.path if start else None,
+                step,
+            )
+            if finding is not None:
+                autopsy.write(finding, self._folder.make_subfolder("reports", f"autopsy-{step}"))
+        except Exception as error:  # the divergence is what counts
+            self.warn(f"the autopsy failed: {type(error).__name__}: {error}")
+            return
+        for line in finding.lines() if finding else [autopsy.NOT_REPRODUCED]:
+            log("autopsy  " + line)
+        if finding is not None:
+            log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self._console.log("warning: " + text)
+
+
+def _describe_examples(spec) -> str:
+    text = "x".join(map(str, spec.shape)) + " " + spec.dtype
+    return text + (f", {spec.num_classes} classes" if spec.num_classes else ", unlabelled")
