@@ -140,8 +140,21 @@ def test_the_package_exports_exactly_the_names_of_all():
     submodules = {name.split(".")[1] for name in sys.modules if name.startswith("toolkit.")}
     submodules -= set(toolkit.__all__)
     exported = {name for name in vars(toolkit) if not name.startswith("_")}
-    assert exported - submodules - {"annotations", "importlib"} == set(toolkit.__all__)
+    assert exported - submodules - {"annotations", "importlib", "TYPE_CHECKING"} == set(
+        toolkit.__all__
+    )
     assert set(toolkit.__all__) <= set(dir(toolkit))
+
+
+def test_type_checkers_find_each_public_name_where_it_is_loaded_from():
+    import toolkit
+
+    path = os.path.join("toolkit", "__init__.py")
+    text = dict(sources("toolkit"))[path]
+    typed = {name: module for module, names in imports(path, text) for name in names}
+    for name in ("annotations", "TYPE_CHECKING", "Any", "List"):
+        del typed[name]
+    assert typed == toolkit._HOME
 
 
 def test_an_unknown_public_name_is_an_attribute_error():
