@@ -107,3 +107,21 @@ def write_bars(path, train=40, validation=7, test=13):
         arrays["x_" + name], arrays["y_" + name] = bars(labels, seed), labels
     np.savez(str(path), **arrays)
     return f"npz:{path}"
+
+
+TEST_LABELS = np.arange(13) * 7 % 3  # of the test split that write_bars writes
+
+
+def read_weights(run, step=6):
+    """The arrays W [D, K] and b [K] in a checkpoint of a run of Linear."""
+    from toolkit import tf
+    from toolkit.storage.run_folder import RunFolder
+
+    reader = tf.train.NewCheckpointReader(RunFolder(str(run)).checkpoints.prefix(step))
+    return reader.get_tensor("linear/w"), reader.get_tensor("linear/b")
+
+
+def expected_logits(run, images, step=6):
+    """The logits of Linear for uint8 images, computed by numpy from a checkpoint."""
+    w, b = read_weights(run, step)
+    return (images.reshape(len(images), -1) / 255.0).dot(w) + b

@@ -1,4 +1,4 @@
-"""A trained run opened by code: its facts, predictions and splits; a whole run in one call."""
+"""The calls for code: open a trained run, train in one call, open data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 from file_fixtures import read_json
 from generator_fixtures import GENERATOR, Generator, NestedTraining, expected_images
-from linear_fixtures import DERIVED, LINEAR, Linear, bars, write_bars
-from test_evaluate_predict_export import LABELS, logits_of, variables
+from linear_fixtures import (
+    DERIVED,
+    LINEAR,
+    TEST_LABELS,
+    Linear,
+    bars,
+    expected_logits,
+    read_weights,
+    write_bars,
+)
 
 import toolkit
 from toolkit import CheckpointError, DataError, UsageError, open_trained, testing, tf
@@ -21,7 +29,7 @@ from toolkit.storage.run_folder import RunFolder
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with a run of 6 steps of each plugin of this test, saved every 2; read-only."""
+    """A folder with runs of 6 steps of two plugins, with checkpoints every 2 steps; read-only."""
     folder = tmp_path_factory.mktemp("runs")
     data = write_bars(folder / "bars.npz")
     for plugin in (GENERATOR, DERIVED):
@@ -30,8 +38,8 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def maker(runs, here):
-    """A run of the plugin that is fed codes and labels, at `r`."""
+def generator_run(runs, here):
+    """A run of the plugin that is fed codes and labels, in the folder `r`."""
     shutil.copytree(str(runs / GENERATOR), "r")
     return here / "r"
 
@@ -39,20 +47,20 @@ def maker(runs, here):
 CODES = {"code": np.array([[1, 9], [2, 9], [-1, 9]], np.float32), "label": np.array([0, 1, 2])}
 
 
-def expected_of(run, step=6):
-    return expected_images(variables(run, step)[0], CODES["code"], CODES["label"])
+def expected_images_of(run, step=6):
+    return expected_images(read_weights(run, step)[0], CODES["code"], CODES["label"])
 
 
-# ------------------------------------------------------------------------------------------- opened
+# ------------------------------------------------------------------------------- open a trained run
 
 
-def test_an_opened_run_tells_what_it_is(trained):
-    with open_trained(str(trained / "run"), "4") as opened:
-        assert opened.folder == str(trained / "run")
-        assert opened.plugin == "Linear"
-        assert (opened.step, opened.data.shape) == (4, (6, 6, 1))
-        assert opened.options.learning_rate == 0.02
-        assert opened.summary["steps"] == 6
+def test_a_trained_run_has_its_facts_as_attributes(trained):
+    with open_trained(str(trained / "run"), "4") as run:
+        assert run.folder == str(trained / "run")
+        assert run.plugin == "Linear"
+        assert (run.step, run.data.shape) == (4, (6, 6, 1))
+        assert run.options.learning_rate == 0.02
+        assert run.summary["steps"] == 6
 
 
 def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
@@ -66,47 +74,47 @@ def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
 def test_the_sha256_follows_from_the_hashes_of_the_checkpoints_files(trained):
     files = RunFolder(str(trained / "run")).checkpoints.list()[-1].files
     text = "".join(files[name].sha256 for name in sorted(files))
-    opened = open_trained(str(trained / "run"), "last")
-    assert opened.sha256 == hashlib.sha256(text.encode()).hexdigest()
-    assert opened.sha256 != open_trained(str(trained / "run"), "2").sha256
+    run = open_trained(str(trained / "run"), "last")
+    assert run.sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert run.sha256 != open_trained(str(trained / "run"), "2").sha256
 
 
-def test_an_opened_run_predicts_as_numpy_does(trained):
-    images = bars(LABELS, 2)
-    with open_trained(str(trained / "run"), "6") as opened:
-        found = opened.predict(images, batch_size=5)
-        again = opened.predict({"features": images[:1]})
-    assert np.allclose(found["logits"], logits_of(trained / "run", images), atol=1e-5)
-    assert np.allclose(again["logits"], found["logits"][:1], atol=1e-6)
+def test_a_trained_run_predicts_as_numpy_does(trained):
+    images = bars(TEST_LABELS, 2)
+    with open_trained(str(trained / "run"), "6") as run:
+        predictions = run.predict(images, batch_size=5)
+        first = run.predict({"features": images[:1]})
+    assert np.allclose(predictions["logits"], expected_logits(trained / "run", images), atol=1e-5)
+    assert np.allclose(first["logits"], predictions["logits"][:1], atol=1e-6)
 
 
-def test_an_opened_run_gives_its_splits(cli, trained, monkeypatch):
+def test_a_trained_run_has_its_splits(cli, trained, monkeypatch):
     monkeypatch.chdir(trained)
-    opened = open_trained("run")
-    assert opened.split("test").labels.tolist() == LABELS.tolist()
-    assert opened.split("test") is opened.split("test")
-    assert opened.split("nothing") is None
+    run = open_trained("run")
+    assert run.split("test").labels.tolist() == TEST_LABELS.tolist()
+    assert run.split("test") is run.split("test")
+    assert run.split("nothing") is None
 
 
-def test_what_cannot_be_opened_is_told(trained):
+def test_a_missing_run_or_checkpoint_is_reported(trained):
     with pytest.raises(UsageError, match="nowhere does not exist"):
         open_trained("nowhere")
     with pytest.raises(CheckpointError, match="no checkpoint '3'"):
         open_trained(str(trained / "run"), "3")
 
 
-# ---------------------------------------------------------------- fed something else than examples
+# --------------------------------------------------- models that are fed other arrays than examples
 
 
-def test_a_model_that_is_fed_codes_predicts_from_them(maker):
-    with open_trained(str(maker)) as opened:
-        found = opened.predict(CODES, batch_size=2)
-    assert found["image"].shape == (3, 6, 6, 1)
-    assert np.allclose(found["image"], expected_of(maker), atol=1e-6)
+def test_a_model_that_is_fed_codes_predicts_from_them(generator_run):
+    with open_trained(str(generator_run)) as run:
+        predictions = run.predict(CODES, batch_size=2)
+    assert predictions["image"].shape == (3, 6, 6, 1)
+    assert np.allclose(predictions["image"], expected_images_of(generator_run), atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "given, told",
+    "inputs, message",
     [
         ({"code": np.zeros([1, 2])}, r"expected code \[N, 2\] float32, label \[N\] int32, found c"),
         (dict(CODES, more=np.zeros(3)), "found code, label, more"),
@@ -117,45 +125,44 @@ def test_a_model_that_is_fed_codes_predicts_from_them(maker):
     ],
     ids=["missing", "unknown", "rows", "shape", "type", "examples"],
 )
-def test_inputs_that_do_not_fit_are_told_by_name(maker, given, told):
-    with open_trained(str(maker)) as opened, pytest.raises(DataError, match=told):
-        opened.predict(given)
+def test_inputs_that_do_not_fit_are_reported_by_name(generator_run, inputs, message):
+    with open_trained(str(generator_run)) as run, pytest.raises(DataError, match=message):
+        run.predict(inputs)
 
 
-def test_no_rows_give_no_predictions(maker):
+def test_inputs_without_rows_have_no_predictions(generator_run):
     empty = {"code": np.zeros([0, 2]), "label": np.zeros(0, int)}
-    with open_trained(str(maker)) as opened:
-        assert opened.predict(empty)["image"].shape == (0, 6, 6, 1)
+    with open_trained(str(generator_run)) as run:
+        assert run.predict(empty)["image"].shape == (0, 6, 6, 1)
 
 
 @pytest.mark.parametrize("ending", ["npz", "json"])
-def test_the_command_reads_arrays_by_name_and_writes_what_was_made(cli, maker, here, ending):
+def test_the_command_reads_arrays_by_name_and_writes_predictions(cli, generator_run, here, ending):
     np.savez("codes.npz", **CODES)
-    told = cli("predict", "r", "codes.npz", "-o", "out." + ending)
-    assert told.code == 0, told.err
-    assert "3 predictions in out." + ending in told.err
+    result = cli("predict", "r", "codes.npz", "-o", "out." + ending)
+    assert result.code == 0, result.err
+    assert "3 predictions in out." + ending in result.err
     if ending == "npz":
         with np.load("out.npz") as stored:
-            found, names = stored["image"], stored["files"].tolist()
+            images, names = stored["image"], stored["files"].tolist()
     else:
         rows = read_json(here, "out.json")
-        found, names = [row["image"] for row in rows], [row["file"] for row in rows]
-    assert np.allclose(found, expected_of(maker), atol=1e-6)
+        images, names = [row["image"] for row in rows], [row["file"] for row in rows]
+    assert np.allclose(images, expected_images_of(generator_run), atol=1e-6)
     assert names == ["codes.npz[0]", "codes.npz[1]", "codes.npz[2]"]
 
 
-def test_several_files_of_inputs_follow_one_another(cli, maker):
+def test_several_files_of_inputs_follow_one_another(cli, generator_run):
     np.savez("codes.npz", **CODES)
     np.savez("one.npz", code=[[5.0, 0.0]], label=[0])
     rows = json.loads(cli("predict", "r", "one.npz", "codes.npz", "--json").out)
     assert [row["file"] for row in rows[:2]] == ["one.npz", "codes.npz[0]"]
-    assert np.allclose(
-        rows[0]["image"], expected_images(variables(maker)[0], [[5.0, 0.0]], [0])[0], atol=1e-6
-    )
+    expected = expected_images(read_weights(generator_run)[0], [[5.0, 0.0]], [0])[0]
+    assert np.allclose(rows[0]["image"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "name, told",
+    "name, message",
     [
         ("odd.npz", "odd.npz: expected code [N, 2] float32, label [N] int32, found z."),
         ("uneven.npz", "uneven.npz: the arrays have different numbers of rows: code 3, label 2"),
@@ -163,86 +170,86 @@ def test_several_files_of_inputs_follow_one_another(cli, maker):
         ("one.png", "one.png: the model is fed code [N, 2] float32, label [N] int32, not exa"),
     ],
 )
-def test_files_that_hold_no_inputs_exit_4_and_are_named(cli, maker, here, name, told):
+def test_files_without_inputs_exit_4_and_are_named(cli, generator_run, here, name, message):
     np.savez("odd.npz", z=np.zeros([3, 2]))
     np.savez("uneven.npz", code=CODES["code"], label=[0, 1])
     (here / "one.png").write_bytes(b"anything")
-    found = cli("predict", "r", name)
-    assert found.code == 4 and found.out == ""
-    assert told in found.err
+    result = cli("predict", "r", name)
+    assert result.code == 4 and result.out == ""
+    assert message in result.err
 
 
-def test_an_export_takes_the_same_inputs(cli, maker):
-    told = cli("export", "r", "model", "--json")
-    assert told.code == 0, told.err
-    result = json.loads(told.out)
-    assert (result["inputs"], result["outputs"]) == (["code", "label"], ["image"])
+def test_an_export_has_the_same_inputs(cli, generator_run):
+    result = cli("export", "r", "model", "--json")
+    assert result.code == 0, result.err
+    summary = json.loads(result.out)
+    assert (summary["inputs"], summary["outputs"]) == (["code", "label"], ["image"])
     with tf.Graph().as_default(), tf.Session() as session:
         loaded = tf.saved_model.loader.load(session, ["serve"], "model")
         signature = loaded.signature_def["serving_default"]
         feed = {signature.inputs[name].name: array for name, array in CODES.items()}
         images = session.run(signature.outputs["image"].name, feed)
     assert sorted(signature.inputs) == ["code", "label"]
-    assert np.allclose(images, expected_of(maker), atol=1e-6)
+    assert np.allclose(images, expected_images_of(generator_run), atol=1e-6)
 
 
-def test_such_a_model_is_evaluated_on_examples_as_any_other(cli, maker):
+def test_a_model_that_is_fed_codes_is_evaluated_on_examples(cli, generator_run):
     result = json.loads(cli("evaluate", "r", "--json").out)
-    right = logits_of(maker, bars(LABELS, 2)).argmax(1) == LABELS
+    right = expected_logits(generator_run, bars(TEST_LABELS, 2)).argmax(1) == TEST_LABELS
     assert result["metrics"]["accuracy"] == pytest.approx(right.mean())
 
 
-# ---------------------------------------------------------------- what follows from the weights
+# ------------------------------------------------------------------- state derived from the weights
 
 
 @pytest.fixture
-def derived(runs, here):
+def derived_run(runs, here):
     shutil.copytree(str(runs / DERIVED), "r")
     return here / "r"
 
 
 def doubled(run, images, step=6):
-    w, b = variables(run, step)
+    w, b = read_weights(run, step)
     return (images.reshape(len(images), -1) / 255.0).dot(2 * w) + b
 
 
-def test_a_local_variable_follows_the_weights_of_each_checkpoint(derived):
-    images = bars(LABELS, 2)
-    with open_trained(str(derived), "2") as opened:
-        predictor = opened.predictor
+def test_a_local_variable_follows_the_weights_of_each_checkpoint(derived_run):
+    images = bars(TEST_LABELS, 2)
+    with open_trained(str(derived_run), "2") as run:
+        predictor = run.predictor
         for step in (2, 6, 2):
-            predictor.load(RunFolder(str(derived)).checkpoints.prefix(step))
-            found = predictor.predict(images)["logits"]
-            assert np.allclose(found, doubled(derived, images, step), atol=1e-5)
+            predictor.load(RunFolder(str(derived_run)).checkpoints.prefix(step))
+            logits = predictor.predict(images)["logits"]
+            assert np.allclose(logits, doubled(derived_run, images, step), atol=1e-5)
 
 
-def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived):
-    images = bars(LABELS, 2)
+def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived_run):
+    images = bars(TEST_LABELS, 2)
     assert cli("export", "r", "model").code == 0
     with tf.Graph().as_default(), tf.Session() as session:
         loaded = tf.saved_model.loader.load(session, ["serve"], "model")
         signature = loaded.signature_def["serving_default"]
         feed = {signature.inputs["features"].name: images}
         logits = session.run(signature.outputs["logits"].name, feed)
-    assert np.allclose(logits, doubled(derived, images), atol=1e-5)
+    assert np.allclose(logits, doubled(derived_run, images), atol=1e-5)
 
 
-def test_an_evaluation_resets_the_metrics_and_nothing_else(derived):
-    opened = open_trained(str(derived))
-    evaluator = opened.evaluator("eval")
+def test_an_evaluation_resets_the_metrics_and_nothing_else(derived_run):
+    run = open_trained(str(derived_run))
+    evaluator = run.evaluator("eval")
     names = [v.op.name for v in evaluator.graph.metric_variables]
     assert sorted(name.split("/")[-1] for name in names) == ["count", "total"]
-    evaluator.load(opened.checkpoint.path)
-    first, second = [evaluator.evaluate(opened.split("test"), 5).metrics for _ in range(2)]
-    right = doubled(derived, bars(LABELS, 2)).argmax(1) == LABELS
+    evaluator.load(run.checkpoint.path)
+    first, second = [evaluator.evaluate(run.split("test"), 5).metrics for _ in range(2)]
+    right = doubled(derived_run, bars(TEST_LABELS, 2)).argmax(1) == TEST_LABELS
     assert first == second
     assert first["accuracy"] == pytest.approx(right.mean())
 
 
-# -------------------------------------------------------------------------------- a run in one call
+# -------------------------------------------------------------------------------- train in one call
 
 
-def test_a_run_in_one_call_says_nothing_and_leaves_a_run(here, capsys):
+def test_training_in_one_call_prints_nothing_and_writes_a_run(here, capsys):
     options = {"data": write_bars("bars.npz"), "steps": 3, "learning_rate": "0.5"}
     summary = toolkit.train(LINEAR, "r", options)
     assert capsys.readouterr() == ("", "")
@@ -251,7 +258,7 @@ def test_a_run_in_one_call_says_nothing_and_leaves_a_run(here, capsys):
     assert open_trained("r").options.learning_rate == 0.5
 
 
-def test_a_run_in_one_call_hands_its_lines_on(here, capsys):
+def test_training_in_one_call_passes_on_the_lines_of_the_log(here, capsys):
     lines = []
     options = {"data": write_bars("bars.npz"), "steps": 2, "log_steps": 1}
     toolkit.train(LINEAR, "r", options, lines.append)
@@ -260,7 +267,7 @@ def test_a_run_in_one_call_hands_its_lines_on(here, capsys):
     assert "step 2  validation" in lines[-1]
 
 
-def test_a_run_in_one_call_goes_on_and_is_not_run_again_when_it_is_done(here):
+def test_training_in_one_call_resumes_a_run_and_does_not_repeat_a_finished_one(here):
     data, lines = write_bars("bars.npz"), []
     toolkit.train(LINEAR, "r", {"data": data, "steps": 2})
     assert toolkit.train(LINEAR, "r", {"steps": 4})["steps"] == 4
@@ -268,14 +275,14 @@ def test_a_run_in_one_call_goes_on_and_is_not_run_again_when_it_is_done(here):
     assert (again["steps"], again["run"], lines) == (4, "r", [])
 
 
-def test_a_run_in_one_call_within_another_graph_leaves_it_alone(here):
+def test_training_in_one_call_within_another_graph_does_not_affect_it(here):
     handler = signal.getsignal(signal.SIGINT)
     options = {"data": write_bars("bars.npz"), "steps": 2}
-    with tf.Graph().as_default() as around, tf.Session() as session:
+    with tf.Graph().as_default() as outer, tf.Session() as session:
         before = tf.constant(7)
-        around.finalize()
+        outer.finalize()
         toolkit.train(LINEAR, "r", options)
-        assert tf.get_default_graph() is around
+        assert tf.get_default_graph() is outer
         assert session.run(before) == 7
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -287,31 +294,51 @@ def test_a_run_within_another_run_does_not_disturb_it(here, best):
     handler = signal.getsignal(signal.SIGTERM)
     options = dict({"data": write_bars("bars.npz"), "steps": 6}, **best)
     plain = toolkit.train(Generator, "plain", options)
-    around = toolkit.train(NestedTraining, "around", options)
-    assert testing.fingerprint("around") == testing.fingerprint("plain")
-    assert around["test"]["metrics"] == plain["test"]["metrics"]
+    outer = toolkit.train(NestedTraining, "outer", options)
+    assert testing.fingerprint("outer") == testing.fingerprint("plain")
+    assert outer["test"]["metrics"] == plain["test"]["metrics"]
     assert open_trained("inner").step == 3
     assert signal.getsignal(signal.SIGTERM) is handler
 
 
-def test_an_evaluation_that_fails_leaves_no_folder_of_reports(cli, trained, here):
+def test_an_evaluation_that_fails_writes_no_folder_of_reports(cli, trained, here):
     np.savez("bare.npz", x=np.zeros([20, 6, 6], np.uint8))
     assert cli("evaluate", trained / "run", "--data", "npz:bare.npz").code == 4
     assert not (trained / "run" / "reports").exists()
 
 
-def test_the_cache_folder_may_come_from_a_variable(here, monkeypatch):
+def test_an_environment_variable_sets_the_cache_folder(here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
     assert toolkit.cache_folder() == str(here / "cache")
 
 
-def test_data_is_opened_without_a_run_as_the_plugin_would_see_it(tmp_path):
-    opened = toolkit.open_data(Linear, {"data": write_bars(tmp_path / "bars.npz"), "gain": "2"})
-    assert opened.options.gain == 2.0
-    assert len(opened.split("train")) and opened.split("train").shape == opened.data.shape
-    assert opened.split("nothing") is None
+def test_data_is_opened_without_a_run_as_the_plugin_would_train_on_it(tmp_path):
+    data = toolkit.open_data(Linear, {"data": write_bars(tmp_path / "bars.npz"), "gain": "2"})
+    assert data.options.gain == 2.0
+    assert len(data.split("train")) and data.split("train").shape == data.data.shape
+    assert data.split("nothing") is None
 
 
-def test_opening_data_that_is_not_there_is_told(tmp_path):
+def test_opening_missing_data_is_refused(tmp_path):
     with pytest.raises(toolkit.DataError):
         toolkit.open_data(Linear, {"data": "npz:" + str(tmp_path / "none.npz")})
+
+
+# ------------------------------------------------------------------------------ former public names
+
+
+@pytest.mark.parametrize("name", sorted(toolkit._RENAMED))
+def test_a_former_public_name_works_and_warns_with_the_present_name(name):
+    present = toolkit._RENAMED[name]
+    assert present in toolkit.__all__ and name not in toolkit.__all__
+    with pytest.warns(DeprecationWarning) as caught:
+        value = getattr(toolkit, name)
+    assert value is getattr(toolkit, present)
+    assert [str(each.message) for each in caught] == [f"toolkit.{name} is now toolkit.{present}."]
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("name", sorted(testing._RENAMED))
+def test_a_former_name_of_the_test_kit_works_and_warns(name):
+    with pytest.warns(DeprecationWarning, match=f"testing.{name} is now toolkit.testing."):
+        assert getattr(testing, name) is getattr(testing, testing._RENAMED[name])

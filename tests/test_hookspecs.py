@@ -1,4 +1,4 @@
-"""Each hook: what it is told, when, and what the core does with the answer."""
+"""Each hook: when it is called, with which arguments, and what becomes of its return value."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import inspect
 import json
 import os
 import re
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
 from graph_fixtures import Constant, Spec, make_plugin, make_run, session
 from linear_fixtures import LINEAR, Linear, bars, write_bars
 
-from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, hookspecs, tf
+from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, hookspecs, open_trained, tf
 from toolkit.cli import run_command
 from toolkit.graph.build import build_inference, build_training
 from toolkit.hookspecs import MODEL_HOOKS
@@ -23,105 +24,117 @@ from toolkit.run_data import open_run_data
 # -------------------------------------------------------------------------------- the specification
 
 
+NOTIFICATIONS = ("checkpoint_saved", "run_finished")
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_each_hook_says_when_it_is_called(hook):
     text = inspect.getdoc(getattr(hookspecs, hook))
-    assert re.match(r"(Called|Told) ", text)
+    assert text.startswith("Called ")
     assert text.endswith(".")
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_each_hook_that_asks_says_what_to_return(hook):
+def test_each_argument_of_a_hook_is_described_in_a_line_of_its_own(hook):
+    function = getattr(hookspecs, hook)
+    text = inspect.getdoc(function)
+    arguments = text.partition("Args:")[2].partition("Returns:")[0]
+    assert re.findall(r"(?m)^    (\w+): ", arguments) == list(
+        inspect.signature(function).parameters
+    )
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_each_hook_but_a_notification_says_what_it_returns(hook):
     text = inspect.getdoc(getattr(hookspecs, hook))
-    tells_only = text.startswith("Told") and hook != "evaluated"
-    assert ("return" in text.lower()) != tells_only
+    assert ("\nReturns:\n    " in text) == (hook not in NOTIFICATIONS)
 
 
-def test_the_model_hooks_have_one_answer():
+def test_the_model_hooks_return_one_value():
     for hook in MODEL_HOOKS + ("inputs",):
         assert getattr(hookspecs, hook).toolkit_spec["firstresult"]
     for hook in ("options", "metrics", "scorers", "session_hooks", "checkpoint_saved", "evaluated"):
         assert not getattr(hookspecs, hook).toolkit_spec["firstresult"]
 
 
-# -------------------------------------------------------------------------------- a run from within
+# --------------------------------------------------------------------------- the calls during a run
 
 
 class Recorder(Linear):
-    """Notes every call of a hook with what it was given."""
+    """Records every call of a hook with facts about its arguments."""
 
-    seen = []
+    calls = []
 
-    def _note(self, hook, **given):
-        self.seen.append((hook, given))
+    def _record(self, hook, **facts):
+        self.calls.append((hook, facts))
 
     @hookimpl
     def options(self):
-        self._note("options")
+        self._record("options")
         return Linear.options(self)
 
     @hookimpl
     def data(self, split, run):
-        self._note("data", split=split, data=run.data)
+        self._record("data", split=split, data=run.data)
 
     @hookimpl
     def filter(self, features, labels):
-        self._note("filter", features=features, labels=labels)
+        self._record("filter", features=features, labels=labels)
         return labels != 2
 
     @hookimpl
     def convert(self, features, labels):
-        self._note("convert", features=features, labels=labels)
+        self._record("convert", features=features, labels=labels)
         return 255 - features, labels
 
     @hookimpl
     def inputs(self, run):
-        self._note("inputs", mode=run.mode)
+        self._record("inputs", mode=run.mode)
         return None
 
     @hookimpl
     def scorers(self, run, splits):
-        self._note("scorers", mode=run.mode)
+        self._record("scorers", mode=run.mode)
         return []
 
     @hookimpl
     def build(self, run):
-        self._note("build", mode=run.mode, data=run.data)
+        self._record("build", mode=run.mode, data=run.data)
         return Linear.build(self, run)
 
     @hookimpl
     def call(self, model, features, labels, run):
-        self._note("call", features=features, labels=labels, mode=run.mode)
+        self._record("call", features=features, labels=labels, mode=run.mode)
         return Linear.call(self, model, features, run)
 
     @hookimpl
     def loss(self, model, features, labels, outputs, run):
-        self._note("loss", outputs=outputs, mode=run.mode)
+        self._record("loss", outputs=outputs, mode=run.mode)
         return Linear.loss(self, labels, outputs)
 
     @hookimpl
     def optimize(self, model, features, labels, losses, run):
-        self._note("optimize", losses=losses, total=run.total_steps)
+        self._record("optimize", losses=losses, total=run.total_steps)
         return run.minimize(losses)
 
     @hookimpl
     def predict(self, model, features, outputs, run):
-        self._note("predict", mode=run.mode)
+        self._record("predict", mode=run.mode)
         return Linear.predict(self, outputs)
 
     @hookimpl
     def metrics(self, model, features, labels, outputs, run):
-        self._note("metrics", mode=run.mode)
+        self._record("metrics", mode=run.mode)
         return Linear.metrics(self, labels, outputs)
 
     @hookimpl
     def session_hooks(self, model, losses, run):
-        self._note("session_hooks", losses=losses)
+        self._record("session_hooks", losses=losses)
         return None
 
     @hookimpl
     def checkpoint_saved(self, run, step, path):
-        self._note(
+        self._record(
             "checkpoint_saved", step=step, files=os.listdir(os.path.dirname(path)), path=path
         )
 
@@ -129,67 +142,85 @@ class Recorder(Linear):
     def evaluated(self, run, split, step, metrics, examples, folder):
         with open(os.path.join(folder, "report.txt"), "w") as file:
             file.write(split)
-        self._note("evaluated", split=split, step=step, metrics=metrics, examples=examples)
-        return {"recorder": {"seen": len(examples["label"])}}
+        self._record("evaluated", split=split, step=step, metrics=metrics, examples=examples)
+        return {"recorder": {"examples": len(examples["label"])}}
 
     @hookimpl
     def run_finished(self, run, summary):
-        self._note("run_finished", summary=summary, folder=run.folder)
+        self._record("run_finished", summary=summary, folder=run.folder)
+
+
+class Recording(NamedTuple):
+    """The calls of hooks in a run of 4 steps with checkpoints every 2, and in a prediction."""
+
+    run: List[Tuple[str, Dict[str, Any]]]
+    prediction: List[Tuple[str, Dict[str, Any]]]
+    folder: Any
+
+    def facts(self, hook):
+        """The facts of each call of a hook during the run."""
+        return [facts for name, facts in self.run if name == hook]
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """Every call of a hook in a run of 4 steps, saved every 2; and the run's folder."""
-    del Recorder.seen[:]
-    folder = tmp_path_factory.mktemp("recorded")
+def recording(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("recording")
     data = write_bars(folder / "bars.npz", train=20, validation=6, test=10)
     argv = ["run", "--plugin", "test_hookspecs:Recorder", "--data", data, "--steps", "4"]
+    del Recorder.calls[:]
     assert run_command(argv + ["--run-dir", str(folder / "run"), "--reader", "resident"]) == 0
-    return list(Recorder.seen), folder / "run"
-
-
-def given(recorded, hook):
-    return [facts for name, facts in recorded[0] if name == hook]
+    run = list(Recorder.calls)
+    del Recorder.calls[:]
+    with open_trained(str(folder / "run")) as trained:
+        trained.predict(bars([0], 2))
+    return Recording(run, list(Recorder.calls), folder / "run")
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_each_hook_is_called_in_a_run(recorded, hook):
-    assert given(recorded, hook)
+def test_each_hook_is_called_in_a_run_or_a_prediction(recording, hook):
+    assert hook in {name for name, _ in recording.run + recording.prediction}
 
 
-def test_the_hooks_are_called_in_the_order_of_the_specification(recorded):
-    first = list(collections.OrderedDict.fromkeys(name for name, _ in recorded[0]))
-    told = [name for name in first if name not in ("checkpoint_saved", "evaluated", "run_finished")]
-    order = ["data", "filter", "convert", "build", "call", "loss", "optimize", "session_hooks"]
-    assert told == order + ["predict", "metrics"]  # evaluation has a graph of its own, made later
-    assert recorded[0][-1][0] == "run_finished"
+def test_the_hooks_are_called_in_the_order_of_the_specification(recording):
+    names = list(collections.OrderedDict.fromkeys(name for name, _ in recording.run))
+    training = ["options", "data", "filter", "convert", "build", "call", "loss", "optimize"]
+    evaluation = ["predict", "metrics", "scorers"]  # builds its own graph, later
+    notifications = ("checkpoint_saved", "evaluated", "run_finished")
+    requests = [name for name in names if name not in notifications]
+    assert requests == training + ["session_hooks"] + evaluation
+    assert recording.run[-1][0] == "run_finished"
 
 
-def test_data_is_asked_for_each_split_before_the_data_is_known(recorded):
-    assert [facts["split"] for facts in given(recorded, "data")] == ["train", "validation", "test"]
-    assert {facts["data"] for facts in given(recorded, "data")} == {None}
+def test_a_prediction_calls_inputs_before_the_model(recording):
+    names = [name for name, _ in recording.prediction if name != "options"]
+    assert names == ["inputs", "build", "call", "predict"]
 
 
-def test_filter_and_convert_see_one_example_as_it_is_stored(recorded):
-    for facts in given(recorded, "filter") + given(recorded, "convert"):
+def test_data_is_called_for_each_split_before_the_data_is_known(recording):
+    assert [facts["split"] for facts in recording.facts("data")] == ["train", "validation", "test"]
+    assert {facts["data"] for facts in recording.facts("data")} == {None}
+
+
+def test_filter_and_convert_get_one_example_as_it_is_stored(recording):
+    for facts in recording.facts("filter") + recording.facts("convert"):
         assert facts["features"].shape == (6, 6, 1)
         assert facts["features"].dtype == np.uint8
         assert facts["labels"] in (0, 1, 2)
 
 
-def test_what_the_filter_refuses_is_not_converted(recorded):
-    assert 2 in {facts["labels"] for facts in given(recorded, "filter")}
-    assert {facts["labels"] for facts in given(recorded, "convert")} == {0, 1}
+def test_examples_that_filter_leaves_out_are_not_converted(recording):
+    assert 2 in {facts["labels"] for facts in recording.facts("filter")}
+    assert {facts["labels"] for facts in recording.facts("convert")} == {0, 1}
 
 
-def test_build_sees_the_data_as_the_model_does(recorded):
-    assert [facts["mode"] for facts in given(recorded, "build")] == ["train", "eval"]
-    for facts in given(recorded, "build"):
+def test_build_gets_the_description_of_the_data(recording):
+    assert [facts["mode"] for facts in recording.facts("build")] == ["train", "eval"]
+    for facts in recording.facts("build"):
         assert facts["data"].shape == (6, 6, 1)
 
 
-def test_call_sees_float32_features_and_int32_labels(recorded):
-    train, evaluate = given(recorded, "call")
+def test_call_gets_float32_features_and_int32_labels(recording):
+    train, evaluate = recording.facts("call")
     assert train["features"].shape.as_list() == [8, 6, 6, 1]
     assert train["labels"].shape.as_list() == [8]
     assert evaluate["features"].shape.as_list() == [None, 6, 6, 1]
@@ -197,59 +228,59 @@ def test_call_sees_float32_features_and_int32_labels(recorded):
         assert (facts["features"].dtype, facts["labels"].dtype) == (tf.float32, tf.int32)
 
 
-def test_optimize_gets_what_loss_returned_and_the_length_of_the_run(recorded):
-    (facts,) = given(recorded, "optimize")
+def test_optimize_gets_what_loss_returned_and_the_length_of_the_run(recording):
+    (facts,) = recording.facts("optimize")
     assert facts["losses"].shape.ndims == 0
     assert facts["total"] == 4
 
 
-def test_predict_and_metrics_are_not_asked_when_training(recorded):
-    assert {facts["mode"] for facts in given(recorded, "predict")} == {"eval"}
-    assert {facts["mode"] for facts in given(recorded, "metrics")} == {"eval"}
+def test_predict_and_metrics_are_not_called_when_training(recording):
+    assert {facts["mode"] for facts in recording.facts("predict")} == {"eval"}
+    assert {facts["mode"] for facts in recording.facts("metrics")} == {"eval"}
 
 
-def test_checkpoint_saved_is_told_after_each_commit(recorded):
-    told = given(recorded, "checkpoint_saved")
-    assert [facts["step"] for facts in told] == [2, 4]
-    for facts in told:
+def test_checkpoint_saved_is_called_after_each_commit(recording):
+    calls = recording.facts("checkpoint_saved")
+    assert [facts["step"] for facts in calls] == [2, 4]
+    for facts in calls:
         assert os.path.basename(facts["path"]) + ".index" in facts["files"]
 
 
-def test_evaluated_is_told_each_example_of_the_split_in_order(recorded):
-    (facts,) = given(recorded, "evaluated")
-    labels = [label for label in np.arange(10) * 7 % 3 if label != 2]  # as write_bars makes them
+def test_evaluated_gets_each_example_of_the_split_in_order(recording):
+    (facts,) = recording.facts("evaluated")
+    labels = [label for label in np.arange(10) * 7 % 3 if label != 2]  # as write_bars writes them
     assert (facts["split"], facts["step"]) == ("test", 4)
     assert facts["examples"]["labels"].tolist() == labels
     right = facts["examples"]["label"] == facts["examples"]["labels"]
     assert facts["metrics"]["accuracy"] == pytest.approx(right.mean())
 
 
-def test_the_features_of_evaluated_are_those_that_the_model_saw(recorded):
-    (facts,) = given(recorded, "evaluated")
+def test_the_features_of_evaluated_are_those_that_the_model_was_fed(recording):
+    (facts,) = recording.facts("evaluated")
     # The black border, converted to 255 - 0, and scaled to [0, 1].
     assert set(facts["examples"]["features"][:, 0, 0, 0].tolist()) == {1.0}
 
 
-def test_what_evaluated_returns_and_writes_is_in_the_result(recorded):
-    (facts,) = given(recorded, "run_finished")
-    assert facts["summary"]["test"]["recorder"] == {"seen": 7}
+def test_the_return_value_and_the_files_of_evaluated_are_in_the_result(recording):
+    (facts,) = recording.facts("run_finished")
+    assert facts["summary"]["test"]["recorder"] == {"examples": 7}
     assert facts["summary"]["test"]["reports"] == "reports/test-4"
-    assert (recorded[1] / "reports" / "test-4" / "report.txt").read_text() == "test"
+    assert (recording.folder / "reports" / "test-4" / "report.txt").read_text() == "test"
 
 
-def test_run_finished_is_told_once_with_the_summary_of_the_run(recorded):
-    (facts,) = given(recorded, "run_finished")
+def test_run_finished_is_called_once_with_the_summary_of_the_run(recording):
+    (facts,) = recording.facts("run_finished")
     assert facts["summary"]["steps"] == 4
-    assert facts["folder"] == str(recorded[1])
+    assert facts["folder"] == str(recording.folder)
 
 
-# ---------------------------------------------------------------------- answers that cannot be used
+# -------------------------------------------------------------------- return values of a wrong kind
 
 
 def broken(hook, function, base=Linear):
     """The linear plugin with another implementation of one hook."""
-    made = type("Broken", (base,), {hook: hookimpl(function), "__module__": __name__})
-    return Plugins(make_plugin(made, "broken"))
+    cls = type("Broken", (base,), {hook: hookimpl(function), "__module__": __name__})
+    return Plugins(make_plugin(cls, "broken"))
 
 
 def train_graph(plugins, **options):
@@ -269,7 +300,7 @@ def unreduced(self, outputs):
 
 
 @pytest.mark.parametrize(
-    "hook, function, told",
+    "hook, function, message",
     [
         (
             "call",
@@ -283,21 +314,21 @@ def unreduced(self, outputs):
     ],
     ids=["call a tensor", "call a variable", "loss a vector", "loss a float", "optimize a tensor"],
 )
-def test_an_answer_of_another_kind_is_told_with_plugin_and_hook(hook, function, told):
-    with pytest.raises(ToolkitError, match=told):
+def test_a_return_value_of_a_wrong_kind_is_reported_with_plugin_and_hook(hook, function, message):
+    with pytest.raises(ToolkitError, match=message):
         train_graph(broken(hook, function))
 
 
-@pytest.mark.parametrize("answer", [{}, [1]])
-def test_predictions_are_a_dict_that_is_not_empty(answer):
-    plugins = broken("predict", lambda self: answer)
+@pytest.mark.parametrize("value", [{}, [1]])
+def test_predict_must_return_a_dict_that_is_not_empty(value):
+    plugins = broken("predict", lambda self: value)
     with pytest.raises(
         ToolkitError, match="Hook 'predict' of plugin 'broken' returned .*, expected"
     ):
         build_inference(plugins, make_run("predict", Spec(), plugins.options()))
 
 
-def test_losses_may_be_named_and_optimize_gets_them_as_they_were():
+def test_losses_may_have_names_and_optimize_gets_them_unchanged():
     def two(self, outputs):
         total = tf.reduce_sum(outputs["logits"])
         return collections.OrderedDict([("first", total), ("second", 2 * total)])
@@ -308,17 +339,17 @@ def test_losses_may_be_named_and_optimize_gets_them_as_they_were():
             assert list(losses) == ["first", "second"]
             return run.minimize(losses["first"] + losses["second"])
 
-    built = train_graph(broken("loss", two, Named))
-    assert list(built.losses) == ["first", "second"]
+    training_graph = train_graph(broken("loss", two, Named))
+    assert list(training_graph.losses) == ["first", "second"]
 
 
-def test_what_a_plugin_logs_is_fetched_with_the_metrics():
+def test_scalars_that_a_plugin_logs_are_fetched_with_the_metrics():
     def optimize(self, losses, run):
         run.log("margin", tf.constant(2.0))
         return run.minimize(losses)
 
-    built = train_graph(broken("optimize", optimize))
-    assert set(built.logged) == {"margin", "learning_rate", "gradient_norm"}
+    training_graph = train_graph(broken("optimize", optimize))
+    assert set(training_graph.logged) == {"margin", "learning_rate", "gradient_norm"}
 
 
 def test_a_vector_cannot_be_logged():
@@ -327,54 +358,56 @@ def test_a_vector_cannot_be_logged():
 
 
 def test_there_are_no_labels_when_predicting():
-    seen = []
+    arguments = []
 
     def call(self, model, features, labels, run):
-        seen.append(labels)
+        arguments.append(labels)
         return Linear.call(self, model, features, run)
 
     plugins = broken("call", call)
     build_inference(plugins, make_run("predict", Spec(), plugins.options()))
-    assert seen == [None]
+    assert arguments == [None]
 
 
-@pytest.mark.parametrize("answer", [{}, ["z"], {"z": "float32"}, {"z": ("no type", [2])}], ids=str)
-def test_inputs_are_a_dict_of_types_and_shapes(answer):
-    plugins = broken("inputs", lambda self: answer)
+@pytest.mark.parametrize("value", [{}, ["z"], {"z": "float32"}, {"z": ("no type", [2])}], ids=str)
+def test_inputs_must_return_a_dict_of_dtypes_and_shapes(value):
+    plugins = broken("inputs", lambda self: value)
     with pytest.raises(ToolkitError, match="Hook 'inputs' of plugin 'broken' returned") as caught:
         build_inference(plugins, make_run("predict", Spec(), plugins.options()))
     assert "(dtype, shape of one)" in caught.value.hint
 
 
-def test_inputs_are_asked_when_predicting_alone_and_may_be_none():
-    seen = []
+def test_inputs_is_called_in_mode_predict_only_and_may_return_none():
+    modes = []
 
     def inputs(self, run):
-        seen.append(run.mode)
+        modes.append(run.mode)
 
     plugins = broken("inputs", inputs)
     train_graph(plugins)
     for mode in ("eval", "predict"):
-        built = build_inference(plugins, make_run(mode, Spec(), plugins.options()))
-        assert built.takes_examples and built.input_specs == {"features": ("float32", (4,))}
-    assert seen == ["predict"]
+        inference_graph = build_inference(plugins, make_run(mode, Spec(), plugins.options()))
+        assert inference_graph.takes_examples
+        assert inference_graph.input_specs == {"features": ("float32", (4,))}
+    assert modes == ["predict"]
 
 
-@pytest.mark.parametrize("answer", [[object()], [lambda: None]])
-def test_session_hooks_are_a_list_of_session_run_hooks(cli, answer):
-    SessionHooks.answer = answer
+@pytest.mark.parametrize("value", [[object()], [lambda: None]])
+def test_session_hooks_must_return_session_run_hooks(cli, value):
+    SessionHooks.hooks = value
     data = write_bars("bars.npz")
-    told = cli("run", "--plugin", "test_hookspecs:SessionHooks", "--data", data, "--steps", "2")
-    assert told.code == 1
-    assert "Hook 'session_hooks'" in told.err and "tf.train.SessionRunHooks" in told.err
+    result = cli("run", "--plugin", "test_hookspecs:SessionHooks", "--data", data, "--steps", "2")
+    assert result.code == 1
+    assert "Hook 'session_hooks'" in result.err
+    assert "tf.train.SessionRunHooks" in result.err
 
 
 class SessionHooks(Linear):
-    answer = None
+    hooks = None
 
     @hookimpl
     def session_hooks(self):
-        return self.answer
+        return self.hooks
 
 
 class Counting(tf.train.SessionRunHook):
@@ -386,20 +419,20 @@ class Counting(tf.train.SessionRunHook):
 
 def test_a_plain_session_hook_is_called_on_every_step(cli):
     counting = Counting()
-    SessionHooks.answer = [counting]
+    SessionHooks.hooks = [counting]
     data = write_bars("bars.npz")
-    done = cli("run", "--plugin", "test_hookspecs:SessionHooks", "--data", data, "--steps", "5")
-    assert done.code == 0, done.err
+    result = cli("run", "--plugin", "test_hookspecs:SessionHooks", "--data", data, "--steps", "5")
+    assert result.code == 0, result.err
     assert counting.calls == 5
-    note = "one step a call, which costs speed; called on every step: SessionHooks:Counting"
-    assert "note   " + note in done.err
+    note = "one step per call, which is slower; called on every step: SessionHooks:Counting"
+    assert "note   " + note in result.err
 
 
-# ---------------------------------------------------------------------------- where data comes from
+# ------------------------------------------------------------------------------- data from a plugin
 
 
-class Made(Linear):
-    """Examples that the plugin makes itself: one class of light images, one of dark ones."""
+class WithData(Linear):
+    """Generates its examples: one class of white images, one of black ones."""
 
     @hookimpl
     def data(self, split, run):
@@ -415,27 +448,27 @@ def run_data_of(plugins, **options):
     return open_run_data(plugins, resolve(plugins.options(), [("test", options)]).options)
 
 
-def test_a_plugin_may_make_its_data():
-    run_data = run_data_of(Plugins(make_plugin(Made, "made")))
+def test_a_plugin_may_generate_its_data():
+    run_data = run_data_of(Plugins(make_plugin(WithData, "white")))
     assert run_data.spec == DataSpec((4, 4, 1), "uint8", 2, ("0", "1"), (8, 8))
     assert sorted(run_data.splits) == ["test", "train"]
-    assert run_data.dataset.name == "plugin made"
+    assert run_data.dataset.name == "plugin white"
 
 
-def test_a_plugin_trains_on_the_data_it_makes(cli):
-    done = cli("run", "--plugin", "test_hookspecs:Made", "--steps", "3", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["test"]["examples"] == 16
+def test_a_plugin_trains_on_the_data_that_it_generates(cli):
+    result = cli("run", "--plugin", "test_hookspecs:WithData", "--steps", "3", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["test"]["examples"] == 16
 
 
-def test_data_of_another_type_is_told():
+def test_data_of_a_wrong_type_is_reported():
     with pytest.raises(
         ToolkitError, match="Hook 'data' of plugin 'broken' returned \\[1\\] for 'tr"
     ):
         run_data_of(broken("data", lambda self: [1]))
 
 
-def test_data_without_a_training_split_is_told():
+def test_data_without_a_training_split_is_refused():
     def only_test(self, split):
         return Split(np.zeros([2, 4], np.float32)) if split == "test" else None
 
@@ -465,7 +498,7 @@ def test_filter_leaves_out_examples_of_every_split(here):
 
 
 class Doubled:
-    """Doubles the logits of any model; tells of it in the metrics."""
+    """Doubles the logits of any model and adds a metric."""
 
     @hookimpl(wrapper=True)
     def call(self, model, features, labels, run):
@@ -477,7 +510,7 @@ class Doubled:
         return {"doubled": tf.metrics.mean(tf.constant([1.0]))}
 
 
-def test_an_extension_wraps_what_the_model_returns_and_adds_a_metric():
+def test_an_extension_wraps_a_model_hook_and_adds_a_metric():
     spec = Spec()
     run = make_run("eval", spec, Plugins(make_plugin(Linear)).options())
     plain = build_inference(Plugins(make_plugin(Linear)), run)
@@ -486,17 +519,17 @@ def test_an_extension_wraps_what_the_model_returns_and_adds_a_metric():
         make_run("eval", spec, Plugins(make_plugin(Linear)).options()),
     )
     values = []
-    for built in (plain, doubled):
-        with built.tf_graph.as_default(), session() as made:
-            feed = {built.features: [[1.0, 2.0, 3.0, 4.0]]}
-            values.append(made.run(built.predictions["logits"], feed))
+    for graph in (plain, doubled):
+        with graph.tf_graph.as_default(), session() as current:
+            feed = {graph.features: [[1.0, 2.0, 3.0, 4.0]]}
+            values.append(current.run(graph.predictions["logits"], feed))
     assert values[1].tolist() == (2 * values[0]).tolist()
     assert sorted(doubled.metrics) == ["accuracy", "doubled"]
 
 
-def test_an_extension_is_switched_on_by_name_and_saved_with_the_run(cli, here):
+def test_an_extension_is_enabled_by_name_and_saved_with_the_run(cli, here):
     data = write_bars("bars.npz")
-    done = cli(
+    result = cli(
         "run",
         "--plugin",
         LINEAR,
@@ -510,8 +543,8 @@ def test_an_extension_is_switched_on_by_name_and_saved_with_the_run(cli, here):
         "r",
         "--json",
     )
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["test"]["metrics"]["doubled"] == 1.0
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["test"]["metrics"]["doubled"] == 1.0
     assert json.loads((here / "r" / "config.json").read_text())["with"] == [
         "test_hookspecs:Doubled"
     ]

@@ -9,23 +9,11 @@ import struct
 import numpy as np
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import LINEAR, bars, write_bars
+from linear_fixtures import LINEAR, TEST_LABELS, bars, expected_logits, write_bars
 
 from toolkit import DataSpec, tf
 from toolkit.inference.predict import columns, read_examples
 from toolkit.storage.run_folder import RunFolder
-
-LABELS = np.arange(13) * 7 % 3  # of the test split that write_bars makes
-
-
-def variables(run, step=6):
-    reader = tf.train.NewCheckpointReader(RunFolder(str(run)).checkpoints.prefix(step))
-    return reader.get_tensor("linear/w"), reader.get_tensor("linear/b")
-
-
-def logits_of(run, images, step=6):
-    w, b = variables(run, step)
-    return (images.reshape(len(images), -1) / 255.0).dot(w) + b
 
 
 def losses_of(logits, labels):
@@ -59,11 +47,13 @@ def predict(cli, trained):
 
 
 def test_metrics_of_13_examples_in_batches_of_5_equal_those_of_numpy(evaluate, trained):
-    logits = logits_of(trained / "run", bars(LABELS, 2))
+    logits = expected_logits(trained / "run", bars(TEST_LABELS, 2))
     result = evaluate()
     assert result["examples"] == 13
-    assert result["metrics"]["accuracy"] == pytest.approx((logits.argmax(1) == LABELS).mean())
-    assert result["metrics"]["loss"] == pytest.approx(losses_of(logits, LABELS).mean(), rel=1e-5)
+    assert result["metrics"]["accuracy"] == pytest.approx((logits.argmax(1) == TEST_LABELS).mean())
+    assert result["metrics"]["loss"] == pytest.approx(
+        losses_of(logits, TEST_LABELS).mean(), rel=1e-5
+    )
 
 
 def test_a_later_evaluation_gives_the_test_metrics_of_the_run(evaluate, trained):
@@ -77,10 +67,12 @@ def test_another_split_is_evaluated_by_its_name(evaluate):
 
 
 def test_a_checkpoint_is_chosen_by_its_step(evaluate, trained):
-    logits = logits_of(trained / "run", bars(LABELS, 2), step=2)
+    logits = expected_logits(trained / "run", bars(TEST_LABELS, 2), step=2)
     result = evaluate("--checkpoint", "2")
     assert result["step"] == 2
-    assert result["metrics"]["loss"] == pytest.approx(losses_of(logits, LABELS).mean(), rel=1e-5)
+    assert result["metrics"]["loss"] == pytest.approx(
+        losses_of(logits, TEST_LABELS).mean(), rel=1e-5
+    )
 
 
 def test_the_best_checkpoint_is_the_default(evaluate, trained):
@@ -164,9 +156,9 @@ def save(path, array):
 
 def test_predictions_on_an_npz_file_equal_those_of_numpy(predict, trained):
     rows, _ = predict(trained / "bars.npz")
-    images = bars(LABELS, 2)  # x_test goes before x_train
+    images = bars(TEST_LABELS, 2)  # x_test goes before x_train
     assert len(rows) == 13 and rows[3]["file"].endswith("bars.npz[3]")
-    expected = logits_of(trained / "run", images)
+    expected = expected_logits(trained / "run", images)
     assert np.allclose([row["logits"] for row in rows], expected, atol=1e-5)
     assert [row["label"] for row in rows] == expected.argmax(1).tolist()
 
@@ -175,7 +167,7 @@ def test_an_image_file_is_predicted_like_its_array(predict, trained, here):
     image = bars([1], 5)[0, :, :, 0]
     (row,), notes = predict(save(here / "one.png", image))
     assert row["file"] == str(here / "one.png")
-    expected = logits_of(trained / "run", image[np.newaxis])[0]
+    expected = expected_logits(trained / "run", image[np.newaxis])[0]
     assert np.allclose(row["logits"], expected, atol=1e-5)
     assert notes == ""
 
@@ -192,7 +184,7 @@ def test_inversion_may_be_forced_or_switched_off(predict, trained, here):
     image = bars([1], 5)[0, :, :, 0]
     path = save(here / "one.png", image)
     (row,), notes = predict(path, "--invert", "yes")
-    expected = logits_of(trained / "run", 255 - image[np.newaxis])[0]
+    expected = expected_logits(trained / "run", 255 - image[np.newaxis])[0]
     assert np.allclose(row["logits"], expected, atol=1e-5) and notes == ""
     (row,), _ = predict(save(here / "inverted.png", 255 - image), "--invert", "no")
     assert np.allclose(row["logits"], expected, atol=1e-5)
@@ -203,7 +195,7 @@ def test_an_image_of_another_size_is_scaled_with_a_note(predict, trained, here):
     doubled = image.repeat(2, axis=0).repeat(2, axis=1)
     (row,), notes = predict(save(here / "big.png", doubled))
     assert "big.png is 12x12, scaled to 6x6" in notes
-    assert row["label"] == logits_of(trained / "run", image[np.newaxis]).argmax()
+    assert row["label"] == expected_logits(trained / "run", image[np.newaxis]).argmax()
 
 
 def test_a_colour_image_is_converted_to_grey(predict, here):
@@ -218,7 +210,7 @@ def test_an_idx_file_is_predicted_like_its_array(predict, trained, here):
     header = struct.pack(">HBBIII", 0, 8, 3, 3, 6, 6)
     (here / "some-images-idx3-ubyte").write_bytes(header + images.tobytes())
     rows, _ = predict(here / "some-images-idx3-ubyte")
-    expected = logits_of(trained / "run", images)
+    expected = expected_logits(trained / "run", images)
     assert np.allclose([row["logits"] for row in rows], expected, atol=1e-5)
 
 
@@ -334,7 +326,7 @@ def test_features_are_output_only_on_request(predict, trained):
     (plain, *_), _ = predict(trained / "bars.npz")
     (full, *_), _ = predict(trained / "bars.npz", "--features")
     assert "features" not in plain
-    expected = bars(LABELS, 2)[0].reshape(-1) / 255.0
+    expected = bars(TEST_LABELS, 2)[0].reshape(-1) / 255.0
     assert np.allclose(full["features"], expected, atol=1e-6)
 
 
@@ -355,13 +347,13 @@ def test_a_class_has_its_name_beside_its_number():
 def test_an_exported_model_predicts_the_same_when_it_is_loaded(cli, trained, here):
     result = cli("export", trained / "run", "model", "--json")
     assert result.code == 0, result.err
-    images = bars(LABELS, 2)
+    images = bars(TEST_LABELS, 2)
     with tf.Graph().as_default(), tf.Session() as session:
         loaded = tf.saved_model.loader.load(session, ["serve"], "model")
         signature = loaded.signature_def["serving_default"]
         feed = {signature.inputs["features"].name: images}
         logits = session.run(signature.outputs["logits"].name, feed)
-    assert np.allclose(logits, logits_of(trained / "run", images), atol=1e-5)
+    assert np.allclose(logits, expected_logits(trained / "run", images), atol=1e-5)
 
 
 def test_export_reports_its_inputs_outputs_and_check(cli, trained, here):
