@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
 import click
 
-from .common import json_option, print_json, verbose_option
+from ..cli_options import json_option, print_json, verbose_option
 
 if TYPE_CHECKING:
     from ..audit.checks import Check
@@ -38,7 +38,9 @@ Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 )
 @json_option
 @verbose_option
-def verify(run_folder, replay, chaos, seed, as_json):
+def verify(
+    run_folder: str, replay: Optional[str], chaos: Optional[int], seed: int, as_json: bool
+) -> int:
     """Check the commit log of a run and every file that it lists.
 
     The exit code is 6 if something is not as it was committed; the error names the first fault.
