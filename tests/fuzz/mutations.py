@@ -60,14 +60,14 @@ EDITS = (_flip, _overwrite, _insert, _delete, _truncate, _duplicate, _splice)
 def argument_texts(max_size: int = 20):
     """Texts of an argument or a variable: no NUL, and stray bytes as surrogates."""
     stray = st.integers(0xDC80, 0xDCFF).map(chr)
-    plain = st.characters(blacklist_categories=("Cs",), blacklist_characters="\0")
+    plain = st.characters(blacklist_categories=["Cs"], blacklist_characters="\0")
     return st.text(plain | stray, max_size=max_size)
 
 
 def file_names(max_size: int = 12):
     """Names of files and folders that file systems accept."""
     plain = st.text(
-        st.characters(blacklist_categories=("Cs",), blacklist_characters="\0/"),
+        st.characters(blacklist_categories=["Cs"], blacklist_characters="\0/"),
         min_size=1,
         max_size=max_size,
     )

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import shutil
+from typing import Any, List
 
 import pytest
 from fuzz_fixtures import EXAMPLES, fuzz, run_and_check
@@ -144,7 +145,21 @@ def reordered_lines(draw, content):
 DEEP = "\0deep"  # a placeholder for a nesting that json.dumps cannot write
 NUMBERS = [0, 1, -1, 7, 2**31, 2**63, 10**400, 1e308, float("nan"), float("inf"), 0.5]
 TEXTS = ["", "x", "6", "\0", "\ud800", "../../x", "/", "finished", "running", "best", DEEP]
-ODD = [None, True, False, *NUMBERS, *TEXTS, [], {}, [[]], [None], [1], ["x"], {"": None}, [0] * 99]
+ODD: List[Any] = [
+    None,
+    True,
+    False,
+    *NUMBERS,
+    *TEXTS,
+    [],
+    {},
+    [[]],
+    [None],
+    [1],
+    ["x"],
+    {"": None},
+    [0] * 99,
+]
 
 
 def text_of(values):

@@ -26,13 +26,13 @@ class ReaderOptions(NamedTuple):
     resident_limit: int = RESIDENT_LIMIT  # bytes of features
 
 
-DEFAULTS = ReaderOptions()
+DEFAULT_OPTIONS = ReaderOptions()
 
 
 def make_reader(
     split: Split,
     batch_size: int,
-    options: ReaderOptions = DEFAULTS,
+    options: ReaderOptions = DEFAULT_OPTIONS,
     hooks: ExampleHooks = NO_HOOKS,
     cache_dir: Optional[str] = None,
 ) -> Reader:

@@ -83,8 +83,8 @@ class StreamReader:
         self._seed = seed
         self._buffer_size = min(shuffle_buffer, self.num_examples)
         first = int(subset_positions(self._split, self._subset)[0])
-        self._example = probe_shape(self._subset, hooks.convert, first)
-        self.shape = self._example.shape
+        self._example_shape = probe_shape(self._subset, hooks.convert, first)
+        self.shape = self._example_shape.shape
         with tf.device(DEVICE), tf.name_scope("stream_input"), _without_graph_seed():
             self._epoch = tf.placeholder(tf.int64, [])
             self._skip = tf.placeholder(tf.int64, [])
@@ -102,7 +102,7 @@ class StreamReader:
             labels: int32 [B], or None if the examples have no labels.
         """
         features, labels = self._iterator.get_next()
-        return scale(features), labels if self._example.has_label else None
+        return scale(features), labels if self._example_shape.has_label else None
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions, in the split after `filter`, of the examples of the next batch: int64 [B].
@@ -156,7 +156,7 @@ class StreamReader:
             back_prop=False,
         )
         features, labels = [array.stack() for array in results[1:]]
-        return features, labels if self._example.has_label else None
+        return features, labels if self._example_shape.has_label else None
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the records of its epoch before it are read and dropped."""
@@ -193,7 +193,10 @@ class StreamReader:
         return self._in_order(records, epoch)
 
     def _in_order(self, elements: tf.data.Dataset, epoch: tf.Tensor) -> tf.data.Dataset:
-        """The elements, one per example, in the order of an epoch; the first is not skipped."""
+        """The elements, one per example, in the order of an epoch.
+
+        Those before the position of a resume are skipped in its first epoch.
+        """
         if self._buffer_size:
             seed = _epoch_seed(self._seed, epoch)
             elements = elements.shuffle(self._buffer_size, seed, reshuffle_each_iteration=False)
@@ -241,26 +244,25 @@ class StreamReader:
     def _convert_record(self, record: Dict[str, tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
         """One raw record after the hook `convert`, which runs in Python."""
         raw = [record["positions"], record["features"], record.get("labels", tf.constant(b""))]
-        dtypes = [self._example.dtype, tf.int32]
+        dtypes = [self._example_shape.dtype, tf.int32]
         features, label = tf.numpy_function(self._call_convert, raw, dtypes)
-        features.set_shape(self._example.shape)
+        features.set_shape(self._example_shape.shape)
         label.set_shape([])
         return features, label
 
     def _call_convert(
-        self, record: int, raw_features: bytes, raw_label: bytes
+        self, record_number: int, raw_features: bytes, raw_label: bytes
     ) -> Tuple[np.ndarray, np.int32]:
         files = self._files
         array = np.frombuffer(raw_features, files.feature_dtype).reshape(self._split.shape)
         array = array.astype(self._split.dtype)  # native, and the hook's own to change
         label = int(np.frombuffer(raw_label, files.label_dtype)[0]) if files.labels else None
-        # The position in the split, from that in the file.
         index = self._split.index
-        position = int(record if index is None else np.searchsorted(index, record))
+        position = int(record_number if index is None else np.searchsorted(index, record_number))
         assert self._convert is not None
         try:
             features, label = convert_example(
-                self._convert, (array, label), position, self._example
+                self._convert, (array, label), position, self._example_shape
             )
         except ToolkitError as error:
             self.failure = self.failure or error
