@@ -172,7 +172,7 @@ def test_a_line_tells_all_names_up_to_20_where_the_sentence_tells_5():
     found = differing("", many)
     assert found.sentence().endswith("added v00, v01, v02, v03, v04 and 17 more.")
     assert found.lines()[0].endswith("v19 and 2 more")
-    assert found.lines(most=22)[0].endswith(", v20, v21")
+    assert found.lines(limit=22)[0].endswith(", v20, v21")
 
 
 def test_there_is_a_line_for_each_kind():
@@ -313,7 +313,9 @@ def test_a_plan_without_the_global_step_is_an_error(dtype):
     if dtype:
         before[STEP] = VariableSpec([], dtype)
     everything = RestoreOptions(init_new=True, drop=True)
-    with pytest.raises(CheckpointError, match="nothing that the model's 'global_step'") as told:
+    with pytest.raises(
+        CheckpointError, match="no variable from which the model's 'global_step'"
+    ) as told:
         plan_restore(before, side("w:4"), everything)
     assert "--map NAME=global_step" in told.value.hint
     mapped = everything._replace(renames={"counter": STEP})

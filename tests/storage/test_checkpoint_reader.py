@@ -106,7 +106,7 @@ def test_equal_sets_have_no_difference():
 
 def test_a_tensor_in_one_of_the_two_alone_is_told():
     assert first_difference({"a": A}, {}) == "a is missing"
-    assert first_difference({}, {"a": A}) == "a is there in addition"
+    assert first_difference({}, {"a": A}) == "a is not expected"
 
 
 def test_another_type_or_shape_is_told():
@@ -124,7 +124,7 @@ def test_the_first_by_name_is_told():
 
 
 def test_bits_that_are_no_other_number_are_told_as_that():
-    expected = "a differs in the sign of a zero, or the bits of a nan"
+    expected = "a differs in the sign of a zero, or in the bits of a nan"
     zero = np.zeros(2, np.float32)
     assert first_difference({"a": zero}, {"a": -zero}) == expected
     assert first_difference({"a": NAN}, {"a": OTHER_NAN}) == expected

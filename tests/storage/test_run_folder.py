@@ -557,7 +557,9 @@ def test_what_the_system_refuses_is_a_fault_of_the_machine(run):
     with pytest.raises(RetryError, match=expected) as told, run.writing():
         raise OSError(28, "No space left on device")
     assert told.value.exit_code == 138
-    assert "toolkit resume" in told.value.hint
+    assert told.value.hint == (
+        "Nothing that was committed is lost. Free some space, or restore the write permission."
+    )
 
 
 def test_a_folder_that_was_removed_is_told_as_that(run):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -102,14 +103,14 @@ class Chaos:
 
     def _write_config(self) -> str:
         """Write a configuration file that trains the same run; return its path."""
-        from ..config import rebased
+        from ..config import rebase
 
         config = session_config(self._folder, self._segment.session)
         path = os.path.join(self._path, "config.json")
         here = os.getcwd()
-        names = [rebased(name, here, self._path) for name in config.extensions]
-        values = {"plugin": rebased(config.plugin, here, self._path), "with": names}
-        values.update(config.values, data=rebased(config.values["data"], here, self._path))
+        names = [rebase(name, here, self._path) for name in config.extensions]
+        values = {"plugin": rebase(config.plugin, here, self._path), "with": names}
+        values.update(config.values, data=rebase(config.values["data"], here, self._path))
         write_json(path, values)
         return path
 
@@ -160,7 +161,7 @@ class Chaos:
             return _outlives(process, self._random.uniform(0, self._secs / 4))
         for _ in range(self._random.randint(1, MAX_SAVES)):
             saves = _checkpoint_names(copy)
-            if not _wait_until(process, lambda before=saves: _checkpoint_names(copy) - before):
+            if not _wait_until(process, functools.partial(_has_new_checkpoint, copy, saves)):
                 return False
         return _outlives(process, self._random.uniform(0, SAVE_SECS))
 
@@ -235,6 +236,10 @@ def _checkpoint_names(copy: RunFolder) -> Set[str]:
     except OSError:
         return set()
     return {name.split(".")[1] for name in names if name.startswith("model.")}
+
+
+def _has_new_checkpoint(copy: RunFolder, names: Set[str]) -> bool:
+    return bool(_checkpoint_names(copy) - names)
 
 
 def _describe_kill(copy: RunFolder) -> Kill:

@@ -178,7 +178,7 @@ def _check_config(folder: RunFolder) -> Tuple[str, List[Fault]]:
     if not isinstance(expected, dict):
         return summary, []
     if set(values) != set(expected):
-        options = declared_options(configuration.of_values(folder.path, values))
+        options = declared_options(configuration.parse_values(folder.path, values))
         values, expected = current_names(options, values), current_names(options, expected)
     return summary, list(_compare_options(values, expected))
 

@@ -125,7 +125,7 @@ def _compare_sessions(
     folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]
 ) -> List[str]:
     """What makes the results of two sessions differ, a clause each."""
-    changes = provenance.changed_since(before, after) + _compare_options(folder, before, after)
+    changes = provenance.changes_since(before, after) + _compare_options(folder, before, after)
     if before.get("compiled") != after.get("compiled"):
         changes.append("only one of the two compiled its steps")
     if after.get("model"):
@@ -152,7 +152,7 @@ def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
     """The plugins and options of a session, to train the same steps again: with the same threads
     and compilation, and without a time limit.
     """
-    config = configuration.of_values(folder.path, session.get("options") or folder.read_config())
+    config = configuration.parse_values(folder.path, session.get("options") or folder.read_config())
     config.values["xla"] = "on" if session.get("compiled") else "off"
     config.values["intra_op_threads"] = (session.get("machine") or {}).get(provenance.THREADS, 0)
     config.values["max_secs"] = None
@@ -184,13 +184,13 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
     plugins = Plugins.load(config.plugin, config.extensions)
     options = resolve(plugins.options(), [(folder.file("config.json"), config.values)]).options
     target = _copy_start(folder, segment, path)
-    values = configuration.for_run(config.plugin, config.extensions, options, target.path)
+    values = configuration.run_values(config.plugin, config.extensions, options, target.path)
     changes = RestoreOptions.of_plan(segment.model_changes)
     job = Job(plugins, options, target, values, ["verify"], segment.end.step, changes)
     trainer = Trainer(job, quiet())
     try:
         trainer.check_data()
-        differences = provenance.changed_since(segment.session, trainer.session_facts())
+        differences = provenance.changes_since(segment.session, trainer.session_facts())
         if differences:
             raise UsageError(
                 f"The segment cannot be replayed here: {'; '.join(differences)}.",

@@ -1,12 +1,12 @@
-"""How a checkpoint differs from a model, told before a session exists, and which of its variables a
-restore takes where a difference is meant.
+"""Compare a checkpoint with a model's variables, and plan a partial restore if the difference is
+intended. No session is needed.
 
     in_checkpoint, in_graph = read_variable_specs(path), variable_specs(tf.global_variables())
-    difference(in_checkpoint, in_graph)                 in words, and the flags that allow it
-    planned = plan(in_checkpoint, in_graph, changes)    or CheckpointError
-    build_saver(planned, tf.global_variables()).restore(session, path)
+    difference(in_checkpoint, in_graph)                     in words, with the flags that allow it
+    plan = plan_restore(in_checkpoint, in_graph, options)   raises CheckpointError
+    build_saver(plan, tf.global_variables()).restore(session, path)
 
-Which names belong together, slots along with their variables, is said by `renaming`.
+`variable_map` decides which names belong together, including the slots of renamed variables.
 """
 
 from __future__ import annotations
@@ -23,87 +23,93 @@ STEP = tf.GraphKeys.GLOBAL_STEP
 
 
 class VariableSpec(NamedTuple):
-    """A variable of a checkpoint or a graph. dtype: by name, as "float32"."""
+    """The shape and dtype of a variable in a checkpoint or a graph."""
 
     shape: List[int]
-    dtype: str
+    dtype: str  # by name, such as "float32"
+
+
+Specs = Dict[str, VariableSpec]  # by the name of the variable
 
 
 class RestoreOptions(NamedTuple):
-    """What the user allows. renames: from `parse_map`."""
+    """Which differences between checkpoint and model the user allows."""
 
-    init_new: bool = False
-    drop: bool = False
-    renames: Dict[str, str] = {}  # old -> new; read only
+    init_new: bool = False  # variables that only the model has
+    drop: bool = False  # variables that only the checkpoint has
+    renames: Dict[str, str] = {}  # old -> new, from `parse_map`; read only
 
     @classmethod
     def of_plan(cls, plan: Dict[str, Any]) -> RestoreOptions:
-        """The options that allow a plan, from its `RestorePlan.as_json`, or from {}."""
+        """The options that allow a plan.
+
+        Args:
+            plan: from `RestorePlan.as_json`, or {}.
+        """
         return cls(
             bool(plan.get("initialised")), bool(plan.get("dropped")), plan.get("renamed") or {}
         )
 
 
-class Reshaped(NamedTuple):
-    """A variable of another shape or dtype than in the checkpoint. name: in the graph."""
+class Reshape(NamedTuple):
+    """A variable whose shape or dtype differs between checkpoint and graph."""
 
-    name: str
-    now: VariableSpec
-    was: VariableSpec
+    name: str  # in the graph
+    now: VariableSpec  # in the graph
+    was: VariableSpec  # in the checkpoint
 
     def __str__(self) -> str:
-        if self.now.dtype == self.was.dtype:
-            return f"{self.name} {self.now.shape} (was {self.was.shape})"
-        return "{} {} {} (was {} {})".format(self.name, *(self.now + self.was))
+        now, was = self.now, self.was
+        if now.dtype == was.dtype:
+            return f"{self.name} {now.shape} (was {was.shape})"
+        return f"{self.name} {now.shape} {now.dtype} (was {was.shape} {was.dtype})"
 
 
 class Difference(NamedTuple):
-    """How a graph differs from a checkpoint; false where it fits. Lists are sorted by name.
-
-    renamed: likely pairs (old, new), which are in neither added nor removed. slots: the pairs that
-    go along with them. maps: the texts for `--map` that make both.
-    """
+    """How a graph differs from a checkpoint; false if it does not. Lists are sorted by name."""
 
     additions: List[str]
     removals: List[str]
-    reshapes: List[Reshaped]
-    renames: List[Tuple[str, str]]
-    slots: List[Tuple[str, str]]
-    maps: List[str]
+    reshapes: List[Reshape]
+    renames: List[Tuple[str, str]]  # likely pairs (old, new), in neither additions nor removals
+    slots: List[Tuple[str, str]]  # the pairs that follow from the renames
+    maps: List[str]  # the texts for --map that perform both
 
     def __bool__(self) -> bool:
         return bool(self.additions or self.removals or self.reshapes or self.renames)
 
     def sentence(self) -> str:
-        """All in one sentence, up to five names a kind; '' where it fits."""
-        parts = [f"{kind} {_some(names)}" for kind, names in self._kinds()]
+        """The difference as a sentence, with up to five names per kind; '' if there is none."""
+        parts = [f"{kind} {_join_names(names)}" for kind, names in self._kinds()]
         if not parts:
             return ""
         return f"The model differs from its checkpoint: {'; '.join(parts)}."
 
-    def lines(self, most: int = 20) -> List[str]:
-        """A line for each kind of difference, up to `most` names a kind."""
-        kinds = self._kinds() + ([("their slots", _told(self.slots))] if self.slots else [])
-        return [f"{kind}: {_some(names, most)}" for kind, names in kinds]
+    def lines(self, limit: int = 20) -> List[str]:
+        """A line per kind of difference, with up to `limit` names each."""
+        kinds = self._kinds()
+        if self.slots:
+            kinds.append(("their slots", _format_renames(self.slots)))
+        return [f"{kind}: {_join_names(names, limit)}" for kind, names in kinds]
 
     def hint(self) -> str:
-        """The flags that allow all of it, in a sentence; '' where it fits."""
+        """The flags that allow the difference, as a sentence; '' if there is none."""
         flags = [f"--map {shlex.quote(text)}" for text in self.maps]
         flags += ["--init-new"] if self.additions or self.reshapes else []
         flags += ["--drop"] if self.removals or self.reshapes else []
         if not flags:
             return ""
         return (
-            f"Allow it with {' '.join(flags)}, or resume with the options that the run was "
-            "started with."
+            f"Allow it with {' '.join(flags)}, or resume with the options with which the run was "
+            "started."
         )
 
-    def without(self, changes: RestoreOptions) -> Difference:
-        """What is left of it where the flags of the changes are given."""
-        both = changes.init_new and changes.drop
+    def remainder(self, options: RestoreOptions) -> Difference:
+        """The part of the difference that the options do not allow."""
+        both = options.init_new and options.drop
         return Difference(
-            [] if changes.init_new else self.additions,
-            [] if changes.drop else self.removals,
+            [] if options.init_new else self.additions,
+            [] if options.drop else self.removals,
             [] if both else self.reshapes,
             [] if both else self.renames,
             [] if both else self.slots,
@@ -111,26 +117,22 @@ class Difference(NamedTuple):
         )
 
     def _kinds(self) -> List[Tuple[str, List[str]]]:
-        """Kinds and names, of those that there are."""
+        """The kinds of difference that exist, with the names of each."""
         kinds = [
             ("added", self.additions),
             ("removed", self.removals),
-            ("reshaped", [str(reshaped) for reshaped in self.reshapes]),
-            ("likely renamed", _told(self.renames)),
+            ("reshaped", [str(reshape) for reshape in self.reshapes]),
+            ("likely renamed", _format_renames(self.renames)),
         ]
         return [(kind, names) for kind, names in kinds if names]
 
 
 class RestorePlan(NamedTuple):
-    """What a restore does. restored: name in the checkpoint -> name in the graph.
+    """What a restore does with each variable. A reshaped variable is initialised and dropped."""
 
-    initialised: names in the graph that keep their initial values. dropped: names in the checkpoint
-    whose values are not used. A reshaped variable is in both.
-    """
-
-    mapping: Dict[str, str]
-    init_names: List[str]
-    drop_names: List[str]
+    mapping: Dict[str, str]  # name in the checkpoint -> name in the graph
+    init_names: List[str]  # in the graph: these keep their initial values
+    drop_names: List[str]  # in the checkpoint: the values of these are not used
 
     @property
     def is_plain(self) -> bool:
@@ -139,11 +141,11 @@ class RestorePlan(NamedTuple):
 
     @property
     def renames(self) -> Dict[str, str]:
-        """Those of `mapping` whose names differ."""
+        """The part of `mapping` in which the names differ."""
         return {old: new for old, new in sorted(self.mapping.items()) if old != new}
 
     def as_json(self) -> Dict[str, Any]:
-        """For the records of the run; `mapping` is how many keep their names."""
+        """The plan for the records of the run; "restored" counts the unchanged names."""
         return {
             "restored": len(self.mapping) - len(self.renames),
             "renamed": self.renames,
@@ -154,9 +156,9 @@ class RestorePlan(NamedTuple):
     def sentence(self) -> str:
         """What changes, a sentence for each kind; '' for a plain restore."""
         parts = [
-            _counted("renamed", _told(self.renames.items())),
-            _counted("new and initialised", self.init_names),
-            _counted("dropped", self.drop_names),
+            _count_variables("renamed", _format_renames(self.renames.items())),
+            _count_variables("new and initialised", self.init_names),
+            _count_variables("dropped", self.drop_names),
         ]
         return " ".join(part for part in parts if part)
 
@@ -164,108 +166,124 @@ class RestorePlan(NamedTuple):
 # -------------------------------------------------------------------------------------- both sides
 
 
-def read_variable_specs(path: str) -> Dict[str, VariableSpec]:
-    """The variables of the checkpoint with this prefix, by name.
+def read_variable_specs(path: str) -> Specs:
+    """The specs of the variables in a checkpoint.
 
-    Raises CheckpointError where it cannot be read.
+    Args:
+        path: the prefix of its files.
+
+    Raises:
+        CheckpointError: it cannot be read.
     """
     reader = open_reader(path)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     return {
-        n: VariableSpec(list(shape), tf.as_dtype(dtypes[n]).name) for n, shape in shapes.items()
+        name: VariableSpec(list(shape), tf.as_dtype(dtypes[name]).name)
+        for name, shape in shapes.items()
     }
 
 
-def variable_specs(variables: Iterable[Any]) -> Dict[str, VariableSpec]:
-    """The same of variables of a graph, by the names under which a Saver stores them."""
+def variable_specs(variables: Iterable[tf.Variable]) -> Specs:
+    """The specs of variables in a graph, by the names under which a Saver stores them."""
     return {v.op.name: VariableSpec(v.shape.as_list(), v.dtype.base_dtype.name) for v in variables}
 
 
-def difference(
-    in_checkpoint: Dict[str, VariableSpec], in_graph: Dict[str, VariableSpec], partial: bool = False
-) -> Difference:
-    """How the graph differs from the checkpoint that should fill it.
+def difference(in_checkpoint: Specs, in_graph: Specs, partial: bool = False) -> Difference:
+    """How a graph differs from the checkpoint that is to be restored.
 
-    partial: variables of the checkpoint that the graph does not ask for are no difference.
+    Args:
+        in_checkpoint: from `read_variable_specs`.
+        in_graph: from `variable_specs`.
+        partial: whether the checkpoint may contain more variables than the graph.
     """
-    return _difference(in_checkpoint, in_graph, match_names(in_checkpoint, in_graph, {}), partial)
+    pairs = match_names(in_checkpoint, in_graph, {})
+    whole = _find_difference(in_checkpoint, in_graph, pairs)
+    return whole._replace(removals=[]) if partial else whole
 
 
-def plan_restore(
-    in_checkpoint: Dict[str, VariableSpec],
-    in_graph: Dict[str, VariableSpec],
-    changes: RestoreOptions,
-) -> RestorePlan:
-    """What a restore with these changes does.
+def plan_restore(in_checkpoint: Specs, in_graph: Specs, options: RestoreOptions) -> RestorePlan:
+    """What a restore with these options does.
 
-    A renaming that an earlier restore made already has no effect, so that a command may be given
-    again; but where the model has a variable of the old name too, it is made each time. Raises
-    CheckpointError where the changes do not cover the difference, and where the global step would
-    not be restored; UsageError for a renaming of what is not there.
+    A renaming that an earlier restore performed already has no effect, so that a command can be
+    repeated; but if the model also has a variable with the old name, it is performed each time.
+
+    Args:
+        in_checkpoint: from `read_variable_specs`.
+        in_graph: from `variable_specs`.
+        options: which differences are allowed.
+
+    Raises:
+        CheckpointError: the options do not allow the whole difference, or the global step would
+            not be restored.
+        UsageError: a renaming names a variable that does not exist.
     """
-    pairs = match_names(in_checkpoint, in_graph, changes.renames)
-    restored = {o: n for o, n in sorted(pairs.items()) if in_checkpoint[o] == in_graph[n]}
-    if STEP not in restored.values():
+    pairs = match_names(in_checkpoint, in_graph, options.renames)
+    mapping = {o: n for o, n in sorted(pairs.items()) if in_checkpoint[o] == in_graph[n]}
+    if STEP not in mapping.values():
         raise CheckpointError(
-            f"The checkpoint has nothing that the model's '{STEP}' could be restored from.",
-            hint=f"Say which variable counts its steps with --map NAME={STEP}, or start a new run.",
+            f"The checkpoint has no variable from which the model's '{STEP}' can be restored.",
+            hint=f"Name the variable that counts its steps with --map NAME={STEP}, or start a new "
+            "run.",
         )
-    left = _difference(in_checkpoint, in_graph, pairs).without(changes)
-    if left:
-        raise CheckpointError(left.sentence(), hint=left.hint())
-    kept = set(restored.values())
+    remainder = _find_difference(in_checkpoint, in_graph, pairs).remainder(options)
+    if remainder:
+        raise CheckpointError(remainder.sentence(), hint=remainder.hint())
+    targets = set(mapping.values())
     return RestorePlan(
-        restored,
-        sorted(name for name in in_graph if name not in kept),
-        sorted(name for name in in_checkpoint if name not in restored),
+        mapping,
+        sorted(name for name in in_graph if name not in targets),
+        sorted(name for name in in_checkpoint if name not in mapping),
     )
 
 
-def build_saver(plan: RestorePlan, variables: Iterable[Any]) -> tf.train.Saver:
-    """A Saver of the current graph that restores what the plan says, and nothing else.
+def build_saver(plan: RestorePlan, variables: Iterable[tf.Variable]) -> tf.train.Saver:
+    """A Saver of the current graph that restores according to a plan.
 
-    variables: those that `variable_specs` was given. The others keep what they hold.
+    Args:
+        plan: from `plan_restore`.
+        variables: those of the graph; the ones that are not restored keep their values.
     """
     by_name = {v.op.name: v for v in variables}
     return tf.train.Saver({old: by_name[new] for old, new in plan.mapping.items()}, max_to_keep=0)
 
 
-def _difference(in_checkpoint, in_graph, pairs: Dict[str, str], partial=False) -> Difference:
-    """What the pairs leave over, and those whose shapes or dtypes differ."""
-    taken = set(pairs.values())
-    added = {name for name in in_graph if name not in taken}
-    removed = {name for name in in_checkpoint if name not in pairs}
-    reshaped = [
-        Reshaped(new, in_graph[new], in_checkpoint[old])
+def _find_difference(in_checkpoint: Specs, in_graph: Specs, pairs: Dict[str, str]) -> Difference:
+    """The variables that are in no pair (old, new), and the pairs with unequal specs."""
+    targets = set(pairs.values())
+    additions = {name for name in in_graph if name not in targets}
+    removals = {name for name in in_checkpoint if name not in pairs}
+    reshapes = [
+        Reshape(new, in_graph[new], in_checkpoint[old])
         for old, new in pairs.items()
         if in_checkpoint[old] != in_graph[new]
     ]
-    leading, slots = find_likely_renames(in_checkpoint, in_graph, removed, added)
-    renamed = dict(leading, **slots)
+    leading, slots = find_likely_renames(in_checkpoint, in_graph, removals, additions)
+    renames = dict(leading, **slots)
     return Difference(
-        sorted(added - set(renamed.values())),
-        [] if partial else sorted(removed - set(renamed)),
-        sorted(reshaped),
+        sorted(additions - set(renames.values())),
+        sorted(removals - set(renames)),
+        sorted(reshapes),
         sorted(leading.items(), key=lambda pair: pair[1]),
         sorted(slots.items(), key=lambda pair: pair[1]),
-        map_texts(in_checkpoint, in_graph, leading, renamed),
+        map_texts(in_checkpoint, in_graph, leading, renames),
     )
 
 
 # ------------------------------------------------------------------------------------------- words
 
 
-def _told(renamed: Iterable[Tuple[str, str]]) -> List[str]:
-    return [f"{new} (was {old})" for old, new in renamed]
+def _format_renames(pairs: Iterable[Tuple[str, str]]) -> List[str]:
+    return [f"{new} (was {old})" for old, new in pairs]
 
 
-def _counted(kind: str, names: List[str]) -> str:
+def _count_variables(kind: str, names: List[str]) -> str:
+    """A sentence such as "2 variables are dropped: a, b."; '' for no names."""
     if not names:
         return ""
     noun = "variable is" if len(names) == 1 else "variables are"
-    return f"{len(names)} {noun} {kind}: {_some(names)}."
+    return f"{len(names)} {noun} {kind}: {_join_names(names)}."
 
 
-def _some(names: List[str], most: int = 5) -> str:
-    text = ", ".join(names[:most])
-    return text + (f" and {len(names) - most} more" if len(names) > most else "")
+def _join_names(names: List[str], limit: int = 5) -> str:
+    text = ", ".join(names[:limit])
+    return text + (f" and {len(names) - limit} more" if len(names) > limit else "")

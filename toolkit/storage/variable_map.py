@@ -1,34 +1,45 @@
-"""Renamings of variables: the texts of `--map`, what they pair, and which ones are likely.
+"""Renamings of variables: parse those that a user names, match names, and find likely ones.
 
     renames = parse_map(["dense/=linear/"])                 from the flags, old -> new
     pairs = match_names(in_checkpoint, in_graph, renames)   every pair of names that belong together
     leading, slots = find_likely_renames(in_checkpoint, in_graph, removals, additions)
     map_texts(in_checkpoint, in_graph, leading, dict(leading, **slots))     the flags for them
 
-A variable's slots are what an optimizer, a sum or an average keeps for it. Their names contain the
-variable's own, as in `linear/w/Adam` and `toolkit/accumulated/linear/w`: where it is renamed, they
-go along.
+A slot of a variable is what an optimizer, an accumulator or an average stores for it. Its name
+contains the variable's name, as in `linear/w/Adam` and `toolkit/accumulated/linear/w`: when the
+variable is renamed, its slots are renamed along with it.
+
+Everywhere, "old" is a name in the checkpoint, and "new" one in the graph. A side, checkpoint or
+graph, is a dict from names to specs, which have a `shape` and are equal if a value fits.
 """
 
 from __future__ import annotations
 
 import difflib
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from ..errors import UsageError, suggest
 
-SIMILAR = 0.6  # of difflib's ratio, from where two names are alike
-# Name -> what tells a variable's `shape`, and equals another one's where it fits in its place.
-Side = Dict[str, Any]
+MIN_SIMILARITY = 0.6  # of two names that are alike, by difflib's ratio
+Side = Mapping[str, Any]
+Pair = Tuple[str, str]  # (old, new)
+Score = Tuple[bool, float]  # whether the last parts of two names are equal; their similarity
 
 
 def parse_map(texts: Iterable[str]) -> Dict[str, str]:
-    """Old -> new, of texts "OLD=NEW": two variables, or two scopes where both end in "/".
+    """Parse the values of --map.
 
-    A scope "/" is the whole of the names. Raises UsageError for a text that is something else, and
-    where an OLD or a NEW is given twice.
+    Args:
+        texts: "OLD=NEW" each: two variables, or two scopes that both end in "/". The scope "/"
+            contains all names.
+
+    Returns:
+        The renamings, old -> new.
+
+    Raises:
+        UsageError: a text has another form, or an OLD or a NEW occurs twice.
     """
-    renamed: Dict[str, str] = {}
+    renames: Dict[str, str] = {}
     for text in texts:
         old, _, new = (part.strip() for part in text.partition("="))
         if not old or not new or "=" in new or _is_scope(old) != _is_scope(new):
@@ -37,130 +48,154 @@ def parse_map(texts: Iterable[str]) -> Dict[str, str]:
                 hint="Give two names of variables, or two scopes that both end in '/'.",
             )
         if old == new:
-            raise UsageError(f"--map {text} renames nothing.", hint="Leave it out.")
-        if old in renamed or new in renamed.values():
-            twice = old if old in renamed else new
+            raise UsageError(f"--map {text} renames nothing.", hint="Omit it.")
+        if old in renames or new in renames.values():
+            name = old if old in renames else new
             raise UsageError(
-                f"--map {text} names '{twice}' a second time.",
+                f"--map {text} names '{name}' a second time.",
                 hint="Each OLD gets one NEW, and each NEW one OLD.",
             )
-        renamed[old] = new
-    return renamed
+        renames[old] = new
+    return renames
 
 
-def match_names(in_checkpoint: Side, in_graph: Side, renamed: Dict[str, str]) -> Dict[str, str]:
-    """Name in the checkpoint -> name in the graph, of those that belong together by name."""
-    asked = _asked(in_checkpoint, in_graph, renamed)
-    pairs, taken = dict(asked), set(asked.values())
-    for name in sorted(in_checkpoint) if asked else ():
-        target = _along(name, asked, in_checkpoint, in_graph) if name not in asked else None
-        if target is not None and target not in taken:
+def match_names(in_checkpoint: Side, in_graph: Side, renames: Dict[str, str]) -> Dict[str, str]:
+    """The pairs old -> new of names that belong together, with or without a renaming.
+
+    Raises:
+        UsageError: a renaming names a variable or a scope that does not exist.
+    """
+    leading = _apply_renames(in_checkpoint, in_graph, renames)
+    pairs, targets = dict(leading), set(leading.values())
+    for name in sorted(in_checkpoint) if leading else ():
+        target = _rename_slot(name, leading, in_checkpoint, in_graph)
+        if name not in leading and target is not None and target not in targets:
             pairs[name] = target
-            taken.add(target)
+            targets.add(target)
     for name in in_checkpoint:
-        if name in in_graph and name not in pairs and name not in taken:
+        if name in in_graph and name not in pairs and name not in targets:
             pairs[name] = name
     return pairs
 
 
 def find_likely_renames(
-    in_checkpoint: Side, in_graph: Side, removed: Set[str], added: Set[str]
+    in_checkpoint: Side, in_graph: Side, removals: Set[str], additions: Set[str]
 ) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """Pairs old -> new among the names that are left over, and the pairs of their slots.
+    """Find likely renamings among the names that have no match.
 
-    removed, added: those of the checkpoint and of the graph that belong to none by name.
+    Args:
+        in_checkpoint: all names of the checkpoint.
+        in_graph: all names of the graph.
+        removals: the names of the checkpoint without a match.
+        additions: the names of the graph without a match.
+
+    Returns:
+        The pairs old -> new of the variables, and those of their slots.
     """
-    leading = _alike(
-        {n: in_checkpoint[n] for n in removed if _leader(n, in_checkpoint) is None},
-        {n: in_graph[n] for n in added if _leader(n, in_graph) is None},
+    leading = _match_similar(
+        {n: in_checkpoint[n] for n in removals if _slot_owner(n, in_checkpoint) is None},
+        {n: in_graph[n] for n in additions if _slot_owner(n, in_graph) is None},
     )
     slots = {}
-    for name in removed - set(leading):
-        target = _along(name, leading, in_checkpoint, in_graph)
-        if target in added and in_graph[target] == in_checkpoint[name]:
+    for name in removals - set(leading):
+        target = _rename_slot(name, leading, in_checkpoint, in_graph)
+        if target in additions and in_graph[target] == in_checkpoint[name]:
             slots[name] = target
     return leading, slots
 
 
 def map_texts(
-    in_checkpoint: Side, in_graph: Side, leading: Dict[str, str], renamed: Dict[str, str]
+    in_checkpoint: Side, in_graph: Side, leading: Dict[str, str], renames: Dict[str, str]
 ) -> List[str]:
-    """The texts for `--map` that make the renamings `leading`: a scope's where it makes several.
+    """The values for --map that perform renamings: of a scope if several variables share it.
 
-    renamed: these and those of their slots; no text makes any other.
+    Args:
+        in_checkpoint: all names of the checkpoint.
+        in_graph: all names of the graph.
+        leading: the renamings of variables.
+        renames: these and the renamings of their slots; the texts perform no other.
     """
-    groups: Dict[Tuple[str, str], List[Tuple[str, str]]] = {}
+    groups: Dict[Pair, List[Pair]] = {}
     for pair in sorted(leading.items()):
-        groups.setdefault(_changed_scopes(*pair), []).append(pair)
+        groups.setdefault(_differing_scopes(*pair), []).append(pair)
     texts = []
     for (old, new), pairs in sorted(groups.items()):
         if len(pairs) > 1 and _is_scope(old):
-            # A scope's renaming could move more than what is meant.
-            moved = match_names(in_checkpoint, in_graph, {old: new}).items()
-            if set(pairs) <= set(moved) and {p for p in moved if p[0] != p[1]} <= renamed.items():
+            # Renaming the scope could rename more than these variables.
+            matches = match_names(in_checkpoint, in_graph, {old: new}).items()
+            moves = {pair for pair in matches if pair[0] != pair[1]}
+            if set(pairs) <= set(matches) and moves <= renames.items():
                 texts.append(f"{old}={new}")
                 continue
-        texts += ["{}={}".format(*pair) for pair in pairs]
+        texts += [f"{old_name}={new_name}" for old_name, new_name in pairs]
     return texts
 
 
-# -------------------------------------------------------------------------------------------- asked
+# ---------------------------------------------------------------------------------------- renamings
 
 
-def _asked(in_checkpoint, in_graph, renamed: Dict[str, str]) -> Dict[str, str]:
-    """The pairs that the renamings name themselves: a variable's before a scope's, and a longer
-    scope's before a shorter one's.
+def _apply_renames(in_checkpoint: Side, in_graph: Side, renames: Dict[str, str]) -> Dict[str, str]:
+    """The pairs that renamings name themselves, without slots. A variable's renaming overrides a
+    scope's, and a longer scope's a shorter one's.
     """
-    asked: Dict[str, str] = {}
-    for old, new in sorted(renamed.items(), key=lambda pair: (_is_scope(pair[0]), -len(pair[0]))):
-        found = False
-        for name in sorted(in_checkpoint):
-            target = _replaced(name, old, new)
-            if target in in_graph:
-                found = True
-                if name not in asked and target not in asked.values():
-                    asked[name] = target
-        done = _has(in_checkpoint, new) and _has(in_graph, new)
-        if not found and not done:
-            raise _unknown(in_checkpoint, in_graph, old, new)
-    return asked
+    pairs: Dict[str, str] = {}
+    for old, new in sorted(renames.items(), key=lambda pair: (_is_scope(pair[0]), -len(pair[0]))):
+        matches = list(_find_matches(in_checkpoint, in_graph, old, new))
+        for name, target in matches:
+            if name not in pairs and target not in pairs.values():
+                pairs[name] = target
+        was_applied = _contains(in_checkpoint, new) and _contains(in_graph, new)
+        if not matches and not was_applied:
+            raise _unknown_name_error(in_checkpoint, in_graph, old, new)
+    return pairs
 
 
-def _replaced(name: str, old: str, new: str) -> Optional[str]:
-    """What a renaming by itself makes of a name; None where it is of another."""
+def _find_matches(in_checkpoint: Side, in_graph: Side, old: str, new: str) -> Iterator[Pair]:
+    """The pairs of existing names to which one renaming applies."""
+    for name in sorted(in_checkpoint):
+        target = _replace_scope(name, old, new)
+        if target is not None and target in in_graph:
+            yield name, target
+
+
+def _replace_scope(name: str, old: str, new: str) -> Optional[str]:
+    """The new name under one renaming; None if it does not apply to the name."""
     if not _is_scope(old):
         return new if name == old else None
     old, new = old.lstrip("/"), new.lstrip("/")
     return new + name[len(old) :] if name.startswith(old) else None
 
 
-def _along(name: str, asked: Dict[str, str], in_checkpoint, in_graph) -> Optional[str]:
-    """The new name of a slot whose variable is renamed; None for all others.
+def _rename_slot(
+    name: str, renames: Dict[str, str], in_checkpoint: Side, in_graph: Side
+) -> Optional[str]:
+    """The new name of a slot whose variable is renamed; None for all other names.
 
-    What has a variable's name at its start is that variable's. What has it further on could be a
-    variable of its own; a slot has the shape of its variable, and is new or old where that is.
+    A name that starts with a variable's name is a slot of it. A name that contains it further on
+    may be a variable of its own; it is a slot if it has the shape of the variable, and exists in
+    the checkpoint and in the graph wherever the variable does.
     """
-    for start, old in _within(name):
-        new = asked.get(old)
+    for start, old in _inner_names(name):
+        new = renames.get(old)
         if new is None:
             continue
         target = name[:start] + new + name[start + len(old) :]
         if target not in in_graph:
             continue
-        alike = (
+        is_parallel = (
             in_checkpoint[name].shape == in_checkpoint[old].shape
             and (name in in_graph) == (old in in_graph)
             and (target in in_checkpoint) == (new in in_checkpoint)
         )
-        if start == 0 or alike:
+        if start == 0 or is_parallel:
             return target
     return None
 
 
-def _within(name: str) -> List[Tuple[int, str]]:
-    """(where it starts, name) of the whole parts of a name that could be a name, the longest first.
+def _inner_names(name: str) -> List[Tuple[int, str]]:
+    """The parts of a name that could be a variable's name, as (start, name), the longest first.
 
-    Of a/b/c: a/b and b/c, then a, b and c.
+    Those of a/b/c are a/b and b/c, then a, b and c.
     """
     parts = name.split("/")
     count = len(parts)
@@ -171,78 +206,84 @@ def _within(name: str) -> List[Tuple[int, str]]:
     ]
 
 
-def _unknown(in_checkpoint, in_graph, old: str, new: str) -> UsageError:
-    """The error for a renaming that nothing follows."""
+def _unknown_name_error(in_checkpoint: Side, in_graph: Side, old: str, new: str) -> UsageError:
+    """The error for a renaming that applies to no name."""
     text = f"--map {old}={new}"
-    if _has(in_graph, old) and _has(in_checkpoint, new):
+    if _contains(in_graph, old) and _contains(in_checkpoint, new):
         return UsageError(
-            f"{text}: '{old}' is of the model and '{new}' of the checkpoint.",
-            hint=f"The checkpoint's comes first: --map {new}={old}",
+            f"{text}: '{old}' is in the model and '{new}' in the checkpoint.",
+            hint=f"The name in the checkpoint comes first: --map {new}={old}",
         )
-    if _has(in_checkpoint, old) and _has(in_graph, new):
+    if _contains(in_checkpoint, old) and _contains(in_graph, new):
         return UsageError(
             f"{text}: no variable has one name in the checkpoint and the other in the model.",
-            hint=f"What follows '{old}' and '{new}' has to be the same.",
+            hint=f"The parts of the names after '{old}' and '{new}' have to be equal.",
         )
-    is_old = not _has(in_checkpoint, old)
+    is_old = not _contains(in_checkpoint, old)
     name, side, other = (old, in_checkpoint, in_graph) if is_old else (new, in_graph, in_checkpoint)
-    own = [n for n in side if n not in other and _leader(n, side) is None] or list(side)
+    candidates = [n for n in side if n not in other and _slot_owner(n, side) is None] or list(side)
     return UsageError(
         f"{text}: the {'checkpoint' if is_old else 'model'} has no "
         f"{'scope' if _is_scope(name) else 'variable'} '{name}'.",
-        hint=suggest(name, _scopes(own) if _is_scope(name) else own),
+        hint=suggest(name, _list_scopes(candidates) if _is_scope(name) else candidates),
     )
 
 
-def _has(side: Side, name: str) -> bool:
+def _contains(side: Side, name: str) -> bool:
+    """Whether a side has this variable, or a variable in this scope."""
     if not _is_scope(name):
         return name in side
-    return any(known.startswith(name.lstrip("/")) for known in side)
+    return any(variable.startswith(name.lstrip("/")) for variable in side)
 
 
 def _is_scope(name: str) -> bool:
     return name.endswith("/")
 
 
-def _scopes(names: Iterable[str]) -> List[str]:
-    """All scopes around the names: of a/b/c a/ and a/b/."""
-    found = set()
+def _list_scopes(names: Iterable[str]) -> List[str]:
+    """All scopes that contain the names: a/ and a/b/ for a/b/c."""
+    scopes: Set[str] = set()
     for name in names:
         parts = name.split("/")
-        found.update("/".join(parts[:size]) + "/" for size in range(1, len(parts)))
-    return sorted(found)
+        scopes.update("/".join(parts[:size]) + "/" for size in range(1, len(parts)))
+    return sorted(scopes)
 
 
-# ------------------------------------------------------------------------------------------- likely
+# ----------------------------------------------------------------------------------- likely renames
 
 
-def _leader(name: str, side: Side) -> Optional[str]:
-    """The variable whose slot this one is, or None."""
-    for start, other in _within(name):
+def _slot_owner(name: str, side: Side) -> Optional[str]:
+    """The variable whose slot this name is, or None."""
+    for start, other in _inner_names(name):
         if other in side and (start == 0 or side[other].shape == side[name].shape):
             return other
     return None
 
 
-def _alike(removed: Side, added: Side) -> Dict[str, str]:
-    """Pairs old -> new that are alike and each other's only best match."""
-    scores: Dict[Tuple[str, str], Tuple[bool, float]] = {}
-    for new in added:
+def _match_similar(removals: Side, additions: Side) -> Dict[str, str]:
+    """The pairs old -> new of similar names of which each is the other's only best match."""
+    scores: Dict[Pair, Score] = {}
+    for new in additions:
         matcher = difflib.SequenceMatcher(None, "", new, autojunk=False)
-        for old in removed:
-            if removed[old] == added[new]:
+        for old in removals:
+            if removals[old] == additions[new]:
                 matcher.set_seq1(old)
                 score = old.split("/")[-1] == new.split("/")[-1], matcher.ratio()
-                if score[0] or score[1] >= SIMILAR:
+                if score[0] or score[1] >= MIN_SIMILARITY:
                     scores[old, new] = score
-    by_old, by_new = _best(scores, 0), _best(scores, 1)
+    by_old, by_new = _best_pairs(scores, 0), _best_pairs(scores, 1)
     return {o: n for o, n in scores if by_old.get(o) == (o, n) and by_new.get(n) == (o, n)}
 
 
-def _best(scores: Dict[Tuple[str, str], Any], side: int) -> Dict[str, Optional[Tuple[str, str]]]:
-    """The best pair of each name on one side of the pairs; None where two are equally good."""
-    best: Dict[str, Optional[Tuple[str, str]]] = {}
-    highest: Dict[str, Any] = {}
+def _best_pairs(scores: Dict[Pair, Score], side: int) -> Dict[str, Optional[Pair]]:
+    """The best pair of each name; None if two are equally good.
+
+    Args:
+        scores: by pair.
+        side: 0 for the best pair of each old name, 1 for that of each new name.
+    """
+    best: Dict[str, Optional[Pair]] = {}
+    highest: Dict[str, Score] = {}
     for pair, score in scores.items():
         name = pair[side]
         if name not in highest or score > highest[name]:
@@ -252,14 +293,17 @@ def _best(scores: Dict[Tuple[str, str], Any], side: int) -> Dict[str, Optional[T
     return best
 
 
-def _changed_scopes(old: str, new: str) -> Tuple[str, str]:
-    """The scopes in which two names differ: a/ and b/ of a/c/d and b/c/d. The names themselves
-    where their last parts differ.
+def _differing_scopes(old: str, new: str) -> Pair:
+    """The scopes in which two names differ, such as a/ and b/ for a/c/d and b/c/d. If their last
+    parts differ, the names themselves.
     """
-    olds, news = old.split("/"), new.split("/")
+    old_parts, new_parts = old.split("/"), new.split("/")
     same = 0
-    while same < min(len(olds), len(news)) and olds[-1 - same] == news[-1 - same]:
+    shortest = min(len(old_parts), len(new_parts))
+    while same < shortest and old_parts[-1 - same] == new_parts[-1 - same]:
         same += 1
     if not same:
         return old, new
-    return "/".join(olds[: len(olds) - same]) + "/", "/".join(news[: len(news) - same]) + "/"
+    old_scope = "/".join(old_parts[: len(old_parts) - same])
+    new_scope = "/".join(new_parts[: len(new_parts) - same])
+    return old_scope + "/", new_scope + "/"
