@@ -295,7 +295,7 @@ def extra_variable(self, model, features, run):
     return Linear.call(self, model, features, run)
 
 
-def unreduced(self, outputs):
+def loss_per_example(self, outputs):
     return tf.reduce_sum(outputs["logits"], axis=1)
 
 
@@ -308,7 +308,7 @@ def unreduced(self, outputs):
             "Hook 'call' .* returned a .*Tensor.*, expected a dict",
         ),
         ("call", extra_variable, "Hook 'call' of plugin 'broken' created the variable 'late'"),
-        ("loss", unreduced, "Hook 'loss' .* for 'loss', expected a scalar tensor"),
+        ("loss", loss_per_example, "Hook 'loss' .* for 'loss', expected a scalar tensor"),
         ("loss", lambda self: 0.5, "Hook 'loss' .* returned 0.5 for 'loss', expected a scalar"),
         ("optimize", lambda self: tf.zeros([]), "Hook 'optimize' .* expected one tf.Operation"),
     ],

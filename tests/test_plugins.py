@@ -12,7 +12,7 @@ from graph_fixtures import make_plugin
 from linear_fixtures import Linear
 
 from toolkit import Options, ToolkitError, UsageError, check_image_size, hookimpl, option
-from toolkit.plugins import Plugins, implementations, implemented_hooks, list_plugins, load
+from toolkit.plugins import Plugins, hook_names, implementations, list_plugins, load
 
 ME = os.path.abspath(__file__)
 
@@ -269,7 +269,7 @@ def test_a_hook_of_several_plugins_returns_all_their_values():
 
 def test_the_hooks_of_a_plugin_are_its_marked_functions():
     names = ["options", "build", "call", "loss", "optimize", "predict", "metrics"]
-    assert implemented_hooks(make_plugin(Linear)) == names
+    assert hook_names(make_plugin(Linear)) == names
 
 
 # ------------------------------------------------------------------------------------------ options
@@ -601,7 +601,7 @@ def import_submodules(package):
 
 
 def check_hooks_of_package(plugins):
-    assert implemented_hooks(plugins.model) == [
+    assert hook_names(plugins.model) == [
         "options", "build", "call", "loss", "optimize", "predict", "metrics"
     ]  # fmt: skip
     arguments = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
@@ -631,7 +631,7 @@ def test_a_marked_function_whose_name_is_assigned_again_is_no_hook(site):
     (site / "plain_package.py").write_text(
         SOURCE + "@hookimpl\ndef metrics(): return 1\nmetrics = 2\n"
     )
-    assert "metrics" not in implemented_hooks(load("plain_package:"))
+    assert "metrics" not in hook_names(load("plain_package:"))
 
 
 def test_a_replaced_wrapper_still_wraps(site):
@@ -646,7 +646,7 @@ def test_a_replaced_wrapper_still_wraps(site):
         (site / "wrapping" / f"{name}.py").write_text("")
         importlib.import_module("wrapping." + name)
     extension = load("wrapping:", "extension")
-    assert implemented_hooks(extension) == ["call", "predict"]
+    assert hook_names(extension) == ["call", "predict"]
     plugins = Plugins(make_plugin(Plain), [extension])
     assert plugins.call_hook("predict", model=None, features=None, outputs=None, run=None) == "<x>"
 

@@ -61,11 +61,11 @@ class Environment:
 
     def run(self, *command, code=0):
         """Run a command without the tests' own paths and settings; `code` None allows any."""
-        excluded = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV")
+        own_variables = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV")
         variables = {
             name: value
             for name, value in os.environ.items()
-            if name not in excluded and not name.startswith("TOOLKIT_")
+            if name not in own_variables and not name.startswith("TOOLKIT_")
         }
         variables.update(PYTHONNOUSERSITE="1", TOOLKIT_CACHE=os.path.join(self.root, "cache"))
         result = subprocess.run(

@@ -89,10 +89,10 @@ def open_trainer(
         layers.append(("config.json", config.read_run_config(folder).values))
     else:
         folder = reserve(run_dir)
-    resolved = _resolve(plugins, options, layers)
+    run_options = _resolve_options(plugins, options, layers)
     references = [extension.reference for extension in plugins.extensions]
-    run_config = config.run_values(plugins.model.reference, references, resolved, folder.path)
-    return Trainer(Job(plugins, resolved, folder, run_config, list(argv), pause_at), console)
+    run_config = config.run_values(plugins.model.reference, references, run_options, folder.path)
+    return Trainer(Job(plugins, run_options, folder, run_config, list(argv), pause_at), console)
 
 
 def load_plugins(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
@@ -104,7 +104,7 @@ def _load(plugin: Any, kind: str) -> Plugin:
     return load(plugin, kind) if isinstance(plugin, str) else Plugin.from_object(plugin, kind)
 
 
-def _resolve(
+def _resolve_options(
     plugins: Plugins,
     options: Mapping[str, Any],
     layers: Iterable[Tuple[str, Mapping[str, Any]]] = (),
@@ -179,7 +179,7 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
     from .run_data import open_run_data
 
     plugins = load_plugins(plugin)
-    resolved = _resolve(plugins, options or {})
+    resolved = _resolve_options(plugins, options or {})
     return PluginData(resolved, open_run_data(plugins, resolved))
 
 

@@ -26,7 +26,7 @@ import pluggy
 
 PROJECT = "toolkit"
 MODEL_HOOKS = ("build", "call", "loss", "optimize", "predict")
-MARKED_FUNCTIONS = "__toolkit_hooks__"  # in a module's namespace: function name -> function
+HOOK_FUNCTIONS = "__toolkit_hooks__"  # in a module's namespace: function name -> function
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 _mark = pluggy.HookimplMarker(PROJECT)
@@ -52,13 +52,13 @@ def hookimpl(function: Optional[Callable] = None, **marks: Any) -> Any:
     definition = inspect.unwrap(function)
     if "." not in getattr(definition, "__qualname__", "."):
         namespace = getattr(definition, "__globals__", {})
-        namespace.setdefault(MARKED_FUNCTIONS, {})[definition.__name__] = function
+        namespace.setdefault(HOOK_FUNCTIONS, {})[definition.__name__] = function
     return function
 
 
-def marked_functions(module: Any) -> Dict[str, Callable]:
+def hook_functions(module: Any) -> Dict[str, Callable]:
     """The functions of a module that `hookimpl` marked, by name; {} for any other object."""
-    return dict(getattr(module, MARKED_FUNCTIONS, {})) if inspect.ismodule(module) else {}
+    return dict(getattr(module, HOOK_FUNCTIONS, {})) if inspect.ismodule(module) else {}
 
 
 # -------------------------------------------------------------------------------- options and data

@@ -15,14 +15,28 @@ import os
 import sys
 import traceback
 import types
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Type,
+)
 
 import pluggy
 
 from . import hookspecs
 from .errors import ToolkitError, UsageError, suggest
 from .files import sha256_of
-from .hookspecs import MODEL_HOOKS, PROJECT, marked_functions
+from .hookspecs import MODEL_HOOKS, PROJECT, hook_functions
+
+if TYPE_CHECKING:
+    from .options import Options
 
 GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
 COMMANDS = {"command": "toolkit.commands"}
@@ -172,7 +186,7 @@ def load(reference: str, kind: str = "model") -> Plugin:
         return _load_file(reference, kind)
     if ":" in reference:
         return _load_module(reference, kind)
-    return _load_installed(reference, kind)
+    return _load_by_name(reference, kind)
 
 
 def load_command(entry: Entry) -> Any:
@@ -191,7 +205,7 @@ def _load_module(reference: str, kind: str) -> Plugin:
     return _load_target(name, reference, module, attribute, kind, "")
 
 
-def _load_installed(name: str, kind: str) -> Plugin:
+def _load_by_name(name: str, kind: str) -> Plugin:
     entries = list_plugins()
     matches = [entry for entry in entries if entry.name == name and entry.kind == kind]
     if not matches:
@@ -232,8 +246,8 @@ def _as_reference(target: str) -> str:
 def _load_target(
     name: str, reference: str, module: str, attribute: str, kind: str, distribution: str
 ) -> Plugin:
-    target, loaded_module = _import_target("Plugin", reference, module, attribute)
-    return _make_plugin(name, reference, kind, target, loaded_module, distribution)
+    target, source = _import_target("Plugin", reference, module, attribute)
+    return _make_plugin(name, reference, kind, target, source, distribution)
 
 
 def _import_target(
@@ -343,12 +357,12 @@ def implementations(plugin: Plugin) -> List[Implementation]:
     the functions that `hookimpl` recorded.
     """
     reader = pluggy.PluginManager(PROJECT)
-    replaced = _replaced_functions(plugin.object)
+    functions = _functions_behind_submodules(plugin.object)
     results = []
     for attribute in dir(plugin.object):
         if attribute.startswith("__"):
             continue
-        owner = replaced if hasattr(replaced, attribute) else plugin.object
+        owner = functions if hasattr(functions, attribute) else plugin.object
         marks = reader.parse_hookimpl_opts(owner, attribute)
         if marks is not None:
             hook = marks.get("specname") or attribute
@@ -356,17 +370,20 @@ def implementations(plugin: Plugin) -> List[Implementation]:
     return results
 
 
-def implemented_hooks(plugin: Plugin) -> List[str]:
+def hook_names(plugin: Plugin) -> List[str]:
     """The names of the hooks that the plugin implements, in the order of the specification."""
     names = {implementation.hook for implementation in implementations(plugin)}
     return [hook for hook in HOOKS if hook in names]
 
 
-def _replaced_functions(target: Any) -> types.SimpleNamespace:
+def _functions_behind_submodules(target: Any) -> types.SimpleNamespace:
     """The hook functions of a package whose attributes are now submodules of the same names."""
-    functions = marked_functions(target)
     return types.SimpleNamespace(
-        **{n: f for n, f in functions.items() if inspect.ismodule(getattr(target, n, None))}
+        **{
+            name: function
+            for name, function in hook_functions(target).items()
+            if inspect.ismodule(getattr(target, name, None))
+        }
     )
 
 
@@ -388,12 +405,12 @@ def _check_model_hooks(plugin: Plugin, hooks: Iterable[str]) -> None:
     missing = [name for name in MODEL_HOOKS if name not in hooks]
     if not missing:
         return
-    unmarked = [name for name in missing if callable(getattr(plugin.object, name, None))]
+    functions = [name for name in missing if callable(getattr(plugin.object, name, None))]
     raise UsageError(
         f"Plugin '{plugin.name}' ({plugin.file}) lacks the model "
         f"hook{'s' if len(missing) > 1 else ''} {', '.join(missing)}.",
-        hint=f"Mark the function '{unmarked[0]}' with @toolkit.hookimpl."
-        if unmarked
+        hint=f"Mark the function '{functions[0]}' with @toolkit.hookimpl."
+        if functions
         else f"A model plugin implements {', '.join(MODEL_HOOKS)}.",
     )
 
@@ -534,13 +551,13 @@ class Plugins:
                 hint="Run again with -v for the traceback.",
             ) from error
 
-    def options(self) -> List[Tuple[str, type]]:
+    def options(self) -> List[Tuple[str, Type[Options]]]:
         """(plugin name, options class) of each plugin that has options, the model plugin first."""
         from .options import Options
 
         classes = []
         for plugin in self.all:
-            if "options" not in implemented_hooks(plugin):
+            if "options" not in hook_names(plugin):
                 continue
             for cls in Plugins(plugin).call_hook("options"):
                 if not (inspect.isclass(cls) and issubclass(cls, Options)):

@@ -155,8 +155,8 @@ def check_step_in_a_loop(
     """Check that several steps in one call change the variables exactly as single steps do."""
     expected = _variables_after(plugin, extensions, steps, False, options)
     actual = _variables_after(plugin, extensions, steps, True, options)
-    unpaired = sorted(set(expected) ^ set(actual))
-    assert not unpaired, f"variables in only one of the two graphs: {unpaired}"
+    difference = sorted(set(expected) ^ set(actual))
+    assert not difference, f"variables in only one of the two graphs: {difference}"
     for name in expected:
         assert np.array_equal(expected[name], actual[name]), (name, expected[name], actual[name])
 
@@ -169,18 +169,19 @@ def _variables_after(
     run_data = open_run_data(plugins, options)
     with tf.Graph().as_default() as graph:
         count = options.batch_size * options.batches_per_step
-        reader = ResidentReader(run_data.prepare_split("train"), count, seed=3)
+        split = run_data.prepare_split("train")
+        assert split is not None, "the training split is empty"
+        reader = ResidentReader(split, count, seed=3)
         run = Run("train", options, run_data.spec, None, steps)
         training_graph = build.build_training(plugins, run, reader, graph, in_loop=loop)
+        graph_loop = training_graph.loop
         variables = {v.op.name: v for v in tf.global_variables()}
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             reader.initialize(session, 0)
-            for _ in range(1 if loop else steps):
-                session.run(
-                    training_graph.train_op,
-                    {training_graph.loop.num_steps: steps} if loop else None,
-                )
+            feed = None if graph_loop is None else {graph_loop.num_steps: steps}
+            for _ in range(steps if graph_loop is None else 1):
+                session.run(training_graph.train_op, feed)
             return session.run(variables)
 
 

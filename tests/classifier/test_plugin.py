@@ -13,17 +13,17 @@ from classifier_fixtures import options
 from toolkit_classifier.options import ClassifierOptions
 
 from toolkit import UsageError
-from toolkit.plugins import implemented_hooks, load
+from toolkit.plugins import hook_names, load
 
 HOOKS = ["options", "build", "call", "loss", "optimize", "predict", "metrics", "evaluated"]
 
 
 def test_all_hooks_are_implemented_and_remain_so_when_their_modules_are_imported():
-    assert implemented_hooks(load("classifier")) == HOOKS
+    assert hook_names(load("classifier")) == HOOKS
     for name in ("losses", "metrics", "networks", "options", "reports"):
         importlib.import_module("toolkit_classifier." + name)
     assert inspect.ismodule(plugin.metrics) and inspect.ismodule(plugin.options)
-    assert implemented_hooks(load("classifier")) == HOOKS
+    assert hook_names(load("classifier")) == HOOKS
 
 
 def test_importing_the_plugin_and_reading_its_options_imports_no_tensorflow():

@@ -57,7 +57,7 @@ def show(name: str, as_json: bool) -> int:
 def _describe(name: str) -> Dict[str, Any]:
     from ..errors import ToolkitError, UsageError
     from ..options import describe
-    from ..plugins import Plugins, implemented_hooks, list_plugins, load
+    from ..plugins import Plugins, hook_names, list_plugins, load
 
     entries = [entry for entry in list_plugins() if entry.name == name]
     kind = entries[0].kind if entries else "model"
@@ -76,7 +76,7 @@ def _describe(name: str) -> Dict[str, Any]:
     except ToolkitError as error:
         return dict(facts, state="broken", reason=str(error))
     fields = [dict(field._asdict()) for _, cls in classes for field in describe(cls)]
-    return dict(facts, file=plugin.file, hooks=implemented_hooks(plugin), options=fields)
+    return dict(facts, file=plugin.file, hooks=hook_names(plugin), options=fields)
 
 
 def _is_file_or_module(name: str) -> bool:
