@@ -16,7 +16,7 @@ from toolkit.inference.evaluator import Evaluator
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training.hooks.validation import Target
+from toolkit.training.hooks.validation import BestMetric
 
 STEPS = ["--steps", "6", "--checkpoint-steps", "2", "--run-dir", "r"]
 
@@ -104,20 +104,20 @@ def test_a_gain_within_the_noise_keeps_the_best_and_is_recorded_as_such(train):
 
 
 @pytest.mark.parametrize(
-    "value, noise, better",
+    "value, noise, is_better",
     [(3.0, 0.9, True), (3.0, 1.0, False), (3.0, 1.1, False), (3.0, 0.0, True), (5.0, 0.0, False)],
 )
-def test_a_gain_counts_when_it_exceeds_the_noise(value, noise, better):
-    assert Target("distance", ["distance"]).better(value, 4.0, noise) is better
-    assert Target("max:x", ["x"]).better(-value, -4.0, noise) is better
+def test_a_gain_counts_when_it_exceeds_the_noise(value, noise, is_better):
+    assert BestMetric("distance", ["distance"]).is_better(value, 4.0, noise) is is_better
+    assert BestMetric("max:x", ["x"]).is_better(-value, -4.0, noise) is is_better
 
 
 def test_the_first_value_is_the_best_whatever_its_noise():
-    assert Target("distance", ["distance"]).better(3.0, None, 100.0)
+    assert BestMetric("distance", ["distance"]).is_better(3.0, None, 100.0)
 
 
 def test_noise_that_is_not_a_number_counts_for_nothing():
-    assert Target("distance", ["distance"]).better(3.0, 4.0, float("nan"))
+    assert BestMetric("distance", ["distance"]).is_better(3.0, 4.0, float("nan"))
 
 
 # ------------------------------------------------------------------------------------ without a run
@@ -235,12 +235,14 @@ def scorers():
 """
 
 
-def test_a_scorer_without_score_is_refused_before_training(cli, here):
+def test_a_scorer_without_score_is_an_error_that_names_its_plugin_and_class(cli, here):
     (here / "scoreless.py").write_text(SCORELESS)
     data = write_bars("bars.npz")
-    result = cli("run", "--plugin", LINEAR, "--extension", "./scoreless.py", "--data", data, *STEPS)
+    result = cli("run", "--plugin", LINEAR, "--with", "./scoreless.py", "--data", data, *STEPS)
     assert (result.code, result.out) == (1, "")
-    assert result.err == (
-        "Error: Scorer Sharpness of plugin 'scoreless' does not implement 'score'.\n"
-        "Define score(self, split, predict, folder) in the class.\n"
-    )
+    assert result.err.splitlines()[-2:] == [
+        "Error: Scorer Sharpness of plugin 'scoreless' does not implement 'score'.",
+        "Define score(self, split, predict, folder) in the class.",
+    ]
+    assert "Traceback" not in result.err
+    assert records() == []  # no evaluation was recorded

@@ -52,9 +52,9 @@ def examine(
             # A later update depends on the earlier ones, so they run in this session as well.
             ops = ancestors(targets, replay.ops)
             inspect_tensors(replay, ops, inspection)
-            refused = [target for target in targets if target.name in inspection.nonfinite]
-            if refused:
-                return _describe(replay, guard_values, Chain(refused, inspection), ops)
+            nonfinite = [target for target in targets if target.name in inspection.nonfinite]
+            if nonfinite:
+                return _describe(replay, guard_values, Chain(nonfinite, inspection), ops)
     return None
 
 

@@ -18,7 +18,7 @@ def topological_order(graph: tf.Graph) -> List[tf.Operation]:
     """
     visited: Set[tf.Operation] = set()
     done: Set[tf.Operation] = set()
-    ordered: List[tf.Operation] = []
+    ops: List[tf.Operation] = []
     stack = graph.get_operations()[::-1]
     while stack:
         op = stack[-1]
@@ -34,8 +34,8 @@ def topological_order(graph: tf.Graph) -> List[tf.Operation]:
             stack.pop()
             if op not in done:
                 done.add(op)
-                ordered.append(op)
-    return ordered
+                ops.append(op)
+    return ops
 
 
 def ancestors(tensors: Iterable[tf.Tensor], ops: List[tf.Operation]) -> List[tf.Operation]:

@@ -172,6 +172,5 @@ class Chain:
         if tensor.op.type == "Select" and condition.ndim == 1:  # [N], one per row
             condition = condition.reshape([-1] + [1] * (len(tensor.shape) - 1))  # [N, 1, ...]
         masks = [self._inspection.nonfinite.get(other.name, np.False_) for other in inputs[1:]]
-        is_selected = [(masks[0] & condition).any(), (masks[1] & ~condition).any()]
-        selected = [other for other, used in zip(inputs[1:], is_selected) if used]
-        return selected or inputs[1:]
+        has_nonfinite = [(masks[0] & condition).any(), (masks[1] & ~condition).any()]
+        return [inputs[1 + i] for i in range(2) if has_nonfinite[i]] or inputs[1:]

@@ -241,8 +241,8 @@ class Evaluator:
             DataError: the inputs do not fit the model.
         """
         by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
-        checked_arrays = check_arrays(by_name, self._graph.input_specs)
-        arrays = [checked_arrays[name] for name in self._graph.placeholders]
+        by_name = check_arrays(by_name, self._graph.input_specs)
+        arrays = [by_name[name] for name in self._graph.placeholders]
         count = min(map(len, arrays))
         batch_size = batch_size or self.run.options.eval_batch_size
         predictions = self._graph.predictions

@@ -95,9 +95,9 @@ def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.
         signature = tf.saved_model.loader.load(session, tags, folder).signature_def[SIGNATURE]
         fetches = {name: info.name for name, info in signature.outputs.items()}
         feeds = {signature.inputs[name].name: array for name, array in inputs.items()}
-        exported = session.run(fetches, feeds)
+        outputs = session.run(fetches, feeds)
     differences = [
-        float(np.max(np.abs(expected[n].astype(np.float64) - exported[n].astype(np.float64))))
+        float(np.max(np.abs(expected[n].astype(np.float64) - outputs[n].astype(np.float64))))
         for n in expected
         if expected[n].dtype.kind in "fiu" and expected[n].size
     ]

@@ -96,8 +96,8 @@ def _check_names(scorers: Iterable[Scorer], model_metrics: Iterable[str]) -> Non
 
 
 def _check_result(scorer: Scorer, result: Any) -> None:
-    allowed = set(scorer.names) | {name + "_noise" for name in scorer.names}
-    if not isinstance(result, ScoreResult) or not set(result.metrics) <= allowed:
+    names = set(scorer.names) | {name + "_noise" for name in scorer.names}
+    if not isinstance(result, ScoreResult) or not set(result.metrics) <= names:
         raise ToolkitError(
             f"Scorer {type(scorer).__name__} returned {result!r}.",
             hint=(
