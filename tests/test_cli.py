@@ -207,7 +207,7 @@ def test_two_commands_may_follow_one_another_in_one_process():
         (["run", "--plugin", LINEAR, "--best-metric", "acuracy"], "Did you mean 'accuracy'?"),
         (["evaluate"], "RUN"),
         (["resume", "nowhere"], "nowhere does not exist."),
-        (["resume", "."], ". holds no run."),
+        (["resume", "."], ". contains no run."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -439,7 +439,7 @@ def test_training_needs_labels_that_fit(cli, here):
     np.savez("odd.npz", x=np.zeros([4, 2], np.float32), y=np.zeros(3, int))
     told = cli("run", "--plugin", LINEAR, "--data", "npz:odd.npz")
     assert told.code == 4
-    assert "expected 4 labels, one for each example, found 3" in told.err
+    assert "expected 4 labels, one per example, found 3" in told.err
 
 
 @pytest.mark.slow
@@ -550,7 +550,7 @@ def earlier_run(here):
 def test_a_saved_run_with_earlier_names_resumes_silently_and_saves_the_present_ones(
     cli, earlier_run
 ):
-    result = cli("resume", earlier_run, "--steps", 6, "--allow", "plugin")
+    result = cli("resume", earlier_run, "--steps", 6, "--allow", "plugin", "--allow", "data")
     assert result.code == 0 and "is now called" not in result.err, result.err
     assert read_json(earlier_run, "config.json")["on_nonfinite"] == "stop"
     assert cli("doctor", earlier_run).code == 0
@@ -558,22 +558,34 @@ def test_a_saved_run_with_earlier_names_resumes_silently_and_saves_the_present_o
 
 
 def test_a_resume_compares_options_with_those_recorded_by_their_earlier_names(cli, earlier_run):
-    argv = ["resume", earlier_run, "--steps", 6, "--allow", "plugin"]
-    result = cli(*argv, "--on-nonfinite", "skip")
-    assert result.code == 2 and "other options: on_nonfinite was stop, now skip." in result.err
-    assert cli(*argv, "--on-nonfinite", "skip", "--allow", "on_nonfinite").code == 0
+    argv = ["resume", earlier_run, "--steps", 6, "--allow", "plugin", "--allow", "data"]
+    result = cli(*argv, "--clip-limit", 2)
+    assert result.code == 2 and "other options: clip_limit was 1.0, now 2.0." in result.err
+    assert cli(*argv, "--clip-limit", 2, "--allow", "clip_limit").code == 0
 
 
 def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, earlier_run):
-    argv = ["--nan", "skip", "--allow", "nan", "--allow", "plugin"]
+    argv = ["--clip-at", 2, "--allow", "clip-at", "--allow", "plugin", "--allow", "data"]
     result = cli("resume", earlier_run, "--steps", 6, *argv)
     assert result.code == 0
     assert result.err.startswith(
-        "warning: --nan is now called --on-nonfinite.\n"
-        "warning: --allow nan: nan is now called on_nonfinite.\n"
+        "warning: --clip-at is now called --clip-limit.\n"
+        "warning: --allow clip_at: clip_at is now called clip_limit.\n"
     )
 
 
 def test_a_saved_configuration_with_earlier_names_starts_a_run_silently(cli, earlier_run):
     result = cli("run", "--config", earlier_run / "config.json", "--print-config")
     assert result.code == 0 and result.err == ""
+
+
+def test_an_option_of_a_plugin_keeps_its_earlier_flag(cli, here):
+    (here / "renamed.py").write_text(
+        "from toolkit import Options, hookimpl, option\n"
+        "class Mine(Options):\n"
+        "    strength: float = option(1.0, 'a factor', aliases=('force_of_it',))\n"
+        "@hookimpl\ndef options():\n    return Mine\n"
+    )
+    result, rows = config_of(cli, "--with", "./renamed.py", "--force-of-it", "2")
+    assert rows["strength"] == {"value": 2.0, "origin": "flag --force-of-it"}
+    assert result.err == "warning: --force-of-it is now called --strength.\n"

@@ -197,3 +197,28 @@ def test_verbose_shows_the_traceback_of_a_fault(here, offer):
     )
     assert told.returncode == 1
     assert "Traceback" in told.stderr and 'raise ValueError("no such name")' in told.stderr
+
+
+def test_an_added_command_uses_the_public_flags_and_output(cli, offer):
+    offer(
+        "measure = measuring:measure",
+        module="measuring",
+        source="""
+import click
+from toolkit import cli_options
+
+@click.command()
+@cli_options.checkpoint_option
+@cli_options.json_option
+@cli_options.verbose_option
+def measure(checkpoint, as_json):
+    cli_options.warn("only a test")
+    if as_json:
+        cli_options.print_json({"checkpoint": checkpoint, "length": float("nan")})
+""",
+    )
+    result = cli("measure", "--checkpoint", "best", "--json")
+    assert (result.code, result.err) == (0, "warning: only a test\n")
+    assert json.loads(result.out) == {"checkpoint": "best", "length": None}
+    for flag in ("--checkpoint best|last|STEP", "--json", "-v, --verbose"):
+        assert flag in cli("measure", "--help").out

@@ -7,8 +7,9 @@ import shutil
 
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR, Linear, write_bars
 
+import toolkit
 from toolkit import CheckpointError, UsageError
 from toolkit import config as configuration
 from toolkit.options import CoreOptions
@@ -207,3 +208,10 @@ def test_every_path_that_a_run_stores_is_relative(cli, here):
         if name == "manifest.json":
             text = json.dumps({k: v for k, v in json.loads(text).items() if k != "argv"})
         assert str(here) not in text, name
+
+
+def test_code_that_uses_an_earlier_name_of_an_option_gets_a_warning_with_the_present_one(here):
+    data = write_bars("bars.npz")
+    with pytest.warns(FutureWarning, match="^Option input is now called reader.$"):
+        opened = toolkit.open_data(Linear, {"data": data, "input": "stream"})
+    assert opened.options.reader == "stream"

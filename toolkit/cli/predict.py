@@ -143,4 +143,5 @@ def _write_csv(path: str, names: List[str], predictions: Columns) -> None:
 def _write_npz(path: str, names: List[str], predictions: Columns) -> None:
     import numpy as np
 
-    np.savez_compressed(path, files=np.array(names), **predictions)  # "file" is savez's argument
+    arrays: Dict[str, Any] = dict(predictions, files=np.array(names))  # savez has a "file" itself
+    np.savez_compressed(path, **arrays)

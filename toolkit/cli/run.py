@@ -137,6 +137,8 @@ def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more:
     from ..training.trainer import Job
 
     selection: Selection = ctx.obj
+    if selection.plugins is None:
+        raise missing_plugin_error()
     config = configuration.run_values(
         selection.plugin, selection.extensions, resolved.options, folder.path
     )
@@ -148,7 +150,7 @@ def _is_complete(folder: RunFolder) -> bool:
     """Whether a run is finished and its last checkpoint is intact."""
     if folder.is_new:
         return False
-    return folder.read_manifest()["status"] == FINISHED and folder.is_intact()
+    return folder.read_manifest()["status"] == FINISHED and folder.checkpoints.is_intact()
 
 
 def _train(job: Job, as_json: bool) -> int:

@@ -32,7 +32,7 @@ def option(
         aliases: earlier names of the option. They still work everywhere; a use is reported.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
     """
-    extra = {
+    extra: Dict[str, Any] = {
         "unit": unit,
         "group": group,
         "affects_result": affects_result,

@@ -76,7 +76,10 @@ def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
         bases.append(cls)
     if len(bases) == 1:
         return CoreOptions
-    return pydantic.create_model("RunOptions", __base__=tuple(reversed(bases)))
+    base = tuple(reversed(bases))
+    merged = pydantic.create_model("RunOptions", __base__=base)
+    assert issubclass(merged, CoreOptions)
+    return merged
 
 
 def resolve(
@@ -100,15 +103,19 @@ def resolve(
     values = _Values(merge(classes))
     variables = values.read_variables(environment or {})
     for plugin, cls in classes:
-        values.add(cls.core_defaults, lambda name, plugin=plugin: f"plugin {plugin}")
+        values.add(cls.core_defaults, _same_origin(f"plugin {plugin}"))
         preset = _preset(cls, [*(layer for _, layer in layers), variables, flags])
-        values.add(cls.presets.get(preset, {}), lambda name, preset=preset: f"preset {preset}")
+        values.add(cls.presets.get(preset, {}), _same_origin(f"preset {preset}"))
     for file, layer in layers:
-        values.add(layer, lambda name, file=file: file, file)
+        values.add(layer, _same_origin(file), file)
     values.add(variables, variable_name, VARIABLES)
     values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)
     values.drop_unused_best()
     return Resolved(values.validate(), values.origins, values.earlier_names)
+
+
+def _same_origin(origin: str) -> Callable[[str], str]:
+    return lambda name: origin
 
 
 class _Values:

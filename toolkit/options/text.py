@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, NamedTuple, Tuple, Type
 
+from pydantic.fields import FieldInfo
 from typing_extensions import Literal, get_args, get_origin
 
 from ..errors import UsageError
+from .declaration import Options
 
 
 def from_text(annotation: Any, value: Any) -> Any:
-    """Turn the text of a flag or variable into what pydantic takes; leave other values as they are.
+    """Turn the text of a flag or variable into a value that pydantic accepts.
 
-    Lists read `1,2,3`, dicts `a=1,b=2`, an optional value `none`.
+    Lists are written `1,2,3`, dicts `a=1,b=2`, a missing optional value `none`. A value that is no
+    text is returned unchanged.
     """
     if not isinstance(value, str):
         return value
-    origin, args = get_origin(annotation), get_args(annotation)
-    if type(None) in args:
+    if type(None) in get_args(annotation):
         if value.strip().lower() in ("none", ""):
             return None
-        annotation = next(a for a in args if a is not type(None))
-        origin, args = get_origin(annotation), get_args(annotation)
-    if origin in (list, tuple) or annotation in (list, tuple):
+        annotation = _without_none(annotation)
+    origin = get_origin(annotation) or annotation
+    if origin in (list, tuple):
         return [part.strip() for part in value.split(",") if part.strip()]
-    if origin is dict or annotation is dict:
-        return dict(_pair(part) for part in value.split(",") if part.strip())
+    if origin is dict:
+        return dict(_parse_pair(part) for part in value.split(",") if part.strip())
     if origin is Literal:
-        return next((a for a in args if str(a) == value), value)
+        return next((a for a in get_args(annotation) if str(a) == value), value)
     return value
 
 
-def _pair(text: str) -> Tuple[str, str]:
+def _without_none(annotation: Any) -> Any:
+    return next(a for a in get_args(annotation) if a is not type(None))
+
+
+def _parse_pair(text: str) -> Tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"'{text}' is not of the form name=value.")
@@ -39,46 +45,50 @@ def _pair(text: str) -> Tuple[str, str]:
 
 
 class Field(NamedTuple):
-    """One option as `--help`, `plugins show` and the docs print it."""
+    """The description of an option for `--help` and `plugins show`."""
 
     name: str
-    type: str
+    type: str  # as in `type_name`
     default: Any
-    limits: str
+    limits: str  # ">= 0 and < 1"
     unit: str
     help: str
     group: str
 
 
-def describe(cls: type) -> List[Field]:
-    """The options that a class declares, in order."""
-    return [_describe(name, field) for name, field in cls.model_fields.items()]
+def describe(cls: Type[Options]) -> List[Field]:
+    """Return the options that a class declares, in order."""
+    return [_describe_field(name, field) for name, field in cls.model_fields.items()]
 
 
-def _describe(name: str, field: Any) -> Field:
-    extra = field.json_schema_extra or {}
+def _describe_field(name: str, field: FieldInfo) -> Field:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return Field(
+        name=name,
+        type=type_name(field.annotation),
+        default=field.default,
+        limits=_describe_limits(field),
+        unit=str(extra.get("unit", "")),
+        help=field.description or "",
+        group=str(extra.get("group", "")),
+    )
+
+
+def _describe_limits(field: FieldInfo) -> str:
     limits = []
     for part in field.metadata:
         for limit, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<")):
             bound = getattr(part, limit, None)
             if bound is not None:
                 limits.append(f"{sign} {bound}")
-    return Field(
-        name=name,
-        type=type_name(field.annotation),
-        default=field.default,
-        limits=" and ".join(limits),
-        unit=extra.get("unit", ""),
-        help=field.description or "",
-        group=extra.get("group", ""),
-    )
+    return " and ".join(limits)
 
 
 def type_name(annotation: Any) -> str:
-    """What `--help` shows as the type: `int`, `a|b`, `int,...`."""
+    """Return a type as `--help` shows it: `int`, `a|b`, `int,...`, `name=float,...`."""
     origin, args = get_origin(annotation), get_args(annotation)
     if type(None) in args:
-        return type_name(next(a for a in args if a is not type(None)))
+        return type_name(_without_none(annotation))
     if origin is Literal:
         return "|".join(str(a) for a in args)
     if origin in (list, tuple):
