@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from typing import Any, Dict, List, NamedTuple, Sequence
@@ -47,12 +48,11 @@ def read_values(path: str) -> Dict[str, Any]:
     return {name.replace("-", "_"): value for name, value in values.items()}
 
 
-def _toml():
+def _toml() -> Any:
     try:
-        import tomllib
+        return importlib.import_module("tomllib")
     except ImportError:  # before Python 3.11
-        import tomli as tomllib
-    return tomllib
+        return importlib.import_module("tomli")
 
 
 def parse_values(folder: str, contents: Dict[str, Any], path: str = "config.json") -> Config:

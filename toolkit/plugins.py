@@ -145,12 +145,11 @@ def _entry(name: str, kind: str, point: _EntryPoint, same_name: List[_EntryPoint
     return Entry(name, kind, *point, state, reason)
 
 
-def _metadata():
+def _metadata() -> Any:
     try:
-        import importlib.metadata as metadata
+        return importlib.import_module("importlib.metadata")
     except ImportError:  # Python 3.7
-        import importlib_metadata as metadata
-    return metadata
+        return importlib.import_module("importlib_metadata")
 
 
 def _identity(distribution) -> Tuple[str, str]:
