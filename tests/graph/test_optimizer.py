@@ -746,7 +746,7 @@ def compiled_batch_norm_state(plugin, steps, **options):
         return build_compiled(plugins, run, reader, made, built(False)[0], max_steps=1), reader
 
     made, reader = built(True)
-    with made.graph.as_default(), session() as opened:
+    with made.tf_graph.as_default(), session() as opened:
         reader.initialize(opened)
         going = [opened.run([made.train_op, made.loop.all_finite])[1] for _ in range(steps)]
         return opened.run(made.model[0].moving_mean).tolist(), not all(going)

@@ -9,6 +9,7 @@ from linear_fixtures import Linear, write_bars
 
 from toolkit import hookimpl, testing, tf
 from toolkit.errors import CheckpointError, DataError, ToolkitError, UsageError
+from toolkit.storage.checkpoint_store import CheckpointStore
 from toolkit.storage.commit_log import Checkpoint, retention_rule
 from toolkit.storage.run_folder import RunFolder
 
@@ -39,15 +40,15 @@ def truncate(path):
         file.truncate(10)
 
 
-def test_a_truncated_checkpoint_falls_back_to_the_newest_whole_one(run):
+def test_the_newest_intact_checkpoint_replaces_a_truncated_one(run):
     truncate(data_file(run, 8))
-    told = []
-    assert RunFolder(run).checkpoints.newest(told.append).step == 6
-    assert told[0].startswith("the checkpoint of step 8 is damaged: model.ckpt-8.data")
-    assert "has 10 bytes, expected" in told[0]
+    warnings = []
+    assert RunFolder(run).checkpoints.newest(warnings.append).step == 6
+    assert warnings[0].startswith("the checkpoint of step 8 is damaged: model.ckpt-8.data")
+    assert "has 10 bytes, expected" in warnings[0]
 
 
-def test_a_changed_byte_is_noticed(run):
+def test_a_changed_byte_is_detected(run):
     with open(data_file(run, 8), "r+b") as file:
         file.seek(5)
         byte = file.read(1)
@@ -56,7 +57,7 @@ def test_a_changed_byte_is_noticed(run):
     assert RunFolder(run).checkpoints.newest().step == 6
 
 
-def test_a_missing_file_falls_back_too_and_training_ends_with_the_same_bits(run):
+def test_training_continues_without_a_missing_file_and_ends_with_the_same_bits(run):
     expected = testing.fingerprint(run)
     os.remove(data_file(run, 8))
     testing.train(Linear, run)
@@ -73,12 +74,12 @@ def test_metrics_are_cut_back_to_the_restored_step(data, tmp_path):
     assert [(r["step"], r["loss"]) for r in RunFolder(run).metrics.read()] == before
 
 
-def test_no_whole_checkpoint_is_an_error_and_never_a_fresh_start(run):
+def test_no_intact_checkpoint_is_an_error_and_never_a_fresh_start(run):
     for step in (2, 4, 6, 8):
         truncate(data_file(run, step))
-    with pytest.raises(CheckpointError, match="None of the 4 checkpoints") as told:
+    with pytest.raises(CheckpointError, match="None of the 4 checkpoints") as raised:
         testing.train(Linear, run)
-    assert told.value.exit_code == 5
+    assert raised.value.exit_code == 5
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1}'])
@@ -95,7 +96,7 @@ def test_a_damaged_state_file_of_tensorflow_changes_nothing(run):
     assert RunFolder(run).checkpoints.newest().step == 8
 
 
-def test_files_without_a_line_in_the_manifest_are_no_checkpoint(run):
+def test_files_without_a_commit_are_no_checkpoint(run):
     for ending in (".index", ".data-00000-of-00001"):
         path = os.path.join(run, "checkpoints", "model.ckpt-8" + ending)
         shutil.copy(path, path.replace("-8.", "-9."))
@@ -103,11 +104,11 @@ def test_files_without_a_line_in_the_manifest_are_no_checkpoint(run):
     assert RunFolder(run).checkpoints.newest().step == 8
 
 
-def test_a_crash_before_the_manifest_is_written_leaves_the_checkpoint_before(run, monkeypatch):
+def test_a_crash_before_the_commit_leaves_the_checkpoint_before(run, monkeypatch):
     def crash(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RunFolder, "add_commit", crash)
+    monkeypatch.setattr(CheckpointStore, "add_commit", crash)
     with pytest.raises(KeyboardInterrupt):
         testing.train(Linear, run, steps=10)
     monkeypatch.undo()
@@ -117,13 +118,13 @@ def test_a_crash_before_the_manifest_is_written_leaves_the_checkpoint_before(run
     assert RunFolder(run).checkpoints.newest().step == 10
 
 
-def test_a_moved_run_goes_on(run, tmp_path):
-    moved = str(tmp_path / "elsewhere" / "moved")
-    os.makedirs(os.path.dirname(moved))
-    shutil.move(run, moved)
+def test_a_moved_run_continues(run, tmp_path):
+    target = str(tmp_path / "elsewhere" / "moved")
+    os.makedirs(os.path.dirname(target))
+    shutil.move(run, target)
     shutil.copy(str(tmp_path / "bars.npz"), str(tmp_path / "elsewhere" / "bars.npz"))
-    testing.train(Linear, moved, steps=10)
-    assert steps_of(moved)[-1] == 10
+    testing.train(Linear, target, steps=10)
+    assert steps_of(target)[-1] == 10
 
 
 def test_no_absolute_path_is_stored(data, tmp_path, monkeypatch):
@@ -136,41 +137,41 @@ def test_no_absolute_path_is_stored(data, tmp_path, monkeypatch):
 
 
 def test_a_resume_saves_nothing_before_its_first_due_step(run):
-    saved = []
+    steps = []
 
     class Watching(Linear):
         @hookimpl
         def checkpoint_saved(self, step):
-            saved.append(step)
+            steps.append(step)
 
     testing.train(Watching, run, steps=11)
-    assert saved == [10, 11]
+    assert steps == [10, 11]
 
 
-def test_another_optimizer_is_told_by_its_variables_before_a_session_exists(run):
+def test_the_error_for_another_optimizer_names_its_variables(run):
     with pytest.raises(CheckpointError, match="added linear/b/Momentum.*removed linear/b/Adam"):
         testing.train(Linear, run, steps=10, optimizer="momentum")
 
 
-def test_a_renamed_and_a_reshaped_variable_are_told_apart(run):
+def test_the_error_distinguishes_renamed_and_reshaped_variables(run):
     class Other(Linear):
         @hookimpl
         def build(self, run):
             w = tf.get_variable("line/w", [36, 3])
             return w, tf.get_variable("linear/b", [1, 3])
 
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError) as raised:
         testing.train(Other, run, steps=10, optimizer="sgd")
-    assert "likely renamed line/w (was linear/w)" in str(told.value)
-    assert "reshaped linear/b [1, 3] (was [3])" in str(told.value)
+    assert "likely renamed line/w (was linear/w)" in str(raised.value)
+    assert "reshaped linear/b [1, 3] (was [3])" in str(raised.value)
 
 
 def test_changed_data_is_refused_on_resume(run, tmp_path):
     write_bars(tmp_path / "bars.npz", train=41)
-    made = testing.trainer(Linear, run, steps=10)
+    trainer = testing.open_trainer(Linear, run, steps=10)
     with pytest.raises(DataError, match="bars.npz has SHA-256"):
-        made.check_data()
-    made.close()
+        trainer.check_data()
+    trainer.close()
 
 
 def test_only_the_newest_are_kept(data, tmp_path):
@@ -183,7 +184,7 @@ def test_only_the_newest_are_kept(data, tmp_path):
     assert sorted({n.split(".")[1] for n in names if "." in n}) == ["ckpt-7", "ckpt-8"]
 
 
-def test_a_restart_forgets_no_checkpoint(data, tmp_path):
+def test_a_restart_counts_earlier_checkpoints(data, tmp_path):
     run = str(tmp_path / "run")
     testing.train(
         Linear, run, data=data, steps=4, checkpoint_steps=1, keep_checkpoints=3, evaluate="no"
@@ -196,16 +197,16 @@ def checkpoints(*hours):
     return [Checkpoint(i, "", hour * 3600.0, {}) for i, hour in enumerate(hours)]
 
 
-def test_one_checkpoint_per_so_many_hours_is_kept_by_its_own_time():
+def test_one_checkpoint_per_hour_is_kept_by_the_time_of_its_commit():
     rule = retention_rule(keep=1, every_hours=1.0)
     assert sorted(set(rule(checkpoints(0, 0.5, 1.1, 1.2, 2.2, 2.3)))) == [0, 2, 4, 5]
 
 
-def test_the_best_checkpoint_is_kept_though_it_is_old():
+def test_an_old_best_checkpoint_is_kept():
     assert sorted(set(retention_rule(2, None, always=[0])(checkpoints(0, 1, 2, 3)))) == [0, 2, 3]
 
 
-def test_a_run_in_use_cannot_be_trained_by_another(run):
+def test_a_run_in_use_cannot_be_trained_by_another_process(run):
     folder = RunFolder(run)
     folder.lock()
     with pytest.raises(UsageError, match="Another process is training"):
@@ -213,7 +214,7 @@ def test_a_run_in_use_cannot_be_trained_by_another(run):
     folder.unlock()
 
 
-def test_evaluation_follows_the_commit_and_a_failing_one_loses_nothing(data, tmp_path):
+def test_a_failing_evaluation_follows_the_commit_and_loses_nothing(data, tmp_path):
     class Failing(Linear):
         @hookimpl
         def metrics(self, labels, outputs):
@@ -226,7 +227,7 @@ def test_evaluation_follows_the_commit_and_a_failing_one_loses_nothing(data, tmp
     assert steps_of(run) == [2]
 
 
-def test_best_names_the_checkpoint_with_the_best_metric_and_is_kept(data, tmp_path):
+def test_the_checkpoint_with_the_best_metric_is_kept(data, tmp_path):
     run = str(tmp_path / "run")
     testing.train(
         Linear,
@@ -237,21 +238,21 @@ def test_best_names_the_checkpoint_with_the_best_metric_and_is_kept(data, tmp_pa
         keep_checkpoints=1,
         best_metric="min:loss",
     )
-    rows = [r for r in RunFolder(run).metrics.read() if r["kind"] == "eval"]
-    lowest = min(rows, key=lambda r: r["loss"])
+    records = [r for r in RunFolder(run).metrics.read() if r["kind"] == "eval"]
+    lowest = min(records, key=lambda r: r["loss"])
     best = RunFolder(run).read_manifest()["best"]
     assert (best["step"], best["value"]) == (lowest["step"], lowest["loss"])
     assert RunFolder(run).checkpoints.find("best").step == lowest["step"]
 
 
 def test_a_metric_that_nobody_computes_is_refused_before_step_1(data, tmp_path):
-    with pytest.raises(UsageError, match="no metric 'acuracy'") as told:
+    with pytest.raises(UsageError, match="no metric 'acuracy'") as raised:
         testing.train(Linear, str(tmp_path / "run"), data=data, steps=4, best_metric="acuracy")
-    assert "Did you mean 'accuracy'?" in told.value.hint
+    assert "Did you mean 'accuracy'?" in raised.value.hint
     assert not os.path.exists(str(tmp_path / "run"))
 
 
-def test_early_stopping_ends_the_run_when_patience_is_at_its_end(data, tmp_path):
+def test_early_stopping_ends_the_run_after_its_patience(data, tmp_path):
     run = str(tmp_path / "run")
     summary = testing.train(
         Linear,
@@ -268,16 +269,18 @@ def test_early_stopping_ends_the_run_when_patience_is_at_its_end(data, tmp_path)
     assert summary["test"]["step"] == 2
 
 
-def test_one_evaluation_graph_serves_the_whole_run(data, tmp_path):
-    made = testing.trainer(Linear, str(tmp_path / "run"), data=data, steps=8, checkpoint_steps=2)
-    made.train_and_test()
-    evaluator = made.evaluator
-    assert made.evaluator is evaluator
+def test_a_run_builds_one_evaluation_graph(data, tmp_path):
+    trainer = testing.open_trainer(
+        Linear, str(tmp_path / "run"), data=data, steps=8, checkpoint_steps=2
+    )
+    trainer.train_and_test()
+    evaluator = trainer.evaluator
+    assert trainer.evaluator is evaluator
     assert evaluator.graph.tf_graph.finalized
-    made.close()
+    trainer.close()
 
 
-def test_an_evaluation_that_a_kill_prevented_is_made_on_resume(data, tmp_path, monkeypatch):
+def test_a_resume_makes_up_for_an_evaluation_that_a_kill_prevented(data, tmp_path, monkeypatch):
     from toolkit.training.hooks.validation import Validation
 
     def crash(self):
@@ -290,11 +293,11 @@ def test_an_evaluation_that_a_kill_prevented_is_made_on_resume(data, tmp_path, m
         testing.train(Linear, run, data=data, steps=8, checkpoint_steps=4)
     monkeypatch.undo()
     testing.train(Linear, run)
-    evaluated = [r["step"] for r in RunFolder(run).metrics.read() if r["kind"] == "eval"]
-    assert evaluated == [4, 8]
+    steps = [r["step"] for r in RunFolder(run).metrics.read() if r["kind"] == "eval"]
+    assert steps == [4, 8]
 
 
-def test_the_manifest_tells_what_was_run(run):
+def test_the_manifest_describes_the_run(run):
     with open(os.path.join(run, "manifest.json")) as file:
         manifest = json.load(file)
     assert manifest["data"]["examples"] == {"train": 40, "validation": 7, "test": 13}

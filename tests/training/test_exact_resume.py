@@ -1,5 +1,5 @@
-"""A run that dies at any step and goes on leaves what one leaves that did not die: the tensors, the
-bytes of metrics.jsonl, the best checkpoint and the TensorBoard events.
+"""A run that dies at any step and is resumed ends like an undisturbed one: with the same tensors,
+bytes of metrics.jsonl, best checkpoint and TensorBoard events.
 """
 
 import glob
@@ -9,7 +9,7 @@ import struct
 import pytest
 from linear_fixtures import Linear, write_bars
 
-from toolkit import Hook, hookimpl, testing, tf
+from toolkit import SessionHook, hookimpl, testing, tf
 from toolkit.storage.run_folder import RunFolder
 
 STEPS = 17
@@ -26,42 +26,42 @@ OPTIONS = {
 
 
 class Death(BaseException):
-    """Nothing handles it, as nothing handles a kill."""
+    """An end of the process that no code handles, like a kill."""
 
 
-class Count(Hook):
-    """Remembers from step to step, and records what it remembers."""
+class Count(SessionHook):
+    """A hook with state: it sums the steps, and records the sum."""
 
     name = "count"
-    seen = 0
+    total = 0
 
     def state(self):
-        return {"seen": self.seen}
+        return {"total": self.total}
 
     def set_state(self, state):
-        self.seen = state.get("seen", 0)
+        self.total = state.get("total", 0)
 
-    def next_step(self, step):
+    def next_due_step(self, step):
         return step + 1
 
     def is_due(self, step):
         return True
 
     def on_step(self, step, values, context):
-        self.seen += step
+        self.total += step
         if step % 7 == 0:
-            self.loop.record({"step": step, "kind": "event", "event": "count", "sum": self.seen})
+            self.loop.record({"step": step, "kind": "event", "event": "count", "sum": self.total})
 
 
-class Fatal(Hook):
-    """Dies behind step `at`, once."""
+class Fatal(SessionHook):
+    """Raises Death after step `at`, once."""
 
     name = "fatal"
 
     def __init__(self, at):
         self.at = at
 
-    def next_step(self, step):
+    def next_due_step(self, step):
         return self.at if step < self.at else step + 1
 
     def is_due(self, step):
@@ -72,7 +72,7 @@ class Fatal(Hook):
 
 
 class Noisy(Linear):
-    """Linear with dropout, noise and a hook with a memory; it dies where `dies_at` says."""
+    """Linear with dropout, noise and a hook with state; it dies after step `dies_at`."""
 
     dies_at = 0
 
@@ -94,8 +94,8 @@ class Noisy(Linear):
         return [Count()] + [Fatal(self.dies_at)] * bool(self.dies_at)
 
 
-class Spoilt(Noisy):
-    """Some steps are refused."""
+class SometimesNan(Noisy):
+    """The loss of some steps is nan, so that the guard refuses them."""
 
     @hookimpl
     def loss(self, labels, outputs, run):
@@ -113,16 +113,16 @@ def data(tmp_path):
 
 
 def train(plugin, run, dies_at=0, **options):
-    made = plugin()
-    made.dies_at = dies_at
+    model = plugin()
+    model.dies_at = dies_at
     if not dies_at:
-        return testing.train(made, run, **options)
+        return testing.train(model, run, **options)
     with pytest.raises(Death):
-        testing.train(made, run, **options)
+        testing.train(model, run, **options)
 
 
-def left(run):
-    """What is to be the same."""
+def final_state(run):
+    """The tensors, metrics.jsonl, and the best checkpoint of a run."""
     folder = RunFolder(run)
     with open(folder.metrics.path, "rb") as file:
         metrics = file.read()
@@ -131,16 +131,18 @@ def left(run):
 
 
 def events(run):
-    """(step, tag) -> text of the value, of what TensorBoard would show."""
-    found = {}
+    """The values that TensorBoard would show, as text, by (step, tag)."""
+    values = {}
     for path in sorted(glob.glob(os.path.join(run, "events", "*"))):
         for event in read_events(path):
             if event.HasField("session_log"):
-                found = {key: value for key, value in found.items() if key[0] < event.step}
+                values = {key: value for key, value in values.items() if key[0] < event.step}
             for value in event.summary.value:
                 if value.tag != "examples_per_sec":
-                    found[event.step, value.tag] = repr(value.simple_value)  # a nan is a nan
-    return found
+                    values[event.step, value.tag] = repr(
+                        value.simple_value
+                    )  # so that a nan equals a nan
+    return values
 
 
 def read_events(path):
@@ -153,34 +155,34 @@ def read_events(path):
         content = content[16 + length :]
 
 
-@pytest.mark.parametrize("plugin", [Noisy, Spoilt])
+@pytest.mark.parametrize("plugin", [Noisy, SometimesNan])
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_death_at_any_step_leaves_no_trace(data, tmp_path, monkeypatch, plugin, reader):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     options = dict(OPTIONS, data=data, reader=reader, on_nonfinite="skip")
     whole = str(tmp_path / "whole")
     train(plugin, whole, **options)
-    expected, shown = left(whole), events(whole)
-    assert len(shown) > 20
+    expected, expected_events = final_state(whole), events(whole)
+    assert len(expected_events) > 20
     for step in (1, 4, 5, 7, 10, 13, 16, 17):
         run = str(tmp_path / f"died-{step}")
         train(plugin, run, dies_at=step, **options)
         train(plugin, run)
-        assert left(run) == expected, step
-        assert events(run) == shown, step
+        assert final_state(run) == expected, step
+        assert events(run) == expected_events, step
 
 
-def test_a_run_that_dies_again_and_again_comes_to_the_same_end(data, tmp_path):
+def test_a_run_that_dies_several_times_ends_the_same(data, tmp_path):
     options = dict(OPTIONS, data=data)
     whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
     train(Noisy, whole, **options)
     for step in (3, 6, 9, 9, 11, 14, 17):
         train(Noisy, run, dies_at=step, **options)
     train(Noisy, run)
-    assert left(run) == left(whole)
+    assert final_state(run) == final_state(whole)
 
 
-def test_early_stopping_comes_at_the_same_step(data, tmp_path):
+def test_early_stopping_happens_at_the_same_step(data, tmp_path):
     options = dict(OPTIONS, data=data, best_metric="max:loss", early_stopping=2)
     whole = str(tmp_path / "whole")
     train(Noisy, whole, **options)
@@ -189,19 +191,19 @@ def test_early_stopping_comes_at_the_same_step(data, tmp_path):
         run = str(tmp_path / f"died-{step}")
         train(Noisy, run, dies_at=step, **options)
         train(Noisy, run)
-        assert left(run) == left(whole)
+        assert final_state(run) == final_state(whole)
 
 
-def test_an_evaluation_does_not_depend_on_when_checkpoints_are_made(data, tmp_path):
-    rows = []
+def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data, tmp_path):
+    records = []
     for name, steps in (("few", 100), ("many", 1)):
         run = str(tmp_path / name)
         train(Noisy, run, **dict(OPTIONS, data=data, checkpoint_steps=steps))
-        rows.append(RunFolder(run).metrics.read())
-    assert rows[0] == rows[1]
+        records.append(RunFolder(run).metrics.read())
+    assert records[0] == records[1]
 
 
-@pytest.mark.parametrize("moment", ["before the line", "behind the line", "in the evaluation"])
+@pytest.mark.parametrize("moment", ["before the entry", "after the entry", "in the evaluation"])
 def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, moment):
     from toolkit.storage.commit_log import CommitLog
     from toolkit.training.hooks.validation import Validation
@@ -211,9 +213,9 @@ def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, mo
     train(Noisy, whole, **options)
     add, tell = CommitLog.add, Validation._tell
 
-    def die_at_a_line(self, kind, **values):
+    def die_at_an_entry(self, kind, **values):
         if kind == "commit" and values["step"] == 10:
-            if moment == "behind the line":
+            if moment == "after the entry":
                 add(self, kind, **values)
             raise Death
         add(self, kind, **values)
@@ -226,48 +228,48 @@ def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, mo
     if moment == "in the evaluation":
         monkeypatch.setattr(Validation, "_tell", die_in_the_evaluation)
     else:
-        monkeypatch.setattr(CommitLog, "add", die_at_a_line)
+        monkeypatch.setattr(CommitLog, "add", die_at_an_entry)
     with pytest.raises(Death):
         testing.train(Noisy(), run, **options)
     monkeypatch.undo()
     train(Noisy, run)
-    assert left(run) == left(whole) and events(run) == events(whole)
+    assert final_state(run) == final_state(whole) and events(run) == events(whole)
 
 
-def test_a_death_between_training_and_evaluation_leaves_the_test_to_be_made(data, tmp_path):
+def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data, tmp_path):
     run = str(tmp_path / "run")
-    made = testing.trainer(Noisy(), run, data=data, **OPTIONS)
-    made.train()  # and no test
-    made.close()
+    trainer = testing.open_trainer(Noisy(), run, data=data, **OPTIONS)
+    trainer.train()  # without a test
+    trainer.close()
     assert RunFolder(run).read_manifest()["status"] == "trained"
     assert train(Noisy, run)["test"]["examples"] == 13
     assert RunFolder(run).read_manifest()["status"] == "finished"
 
 
-def test_the_same_holds_where_a_call_makes_one_step(data, tmp_path):
+def test_a_death_leaves_no_trace_with_one_step_per_call(data, tmp_path):
     options = dict(OPTIONS, data=data)
     whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
     train(Noisy, whole, **options)
     train(Noisy, run, dies_at=9, **dict(options, steps_per_call=1))
     train(Noisy, run)
-    assert left(run) == left(whole)
+    assert final_state(run) == final_state(whole)
 
 
-class Losing(Noisy):
-    """Its session is lost behind some steps, once each."""
+class SessionLoss(Noisy):
+    """Its session is lost after some steps, once each."""
 
     @hookimpl
     def session_hooks(self):
-        return [Count(), Loses([3, 9, 14])]
+        return [Count(), LoseSession([3, 9, 14])]
 
 
-class Loses(Hook):
-    name = "loses"
+class LoseSession(SessionHook):
+    name = "lose_session"
 
     def __init__(self, steps):
         self._steps = steps
 
-    def next_step(self, step):
+    def next_due_step(self, step):
         return step + 1
 
     def is_due(self, step):
@@ -278,11 +280,11 @@ class Loses(Hook):
         raise tf.errors.UnavailableError(None, None, "the machine was away")
 
 
-def test_sessions_that_are_lost_leave_no_trace(data, tmp_path):
+def test_lost_sessions_leave_no_trace(data, tmp_path):
     options = dict(OPTIONS, data=data)
     whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
     train(Noisy, whole, **options)
-    testing.train(Losing(), run, **options)
-    assert left(run) == left(whole) and events(run) == events(whole)
+    testing.train(SessionLoss(), run, **options)
+    assert final_state(run) == final_state(whole) and events(run) == events(whole)
     sessions = [session["from"] for session in RunFolder(run).commits.sessions()]
-    assert sessions == [0, 0, 8, 12]  # commits are made at multiples of 4 and of 5
+    assert sessions == [0, 0, 8, 12]  # commits are at multiples of 4 and of 5

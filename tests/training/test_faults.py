@@ -1,5 +1,5 @@
-"""What the machine does to a run: each fault has one sentence and an exit code, and loses nothing
-that was committed.
+"""Faults of the machine: each has one sentence and an exit code, and loses nothing that was
+committed.
 """
 
 import os
@@ -12,9 +12,9 @@ import sys
 import pytest
 from file_fixtures import REPOSITORY
 from linear_fixtures import Linear, write_bars
-from test_exact_resume import left
+from test_exact_resume import final_state
 
-from toolkit import Hook, hookimpl, testing, tf
+from toolkit import SessionHook, hookimpl, testing, tf
 from toolkit.errors import CheckpointError, RetryError
 from toolkit.storage.run_folder import RunFolder
 
@@ -28,26 +28,26 @@ def data(tmp_path):
 
 @pytest.fixture
 def whole(data, tmp_path):
-    """What a run leaves to which nothing happened."""
+    """The final state of an undisturbed run."""
     path = str(tmp_path / "whole")
     testing.train(Linear, path, data=data, **OPTIONS)
-    return left_of(path)
+    return final_state_of(path)
 
 
-def left_of(run):
+def final_state_of(run):
     RunFolder(run).update_manifest(best=None)
-    return left(run)
+    return final_state(run)
 
 
-class At(Hook):
-    """Does something behind a step, once."""
+class CallAt(SessionHook):
+    """Calls a function after a step, once."""
 
-    name = "at"
+    name = "call_at"
 
     def __init__(self, step, act):
         self._step, self._act = step, act
 
-    def next_step(self, step):
+    def next_due_step(self, step):
         return self._step if step < self._step else float("inf")
 
     def is_due(self, step):
@@ -57,18 +57,18 @@ class At(Hook):
         self._act()
 
 
-def acting(step, act):
+def linear_with(step, act):
     class Acting(Linear):
         @hookimpl
         def session_hooks(self):
-            return [At(step, act)]
+            return [CallAt(step, act)]
 
     return Acting
 
 
 @pytest.fixture
 def full_disk():
-    """A function that makes every file end at so many bytes, as a full disk does."""
+    """A function that limits the size of every file, in bytes, as a full disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -77,36 +77,34 @@ def full_disk():
 @pytest.mark.parametrize("size", [10, 200, 400, 700, 1200])
 def test_a_full_disk_loses_nothing_that_was_committed(data, tmp_path, whole, full_disk, size):
     run = str(tmp_path / "run")
-    with pytest.raises(RetryError) as told:
-        testing.train(acting(6, lambda: full_disk(size)), run, data=data, **OPTIONS)
+    with pytest.raises(RetryError) as raised:
+        testing.train(linear_with(6, lambda: full_disk(size)), run, data=data, **OPTIONS)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-    assert told.value.exit_code == 138
-    assert "cannot be written: " in str(told.value) and "toolkit resume" in str(told.value)
-    assert "\n" not in told.value.message and "tempstate" not in told.value.message
+    assert raised.value.exit_code == 138
+    assert "cannot be written: " in str(raised.value) and "toolkit resume" in str(raised.value)
+    assert "\n" not in raised.value.message and "tempstate" not in raised.value.message
     assert RunFolder(run).checkpoints.newest().step == 4
     testing.train(Linear, run)
-    assert left_of(run) == whole
+    assert final_state_of(run) == whole
 
 
-def test_a_folder_that_is_removed_is_told_as_that(data, tmp_path):
+def test_the_error_for_a_removed_folder_says_so(data, tmp_path):
     run = str(tmp_path / "run")
-    with pytest.raises(CheckpointError, match="is gone: it was removed or moved") as told:
-        testing.train(acting(6, lambda: shutil.rmtree(run)), run, data=data, **OPTIONS)
-    assert told.value.exit_code == 5
-    assert not os.path.exists(run)  # nothing begins it anew behind the user's back
+    with pytest.raises(CheckpointError, match="is gone: it was removed or moved") as raised:
+        testing.train(linear_with(6, lambda: shutil.rmtree(run)), run, data=data, **OPTIONS)
+    assert raised.value.exit_code == 5
+    assert not os.path.exists(run)  # it must not be created again
 
 
-def test_a_folder_that_is_moved_goes_on_where_it_is_now(data, tmp_path, whole):
-    run, moved = str(tmp_path / "run"), str(tmp_path / "moved")
+def test_a_moved_run_continues_in_its_new_folder(data, tmp_path, whole):
+    run, target = str(tmp_path / "run"), str(tmp_path / "moved")
     with pytest.raises(CheckpointError):
-        testing.train(acting(6, lambda: os.rename(run, moved)), run, data=data, **OPTIONS)
-    testing.train(Linear, moved)
-    assert left_of(moved) == whole
+        testing.train(linear_with(6, lambda: os.rename(run, target)), run, data=data, **OPTIONS)
+    testing.train(Linear, target)
+    assert final_state_of(target) == whole
 
 
-def test_a_folder_that_must_not_be_written_is_refused_before_anything_is_built(
-    data, tmp_path, monkeypatch
-):
+def test_a_read_only_folder_is_refused_before_the_graph_is_built(data, tmp_path, monkeypatch):
     run = str(tmp_path / "run")
     testing.train(Linear, run, data=data, **OPTIONS)
 
@@ -117,40 +115,40 @@ def test_a_folder_that_must_not_be_written_is_refused_before_anything_is_built(
 
     monkeypatch.setattr("toolkit.storage.run_folder.open", refuse, raising=False)
     with pytest.raises(RetryError, match="cannot be written: Read-only file system"):
-        testing.trainer(Linear, run, steps=20)
+        testing.open_trainer(Linear, run, steps=20)
 
 
-def test_memory_that_runs_out_is_told_with_a_way_out(data, tmp_path):
+def test_the_error_for_exhausted_memory_has_the_step(data, tmp_path):
     run = str(tmp_path / "run")
 
     def exhaust():
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor [9, 9]")
 
-    with pytest.raises(RetryError, match="Step 7 needs more memory than there is: OOM") as told:
-        testing.train(acting(6, exhaust), run, data=data, **OPTIONS)
-    assert told.value.exit_code == 138
+    with pytest.raises(RetryError, match="Step 7 needs more memory than there is: OOM") as raised:
+        testing.train(linear_with(6, exhaust), run, data=data, **OPTIONS)
+    assert raised.value.exit_code == 138
     assert RunFolder(run).checkpoints.newest().step == 4
 
 
-def test_a_clock_that_is_set_back_changes_nothing(data, tmp_path, monkeypatch, whole):
+def test_a_clock_that_is_set_back_changes_no_result(data, tmp_path, monkeypatch, whole):
     run = str(tmp_path / "run")
     hours = iter(range(100, 0, -1))
     monkeypatch.setattr("time.time", lambda: 3600.0 * next(hours))
     testing.train(Linear, run, data=data, keep_every_hours=1, **OPTIONS)
     monkeypatch.undo()
-    assert left_of(run) == whole
+    assert final_state_of(run) == whole
 
 
 SCRIPT = """
 import os, sys
 sys.path[:0] = [{tests!r}]
-from test_faults import acting
+from test_faults import linear_with
 from toolkit import testing
 
 def act():
     {act}
 
-testing.train(acting(6, act), "run", data="npz:bars.npz", steps=12, log_steps=2,
+testing.train(linear_with(6, act), "run", data="npz:bars.npz", steps=12, log_steps=2,
               checkpoint_steps=4, evaluate="no")
 """
 
@@ -165,10 +163,10 @@ testing.train(acting(6, act), "run", data="npz:bars.npz", steps=12, log_steps=2,
         ("os._exit(0)", 0),
     ],
 )
-def test_a_process_that_is_ended_by_force_leaves_a_run_that_goes_on(data, tmp_path, act, code):
+def test_a_run_continues_after_its_process_was_killed(data, tmp_path, act, code):
     script = SCRIPT.format(tests=os.path.dirname(os.path.abspath(__file__)), act=act)
     path = os.pathsep.join([os.path.join(REPOSITORY, "tests")] + sys.path)
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script],
         cwd=str(tmp_path),
         env=dict(os.environ, PYTHONPATH=path),
@@ -176,11 +174,11 @@ def test_a_process_that_is_ended_by_force_leaves_a_run_that_goes_on(data, tmp_pa
         stderr=subprocess.DEVNULL,
         timeout=300,
     )
-    assert ended.returncode == code
+    assert process.returncode == code
     run, other = str(tmp_path / "run"), str(tmp_path / "whole")
     folder = RunFolder(run)
     assert not folder.is_locked()
     assert (folder.checkpoints.newest().step, folder.read_manifest()["status"]) == (4, "running")
     testing.train(Linear, run)
     testing.train(Linear, other, data=data, **OPTIONS)
-    assert left_of(run) == left_of(other)
+    assert final_state_of(run) == final_state_of(other)

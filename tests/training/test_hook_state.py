@@ -92,7 +92,7 @@ def test_arrays_of_objects_are_refused_before_anything_is_written(path):
     [
         ({1, 2}, "a set"),
         ([b"x"], "a bytes"),
-        ({"a": {1: 2}}, "a dictionary with keys that are no text"),
+        ({"a": {1: 2}}, "a dictionary with keys that are not text"),
         ([np.zeros(2)], "a ndarray"),
         (np.complex64(1j), "a complex"),
     ],

@@ -1,5 +1,6 @@
 """What may happen between the first step and the last: stops, errors, retries, interrupts."""
 
+import contextlib
 import glob
 import io
 import json
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from linear_fixtures import Linear, LinearOptions, write_bars
 
-from toolkit import Hook, hookimpl, testing, tf
+from toolkit import SessionHook, hookimpl, testing, tf
 from toolkit.display.console import Console
 from toolkit.errors import (
     DataError,
@@ -23,7 +24,7 @@ from toolkit.errors import (
     UsageError,
 )
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training.loop import MOST_RETRIES
+from toolkit.training.loop import MAX_RETRIES
 
 
 @pytest.fixture
@@ -109,13 +110,13 @@ def test_a_hook_that_knows_no_due_steps_is_called_on_every_step(data, tmp_path):
 
 
 def test_a_hook_with_due_steps_is_called_on_those_and_the_last(data, tmp_path):
-    class Due(Hook):
+    class Due(SessionHook):
         name = "due"
 
         def __init__(self):
             self.seen = []
 
-        def next_step(self, step):
+        def next_due_step(self, step):
             return 3 if step < 3 else float("inf")
 
         def is_due(self, step):
@@ -205,7 +206,7 @@ def test_data_that_runs_dry_is_told_as_such(data, tmp_path):
             raise tf.errors.OutOfRangeError(None, None, "End of sequence")
 
     run = str(tmp_path / "run")
-    with pytest.raises(DataError, match="ran dry in step 4 of 9"):
+    with pytest.raises(DataError, match="The data ended in step 4 of 9"):
         testing.train(with_hooks(Every(dry)), run, data=data, steps=9)
     assert RunFolder(run).read_manifest()["status"] == "failed"
 
@@ -214,7 +215,7 @@ def test_stop_iteration_in_a_hook_is_no_success(data, tmp_path):
     def stop(calls, context):
         raise StopIteration
 
-    with pytest.raises(DataError, match="ran dry"):
+    with pytest.raises(DataError, match="The data ended"):
         testing.train(with_hooks(Every(stop)), str(tmp_path / "run"), data=data, steps=9)
 
 
@@ -243,18 +244,18 @@ def test_a_lost_session_repeats_and_loses_nothing(data, tmp_path):
 def test_a_lost_session_is_told_in_one_warning(data, tmp_path, capsys):
     from toolkit.display.console import Console
 
-    made = testing.trainer(
+    made = testing.open_trainer(
         with_hooks(Every(lost(at=3))), str(tmp_path / "run"), data=data, steps=5, console=Console()
     )
     made.train()
     made.close()
     warnings = [line for line in capsys.readouterr().err.split("\n") if "warning" in line]
-    assert warnings == ["warning: the session was lost at step 3; going on from step 2"]
+    assert warnings == ["warning: the session was lost at step 3; continuing from step 2"]
 
 
 def test_a_session_that_is_lost_again_and_again_gives_up_with_138(data, tmp_path):
     hook = Every(lost(at=3, times=1000))
-    with pytest.raises(RetryError, match=f"was lost {MOST_RETRIES + 1} times") as told:
+    with pytest.raises(RetryError, match=f"was lost {MAX_RETRIES + 1} times") as told:
         testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=9)
     assert told.value.exit_code == 138
 
@@ -358,7 +359,7 @@ def test_the_hooks_run_in_the_printed_order(data, tmp_path):
     run = str(tmp_path / "run")
     testing.train(with_hooks(Every()), run, data=data, steps=2, profile_steps="1")
     assert RunFolder(run).read_manifest()["hooks"] == [
-        "clock",
+        "counter",
         "guard",
         "metrics",
         "withhooks:Every",
@@ -394,28 +395,28 @@ def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
     from graph_fixtures import make_run
 
     from toolkit.compat import float_operations
-    from toolkit.graph.session_config import with_threads
+    from toolkit.graph.session_config import choose_threads
 
     with tf.Graph().as_default() as graph:
         tf.matmul(tf.zeros([batch_size, 100]), tf.zeros([100, 50]))
     assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
     options = make_run(intra_op_threads=given).options
-    assert with_threads(options, graph).intra_op_threads == threads
+    assert choose_threads(options, graph).intra_op_threads == threads
 
 
-class Teller(Hook):
+class Teller(SessionHook):
     """Says, records and draws on its due steps."""
 
     name = "teller"
 
-    def next_step(self, step):
+    def next_due_step(self, step):
         return step + 3 - step % 3
 
     def is_due(self, step):
         return step % 3 == 0
 
     def on_step(self, step, values, context):
-        self.loop.say(f"hello from step {step}")
+        self.loop.log(f"hello from step {step}")
         self.loop.record({"step": step, "kind": "event", "event": "seen"})
         self.loop.summarize(
             step, tf.Summary(value=[tf.Summary.Value(tag="height", simple_value=float(step))])
@@ -462,11 +463,9 @@ class TwoBatches(Linear):
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data, tmp_path, reader):
     options = {"data": data, "batch_size": 4, "evaluate": "no", "reader": reader}
-    made = testing.trainer(TwoBatches, str(tmp_path / "one"), epochs=1, **options)
-    try:
-        assert made.total == -(-made._reader.num_examples // 8)
-    finally:
-        made.close()
+    trainer = testing.open_trainer(TwoBatches, str(tmp_path / "one"), epochs=1, **options)
+    with contextlib.closing(trainer):
+        assert trainer.total_steps == 5  # 40 examples, 8 per step
     whole, halves = str(tmp_path / "whole"), str(tmp_path / "halves")
     testing.train(TwoBatches, whole, steps=6, **options)
     testing.train(TwoBatches, halves, steps=3, **options)
@@ -476,11 +475,11 @@ def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data,
 
 def test_a_step_of_more_examples_than_there_are_tells_how_many_it_takes(data, tmp_path):
     count = len(
-        testing.trainer(TwoBatches, str(tmp_path / "a"), data=data)._run_data.splits["train"]
+        testing.open_trainer(TwoBatches, str(tmp_path / "a"), data=data)._run_data.splits["train"]
     )
     size = count // 2 + 1
     told = (
         f"A step takes 2 batches of {size} = {2 * size} examples, but the split 'train' has {count}"
     )
     with pytest.raises(UsageError, match=told):
-        testing.trainer(TwoBatches, str(tmp_path / "b"), data=data, batch_size=size)
+        testing.open_trainer(TwoBatches, str(tmp_path / "b"), data=data, batch_size=size)

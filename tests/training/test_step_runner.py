@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
 
-from toolkit import Hook, hookimpl, testing, tf
+from toolkit import SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.stream import StreamReader
 from toolkit.errors import DataError, DivergedError, InterruptedRun, ToolkitError
-from toolkit.graph.build import TrainingGraph
+from toolkit.graph.build import LoopInfo, StepOutputs, TrainingGraph
+from toolkit.graph.guard import GuardValues
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training import loop
-from toolkit.training.step_runner import CALL_SECS, MOST_STEPS, Called, Calls, Pace
+from toolkit.training.autotune import CALL_SECS, MAX_STEPS, AdaptiveStepCount
+from toolkit.training.step_runner import CallResult, StepRunner
 
 RARE = {"log_steps": 1000, "checkpoint_steps": 1000, "summary_steps": 1000, "evaluate": "no"}
 XLA = pytest.param(
@@ -41,17 +43,17 @@ def data(tmp_path):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """What a run asks its bare calls for: (steps at most, steps that the call was to make)."""
-    made = []
+    """The calls without hooks of a run: (steps to the next due one, steps of the call)."""
+    calls = []
 
-    class Watched(Calls):
-        def make(self, most):
-            called = super().make(most)
-            made.append((most, called.steps))
-            return called
+    class RecordingRunner(StepRunner):
+        def run(self, max_steps):
+            result = super().run(max_steps)
+            calls.append((max_steps, result.num_steps))
+            return result
 
-    monkeypatch.setattr(loop, "Calls", Watched)
-    return made
+    monkeypatch.setattr(loop, "StepRunner", RecordingRunner)
+    return calls
 
 
 def records(run, kind="train"):
@@ -62,134 +64,130 @@ def steps_of(run):
     return [c.step for c in RunFolder(run).checkpoints.list()]
 
 
-# --------------------------------------------------------------------------------------------- pace
+# ------------------------------------------------------------------------------------ step count
 
 
-class Clock:
-    """A clock of its own, on which a step takes `secs`; `make` is what Pace times."""
+def adapt(count, secs, calls=12, limit=10**6):
+    """The steps of calls with steps of so many seconds.
 
-    def __init__(self, secs):
-        self.secs, self.now, self.asked = secs, 0.0, []
-
-    def __call__(self):
-        return self.now
-
-    def make(self, steps):
-        self.now += self.secs * steps
-        self.asked.append(steps)
-        return Called(None, steps)
-
-
-def asked(pace, clock, calls=12, most=10**6):
+    Args:
+        count: an `AdaptiveStepCount`.
+        limit: how many steps there are until the next due one.
+    """
+    steps = []
     for _ in range(calls):
-        pace.timed(clock.make, most)
-    return clock.asked
+        steps.append(min(count.steps, limit))
+        count.observe(secs)
+    return steps
 
 
-def test_a_fixed_pace_is_kept_whatever_a_step_costs():
-    clock = Clock(10.0)
-    assert asked(Pace(7, clock=clock), clock, calls=3) == [7, 7, 7]
+def test_a_fixed_step_count_stays_whatever_a_step_costs():
+    assert adapt(AdaptiveStepCount(7), 10.0, calls=3) == [7, 7, 7]
 
 
-def test_no_call_makes_more_steps_than_are_wanted():
-    clock = Clock(0.0)
-    assert asked(Pace(7, clock=clock), clock, calls=2, most=3) == [3, 3]
-    assert asked(Pace(clock=clock), Clock(0.0), most=5)[-1] == 5
-
-
-def test_the_pace_doubles_until_a_call_takes_its_time():
-    clock = Clock(CALL_SECS / 10.5)
-    assert asked(Pace(clock=clock), clock, calls=6) == [1, 2, 4, 8, 10, 10]
+def test_the_step_count_doubles_until_a_call_takes_its_time():
+    assert adapt(AdaptiveStepCount(), CALL_SECS / 10.5, calls=6) == [1, 2, 4, 8, 10, 10]
 
 
 def test_a_step_that_takes_longer_than_a_call_should_is_made_alone():
-    clock = Clock(2 * CALL_SECS)
-    assert set(asked(Pace(clock=clock), clock)) == {1}
+    assert set(adapt(AdaptiveStepCount(), 2 * CALL_SECS)) == {1}
 
 
-def test_the_pace_falls_at_once_where_steps_become_slow():
-    clock = Clock(CALL_SECS / 100)
-    pace = Pace(clock=clock)
-    asked(pace, clock)
-    clock.secs = CALL_SECS / 2.5
-    asked(pace, clock, calls=2)
-    assert clock.asked[-2:] == [100, 2]
+def test_the_step_count_falls_at_once_where_steps_become_slow():
+    count = AdaptiveStepCount()
+    assert adapt(count, CALL_SECS / 100)[-1] == 100
+    assert adapt(count, CALL_SECS / 2.5, calls=2) == [100, 2]
 
 
-@pytest.mark.parametrize("most, highest", [(None, MOST_STEPS), (20, 20)])
-def test_the_pace_never_passes_the_most(most, highest):
-    clock = Clock(0.0)
-    assert max(asked(Pace(most=most, clock=clock), clock)) == highest
-    assert Pace(fixed=50, most=most).steps == min(50, highest)
+@pytest.mark.parametrize("max_steps, highest", [(None, MAX_STEPS), (20, 20)])
+def test_the_step_count_never_passes_the_maximum(max_steps, highest):
+    assert max(adapt(AdaptiveStepCount(max_steps=max_steps), 0.0)) == highest
+    assert AdaptiveStepCount(50, max_steps).steps == min(50, highest)
 
 
 def test_a_short_call_before_a_due_step_does_not_slow_those_behind_it():
-    clock = Clock(CALL_SECS / 100.5)
-    pace = Pace(clock=clock)
-    asked(pace, clock)
-    pace.timed(clock.make, 60)
-    pace.timed(clock.make, 10**6)
-    assert clock.asked[-2:] == [60, 100]
+    count = AdaptiveStepCount()
+    adapt(count, CALL_SECS / 100.5)
+    assert adapt(count, CALL_SECS / 100.5, calls=1, limit=60) == [60]
+    assert adapt(count, CALL_SECS / 100.5, calls=1) == [100]
 
 
 # -------------------------------------------------------------------------------------------- calls
 
 
-def counting(budget=True, most=None, going=None, judged=()):
+def counting_graph(has_loop=True, max_steps=None, all_finite=None, guard_values=()):
     """A graph whose train op counts a step, or as many as are fed."""
     count = tf.get_variable("count", [], tf.int32, tf.zeros_initializer(), use_resource=True)
-    fed = tf.placeholder_with_default(tf.constant(1), []) if budget else None
-    add = count.assign_add(fed if budget else 1, read_value=False)
+    num_steps = tf.placeholder_with_default(tf.constant(1), []) if has_loop else None
+    add = count.assign_add(num_steps if has_loop else 1, read_value=False)
     with tf.control_dependencies([add]):
-        after = tf.identity(count.read_value())
-    empty = dict.fromkeys(TrainingGraph._fields)
+        step_after = tf.identity(count.read_value())
     return TrainingGraph(
-        **dict(
-            empty,
-            train_op=add,
-            step_after=after,
-            budget=fed,
-            most=most,
-            going=going,
-            judged=judged,
-        )
+        tf_graph=tf.get_default_graph(),
+        run=None,
+        model=None,
+        step=StepOutputs(None, guard_values, {}, None, ()),
+        counters={},
+        train_op=add,
+        step_after=step_after,
+        loop=LoopInfo(num_steps, max_steps, all_finite) if has_loop else None,
+        step_specs=None,
     )
 
 
-def called(graph, mosts, **options):
-    """What came of calls with at most so many steps."""
+def run_calls(graph, limits, **options):
+    """The results of calls with at most so many steps."""
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        calls = Calls(session, graph, in_memory=True, **options)
-        return [calls.make(most) for most in mosts]
+        runner = StepRunner(session, graph, in_memory=True, **options)
+        return [runner.run(limit) for limit in limits]
 
 
 @pytest.mark.usefixtures("graph")
-def test_a_call_makes_up_to_the_fixed_number_of_steps_and_tells_the_step_behind_it():
-    assert called(counting(), [100, 3, 100], steps_per_call=7) == [
-        Called(7, 7),
-        Called(10, 3),
-        Called(17, 7),
+def test_a_call_makes_up_to_the_fixed_number_of_steps_and_returns_the_step_behind_it():
+    assert run_calls(counting_graph(), [100, 3, 100], steps_per_call=7) == [
+        CallResult(7, 7),
+        CallResult(10, 3),
+        CallResult(17, 7),
     ]
 
 
 @pytest.mark.usefixtures("graph")
-def test_a_graph_without_a_loop_makes_single_steps_and_does_not_tell_its_step():
-    assert called(counting(budget=False), [9, 9], steps_per_call=5) == [Called(None, 1)] * 2
+def test_no_call_makes_more_steps_than_there_are_whatever_a_step_costs():
+    clock = iter(range(1000)).__next__  # a call takes a second
+    results = run_calls(counting_graph(), [3] * 4, clock=clock)
+    assert [result.num_steps for result in results] == [1] * 4
+    results = run_calls(counting_graph_again(), [5] * 8, clock=lambda: 0.0)  # and none at all
+    assert [result.num_steps for result in results] == [1, 2, 4, 5, 5, 5, 5, 5]
+
+
+def counting_graph_again():
+    """`counting_graph` beside the one that is there."""
+    with tf.variable_scope("again"):
+        return counting_graph()
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_graph_without_a_loop_makes_single_steps_and_does_not_return_its_step():
+    graph = counting_graph(has_loop=False)
+    assert run_calls(graph, [9, 9], steps_per_call=5) == [CallResult(None, 1)] * 2
 
 
 @pytest.mark.usefixtures("graph")
 def test_no_call_feeds_more_than_the_graph_takes():
-    assert called(counting(most=4), [100], steps_per_call=50) == [Called(4, 4)]
+    graph = counting_graph(max_steps=4)
+    assert run_calls(graph, [100], steps_per_call=50) == [CallResult(4, 4)]
 
 
 @pytest.mark.usefixtures("graph")
-def test_a_refused_step_is_told_with_what_was_judged():
+def test_a_refused_step_is_returned_with_the_values_that_the_guard_saw():
     loss, norm = tf.constant(float("inf")), tf.constant(2.0)
-    for going, refused in ((False, [float("inf"), 2.0]), (True, None)):
-        with tf.variable_scope(str(going)):
-            graph = counting(going=tf.constant(going), judged=[("", loss, norm)])
-        assert called(graph, [3], steps_per_call=3) == [Called(3, 3, refused)]
+    refusal = [GuardValues("player", float("inf"), 2.0)]
+    for all_finite, expected in ((False, refusal), (True, None)):
+        with tf.variable_scope(str(all_finite)):
+            values = [GuardValues("player", loss, norm)]
+            graph = counting_graph(all_finite=tf.constant(all_finite), guard_values=values)
+        assert run_calls(graph, [3], steps_per_call=3) == [CallResult(3, 3, expected)]
 
 
 # -------------------------------------------------------------------------- steps in calls of a run
@@ -200,7 +198,7 @@ def test_calls_end_before_each_due_step_and_the_run_at_its_target(data, tmp_path
     options = dict(RARE, log_steps=20, steps_per_call=7)
     summary = testing.train(Linear, run, data=data, steps=45, **options)
     # Step 20 and 40 are made with the hooks, and the last one is.
-    assert [made for _, made in calls] == [7, 7, 5, 7, 7, 5, 4]
+    assert [steps for _, steps in calls] == [7, 7, 5, 7, 7, 5, 4]
     assert (summary["steps"], steps_of(run)) == (45, [45])
 
 
@@ -208,8 +206,8 @@ def test_calls_end_before_each_due_step_and_the_run_at_its_target(data, tmp_path
 def test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has(tmp_path, calls, form):
     small = write_bars(tmp_path / "small.npz", train=40)
     testing.train(Linear, str(tmp_path / "run"), data=small, steps=30, **dict(RARE, **form))
-    assert max(made for _, made in calls) == 5
-    assert sum(made for _, made in calls) == 29
+    assert max(steps for _, steps in calls) == 5
+    assert sum(steps for _, steps in calls) == 29
 
 
 # -------------------------------------------------------------------------------------------- guard
@@ -230,15 +228,15 @@ def failing_in(step, value):
 
 @forms
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_the_step_that_diverged_is_told_and_the_one_before_it_kept(data, tmp_path, form, value):
+def test_the_step_that_diverged_is_named_and_the_one_before_it_saved(data, tmp_path, form, value):
     run = str(tmp_path / "run")
-    with pytest.raises(DivergedError, match=f"diverged in step 6: loss {value}") as told:
+    with pytest.raises(DivergedError, match=f"diverged in step 6: loss {value}") as raised:
         testing.train(failing_in(6, value), run, data=data, steps=60, **dict(RARE, **form))
-    assert told.value.exit_code == 3
+    assert raised.value.exit_code == 3
     assert steps_of(run) == [5]
-    kept = testing.tensors(run)
-    assert kept["global_step"] == 5
-    assert all(np.isfinite(tensor).all() for tensor in kept.values())
+    tensors = testing.tensors(run)
+    assert tensors["global_step"] == 5
+    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
     assert [(r["step"], r["event"]) for r in records(run, "event")] == [(5, "diverged")]
 
 
@@ -254,7 +252,7 @@ def test_the_state_before_a_divergence_has_the_bits_of_a_run_that_stopped_there(
 
 
 @forms
-def test_a_value_that_is_not_finite_in_a_step_with_hooks_is_told_too(data, tmp_path, form):
+def test_a_value_that_is_not_finite_in_a_step_with_hooks_is_reported_too(data, tmp_path, form):
     run = str(tmp_path / "run")
     options = dict(RARE, log_steps=6, **form)
     with pytest.raises(DivergedError, match="diverged in step 6: loss nan"):
@@ -269,14 +267,14 @@ def test_a_skipped_step_in_the_middle_of_a_call_is_counted_once_and_changes_noth
     run = str(tmp_path / "run")
     options = dict(RARE, log_steps=20, on_nonfinite="skip", optimizer="sgd", **form)
     testing.train(failing_in(6, np.nan), run, data=data, steps=45, **options)
-    told = [(r["step"], r["event"], r["count"]) for r in records(run, "event")]
-    assert len(told) == 1 and told[0][1:] == ("skipped_steps", 1)
-    kept = testing.tensors(run)
-    assert (kept["global_step"], kept["toolkit/skipped_steps"]) == (45, 1)
-    assert all(np.isfinite(tensor).all() for tensor in kept.values())
+    events = [(r["step"], r["event"], r["count"]) for r in records(run, "event")]
+    assert len(events) == 1 and events[0][1:] == ("skipped_steps", 1)
+    tensors = testing.tensors(run)
+    assert (tensors["global_step"], tensors["toolkit/skipped_steps"]) == (45, 1)
+    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
 
 
-# ------------------------------------------------------------------------- hooks that are no `Hook`
+# ------------------------------------------------------------------------- hooks from elsewhere
 
 
 class Plain(tf.train.SessionRunHook):
@@ -343,7 +341,7 @@ def test_hooks_of_tensorflow_work_as_they_do_elsewhere(data, tmp_path, form):
     assert [float(v) for v in logged] == [losses[0], losses[3], losses[6]]
 
 
-class Fetching(Hook):
+class Fetching(SessionHook):
     """Keeps what it fetches in every fifth step."""
 
     name = "fetching"
@@ -351,7 +349,7 @@ class Fetching(Hook):
     def __init__(self, tensors):
         self.tensors, self.seen = tensors, {}
 
-    def next_step(self, step):
+    def next_due_step(self, step):
         return step - step % 5 + 5
 
     def is_due(self, step):
@@ -401,35 +399,35 @@ def test_what_a_hook_fetches_is_of_its_own_step(data, tmp_path, form):
 
 
 def in_call(number, act):
-    """Calls of which one, by its number from 1, is followed by `act`."""
+    """A StepRunner after one of whose calls, by its number from 1, `act` is called."""
 
-    class Disturbed(Calls):
-        made = 0
+    class InterruptedRunner(StepRunner):
+        calls = 0
 
-        def make(self, most):
-            called = super().make(most)
-            Disturbed.made += 1
-            if Disturbed.made == number:
+        def run(self, max_steps):
+            result = super().run(max_steps)
+            InterruptedRunner.calls += 1
+            if InterruptedRunner.calls == number:
                 act()
-            return called
+            return result
 
-    return Disturbed
+    return InterruptedRunner
 
 
 def test_a_signal_during_a_call_ends_the_run_a_step_behind_it(data, tmp_path, monkeypatch):
     calm, run = str(tmp_path / "calm"), str(tmp_path / "run")
     options = dict(RARE, data=data, steps=60, steps_per_call=10)
     testing.train(Linear, calm, **options)
-    monkeypatch.setattr(loop, "Calls", in_call(2, lambda: os.kill(os.getpid(), signal.SIGINT)))
-    with pytest.raises(InterruptedRun) as told:
+    monkeypatch.setattr(loop, "StepRunner", in_call(2, lambda: os.kill(os.getpid(), signal.SIGINT)))
+    with pytest.raises(InterruptedRun) as raised:
         testing.train(Linear, run, **options)
-    assert told.value.exit_code == 130
+    assert raised.value.exit_code == 130
     assert steps_of(run) == [21]
     testing.train(Linear, run)
     assert testing.fingerprint(run) == testing.fingerprint(calm)
 
 
-class Timed(Hook):
+class Timed(SessionHook):
     """Due once, from second 2 on."""
 
     name = "timed"
@@ -459,7 +457,7 @@ def test_a_deadline_that_passes_in_a_call_makes_the_next_step_due(
     hook, options = Timed(), dict(RARE, steps_per_call=10)
     testing.train(with_hook(hook), str(tmp_path / "run"), data=data, steps=50, **options)
     assert hook.seen == [21]
-    assert [made for _, made in calls] == [10, 10, 10, 10, 8]
+    assert [steps for _, steps in calls] == [10, 10, 10, 10, 8]
 
 
 @forms
@@ -481,7 +479,7 @@ def test_a_session_that_is_lost_behind_a_call_repeats_and_loses_nothing(
     calm, shaken = str(tmp_path / "calm"), str(tmp_path / "shaken")
     options = dict(data=data, steps=60, log_steps=10, checkpoint_steps=20, evaluate="no", **form)
     testing.train(Linear, calm, **options)
-    monkeypatch.setattr(loop, "Calls", in_call(12, lose))
+    monkeypatch.setattr(loop, "StepRunner", in_call(12, lose))
     testing.train(Linear, shaken, **options)
     assert testing.fingerprint(calm) == testing.fingerprint(shaken)
     told = [[(r["step"], r["loss"]) for r in records(run)] for run in (calm, shaken)]
@@ -505,7 +503,7 @@ def nine_batches(monkeypatch, tmp_path):
 def test_data_that_runs_dry_in_a_call_is_told_with_its_step(data, tmp_path, form):
     run = str(tmp_path / "run")
     options = dict(RARE, reader="stream", **form)
-    with pytest.raises(DataError, match="ran dry in step 10 of 60"):
+    with pytest.raises(DataError, match="The data ended in step 10 of 60"):
         testing.train(Linear, run, data=data, steps=60, **options)
     manifest = RunFolder(run).read_manifest()
     assert (manifest["status"], manifest["step"]) == ("failed", 9)
