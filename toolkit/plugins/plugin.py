@@ -1,0 +1,173 @@
+"""A loaded plugin, its hook functions, and the check that they can be called."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import types
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple
+
+import pluggy
+
+from .. import hookspecs
+from ..errors import UsageError, suggest
+from ..files import sha256_of
+from ..hookspecs import MODEL_HOOKS, PROJECT, hook_functions
+
+HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, PROJECT + "_spec"))
+
+
+class Plugin(NamedTuple):
+    """A loaded plugin."""
+
+    name: str
+    reference: str  # what named it: an installed name, module:attribute, or a path
+    kind: str  # "model" or "extension"
+    object: Any  # has the hooks as attributes
+    file: str
+    distribution: str  # name and version; "" unless it was loaded by its installed name
+
+    @classmethod
+    def from_object(cls, target: Any, kind: str = "model", name: str = "") -> Plugin:
+        """A plugin from an object with hooks, or from a class of such objects."""
+        instance = target() if inspect.isclass(target) else target
+        module = sys.modules.get(getattr(target, "__module__", ""), target)
+        file = os.path.abspath(getattr(module, "__file__", "") or "")
+        name = name or getattr(target, "__name__", type(instance).__name__).lower()
+        plugin = cls(name, name, kind, instance, file, "")
+        check_hooks(plugin)
+        return plugin
+
+    def sha256(self) -> Dict[str, str]:
+        """Path -> SHA-256 of each Python file of the plugin: its whole package, or its one file."""
+        if not os.path.isfile(self.file):
+            return {}
+        folder = os.path.dirname(self.file)
+        if os.path.basename(self.file) != "__init__.py":
+            return {os.path.basename(self.file): sha256_of(self.file)}
+        hashes = {}
+        for root, _, names in sorted(os.walk(folder)):
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    path = os.path.join(root, name)
+                    hashes[os.path.relpath(path, os.path.dirname(folder))] = sha256_of(path)
+        return hashes
+
+
+class Implementation(NamedTuple):
+    """One function of a plugin that `hookimpl` marked."""
+
+    hook: str
+    attribute: str  # of the plugin's object; the hook's name unless `specname` is given
+    function: Callable  # bound, if it is a method
+    marks: Dict[str, Any]  # pluggy's options: wrapper, hookwrapper, optionalhook, ...
+
+    @property
+    def is_wrapper(self) -> bool:
+        return bool(self.marks.get("wrapper") or self.marks.get("hookwrapper"))
+
+
+def implementations(plugin: Plugin) -> List[Implementation]:
+    """The plugin's hook functions.
+
+    A function that a submodule of the same name replaced as the module's attribute is taken from
+    the functions that `hookimpl` recorded.
+    """
+    reader = pluggy.PluginManager(PROJECT)
+    functions = _functions_behind_submodules(plugin.object)
+    results = []
+    for attribute in dir(plugin.object):
+        if attribute.startswith("__"):
+            continue
+        owner = functions if hasattr(functions, attribute) else plugin.object
+        marks = reader.parse_hookimpl_opts(owner, attribute)
+        if marks is not None:
+            hook = marks.get("specname") or attribute
+            results.append(Implementation(hook, attribute, getattr(owner, attribute), dict(marks)))
+    return results
+
+
+def hook_names(plugin: Plugin) -> List[str]:
+    """The names of the hooks that the plugin implements, in the order of the specification."""
+    names = {implementation.hook for implementation in implementations(plugin)}
+    return [hook for hook in HOOKS if hook in names]
+
+
+def _functions_behind_submodules(target: Any) -> types.SimpleNamespace:
+    """The hook functions of a package whose attributes are now submodules of the same names."""
+    return types.SimpleNamespace(
+        **{
+            name: function
+            for name, function in hook_functions(target).items()
+            if inspect.ismodule(getattr(target, name, None))
+        }
+    )
+
+
+def check_hooks(plugin: Plugin) -> None:
+    """Refuse a plugin whose hooks pluggy would register only in part, or call wrongly.
+
+    Raises:
+        UsageError: a hook is unknown, misses or has wrong arguments, or may not be implemented by a
+            plugin of this kind; or a model hook is missing.
+    """
+    all_implementations = implementations(plugin)
+    for implementation in all_implementations:
+        _check_implementation(plugin, implementation)
+    if plugin.kind == "model":
+        _check_model_hooks(plugin, {each.hook for each in all_implementations})
+
+
+def _check_model_hooks(plugin: Plugin, hooks: Iterable[str]) -> None:
+    missing = [name for name in MODEL_HOOKS if name not in hooks]
+    if not missing:
+        return
+    functions = [name for name in missing if callable(getattr(plugin.object, name, None))]
+    raise UsageError(
+        f"Plugin '{plugin.name}' ({plugin.file}) lacks the model "
+        f"hook{'s' if len(missing) > 1 else ''} {', '.join(missing)}.",
+        hint=f"Mark the function '{functions[0]}' with @toolkit.hookimpl."
+        if functions
+        else f"A model plugin implements {', '.join(MODEL_HOOKS)}.",
+    )
+
+
+def _check_implementation(plugin: Plugin, implementation: Implementation) -> None:
+    hook = implementation.hook
+    subject = (
+        f"Hook '{hook}' of plugin '{plugin.name}' ({place_of(implementation.function, plugin)})"
+    )
+    if hook not in HOOKS:
+        if not implementation.marks.get("optionalhook"):
+            raise UsageError(f"{subject} is unknown.", hint=suggest(hook, HOOKS))
+        return
+    _check_arguments(subject, hook, implementation.function)
+    if plugin.kind == "extension" and hook in MODEL_HOOKS and not implementation.is_wrapper:
+        raise UsageError(
+            f"{subject} would replace the model plugin's.",
+            hint="An extension wraps a model hook: mark it @toolkit.hookimpl(wrapper=True).",
+        )
+    if plugin.kind == "model" and hook in MODEL_HOOKS and implementation.is_wrapper:
+        raise UsageError(f"{subject} wraps itself.", hint="Remove wrapper=True.")
+
+
+def _check_arguments(subject: str, hook: str, function: Callable) -> None:
+    names = list(inspect.signature(getattr(hookspecs, hook)).parameters)
+    hint = f"Its arguments may be {', '.join(names)}." if names else "It takes no arguments."
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise UsageError(f"{subject} takes *{parameter.name}.", hint)
+        if parameter.default is not parameter.empty:
+            raise UsageError(
+                f"{subject} gives '{parameter.name}' a default, so it would never be passed.",
+                hint="Remove the default.",
+            )
+        if parameter.name not in names:
+            raise UsageError(f"{subject} has an unknown argument '{parameter.name}'.", hint)
+
+
+def place_of(function: Callable, plugin: Plugin) -> str:
+    """file:line of a function, or the plugin's file if it has no code of its own."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return plugin.file if code is None else f"{code.co_filename}:{code.co_firstlineno}"
