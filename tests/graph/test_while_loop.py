@@ -143,7 +143,7 @@ def compiled_sum(num_steps, rows, until):
         add = total.assign_add(row, read_value=False)
         return StepOps(add, RowOutputs({"value": row, "text": "a row"}))
 
-    specs = RowOutputs([tf.TensorSpec([], tf.int32)])
+    specs = [tf.TensorSpec([], tf.int32)]
     return build_compiled_loop(step, num_steps, [rows], specs, lambda: is_finite[0]), total
 
 

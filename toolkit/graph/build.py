@@ -72,8 +72,8 @@ class TrainingGraph(NamedTuple):
         train_op: makes one step, or in a loop as many as are fed.
         step_after: int64 scalar, the global step, read after the train op.
         loop: None where the train op makes a single step.
-        step_specs: a `StepOutputs` of lists of `tf.TensorSpec`, which a compiled loop needs before
-            its step is built.
+        step_specs: of the step's tensors without batch and summaries, in their order; a compiled
+            loop needs them before its step is built.
     """
 
     tf_graph: Any
@@ -84,7 +84,13 @@ class TrainingGraph(NamedTuple):
     train_op: Any
     step_after: Any
     loop: Optional[LoopInfo]
-    step_specs: StepOutputs
+    step_specs: List[tf.TensorSpec]
+
+    @property
+    def batch(self) -> Batch:
+        """The examples of the step."""
+        assert self.step.batch is not None  # only a step inside a compiled loop has none
+        return self.step.batch
 
     @property
     def losses(self) -> Dict[str, Any]:
@@ -181,9 +187,10 @@ def build_compiled(
             return step._replace(outputs=step.outputs._replace(batch=None, summaries=()))
 
         inputs = [tensor for tensor in chunk if tensor is not None]
-        specs = plain.step_specs._replace(batch=[], summaries=[])
         builder = step_builder_of(run)
-        loop = build_compiled_loop(make_step, num_steps, inputs, specs, lambda: builder.all_finite)
+        loop = build_compiled_loop(
+            make_step, num_steps, inputs, plain.step_specs, lambda: builder.all_finite
+        )
         batch = Batch(*chunk.at(0))
         loop = loop._replace(outputs=loop.outputs._replace(batch=batch))
         return _training_graph(tf_graph, run, model, loop, max_steps)
@@ -242,7 +249,7 @@ def _training_graph(
     outputs = loop.outputs
     builder.end_step(outputs.scalars.logged)
     info = LoopInfo(loop.num_steps, max_steps, loop.all_finite)
-    specs = StepOutputs(*[specs_of(field) for field in outputs])
+    specs = specs_of([outputs.guard_values, outputs.outputs, outputs.scalars])
     return TrainingGraph(
         tf_graph,
         run,

@@ -100,13 +100,13 @@ class StepBuilder:
         if state_updates is None:
             state_updates, self._state_updates = self._state_updates, []
         optimizer, rate = self._optimizer(name, learning_rate)
-        gradients, variables = compute_gradients(optimizer, loss, list(variables))
+        gradients, trained = compute_gradients(optimizer, loss, list(variables))
         norm = tf.sqrt(tf.add_n([self.strategy.squared_norm(g) for g in gradients]))
         prefix = name + "/" if name else ""
         self.log(prefix + "learning_rate", rate)
         self.log(prefix + "gradient_norm", norm)
-        state_updates = list(state_updates)
-        return Update(name, loss, gradients, variables, state_updates, optimizer, rate, norm, after)
+        updates = list(state_updates)
+        return Update(name, loss, gradients, trained, updates, optimizer, rate, norm, after)
 
     def apply(self, updates: Sequence[Update], advance_step: bool):
         """See `Run.apply`."""

@@ -145,7 +145,7 @@ def build_compiled_loop(
     make_step: Callable[..., StepOps],
     num_steps,
     inputs: List[Any],
-    specs: Any,
+    specs: List[tf.TensorSpec],
     read_all_finite: Callable[[], Optional[Any]],
 ) -> StepLoop:
     """Build steps in a loop that XLA compiles as a whole.
@@ -154,7 +154,7 @@ def build_compiled_loop(
         make_step: adds a step, given its number in the call (int32 scalar) and `inputs`.
         num_steps: of `make_num_steps`.
         inputs: tensors from outside of the loop.
-        specs: the NamedTuple of the step's outputs, with `specs_of` each field in its place.
+        specs: of the tensors of the step's outputs, in their order.
         read_all_finite: called in the body, behind the step; returns a bool scalar, or None. Where
             the scalar is False, no further step is made.
     """
@@ -170,7 +170,7 @@ def build_compiled_loop(
                 all_finite = tf.constant(True) if finite is None else tf.identity(finite)
                 return [count + 1, all_finite] + values
 
-        start = [tf.zeros(spec.shape, spec.dtype) for field in specs for spec in field]
+        start = [tf.zeros(spec.shape, spec.dtype) for spec in specs]
         return tf.while_loop(
             lambda count, all_finite, *_: tf.logical_and(count < num_steps, all_finite),
             body,

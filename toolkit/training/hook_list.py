@@ -55,7 +55,7 @@ def build_hooks(
         best_metric: chooses the best checkpoint; None for no choice.
     """
     options, folder, graph = job.options, job.folder, plan.graph
-    total, per_step = graph.run.total_steps, examples_per_step(options)
+    total, per_step = plan.total_steps, examples_per_step(options)
     scalars = dict(graph.losses, **graph.logged)
     record, log = folder.metrics.append, console.log
     summaries = Summaries(folder, scalars, per_step, _summary_schedule(options), graph.tf_graph)
@@ -100,8 +100,8 @@ def build_plugin_hooks(
     answers = plugins.call_hook(
         "session_hooks",
         model=graph.model,
-        features=graph.step.batch.features,
-        labels=graph.step.batch.labels,
+        features=graph.batch.features,
+        labels=graph.batch.labels,
         outputs=graph.step.outputs,
         losses=graph.losses,
         run=graph.run,

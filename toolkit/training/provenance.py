@@ -83,9 +83,9 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
                 changes.append(f"{name} was {before[name]}, now {after[name]}")
     for plugin, files in sorted((session.get("plugins") or {}).items()):
         others = now["plugins"].get(plugin, files)
-        names = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
-        if names:
-            changes.append(f"plugin '{plugin}' has changed ({', '.join(names[:3])})")
+        file_names = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
+        if file_names:
+            changes.append(f"plugin '{plugin}' has changed ({', '.join(file_names[:3])})")
     if (session.get("data") or now["data"]) != now["data"]:
         changes.append("the data has changed")
     return changes

@@ -31,7 +31,7 @@ class RunEvaluator:
                 self._job.plugins,
                 self._plan.options,
                 self._run_data.spec,
-                total_steps=self._plan.graph.run.total_steps,
+                total_steps=self._plan.total_steps,
                 folder=self._job.folder.path,
                 splits=self._run_data.prepare_split,
             )
@@ -54,6 +54,7 @@ class RunEvaluator:
         """
         self.evaluator.load(path)
         split = self._run_data.prepare_split("validation")
+        assert split is not None  # without one there is no hook that validates
         evaluation = self.evaluator.evaluate(split, self._job.options.eval_batch_size)
         for line in evaluation.lines:
             self._console.log("validation  " + line)

@@ -39,7 +39,7 @@ class RunLog:
             folder.create(job.config)
         else:
             folder.write_config(job.config)
-        total = self._plan.graph.run.total_steps
+        total = self._plan.total_steps
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
         facts.update(xla=self._plan.is_compiled, metrics=None)
         if is_new:

@@ -63,7 +63,15 @@ class TrainingPlan(NamedTuple):
 
     @property
     def is_compiled(self) -> bool:
+        """Whether XLA compiles the steps."""
         return self.mode is StepMode.XLA
+
+    @property
+    def total_steps(self) -> int:
+        """The step at which training stops."""
+        total = self.graph.run.total_steps
+        assert total is not None  # --epochs or --steps always gives one
+        return total
 
 
 class PlanBuilder:
@@ -126,7 +134,7 @@ class PlanBuilder:
             return plain, self._try_xla(plain, 0.0)[0]
         if use_xla is False or plain.mode is StepMode.SINGLE:
             return plain, None
-        return plain, self._compare_with_xla(plain, plain.graph.run.total_steps - step)
+        return plain, self._compare_with_xla(plain, plain.total_steps - step)
 
     def _decide_xla(self, was_compiled: Optional[bool]) -> Optional[bool]:
         """Whether XLA must compile the steps; None: to be decided by a timing trial."""

@@ -50,7 +50,7 @@ class Trainer:
             self._run_data = open_run_data(job.plugins, job.options, progress)
             check_options(job.options, self._run_data)
             self._plan = self._build_plan()
-            self.total_steps = self._plan.graph.run.total_steps
+            self.total_steps = self._plan.total_steps
             self._log = RunLog(job, self._run_data, self._plan, console)
             self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
             best_metric = self._run_evaluator.best_metric()

@@ -45,8 +45,9 @@ class Every:
 
     def is_due(self, step: int) -> bool:
         """Whether `step` is due, now that it is made."""
-        is_multiple = bool(self.steps) and step % self.steps == 0
-        return is_multiple or self._clock() >= self.deadline()
+        if self.steps and step % self.steps == 0:
+            return True
+        return self._clock() >= self.deadline()
 
 
 class SessionHook(tf.train.SessionRunHook):
@@ -78,7 +79,6 @@ class SessionHook(tf.train.SessionRunHook):
             warnings.warn(
                 f"{cls.__name__}.next_step is now next_due_step", DeprecationWarning, stacklevel=2
             )
-            cls.next_due_step = cls.__dict__["next_step"]
 
     def fetches(self) -> Any:
         """Tensors to fetch on a due step, in any structure; None for none."""
@@ -121,6 +121,9 @@ class SessionHook(tf.train.SessionRunHook):
 
     def next_due_step(self, step: int) -> float:
         """The first due step after `step`, or `NEVER`."""
+        former: Any = getattr(self, "next_step", None)  # the former name of this method
+        if former is not None:
+            return former(step)
         return self.every.next_due_step(step) if self.every else NEVER
 
     def deadline(self) -> float:

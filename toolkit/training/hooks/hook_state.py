@@ -27,7 +27,7 @@ def save(path: str, states: States) -> None:
         OSError: the file cannot be written.
         ToolkitError: a hook remembers what cannot be saved.
     """
-    arrays: Dict[str, np.ndarray] = {}
+    arrays: Dict[str, Any] = {}
     index: Dict[str, Any] = {}
     for hook, state in states.items():
         index[hook] = {}
@@ -44,7 +44,8 @@ def save(path: str, states: States) -> None:
                 raise _state_error(hook, f"'{name}', which holds {error}") from error
     text = np.frombuffer(json.dumps(index).encode("utf-8"), np.uint8)
     with atomic_write(path + ENDING, durable=True) as file:
-        np.savez(file, **dict(arrays, **{_INDEX: text}))
+        arrays[_INDEX] = text
+        np.savez(file, **arrays)
 
 
 def _to_json(value: Any) -> Any:
