@@ -182,7 +182,7 @@ def test_no_call_feeds_more_than_the_graph_takes():
 @pytest.mark.usefixtures("graph")
 def test_a_refused_step_is_returned_with_the_values_that_the_guard_saw():
     loss, norm = tf.constant(float("inf")), tf.constant(2.0)
-    refusal = [GuardValues("player", float("inf"), 2.0)]
+    refusal = [GuardValues("player", "inf", "2")]
     for all_finite, expected in ((False, refusal), (True, None)):
         with tf.variable_scope(str(all_finite)):
             values = [GuardValues("player", loss, norm)]

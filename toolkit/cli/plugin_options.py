@@ -165,7 +165,7 @@ class OptionsCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: Dict[str, List[Tuple[str, str]]] = {"Options": []}
         for param in self.get_params(ctx):
-            row = param.get_help_record(ctx)
+            row = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
             if row is not None:
                 groups.setdefault(getattr(param, "group", "Options"), []).append(row)
         # The plugin's own options come last, nearest to the prompt.

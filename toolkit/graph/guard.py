@@ -127,29 +127,27 @@ def read_refusal(message: str) -> Optional[List[GuardValues]]:
         message: of the error that a failing op raised.
 
     Returns:
-        Loss and gradient norm of each update; None for the message of another op.
+        The values of each update, as TensorFlow prints them; None for the message of another op.
     """
     if NOT_FINITE not in message:
         return None
-    texts = re.findall(r"\[([^\]]*)\]", message[message.index(NOT_FINITE) :])
-    return [
-        GuardValues(name, float(loss), float(norm))
-        for name, loss, norm in zip(texts[0::3], texts[1::3], texts[2::3])
-    ]
+    data = message[message.index(NOT_FINITE) :].replace("-nan", "nan")
+    texts = re.findall(r"\[([^\]]*)\]", data)
+    return [GuardValues(*row) for row in zip(texts[0::3], texts[1::3], texts[2::3])]
 
 
 def describe_refusal(values: Sequence[GuardValues]) -> str:
     """The updates whose values are not finite: `discriminator: loss nan, gradient norm nan; ...`.
 
     Args:
-        values: with numbers in the place of tensors.
+        values: with texts in the place of tensors.
     """
     texts = [
-        f"{v.name and v.name + ': '}loss {v.loss:g}, gradient norm {v.gradient_norm:g}"
+        f"{v.name and v.name + ': '}loss {v.loss}, gradient norm {v.gradient_norm}"
         for v in values
-        if not (math.isfinite(v.loss) and math.isfinite(v.gradient_norm))
+        if not (math.isfinite(float(v.loss)) and math.isfinite(float(v.gradient_norm)))
     ]
-    return "; ".join(texts).replace("-nan", "nan") or NOT_FINITE
+    return "; ".join(texts) or NOT_FINITE
 
 
 def _apply_and_track(updates, options, step, dependencies):

@@ -147,23 +147,23 @@ class CheckpointStore:
         What retention or a kill left is deleted; what was committed, or may have been, is moved to
         quarantine, and its names are returned.
         """
-        quarantined = []
-        committed = {name for checkpoint in self.list() for name in checkpoint.files}
+        damaged = []
+        listed = {name for checkpoint in self.list() for name in checkpoint.files}
         names = self.leftovers(steps)
-        doubtful = set(names) if self.commits.faults() else self._lost_commits(names)
+        doubtful = set(names) if self.commits.faults() else self._unlisted_files(names)
         for name in names:
-            if name in committed or name in doubtful or os.path.isdir(self._file(name)):
+            if name in listed or name in doubtful or os.path.isdir(self._file(name)):
                 self._quarantine(name)
-                quarantined.append(name)
+                damaged.append(name)
             else:
                 os.remove(self._file(name))
-        return quarantined
+        return damaged
 
     def _quarantine(self, name: str) -> None:
         folder = self._folder.make_subfolder(CHECKPOINTS, QUARANTINE)
         os.replace(self._file(name), _unused_path(os.path.join(folder, name)))
 
-    def _lost_commits(self, names: Iterable[str]) -> Set[str]:
+    def _unlisted_files(self, names: Iterable[str]) -> Set[str]:
         """The names that no entry lists, if they are of several steps: a kill leaves files of one
         step only, so entries are missing at the end of the commit log.
         """

@@ -19,7 +19,7 @@ class CallResult(NamedTuple):
     Attributes:
         step: the global step after it; None if the graph does not return it.
         num_steps: how many steps it should have made.
-        refusal: what the guard saw in a step that it refused, as numbers; or None.
+        refusal: what the guard saw in a step that it refused, as texts; or None.
     """
 
     step: Optional[int]
@@ -114,6 +114,6 @@ def parse_refusal(graph: TrainingGraph, values: Sequence[Any]) -> Optional[List[
     """
     if not values or values[0]:
         return None
-    numbers = [float(value) for value in values[1:]]
+    texts = [f"{float(value):g}" for value in values[1:]]
     names = [v.name for v in graph.step.guard_values]
-    return [GuardValues(*row) for row in zip(names, numbers[0::2], numbers[1::2])]
+    return [GuardValues(*row) for row in zip(names, texts[0::2], texts[1::2])]
