@@ -33,23 +33,23 @@ def train(cli, here):
 
 def hashes(folder):
     """Path -> (SHA-256, time of change) of every file below a folder."""
-    found = {}
+    files = {}
     for root, _, names in os.walk(str(folder)):
         for name in names:
             path = os.path.join(root, name)
             with open(path, "rb") as file:
-                found[path] = hashlib.sha256(file.read()).hexdigest(), os.stat(path).st_mtime_ns
-    return found
+                files[path] = hashlib.sha256(file.read()).hexdigest(), os.stat(path).st_mtime_ns
+    return files
 
 
 # ------------------------------------------------------------------------------------------ streams
 
 
-def test_results_go_to_stdout_and_talk_to_stderr(train):
-    done = train("--steps", "2")
-    assert done.code == 0
-    assert [line.split()[0] for line in done.out.splitlines()] == ["done", "test", "run"]
-    assert [line.split()[0] for line in done.err.splitlines()[:3]] == ["run", "data", "hooks"]
+def test_results_go_to_stdout_and_the_log_to_stderr(train):
+    result = train("--steps", "2")
+    assert result.code == 0
+    assert [line.split()[0] for line in result.out.splitlines()] == ["done", "test", "run"]
+    assert [line.split()[0] for line in result.err.splitlines()[:3]] == ["run", "data", "hooks"]
 
 
 def test_json_is_one_object_on_stdout_and_nothing_else(train):
@@ -64,21 +64,21 @@ def test_json_is_one_object_on_stdout_and_nothing_else(train):
     "argv", [["plugins", "list"], ["plugins", "show", LINEAR], ["data", "list"]], ids=" ".join
 )
 def test_json_of_a_list_is_json_alone(cli, argv):
-    told = cli(*(argv + ["--json"]))
-    assert told.code == 0
-    assert json.loads(told.out)
+    result = cli(*(argv + ["--json"]))
+    assert result.code == 0
+    assert json.loads(result.out)
 
 
 def test_a_pipe_sees_no_carriage_return(train):
-    done = train("--steps", "4", "--log-steps", "1", "--console-secs", "0")
-    assert "\r" not in done.out + done.err and "\x1b" not in done.out + done.err
-    told = [line.split()[1] for line in done.err.splitlines() if "examples/s" in line]
-    assert told == ["1/4", "2/4", "3/4", "4/4"]
+    result = train("--steps", "4", "--log-steps", "1", "--console-secs", "0")
+    assert "\r" not in result.out + result.err and "\x1b" not in result.out + result.err
+    steps = [line.split()[1] for line in result.err.splitlines() if "examples/s" in line]
+    assert steps == ["1/4", "2/4", "3/4", "4/4"]
 
 
-def test_a_line_in_a_pipe_tells_the_time_left_but_the_last(train):
-    done = train("--steps", "3", "--log-steps", "1", "--console-secs", "0")
-    lines = [line for line in done.err.splitlines() if "examples/s" in line]
+def test_each_progress_line_but_the_last_has_the_time_left(train):
+    result = train("--steps", "3", "--log-steps", "1", "--console-secs", "0")
+    lines = [line for line in result.err.splitlines() if "examples/s" in line]
     assert [line.endswith(" s left") for line in lines] == [True, True, False]
 
 
@@ -91,9 +91,9 @@ def test_exit_0_after_help_and_version(cli):
 
 
 def test_no_command_shows_the_help_without_calling_it_an_error(cli):
-    told = cli()
-    assert "Commands:" in told.out + told.err
-    assert "Error" not in told.out + told.err
+    result = cli()
+    assert "Commands:" in result.out + result.err
+    assert "Error" not in result.out + result.err
 
 
 class Faulty(Linear):
@@ -114,12 +114,12 @@ def fail(cli, error):
 
 
 def test_exit_1_where_a_plugin_fails_without_a_traceback(cli):
-    told = fail(cli, ValueError("no such layer"))
-    assert told.code == 1 and told.out == ""
+    result = fail(cli, ValueError("no such layer"))
+    assert result.code == 1 and result.out == ""
     assert (
-        "Error: Plugin 'Faulty' failed in its hook 'build': ValueError: no such layer" in told.err
+        "Error: Plugin 'Faulty' failed in its hook 'build': ValueError: no such layer" in result.err
     )
-    assert "test_cli.py:" in told.err and "Traceback" not in told.err
+    assert "test_cli.py:" in result.err and "Traceback" not in result.err
 
 
 def test_a_plugin_may_choose_the_exit_code_by_its_error(cli):
@@ -135,51 +135,51 @@ def test_a_failed_start_leaves_no_run_folder(cli, here):
 def test_verbose_adds_the_traceback(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_VERBOSE", "")  # so that it is put back after the test
     Faulty.error = ValueError("no such layer")
-    told = cli("run", "--plugin", "test_cli:Faulty", "--data", write_bars("bars.npz"), "-v")
-    assert told.code == 1
-    assert "Traceback" in told.err and "raise self.error" in told.err
+    result = cli("run", "--plugin", "test_cli:Faulty", "--data", write_bars("bars.npz"), "-v")
+    assert result.code == 1
+    assert "Traceback" in result.err and "raise self.error" in result.err
 
 
 def test_exit_2_for_a_wrong_value(train):
-    told = train("--batch-size", "0")
-    assert told.code == 2
-    assert "Option 'batch_size' is '0' (flag --batch-size)" in told.err
+    result = train("--batch-size", "0")
+    assert result.code == 2
+    assert "Option 'batch_size' is '0' (flag --batch-size)" in result.err
 
 
 def test_exit_2_without_a_plugin(cli):
-    told = cli("run")
-    assert told.code == 2
-    assert "No plugin is named.\nWrite --plugin NAME; installed: " in told.err
+    result = cli("run")
+    assert result.code == 2
+    assert "No plugin is named.\nWrite --plugin NAME; installed: " in result.err
 
 
-def test_exit_3_where_training_diverges_and_the_start_is_told(train, here):
-    told = train("--steps", "3", "--gain", "3e38")
-    assert told.code == 3
-    assert "Error: Training diverged in step 1: loss " in told.err
-    assert "tep 0 is kept" in told.err
+def test_exit_3_if_training_diverges_with_the_step_that_is_retained(train, here):
+    result = train("--steps", "3", "--gain", "3e38")
+    assert result.code == 3
+    assert "Error: Training diverged in step 1: loss " in result.err
+    assert "tep 0 is kept" in result.err
     assert read_json(here, "r", "manifest.json")["status"] == "diverged"
 
 
 def test_exit_4_where_the_data_cannot_be_read(cli, here):
     (here / "bad.npz").write_bytes(b"nothing")
-    told = cli("run", "--plugin", LINEAR, "--data", "npz:bad.npz")
-    assert told.code == 4
-    assert "bad.npz: expected an .npz file" in told.err
+    result = cli("run", "--plugin", LINEAR, "--data", "npz:bad.npz")
+    assert result.code == 4
+    assert "bad.npz: expected an .npz file" in result.err
 
 
 def test_exit_4_where_the_data_changed_since_the_run_began(cli, trained):
     write_bars(trained / "bars.npz", train=41)
-    told = cli("resume", trained / "run", "--steps", "8")
-    assert told.code == 4
-    assert "bars.npz has SHA-256" in told.err and "expected" in told.err
+    result = cli("resume", trained / "run", "--steps", "8")
+    assert result.code == 4
+    assert "bars.npz has SHA-256" in result.err and "expected" in result.err
 
 
 def test_exit_5_where_no_checkpoint_is_whole(cli, trained):
     for path in (trained / "run" / "checkpoints").glob("model*"):
         path.write_bytes(b"")
-    told = cli("resume", trained / "run", "--steps", "8")
-    assert told.code == 5
-    assert "None of the 3 checkpoints" in told.err
+    result = cli("resume", trained / "run", "--steps", "8")
+    assert result.code == 5
+    assert "None of the 3 checkpoints" in result.err
 
 
 def test_two_commands_may_follow_one_another_in_one_process():
@@ -193,7 +193,7 @@ def test_two_commands_may_follow_one_another_in_one_process():
 
 
 @pytest.mark.parametrize(
-    "argv, told",
+    "argv, message",
     [
         (["trian"], "There is no command 'trian'."),
         (["evalaute", "r"], "Did you mean 'evaluate'?"),
@@ -211,13 +211,13 @@ def test_two_commands_may_follow_one_another_in_one_process():
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_wrong_name_exits_2_and_tells_the_nearest(cli, argv, told):
+def test_a_wrong_name_exits_2_with_the_nearest_name(cli, argv, message):
     if argv[-2:-1] in (["--optimizer"], ["--best-metric"]):
         argv = argv + ["--data", write_bars("bars.npz")]
-    found = cli(*argv)
-    assert found.code == 2 and found.out == ""
-    assert found.err.startswith("Error: ") and "Traceback" not in found.err
-    assert told in found.err
+    result = cli(*argv)
+    assert result.code == 2 and result.out == ""
+    assert result.err.startswith("Error: ") and "Traceback" not in result.err
+    assert message in result.err
 
 
 def test_two_options_of_one_flag_are_a_conflict_before_the_parser_sees_them(cli, here):
@@ -226,15 +226,17 @@ def test_two_options_of_one_flag_are_a_conflict_before_the_parser_sees_them(cli,
         "class Mine(Options):\n    gain: float = option(1.0, 'gain', unit='times')\n"
         "@hookimpl\ndef options():\n    return Mine\n"
     )
-    told = cli("run", "--plugin", LINEAR, "--with", "./clashing.py", "--help")
-    assert told.code == 2
-    assert "Option 'gain' of plugin 'clashing' is already an option of plugin 'Linear'." in told.err
+    result = cli("run", "--plugin", LINEAR, "--with", "./clashing.py", "--help")
+    assert result.code == 2
+    assert (
+        "Option 'gain' of plugin 'clashing' is already an option of plugin 'Linear'." in result.err
+    )
 
 
 def test_help_shows_the_plugins_own_options_last(cli):
-    told = cli("run", "--plugin", LINEAR, "--help").out
-    assert told.index("Optimisation:") < told.index("Plugin Linear:") < told.index("--gain")
-    assert "factor on the features" in told and "times" in told
+    text = cli("run", "--plugin", LINEAR, "--help").out
+    assert text.index("Optimisation:") < text.index("Plugin Linear:") < text.index("--gain")
+    assert "factor on the features" in text and "times" in text
 
 
 # -------------------------------------------------------------------------------------- run folders
@@ -243,11 +245,11 @@ def test_help_shows_the_plugins_own_options_last(cli):
 def test_a_folder_that_is_not_empty_is_refused_with_the_ways_out(train, here):
     (here / "r").mkdir()
     (here / "r" / "mine.txt").write_text("precious")
-    told = train("--steps", "2")
-    assert told.code == 2
-    assert "Error: r is not empty." in told.err
+    result = train("--steps", "2")
+    assert result.code == 2
+    assert "Error: r is not empty." in result.err
     for way in ("toolkit resume r", "--run-dir", "--force"):
-        assert way in told.err
+        assert way in result.err
     assert os.listdir("r") == ["mine.txt"]
 
 
@@ -263,16 +265,16 @@ def test_force_moves_a_folder_aside_and_deletes_nothing(train, here):
 def test_force_moves_nothing_where_the_run_cannot_start(cli, here):
     (here / "r").mkdir()
     (here / "r" / "mine.txt").write_text("precious")
-    told = cli("run", "--plugin", LINEAR, "--data", "npz:none.npz", "--run-dir", "r", "--force")
-    assert told.code == 4
+    result = cli("run", "--plugin", LINEAR, "--data", "npz:none.npz", "--run-dir", "r", "--force")
+    assert result.code == 4
     assert os.listdir("r") == ["mine.txt"] and not list(here.glob("r.*"))
 
 
 def test_a_run_without_a_folder_gets_one_by_plugin_and_time(cli, here):
-    told = cli("run", "--plugin", LINEAR, "--data", write_bars("b.npz"), "--steps", "2", "--json")
-    assert told.code == 0
+    result = cli("run", "--plugin", LINEAR, "--data", write_bars("b.npz"), "--steps", "2", "--json")
+    assert result.code == 0
     (folder,) = (here / "runs" / "Linear").iterdir()
-    assert json.loads(told.out)["run"] == os.path.join("runs", "Linear", folder.name)
+    assert json.loads(result.out)["run"] == os.path.join("runs", "Linear", folder.name)
 
 
 def test_the_folder_may_come_from_a_variable(cli, here, monkeypatch):
@@ -287,30 +289,30 @@ def test_the_folder_may_come_from_a_variable(cli, here, monkeypatch):
 @pytest.mark.parametrize("more", [[], ["--steps", "6"], ["--steps", "4"]], ids=str)
 def test_resuming_a_finished_run_changes_no_file(cli, trained, more):
     before = hashes(trained)
-    told = cli("resume", trained / "run", *more)
-    assert told.code == 0
-    assert "Nothing left to do" in told.err
+    result = cli("resume", trained / "run", *more)
+    assert result.code == 0
+    assert "Nothing left to do" in result.err
     assert hashes(trained) == before
 
 
 def test_resuming_a_finished_run_prints_its_summary_again(cli, trained):
-    told = cli("resume", trained / "run", "--json")
+    result = cli("resume", trained / "run", "--json")
     assert (
-        json.loads(told.out)["test"]["metrics"]
+        json.loads(result.out)["test"]["metrics"]
         == (read_json(trained, "run", "manifest.json")["summary"]["test"]["metrics"])
     )
 
 
-def test_a_finished_run_goes_on_to_a_later_step(cli, trained):
-    told = cli("resume", trained / "run", "--steps", "9", "--json")
-    assert told.code == 0, told.err
-    assert json.loads(told.out)["steps"] == 9
+def test_a_finished_run_continues_to_a_later_step(cli, trained):
+    result = cli("resume", trained / "run", "--steps", "9", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["steps"] == 9
     assert [c.step for c in RunFolder(str(trained / "run")).checkpoints.list()][-2:] == [8, 9]
 
 
-def test_the_run_may_stand_after_the_options(cli, trained):
-    told = cli("resume", "--steps", "8", trained / "run")
-    assert told.code == 0, told.err
+def test_the_run_may_follow_the_options(cli, trained):
+    result = cli("resume", "--steps", "8", trained / "run")
+    assert result.code == 0, result.err
     assert read_json(trained, "run", "manifest.json")["step"] == 8
 
 
@@ -319,10 +321,10 @@ def test_the_run_may_stand_after_the_options(cli, trained):
 )
 def test_resume_refuses_to_change_what_the_state_depends_on(cli, trained, flag, value):
     before = hashes(trained)
-    told = cli("resume", trained / "run", "--steps", "8", "--" + flag.replace("_", "-"), value)
-    assert told.code == 2
-    assert f"The run was trained with other options: {flag} was " in told.err
-    assert f"--allow {flag}" in told.err
+    result = cli("resume", trained / "run", "--steps", "8", "--" + flag.replace("_", "-"), value)
+    assert result.code == 2
+    assert f"The run was trained with other options: {flag} was " in result.err
+    assert f"--allow {flag}" in result.err
     assert hashes(trained) == before
 
 
@@ -331,7 +333,7 @@ def test_set_is_no_way_around(cli, trained):
 
 
 def test_resume_may_change_how_a_run_reports_and_evaluates(cli, trained):
-    told = cli(
+    result = cli(
         "resume",
         trained / "run",
         "--steps",
@@ -343,7 +345,7 @@ def test_resume_may_change_how_a_run_reports_and_evaluates(cli, trained):
         "--keep-checkpoints",
         "1",
     )
-    assert told.code == 0, told.err
+    assert result.code == 0, result.err
     saved = read_json(trained, "run", "config.json")
     assert (saved["log_steps"], saved["eval_batch_size"], saved["steps"]) == (1, 3, 8)
 
@@ -356,8 +358,8 @@ def test_resume_takes_no_option_from_the_environment(cli, trained, monkeypatch):
 
 def test_the_plugin_of_a_resume_is_the_runs_own(cli, trained, monkeypatch):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "classifier")
-    shown = cli("resume", trained / "run", "--print-config", "--json")
-    assert json.loads(shown.out)["plugin"]["value"] == LINEAR
+    result = cli("resume", trained / "run", "--print-config", "--json")
+    assert json.loads(result.out)["plugin"]["value"] == LINEAR
 
 
 # ---------------------------------------------------------------------------------- fresh processes
@@ -377,19 +379,19 @@ def toolkit(*argv, **more):
 
 
 def test_the_command_exits_with_the_code_of_the_error(here):
-    told = toolkit("resume", "nowhere", cwd=str(here))
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.startswith("Error: nowhere does not exist.")
+    result = toolkit("resume", "nowhere", cwd=str(here))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: nowhere does not exist.")
 
 
 @pytest.mark.slow
-def test_stderr_holds_our_lines_alone(here):
+def test_stderr_has_only_lines_of_the_toolkit(here):
     write_bars(here / "bars.npz")
-    told = toolkit(
+    result = toolkit(
         "run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", "2", cwd=str(here)
     )
-    assert told.returncode == 0, told.stderr
-    starts = {line.split()[0] for line in told.stderr.splitlines()}
+    assert result.returncode == 0, result.stderr
+    starts = {line.split()[0] for line in result.stderr.splitlines()}
     assert starts == {"run", "data", "hooks", "step"}
 
 
@@ -413,14 +415,14 @@ def on_a_terminal(*argv):
         env=dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"), TERM="xterm"),
     )
     os.close(theirs)
-    told, end = b"", time.monotonic() + 60
+    output, end = b"", time.monotonic() + 60
     try:
         while time.monotonic() < end and select.select([ours], [], [], 60)[0]:
             try:
-                told += os.read(ours, 4096)
+                output += os.read(ours, 4096)
             except OSError:  # the other side is closed
                 break
-        return process.wait(timeout=10), told.decode("utf-8", "replace")
+        return process.wait(timeout=10), output.decode("utf-8", "replace")
     finally:
         process.kill()
         os.close(ours)
@@ -430,29 +432,29 @@ def on_a_terminal(*argv):
 
 
 def test_a_batch_larger_than_the_data_is_refused_with_both_numbers(train):
-    told = train("--batch-size", "64")
-    assert told.code == 2
-    assert "64" in told.err and "40" in told.err
+    result = train("--batch-size", "64")
+    assert result.code == 2
+    assert "64" in result.err and "40" in result.err
 
 
 def test_training_needs_labels_that_fit(cli, here):
     np.savez("odd.npz", x=np.zeros([4, 2], np.float32), y=np.zeros(3, int))
-    told = cli("run", "--plugin", LINEAR, "--data", "npz:odd.npz")
-    assert told.code == 4
-    assert "expected 4 labels, one per example, found 3" in told.err
+    result = cli("run", "--plugin", LINEAR, "--data", "npz:odd.npz")
+    assert result.code == 4
+    assert "expected 4 labels, one per example, found 3" in result.err
 
 
 @pytest.mark.slow
 def test_the_json_of_a_run_is_alone_on_stdout_in_a_fresh_process(here):
     data = write_bars(here / "bars.npz")
     command = [sys.executable, "-m", "toolkit", "run", "--plugin", LINEAR, "--data", data]
-    done = subprocess.run(
+    result = subprocess.run(
         command + ["--steps", "3", "--json", "-v"],
         capture_output=True,
         env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__))),
         timeout=120,
     )
-    assert json.loads(done.stdout.decode())["steps"] == 3, done.stderr
+    assert json.loads(result.stdout.decode())["steps"] == 3, result.stderr
 
 
 def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):
@@ -469,9 +471,9 @@ def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):
         "    def options(self):\n"
         "        return Recipes\n"
     )
-    told = " ".join(cli("run", "--plugin", "recipes:Plugin", "--help").out.split())
-    assert "before its schedule [> 0; default 0.125]" in told
-    assert "a factor [default 2.5]" in told
+    text = " ".join(cli("run", "--plugin", "recipes:Plugin", "--help").out.split())
+    assert "before its schedule [> 0; default 0.125]" in text
+    assert "a factor [default 2.5]" in text
 
 
 # ------------------------------------------------------------------------- earlier names of options

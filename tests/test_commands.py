@@ -91,7 +91,7 @@ def test_a_hidden_command_is_not_listed_but_may_be_called(cli, offer):
 
 
 @pytest.mark.parametrize(
-    "target, source, told",
+    "target, source, message",
     [
         ("no_such_module_here:x", "", "No module named 'no_such_module_here'"),
         ("added_commands:missing", SOURCE, "has no attribute 'missing'"),
@@ -101,20 +101,20 @@ def test_a_hidden_command_is_not_listed_but_may_be_called(cli, offer):
     ],
     ids=["module", "attribute", "no command", "fault", "exit"],
 )
-def test_a_broken_command_is_listed_with_why_and_told_when_it_is_called(
-    cli, offer, target, source, told
+def test_a_broken_command_is_listed_with_the_reason_and_fails_when_it_is_called(
+    cli, offer, target, source, message
 ):
     offer("broken = " + target, source=source)
-    shown = cli("--help")
-    assert shown.code == 0
-    text = " ".join(shown.out.split())
-    assert "broken broken: " in text and told in text
+    result = cli("--help")
+    assert result.code == 0
+    text = " ".join(result.out.split())
+    assert "broken broken: " in text and message in text
     called = cli("broken")
-    assert called.code in (1, 2) and told in called.err
+    assert called.code in (1, 2) and message in called.err
     assert called.err.startswith("Error: ") and "Traceback" not in called.err
 
 
-def test_plugins_list_tells_the_commands_without_importing_them(cli, offer):
+def test_plugins_list_shows_the_commands_without_importing_them(cli, offer):
     offer("greet = added_commands:greet")
     rows = json.loads(cli("plugins", "list", "--json").out)
     (row,) = [row for row in rows if row["name"] == "greet"]
@@ -127,8 +127,8 @@ def test_a_plugin_may_have_a_command_of_its_own_name(cli, offer, site):
         "[toolkit.plugins]\nsame = linear_fixtures:Linear\n[toolkit.commands]\nsame = added:greet\n"
     )
     distribution(site, "both-dist", points)
-    shown = cli("plugins", "show", "same")
-    assert shown.code == 0 and "kind         model" in shown.out
+    result = cli("plugins", "show", "same")
+    assert result.code == 0 and "kind         model" in result.out
 
 
 # ---------------------------------------------------------------------------------------- called
@@ -142,7 +142,7 @@ def test_an_added_command_is_called_by_its_name(cli, offer):
 
 
 @pytest.mark.parametrize(
-    "argv, code, told",
+    "argv, code, message",
     [
         (["greet", "six"], 6, ""),
         (["greet", "nobody"], 4, "Error: Nobody is there.\nName somebody.\n"),
@@ -151,18 +151,20 @@ def test_an_added_command_is_called_by_its_name(cli, offer):
     ],
     ids=["code", "toolkit error", "usage", "fault"],
 )
-def test_an_added_command_exits_and_tells_as_the_cores_do(cli, offer, argv, code, told):
+def test_an_added_command_has_the_exit_codes_and_messages_of_the_core(
+    cli, offer, argv, code, message
+):
     offer("greet = added_commands:greet")
-    found = cli(*argv)
-    assert found.code == code
-    assert told in found.err and "Traceback" not in found.err
+    result = cli(*argv)
+    assert result.code == code
+    assert message in result.err and "Traceback" not in result.err
 
 
-def test_a_name_that_is_nearly_that_of_an_added_command_is_told(cli, offer):
+def test_a_misspelt_added_command_gets_the_nearest_name(cli, offer):
     offer("greet = added_commands:greet")
-    told = cli("gret", "you")
-    assert told.code == 2
-    assert "There is no command 'gret'.\nDid you mean 'greet'?" in told.err
+    result = cli("gret", "you")
+    assert result.code == 2
+    assert "There is no command 'gret'.\nDid you mean 'greet'?" in result.err
 
 
 def test_a_name_of_the_core_stays_the_cores(cli, offer):
@@ -177,17 +179,17 @@ def test_a_name_of_the_core_stays_the_cores(cli, offer):
 def test_a_name_that_two_packages_offer_is_refused_with_both(cli, offer):
     offer("greet = added_commands:greet")
     offer("greet = other_commands:greet", name="other-dist", module="other_commands")
-    told = cli("greet", "you")
-    assert told.code == 2
-    assert "Command 'greet' is offered by " in told.err
-    assert "one-dist" in told.err and "other-dist" in told.err
+    result = cli("greet", "you")
+    assert result.code == 2
+    assert "Command 'greet' is offered by " in result.err
+    assert "one-dist" in result.err and "other-dist" in result.err
     assert "broken: Command 'greet' is offered by" in " ".join(cli("--help").out.split())
 
 
 def test_verbose_shows_the_traceback_of_a_fault(here, offer):
     offer("greet = added_commands:greet")
     environment = dict(os.environ, PYTHONPATH=str(here / "site"), TOOLKIT_VERBOSE="1")
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "toolkit", "greet", "fault"],
         cwd=REPOSITORY,
         env=environment,
@@ -195,8 +197,8 @@ def test_verbose_shows_the_traceback_of_a_fault(here, offer):
         text=True,
         timeout=120,
     )
-    assert told.returncode == 1
-    assert "Traceback" in told.stderr and 'raise ValueError("no such name")' in told.stderr
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr and 'raise ValueError("no such name")' in result.stderr
 
 
 def test_an_added_command_uses_the_public_flags_and_output(cli, offer):

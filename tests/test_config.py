@@ -24,9 +24,9 @@ def write(path, **values):
 
 def printed(cli, *argv):
     """Name -> {"value", "origin"} of `--print-config --json`."""
-    shown = cli("run", *(argv + ("--print-config", "--json")))
-    assert shown.code == 0, shown.err
-    return json.loads(shown.out)
+    result = cli("run", *(argv + ("--print-config", "--json")))
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 # -------------------------------------------------------------------------------------------- paths
@@ -56,7 +56,7 @@ def test_a_home_folder_is_spelled_out(monkeypatch):
     assert configuration.rebase("npz:~/a.npz", "/base", "/run") == "npz:/home/ada/a.npz"
 
 
-def test_paths_in_a_file_count_from_the_files_folder(here):
+def test_paths_in_a_file_start_at_the_files_folder(here):
     path = write(
         here / "sub" / "a.json", plugin="./mine.py", data="npz:a.npz", **{"with": ["e.py"]}
     )
@@ -79,7 +79,7 @@ def test_data_is_text_that_can_be_a_path(here, data):
         configuration.read(str(write(here / "a.json", data=data)))
 
 
-def test_what_a_run_saves_counts_from_its_folder(here):
+def test_paths_that_a_run_saves_start_at_its_folder(here):
     options = CoreOptions(data="npz:a.npz")
     saved = configuration.run_values("./mine.py", ["ema"], options, str(here / "runs" / "x"))
     assert (saved["plugin"], saved["with"], saved["data"]) == (
@@ -118,9 +118,9 @@ def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatc
 
 
 def test_print_config_as_text_has_one_line_per_option(cli):
-    shown = cli("run", "--plugin", LINEAR, "--print-config", "--set", "gain=2")
-    lines = {line.split()[0]: line.split()[1:] for line in shown.out.split("\n") if line}
-    assert shown.code == 0
+    result = cli("run", "--plugin", LINEAR, "--print-config", "--set", "gain=2")
+    lines = {line.split()[0]: line.split()[1:] for line in result.out.split("\n") if line}
+    assert result.code == 0
     assert lines["gain"] == ["2.0", "flag", "--gain"]
     assert lines["steps"] == ["none", "default"]
     assert set(lines) == set(CoreOptions.model_fields) | {"plugin", "with", "gain"}
@@ -150,25 +150,25 @@ def test_a_flag_names_another_plugin_than_the_file(cli, here):
 
 def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):
     monkeypatch.setenv("TOOLKIT_BATCHSIZE", "3")
-    shown = cli("run", "--plugin", LINEAR, "--print-config")
-    assert shown.code == 0
-    assert shown.err == (
+    result = cli("run", "--plugin", LINEAR, "--print-config")
+    assert result.code == 0
+    assert result.err == (
         "warning: TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?\n"
     )
 
 
 def test_an_unknown_name_in_a_file_exits_2_with_file_and_nearest(cli, here):
     path = write(here / "a.json", plugin=LINEAR, lerning_rate=1)
-    shown = cli("run", "--config", path, "--print-config")
-    assert shown.code == 2 and shown.out == ""
+    result = cli("run", "--config", path, "--print-config")
+    assert result.code == 2 and result.out == ""
     assert (
-        f"There is no option 'lerning_rate' ({path}).\nDid you mean 'learning_rate'?" in shown.err
+        f"There is no option 'lerning_rate' ({path}).\nDid you mean 'learning_rate'?" in result.err
     )
 
 
 def test_a_missing_file_exits_2(cli):
-    shown = cli("run", "--config", "none.toml")
-    assert (shown.code, shown.err) == (2, "Error: none.toml: No such file or directory.\n")
+    result = cli("run", "--config", "none.toml")
+    assert (result.code, result.err) == (2, "Error: none.toml: No such file or directory.\n")
 
 
 # ------------------------------------------------------------------------------- a run's own config

@@ -155,12 +155,12 @@ def test_each_limit_of_the_core_holds_and_names_value_and_origin(name):
         one(name, BEYOND[name])
 
 
-def test_each_option_with_a_limit_is_tried_beyond_it():
+def test_the_table_has_a_value_beyond_each_limit():
     limited = {f.name for f in describe(CoreOptions) if f.limits or "|" in f.type}
     assert limited <= set(BEYOND)
 
 
-def test_steps_per_call_may_be_said_to_be_auto_which_is_its_default():
+def test_steps_per_call_may_be_auto_which_is_its_default():
     assert one("steps_per_call", "auto") is None
     assert CoreOptions().steps_per_call is None
 
@@ -212,7 +212,7 @@ def test_a_dict_reads_pairs_between_commas():
     assert many("rates", "a=1, b=0.5") == {"a": 1.0, "b": 0.5}
 
 
-def test_a_pair_without_an_equals_sign_is_told():
+def test_a_pair_without_an_equals_sign_is_an_error():
     with pytest.raises(UsageError, match="'beta1' is not of the form name=value"):
         one("optimizer_args", "beta1")
 
@@ -233,21 +233,21 @@ def test_a_bool_reads_words(text, value):
     assert many("flag", text) is value
 
 
-def test_a_choice_that_does_not_exist_is_told_with_the_choices():
+def test_an_unknown_choice_is_an_error_that_lists_the_choices():
     with pytest.raises(
         UsageError, match="Option 'kind' is 'c' \\(flag --kind\\): should be 'a' or 'b'"
     ):
         many("kind", "c")
 
 
-def test_a_value_that_is_no_text_stays_as_it_is():
+def test_a_value_that_is_no_text_is_unchanged():
     assert from_text(List[int], [1, 2]) == [1, 2]
     assert from_text(Optional[int], None) is None
 
 
 def test_types_read_as_a_person_writes_them():
-    told = {field.name: field.type for field in describe(Many)}
-    assert told == {
+    types = {field.name: field.type for field in describe(Many)}
+    assert types == {
         "sizes": "int,...",
         "rates": "name=float,...",
         "limit": "float",
@@ -258,10 +258,10 @@ def test_types_read_as_a_person_writes_them():
 
 
 def test_limits_read_as_inequalities():
-    told = {field.name: field.limits for field in describe(CoreOptions)}
-    assert told["validation_share"] == ">= 0 and <= 0.5"
-    assert told["epochs"] == "> 0"
-    assert told["seed"] == ">= 0 and < 2147483648"
+    limits = {field.name: field.limits for field in describe(CoreOptions)}
+    assert limits["validation_share"] == ">= 0 and <= 0.5"
+    assert limits["epochs"] == "> 0"
+    assert limits["seed"] == ">= 0 and < 2147483648"
 
 
 def test_resolved_options_cannot_be_changed():
@@ -269,14 +269,14 @@ def test_resolved_options_cannot_be_changed():
         resolve([]).options.steps = 3
 
 
-def test_a_word_for_a_number_is_told_with_its_origin():
+def test_a_word_for_a_number_is_an_error_with_its_origin():
     with pytest.raises(
         UsageError, match="Option 'steps' is 'many' \\(TOOLKIT_STEPS\\): should be a"
     ):
         resolve([], [], {"TOOLKIT_STEPS": "many"})
 
 
-def test_all_wrong_values_are_told_at_once():
+def test_one_error_reports_all_wrong_values():
     with pytest.raises(UsageError) as caught:
         resolve([], [("a.toml", {"keep_checkpoints": 0, "seed": -1})])
     assert [line.split(":")[0] for line in caught.value.message.split("\n")] == [
@@ -327,7 +327,7 @@ def test_an_option_of_a_plugin_has_its_variable_and_its_flag():
     assert resolve(classes, [], {}, {"gain": "2"}).origins["gain"] == "flag --gain"
 
 
-def test_a_core_default_of_a_plugin_that_is_no_option_is_told():
+def test_a_core_default_that_is_no_option_is_an_error():
     class Odd(Options):
         core_defaults = {"batchsize": 3}
 
@@ -343,7 +343,9 @@ def test_a_core_default_of_a_plugin_that_is_no_option_is_told():
         ([], {}, {"stepps": "1"}, "flag --stepps"),
     ],
 )
-def test_an_unknown_name_is_told_with_its_origin_and_the_nearest(layers, variables, flags, origin):
+def test_an_unknown_name_is_an_error_with_its_origin_and_the_nearest_name(
+    layers, variables, flags, origin
+):
     with pytest.raises(UsageError) as caught:
         resolve([], layers, variables, flags)
     assert caught.value.message == f"There is no option 'stepps' ({origin})."
@@ -379,7 +381,7 @@ def test_steps_that_epochs_replaced_are_back_at_their_default_origin():
 # ---------------------------------------------------------------------------- variables and merging
 
 
-def test_a_misspelt_variable_is_told():
+def test_a_misspelt_variable_is_reported():
     assert misspelt_variables(CoreOptions, {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}) == [
         "TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?"
     ]
@@ -414,7 +416,7 @@ def test_an_option_that_is_declared_twice_is_refused_with_its_first_owner(owner)
 # ------------------------------------------------------------------------------------ reading files
 
 
-def test_toml_and_json_say_the_same(tmp_path):
+def test_toml_and_json_have_the_same_values(tmp_path):
     (tmp_path / "a.toml").write_text('plugin = "x"\nbatch-size = 3\nprofile_steps = [1, 2]\n')
     (tmp_path / "a.json").write_text('{"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}')
     toml, json = read_values(str(tmp_path / "a.toml")), read_values(str(tmp_path / "a.json"))
@@ -422,7 +424,7 @@ def test_toml_and_json_say_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, text, told",
+    "name, text, message",
     [
         ("a.toml", "steps = = 3", "a.toml: not valid TOML: "),
         ("a.json", "{", "a.json: not valid JSON: "),
@@ -430,16 +432,16 @@ def test_toml_and_json_say_the_same(tmp_path):
         ("a.toml", b"\xff\xfe", "a.toml: not valid TOML: "),
     ],
 )
-def test_a_file_that_is_no_flat_mapping_is_told(tmp_path, name, text, told):
+def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, message):
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UsageError) as caught:
         read_values(str(path))
-    assert told in caught.value.message
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize("name, start", [("a.toml", "a = "), ("a.json", '{"a": ')])
-def test_a_file_that_nests_without_end_is_told(tmp_path, name, start):
+def test_a_file_with_endless_nesting_is_an_error(tmp_path, name, start):
     (tmp_path / name).write_text(start + "[" * 10**5)
     with pytest.raises(UsageError, match=name + ": not valid "):
         read_values(str(tmp_path / name))
@@ -462,19 +464,19 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
     ],
     ids=["2^63", "16^5000", "in a list", "text", "a list"],
 )
-def test_a_value_beyond_all_measure_is_refused_in_few_words(name, value):
+def test_an_enormous_value_is_refused_in_few_words(name, value):
     with pytest.raises(UsageError) as caught:
         resolve([], [("a.toml", {name: value})])
     assert f"Option '{name}' is " in caught.value.message
     assert len(caught.value.message) < 250
 
 
-def test_a_preset_that_is_no_name_is_told():
+def test_a_preset_that_is_no_name_is_an_error():
     with pytest.raises(UsageError, match="Option 'preset' is .*a.toml"):
         resolve([("plugin", Recipes)], [("a.toml", {"preset": []})])
 
 
-def test_a_file_that_is_missing_is_told(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(UsageError, match="none.toml: No such file or directory."):
         read_values(str(tmp_path / "none.toml"))
 
@@ -497,14 +499,14 @@ def with_preset(layers=(), environment=None, **flags):
 
 
 def test_the_default_preset_counts_where_none_is_named():
-    made = with_preset()
-    assert (made.options.learning_rate, made.options.gain) == (0.1, 2.0)
-    assert made.origins["learning_rate"] == made.origins["gain"] == "preset slow"
+    resolved = with_preset()
+    assert (resolved.options.learning_rate, resolved.options.gain) == (0.1, 2.0)
+    assert resolved.origins["learning_rate"] == resolved.origins["gain"] == "preset slow"
 
 
 def test_a_named_preset_takes_the_place_of_the_default_one():
-    made = with_preset(preset="fast")
-    assert (made.options.learning_rate, made.options.gain) == (0.9, 1.0)
+    resolved = with_preset(preset="fast")
+    assert (resolved.options.learning_rate, resolved.options.gain) == (0.9, 1.0)
 
 
 def test_the_strongest_layer_names_the_preset():
@@ -514,13 +516,13 @@ def test_the_strongest_layer_names_the_preset():
     assert with_preset(layers, {"TOOLKIT_PRESET": "slow"}, preset="fast").options.gain == 1.0
 
 
-def test_what_is_given_by_name_overrules_the_preset_that_a_stronger_layer_names():
-    made = with_preset([("file.toml", {"learning_rate": 0.5})], preset="fast")
-    assert made.options.learning_rate == 0.5
-    assert made.origins["learning_rate"] == "file.toml"
+def test_a_value_by_name_takes_precedence_over_a_preset_of_a_stronger_layer():
+    resolved = with_preset([("file.toml", {"learning_rate": 0.5})], preset="fast")
+    assert resolved.options.learning_rate == 0.5
+    assert resolved.origins["learning_rate"] == "file.toml"
 
 
-def test_an_unknown_preset_is_told_with_the_known_ones():
+def test_an_unknown_preset_is_an_error_that_lists_the_presets():
     with pytest.raises(UsageError, match="'preset' is 'quick'.*'slow' or 'fast'"):
         with_preset(preset="quick")
 
@@ -541,7 +543,7 @@ def test_a_step_takes_one_batch_unless_the_plugin_says_otherwise():
     assert resolve([("double", Double)]).options.batches_per_step == 2
 
 
-def test_a_plugins_metric_for_the_best_counts_only_where_there_are_evaluations():
+def test_a_plugins_best_metric_counts_only_with_evaluations():
     class Ranked(Options):
         core_defaults = {"best_metric": "min:distance"}
 
