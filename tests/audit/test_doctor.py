@@ -32,7 +32,7 @@ FAILING = """
 
 @pytest.fixture(autouse=True)
 def no_bytecode(monkeypatch):
-    """So that a plugin's file that is edited within a second is read anew."""
+    """Let a plugin's file that is edited within a second be read again."""
     monkeypatch.setattr("sys.dont_write_bytecode", True)
 
 
@@ -41,15 +41,15 @@ def run(trained):
     return trained / "run"
 
 
-def told(result):
-    """Title -> texts, of what the doctor printed."""
-    found = collections.defaultdict(list)
+def parse_output(result):
+    """Title -> texts, from the output of the doctor."""
+    texts = collections.defaultdict(list)
     for line in result.out.splitlines():
-        found[line[:8].strip()].append(line[8:])
-    return found
+        texts[line[:8].strip()].append(line[8:])
+    return texts
 
 
-def begun(cli, *more):
+def start_run(cli, *more):
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
     return cli("run", *argv, "--steps", 6, *more)
 
@@ -60,7 +60,7 @@ def begun(cli, *more):
 def test_a_finished_run_has_nothing_left_to_do(cli, run):
     result = cli("doctor", run)
     assert result.code == 0
-    assert told(result) == {
+    assert parse_output(result) == {
         "state": ["The run is finished and evaluated: reached step 6."],
         "note": [
             "The last committed step is 6 of 6; there are checkpoints of 2, 4, 6.",
@@ -80,20 +80,20 @@ def test_it_changes_no_file(cli, run, trained):
 def test_json_is_one_object(cli, run):
     damage(run, 6)
     result = cli("doctor", run, "--json")
-    found = json.loads(result.out)
+    report = json.loads(result.out)
     assert result.code == 6
-    assert sorted(found) == ["advice", "faults", "notes", "run", "state"]
-    assert len(found["faults"]) == 1
+    assert sorted(report) == ["advice", "faults", "notes", "run", "state"]
+    assert len(report["faults"]) == 1
 
 
-def test_a_run_that_was_ended_before_its_first_step(cli, run, here):
-    (here / "unbegun").mkdir()
-    shutil.copy(str(run / "config.json"), "unbegun")
-    result = cli("doctor", "unbegun")
+def test_a_run_that_ended_before_its_first_step(cli, run, here):
+    (here / "unstarted").mkdir()
+    shutil.copy(str(run / "config.json"), "unstarted")
+    result = cli("doctor", "unstarted")
     assert result.code == 0
-    assert told(result) == {
+    assert parse_output(result) == {
         "state": ["The run ended before its first step."],
-        "do": ["Continue with: toolkit resume unbegun"],
+        "do": ["Continue with: toolkit resume unstarted"],
     }
 
 
@@ -103,26 +103,26 @@ def test_a_run_in_training(cli, run):
     result = cli("doctor", run)
     folder.unlock()
     assert result.code == 0
-    assert told(result)["state"] == ["A process is training it now."]
-    assert "do" not in told(result)
+    assert parse_output(result)["state"] == ["A process is training it now."]
+    assert "do" not in parse_output(result)
 
 
 def test_a_run_that_was_killed(cli, run):
     set_manifest(run, status="running")
     drop_line(run / "commits.jsonl", -1)  # and before it committed step 6
     result = cli("doctor", run)
-    found = told(result)
+    report = parse_output(result)
     assert result.code == 0
-    assert found["state"] == [
+    assert report["state"] == [
         "The run was killed: it recorded no end, and no process is training it."
     ]
-    assert found["note"][:3] == [
+    assert report["note"][:3] == [
         "The last committed step is 4 of 6; there are checkpoints of 2, 4.",
         "Steps 5 to 6 were trained but not committed; a resume repeats them.",
         "checkpoints/ has 3 files of no committed checkpoint (model.ckpt-6.data-00000-of-00001, "
         "model.ckpt-6.hooks.npz, ...); a resume clears it.",
     ]
-    assert found["do"] == ["Continue with: toolkit resume trained/run"]
+    assert report["do"] == ["Continue with: toolkit resume trained/run"]
 
 
 @pytest.mark.parametrize(
@@ -141,28 +141,30 @@ def test_how_it_ended(cli, run, status, reason, state):
     set_manifest(run, status=status, reason=reason)
     result = cli("doctor", run)
     assert result.code == 0
-    assert told(result)["state"] == [state]
-    assert told(result)["do"] == ["Continue with: toolkit resume trained/run"]
+    assert parse_output(result)["state"] == [state]
+    assert parse_output(result)["do"] == ["Continue with: toolkit resume trained/run"]
 
 
-def test_a_run_that_paused_or_was_out_of_time(cli, here):
-    assert begun(cli, "--pause-at", 3).code == 0
-    assert told(cli("doctor", "run"))["state"] == ["The run stopped at step 3: paused at step 3."]
+def test_a_run_that_paused_or_reached_its_time_limit(cli, here):
+    assert start_run(cli, "--pause-at", 3).code == 0
+    assert parse_output(cli("doctor", "run"))["state"] == [
+        "The run stopped at step 3: paused at step 3."
+    ]
     assert cli("resume", "run", "--max-secs", "0.001", "--steps", 600).code == 0
     result = cli("doctor", "run")
     assert result.code == 0
-    assert told(result)["state"][0].startswith("The run stopped at step ")
-    assert told(result)["state"][0].endswith(": 0.001 seconds have passed.")
-    assert told(result)["do"] == ["Continue with: toolkit resume run"]
+    assert parse_output(result)["state"][0].startswith("The run stopped at step ")
+    assert parse_output(result)["state"][0].endswith(": 0.001 seconds have passed.")
+    assert parse_output(result)["do"] == ["Continue with: toolkit resume run"]
 
 
 def test_a_run_that_diverged(cli, here):
-    assert begun(cli, "--learning-rate", "1e30", "--gain", "1e20").code == 3
-    found = told(cli("doctor", "run"))
-    assert found["state"][0].startswith("Training diverged in step 1: loss ")
-    assert "The same step would diverge again." in found["do"][0]
-    assert ("reports/autopsy-0 shows" in found["do"][0]) == os.path.isdir("run/reports/autopsy-0")
-    assert found["do"][0].endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
+    assert start_run(cli, "--learning-rate", "1e30", "--gain", "1e20").code == 3
+    report = parse_output(cli("doctor", "run"))
+    assert report["state"][0].startswith("Training diverged in step 1: loss ")
+    assert "The same step would diverge again." in report["do"][0]
+    assert ("reports/autopsy-0 shows" in report["do"][0]) == os.path.isdir("run/reports/autopsy-0")
+    assert report["do"][0].endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
     assert cli(
         "resume", "run", "--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2
     ).code in (0, 3)
@@ -171,34 +173,36 @@ def test_a_run_that_diverged(cli, here):
 # ----------------------------------------------------------------------------------------- damage
 
 
-def test_a_damaged_newest_checkpoint_tells_where_a_resume_goes_on_from(cli, run):
+def test_a_damaged_newest_checkpoint_is_reported_with_the_steps_to_repeat(cli, run):
     damage(run, 6)
     result = cli("doctor", run)
-    found = told(result)
+    report = parse_output(result)
     assert result.code == 6
     fault = "checkpoints: model.ckpt-6.data-00000-of-00001 has changed since it was written."
-    assert found["FAULT"] == [fault]
-    assert "repeats the steps after 4, with bit-identical results." in found["do"][0]
-    assert found["do"][1] == "Continue with: toolkit resume trained/run"
+    assert report["FAULT"] == [fault]
+    assert "repeats the steps after 4, with bit-identical results." in report["do"][0]
+    assert report["do"][1] == "Continue with: toolkit resume trained/run"
 
 
-def test_a_damaged_older_checkpoint_hinders_no_resume(cli, run):
+def test_a_damaged_older_checkpoint_does_not_prevent_a_resume(cli, run):
     damage(run, 2)
     result = cli("doctor", run)
     assert result.code == 6
-    assert len(told(result)["do"]) == 1
-    assert told(result)["do"][0].startswith("The newest checkpoint is intact")
+    assert len(parse_output(result)["do"]) == 1
+    assert parse_output(result)["do"][0].startswith("The newest checkpoint is intact")
 
 
-def test_no_whole_checkpoint_is_left(cli, run):
+def test_no_intact_checkpoint_is_left(cli, run):
     damage(run, 2, 4, 6)
     result = cli("doctor", run)
-    assert result.code == 6 and len(told(result)["FAULT"]) == 4
-    assert told(result)["do"] == ["Copy the files back, or start a new run in another folder."]
+    assert result.code == 6 and len(parse_output(result)["FAULT"]) == 4
+    assert parse_output(result)["do"] == [
+        "Copy the files back, or start a new run in another folder."
+    ]
 
 
 @pytest.mark.parametrize(
-    "make, way_out",
+    "damage_run, repair",
     [
         (lambda run: drop_line(run / "commits.jsonl", 1), "Copy an intact commits.jsonl back"),
         (lambda run: drop_line(run / "metrics.jsonl", 0), "Copy an intact metrics.jsonl back"),
@@ -213,49 +217,49 @@ def test_no_whole_checkpoint_is_left(cli, run):
         (lambda run: set_manifest(run, step=8), "Copy an intact manifest.json back"),
     ],
 )
-def test_a_damaged_file_is_told_once_with_its_way_out(cli, run, make, way_out):
-    make(run)
+def test_a_damaged_file_is_reported_once_with_its_repair(cli, run, damage_run, repair):
+    damage_run(run)
     result = cli("doctor", run)
     assert result.code == 6
-    faults, advice = told(result)["FAULT"], told(result)["do"]
+    faults, advice = parse_output(result)["FAULT"], parse_output(result)["do"]
     assert len(faults) == len(set(faults))
-    assert [text for text in advice if text.startswith(way_out)]
+    assert [text for text in advice if text.startswith(repair)]
     assert not [text for text in advice if text.startswith("Nothing is left")]
 
 
-def test_a_chain_without_its_last_commit_is_mended_by_a_resume(cli, run):
+def test_a_resume_repairs_a_commit_log_without_its_last_entry(cli, run):
     drop_line(run / "commits.jsonl", -1)
     result = cli("doctor", run)
     assert result.code == 6
-    assert told(result)["do"] == ["Continue with: toolkit resume trained/run"]
+    assert parse_output(result)["do"] == ["Continue with: toolkit resume trained/run"]
     assert cli("resume", run).code == 0
     assert cli("doctor", run).code == 0
 
 
-def test_a_chain_that_is_gone_is_to_be_copied_back(cli, run):
+def test_a_missing_commit_log_prevents_a_resume(cli, run):
     os.remove(str(run / "commits.jsonl"))
     set_manifest(run, status="running", step=0)
     result = cli("doctor", run)
     assert result.code == 6
-    assert not [text for text in told(result)["do"] if "Continue with" in text]
+    assert not [text for text in parse_output(result)["do"] if "Continue with" in text]
 
 
-# ------------------------------------------------------------------------------- what is around it
+# ------------------------------------------------------------------------------- disk and data
 
 
 Usage = collections.namedtuple("Usage", "total used free")
 
 
-def test_no_room_for_another_checkpoint_is_a_fault(cli, run, monkeypatch):
+def test_no_space_for_another_checkpoint_is_a_fault(cli, run, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1))
     result = cli("doctor", run)
     assert result.code == 6
-    assert "disk: there is no space for another checkpoint: " in told(result)["FAULT"][0]
-    assert told(result)["FAULT"][0].endswith("and 1 bytes are free.")
-    assert told(result)["do"][0] == "Free some disk space."
+    assert "disk: there is no space for another checkpoint: " in parse_output(result)["FAULT"][0]
+    assert parse_output(result)["FAULT"][0].endswith("and 1 bytes are free.")
+    assert parse_output(result)["do"][0] == "Free some disk space."
 
 
-def test_little_room_is_a_note(cli, run, monkeypatch):
+def test_little_space_is_a_note(cli, run, monkeypatch):
     needed = sum(
         os.path.getsize(checkpoint_file(run, 6, ending))
         for ending in ("index", "hooks.npz", "data-00000-of-00001")
@@ -266,12 +270,12 @@ def test_little_room_is_a_note(cli, run, monkeypatch):
     assert f"Disk space is low: a checkpoint needs {needed / 1000:.1f} kB" in result.out
 
 
-def test_missing_data_is_told_with_the_way_out(cli, run, trained):
+def test_missing_data_is_reported_with_advice(cli, run, trained):
     os.remove(str(trained / "bars.npz"))
     result = cli("doctor", run)
     assert result.code == 6
-    assert told(result)["FAULT"][0].startswith("data: trained/bars.npz: ")
-    assert told(result)["do"][0].startswith(
+    assert parse_output(result)["FAULT"][0].startswith("data: trained/bars.npz: ")
+    assert parse_output(result)["do"][0].startswith(
         "Restore the data at its former place, or name its new place"
     )
 
@@ -280,8 +284,8 @@ def test_other_data_is_a_fault_unless_it_is_allowed(cli, run):
     other = write_bars("other.npz", train=50)
     result = cli("doctor", run, "--data", other)
     assert result.code == 6
-    assert told(result)["FAULT"] == ["data: it differs from the data of the run."]
-    assert told(result)["do"][0].endswith("--allow data")
+    assert parse_output(result)["FAULT"] == ["data: it differs from the data of the run."]
+    assert parse_output(result)["do"][0].endswith("--allow data")
     assert cli("doctor", run, "--data", other, "--allow", "data").code == 0
 
 
@@ -291,22 +295,22 @@ def trained_with_file(cli, body=UNCHANGED):
 
 
 @pytest.mark.parametrize("text", ["def (", "import no_such_module", "x = 1"])
-def test_a_plugin_that_cannot_be_loaded_is_told(cli, here, text):
+def test_a_plugin_that_cannot_be_loaded_is_a_fault(cli, here, text):
     trained_with_file(cli)
     (here / "mine.py").write_text(text)
     forget()
     result = cli("doctor", "run")
     assert result.code == 6
-    assert told(result)["state"] == ["The run is finished and evaluated: reached step 4."]
-    assert len(told(result)["FAULT"]) == 1 and "mine" in told(result)["FAULT"][0]
+    assert parse_output(result)["state"] == ["The run is finished and evaluated: reached step 4."]
+    assert len(parse_output(result)["FAULT"]) == 1 and "mine" in parse_output(result)["FAULT"][0]
 
 
-def test_a_plugin_whose_network_cannot_be_built_is_told(cli, here):
+def test_a_plugin_whose_network_cannot_be_built_is_a_fault(cli, here):
     trained_with_file(cli)
     write_plugin(FAILING)
     result = cli("doctor", "run")
     assert result.code == 6
-    assert "there is no such network" in told(result)["FAULT"][0]
+    assert "there is no such network" in parse_output(result)["FAULT"][0]
 
 
 def test_a_plugin_that_has_changed_is_a_note(cli, here):
@@ -315,7 +319,7 @@ def test_a_plugin_that_has_changed_is_a_note(cli, here):
     result = cli("doctor", "run")
     assert result.code == 0
     note = "A resume here is not exact: plugin 'mine' has changed (mine.py)."
-    assert note in told(result)["note"]
+    assert note in parse_output(result)["note"]
 
 
 @pytest.mark.parametrize(
@@ -333,16 +337,16 @@ def test_a_plugin_that_has_changed_is_a_note(cli, here):
     ],
     ids=["added", "removed", "renamed"],
 )
-def test_another_model_is_told_with_the_flags_that_make_it_fit(
+def test_another_model_is_reported_with_the_flags_that_make_it_fit(
     cli, here, before, after, difference, flags, change
 ):
     trained_with_file(cli, before)
     write_plugin(after)
     result = cli("doctor", "run")
     assert result.code == 6
-    assert told(result)["FAULT"] == ["model: it differs from its checkpoint."]
+    assert parse_output(result)["FAULT"] == ["model: it differs from its checkpoint."]
     assert "Model: " + difference in result.out
-    assert told(result)["do"][0].startswith("Allow it with --")
+    assert parse_output(result)["do"][0].startswith("Allow it with --")
     result = cli("doctor", "run", *flags)
     assert result.code == 0
     assert "With these flags the model fits. " in result.out and change in result.out
@@ -351,20 +355,20 @@ def test_another_model_is_told_with_the_flags_that_make_it_fit(
 # ---------------------------------------------------------------------------------------- options
 
 
-def test_options_that_a_resume_would_refuse_are_told_unless_they_are_allowed(cli, run):
+def test_options_that_a_resume_would_refuse_are_faults_unless_allowed(cli, run):
     result = cli("doctor", run, "--learning-rate", 0.5)
     assert result.code == 6
-    assert told(result)["FAULT"] == ["option: learning_rate was 0.02, now 0.5."]
-    assert told(result)["do"][0].endswith("unless allowed: --allow learning_rate")
+    assert parse_output(result)["FAULT"] == ["option: learning_rate was 0.02, now 0.5."]
+    assert parse_output(result)["do"][0].endswith("unless allowed: --allow learning_rate")
     assert cli("doctor", run, "--learning-rate", 0.5, "--allow", "learning-rate").code == 0
     assert cli("doctor", run, "--log-steps", 7).code == 0
 
 
-def test_an_edited_option_is_told_once(cli, run):
+def test_an_edited_option_is_reported_once(cli, run):
     edit(run / "config.json", '"learning_rate": 0.02', '"learning_rate": 0.5')
-    found = told(cli("doctor", run))
-    assert found["FAULT"] == ["config: learning_rate is 0.5, but the last session had 0.02."]
-    assert found["do"][0].endswith("unless allowed: --allow learning_rate")
+    report = parse_output(cli("doctor", run))
+    assert report["FAULT"] == ["config: learning_rate is 0.5, but the last session had 0.02."]
+    assert report["do"][0].endswith("unless allowed: --allow learning_rate")
 
 
 @pytest.mark.parametrize(
@@ -381,7 +385,9 @@ def test_a_wrong_flag_is_a_usage_error(cli, run, argv, message):
     assert result.code == 2 and message in result.err
 
 
-@pytest.mark.parametrize("name, what", [("none", "does not exist"), ("trained", "contains no run")])
-def test_what_is_no_run_is_refused(cli, run, name, what):
+@pytest.mark.parametrize(
+    "name, fault", [("none", "does not exist"), ("trained", "contains no run")]
+)
+def test_a_folder_without_a_run_is_refused(cli, run, name, fault):
     result = cli("doctor", name)
-    assert result.code == 2 and f"{name} {what}." in result.err
+    assert result.code == 2 and f"{name} {fault}." in result.err

@@ -288,7 +288,7 @@ def test_a_resume_makes_up_for_an_evaluation_that_a_kill_prevented(data, tmp_pat
             raise KeyboardInterrupt
 
     run = str(tmp_path / "run")
-    monkeypatch.setattr(Validation, "evaluate_pending", crash)
+    monkeypatch.setattr(Validation, "_evaluate_pending", crash)
     with pytest.raises(KeyboardInterrupt):
         testing.train(Linear, run, data=data, steps=8, checkpoint_steps=4)
     monkeypatch.undo()

@@ -211,7 +211,7 @@ def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, mo
     options = dict(OPTIONS, data=data)
     whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
     train(Noisy, whole, **options)
-    add, tell = CommitLog.add, Validation._tell
+    add, update = CommitLog.add, Validation._update_manifest
 
     def die_at_an_entry(self, kind, **values):
         if kind == "commit" and values["step"] == 10:
@@ -223,10 +223,10 @@ def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, mo
     def die_in_the_evaluation(self):
         if self.loop.step == 10:
             raise Death
-        tell(self)
+        update(self)
 
     if moment == "in the evaluation":
-        monkeypatch.setattr(Validation, "_tell", die_in_the_evaluation)
+        monkeypatch.setattr(Validation, "_update_manifest", die_in_the_evaluation)
     else:
         monkeypatch.setattr(CommitLog, "add", die_at_an_entry)
     with pytest.raises(Death):
