@@ -291,45 +291,45 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
     graph = tf.Graph()
     with graph.as_default():
         tf.set_random_seed(run.seed("graph"))
-        tf.train.get_or_create_global_step()  # so that the step is restored here as well
-        fed, seen = _fed(plugins, run)
+        tf.train.get_or_create_global_step()  # the step is restored here as well
+        placeholders, features = _make_placeholders(plugins, run)
         labels: Optional[Any] = None
         if run.mode == "eval" and run.data.num_classes:
             labels = tf.placeholder(tf.int32, [None], "labels")
         model = plugins.call_hook("build", run=run)
-        outputs, _ = _call(plugins, run, model, seen, labels)
-        predictions = _predictions(plugins, run, model, seen, outputs)
+        outputs, _ = _call(plugins, run, model, features, labels)
+        predictions = _predictions(plugins, run, model, features, outputs)
         losses: Dict[str, Any] = {}
         metrics: Dict[str, Any] = {}
         resettable: List[Any] = []
         if run.mode == "eval":
-            loss = _ask_loss(plugins, run, model, seen, labels, outputs)
+            loss = _ask_loss(plugins, run, model, features, labels, outputs)
             losses = _name_losses(plugins, loss)
-            metrics, resettable = _metrics(plugins, run, model, seen, labels, outputs)
+            metrics, resettable = _metrics(plugins, run, model, features, labels, outputs)
         return InferenceGraph(
-            graph, run, fed, labels, seen, predictions, losses, metrics, resettable
+            graph, run, placeholders, labels, features, predictions, losses, metrics, resettable
         )
 
 
-def _fed(plugins: Plugins, run: Run):
-    """The placeholders by name, and what the model sees of them."""
-    named = plugins.call_hook("inputs", run=run) if run.mode == "predict" else None
-    if named is None:
+def _make_placeholders(plugins: Plugins, run: Run):
+    """The placeholders by name, and the features that `call` gets."""
+    specs = plugins.call_hook("inputs", run=run) if run.mode == "predict" else None
+    if specs is None:
         raw = tf.placeholder(run.data.dtype, [None] + list(run.data.shape), "features")
         return {"features": raw}, tf.identity(scale(raw))  # what is fed cannot be fetched
     try:
-        fed = {
+        placeholders = {
             name: tf.placeholder(dtype, [None] + list(shape), "inputs/" + name)
-            for name, (dtype, shape) in named.items()
+            for name, (dtype, shape) in specs.items()
         }
     except (AttributeError, TypeError, ValueError):
-        fed = {}
-    if not fed:
+        placeholders = {}
+    if not placeholders:
         raise ToolkitError(
-            f"Hook 'inputs' of plugin '{plugins.model.name}' returned {named!r}.",
+            f"Hook 'inputs' of plugin '{plugins.model.name}' returned {specs!r}.",
             hint="It returns a dict from a name to a pair (dtype, shape of one), or None.",
         )
-    return fed, dict(fed)
+    return placeholders, dict(placeholders)
 
 
 def _metrics(plugins, run, model, features, labels, outputs):

@@ -8,6 +8,7 @@ from ..compat import tf
 from ..display.console import Console
 from ..errors import ToolkitError
 from ..graph.build import TrainingGraph
+from ..options import CoreOptions
 from ..plugins import Plugins
 from ..run_data import RunData
 from .hooks.base import Every, PluginHook, SessionHook
@@ -55,27 +56,11 @@ def build_hooks(
         best_metric: chooses the best checkpoint; None for no choice.
     """
     options, folder, graph = job.options, job.folder, plan.graph
-    total, per_step = plan.total_steps, examples_per_step(options)
+    per_step, every_log = examples_per_step(options), Every(options.log_steps)
     scalars = dict(graph.losses, **graph.logged)
-    record, log = folder.metrics.append, console.log
     summaries = Summaries(folder, scalars, per_step, _summary_schedule(options), graph.tf_graph)
-    is_evaluated = evaluates(options, run_data)
-    schedule = _checkpoint_schedule(options)
-    if is_evaluated:
-        schedule.append(Every(evaluation_steps(options, total)))
-
-    def announce(step: int, path: str) -> None:
-        job.plugins.call_hook("checkpoint_saved", run=graph.run, step=step, path=path)
-
-    def record_evaluation(values: Dict[str, Any]) -> None:
-        record(values)
-        metrics = {name: value for name, value in values.items() if isinstance(value, float)}
-        prefixed = {"validation/" + name: value for name, value in metrics.items()}
-        summaries.write_scalars(values["step"], prefixed)
-        text = "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items()))
-        log(f"step {values['step']}  validation  {text}")
-
-    every_log = Every(options.log_steps)
+    writers = Writers(folder.metrics.append, summaries.write, console.log)
+    record, log = writers.record, writers.log
     hooks: List[SessionHook] = [
         StepCounter(graph),
         Guard(graph.counters, options.log_steps, record, log),
@@ -85,12 +70,52 @@ def build_hooks(
     hooks.append(summaries)
     if options.profile_steps:
         hooks.append(Profile(folder.file("profile"), options.profile_steps))
-    hooks.append(Checkpoints(plan.saver, folder, schedule, options, announce))
-    if is_evaluated:
-        steps, patience = evaluation_steps(options, total), options.early_stopping
+    hooks.append(_checkpoints(job, run_data, plan))
+    if evaluates(options, run_data):
+        steps = evaluation_steps(options, plan.total_steps)
+        record_evaluation = _evaluation_recorder(writers, summaries)
+        patience = options.early_stopping
         hooks.append(Validation(folder, steps, evaluate, patience, record_evaluation, best_metric))
     hooks.append(Stop(options.max_secs))
-    return HookList(hooks, summaries, Writers(record, summaries.write, log))
+    return HookList(hooks, summaries, writers)
+
+
+def _checkpoints(job: Job, run_data: RunData, plan: TrainingPlan) -> Checkpoints:
+    options = job.options
+    secs = options.checkpoint_secs
+    if secs is None and options.checkpoint_steps is None:
+        secs = DEFAULT_CHECKPOINT_SECS
+    schedule = [Every(options.checkpoint_steps, secs)]
+    if evaluates(options, run_data):
+        schedule.append(Every(evaluation_steps(options, plan.total_steps)))
+
+    def announce(step: int, path: str) -> None:
+        job.plugins.call_hook("checkpoint_saved", run=plan.graph.run, step=step, path=path)
+
+    return Checkpoints(plan.saver, job.folder, schedule, options, announce)
+
+
+def _evaluation_recorder(
+    writers: Writers, summaries: Summaries
+) -> Callable[[Dict[str, Any]], None]:
+    """A function that takes the record of an evaluation to metrics.jsonl, events and console."""
+
+    def record_evaluation(values: Dict[str, Any]) -> None:
+        writers.record(values)
+        metrics = {name: value for name, value in values.items() if isinstance(value, float)}
+        prefixed = {"validation/" + name: value for name, value in metrics.items()}
+        summaries.write_scalars(values["step"], prefixed)
+        text = "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items()))
+        writers.log(f"step {values['step']}  validation  {text}")
+
+    return record_evaluation
+
+
+def _summary_schedule(options: CoreOptions) -> Every:
+    steps = options.summary_steps
+    if steps is None and options.summary_secs is None:
+        steps = DEFAULT_SUMMARY_STEPS
+    return Every(steps, options.summary_secs)
 
 
 def build_plugin_hooks(
@@ -116,17 +141,3 @@ def build_plugin_hooks(
             )
         hooks.append(PluginHook(hook, plugins.owner(hook) or plugins.model.name))
     return hooks
-
-
-def _summary_schedule(options) -> Every:
-    steps = options.summary_steps
-    if steps is None and options.summary_secs is None:
-        steps = DEFAULT_SUMMARY_STEPS
-    return Every(steps, options.summary_secs)
-
-
-def _checkpoint_schedule(options) -> List[Every]:
-    secs = options.checkpoint_secs
-    if secs is None and options.checkpoint_steps is None:
-        secs = DEFAULT_CHECKPOINT_SECS
-    return [Every(options.checkpoint_steps, secs)]
