@@ -36,6 +36,7 @@ OPTIMIZER = ("tests/graph/test_optimizer.py",)
 WHILE_LOOP = ("tests/graph/test_while_loop.py",)
 RANDOMNESS = ("tests/graph/test_randomness.py",)
 READERS = ("tests/data/test_data_readers.py",)
+DURABILITY = ("tests/storage/test_durability.py",)
 RUN_FOLDER = ("tests/storage/test_run_folder.py",)
 COMMIT_LOG = ("tests/storage/test_commit_log.py",)
 JSONL = ("tests/storage/test_jsonl.py",)
@@ -280,35 +281,35 @@ STORAGE = [
         "toolkit/files.py",
         "                os.fsync(file.fileno())\n",
         "",
-        RUN_FOLDER + CHECKPOINTS,
+        DURABILITY,
     ),
     Mutant(
         "rename-is-not-durable",
         "toolkit/files.py",
         "        if durable:\n            sync(folder)\n",
         "",
-        RUN_FOLDER + CHECKPOINTS,
+        DURABILITY,
     ),
     Mutant(
         "commit-log-is-not-durable",
         "toolkit/storage/commit_log.py",
         "self._file.append_line(text, durable=True)",
         "self._file.append_line(text)",
-        COMMIT_LOG + RUN_FOLDER,
+        DURABILITY,
     ),
     Mutant(
         "checkpoint-files-are-not-synced",
         "toolkit/storage/checkpoint_store.py",
         "                sync(path)\n",
         "",
-        RUN_FOLDER + CHECKPOINTS,
+        DURABILITY,
     ),
     Mutant(
         "metrics-are-not-durable-before-a-commit",
         "toolkit/storage/checkpoint_store.py",
         "            self._metrics.make_durable()\n",
         "",
-        RUN_FOLDER + CHECKPOINTS,
+        DURABILITY,
     ),
     Mutant(
         "new-log-file-is-not-in-a-durable-folder",
@@ -351,7 +352,7 @@ STORAGE = [
         "            steps = set(retain(checkpoints)) | {step}\n",
         "            steps = set(retain(checkpoints)) | {step}\n"
         "            [self._delete(c) for c in checkpoints if c.step not in steps]\n",
-        RUN_FOLDER + CHECKPOINTS,
+        DURABILITY,
     ),
     Mutant(
         "retention-forgets-the-best",
