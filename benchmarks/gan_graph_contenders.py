@@ -9,7 +9,7 @@ import argparse
 
 from arrays import Arrays
 from link import Link
-from toolkit_gan import train_step
+from toolkit_gan import forward_pass, losses, networks
 
 from toolkit import Run, tf
 from toolkit.data.resident import ResidentReader
@@ -52,7 +52,7 @@ def two_runs(link: Link, flags, folder) -> None:
     plugins = Plugins.load("gan")
     options = resolve(plugins.options(), flags=dict(flags, ema="0")).options
     run = Run("train", options, arrays.spec)
-    model = train_step.build(run)
+    model = networks.build(run)
     features = tf.placeholder(tf.float32, [options.batch_size] + list(arrays.spec.shape))
     discriminator_op = discriminator_update(model, 2 * features - 1, run)
     generator_op = generator_update(model, 2 * features - 1, run)
@@ -71,8 +71,8 @@ def two_runs(link: Link, flags, folder) -> None:
 
 def discriminator_update(model, reals, run):
     """One op: Adam on the discriminator's loss and the power iterations of its spectral norm."""
-    outputs, updates = train_step.discriminator_pass(model, run, reals, None, 0)
-    loss = train_step.objective(outputs, run)["d_loss"]
+    outputs, updates = forward_pass.discriminator_pass(model, run, reals, None, 0)
+    loss = losses.named_losses(outputs, run)["d_loss"]
     return tf.group(
         adam(run.options).minimize(loss, var_list=model.discriminator.variables), *updates
     )
@@ -80,7 +80,7 @@ def discriminator_update(model, reals, run):
 
 def generator_update(model, reals, run):
     """One op: Adam on the generator's loss. The global step grows, so the noise changes."""
-    loss = train_step.objective(train_step.generator_pass(model, run, reals, None), run)["g_loss"]
+    loss = losses.named_losses(forward_pass.generator_pass(model, run, reals, None), run)["g_loss"]
     variables = model.generator.variables
     return adam(run.options).minimize(loss, run.global_step, var_list=variables)
 

@@ -22,30 +22,30 @@ SMALL = [
     "--quick-samples=100",
     "--score-samples=100",
     "--score-seeds=2",
-    "--standing=20",
+    "--norm-samples=20",
 ]
 
 
 @pytest.fixture
 def trained(cli, here):
-    """A conditional run of four steps in the folder `run`, and what it told as JSON."""
+    """A conditional run of four steps in the folder `run`, and its summary as JSON."""
     data = testing.write_digits("digits.npz", count=160)
     argv = ["--plugin", "gan", "--data", data, "--run-dir", "run", "--steps", "4"]
-    done = cli("run", *(argv + ["--conditional", "projection", "--json"] + SMALL))
-    assert done.code == 0, done.err
-    return json.loads(done.out)
+    result = cli("run", *(argv + ["--conditional", "projection", "--json"] + SMALL))
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
-def reloaded(folder, feeds):
+def run_saved_model(folder, feeds):
     """Images of a SavedModel for each feed, with nothing but TensorFlow."""
     with tf.Graph().as_default(), tf.Session() as session:
         model = tf.saved_model.load(session, [tf.saved_model.tag_constants.SERVING], folder)
         (signature,) = model.signature_def.values()
-        made = []
+        images = []
         for feed in feeds:
             values = {signature.inputs[name].name: array for name, array in feed.items()}
-            made.append(session.run(signature.outputs["image"].name, values))
-    return made
+            images.append(session.run(signature.outputs["image"].name, values))
+    return images
 
 
 @pytest.mark.slow
@@ -53,43 +53,45 @@ def test_an_export_makes_images_of_z_and_label_and_one_alone_is_as_in_its_batch(
     assert cli("export", "run", "saved", "--json").code == 0
     z = np.random.RandomState(0).normal(size=[6, 8]).astype(np.float32)
     label = np.arange(6, dtype=np.int32) % 3
-    many, one = reloaded("saved", [{"z": z, "label": label}, {"z": z[4:5], "label": label[4:5]}])
+    many, one = run_saved_model(
+        "saved", [{"z": z, "label": label}, {"z": z[4:5], "label": label[4:5]}]
+    )
     assert many.shape == (6, 8, 8, 1) and many.min() >= 0 and many.max() <= 1
     np.testing.assert_allclose(one[0], many[4], atol=1e-6)
     np.savez("z.npz", z=z, label=label)
     assert cli("predict", "run", "z.npz", "-o", "images.npz").code == 0
-    with np.load("images.npz") as kept:
-        np.testing.assert_allclose(kept["image"], many, atol=1e-6)
+    with np.load("images.npz") as file:
+        np.testing.assert_allclose(file["image"], many, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_samples_of_an_npz_are_those_that_predict_makes_of_their_z(cli, trained):
-    assert cli("sample", "run", "-n", 5, "--out", "made.npz", "--json").code == 0
-    with np.load("made.npz") as made:
-        np.savez("inputs.npz", z=made["z"], label=made["label"])
+def test_predict_makes_the_samples_of_an_npz_from_their_z(cli, trained):
+    assert cli("sample", "run", "-n", 5, "--out", "samples.npz", "--json").code == 0
+    with np.load("samples.npz") as samples:
+        np.savez("inputs.npz", z=samples["z"], label=samples["label"])
     assert cli("predict", "run", "inputs.npz", "-o", "again.npz").code == 0
-    with np.load("made.npz") as made, np.load("again.npz") as again:
-        np.testing.assert_array_equal(np.rint(again["image"] * 255), made["images"])
+    with np.load("samples.npz") as samples, np.load("again.npz") as again:
+        np.testing.assert_array_equal(np.rint(again["image"] * 255), samples["images"])
 
 
 @pytest.mark.slow
-def test_evaluating_again_tells_what_the_run_told(cli, trained):
-    told = json.loads(cli("evaluate", "run", "--json").out)
+def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
+    report = json.loads(cli("evaluate", "run", "--json").out)
     metrics = trained["test"]["metrics"]
-    assert told["metrics"]["frechet_distance"] == pytest.approx(metrics["frechet_distance"])
-    scores = told["details"]["scores"]
+    assert report["metrics"]["frechet_distance"] == pytest.approx(metrics["frechet_distance"])
+    scores = report["details"]["scores"]
     for name in ("frechet_floor", "frechet_ratio", "kernel_distance", "precision", "recall"):
         assert name in scores
     assert len(scores["features"]["sha256"]) == 64 and len(scores["ruler"]) > 5
-    assert Image.open(os.path.join("run", told["reports"], "nearest.png")).size[0] > 8 * 8
+    assert Image.open(os.path.join("run", report["reports"], "nearest.png")).size[0] > 8 * 8
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_without_its_samples_and_in_another_place(cli, trained):
+def test_a_run_resumes_without_its_samples_and_in_another_place(cli, trained):
     shutil.rmtree(os.path.join("run", "samples"))
     os.rename("run", "moved")
-    done = cli("resume", "moved", "--steps", 6)
-    assert done.code == 0, done.err
+    result = cli("resume", "moved", "--steps", 6)
+    assert result.code == 0, result.err
     assert set(os.listdir(os.path.join("moved", "samples"))) == {
         "noise.npz",
         "reals.png",
@@ -100,9 +102,9 @@ def test_a_run_goes_on_without_its_samples_and_in_another_place(cli, trained):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "argv, code, told",
+    "argv, code, message",
     [
-        (["--best", "min:kernel_distance"], 2, "measured by 'toolkit evaluate' alone"),
+        (["--best-metric", "min:kernel_distance"], 2, "which only 'toolkit evaluate' measures"),
         (["--features", "nowhere"], 2, "There is no run at 'nowhere'"),
         (["--n-critic", 90], 2, "A step takes 90 batches of 8 = 720 examples"),
         (["--update", "simultaneous", "--n-critic", 2], 2, "n_critic is 2: set n_critic to 1"),
@@ -111,27 +113,27 @@ def test_a_run_goes_on_without_its_samples_and_in_another_place(cli, trained):
         (["--validation-share", 0.02], 4, "needs 10 images or more, and the split 'validation'"),
     ],
 )
-def test_a_users_mistake_is_told_before_the_first_step(cli, here, argv, code, told):
+def test_a_users_mistake_is_reported_before_the_first_step(cli, here, argv, code, message):
     data = testing.write_digits("digits.npz", count=160)
-    done = cli("run", "--plugin", "gan", "--data", data, "--run-dir", "run", *(SMALL + argv))
-    assert done.code == code and told in done.err and done.err.startswith("Error: ")
-    assert done.err.count("\n") <= 2 and not os.path.exists("run")
+    result = cli("run", "--plugin", "gan", "--data", data, "--run-dir", "run", *(SMALL + argv))
+    assert result.code == code and message in result.err and result.err.startswith("Error: ")
+    assert result.err.count("\n") <= 2 and not os.path.exists("run")
 
 
 @pytest.mark.slow
 def test_too_small_a_test_split_ends_the_training_well(cli, here):
     data = testing.write_digits("digits.npz", count=27)  # 9 of them to test with
-    argv = ["--data", data, "--run-dir", "run", "--steps", "1", "--best", "none"]
-    done = cli("run", "--plugin", "gan", *(argv + SMALL))
-    assert done.code == 0 and "no score: the split has 9 images" in done.out + done.err
+    argv = ["--data", data, "--run-dir", "run", "--steps", "1", "--best-metric", "none"]
+    result = cli("run", "--plugin", "gan", *(argv + SMALL))
+    assert result.code == 0 and "no score: the split has 9 images" in result.out + result.err
 
 
 @pytest.mark.slow
-def test_what_reports_and_scores_may_change_when_a_run_goes_on_and_the_method_may_not(cli, here):
+def test_options_of_reports_and_scores_may_change_on_resume_and_the_method_may_not(cli, here):
     data = testing.write_digits(str(here / "digits.npz"), count=160)
-    given = ["--data", data, "--preset", "sn-hinge", "--run-dir", "run"]
-    assert cli("run", "--plugin", "gan", "--steps", 2, *(given + SMALL)).code == 0
-    done = cli("resume", "run", "--steps", 4, "--sample-steps", 1, "--quick-samples", 120)
-    assert done.code == 0, done.err
-    told = cli("resume", "run", "--steps", 6, "--loss", "minimax")
-    assert told.code == 2 and "loss was hinge, now minimax" in told.err
+    flags = ["--data", data, "--preset", "sn-hinge", "--run-dir", "run"]
+    assert cli("run", "--plugin", "gan", "--steps", 2, *(flags + SMALL)).code == 0
+    result = cli("resume", "run", "--steps", 4, "--sample-steps", 1, "--quick-samples", 120)
+    assert result.code == 0, result.err
+    refusal = cli("resume", "run", "--steps", 6, "--loss", "minimax")
+    assert refusal.code == 2 and "loss was hinge, now minimax" in refusal.err

@@ -1,4 +1,4 @@
-"""`toolkit sample` and `toolkit gan`: what is drawn, where it is written, what is refused."""
+"""`toolkit sample` and `toolkit gan`: what is generated, where it is written, what is refused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from gankit import options as resolved
+from gan_fixtures import options as gan_options
 from linear_fixtures import write_bars
 from PIL import Image
 from toolkit_gan import commands
-from toolkit_gan.commands import drawing
+from toolkit_gan.commands import sample_files
+from toolkit_gan.commands.sample_files import SampleRequest
 
 import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError
@@ -24,17 +25,17 @@ SHAPES = DataSpec((2, 2, 1), "uint8", 3, ("disc", "ring", "7"), (1, 1, 2))
 
 
 class Generator(NamedTuple):
-    """An opened run: all pixels of an image are its first latent number, or its class / 3."""
+    """An open run: all pixels of an image are its first latent number, or its class / 3."""
 
     options: object
     data: object = SHAPES
     plugin: str = "gan"
     step: int = 500
     sha256: str = "abc"
-    sizes: object = ()
+    batch_sizes: object = ()
 
     def predict(self, inputs):
-        self.sizes.append(len(inputs["z"]))
+        self.batch_sizes.append(len(inputs["z"]))
         value = (inputs["z"][:, 0] + 1) / 2
         if self.options.conditional != "none":
             value = inputs["label"] / 3.0
@@ -44,12 +45,12 @@ class Generator(NamedTuple):
         return self
 
     def __exit__(self, *_):
-        self.sizes.append("closed")
+        self.batch_sizes.append("closed")
 
 
 def trained(conditional="none", **fields):
-    options = resolved(conditional=conditional, latent="uniform", latent_size=4)
-    return Generator(options, sizes=[], **fields)
+    options = gan_options(conditional=conditional, latent="uniform", latent_size=4)
+    return Generator(options, batch_sizes=[], **fields)
 
 
 @pytest.fixture
@@ -73,42 +74,42 @@ def pixels(path):
 
 
 def test_a_folder_gets_one_png_per_image(sample, here):
-    done = sample(trained(), "-n", 3, "--out", "made")
-    assert sorted(os.listdir("made")) == ["000000.png", "000001.png", "000002.png"]
-    assert pixels("made/000000.png").shape == (2, 2)
-    assert done.output == "made  3 images of step 500, seed 0\n"
+    result = sample(trained(), "-n", 3, "--out", "out")
+    assert sorted(os.listdir("out")) == ["000000.png", "000001.png", "000002.png"]
+    assert pixels("out/000000.png").shape == (2, 2)
+    assert result.output == "out  3 images of step 500, seed 0\n"
 
 
-def test_an_npz_holds_bytes_and_what_they_were_made_from(sample, here):
-    sample(trained("concat"), "-n", 5, "--out", "made.npz", "--class", "ring")
-    with np.load("made.npz") as kept:
-        assert kept["images"].dtype == np.uint8
-        assert kept["images"].shape == (5, 2, 2, 1)
-        assert kept["images"].ravel().tolist() == [85] * 20  # 1/3 of 255
-        assert kept["label"].tolist() == [1] * 5
-        assert kept["z"].shape == (5, 4)
+def test_an_npz_has_the_images_as_bytes_and_their_inputs(sample, here):
+    sample(trained("concat"), "-n", 5, "--out", "out.npz", "--class", "ring")
+    with np.load("out.npz") as file:
+        assert file["images"].dtype == np.uint8
+        assert file["images"].shape == (5, 2, 2, 1)
+        assert file["images"].ravel().tolist() == [85] * 20  # 1/3 of 255
+        assert file["label"].tolist() == [1] * 5
+        assert file["z"].shape == (5, 4)
 
 
 def test_a_png_is_one_grid(sample, here):
-    sample(trained(), "-n", 4, "--out", "made.png")
-    assert pixels("made.png").shape == (2 * 4 + 2, 2 * 4 + 2)
+    sample(trained(), "-n", 4, "--out", "out.png")
+    assert pixels("out.png").shape == (2 * 4 + 2, 2 * 4 + 2)
 
 
 def test_the_default_is_a_grid_in_the_run_named_by_seed_and_step(sample, here):
-    done = sample(trained(), "--seed", 7)
-    assert done.output.split()[0] == os.path.join("run", "samples", "seed-7-step-500.png")
+    result = sample(trained(), "--seed", 7)
+    assert result.output.split()[0] == os.path.join("run", "samples", "seed-7-step-500.png")
     assert os.listdir("run/samples") == ["seed-7-step-500.png"]
 
 
-def test_each_wish_has_a_file_name_of_its_own():
-    wishes = [
-        drawing.Wish(None, 0),
-        drawing.Wish(9, 0),
-        drawing.Wish(None, 0, label=0),
-        drawing.Wish(None, 0, truncation=0.5),
-        drawing.Wish(None, 0, interpolate=True),
+def test_each_request_has_its_own_file_name():
+    requests = [
+        SampleRequest(None, 0),
+        SampleRequest(9, 0),
+        SampleRequest(None, 0, label=0),
+        SampleRequest(None, 0, truncation=0.5),
+        SampleRequest(None, 0, interpolate=True),
     ]
-    assert [drawing.file_name(wish, 5) for wish in wishes] == [
+    assert [sample_files.file_name(request, 5) for request in requests] == [
         "seed-0-step-5.png",
         "seed-0-step-5-n-9.png",
         "seed-0-step-5-class-0.png",
@@ -117,9 +118,9 @@ def test_each_wish_has_a_file_name_of_its_own():
     ]
 
 
-def test_json_is_one_object_that_tells_what_was_made(sample, here):
-    told = json.loads(sample(trained(), "-n", 2, "--out", "a.npz", "--json").output)
-    assert told == {
+def test_json_is_one_object_that_describes_the_samples(sample, here):
+    report = json.loads(sample(trained(), "-n", 2, "--out", "a.npz", "--json").output)
+    assert report == {
         "run": "run",
         "out": "a.npz",
         "count": 2,
@@ -133,16 +134,16 @@ def test_json_is_one_object_that_tells_what_was_made(sample, here):
     }
 
 
-def test_images_are_made_in_pieces_and_the_run_is_closed(sample, here):
+def test_images_are_generated_in_chunks_and_the_run_is_closed(sample, here):
     model = trained()
     sample(model, "-n", 1001, "--out", "a.npz")
-    assert model.sizes == [500, 500, 1, "closed"]
+    assert model.batch_sizes == [500, 500, 1, "closed"]
 
 
 # ------------------------------------------------------------------------------------ what is drawn
 
 
-def test_the_same_seed_draws_the_same_and_another_one_does_not(sample, here):
+def test_the_same_seed_gives_the_same_images_and_another_seed_others(sample, here):
     for out, seed in [("a.npz", 1), ("b.npz", 1), ("c.npz", 2)]:
         sample(trained(), "-n", 4, "--seed", seed, "--out", out)
     a, b, c = (np.load(name)["images"] for name in ("a.npz", "b.npz", "c.npz"))
@@ -150,72 +151,74 @@ def test_the_same_seed_draws_the_same_and_another_one_does_not(sample, here):
 
 
 def test_truncation_bounds_the_latent_numbers():
-    inputs, _ = drawing.draw(drawing.Wish(100, 0, truncation=0.25), trained())
+    inputs, _ = sample_files.draw_inputs(SampleRequest(100, 0, truncation=0.25), trained())
     assert 0.2 < np.abs(inputs["z"]).max() <= 0.25
 
 
 def test_a_grid_of_a_conditional_model_has_a_row_per_class():
-    inputs, columns = drawing.draw(drawing.Wish(None, 0), trained("concat"), in_rows=True)
+    inputs, columns = sample_files.draw_inputs(
+        SampleRequest(None, 0), trained("concat"), in_rows=True
+    )
     assert columns == 21  # 64 // 3
     assert inputs["label"].reshape(3, 21).tolist() == [[0] * 21, [1] * 21, [2] * 21]
 
 
-def test_a_wished_number_is_kept_and_mixed_classes_are_written_below():
-    model, wish = trained("concat"), drawing.Wish(5, 0)
-    inputs, columns = drawing.draw(wish, model, in_rows=True)
-    names = drawing.captions(wish, model, inputs, columns)
+def test_a_number_of_images_is_exact_and_mixed_classes_are_written_below_them():
+    model, request = trained("concat"), SampleRequest(5, 0)
+    inputs, columns = sample_files.draw_inputs(request, model, in_rows=True)
+    names = sample_files.captions(request, model, inputs, columns)
     assert columns is None
     assert names == [("disc", "ring", "7")[k] for k in inputs["label"]]
     assert len(names) == 5
 
 
-def test_paths_stand_in_rows_of_eight_that_join():
-    inputs, columns = drawing.draw(drawing.Wish(24, 3, interpolate=True), trained())
-    random, _ = drawing.draw(drawing.Wish(3, 3), trained())
+def test_interpolations_are_in_rows_of_eight_that_join():
+    inputs, columns = sample_files.draw_inputs(SampleRequest(24, 3, interpolate=True), trained())
+    random, _ = sample_files.draw_inputs(SampleRequest(3, 3), trained())
     assert columns == 8
     assert np.allclose(inputs["z"][::8], random["z"], atol=1e-6)
 
 
 @pytest.mark.parametrize("text, number", [("disc", 0), ("1", 1), ("7", 2), ("2", 2)])
-def test_a_class_is_known_by_its_name_and_else_by_its_number(text, number):
-    assert drawing.class_number(text, trained("acgan")) == number
+def test_a_class_is_chosen_by_its_name_or_else_by_its_number(text, number):
+    assert sample_files.class_number(text, trained("acgan")) == number
 
 
 # --------------------------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize("text", ["3", "-1", "disk", "1.0"])
-def test_an_unknown_class_is_told_with_the_known_ones(text):
+def test_an_unknown_class_is_refused_with_a_list_of_classes(text):
     expected = f"no class '{text}'.\nClasses: 0 to 2, or by name: disc, ring, 7."
     with pytest.raises(UsageError, match=expected):
-        drawing.class_number(text, trained("concat"))
+        sample_files.class_number(text, trained("concat"))
 
 
-def test_the_range_is_told_alone_where_names_are_numbers():
+def test_names_that_are_numbers_are_listed_as_a_range():
     digits = SHAPES._replace(num_classes=10, class_names=tuple("0123456789"))
     with pytest.raises(UsageError, match=r"Classes: 0 to 9\.$"):
-        drawing.class_number("10", trained("concat", data=digits))
+        sample_files.class_number("10", trained("concat", data=digits))
 
 
-def test_a_class_of_an_unconditional_model_is_refused_with_the_way_out(sample):
+def test_a_class_of_an_unconditional_model_is_refused_with_a_hint(sample):
     with pytest.raises(UsageError, match="knows no classes(.|\n)*--conditional projection"):
         sample(trained(), "--class", 1)
 
 
-def test_a_model_without_latent_numbers_draws_no_samples(sample):
-    with pytest.raises(UsageError, match="Plugin 'classifier' draws no samples"):
+def test_a_model_without_latent_numbers_is_refused(sample):
+    with pytest.raises(UsageError, match="Plugin 'classifier' generates no samples"):
         sample(trained(plugin="classifier")._replace(options=toolkit.Options()))
 
 
 def test_a_folder_with_something_in_it_is_refused_and_left_alone(sample, here):
-    os.mkdir("made")
-    open("made/mine", "w").close()
-    with pytest.raises(UsageError, match="made is not empty"):
-        sample(trained(), "--out", "made")
-    assert os.listdir("made") == ["mine"]
+    os.mkdir("out")
+    open("out/mine", "w").close()
+    with pytest.raises(UsageError, match="out is not empty"):
+        sample(trained(), "--out", "out")
+    assert os.listdir("out") == ["mine"]
 
 
-def test_a_file_is_written_over(sample, here):
+def test_a_file_is_overwritten(sample, here):
     for seed in (1, 2):
         sample(trained(), "-n", 1, "--seed", seed, "--out", "a.png")
         last = pixels("a.png")
@@ -223,31 +226,31 @@ def test_a_file_is_written_over(sample, here):
     assert np.array_equal(last, pixels("b.png"))
 
 
-def test_other_endings_are_refused_with_the_ones_that_are_written(sample):
+def test_other_endings_are_refused_with_a_list_of_endings(sample):
     with pytest.raises(UsageError, match=r"not written as \.jpg(.|\n)*\.npz"):
         sample(trained(), "--out", "a.jpg")
 
 
 def test_a_grid_has_a_limit_and_a_folder_has_not():
     with pytest.raises(UsageError, match="50000 images are too many for a grid"):
-        drawing.kind_of("a.png", 50000)
-    assert drawing.kind_of("made", 50000) == "folder"
+        sample_files.kind_of("a.png", 50000)
+    assert sample_files.kind_of("out", 50000) == "folder"
 
 
-def test_what_is_no_image_goes_into_an_npz_alone(sample, here):
+def test_examples_that_are_no_images_can_only_be_written_to_an_npz(sample, here):
     points = trained(data=DataSpec((2,), "float32"))
     with pytest.raises(UsageError, match=r"\[2\], which is no image(.|\n)*\.npz"):
-        drawing.check_draws(points, "grid")
-    drawing.check_draws(points, "npz")
+        sample_files.check_model(points, "grid")
+    sample_files.check_model(points, "npz")
 
 
 @pytest.mark.parametrize(
     "argv", [["-n", 0], ["-n", 1000001], ["--seed", -1], ["--truncation", 0]], ids=str
 )
-def test_numbers_out_of_range_are_a_mistake_of_usage(sample, argv):
-    done = sample(trained(), *argv)
-    assert done.exit_code == 2
-    assert "range" in done.output
+def test_numbers_out_of_range_are_usage_errors(sample, argv):
+    result = sample(trained(), *argv)
+    assert result.exit_code == 2
+    assert "range" in result.output
 
 
 def test_the_commands_import_no_tensorflow_for_their_help():
@@ -261,7 +264,13 @@ def test_the_commands_import_no_tensorflow_for_their_help():
 
 @pytest.mark.slow
 def test_a_trained_run_is_sampled_the_same_way_each_time(here):
-    small = {"network": "mlp", "width": 4, "standing": 10, "evaluate": False, "best": None}
+    small = {
+        "network": "mlp",
+        "width": 4,
+        "norm_samples": 10,
+        "evaluate": False,
+        "best_metric": None,
+    }
     settings = dict(small, data=write_bars("bars.npz"), steps=2, batch_size=4, sample_steps=0)
     toolkit.train("gan", "r", settings)
     for out in ("a.npz", "b.npz"):
@@ -275,7 +284,7 @@ def test_a_trained_run_is_sampled_the_same_way_each_time(here):
 # ------------------------------------------------------------------------------------- calibration
 
 
-class Opened(NamedTuple):
+class TwoClasses(NamedTuple):
     """Data without a run: 40 training and 20 test images of 8x8 pixels, in two classes."""
 
     options: object
@@ -301,57 +310,61 @@ def data():
 
 @pytest.fixture
 def calibrate(data, monkeypatch):
-    asked = {}
+    flags = {}
 
-    def opened(plugin, options):
-        asked.update(options)
-        return Opened(resolved(score_samples=100, **options), data)
+    def open_data(plugin, options):
+        flags.update(options)
+        return TwoClasses(gan_options(score_samples=100, **options), data)
 
-    monkeypatch.setattr(toolkit, "open_data", opened, raising=True)
+    monkeypatch.setattr(toolkit, "open_data", open_data, raising=True)
 
     def call(*argv):
         argv = ["calibrate", "--features", "pixels"] + list(argv)
-        done = CliRunner().invoke(commands.gan, argv, catch_exceptions=False)
-        return done.output, asked
+        result = CliRunner().invoke(commands.gan, argv, catch_exceptions=False)
+        return result.output, flags
 
     return call
 
 
-def test_a_ruler_tells_the_distance_of_each_damage_nearest_first(calibrate):
-    told = json.loads(calibrate("--json")[0])
-    distances = [mark["distance"] for mark in told["ruler"]]
-    names = {mark["name"] for mark in told["ruler"]}
+def test_a_ruler_has_the_distance_of_each_damage_in_order(calibrate):
+    report = json.loads(calibrate("--json")[0])
+    distances = [mark["distance"] for mark in report["ruler"]]
+    names = {mark["name"] for mark in report["ruler"]}
     assert distances == sorted(distances)
     assert {"real images", "one class missing", "Gaussian pixels"} <= names
-    assert (told["n"], told["m"], told["data"]) == (40, 20, "mnist5k")
-    assert told["features"]["name"] == "pixels"
+    assert (report["n"], report["m"], report["data"]) == (40, 20, "mnist5k")
+    assert report["features"]["name"] == "pixels"
 
 
 def test_the_floors_of_a_mark_are_its_distance_divided_by_the_floor(calibrate):
-    told = json.loads(calibrate("--json")[0])
-    for mark in told["ruler"]:
-        assert mark["floors"] == pytest.approx(mark["distance"] / told["floor"])
+    report = json.loads(calibrate("--json")[0])
+    for mark in report["ruler"]:
+        assert mark["floors"] == pytest.approx(mark["distance"] / report["floor"])
 
 
 def test_a_ruler_is_printed_as_a_table(calibrate):
     text = calibrate()[0].splitlines()
     assert text[0] == "mnist5k: 40 training images against 20 test images"
     assert text[1].startswith("features pixels, F = 64, sha256 ")
-    assert text[3] == "only 20 real images for 64 features: the distance is mostly noise"
-    assert text[5].split() == ["FD", "x", "floor", "damage"]
-    assert any(line.endswith("  one class missing") for line in text[6:])
+    assert text[2] == "FD: Frechet distance from the test images"
+    assert text[3].startswith(
+        "floor: the FD that two sets of real images reach by sampling noise; "
+    )
+    assert text[4] == "only 20 real images for 64 features: the FD is mostly noise"
+    assert text[6].split() == ["FD", "x", "floor", "damage"]
+    assert any(line.endswith("  one class missing") for line in text[7:])
 
 
-def test_images_that_are_all_alike_have_a_ruler_without_a_floor(calibrate, data):
+def test_equal_images_have_a_ruler_whose_floor_is_zero(calibrate, data):
     for name, count in (("train", 40), ("test", 20)):
         data[name] = Split(np.full((count, 8, 8, 1), 9, np.uint8), np.arange(count) % 2)
-    told = json.loads(calibrate("--json")[0])
-    assert told["floor"] == 0 and all(np.isfinite(mark["floors"]) for mark in told["ruler"])
+    report = json.loads(calibrate("--json")[0])
+    assert report["floor"] == 0 and all(np.isfinite(mark["floors"]) for mark in report["ruler"])
 
 
 def test_calibrate_opens_the_data_that_its_flags_name(calibrate):
-    _, asked = calibrate("--data", "images:x", "--image-size", "8", "--channels", "1")
-    assert asked == {"data": "images:x", "image_size": 8, "channels": 1, "features": "pixels"}
+    _, flags = calibrate("--data", "images:x", "--image-size", "8", "--channels", "1")
+    assert flags == {"data": "images:x", "image_size": 8, "channels": 1, "features": "pixels"}
 
 
 def test_too_few_images_make_no_ruler(calibrate, data):
@@ -360,7 +373,7 @@ def test_too_few_images_make_no_ruler(calibrate, data):
         calibrate()
 
 
-def test_what_is_no_image_has_no_ruler(calibrate, data):
+def test_examples_that_are_no_images_have_no_ruler(calibrate, data):
     data["train"] = Split(np.zeros((40, 3), np.float32))
     with pytest.raises(DataError, match=r"examples are \[3\], and a ruler needs images"):
         calibrate()

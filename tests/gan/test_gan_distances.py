@@ -102,7 +102,7 @@ def test_the_floor_fits_two_halves_of_real_digits():
 def test_the_bootstrap_noise_is_the_spread_over_fresh_fakes():
     reals = gaussian(5000, seed=100)
     fresh = [distances.frechet_distance(gaussian(500, mean=0.2, seed=s), reals) for s in range(40)]
-    noise = distances.bootstrap_noise(gaussian(500, mean=0.2, seed=50), reals, rounds=40)
+    noise = distances.bootstrap_noise(gaussian(500, mean=0.2, seed=50), reals, num_rounds=40)
     assert noise == pytest.approx(np.std(fresh, ddof=1), rel=0.5)
 
 
@@ -162,7 +162,7 @@ def test_the_kernel_distance_does_not_see_the_units_of_a_feature():
 
 def test_a_feature_that_hardly_varies_counts_as_a_hundredth_of_the_widest():
     reals = np.array([[0.0, 0.0], [2.0, 2e-6]])
-    found = distances.standardised(np.array([[1.0, 0.03]]), reals)
+    found = distances.standardise(np.array([[1.0, 0.03]]), reals)
     np.testing.assert_allclose(found, [[0, 3]], atol=1e-3)  # 0.03 / 0.01
 
 

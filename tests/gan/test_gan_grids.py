@@ -20,16 +20,16 @@ REALS = np.array([[[[255]]], [[[0]]]], np.uint8)  # two images of one pixel
 
 
 class Loop:
-    """What a hook sees of the loop; `shown` is what reached TensorBoard."""
+    """The part of the loop that the hook uses; `summaries` is what reached TensorBoard."""
 
     def __init__(self, target=10):
-        self.step, self.target, self.shown = 0, target, {}
+        self.step, self.target, self.summaries = 0, target, {}
 
     def is_last(self, step):
         return step >= self.target
 
     def summarize(self, step, summary):
-        self.shown[step] = summary
+        self.summaries[step] = summary
 
 
 class Context(NamedTuple):
@@ -88,7 +88,7 @@ def frames(tmp_path):
     return write
 
 
-def opened(path):
+def read_gif(path):
     with Image.open(str(path)) as gif:
         return [(f.convert("RGB").copy(), f.info["duration"]) for f in ImageSequence.Iterator(gif)]
 
@@ -119,31 +119,31 @@ def test_a_grid_shows_the_images_side_by_side_in_bytes(tmp_path):
 def test_tensorboard_gets_the_very_bytes_of_the_file(tmp_path):
     training = Training(tmp_path)
     training.to(5)
-    assert sorted(training.loop.shown) == [0, 5]
-    value = training.loop.shown[5].value[0]
+    assert sorted(training.loop.summaries) == [0, 5]
+    value = training.loop.summaries[5].value[0]
     assert (value.tag, value.image.colorspace) == ("samples", 1)
     assert value.image.encoded_image_string == (tmp_path / "step-00000005.png").read_bytes()
     with Image.open(io.BytesIO(value.image.encoded_image_string)) as shown:
         assert shown.size == (value.image.width, value.image.height) == (8, 5)
 
 
-def test_noise_is_kept_in_the_run(tmp_path):
+def test_the_noise_is_saved_in_the_run(tmp_path):
     Training(tmp_path).to(0)
-    with np.load(str(tmp_path / "noise.npz")) as kept:
-        assert {name: kept[name].tolist() for name in kept.files} == {
+    with np.load(str(tmp_path / "noise.npz")) as file:
+        assert {name: file[name].tolist() for name in file.files} == {
             "z": [[0.25], [0.75]],
             "label": [0, 1],
         }
 
 
-def test_other_noise_than_the_kept_one_is_refused_with_the_way_out(tmp_path):
+def test_other_noise_than_the_saved_one_is_refused_with_a_hint(tmp_path):
     Training(tmp_path).to(0)
     other = dict(NOISE, z=NOISE["z"] + 1)
-    with pytest.raises(UsageError, match="holds other noise(.|\n)*seed"):
+    with pytest.raises(UsageError, match="has other noise(.|\n)*seed"):
         Training(tmp_path, other).to(0)
 
 
-def test_resuming_deletes_the_grids_of_a_future_that_is_made_again(tmp_path):
+def test_resuming_deletes_the_grids_of_later_steps(tmp_path):
     training = Training(tmp_path)
     training.to(10)
     training.hook.on_stop(training.session, 10, None)
@@ -165,7 +165,7 @@ def test_resuming_writes_no_grid_of_the_restored_step_and_leaves_reals_alone(tmp
     resumed.loop.step = 5
     resumed.to(5)
     assert {n: os.stat(str(tmp_path / n)).st_mtime_ns for n in files(tmp_path)} == before
-    assert resumed.loop.shown == {}
+    assert resumed.loop.summaries == {}
 
 
 def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
@@ -176,7 +176,7 @@ def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
     assert training.session.run(training.made) == 1
 
 
-def test_labels_stand_below_the_samples(tmp_path):
+def test_labels_are_written_below_the_samples(tmp_path):
     Training(tmp_path, labels=["0", "1"]).to(0)
     with Image.open(str(tmp_path / "step-00000000.png")) as grid:
         assert grid.size == (8, 1 + 12 + 2 * 2)
@@ -207,12 +207,12 @@ def test_small_images_are_enlarged_by_a_whole_factor(side, scale):
     assert hook._scale() == scale
 
 
-def test_frames_are_in_order_and_the_last_is_held(frames, tmp_path):
+def test_frames_are_in_order_and_the_last_lasts_longest(frames, tmp_path):
     out = tmp_path / "a.gif"
     assert animation.write_gif(frames(0, 100, 200), str(out), seconds=0.2, hold=1.5) == 3
-    seen = opened(out)
-    assert [frame.getpixel((0, 0))[0] for frame, _ in seen] == [0, 100, 200]
-    assert [milliseconds for _, milliseconds in seen] == [200, 200, 1500]
+    frames_read = read_gif(out)
+    assert [frame.getpixel((0, 0))[0] for frame, _ in frames_read] == [0, 100, 200]
+    assert [milliseconds for _, milliseconds in frames_read] == [200, 200, 1500]
 
 
 def test_grey_stays_exactly_grey(tmp_path):
@@ -220,27 +220,27 @@ def test_grey_stays_exactly_grey(tmp_path):
     ramp = np.arange(256, dtype=np.uint8).reshape(16, 16)
     picture(ramp).save(path)
     animation.write_gif([path], str(tmp_path / "a.gif"))
-    ((frame, _),) = opened(tmp_path / "a.gif")
+    ((frame, _),) = read_gif(tmp_path / "a.gif")
     assert np.array_equal(np.asarray(frame), np.repeat(ramp[..., None], 3, axis=2))
 
 
-def test_colours_that_fit_a_palette_are_kept(frames, tmp_path):
+def test_colours_that_fit_a_palette_are_exact(frames, tmp_path):
     paths = frames((200, 30, 30), (30, 200, 30), (30, 30, 200), colour=True)
     animation.write_gif(paths, str(tmp_path / "a.gif"))
-    seen = [frame.getpixel((1, 1)) for frame, _ in opened(tmp_path / "a.gif")]
-    assert seen == [(200, 30, 30), (30, 200, 30), (30, 30, 200)]
+    colours = [frame.getpixel((1, 1)) for frame, _ in read_gif(tmp_path / "a.gif")]
+    assert colours == [(200, 30, 30), (30, 200, 30), (30, 30, 200)]
 
 
 def test_frames_grow_by_whole_pixels(frames, tmp_path):
     animation.write_gif(frames(9), str(tmp_path / "a.gif"), scale=3)
-    ((frame, _),) = opened(tmp_path / "a.gif")
+    ((frame, _),) = read_gif(tmp_path / "a.gif")
     assert frame.size == (12, 9)
 
 
-def test_thinning_is_even_and_keeps_the_first_and_the_last():
-    assert animation.thinned(range(9), 5) == [0, 2, 4, 6, 8]
-    assert animation.thinned(range(3), 5) == [0, 1, 2]
-    many = animation.thinned(range(1000), 120)
+def test_selection_is_even_from_the_first_to_the_last():
+    assert animation.select_evenly(range(9), 5) == [0, 2, 4, 6, 8]
+    assert animation.select_evenly(range(3), 5) == [0, 1, 2]
+    many = animation.select_evenly(range(1000), 120)
     assert (len(many), many[0], many[-1]) == (120, 0, 999)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gankit
 import numpy as np
 import pytest
-from graph_fixtures import session
+from gan_fixtures import evaluate, make_run
 from toolkit_gan import convolutions, layers
 from toolkit_gan.blocks import Conv, Dense, Down, Norm, Up, Variables
 
@@ -14,12 +13,6 @@ from toolkit import tf
 
 def values(*shape, seed=0):
     return np.random.RandomState(seed).normal(size=shape).astype(np.float32)
-
-
-def evaluate(*tensors):
-    with session() as s:
-        found = s.run(list(tensors))
-    return found[0] if len(found) == 1 else found
 
 
 def test_down_sees_four_by_four_pixels_around_each_square():
@@ -60,6 +53,11 @@ def test_shrink_of_an_odd_side_leaves_the_border_out_of_the_mean():
     assert evaluate(layers.shrink(tf.constant(x))).ravel().tolist() == [2, 8]
 
 
+def test_a_leaky_relu_lets_a_fifth_of_negative_values_through():
+    result = evaluate(layers.leaky_relu(tf.constant([-1.0, 1.0])))
+    assert result.tolist() == pytest.approx([-0.2, 1.0])
+
+
 def test_moments_are_those_of_numpy():
     x = values(4, 3, 2, 5)
     mean, variance, own_mean, own_variance = evaluate(
@@ -90,7 +88,7 @@ def test_normalise_gives_mean_beta_and_deviation_gamma():
 
 def test_layer_norm_is_alike_for_each_example_and_finite_for_an_even_one():
     x = np.concatenate([values(1, 4, 4, 3), 100 * values(1, 4, 4, 3), np.ones([1, 4, 4, 3])])
-    variables = Variables(gankit.make_run(), "test", "test")
+    variables = Variables(make_run(), "test", "test")
     norm = Norm(variables, "norm", "layer", 3)
     x = tf.constant(x, tf.float32)
     made = norm(variables.read(), x, {})
@@ -142,7 +140,7 @@ SECOND = {
     "up": (lambda x, k: convolutions.up(x, k, (11, 5)), (4, 4, 3, 2)),
     "enlarge": (lambda x, k: layers.enlarge(x, (11, 6)) * k, (2,)),
     "shrink": (lambda x, k: layers.shrink(x) * k, (2,)),
-    "leaky": (lambda x, k: layers.leaky(x) * k, (2,)),
+    "leaky": (lambda x, k: layers.leaky_relu(x) * k, (2,)),
     "batch norm": (lambda x, k: layers.normalise(x, *layers.batch_moments(x), k, 0.0), (2,)),
     "layer norm": (lambda x, k: layers.normalise(x, *layers.example_moments(x), k, 0.0), (2,)),
     "spectral norm": (
@@ -186,7 +184,7 @@ def test_the_second_derivative_is_that_of_small_differences(name):
     ],
 )
 def test_the_scale_of_a_kernel_goes_by_what_one_output_sees(make, inputs):
-    variables = Variables(gankit.make_run(), "test", "test")
+    variables = Variables(make_run(), "test", "test")
     make(variables)
     kernel, bias = evaluate(*variables.all)
     assert kernel.std() == pytest.approx(np.sqrt(2 / inputs), rel=0.05)

@@ -6,32 +6,28 @@ import math
 
 import numpy as np
 import pytest
-from graph_fixtures import session
+from gan_fixtures import evaluate, make_run
 from toolkit_gan import losses
+from toolkit_gan.options import GanOptions
+from typing_extensions import get_args
 
 from toolkit import tf
 
 LOG2, LOG3 = math.log(2), math.log(3)
 
 
-def evaluate(*tensors):
-    with session() as made:
-        values = made.run(list(tensors))
-    return values if len(values) > 1 else values[0]
-
-
 def losses_of(name, real, fake):
-    """Values of (discriminator_loss, generator_loss)."""
+    """The two losses as numbers."""
     real, fake = tf.constant(real, tf.float32), tf.constant(fake, tf.float32)
     return evaluate(*losses.LOSSES[name](real, fake))
 
 
 def slopes(name, real, fake):
-    """Discriminator's slope at one real and one fake logit, generator's at the fake one."""
+    """The slopes of the discriminator's loss at both logits, and of the generator's at the fake."""
     real, fake = tf.constant([real], tf.float32), tf.constant([fake], tf.float32)
     discriminator, generator = losses.LOSSES[name](real, fake)
-    found = tf.gradients(discriminator, [real, fake]) + tf.gradients(generator, fake)
-    values = evaluate(discriminator, generator, *found)
+    gradients = tf.gradients(discriminator, [real, fake]) + tf.gradients(generator, fake)
+    values = evaluate(discriminator, generator, *gradients)
     assert np.isfinite(np.hstack([np.ravel(v) for v in values])).all()
     return [float(v[0]) for v in values[2:]]
 
@@ -47,7 +43,7 @@ def slopes(name, real, fake):
         ("relativistic", [0.693147, 0.693147]),
     ],
 )
-def test_an_undecided_discriminator_costs_what_the_table_says(name, expected):
+def test_logits_of_zero_give_the_values_of_the_papers(name, expected):
     np.testing.assert_allclose(losses_of(name, [0, 0], [0, 0]), expected, atol=1e-6)
 
 
@@ -85,7 +81,7 @@ def test_losses_of_plain_scores_on_four_logits(name, expected):
 
 
 @pytest.mark.parametrize("name", sorted(losses.LOSSES))
-def test_a_loss_is_a_mean_so_that_a_batch_said_twice_costs_the_same(name):
+def test_a_loss_is_a_mean_so_a_batch_repeated_twice_costs_the_same(name):
     once = losses_of(name, [0.3, -1.0], [0.5, 2.0])
     twice = losses_of(name, [0.3, -1.0] * 2, [0.5, 2.0] * 2)
     np.testing.assert_allclose(once, twice, rtol=1e-6)
@@ -100,8 +96,8 @@ def test_a_generator_that_loses_outright_keeps_its_slope_of_minus_one(size):
 @pytest.mark.parametrize(
     "name, won, lost",
     [
-        # discriminator's slope at a real and a fake logit, generator's at the fake one: where the discriminator
-        # is right by `size` on both sides, and where it is wrong by as much
+        # slopes of the discriminator's loss at a real and a fake logit and of the generator's at
+        # the fake one: with logits right by `size`, and with logits wrong by as much
         ("non-saturating", [0, 0, -1], [-1, 1, 0]),
         ("minimax", [0, 0, 0], [-1, 1, -1]),
         ("wasserstein", [-1, 1, -1], [-1, 1, -1]),
@@ -137,10 +133,7 @@ def test_relativistic_pairs_need_as_many_reals_as_fakes():
 
 
 def test_every_loss_of_the_options_has_a_function_and_the_reverse():
-    from toolkit_gan.settings import PRESETS
-
-    assert {preset["loss"] for preset in PRESETS.values()} <= set(losses.LOSSES)
-    assert len(losses.LOSSES) == 6
+    assert set(get_args(GanOptions.model_fields["loss"].annotation)) == set(losses.LOSSES)
 
 
 # ------------------------------------------------------------------------------ classes, accuracies
@@ -161,30 +154,68 @@ def test_class_loss_of_an_extreme_logit_is_finite():
 
 def test_accuracies_are_the_shares_above_and_below_zero():
     real, fake = tf.constant([3.0, -1.0, 0.2, 0.1]), tf.constant([-2.0, 0.4, 0.1, 5.0])
-    assert evaluate(*losses.discriminator_accuracy("hinge", real, fake)) == [0.75, 0.25]
+    assert evaluate(*losses.accuracies("hinge", real, fake)) == [0.75, 0.25]
 
 
-def test_accuracies_of_least_squares_are_told_at_one_half():
+def test_accuracies_of_least_squares_have_their_threshold_at_one_half():
     real, fake = tf.constant([3.0, -1.0, 0.2, 0.1]), tf.constant([-2.0, 0.4, 0.1, 5.0])
-    assert evaluate(*losses.discriminator_accuracy("least-squares", real, fake)) == [0.25, 0.75]
+    assert evaluate(*losses.accuracies("least-squares", real, fake)) == [0.25, 0.75]
 
 
-@pytest.mark.parametrize("name", sorted(losses.WITHOUT_ZERO))
+@pytest.mark.parametrize("name", sorted(losses.SHIFT_INVARIANT))
 @pytest.mark.parametrize("shift", [-100.0, 0.0, 100.0])
-def test_accuracies_of_losses_blind_to_a_shift_are_told_between_the_means(name, shift):
+def test_accuracies_of_shift_invariant_losses_have_their_threshold_between_the_means(name, shift):
     # The means are 1 and -2, so that the threshold is -0.5, moved by as much as the logits are.
     real, fake = tf.constant([4.0, -2.0, 1.0, 1.0]), tf.constant([-5.0, 1.0])
-    found = losses.discriminator_accuracy(name, real + shift, fake + shift)
-    assert evaluate(*found) == [0.75, 0.5]
-
-
-@pytest.mark.parametrize("name", sorted(losses.WITHOUT_ZERO))
-def test_losses_blind_to_a_shift_are_the_ones_listed(name):
-    once = losses_of(name, [1.0, 2.0], [0.5, -1.0])[0]
-    assert losses_of(name, [6.0, 7.0], [5.5, 4.0])[0] == pytest.approx(once, rel=1e-5)
+    assert evaluate(*losses.accuracies(name, real + shift, fake + shift)) == [0.75, 0.5]
 
 
 @pytest.mark.parametrize("name", sorted(losses.LOSSES))
-def test_a_discriminator_that_tells_nothing_apart_is_no_better_than_a_coin(name):
-    right = evaluate(*losses.discriminator_accuracy(name, tf.zeros([4]), tf.zeros([4])))
+def test_exactly_the_listed_losses_are_shift_invariant(name):
+    once, moved = losses_of(name, [1.0, 2.0], [0.5, -1.0]), losses_of(name, [6.0, 7.0], [5.5, 4.0])
+    is_invariant = moved[0] == pytest.approx(once[0], rel=1e-5)
+    assert is_invariant == (name in losses.SHIFT_INVARIANT)
+
+
+@pytest.mark.parametrize("name", sorted(losses.LOSSES))
+def test_a_constant_discriminator_is_no_better_than_a_coin(name):
+    right = evaluate(*losses.accuracies(name, tf.zeros([4]), tf.zeros([4])))
     assert sum(right) <= 1
+
+
+# ------------------------------------------------------------------------------- the named losses
+
+
+def outputs_of(real, fake, **more):
+    """The outputs of a forward pass with these logits."""
+    return dict({"real_logits": tf.constant(real), "fake_logits": tf.constant(fake)}, **more)
+
+
+def test_the_losses_are_logged_by_name_and_the_penalty_is_part_of_the_discriminators_loss():
+    run = make_run(loss="wasserstein", penalty="r1", penalty_weight=2.0)
+    # E sum g^2 is (3^2 + 4^2 + 0) / 2 = 12.5, times 2 / 2
+    gradients = tf.constant([[[[3.0]], [[4.0]]], [[[0.0]], [[0.0]]]])
+    outputs = outputs_of([4.0, 2.0], [1.0, -2.0], gradients=gradients)
+    assert evaluate(dict(losses.named_losses(outputs, run))) == {
+        "d_loss": pytest.approx(-3.5 + 12.5),
+        "g_loss": 0.5,
+        "penalty": 12.5,
+        "d_real": 3.0,
+        "d_fake": -0.5,
+        "d_accuracy_real": 1.0,
+        "d_accuracy_fake": 1.0,
+    }
+
+
+def test_acgan_adds_lambda_times_the_cross_entropy_of_reals_and_of_fakes():
+    run = make_run(classes=2, conditional="acgan", class_weight=3.0, loss="wasserstein")
+    class_outputs = {
+        "real_class_logits": tf.zeros([1, 2]),  # even odds
+        "fake_class_logits": tf.constant([[LOG3, 0.0]]),  # 3 to 1
+        "real_labels": tf.constant([1]),
+        "fake_labels": tf.constant([0]),
+    }
+    values = evaluate(dict(losses.named_losses(outputs_of([0.0], [0.0], **class_outputs), run)))
+    real, fake = LOG2, math.log(4 / 3)
+    assert values["d_loss"] == pytest.approx(3 * (real + fake), rel=1e-5)
+    assert values["g_loss"] == pytest.approx(3 * fake, rel=1e-5)

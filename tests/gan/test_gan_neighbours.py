@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from toolkit_gan.scores import neighbours as module
-from toolkit_gan.scores.neighbours import nearest, neighbours, radii
+from toolkit_gan.scores.neighbours import compare, nearest, radii
 
 
 def line(*points):
@@ -39,51 +39,51 @@ def test_radii_reach_to_the_nearest_other_point():
 
 
 def test_precision_is_the_share_of_fakes_in_a_real_ball():
-    found = neighbours(line(-0.5, 4.5, 9, 10), line(0, 1, 3), k=1)
+    found = compare(line(-0.5, 4.5, 9, 10), line(0, 1, 3), k=1)
     assert found.precision == 2 / 4
 
 
 def test_density_counts_the_real_balls_around_a_fake():
     # -0.5 lies in one ball, 0.5 in two, 9 in none: 3 of 3 fakes with k = 1.
-    assert neighbours(line(-0.5, 0.5, 9), line(0, 1, 3), k=1).density == 1
+    assert compare(line(-0.5, 0.5, 9), line(0, 1, 3), k=1).density == 1
 
 
 def test_coverage_is_the_share_of_real_balls_with_a_fake():
     # 0.5 is in the balls of 0 and of 1; nothing is in [1, 5].
-    assert neighbours(line(0.5, -7, 0.6), line(0, 1, 3), k=1).coverage == pytest.approx(2 / 3)
+    assert compare(line(0.5, -7, 0.6), line(0, 1, 3), k=1).coverage == pytest.approx(2 / 3)
 
 
 def test_recall_is_the_share_of_reals_in_a_fake_ball():
     # Fakes 0.25, 0.5 and 9 have radii 0.25, 0.25, 8.5: balls [0, 0.5], [0.25, 0.75], [0.5, 17.5].
-    assert neighbours(line(0.25, 0.5, 9), line(0.1, 0.4, -3, 18), k=1).recall == 2 / 4
+    assert compare(line(0.25, 0.5, 9), line(0.1, 0.4, -3, 18), k=1).recall == 2 / 4
 
 
 def test_a_point_on_the_rim_is_inside():
-    assert neighbours(line(5, 8), line(0, 1, 3), k=1).precision == 1 / 2
+    assert compare(line(5, 8), line(0, 1, 3), k=1).precision == 1 / 2
 
 
 def test_the_definitions_are_computed_block_by_block(monkeypatch):
     draws = np.random.RandomState(0)
     fakes, reals = draws.randn(37, 4) * 1.3 + 0.2, draws.randn(53, 4)
-    monkeypatch.setattr(module, "ENTRIES", 53 * 7)  # seven rows a block
-    np.testing.assert_allclose(neighbours(fakes, reals, 5), naive(fakes, reals, 5))
+    monkeypatch.setattr(module, "BLOCK_SIZE", 53 * 7)  # seven rows a block
+    np.testing.assert_allclose(compare(fakes, reals, 5), naive(fakes, reals, 5))
 
 
-def test_kept_radii_change_nothing():
+def test_known_radii_change_nothing():
     draws = np.random.RandomState(0)
     fakes, reals = draws.randn(30, 4), draws.randn(40, 4)
-    assert neighbours(fakes, reals, real_radii=radii(reals)) == neighbours(fakes, reals)
+    assert compare(fakes, reals, real_radii=radii(reals)) == compare(fakes, reals)
 
 
-def test_far_from_zero_the_same_is_found():
+def test_far_from_zero_the_scores_are_the_same():
     draws = np.random.RandomState(0)
     fakes, reals = draws.randn(30, 4), draws.randn(40, 4)
-    assert neighbours(fakes + 1e6, reals + 1e6) == neighbours(fakes, reals)
+    assert compare(fakes + 1e6, reals + 1e6) == compare(fakes, reals)
 
 
 def test_real_against_real_is_near_one():
     draws = np.random.RandomState(0)
-    found = neighbours(draws.randn(1000, 3), draws.randn(1000, 3))
+    found = compare(draws.randn(1000, 3), draws.randn(1000, 3))
     assert found.precision > 0.9 and found.recall > 0.9 and found.coverage > 0.9
     assert found.density == pytest.approx(1, abs=0.1)
 
@@ -93,7 +93,7 @@ def test_ten_class_means_repeated_get_full_precision_and_no_recall():
     labels = np.arange(1000) % 10
     centres = 4 * draws.randn(10, 8)
     reals = centres[labels] + draws.randn(1000, 8)
-    found = neighbours(centres[labels], reals)
+    found = compare(centres[labels], reals)
     assert found.precision == 1 and found.recall == 0 and found.coverage < 0.6
 
 
@@ -102,8 +102,8 @@ def test_one_class_missing_costs_its_share_of_the_coverage():
     labels = np.arange(1000) % 10
     centres = 20 * np.eye(10)
     reals, fakes = (centres[labels] + draws.randn(1000, 10) for _ in range(2))
-    whole = neighbours(fakes, reals).coverage
-    assert neighbours(fakes[labels != 3], reals).coverage == pytest.approx(whole - 0.1, abs=0.03)
+    whole = compare(fakes, reals).coverage
+    assert compare(fakes[labels != 3], reals).coverage == pytest.approx(whole - 0.1, abs=0.03)
 
 
 def test_the_nearest_example_and_how_far_it_is():

@@ -1,28 +1,30 @@
-"""Generator and discriminator: shapes, names, what they read and write, and what is refused."""
+"""Generator and discriminator: shapes, names, and what they read and write."""
 
 from __future__ import annotations
 
-import gankit
 import numpy as np
 import pytest
+from gan_fixtures import evaluate
+from gan_fixtures import make_run as make_gan_run
 from graph_fixtures import session
-from toolkit_gan.networks import Discriminator, Generator, check_networks
+from toolkit_gan.discriminator import Discriminator
+from toolkit_gan.generator import Generator
 
-from toolkit import DataError, UsageError, tf
+from toolkit import tf
 
 NETWORKS = ["mlp", "dcgan", "resnet"]
 CONDITIONAL = ["none", "concat", "acgan", "projection"]
-CRITICS = {
+DISCRIMINATORS = {
     "plain": {},
-    "layer norm": {"critic_norm": "layer"},
+    "layer norm": {"discriminator_norm": "layer"},
     "spectral norm": {"spectral_norm": True},
-    "both": {"critic_norm": "layer", "spectral_norm": True},
+    "both": {"discriminator_norm": "layer", "spectral_norm": True},
 }
 
 
 def make_run(shape=(8, 8, 1), classes=3, **values):
-    given = dict({"latent_size": 5, "spectral_norm": False}, **values)
-    return gankit.make_run(shape=shape, classes=classes, **given)
+    small = {"latent_size": 5, "spectral_norm": False}
+    return make_gan_run(shape=shape, classes=classes, **dict(small, **values))
 
 
 def z_of(count, seed=0):
@@ -35,12 +37,6 @@ def images_of(shape=(4, 8, 8, 1), seed=0):
 
 def labels_of(count):
     return tf.constant(np.arange(count) % 3, tf.int32)
-
-
-def evaluate(*tensors):
-    with session() as s:
-        found = s.run(list(tensors))
-    return found[0] if len(found) == 1 else found
 
 
 def names_of(variables):
@@ -57,15 +53,15 @@ def shapes_of(variables):
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("side", [8, 16, 28, 32, 64])
-def test_every_network_makes_and_judges_every_size(network, side, channels):
+def test_every_network_works_on_images_of_every_size(network, side, channels):
     run = make_run((side, side, channels), network=network, width=2)
     images = Generator(run)(z_of(4))
     assert images.shape.as_list() == [4, side, side, channels]
     discriminator = Discriminator(run)
-    verdict = discriminator(images, None, discriminator.weights(iterate=False))
-    assert verdict.logits.shape.as_list() == [4] and verdict.class_logits is None
-    assert verdict.features.shape.as_list()[0] == 4 and verdict.features.shape.as_list()[1] > 1
-    images, logits, features = evaluate(images, verdict.logits, verdict.features)
+    outputs = discriminator(images, None, discriminator.weights(iterate=False))
+    assert outputs.logits.shape.as_list() == [4] and outputs.class_logits is None
+    assert outputs.features.shape.as_list()[0] == 4 and outputs.features.shape.as_list()[1] > 1
+    images, logits, features = evaluate(images, outputs.logits, outputs.features)
     assert np.abs(images).max() < 1 + 1e-6  # tanh of 1.15 may give 1.0000001
     assert images.std() > 1e-3 and logits.std() > 0
     assert np.isfinite(logits).all() and np.isfinite(features).all()
@@ -80,7 +76,7 @@ def test_odd_and_unequal_sides_are_halved_upwards(network):
     assert evaluate(discriminator(images, None, discriminator.weights(False)).logits).shape == (2,)
 
 
-def test_the_mlp_makes_examples_of_any_shape():
+def test_the_mlp_works_on_examples_of_any_shape():
     run = make_run((2,), network="mlp")
     points = Generator(run)(z_of(3))
     discriminator = Discriminator(run)
@@ -139,9 +135,16 @@ def test_hidden_layers_of_the_mlp_have_eight_units_per_unit_of_width():
 
 
 @pytest.mark.parametrize("network", NETWORKS)
+def test_every_variable_is_a_resource_whose_reads_can_wait_for_an_update(network):
+    run = make_run(network=network, conditional="projection", spectral_norm=True)
+    Generator(run), Generator(run, "average", trainable=False), Discriminator(run)
+    assert {v.op.type for v in tf.global_variables()} == {"VarHandleOp"}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
 def test_names_start_with_the_scope_and_are_all_different(network, conditional):
-    run = make_run(network=network, conditional=conditional, critic_norm="layer")
+    run = make_run(network=network, conditional=conditional, discriminator_norm="layer")
     with tf.name_scope("elsewhere"):
         generator, discriminator = Generator(run), Discriminator(run)
     names = names_of(generator.variables) + names_of(discriminator.variables)
@@ -151,7 +154,7 @@ def test_names_start_with_the_scope_and_are_all_different(network, conditional):
     assert sorted(names) == sorted(names_of(tf.trainable_variables()))
 
 
-def test_the_parts_of_a_discriminator_can_be_told_by_name():
+def test_the_parts_of_a_discriminator_have_names():
     Discriminator(make_run(conditional="projection", spectral_norm=True))
     assert sorted(names_of(tf.global_variables())) == [
         "critic/conv1/bias",
@@ -169,14 +172,14 @@ def test_the_parts_of_a_discriminator_can_be_told_by_name():
 
 
 def test_building_twice_gives_the_same_values_and_another_seed_others():
-    found = []
+    values = []
     for seed in (1, 1, 2):
         with tf.Graph().as_default():
             run = make_run(seed=seed, spectral_norm=True)
             Generator(run), Discriminator(run)
-            found.append(evaluate(*tf.global_variables()))
-    assert all((a == b).all() for a, b in zip(found[0], found[1]))
-    assert any((a != b).any() for a, b in zip(found[0], found[2]))
+            values.append(evaluate(*tf.global_variables()))
+    assert all((a == b).all() for a, b in zip(values[0], values[1]))
+    assert any((a != b).any() for a, b in zip(values[0], values[2]))
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -217,15 +220,17 @@ def test_without_normalisation_signals_keep_their_scale(normalised):
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("norm", ["none", "batch", "layer"])
 def test_no_forward_pass_changes_a_variable(network, norm):
-    run = make_run(network=network, generator_norm=norm, critic_norm=norm, spectral_norm=True)
+    run = make_run(
+        network=network, generator_norm=norm, discriminator_norm=norm, spectral_norm=True
+    )
     generator, discriminator = Generator(run), Discriminator(run)
     images = generator(z_of(4))
     weights = discriminator.weights(iterate=True)
-    verdict = discriminator(images, None, weights)
-    with session() as s:
-        before = s.run(tf.global_variables())
-        s.run([verdict.logits, generator.statistics(z_of(4))])
-        after = s.run(tf.global_variables())
+    outputs = discriminator(images, None, weights)
+    with session() as tf_session:
+        before = tf_session.run(tf.global_variables())
+        tf_session.run([outputs.logits, generator.statistics(z_of(4))])
+        after = tf_session.run(tf.global_variables())
     assert all((a == b).all() for a, b in zip(before, after))
     assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
     assert not [name for name in names_of(tf.global_variables()) if "moving" in name]
@@ -278,7 +283,7 @@ def test_without_batch_norm_there_are_no_statistics_and_batches_do_not_mix(norm)
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", ["concat", "acgan", "projection"])
-def test_a_conditional_generator_draws_what_the_label_says(network, conditional):
+def test_a_conditional_generator_makes_another_image_for_another_label(network, conditional):
     generator = Generator(make_run(network=network, conditional=conditional, generator_norm="none"))
     z = tf.tile(z_of(1), [3, 1])
     images = evaluate(generator(z, tf.constant([0, 1, 1])))
@@ -305,15 +310,15 @@ def test_a_call_reads_the_variables_of_its_moment():
     assert (after == 1).all() and (before < 1).all()
 
 
-# ------------------------------------------------------------------------------------- discriminator
+# -------------------------------------------------------------------------------- discriminator
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
 @pytest.mark.parametrize("norm", ["none", "batch"])
-def test_a_pair_is_the_verdict_on_each_alone(network, conditional, norm):
+def test_a_pair_has_the_outputs_of_each_alone(network, conditional, norm):
     discriminator = Discriminator(
-        make_run(network=network, conditional=conditional, critic_norm=norm)
+        make_run(network=network, conditional=conditional, discriminator_norm=norm)
     )
     reals, fakes = images_of(), images_of((3, 8, 8, 1), seed=1)
     weights = discriminator.weights(iterate=False)
@@ -328,7 +333,7 @@ def test_a_pair_is_the_verdict_on_each_alone(network, conditional, norm):
 
 @pytest.mark.parametrize("norm, mixes", [("none", False), ("layer", False), ("batch", True)])
 def test_only_batch_norm_mixes_examples(norm, mixes):
-    discriminator = Discriminator(make_run((28, 28, 1), critic_norm=norm))
+    discriminator = Discriminator(make_run((28, 28, 1), discriminator_norm=norm))
     images, weights = images_of((4, 28, 28, 1)), discriminator.weights(iterate=False)
     all_four, first = (
         discriminator(images, None, weights).logits,
@@ -364,48 +369,48 @@ def test_projection_adds_the_inner_product_with_the_row_of_the_label():
     discriminator = Discriminator(make_run(conditional="projection"))
     weights = discriminator.weights(iterate=False)
     names = ("logits/kernel", "logits/bias", "embedding/kernel")
-    verdict = discriminator(images_of(), labels_of(4), weights)
+    outputs = discriminator(images_of(), labels_of(4), weights)
     w, b, rows, h, logits = evaluate(
-        *[weights.values[name] for name in names], verdict.features, verdict.logits
+        *[weights.values[name] for name in names], outputs.features, outputs.logits
     )
     expected = (h @ w)[:, 0] + b[0] + np.sum(rows[[0, 1, 2, 0]] * h, axis=1)
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_acgan_has_class_logits_and_the_same_verdict_for_each_label():
+def test_acgan_has_class_logits_and_needs_no_labels():
     discriminator = Discriminator(make_run(conditional="acgan"))
-    verdict = discriminator(images_of(), None, discriminator.weights(iterate=False))
-    assert verdict.class_logits.shape.as_list() == [4, 3]
+    outputs = discriminator(images_of(), None, discriminator.weights(iterate=False))
+    assert outputs.class_logits.shape.as_list() == [4, 3]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize(
     "discriminator, conditional",
-    [(discriminator, "none") for discriminator in CRITICS]
+    [(discriminator, "none") for discriminator in DISCRIMINATORS]
     + [("plain", "concat"), ("plain", "acgan"), ("both", "projection")],
 )
 def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(
     network, discriminator, conditional
 ):
-    run = make_run(network=network, conditional=conditional, **CRITICS[discriminator])
+    run = make_run(network=network, conditional=conditional, **DISCRIMINATORS[discriminator])
     made = Discriminator(run)
     images = images_of()
-    verdict = made(images, labels_of(4), made.weights(iterate=True))
-    gradient = tf.gradients(tf.reduce_sum(verdict.logits), images)[0]
+    outputs = made(images, labels_of(4), made.weights(iterate=True))
+    gradient = tf.gradients(tf.reduce_sum(outputs.logits), images)[0]
     penalty = tf.reduce_sum(gradient**2)
     gradients = dict(zip(names_of(made.variables), tf.gradients(penalty, made.variables)))
     # A bias shifts a piecewise linear discriminator: its slope, and so the penalty, stays as it is.
     idle = ("bias", "beta", "critic/classes/kernel")
     needed = {n: g for n, g in gradients.items() if not n.endswith(idle)}
     assert all(value is not None for value in needed.values())
-    found = evaluate(*[g for g in gradients.values() if g is not None])
-    assert all(np.isfinite(value).all() for value in found)
-    assert any(np.abs(value).max() > 0 for value in found)
+    values = evaluate(*[g for g in gradients.values() if g is not None])
+    assert all(np.isfinite(value).all() for value in values)
+    assert any(np.abs(value).max() > 0 for value in values)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_losses_reach_every_variable_of_both(network):
-    run = make_run(network=network, conditional="projection", critic_norm="layer")
+    run = make_run(network=network, conditional="projection", discriminator_norm="layer")
     generator, discriminator = Generator(run), Discriminator(run)
     fakes = generator(z_of(4), labels_of(4))
     logits = discriminator(fakes, labels_of(4), discriminator.weights(iterate=True)).logits
@@ -415,16 +420,16 @@ def test_losses_reach_every_variable_of_both(network):
     assert all(np.isfinite(value).all() for value in evaluate(*gradients))
 
 
-def test_an_even_image_and_a_discriminator_of_zeros_have_finite_gradients():
-    discriminator = Discriminator(make_run(critic_norm="layer", spectral_norm=True))
+def test_a_uniform_image_and_a_discriminator_of_zeros_have_finite_gradients():
+    discriminator = Discriminator(make_run(discriminator_norm="layer", spectral_norm=True))
     images = tf.zeros([2, 8, 8, 1])
     logits = discriminator(images, None, discriminator.weights(iterate=True)).logits
     gradient = tf.gradients(tf.reduce_sum(logits), images)[0]
     gradients = tf.gradients(tf.reduce_sum(gradient**2), discriminator.variables)
-    with session() as s:
+    with session() as tf_session:
         for variable in discriminator.variables:
-            s.run(variable.assign(tf.zeros_like(variable)))
-        for value in s.run([gradient] + [g for g in gradients if g is not None]):
+            tf_session.run(variable.assign(tf.zeros_like(variable)))
+        for value in tf_session.run([gradient] + [g for g in gradients if g is not None]):
             assert np.isfinite(value).all()
 
 
@@ -437,18 +442,18 @@ def assigns():
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("conditional", CONDITIONAL)
-def test_one_reading_makes_one_power_iteration_per_kernel(network, conditional):
+def test_one_read_makes_one_power_iteration_per_kernel(network, conditional):
     discriminator = Discriminator(
         make_run(network=network, conditional=conditional, spectral_norm=True)
     )
     before = len(assigns())
     weights = discriminator.weights(iterate=True)
     discriminator.pair(images_of(), labels_of(4), images_of(), labels_of(4), weights)
-    made = assigns()[before:]
+    updates = assigns()[before:]
     kernels = [name for name in names_of(discriminator.variables) if name.endswith("/kernel")]
-    assert weights.updates == made and len(made) == len(kernels)
+    assert weights.updates == updates and len(updates) == len(kernels)
     vectors = [v for v in tf.global_variables() if v.name.endswith("/u:0")]
-    assert {op.inputs[0] for op in made} == {v.handle for v in vectors}
+    assert {op.inputs[0] for op in updates} == {v.handle for v in vectors}
     assert not set(names_of(vectors)) & set(names_of(tf.trainable_variables()))
 
 
@@ -478,25 +483,38 @@ def test_after_some_steps_every_kernel_has_norm_one(network):
     weights = discriminator.weights(iterate=True)
     stored = discriminator.weights(iterate=False)
     kernels = [n for n in weights.values if n.endswith("kernel")]
-    with session() as s:
+    with session() as tf_session:
         for _ in range(200):
-            s.run(weights.updates)
+            tf_session.run(weights.updates)
         for values in (weights.values, stored.values):
-            for value in s.run([values[name] for name in kernels]):
+            for value in tf_session.run([values[name] for name in kernels]):
                 largest = np.linalg.svd(value.reshape([-1, value.shape[-1]]), compute_uv=False)[0]
                 assert largest == pytest.approx(1, rel=2e-3)
 
 
-def test_a_reading_under_a_dependency_sees_what_came_before():
+def test_the_embedding_of_a_projection_is_spectrally_normalised_too():
+    discriminator = Discriminator(make_run(conditional="projection", spectral_norm=True))
+    (kernel,) = [v for v in discriminator.variables if "embedding" in v.op.name]
+    updates = discriminator.weights(iterate=True).updates
+    values = discriminator.weights(iterate=False).values
+    with session() as tf_session:
+        for _ in range(100):
+            tf_session.run(updates)
+        rows, stored = tf_session.run([values["embedding/kernel"], kernel])
+    assert np.linalg.svd(rows)[1][0] == pytest.approx(1, abs=1e-3)
+    assert np.linalg.svd(stored)[1][0] != pytest.approx(1, abs=1e-3)
+
+
+def test_a_read_under_a_dependency_sees_the_updates_before_it():
     discriminator = Discriminator(make_run(spectral_norm=True))
     first = discriminator.weights(iterate=True)
     with tf.control_dependencies(first.updates):
         second = discriminator.weights(iterate=True)
-    with session() as s:
+    with session() as tf_session:
         u = [v for v in tf.global_variables() if v.name == "critic/conv1/u:0"][0]
-        kernel, start = s.run([discriminator.variables[0], u])
-        s.run(second.updates)
-        end = s.run(u)
+        kernel, start = tf_session.run([discriminator.variables[0], u])
+        tf_session.run(second.updates)
+        end = tf_session.run(u)
     matrix = kernel.reshape([-1, kernel.shape[-1]])
     power = np.linalg.matrix_power(matrix.T @ matrix, 2) @ start  # two iterations in one run
     np.testing.assert_allclose(end, power / np.linalg.norm(power), rtol=1e-4, atol=1e-6)
@@ -526,36 +544,3 @@ def test_a_step_can_be_built_in_a_loop_of_the_graph(network):
     total = tf.while_loop(lambda total: total < 3, step, [tf.constant(0.0)])
     assert names_of(tf.global_variables()) == before
     assert evaluate(total) == 3
-
-
-# ------------------------------------------------------------------------------ what is refused
-
-
-@pytest.mark.parametrize("penalty", ["wgan-gp", "lp", "dragan", "r1", "r1r2"])
-def test_batch_norm_in_the_discriminator_is_refused_with_a_penalty(penalty):
-    with pytest.raises(UsageError, match=f"critic_norm=batch.*penalty={penalty}") as error:
-        check_networks(make_run(critic_norm="batch", penalty=penalty))
-    assert "critic_norm=layer" in str(error.value) and "spectral_norm" in str(error.value)
-
-
-@pytest.mark.parametrize("conditional", ["concat", "acgan", "projection"])
-@pytest.mark.parametrize("classes, found", [(0, "no labels"), (1, "one class")])
-def test_conditional_networks_need_labels(conditional, classes, found):
-    with pytest.raises(DataError, match=f"conditional={conditional}.*{found}"):
-        check_networks(make_run(classes=classes, conditional=conditional))
-
-
-@pytest.mark.parametrize("network", ["dcgan", "resnet"])
-def test_convolutional_networks_refuse_vectors_and_tiny_images(network):
-    with pytest.raises(UsageError, match=r"shape \[13\].*\n.*network=mlp"):
-        check_networks(make_run((13,), network=network))
-    with pytest.raises(UsageError, match="has 7 x 9"):
-        check_networks(make_run((7, 9, 1), network=network))
-
-
-@pytest.mark.parametrize("network", NETWORKS)
-def test_what_can_be_built_is_not_refused(network):
-    check_networks(make_run(network=network, classes=0, critic_norm="batch"))
-    check_networks(make_run(network=network, critic_norm="layer", penalty="wgan-gp"))
-    check_networks(make_run((28, 28, 3), network=network, conditional="projection"))
-    check_networks(make_run((2,), network="mlp"))

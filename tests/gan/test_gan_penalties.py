@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gan_fixtures import LinearDiscriminator, Logits, Weights, evaluate, make_run
 from graph_fixtures import session
-from toolkit_gan import penalties
+from toolkit_gan import forward_pass, losses, networks, penalties
+from toolkit_gan.discriminator import Discriminator
+from toolkit_gan.options import GanOptions
+from typing_extensions import get_args
 
 from toolkit import UsageError, tf
-
-
-def evaluate(*tensors):
-    with session() as made:
-        values = made.run(list(tensors))
-    return values if len(values) > 1 else values[0]
 
 
 def images(count, channels, seed=0, size=4):
@@ -27,16 +25,16 @@ def uniform(shape, seed=9):
 
 def points_of(name, reals, fakes):
     if name in ("wgan-gp", "lp"):
-        return penalties.between(reals, fakes, uniform([int(reals.shape[0]), 1, 1, 1]))
-    return penalties.around(reals, uniform(reals.shape.as_list())) if name == "dragan" else reals
+        return penalties.interpolate(reals, fakes, uniform([int(reals.shape[0]), 1, 1, 1]))
+    return penalties.perturb(reals, uniform(reals.shape.as_list())) if name == "dragan" else reals
 
 
 def penalty_of(name, gradients, weight):
     if name in ("wgan-gp", "dragan"):
         return penalties.gradient_penalty(gradients, weight)
     if name == "lp":
-        return penalties.one_sided(gradients, weight)
-    return penalties.zero_centred(gradients, weight)
+        return penalties.one_sided_penalty(gradients, weight)
+    return penalties.zero_centred_penalty(gradients, weight)
 
 
 def penalise(name, discriminator, count=3, channels=2, weight=None):
@@ -48,7 +46,7 @@ def penalise(name, discriminator, count=3, channels=2, weight=None):
     return penalty_of(name, gradients, default if weight is None else weight)
 
 
-# -------------------------------------------------------------------------------- the linear discriminator
+# ------------------------------------------------------------------------- the linear discriminator
 
 
 def linear(channels, norm):
@@ -79,8 +77,8 @@ def linear(channels, norm):
 def test_a_linear_discriminator_costs_its_closed_form(name, norm, value, slope, count, channels):
     w, discriminator = linear(channels, norm)
     penalty = penalise(name, discriminator, count, channels)
-    found, gradient, start = evaluate(penalty, tf.gradients(penalty, w)[0], w)
-    assert found == pytest.approx(value, rel=1e-4, abs=1e-7)
+    value_now, gradient, start = evaluate(penalty, tf.gradients(penalty, w)[0], w)
+    assert value_now == pytest.approx(value, rel=1e-4, abs=1e-7)
     np.testing.assert_allclose(gradient, slope * start / norm, rtol=1e-3, atol=1e-5)
 
 
@@ -96,30 +94,89 @@ def test_samples_of_different_slope_cost_the_mean_of_their_penalties():
     # Gradients of norm 3 and 1: of one norm over the batch, sqrt(10), it would be 46.75.
     gradients = tf.constant([[3.0, 0.0], [0.0, -1.0]])
     assert evaluate(penalties.gradient_penalty(gradients, 10.0)) == pytest.approx(20.0)
-    assert evaluate(penalties.zero_centred(gradients, 0.1)) == pytest.approx(0.25)
+    assert evaluate(penalties.zero_centred_penalty(gradients, 0.1)) == pytest.approx(0.25)
 
 
-def test_one_sided_spares_the_slopes_below_one():
+def test_the_one_sided_penalty_ignores_slopes_below_one():
     gradients = tf.constant([[3.0, 0.0], [0.0, -0.2]])
-    assert evaluate(penalties.one_sided(gradients, 10.0)) == pytest.approx(20.0)
+    assert evaluate(penalties.one_sided_penalty(gradients, 10.0)) == pytest.approx(20.0)
 
 
 def test_a_norm_is_taken_over_all_axes_of_a_sample():
     # 2 x 2 x 4 ones have the norm 4; by pixel it were 2, over the batch of three 4 sqrt(3).
-    np.testing.assert_allclose(evaluate(penalties.norms(tf.ones([3, 2, 2, 4]))), [4, 4, 4])
+    np.testing.assert_allclose(evaluate(penalties.gradient_norms(tf.ones([3, 2, 2, 4]))), [4, 4, 4])
 
 
 def test_a_norm_has_the_epsilon_under_the_root():
-    np.testing.assert_allclose(evaluate(penalties.norms(tf.zeros([2, 3]))), [1e-4, 1e-4])
+    np.testing.assert_allclose(evaluate(penalties.gradient_norms(tf.zeros([2, 3]))), [1e-4, 1e-4])
 
 
 def test_input_gradients_are_each_samples_own_and_not_a_share_of_the_mean():
     x = tf.constant([[1.0], [2.0], [3.0]])
-    found = penalties.input_gradients(tf.squeeze(x**2, 1), x)
-    assert evaluate(found).tolist() == [[2.0], [4.0], [6.0]]
+    gradients = penalties.input_gradients(tf.squeeze(x**2, 1), x)
+    assert evaluate(gradients).tolist() == [[2.0], [4.0], [6.0]]
 
 
-# --------------------------------------------------------------------------------- discriminators at fault
+# -------------------------------------------------------------- the linear discriminator in a step
+
+
+class LinearImageDiscriminator(LinearDiscriminator):
+    """A discriminator w . x of images, whose gradient at images is w everywhere."""
+
+    def __init__(self, w):
+        super().__init__()
+        self.variables = [tf.get_variable("w", initializer=tf.constant(w), use_resource=True)]
+
+    def weights(self, iterate):
+        return Weights([v.read_value() for v in self.variables])
+
+    def __call__(self, images, labels, weights):
+        self.calls.append(images)
+        return Logits(tf.reduce_sum(weights.values[0] * images, axis=[1, 2, 3]))
+
+
+class GreyGenerator:
+    """A generator of grey images."""
+
+    variables = ()
+
+    def __call__(self, z, labels=None, statistics=None):
+        return tf.zeros([tf.shape(z)[0], 2, 2, 3])
+
+
+W = np.zeros([2, 2, 3], np.float32)
+W[0, 0, 0], W[1, 1, 2] = 3.0, 4.0  # norm 5
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(
+    "penalty, value, slope",
+    [
+        # with the default weights, 10 for norms and 0.1 for squares
+        ("wgan-gp", 160, 16),  # 10 (5 - 1)^2 and 20 (5 - 1) w / 5
+        ("lp", 160, 16),
+        ("dragan", 160, 16),
+        ("r1", 1.25, 0.1),  # 0.1 / 2 * 25 and 0.1 w
+        ("r1r2", 2.5, 0.2),  # R1 + R2, with as many fakes as reals
+    ],
+)
+def test_a_step_adds_the_closed_form_for_a_linear_discriminator(penalty, value, slope, count):
+    run = make_run(shape=(2, 2, 3), penalty=penalty, batch_size=count, loss="wasserstein")
+    model = networks.Gan(GreyGenerator(), LinearImageDiscriminator(W), None)
+    reals = tf.ones([count, 2, 2, 3])
+    outputs, _ = forward_pass.discriminator_pass(model, run, reals, None, 0)
+    penalty = losses.named_losses(outputs, run)["penalty"]
+    result, gradient = evaluate(penalty, tf.gradients(penalty, model.discriminator.variables)[0])
+    assert result == pytest.approx(value, rel=1e-4)
+    np.testing.assert_allclose(gradient, slope * W, rtol=1e-4)
+
+
+def test_every_penalty_of_the_options_has_a_default_weight_and_the_reverse():
+    choices = set(get_args(GanOptions.model_fields["penalty"].annotation))
+    assert choices - {"none"} == set(penalties.DEFAULT_WEIGHT)
+
+
+# --------------------------------------------------------------- discriminators without a gradient
 
 
 @pytest.mark.parametrize("name", sorted(penalties.DEFAULT_WEIGHT))
@@ -132,7 +189,7 @@ def test_a_constant_discriminator_has_finite_gradients(name):
 
 def test_dragan_points_of_a_blank_batch_have_a_finite_gradient():
     reals = tf.ones([2, 4, 4, 1])
-    points = penalties.around(reals, uniform([2, 4, 4, 1]))
+    points = penalties.perturb(reals, uniform([2, 4, 4, 1]))
     value, gradient = evaluate(points, tf.gradients(points, reals)[0])
     np.testing.assert_allclose(value, 1.0, atol=1e-5)
     assert np.isfinite(gradient).all()
@@ -156,7 +213,7 @@ ONCE_ONLY = {
 
 
 def tensorflow_differentiates_twice(act):
-    """What TensorFlow says itself, of a discriminator whose layer is `act`."""
+    """Whether TensorFlow has the second derivative of a discriminator with the layer `act`."""
     with tf.Graph().as_default():
         x, w = images(2, 1), tf.ones([4, 4, 1])
         gradient = tf.gradients(tf.reduce_sum(tf.square(act(w * x))), x)[0]
@@ -175,9 +232,9 @@ def test_an_op_without_a_second_derivative_is_refused_by_name(kind):
     x = images(2, 1)
     with tf.name_scope("critic"):
         logits = tf.reduce_sum(tf.square(act(tf.ones([4, 4, 1]) * x)), axis=[1, 2, 3])
-    with pytest.raises(UsageError, match=f"none of op 'critic/{kind}' .*{kind}Grad") as told:
+    with pytest.raises(UsageError, match=f"none of op 'critic/{kind}' .*{kind}Grad") as error:
         penalties.input_gradients(logits, x)
-    assert "--spectral-norm" in told.value.hint
+    assert "--spectral-norm" in error.value.hint
 
 
 def test_at_least_one_op_is_refused_on_this_tensorflow():
@@ -199,7 +256,7 @@ def test_a_while_loop_is_refused():
 
 
 def test_an_error_of_another_kind_passes_through():
-    with pytest.raises(LookupError, match="another matter"), penalties.differentiable():
+    with pytest.raises(LookupError, match="another matter"), penalties.derivative_errors():
         raise LookupError("another matter")
 
 
@@ -224,7 +281,7 @@ def test_an_error_of_another_kind_passes_through():
         "layer_norm",
     ],
 )
-def test_what_discriminators_are_made_of_is_accepted(act):
+def test_the_ops_of_discriminators_are_accepted(act):
     w = tf.ones([4, 4, 1])
     penalty = penalise(
         "wgan-gp", lambda x: tf.reduce_sum(tf.square(act(w * x)), axis=[1, 2, 3]), channels=1
@@ -235,9 +292,25 @@ def test_what_discriminators_are_made_of_is_accepted(act):
 # ------------------------------------------------------------------------------------------- points
 
 
+@pytest.mark.parametrize("penalty, shape", [("wgan-gp", [4, 1, 1, 1]), ("dragan", [4, 2, 2, 3])])
+def test_points_are_random_per_sample_or_per_number(penalty, shape):
+    run = make_run(shape=(2, 2, 3), penalty=penalty)
+    reals = tf.constant(np.random.RandomState(0).uniform(0.5, 1, [4, 2, 2, 3]), tf.float32)
+    points, _ = penalties.penalty_points(run, "critic0", reals, None, 0 * reals, None)
+    deviation = tf.sqrt(tf.reduce_mean((reals - tf.reduce_mean(reals)) ** 2))
+    # Solve the formula of `interpolate` or of `perturb` for its random numbers.
+    u = (reals - points) / reals if penalty == "wgan-gp" else 2 * (points - reals) / deviation
+    u = evaluate(u)
+    assert u.min() > -1e-4 and u.max() < 1 + 1e-4
+    if penalty == "wgan-gp":
+        np.testing.assert_allclose(u, np.broadcast_to(u[:, :1, :1, :1], u.shape), atol=1e-4)
+        u = u[:, :1, :1, :1]
+    assert list(u.shape) == shape and len(np.unique(u)) == u.size
+
+
 def test_points_between_lie_on_each_samples_own_line():
     a = tf.reshape(tf.constant([0.0, 0.25, 1.0]), [3, 1, 1, 1])
-    points = penalties.between(tf.zeros([3, 2, 2, 1]), 4.0 * tf.ones([3, 2, 2, 1]), a)
+    points = penalties.interpolate(tf.zeros([3, 2, 2, 1]), 4.0 * tf.ones([3, 2, 2, 1]), a)
     np.testing.assert_allclose(evaluate(points)[:, 1, 1, 0], [0, 1, 4])
 
 
@@ -246,13 +319,13 @@ def test_points_around_move_by_half_the_deviation_of_the_whole_batch():
     # deviation 2. Of each image alone it is sqrt(6) and 0, of each pixel alone 2.5 or 0.
     reals = np.zeros([2, 1, 5, 1], np.float32)
     reals[0, 0, :2] = 5
-    points = penalties.around(tf.constant(reals), tf.ones([2, 1, 5, 1]))
+    points = penalties.perturb(tf.constant(reals), tf.ones([2, 1, 5, 1]))
     np.testing.assert_allclose(evaluate(points), reals + 1, rtol=1e-6)
 
 
 def test_points_around_move_each_number_by_its_own_u():
     reals = tf.constant([[-3.0, 3.0]])
-    points = penalties.around(reals, tf.constant([[0.0, 0.5]]))
+    points = penalties.perturb(reals, tf.constant([[0.0, 0.5]]))
     np.testing.assert_allclose(evaluate(points), [[-3, 3.75]], rtol=1e-6)
 
 
@@ -265,30 +338,43 @@ def variable(name, values, trainable=True):
     )
 
 
-def test_clipping_bounds_weights_and_spares_biases_scales_and_what_is_not_trained():
+def test_clipping_bounds_weights_but_no_biases_scales_and_untrained_variables():
     kernel = variable("kernel", [[0.5, -0.005], [-2.0, 0.01]])
     bias = variable("bias", [0.5, -0.5])
     vector = variable("u", [[0.6, 0.8]], trainable=False)
     clip = penalties.clip_weights([kernel, bias, vector], 0.01)
-    with session() as made:
-        made.run(clip)
-        kernel, bias, vector = made.run([kernel, bias, vector])
+    with session() as tf_session:
+        tf_session.run(clip)
+        kernel, bias, vector = tf_session.run([kernel, bias, vector])
     np.testing.assert_allclose(kernel, [[0.01, -0.005], [-0.01, 0.01]])
     np.testing.assert_allclose(bias, [0.5, -0.5])
     np.testing.assert_allclose(vector, [[0.6, 0.8]])
 
 
-def test_clipping_reads_what_the_update_before_it_wrote():
+def test_clipping_reads_the_weights_after_the_update_before_it():
     kernel = variable("kernel", [[0.0]])
     update = kernel.assign_add([[5.0]], read_value=False)
     with tf.control_dependencies([update]):
         clip = penalties.clip_weights([kernel], 0.5)
-    with session() as made:
+    with session() as tf_session:
         for _ in range(20):
-            made.run(clip)
-            assert made.run(kernel).tolist() == [[0.5]]
+            tf_session.run(clip)
+            assert tf_session.run(kernel).tolist() == [[0.5]]
 
 
 def test_clipping_nothing_is_an_op_that_does_nothing():
-    with session() as made:
-        assert made.run(penalties.clip_weights([], 0.01)) is None
+    with session() as tf_session:
+        assert tf_session.run(penalties.clip_weights([], 0.01)) is None
+
+
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_clipping_changes_the_kernels_of_the_discriminator_alone(norm):
+    discriminator = Discriminator(make_run(shape=(16, 16, 1), discriminator_norm=norm))
+    variables = discriminator.variables
+    clip = penalties.clip_weights(variables, 1e-9)
+    with session() as tf_session:
+        before = tf_session.run(variables)
+        tf_session.run(clip)
+        after = tf_session.run(variables)
+    changed = {v.op.name for v, a, b in zip(variables, before, after) if (a != b).any()}
+    assert changed == {v.op.name for v in variables if v.op.name.endswith("/kernel")}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from toolkit_gan.scores import ruler
 from toolkit_gan.scores.extractor import PixelFeatures
-from toolkit_gan.scores.ruler import Mark, place
+from toolkit_gan.scores.ruler import Mark, locate
 
 MARKS = [Mark("real images", 1.0), Mark("a 3-tap blur", 2.0), Mark("one class missing", 5.0)]
 
@@ -20,7 +20,7 @@ def dot(size=7):
     return image
 
 
-def draws():
+def random():
     return np.random.default_rng(0)
 
 
@@ -29,27 +29,29 @@ def draws():
 
 def test_a_blur_keeps_a_grey_image_and_spreads_a_dot():
     grey = np.full((2, 6, 5, 3), 100, np.uint8)
-    assert (ruler.blurred(grey, (1, 2, 1)) == 100).all()
-    spread = ruler.blurred(dot(), (1, 2, 1))[0, 2:5, 2:5, 0] / 255
+    assert (ruler.blur(grey, (1, 2, 1)) == 100).all()
+    spread = ruler.blur(dot(), (1, 2, 1))[0, 2:5, 2:5, 0] / 255
     np.testing.assert_allclose(spread, np.outer([1, 2, 1], [1, 2, 1]) / 16, rtol=1e-6)
 
 
 def test_five_taps_reach_two_pixels_far():
-    row = ruler.blurred(dot(), (1, 4, 6, 4, 1))[0, 3, :, 0] / 255 * 256
+    row = ruler.blur(dot(), (1, 4, 6, 4, 1))[0, 3, :, 0] / 255 * 256
     np.testing.assert_allclose(row, [0, 6, 24, 36, 24, 6, 0], atol=1e-4)
 
 
 def test_a_shift_moves_one_pixel_to_the_right_and_repeats_the_edge():
     image = np.arange(4, dtype=np.uint8).reshape(1, 1, 4, 1)
-    assert ruler.shifted(image).ravel().tolist() == [0, 0, 1, 2]
+    assert ruler.shift(image).ravel().tolist() == [0, 0, 1, 2]
 
 
 def test_noise_has_its_sigma_and_stays_within_bytes():
     grey = np.full((300, 8, 8, 1), 128, np.uint8)
-    noisy = ruler.in_chunks(lambda part: ruler.noisy(part, 0.1, draws()), grey)
+    noisy = ruler.apply_in_chunks(lambda part: ruler.add_noise(part, 0.1, random()), grey)
     assert noisy.dtype == np.uint8
     assert noisy.std() / 255 == pytest.approx(0.1, rel=0.03)
-    white = ruler.in_chunks(lambda part: ruler.noisy(part, 0.1, draws()), grey + np.uint8(127))
+    white = ruler.apply_in_chunks(
+        lambda part: ruler.add_noise(part, 0.1, random()), grey + np.uint8(127)
+    )
     assert white.max() == 255 and white.min() > 100  # nothing wraps round
 
 
@@ -59,15 +61,15 @@ def test_gaussian_pixels_have_the_mean_and_spread_of_each_pixel():
     mean, deviation = ruler.pixel_moments(images)
     np.testing.assert_allclose(mean, images.mean(axis=0))
     np.testing.assert_allclose(deviation, images.std(axis=0), atol=1e-9)
-    made = ruler.drawn(images, mean, deviation, draws())
-    assert (made[:, 0, 0] == 77).all()
-    np.testing.assert_allclose(made.mean(axis=0), mean, atol=4)
+    result = ruler.gaussian_pixels(len(images), mean, deviation, random())
+    assert (result[:, 0, 0] == 77).all()
+    np.testing.assert_allclose(result.mean(axis=0), mean, atol=4)
 
 
-def test_damage_in_chunks_is_that_of_the_whole():
+def test_damage_in_chunks_equals_damage_at_once():
     images = np.random.RandomState(0).randint(0, 256, (2500, 4, 4, 1)).astype(np.uint8)
-    whole = np.rint(ruler.blurred(images, (1, 2, 1)))
-    assert (ruler.in_chunks(lambda part: ruler.blurred(part, (1, 2, 1)), images) == whole).all()
+    whole = np.rint(ruler.blur(images, (1, 2, 1)))
+    assert (ruler.apply_in_chunks(lambda part: ruler.blur(part, (1, 2, 1)), images) == whole).all()
 
 
 def test_class_means_are_one_image_for_each_class():
@@ -80,33 +82,32 @@ def test_class_means_are_one_image_for_each_class():
 
 
 @pytest.fixture(scope="module")
-def measured():
+def marks():
     """The ruler of real digits, by their pixels."""
     from toolkit.data.digits import open_mnist5k
 
     splits = open_mnist5k().splits
     features = PixelFeatures((28, 28, 1))
     images, labels = splits["train"].take(slice(None, None, 2))
-    marks = ruler.measure_ruler(
+    return ruler.measure_ruler(
         images, labels, features(splits["test"].features), features, features(images)
     )
-    return marks
 
 
 def at(marks, name):
     return next(mark.distance for mark in marks if mark.name == name)
 
 
-def test_real_images_come_first_and_damage_in_its_order(measured):
-    assert [mark.distance for mark in measured] == sorted(mark.distance for mark in measured)
-    assert measured[0].name == "real images"
-    assert at(measured, "a 3-tap blur") < at(measured, "a 5-tap blur")
-    assert at(measured, "noise of sigma 0.1") < at(measured, "noise of sigma 0.3")
-    assert at(measured, "100 images repeated") < at(measured, "each class's mean image")
+def test_real_images_come_first_and_damage_in_its_order(marks):
+    assert [mark.distance for mark in marks] == sorted(mark.distance for mark in marks)
+    assert marks[0].name == "real images"
+    assert at(marks, "a 3-tap blur") < at(marks, "a 5-tap blur")
+    assert at(marks, "noise of sigma 0.1") < at(marks, "noise of sigma 0.3")
+    assert at(marks, "100 images repeated") < at(marks, "each class's mean image")
 
 
-def test_the_ruler_has_all_its_marks(measured):
-    assert sorted(mark.name for mark in measured) == [
+def test_the_ruler_has_all_its_marks(marks):
+    assert sorted(mark.name for mark in marks) == [
         "100 images repeated",
         "Gaussian pixels",
         "a 3-tap blur",
@@ -120,8 +121,8 @@ def test_the_ruler_has_all_its_marks(measured):
     ]
 
 
-def test_the_ruler_comes_back_from_json(measured):
-    assert ruler.from_json(json.loads(json.dumps(ruler.to_json(measured)))) == measured
+def test_the_ruler_is_restored_from_json(marks):
+    assert ruler.from_json(json.loads(json.dumps(ruler.to_json(marks)))) == marks
 
 
 def test_without_labels_and_with_few_images_some_marks_are_left_out():
@@ -137,17 +138,17 @@ def test_without_labels_and_with_few_images_some_marks_are_left_out():
 
 
 def test_a_distance_lies_between_two_marks():
-    assert place(3.0, MARKS) == "between a 3-tap blur and one class missing"
+    assert locate(3.0, MARKS) == "between a 3-tap blur and one class missing"
 
 
-def test_a_distance_on_a_mark_lies_behind_it():
-    assert place(2.0, MARKS) == "between a 3-tap blur and one class missing"
+def test_a_distance_on_a_mark_is_after_it():
+    assert locate(2.0, MARKS) == "between a 3-tap blur and one class missing"
 
 
 def test_below_the_first_mark_and_above_the_last():
-    assert place(0.5, MARKS) == "nearer than real images"
-    assert place(9.0, MARKS) == "farther than one class missing"
+    assert locate(0.5, MARKS) == "nearer than real images"
+    assert locate(9.0, MARKS) == "farther than one class missing"
 
 
 def test_the_order_of_the_marks_does_not_matter():
-    assert place(1.5, MARKS[::-1]) == "between real images and a 3-tap blur"
+    assert locate(1.5, MARKS[::-1]) == "between real images and a 3-tap blur"

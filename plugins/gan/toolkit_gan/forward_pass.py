@@ -1,0 +1,119 @@
+"""The forward passes through generator and discriminator.
+
+Each update of a network needs a pass of its own, built when the update is: under the control
+dependencies of the update before it, so that it reads the variables after that update.
+
+A pass returns a dict:
+
+    real_logits, fake_logits       float32 [B], higher for images that look real
+    fake_images                    float32 [B, H, W, C] in [-1, 1]
+    real_class_logits, fake_...    float32 [B, K], with conditional=acgan only
+    real_labels, fake_labels       int32 [B], with conditional=acgan only
+    gradients                      float32 [B or 2B, H, W, C], with a gradient penalty only
+
+Legend: B examples in one update, N = n_critic * B examples in a step, H W C of an image, K classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+from toolkit import tf
+
+from . import latents, losses, penalties, sampling
+
+
+def forward(model, features, labels, run) -> Dict[str, Any]:
+    """Build the first pass of a training step, the pass of an evaluation, or images from z.
+
+    Args:
+        model: the `networks.Gan`.
+        features: float32 [N, H, W, C] in [0, 1]; when predicting, a dict of latent inputs.
+        labels: int32 [N], or None.
+        run: the `toolkit.Run`.
+    """
+    if run.mode == "predict":
+        return sampling.generate_predictions(model.average, features, run)
+    reals = scale_images(features)
+    if run.mode == "eval":
+        return evaluation_pass(model, run, reals, labels)
+    reals, labels = update_batch(reals, labels, 0, run)
+    return discriminator_pass(model, run, reals, labels, 0)[0]
+
+
+def scale_images(features):
+    """Images in [-1, 1], the range of the networks, from images in [0, 1]."""
+    return 2 * features - 1
+
+
+def update_batch(reals, labels, number: int, run) -> Tuple[Any, Any]:
+    """The examples of update `number` of a step: images [B, H, W, C], and labels [B] or None."""
+    size = run.options.batch_size
+    part = slice(number * size, (number + 1) * size)
+    return reals[part], None if labels is None else labels[part]
+
+
+def discriminator_pass(model, run, reals, labels, number: int) -> Tuple[Dict[str, Any], List[Any]]:
+    """Build what update `number` of the discriminator needs.
+
+    Returns:
+        The outputs of the pass, and the ops that store its power iterations.
+    """
+    stream = f"critic{number}"  # names the random numbers; runs of any version draw the same
+    fakes, fake_labels = generate(model.generator, run, stream, tf.shape(reals)[0])
+    if run.options.update == "alternating":
+        fakes = tf.stop_gradient(fakes)
+    weights = model.discriminator.weights(iterate=True)
+    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
+    outputs = named_outputs(real, labels, fake, fakes, fake_labels)
+    if run.options.penalty != "none":
+        points = penalties.penalty_points(run, stream, reals, labels, fakes, fake_labels)
+        at_points = model.discriminator(*points, weights=weights)
+        outputs["gradients"] = penalties.input_gradients(at_points.logits, points[0])
+    return outputs, weights.updates
+
+
+def generator_pass(model, run, reals, labels) -> Dict[str, Any]:
+    """Build what the generator's update needs; most losses do not read the real images."""
+    fakes, fake_labels = generate(model.generator, run, "generator", run.options.batch_size)
+    weights = model.discriminator.weights(iterate=False)
+    if run.options.loss in losses.NEEDS_REALS:
+        real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
+    else:
+        fake = model.discriminator(fakes, fake_labels, weights)
+        real = fake._replace(logits=tf.zeros_like(fake.logits))  # not in its loss
+    return named_outputs(real, labels, fake, fakes, fake_labels)
+
+
+def evaluation_pass(model, run, reals, labels) -> Dict[str, Any]:
+    """Compare held-out images with samples, made as `toolkit sample` makes them."""
+    count = tf.shape(reals)[0]
+    z = latents.noise(run, "evaluation/z", count)
+    fake_labels = latents.random_labels(run, "evaluation/label", count)
+    fakes = scale_images(sampling.sample_images(model.average, z, fake_labels, run))
+    weights = model.discriminator.weights(iterate=False)
+    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
+    return named_outputs(real, labels, fake, fakes, fake_labels)
+
+
+def generate(generator, run, stream: str, count) -> Tuple[Any, Any]:
+    """Images [count, H, W, C] from fresh noise, and their labels [count] or None.
+
+    Args:
+        generator: the network.
+        run: the `toolkit.Run`.
+        stream: prefix of the names of the random numbers.
+        count: an int or an int32 scalar.
+    """
+    labels = latents.random_labels(run, stream + "/label", count)
+    return generator(latents.noise(run, stream + "/z", count), labels), labels
+
+
+def named_outputs(real, real_labels, fake, fakes, fake_labels) -> Dict[str, Any]:
+    """The outputs of a pass, from the discriminator's outputs for real and generated images."""
+    outputs = {"real_logits": real.logits, "fake_logits": fake.logits, "fake_images": fakes}
+    if fake.class_logits is not None:
+        outputs["real_class_logits"] = real.class_logits
+        outputs["fake_class_logits"] = fake.class_logits
+        outputs["real_labels"], outputs["fake_labels"] = real_labels, fake_labels
+    return outputs

@@ -1,0 +1,177 @@
+"""Fixtures of the GAN's tests: options, runs on data of any shape, and networks of one weight.
+
+The one-weight game: the data are the point 0 (features 0.5), the generator makes the point theta,
+and the discriminator is psi * x. With the Wasserstein loss, the discriminator's gradient is theta
+and the generator's is -psi.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from graph_fixtures import session
+from toolkit_gan import forward_pass, losses, networks, train_step
+from toolkit_gan.options import GanOptions
+
+from toolkit import DataSpec, Run, tf
+from toolkit.graph.run import step_builder_of
+from toolkit.graph.updates import state_updates
+from toolkit.options import resolve
+
+# Plain gradient descent at rate 0.1 on the Wasserstein loss: every step can be computed by hand.
+DESCENT = {
+    "loss": "wasserstein",
+    "optimizer": "sgd",
+    "optimizer_args": {},
+    "learning_rate": 0.1,
+    "schedule": "constant",
+    "ema": 0.0,
+    "spectral_norm": False,
+}
+
+
+def options(**values):
+    """The resolved options of the core and of the GAN."""
+    return resolve([("gan", GanOptions)], [("test", values)]).options
+
+
+def make_run(shape=(8, 8, 1), mode="train", classes=0, total_steps=100, **values):
+    """A run of small networks on data of this shape."""
+    names = tuple(str(k) for k in range(classes))
+    data = DataSpec(tuple(shape), "uint8", classes, names, (1,) * classes)
+    small = {"width": 4, "batch_size": 4, "conditional": "none"}
+    return Run(mode, options(**dict(small, **values)), data, None, total_steps)
+
+
+def evaluate(*tensors):
+    """The values of tensors, or of one structure of tensors, in a session of their own."""
+    with session() as tf_session:
+        values = tf_session.run(list(tensors))
+    return values if len(values) > 1 else values[0]
+
+
+class GameStep(NamedTuple):
+    """One step of training."""
+
+    op: object
+    model: networks.Gan
+    run: Run
+
+
+def build_step(model, features, run) -> GameStep:
+    """Build a step as the core does."""
+    run.global_step  # noqa: B018 - the core creates it before the first pass
+    before = set(tf.get_default_graph().get_operations())
+    outputs = forward_pass.forward(model, features, None, run)
+    step_losses = losses.named_losses(outputs, run)
+    new_ops = [o for o in tf.get_default_graph().get_operations() if o not in before]
+    step_builder_of(run).begin_step()
+    step_builder_of(run).keep_state_updates(state_updates(new_ops))
+    return GameStep(train_step.optimize(model, features, None, step_losses, run), model, run)
+
+
+def build_point_game(discriminator=(1.0,), features=None, generator=None, **values) -> GameStep:
+    """A step of the one-weight game; `discriminator`: its first weights."""
+    run = make_run(shape=(1,), **dict(DESCENT, network="mlp", **values))
+    generator = generator or Point()
+    model = networks.Gan(generator, LinearDiscriminator(*discriminator), generator)
+    if features is None:
+        features = tf.fill([run.options.batch_size * run.options.n_critic, 1], 0.5)
+    return build_step(model, features, run)
+
+
+def build_image_game(**values) -> GameStep:
+    """A step of the plugin's own networks, on grey images."""
+    run = make_run(**dict(DESCENT, **values))
+    model = networks.build(run)
+    count = run.options.batch_size * run.options.n_critic
+    return build_step(model, tf.fill([count, 8, 8, 1], 0.5), run)
+
+
+def weights_after(game: GameStep, times=1):
+    """The weights of discriminator and generator after so many steps of a one-weight game."""
+    with session() as tf_session:
+        for _ in range(times):
+            tf_session.run(game.op)
+        variables = game.model.discriminator.variables + game.model.generator.variables
+        return [float(np.ravel(value)[0]) for value in tf_session.run(variables)]
+
+
+def ancestors(op):
+    """Every op that runs before this one, by data or by control."""
+    visited, waiting = set(), [op]
+    while waiting:
+        current = waiting.pop()
+        for other in [t.op for t in current.inputs] + list(current.control_inputs):
+            if other not in visited:
+                visited.add(other)
+                waiting.append(other)
+    return visited
+
+
+def variable_name(op):
+    """The name of the variable that an op writes, also through the switches of a guard."""
+    handle = op.inputs[0].op
+    while handle.type == "Switch":
+        handle = handle.inputs[0].op
+    return handle.name
+
+
+def update_ops(network):
+    """The gradient-descent ops of a network, by its name in metrics: "critic" or "generator"."""
+    operations = tf.get_default_graph().get_operations()
+    is_update = "ResourceApplyGradientDescent"
+    return [o for o in operations if o.type == is_update and f"optimizer/{network}/" in o.name]
+
+
+class Logits(NamedTuple):
+    """Outputs of a test's discriminator."""
+
+    logits: object
+    class_logits: object = None
+
+
+class Weights(NamedTuple):
+    """Values of a test's discriminator, without power iterations."""
+
+    values: object
+    updates: tuple = ()
+
+
+class Point:
+    """A generator that always makes the one number theta."""
+
+    def __init__(self, theta=1.0):
+        self.theta = tf.get_variable("theta", initializer=tf.constant(theta), use_resource=True)
+        self.variables = [self.theta]
+
+    def __call__(self, z, labels=None, statistics=None):
+        return tf.ones([tf.shape(z)[0], 1]) * self.theta.read_value()
+
+
+class LinearDiscriminator:
+    """psi * x, or with two weights psi[1] * tanh(psi[0] * x).
+
+    Attributes:
+        calls: the images of each call.
+    """
+
+    def __init__(self, *psi):
+        self.variables = [
+            tf.get_variable(f"psi{i}", initializer=tf.constant(p), use_resource=True)
+            for i, p in enumerate(psi)
+        ]
+        self.calls = []
+
+    def weights(self, iterate):
+        return Weights([v.read_value() for v in self.variables])
+
+    def __call__(self, images, labels, weights):
+        self.calls.append(images)
+        psi = [tf.reshape(p, []) for p in weights.values]
+        x = images[:, 0]
+        return Logits(psi[0] * x if len(psi) == 1 else psi[1] * tf.tanh(psi[0] * x))
+
+    def pair(self, reals, real_labels, fakes, fake_labels, weights):
+        return self(reals, real_labels, weights), self(fakes, fake_labels, weights)

@@ -1,0 +1,319 @@
+"""The features of the scores: pixels, a classifier's run, and the cache of classifiers."""
+
+from __future__ import annotations
+
+import ast
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import toolkit_gan.scores
+from score_fixtures import (
+    SHAPE,
+    SPEC,
+    SPLITS,
+    QuarterClassifier,
+    make_images,
+    make_options,
+    make_split,
+)
+from toolkit_gan.scores import extractor
+from toolkit_gan.scores.extractor import ClassifierFeatures, PixelFeatures, open_features
+from toolkit_gan.scores.scorer import GanScorer
+
+import toolkit
+from toolkit import CheckpointError, DataError, DataSpec, UsageError
+
+# --------------------------------------------------------------------------------- pixel features
+
+
+def test_pixel_features_are_means_over_cells():
+    image = np.zeros((1, 16, 16, 1), np.uint8)
+    image[0, :2, :2] = [[[255], [0]], [[255], [0]]]  # the mean of the first cell is 1/2
+    features = PixelFeatures((16, 16, 1))(image)
+    assert features.shape == (1, 64) and features.dtype == np.float32
+    assert features[0, 0] == pytest.approx(0.5) and not features[0, 1:].any()
+
+
+def test_pixels_on_the_rim_of_two_cells_count_in_shares():
+    # Twelve pixels in eight cells: a cell is 1.5 pixels, 2/3 and 1/3 of its mean.
+    np.testing.assert_allclose(extractor.cell_weights(12)[0, :3], [2 / 3, 1 / 3, 0], atol=1e-6)
+    np.testing.assert_allclose(extractor.cell_weights(28).sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(extractor.cell_weights(28).sum(axis=0), 8 / 28, rtol=1e-5)
+
+
+def test_each_channel_has_features_of_its_own():
+    features = PixelFeatures((10, 9, 3))
+    image = np.zeros((2, 10, 9, 3), np.uint8)
+    image[..., 1] = 255
+    assert features.size == 8 * 8 * 3 and features(image).sum() == pytest.approx(2 * 64, rel=1e-5)
+    assert features.labels(image) is None and len(features.sha256) == 64
+
+
+def test_data_that_are_no_images_are_their_own_features():
+    values = np.array([[0, 51, 255]], np.uint8)
+    np.testing.assert_allclose(PixelFeatures((3,))(values), [[0, 0.2, 1]])
+
+
+def test_pixel_features_of_other_shapes_have_other_hashes():
+    assert PixelFeatures((8, 8, 1)).sha256 != PixelFeatures((8, 9, 1)).sha256
+
+
+# ---------------------------------------------------------------------------- classifier features
+
+
+def test_a_run_gives_features_labels_and_its_hash():
+    features = ClassifierFeatures(QuarterClassifier())
+    images = make_images([2, 0])
+    assert features(images).shape == (2, 4) and features.labels(images).tolist() == [2, 0]
+    assert features.size == 4 and features.sha256 == "ab" * 32
+    assert features.name == "classifier runs/quarters, step 700"
+
+
+def test_closing_features_closes_their_run():
+    trained = QuarterClassifier()
+    ClassifierFeatures(trained).close()
+    assert trained.is_closed
+
+
+def test_a_run_without_features_is_refused_with_a_way_out():
+    with pytest.raises(UsageError, match="predicts label, probability, and no features") as error:
+        ClassifierFeatures(QuarterClassifier(features=False))
+    assert "pixels" in error.value.hint
+
+
+def test_a_run_that_takes_no_images_has_no_features():
+    def predict(inputs, batch_size=None):
+        raise DataError("Inputs: expected z, found features.")
+
+    generator_run = QuarterClassifier()
+    generator_run.predict, generator_run.plugin = predict, "gan"
+    with pytest.raises(UsageError, match="plugin 'gan' predicts from other inputs than images"):
+        ClassifierFeatures(generator_run)
+
+
+def test_a_run_on_images_of_another_shape_is_refused():
+    with pytest.raises(DataError, match=r"are of images \[8, 8, 1\], but these are \[9, 8, 1\]"):
+        ClassifierFeatures(QuarterClassifier())(np.zeros((2, 9, 8, 1), np.uint8))
+
+
+def test_a_run_on_floats_is_fed_floats():
+    images = make_images([1, 3])
+    of_floats = ClassifierFeatures(QuarterClassifier(SPEC._replace(dtype="float32")))
+    np.testing.assert_allclose(
+        of_floats(images), ClassifierFeatures(QuarterClassifier())(images), rtol=1e-6
+    )
+
+
+# ------------------------------------------------------------------------------------- the choice
+
+
+def test_pixels_are_taken_by_name_and_where_there_are_no_classes(monkeypatch):
+    monkeypatch.setattr(toolkit, "train", None, raising=False)  # a call would fail
+    train = SPLITS["train"]
+    assert open_features(make_options(features="pixels"), SPEC, train).name == "pixels"
+    assert open_features(make_options(), DataSpec(SHAPE, "uint8"), train).name == "pixels"
+    assert open_features(make_options(), SPEC._replace(shape=(64,)), train).name == "pixels"
+    assert open_features(make_options(), SPEC._replace(shape=(7, 9, 1)), train).name == "pixels"
+
+
+def test_a_run_that_is_not_there_is_a_users_mistake():
+    with pytest.raises(UsageError, match="no run at 'nowhere'"):
+        open_features(make_options(features="nowhere"), SPEC, SPLITS["train"])
+
+
+def test_a_run_is_opened_by_its_folder_and_closed_when_it_does_not_fit(monkeypatch, tmp_path):
+    trained = QuarterClassifier(SPEC._replace(shape=(12, 8, 1)))
+    monkeypatch.setattr(toolkit, "open_trained", lambda path: trained, raising=False)
+    with pytest.raises(DataError, match=r"images \[12, 8, 1\]"):
+        open_features(make_options(features=str(tmp_path)), SPEC, SPLITS["train"])
+    assert trained.is_closed
+    trained.data = SPEC
+    assert open_features(make_options(features=str(tmp_path)), SPEC).size == 4
+
+
+@pytest.fixture(scope="module")
+def classifier_run(tmp_path_factory):
+    """The folder of a small classifier, trained on the quarters, and the data's source."""
+    folder = tmp_path_factory.mktemp("classifier")
+    source = str(folder / "quarters.npz")
+    arrays = {}
+    for name, part in SPLITS.items():
+        arrays["x_" + name], arrays["y_" + name] = part.features, part.labels
+    np.savez(source, **arrays)
+    settings = {"data": "npz:" + source, "network": "mlp", "steps": 60}
+    toolkit.train("classifier", str(folder / "run"), settings)
+    return str(folder / "run"), "npz:" + source
+
+
+class Cache:
+    """An empty cache. To train a classifier, a copy of a run that was trained before is made.
+
+    Attributes:
+        trainings: (plugin, options) of each training.
+        log: what was logged.
+    """
+
+    def __init__(self, monkeypatch, folder, run, after_training=lambda run_dir: None):
+        self.trainings, self.log = [], []
+        self.folder = str(folder / "features")
+        self._run, self._after_training = run, after_training
+        monkeypatch.setattr(toolkit, "cache_folder", lambda: str(folder))
+        monkeypatch.setattr(toolkit, "train", self.train)
+
+    def train(self, plugin, run_dir, options):
+        shutil.copytree(self._run, run_dir)
+        self.trainings.append((plugin, options))
+        self._after_training(run_dir)
+
+    def features(self, train=SPLITS["train"], **changes):
+        features = open_features(make_options(**changes), SPEC, train, self.log.append)
+        features.close()
+        return features
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path, classifier_run):
+    return Cache(monkeypatch, tmp_path, classifier_run[0])
+
+
+def test_auto_trains_a_classifier_once_and_then_finds_it(cache):
+    first, again = cache.features(), cache.features()
+    (name,) = os.listdir(cache.folder)
+    assert name.startswith("classifier-") and len(cache.trainings) == 1
+    assert first.name == again.name == "classifier of mnist5k"
+    assert first.sha256 == again.sha256 and first.knows_classes and first.accuracy > 0.5
+    assert cache.log == ["Training a classifier on mnist5k for the scores (once, then cached)."]
+
+
+def test_other_data_another_size_or_another_plugin_have_their_own_classifier(cache):
+    cache.features()
+    cache.features(train=make_split(400, seed=9))
+    cache.features(image_size=8)
+    cache.features(features_plugin="mine")
+    assert len(os.listdir(cache.folder)) == len(cache.trainings) == 4
+    assert cache.trainings[3][0] == "mine" and cache.trainings[2][1]["image_size"] == 8
+
+
+def test_the_classifier_does_not_depend_on_the_seed_and_the_method_of_the_gan(cache):
+    cache.features()
+    cache.features(seed=7, latent_size=99)
+    assert len(cache.trainings) == 1 and "latent_size" not in cache.trainings[0][1]
+
+
+def test_small_data_is_trained_on_for_1600_steps_and_full_mnist_for_three_epochs():
+    # 4000 examples are 62.5 batches of 64.
+    assert extractor.training_options(make_options(), 4000)["epochs"] == 25.6
+    assert extractor.training_options(make_options(), 54000)["epochs"] == 3
+    assert extractor.training_options(make_options(), 600000)["epochs"] == 0.3
+
+
+def test_a_batch_has_no_more_images_than_the_data():
+    assert extractor.training_options(make_options(), 10)["batch_size"] == 10
+
+
+def test_a_classifier_is_available_once_it_is_in_the_cache(cache):
+    train = SPLITS["train"]
+    assert extractor.available_classifier(make_options(), SPEC, train) is None
+    cache.features()
+    assert extractor.available_classifier(make_options(features="pixels"), SPEC, train) is None
+    features = extractor.available_classifier(make_options(), SPEC, train)
+    assert (features.labels(train.features) == train.labels).mean() > 0.5
+    assert len(cache.trainings) == 1
+    features.close()
+
+
+def test_a_training_that_fails_leaves_nothing(monkeypatch, tmp_path, classifier_run):
+    def fail(run_dir):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Cache(monkeypatch, tmp_path, classifier_run[0], fail).features()
+    assert os.listdir(str(tmp_path / "features")) == []
+
+
+def test_of_two_trainings_at_once_both_use_the_first_to_end(monkeypatch, tmp_path, classifier_run):
+    def finish_another(run_dir):
+        if len(cache.trainings) == 1:
+            cache.features()  # another process, which finishes before us
+            os.remove(os.path.join(run_dir, "manifest.json"))  # ours could not be opened
+
+    cache = Cache(monkeypatch, tmp_path, classifier_run[0], finish_another)
+    assert cache.features().size > 1
+    assert len(cache.trainings) == 2 and len(os.listdir(cache.folder)) == 1
+
+
+def test_a_training_that_was_killed_long_ago_is_removed(cache):
+    for name in (".making-old", ".making-new"):
+        os.makedirs(os.path.join(cache.folder, name))
+    os.utime(os.path.join(cache.folder, ".making-old"), (0, 0))
+    cache.features()
+    hidden = [name for name in os.listdir(cache.folder) if name[0] == "."]
+    assert hidden == [".making-new"]
+
+
+def test_a_damaged_classifier_in_the_cache_is_reported_with_its_folder(cache):
+    cache.features()
+    for path in glob.glob(os.path.join(cache.folder, "*", "checkpoints", "*.data-*")):
+        os.truncate(path, 100)
+    with pytest.raises(CheckpointError, match="Delete .*features.classifier-"):
+        cache.features()
+
+
+# ------------------------------------------------------------------------------------- imports
+
+
+def test_a_fresh_process_imports_the_scores_without_tensorflow():
+    paths = glob.glob(os.path.join(os.path.dirname(toolkit_gan.scores.__file__), "[a-z]*.py"))
+    names = sorted(os.path.basename(path)[:-3] for path in paths)
+    assert {"extractor", "scorer", "reports", "ruler"} <= set(names)
+    code = f"""
+import importlib, sys
+for name in {names!r}:
+    importlib.import_module("toolkit_gan.scores." + name)
+print("tensorflow" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], timeout=60).strip() == b"False"
+
+
+def test_no_function_of_the_scores_imports_tensorflow_later():
+    for path in glob.glob(os.path.join(os.path.dirname(toolkit_gan.scores.__file__), "*.py")):
+        with open(path, encoding="utf-8") as file:
+            nodes = list(ast.walk(ast.parse(file.read())))
+        imports = [n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom))]
+        names = {alias.name.split(".")[0] for n in imports for alias in n.names}
+        modules = {(n.module or "").split(".")[0] for n in imports if isinstance(n, ast.ImportFrom)}
+        assert not {"tf", "tensorflow"} & (names | modules), path
+
+
+# ------------------------------------------------------------------------------- a real training
+
+
+@pytest.mark.slow
+def test_a_classifier_is_trained_cached_and_used_for_the_scores(
+    monkeypatch, tmp_path, classifier_run
+):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(extractor, "MIN_STEPS", 150)
+    settings = make_options(data=classifier_run[1], score_seeds=1)
+    run = types.SimpleNamespace(options=settings, data=SPEC)
+    scorer = GanScorer(run, SPLITS.get)
+
+    def generate(classes):
+        labels = np.array(classes)[np.arange(200) % len(classes)]
+        return lambda inputs: {"image": make_images(labels, seed=3) / np.float32(255)}
+
+    complete = scorer.score(SPLITS["test"], generate((0, 1, 2, 3))).metrics
+    lacking = scorer.score(SPLITS["test"], generate((0, 2, 3)))
+    scorer.close()
+    assert complete["classes_lost"] == 0
+    assert list(lacking.lines) == ["classes lost (below a tenth of their share): east"]
+    assert lacking.metrics["frechet_distance"] > 3 * complete["frechet_distance"]
+    assert len(os.listdir(str(tmp_path / "cache" / "features"))) == 1
+    monkeypatch.setattr(toolkit, "train", None)  # a second training would fail
+    GanScorer(run, SPLITS.get).close()

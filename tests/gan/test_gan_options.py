@@ -1,0 +1,134 @@
+"""The options and presets of the GAN, and the combinations that are refused."""
+
+from __future__ import annotations
+
+import pytest
+from gan_fixtures import evaluate, make_run, options
+from toolkit_gan import checks, losses
+from toolkit_gan.options import PRESETS, GanOptions
+from typing_extensions import get_args
+
+from toolkit import DataError, UsageError, tf
+
+NETWORKS = ["mlp", "dcgan", "resnet"]
+
+
+def test_the_presets_are_the_choices_of_the_option():
+    assert set(get_args(GanOptions.model_fields["preset"].annotation)) == set(PRESETS)
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_a_preset_sets_its_values_and_another_value_takes_precedence(preset):
+    resolved = options(preset=preset)
+    for name, value in PRESETS[preset].items():
+        assert getattr(resolved, name) == value, name
+    assert options(preset=preset, loss="minimax").loss == "minimax"
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_what_a_preset_sets_can_be_trained(preset):
+    run = make_run(preset=preset)
+    checks.check_networks(run.options, run.data)
+    checks.check_method(run.options)
+    is_wasserstein, slope = run.options.loss == "wasserstein", run.options
+    is_bounded = slope.penalty != "none" or slope.weight_clip > 0 or slope.spectral_norm
+    assert is_bounded or not is_wasserstein  # a Wasserstein loss needs a bounded slope
+
+
+@pytest.mark.parametrize(
+    "preset, d_loss, g_loss",
+    [
+        # the losses at logits of zero, with 2 log 2 = 1.386294
+        ("quick", 2.0, 0.0),  # relu(1) + relu(1)
+        ("sn-hinge", 2.0, 0.0),
+        ("dcgan", 1.386294, 0.693147),
+        ("dragan", 1.386294 + 2.5, 0.693147),  # and 10 (0.5 - 1)^2 for a slope of 0.5
+        ("wgan", 0.0, 0.0),
+        ("wgan-gp", 2.5, 0.0),
+        ("lsgan", 0.5, 0.5),
+        ("r1r2", 0.693147 + 0.025, 0.693147),  # and 2 * 0.1 / 2 * 0.5^2
+    ],
+)
+def test_a_preset_has_the_losses_of_its_paper(preset, d_loss, g_loss):
+    run = make_run(preset=preset)
+    outputs = {"real_logits": tf.zeros([4]), "fake_logits": tf.zeros([4])}
+    if run.options.penalty != "none":
+        outputs["gradients"] = tf.fill([4, 1, 1, 1], 0.5)
+    values = evaluate(dict(losses.named_losses(outputs, run)))
+    assert values["d_loss"] == pytest.approx(d_loss, abs=1e-5)
+    assert values["g_loss"] == pytest.approx(g_loss, abs=1e-5)
+
+
+@pytest.mark.parametrize("alias", ["norm", "rate"])
+def test_the_discriminators_options_have_their_earlier_names(alias):
+    value = {"norm": "layer", "rate": 0.5}[alias]
+    resolved = options(**{"critic_" + alias: value})
+    assert getattr(resolved, "discriminator_" + alias) == value
+
+
+# ------------------------------------------------------- what is refused, beside what is accepted
+
+
+def is_refused(error, message, run):
+    """Whether the run's options are refused; the message has to match."""
+    try:
+        checks.check_networks(run.options, run.data)
+        checks.check_method(run.options)
+    except error as refusal:
+        assert message in str(refusal)
+        return True
+    return False
+
+
+PENALISED = [{"discriminator_norm": "batch", "penalty": p} for p in ("wgan-gp", "lp", "dragan")]
+PENALISED += [{"discriminator_norm": "batch", "penalty": p} for p in ("r1", "r1r2")]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("refused", PENALISED, ids=lambda values: values["penalty"])
+@pytest.mark.parametrize("change", [{"discriminator_norm": "layer"}, {"penalty": "none"}])
+def test_batch_norm_in_the_discriminator_is_refused_with_a_penalty_alone(network, refused, change):
+    message = (
+        "(discriminator_norm=batch) mixes the examples of a batch, and "
+        f"penalty={refused['penalty']} needs"
+    )
+    assert is_refused(UsageError, message, make_run(network=network, **refused))
+    assert not is_refused(UsageError, "", make_run(network=network, **dict(refused, **change)))
+
+
+@pytest.mark.parametrize("conditional", ["concat", "acgan", "projection"])
+@pytest.mark.parametrize("classes, count", [(0, "no labels"), (1, "one class")])
+def test_a_conditional_network_needs_two_classes(conditional, classes, count):
+    message = f"conditional={conditional} needs two classes or more, and the data has {count}"
+    assert is_refused(DataError, message, make_run(classes=classes, conditional=conditional))
+    assert not is_refused(DataError, "", make_run(classes=2, conditional=conditional))
+    assert not is_refused(DataError, "", make_run(classes=classes, conditional="auto"))
+
+
+@pytest.mark.parametrize("network", ["dcgan", "resnet"])
+@pytest.mark.parametrize(
+    "shape, neighbour, message",
+    [
+        ((13,), (8, 13, 1), "has shape [13]"),
+        ((7, 9, 1), (8, 9, 1), "has 7 x 9"),
+        ((9, 7, 3), (9, 8, 3), "has 9 x 7"),
+    ],
+)
+def test_a_convolutional_network_needs_images_of_eight_pixels(network, shape, neighbour, message):
+    assert is_refused(UsageError, message, make_run(shape, network=network))
+    assert not is_refused(UsageError, "", make_run(neighbour, network=network))
+    assert not is_refused(UsageError, "", make_run(shape, network="mlp"))
+
+
+@pytest.mark.parametrize("accumulate, n_critic", [(2, 5), (2, 2)])
+def test_accumulating_over_several_discriminator_updates_is_refused(accumulate, n_critic):
+    message = f"accumulate is {accumulate} and n_critic is {n_critic}"
+    assert is_refused(UsageError, message, make_run(accumulate=accumulate, n_critic=n_critic))
+    assert not is_refused(UsageError, "", make_run(accumulate=accumulate, n_critic=1))
+    assert not is_refused(UsageError, "", make_run(accumulate=1, n_critic=n_critic))
+
+
+def test_simultaneous_updates_have_one_of_the_discriminator():
+    with pytest.raises(UsageError, match="set n_critic to 1"):
+        options(update="simultaneous", n_critic=2)
+    assert options(update="simultaneous", n_critic=1).n_critic == 1

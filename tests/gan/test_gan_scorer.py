@@ -1,0 +1,347 @@
+"""The scorer, from the outputs of a generator to its reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+
+import numpy as np
+import pytest
+from gan_fixtures import make_run
+from gan_fixtures import options as gan_options
+from PIL import Image
+from score_fixtures import (
+    SHAPE,
+    SPEC,
+    SPLITS,
+    QuarterClassifier,
+    make_images,
+    make_options,
+    make_split,
+)
+from toolkit_gan import latents
+from toolkit_gan.scores import reports, sample_sets
+from toolkit_gan.scores import scorer as scorer_module
+from toolkit_gan.scores.extractor import ClassifierFeatures, PixelFeatures
+from toolkit_gan.scores.scorer import GanScorer
+
+from toolkit import DataError, Split, UsageError
+
+
+def make_scorer(trained=None, **changes):
+    """A scorer with the features of a classifier."""
+    run = types.SimpleNamespace(options=make_options(**changes), data=SPEC)
+    return GanScorer(run, SPLITS.get, features=ClassifierFeatures(trained or QuarterClassifier()))
+
+
+def make_generator(classes=(0, 1, 2, 3)):
+    """A generator whose images look like the data, of these classes alone."""
+
+    def predict(inputs, batch_size=None):
+        assert inputs["z"].dtype == np.float32 and inputs["z"].shape[1] == 5
+        labels = np.array(classes)[np.arange(len(inputs["z"])) % len(classes)]
+        seed = int(abs(inputs["z"][0, 0]) * 1e6)
+        return {"image": (make_images(labels, seed) / 255).astype(np.float32)}
+
+    return predict
+
+
+# -------------------------------------------------------------------------------------- to bytes
+
+
+def test_images_become_bytes_to_the_nearest_and_stay_within():
+    images = np.array([-1, 0, 0.4 / 255, 0.6 / 255, 1, 7, np.nan], np.float32)
+    assert sample_sets.to_bytes(images).tolist() == [0, 0, 0, 1, 255, 255, 0]
+
+
+def test_every_byte_survives_the_way_to_floats_and_back():
+    levels = np.arange(256, dtype=np.uint8)
+    assert (sample_sets.to_bytes(levels.astype(np.float32) / 255) == levels).all()
+
+
+def test_a_split_of_floats_is_taken_for_images_in_zero_to_one():
+    positions = np.array([3, 1])
+    images = sample_sets.real_images(make_split(5, dtype=np.float32), positions)
+    assert (images == make_split(5).features[positions]).all()
+
+
+def test_a_larger_split_is_thinned_evenly_from_first_to_last():
+    assert sample_sets.even_positions(9, 3).tolist() == [0, 4, 8] and sample_sets.even_positions(
+        3, 9
+    ).tolist() == [0, 1, 2]
+
+
+# ------------------------------------------------------------------------------ the quick score
+
+
+def test_a_generator_that_draws_like_the_data_covers_it_and_loses_no_class():
+    result = make_scorer().score(SPLITS["test"], make_generator())
+    assert result.metrics["coverage"] > 0.9 and result.metrics["classes_lost"] == 0
+    assert result.metrics["frechet_ratio"] < 3 and list(result.lines) == []
+
+
+def test_a_missing_class_is_lost_by_name_and_costs_its_share_of_the_coverage():
+    result = make_scorer().score(SPLITS["test"], make_generator(classes=(0, 1, 3)))
+    assert result.metrics["classes_lost"] == 1
+    assert list(result.lines) == ["classes lost (below a tenth of their share): south"]
+    assert result.metrics["coverage"] == pytest.approx(0.75, abs=0.05)
+    assert result.metrics["frechet_ratio"] > 10
+
+
+def test_the_noise_is_a_small_part_of_a_large_distance():
+    metrics = make_scorer().score(SPLITS["test"], make_generator(classes=(0,))).metrics
+    assert 0 < metrics["frechet_distance_noise"] < 0.3 * metrics["frechet_distance"]
+
+
+def test_quick_scores_of_the_same_generator_are_equal():
+    scorer = make_scorer()
+    first = scorer.score(SPLITS["test"], make_generator())
+    assert scorer.score(SPLITS["test"], make_generator()) == first
+
+
+def test_the_real_side_is_computed_once_for_each_split():
+    trained = QuarterClassifier()
+    scorer = make_scorer(trained)
+    for name, added in (("test", 300 + 200), ("test", 200), ("train", 400 + 200)):
+        before = trained.num_inputs
+        scorer.score(SPLITS[name], make_generator())
+        expected = added if name == "test" else 300 + 200  # of a large split score_samples
+        assert trained.num_inputs - before == expected
+
+
+def test_without_labels_nothing_is_lost():
+    result = make_scorer(QuarterClassifier(labels=False)).score(
+        SPLITS["test"], make_generator(classes=(0,))
+    )
+    assert "classes_lost" not in result.metrics and result.details["scores"]["classes"] is None
+
+
+def test_a_generator_of_black_images_has_finite_scores():
+    def black(inputs):
+        return {"image": np.zeros((len(inputs["z"]),) + SHAPE, np.float32)}
+
+    metrics = make_scorer().score(SPLITS["test"], black).metrics
+    assert np.isfinite(list(metrics.values())).all()
+    assert metrics["coverage"] == 0 and metrics["frechet_distance_noise"] == 0
+
+
+@pytest.mark.parametrize("count, text", [(4, "4 images"), (1, "1 image")])
+def test_too_small_a_split_gets_a_line_instead_of_a_score(count, text, tmp_path):
+    result = make_scorer().score(make_split(count), make_generator(), str(tmp_path))
+    assert result.metrics == {}
+    assert result.lines == [f"no score: the split has {text}, and a score needs 10 or more"]
+
+
+def test_a_class_is_lost_below_a_tenth_of_its_share():
+    reals = np.repeat([0, 1], 50)
+    histogram = sample_sets.class_histogram(np.repeat([0, 1], [96, 4]), reals, ["a", "b"])
+    assert histogram["lost"] == ["b"] and histogram["fakes"] == [96, 4]
+    assert sample_sets.class_histogram(np.repeat([0, 1], [95, 5]), reals)["lost"] == []
+
+
+def test_a_class_that_the_reals_lack_is_not_lost():
+    assert sample_sets.class_histogram(np.array([0]), np.array([0, 0]), ["a", "b"])["lost"] == []
+
+
+def test_closing_the_scorer_closes_its_features():
+    trained = QuarterClassifier()
+    make_scorer(trained).close()
+    assert trained.is_closed
+
+
+# -------------------------------------------------------------------------------- the full score
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("full"))
+    return folder, make_scorer().score(SPLITS["test"], make_generator(), folder)
+
+
+def test_the_full_score_has_every_metric(full):
+    _, result = full
+    assert sorted(result.metrics) == sorted(GanScorer.names)
+    assert result.metrics["precision"] > 0.9 and result.metrics["recall"] > 0.9
+    assert abs(result.metrics["kernel_distance"]) < 5 * result.metrics["kernel_distance_noise"]
+
+
+def test_the_quick_metrics_are_among_those_of_the_full_score(full):
+    quick = make_scorer().score(SPLITS["test"], make_generator()).metrics
+    assert set(quick) == set(GanScorer.names) - set(scorer_module.FULL_SCORE_METRICS)
+
+
+def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
+    folder, result = full
+    with open(os.path.join(folder, "scores.json")) as file:
+        saved = json.load(file, parse_constant=lambda text: pytest.fail(text))
+    assert saved["n"] == 300 and saved["m"] == 300 and saved["features"]["sha256"] == "ab" * 32
+    assert len(saved["frechet_distance"]["values"]) == 3 and len(saved["ruler"]) == 10
+    assert saved["classes"]["reals"] == [75, 75, 75, 75]
+    scores = dict(result.details["scores"])
+    assert scores.pop("files") == ["scores.json", "nearest.png"] and scores == saved
+
+
+def test_the_lines_of_a_full_score_name_floor_place_and_features(full):
+    _, result = full
+    text = "\n".join(result.lines)
+    assert " x floor (n = 300, m = 300), on the ruler " in result.lines[0]
+    assert result.lines[0].startswith("Frechet distance (FD) ")
+    assert "from 3 sets of samples" in text and "all classes present; least frequent: " in text
+    features = "features classifier runs/quarters, step 700, F = 4, sha256 abababababababab"
+    assert features + ", test accuracy 99.4%" in text
+    assert "mostly noise" not in text
+
+
+def test_the_sheet_has_a_row_of_four_pairs(full):
+    folder, _ = full
+    with Image.open(os.path.join(folder, "nearest.png")) as picture:
+        assert picture.size == (8 * (8 + 2) + 2, 8 * (8 + 12 + 2) + 2)  # 32 pairs
+
+
+def test_copied_training_images_are_nearer_than_real_ones(tmp_path):
+    def copier(inputs):
+        return {"image": SPLITS["train"].features[: len(inputs["z"])] / np.float32(255)}
+
+    scorer = make_scorer()
+    result = scorer.score(SPLITS["test"], copier, str(tmp_path))
+    assert result.details["scores"]["nearest"]["ratio"] < 1e-3
+
+
+def test_the_training_split_has_no_ruler_and_no_nearest_image(tmp_path):
+    result = make_scorer().score(SPLITS["train"], make_generator(), str(tmp_path))
+    assert os.listdir(str(tmp_path)) == ["scores.json"]
+    assert "place" not in result.details["scores"] and "), " not in result.lines[0]
+
+
+def test_one_set_of_samples_has_no_interval_and_the_bootstraps_noise(tmp_path):
+    result = make_scorer(score_seeds=1).score(SPLITS["test"], make_generator(), str(tmp_path))
+    assert result.details["scores"]["frechet_distance"]["low"] is None
+    assert result.metrics["frechet_distance_noise"] > 0
+    assert "95 %" not in "\n".join(result.lines)
+
+
+def test_with_pixel_features_the_histogram_is_left_out_and_few_reals_are_reported(tmp_path):
+    run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
+    small = {"train": SPLITS["train"], "test": make_split(100, seed=5)}
+    result = GanScorer(run, small.get).score(small["test"], make_generator(), str(tmp_path))
+    text = "\n".join(result.lines)
+    assert "only 100 real images for 64 features" in text and "classes" not in text
+    assert "features pixels, F = 64" in text
+
+
+def test_the_interval_of_three_values_by_hand():
+    # Mean 2, deviation 1; Student's t for two degrees is 4.3027: 4.3027 / sqrt(3) = 2.4841.
+    interval = scorer_module.confidence_interval([1.0, 2.0, 3.0])
+    assert interval["mean"] == 2 and interval["noise"] == 1
+    assert interval["high"] - 2 == pytest.approx(2.4841, abs=1e-4) == 2 - interval["low"]
+
+
+def test_a_distance_line_reads_as_in_the_reference():
+    details = {
+        "frechet_distance": {"mean": 4.1},
+        "frechet_ratio": 12.0,
+        "n": 10000,
+        "m": 500,
+        "place": "between a 5-tap blur and one class missing",
+    }
+    assert reports.distance_line(details) == (
+        "Frechet distance (FD) 4.10 = 12 x floor (n = 10000, m = 500), on the ruler between a "
+        "5-tap blur and one class missing"
+    )
+
+
+def test_numbers_have_three_digits_without_an_exponent():
+    assert [reports.short(x) for x in (123.4, 0.01234, 4, 1234.5, 0)] == [
+        "123",
+        "0.0123",
+        "4.00",
+        "1234",
+        "0",
+    ]
+
+
+def test_a_report_defines_its_terms(full):
+    text = "\n".join(full[1].lines)
+    assert "floor: the FD that two sets of real images reach by sampling noise" in text
+    assert "ruler: the FD of real images with known damage" in text
+    assert "coverage: the share of real images" in text
+    ratio = full[1].details["scores"]["nearest"]["ratio"]
+    assert f"nearest-neighbour ratio {ratio:.2f} (well below 1 would suggest copied" in text
+
+
+@pytest.mark.parametrize(
+    "accuracy, end",
+    [
+        (None, "sha256 abababababababab"),
+        (0.99, "sha256 abababababababab, test accuracy 99.0%"),
+        (0.97, "test accuracy 97.0% (below 99 %: less reliable scores)"),
+    ],
+)
+def test_the_line_of_the_features_has_the_accuracy_and_warns_below_99_percent(accuracy, end):
+    features = {"name": "n", "size": 4, "sha256": "ab" * 32, "accuracy": accuracy}
+    assert reports.features_line(features).endswith(end)
+
+
+# ------------------------------------------------------------------- the two sets and the metric
+
+
+class SpyFeatures(PixelFeatures):
+    """Pixel features that remember the images."""
+
+    def __init__(self):
+        super().__init__(SHAPE)
+        self.images = []
+
+    def features_and_labels(self, images):
+        self.images.append(images)
+        return super().features_and_labels(images)
+
+
+def test_both_sets_are_bytes_before_their_features_are_computed():
+    images = np.random.RandomState(0).uniform(size=(40,) + SHAPE).astype(np.float32)
+    spy = SpyFeatures()
+    scorer = GanScorer(make_run(quick_samples=100, score_samples=100), {}.get, features=spy)
+    samples = np.resize(images, (100,) + SHAPE)
+    scorer.score(Split(images, None), lambda inputs: {"image": samples})
+    reals, fakes = spy.images
+    assert reals.dtype == fakes.dtype == np.uint8
+    np.testing.assert_array_equal(reals, fakes[:40])  # the same floats become the same bytes
+
+
+def test_the_samples_of_a_score_follow_from_its_seed():
+    run, generator_inputs = make_run(quick_samples=100, score_samples=100), []
+
+    def predict(inputs):
+        generator_inputs.append(inputs["z"])
+        return {"image": np.zeros((100,) + SHAPE, np.float32)}
+
+    GanScorer(run, {}.get, features=PixelFeatures(SHAPE)).score(SPLITS["test"], predict)
+    expected = latents.random_inputs(run.options, run.data, 100, scorer_module.QUICK_SEED)["z"]
+    np.testing.assert_array_equal(generator_inputs[0], expected)
+
+
+def is_refused(error, message, best_metric, count):
+    """Whether a run with so many validation images refuses the metric; the message has to match."""
+    try:
+        scorer_module.check_best_metric(gan_options(best_metric=best_metric), make_split(count))
+    except error as refusal:
+        assert message in str(refusal)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("metric", ["min:frechet_distance", "coverage"])
+def test_a_score_of_too_few_images_cannot_name_the_best_checkpoint(metric):
+    message = "needs 10 images or more, and the split 'validation' has 9"
+    assert is_refused(DataError, message, metric, 9)
+    assert not is_refused(DataError, "", metric, 10)
+    assert not is_refused(DataError, "", "min:d_loss", 9)
+    assert not is_refused(DataError, "", "none", 9)
+
+
+@pytest.mark.parametrize("metric", scorer_module.FULL_SCORE_METRICS)
+def test_a_metric_of_the_full_score_cannot_name_the_best_checkpoint(metric):
+    message = f"by {metric}, which only 'toolkit evaluate' measures"
+    assert is_refused(UsageError, message, "min:" + metric, 100)
+    assert not is_refused(UsageError, "", "min:frechet_distance", 100)

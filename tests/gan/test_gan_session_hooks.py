@@ -1,0 +1,128 @@
+"""The session hooks of a training: the real images of a grid, and the classes that it counts."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+from gan_fixtures import make_run
+from toolkit_gan import health, latents
+from toolkit_gan.scores.extractor import ClassifierFeatures
+from toolkit_gan.scores.sample_sets import to_bytes
+
+import toolkit
+from toolkit import Split, testing
+
+# `from toolkit_gan import session_hooks` may be the hook of that name.
+session_hooks = importlib.import_module("toolkit_gan.session_hooks")
+
+
+class SortedImages(Split):
+    """Images in order of their classes, as from folders: class k has the grey value 60 k."""
+
+    def __init__(self, count, classes=4):
+        labels = np.sort(np.arange(count) % classes)
+        images = np.ones([count, 8, 8, 1]) * (60 * labels)[:, None, None, None]
+        super().__init__(images.astype(np.uint8), labels)
+
+
+def test_the_real_images_of_a_sorted_folder_are_of_every_class():
+    run = make_run(classes=4)
+    inputs = latents.random_inputs(run.options, run.data, 16, seed=0)
+    images = session_hooks.real_grid_images(SortedImages(400), inputs, run)
+    assert sorted(set(images[:, 0, 0, 0].tolist())) == [0, 60, 120, 180]
+
+
+def test_the_real_images_of_a_conditional_grid_are_in_rows_of_one_class():
+    run = make_run(classes=4, conditional="concat")
+    inputs, columns = latents.class_row_inputs(run.options, run.data, 12, seed=0)
+    images = session_hooks.real_grid_images(SortedImages(400), inputs, run)
+    assert columns == 3 and images[:, 0, 0, 0].tolist() == np.repeat([0, 60, 120, 180], 3).tolist()
+
+
+def test_fewer_real_images_than_a_grid_has_are_repeated():
+    run = make_run()
+    inputs = latents.random_inputs(run.options, run.data, 16, seed=0)
+    assert len(session_hooks.real_grid_images(SortedImages(5), inputs, run)) == 16
+
+
+# --------------------------------------------------------------------------------- the classifier
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    return testing.write_digits(str(folder / "digits.npz"), count=300)
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory, digits):
+    """The folder of a small trained classifier."""
+    folder = str(tmp_path_factory.mktemp("classifier") / "run")
+    testing.train("classifier", folder, data=digits, network="mlp", steps=100)
+    return folder
+
+
+def test_a_training_reports_the_classes_that_a_real_classifier_sees(
+    monkeypatch, tmp_path, digits, classifier
+):
+    monkeypatch.setattr(health, "WARM_UP", 0)  # so that three steps suffice
+    monkeypatch.setattr(health, "SPAN", 0)
+    folder = str(tmp_path / "run")
+    small = {"network": "mlp", "width": 4, "batch_size": 8, "norm_samples": 20, "evaluate": "no"}
+    settings = dict(small, conditional="none", features=classifier, sample_steps=1, steps=3)
+    testing.train("gan", folder, data=digits, **settings)
+    with open(folder + "/metrics.jsonl", encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    (event,) = [r for r in records if r.get("verdict") == "lost-classes"]
+    # The same samples of the same generator, by its checkpoint.
+    with toolkit.open_trained(folder) as gan, toolkit.open_trained(classifier) as trained:
+        seed = make_run().seed("health")
+        count = session_hooks.NUM_CLASSIFIED
+        inputs = latents.random_inputs(gan.options, gan.data, count, seed)
+        images = to_bytes(gan.predict(inputs)["image"])
+        counts = np.bincount(ClassifierFeatures(trained).labels(images), minlength=3)
+    assert event["step"] == 3 and event["class_counts"] == counts.tolist()
+    assert sum(counts) == 256 and f"of 256, expected {256 / 3:.0f}" in event["sentence"]
+
+
+def test_the_classifier_is_opened_at_the_first_call_once_and_closed(
+    monkeypatch, digits, classifier
+):
+    open_trained, closed_runs, opened_runs = toolkit.open_trained, [], []
+
+    def spy(folder):
+        trained = open_trained(folder)
+        close = trained.close
+        trained.close = lambda: (closed_runs.append(folder), close())
+        opened_runs.append(folder)
+        return trained
+
+    monkeypatch.setattr(toolkit, "open_trained", spy)
+    run = make_run(classes=3, features=classifier)
+    classify = session_hooks.LazyClassifier(run.options, run.data, None)
+    assert opened_runs == []
+    images = np.random.RandomState(0).uniform(size=[5, 8, 8, 1]).astype(np.float32)
+    np.testing.assert_array_equal(classify(images), classify(images))
+    assert opened_runs == [classifier] and closed_runs == []
+    classify.close()
+    assert closed_runs == [classifier]
+
+
+@pytest.mark.parametrize("features, classes", [("pixels", 4), ("auto", 0)])
+def test_without_a_classifier_no_classes_are_counted(features, classes):
+    run = make_run(classes=classes, features=features)
+    assert not session_hooks.may_have_classifier(run, SortedImages(40))
+    assert session_hooks.may_have_classifier(make_run(classes=4), SortedImages(40))
+
+
+def test_no_classifier_is_trained_for_the_health_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolkit, "cache_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(toolkit, "train", None)  # a training would fail
+    run = make_run(classes=4, features="auto")
+    classify = session_hooks.LazyClassifier(run.options, run.data, SortedImages(40))
+    assert classify(np.zeros([2, 8, 8, 1], np.float32)) is None
+    assert list(tmp_path.iterdir()) == []
+    classify.close()
