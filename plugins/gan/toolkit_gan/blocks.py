@@ -128,6 +128,10 @@ class Layer:
         x = self.apply(x, values[self.kernel], *sides)
         return tf.nn.bias_add(x, values[self.bias]) if self.bias else x
 
+    def apply(self, x, kernel, *sides):
+        """The function of the input and the kernel, without the bias."""
+        raise NotImplementedError
+
 
 class Dense(Layer):
     """[N, C] -> [N, F]"""

@@ -7,7 +7,7 @@ Legend: N batch, H W height and width, C channels, F features or filters, K clas
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from toolkit import tf
 
@@ -246,4 +246,4 @@ class Block:
         return y + self.shortcut(values, x)
 
 
-NETWORKS = {"mlp": Mlp, "dcgan": Dcgan, "resnet": Resnet}
+NETWORKS: Dict[str, Callable[..., Any]] = {"mlp": Mlp, "dcgan": Dcgan, "resnet": Resnet}

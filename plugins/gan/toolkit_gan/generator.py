@@ -7,6 +7,8 @@ Legend: N batch, Z latent, K classes, H W height and width, C channels, F filter
 
 from __future__ import annotations
 
+from typing import Any, Callable, Dict
+
 from toolkit import tf
 
 from . import architecture
@@ -59,7 +61,7 @@ class Generator:
 
     def statistics(self, z, labels=None):
         """Mean [F] and variance [F] of each batch norm over this batch, as one flat list."""
-        moments = {}
+        moments: Dict[str, Any] = {}
         self._forward(z, labels, moments)
         return [tensor for norm in self._batch_norms for tensor in moments[norm.name]]
 
@@ -177,4 +179,4 @@ class Block:
         return y + enlarge(self.shortcut(values, x), sides)
 
 
-NETWORKS = {"mlp": Mlp, "dcgan": Dcgan, "resnet": Resnet}
+NETWORKS: Dict[str, Callable[..., Any]] = {"mlp": Mlp, "dcgan": Dcgan, "resnet": Resnet}

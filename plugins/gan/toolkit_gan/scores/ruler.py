@@ -89,7 +89,8 @@ def apply_in_chunks(damage: Callable[[np.ndarray], np.ndarray], images: np.ndarr
 
 def blur(images: np.ndarray, taps: Tuple[int, ...]) -> np.ndarray:
     """Blur along the height, then along the width; edges are repeated. float32 [N, H, W, C]."""
-    reach, result = len(taps) // 2, images.astype(np.float32)
+    reach = len(taps) // 2
+    result: Any = images.astype(np.float32)
     for axis in (1, 2):
         padding = [(reach, reach) if other == axis else (0, 0) for other in range(4)]
         wide, size = np.pad(result, padding, mode="edge"), images.shape[axis]
