@@ -1,21 +1,33 @@
-# HEAD
+"""Learning-rate schedules, clipping, the norm of gradients, and the optimizers of tf.train."""
 
+from __future__ import annotations
 
-def descend(gradient, steps=1, **options):
-    """Where w ends that starts at 0 and always has this gradient."""
-    w = create_variable("w", np.zeros_like(gradient))
-    return train(tf.reduce_sum(w * np.float32(gradient)), steps, **options)["w"]
+import math
+
+import numpy as np
+import pytest
+from graph_fixtures import make_run, session
+from update_fixtures import INF, ONLY_2, SGD, create_variable, descend, train
+
+from toolkit import UsageError, tf
+from toolkit.compat import compile_with_xla
+from toolkit.graph import optimizer as opt
+from toolkit.graph.step_strategy import PLAIN, XLA
+
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 # ---------------------------------------------------------------------------------------- schedules
 
 
 def learning_rates(steps, total_steps=None, **options):
-    """The learning rate, of a full rate of 1, in each of the steps."""
-    given = make_run(**dict({"learning_rate": 1.0}, **options)).options
-    with tf.Session() as sess:
-        tensors = [opt.learning_rate(given, tf.constant(s, tf.int64), total_steps) for s in steps]
-        return pytest.approx(sess.run(tensors), abs=1e-6)
+    """The learning rate in each of the steps, where the full rate is 1."""
+    run_options = make_run(**dict({"learning_rate": 1.0}, **options)).options
+    with tf.Session() as tf_session:
+        tensors = [
+            opt.learning_rate(run_options, tf.constant(s, tf.int64), total_steps) for s in steps
+        ]
+        return pytest.approx(tf_session.run(tensors), abs=1e-6)
 
 
 def test_a_constant_rate_does_not_change():
@@ -36,8 +48,8 @@ def test_a_cosine_schedule_without_a_length_is_refused():
 
 
 def test_the_step_schedule_decays_at_every_tenth_step():
-    weights = learning_rates([0, 9, 10, 19, 20], schedule="step", decay_steps=10, decay_rate=0.1)
-    assert weights == [1, 1, 0.1, 0.1, 0.01]
+    rates = learning_rates([0, 9, 10, 19, 20], schedule="step", decay_steps=10, decay_rate=0.1)
+    assert rates == [1, 1, 0.1, 0.1, 0.01]
 
 
 def test_the_step_schedule_decays_ten_times_in_a_run_by_default():
@@ -45,8 +57,8 @@ def test_the_step_schedule_decays_ten_times_in_a_run_by_default():
 
 
 def test_exponential_decay_halfway_is_the_square_root_of_its_rate():
-    weights = learning_rates([0, 5, 10], schedule="exponential", decay_steps=10, decay_rate=0.25)
-    assert weights == [1, 0.5, 0.25]
+    rates = learning_rates([0, 5, 10], schedule="exponential", decay_steps=10, decay_rate=0.25)
+    assert rates == [1, 0.5, 0.25]
 
 
 def test_a_warm_up_of_four_steps_rises_by_quarters():
@@ -54,8 +66,10 @@ def test_a_warm_up_of_four_steps_rises_by_quarters():
 
 
 def test_the_schedule_counts_from_the_end_of_the_warm_up():
-    weights = learning_rates([3, 4, 13, 14], schedule="step", warmup_steps=4, decay_steps=10, decay_rate=0.5)
-    assert weights == [1, 1, 1, 0.5]
+    rates = learning_rates(
+        [3, 4, 13, 14], schedule="step", warmup_steps=4, decay_steps=10, decay_rate=0.5
+    )
+    assert rates == [1, 1, 1, 0.5]
 
 
 def test_a_step_uses_the_rate_at_the_global_step_before_it():
@@ -91,18 +105,19 @@ def test_no_clipping_leaves_a_gradient_unchanged():
 def test_the_logged_norm_is_that_of_all_gradients_before_clipping():
     a, b = create_variable("a", [0.0]), create_variable("b", [0.0])
     run = make_run(**dict(SGD, clip="value", clip_limit=1.0))
-    run.minimize(tf.reduce_sum(3 * a + 4 * b), name="critic")
-    with session() as sess:
-        logged = sess.run(run.logged)
-    assert logged == {"critic/gradient_norm": 5.0, "critic/learning_rate": 1.0}
+    run.minimize(tf.reduce_sum(3 * a + 4 * b), name="discriminator")
+    with session() as tf_session:
+        logged = tf_session.run(run.logged)
+    assert logged == {"discriminator/gradient_norm": 5.0, "discriminator/learning_rate": 1.0}
 
 
 # ------------------------------------------------------------------------------------- squared norm
 
 
 def squared_norm(value):
-    with tf.Session() as sess:
-        return float(sess.run(PLAIN.squared_norm(tf.constant(value, tf.float32))))
+    """The squared norm of a value by the plain step."""
+    with tf.Session() as tf_session:
+        return float(tf_session.run(PLAIN.squared_norm(tf.constant(value, tf.float32))))
 
 
 def test_squared_norm_of_3_and_4_is_25_in_any_shape():
@@ -111,11 +126,11 @@ def test_squared_norm_of_3_and_4_is_25_in_any_shape():
     assert squared_norm(np.zeros([0, 3])) == 0
 
 
-@pytest.mark.parametrize("bad", [INF, -INF, float("nan")])
+@pytest.mark.parametrize("value", [INF, -INF, float("nan")])
 @pytest.mark.parametrize("place", [0, 517, 999])
-def test_squared_norm_is_not_finite_if_an_element_is_not(bad, place):
+def test_squared_norm_is_not_finite_if_an_element_is_not(value, place):
     values = np.ones(1000)
-    values[place] = bad
+    values[place] = value
     assert not math.isfinite(squared_norm(values))
 
 
@@ -124,11 +139,15 @@ def test_squared_norm_of_finite_elements_is_finite():
 
 
 def xla_squared_norm(value, by_xla=False):
+    """The squared norm of a value by the form for XLA, compiled or not."""
     value = tf.constant(value, tf.float32)
-    with tf.Session() as sess:
+    with tf.Session() as tf_session:
         norm = XLA.squared_norm
         tensor = compile_with_xla(lambda x: [norm(x)], [value])[0] if by_xla else norm(value)
-        return float(sess.run(tensor))
+        return float(tf_session.run(tensor))
+
+
+FORMS = pytest.mark.parametrize("by_xla", [False, pytest.param(True, marks=ONLY_2)])
 
 
 @FORMS
@@ -143,11 +162,11 @@ def test_both_squared_norms_are_the_sum_of_squares(shape, by_xla):
 
 
 @FORMS
-@pytest.mark.parametrize("bad", [INF, -INF, float("nan")])
+@pytest.mark.parametrize("value", [INF, -INF, float("nan")])
 @pytest.mark.parametrize("size, place", [(1000, 0), (1000, 517), (1024, 1023), (7, 3), (1, 0)])
-def test_the_compiled_norm_is_not_finite_if_an_element_is_not(bad, size, place, by_xla):
+def test_the_compiled_norm_is_not_finite_if_an_element_is_not(value, size, place, by_xla):
     values = np.ones(size)
-    values[place] = bad
+    values[place] = value
     assert not math.isfinite(xla_squared_norm(values, by_xla))
 
 
@@ -157,6 +176,19 @@ def test_the_compiled_norm_of_large_finite_elements_is_finite(by_xla):
 
 
 # --------------------------------------------------------------------------------------- optimizers
+
+NAMES = [
+    "adadelta",
+    "adagrad",
+    "adagradda",
+    "adam",
+    "ftrl",
+    "gradientdescent",
+    "momentum",
+    "proximaladagrad",
+    "proximalgradientdescent",
+    "rmsprop",
+]
 
 
 def test_the_optimizers_are_those_of_tf_train():

@@ -33,6 +33,8 @@ class Mutant(NamedTuple):
 
 
 OPTIMIZER = ("tests/graph/test_optimizer.py",)
+UPDATES = ("tests/graph/test_updates.py",)
+GUARD = ("tests/graph/test_guard.py",)
 WHILE_LOOP = ("tests/graph/test_while_loop.py",)
 RANDOMNESS = ("tests/graph/test_randomness.py",)
 READERS = ("tests/data/test_data_readers.py",)
@@ -58,91 +60,91 @@ GRAPH = [
         "toolkit/graph/guard.py",
         "tf.logical_and(tf.is_finite(u.loss), tf.is_finite(u.gradient_norm))",
         "tf.is_finite(u.loss)",
-        OPTIMIZER,
+        GUARD,
     ),
     Mutant(
         "guard-ignores-earlier-updates",
         "toolkit/graph/guard.py",
         "finite + [other.finite for other in earlier[-1:]]",
         "finite",
-        OPTIMIZER,
+        GUARD,
     ),
     Mutant(
         "rollback-to-the-newest-value",
         "toolkit/graph/guard.py",
         "oldest.setdefault(handle.name, (handle, value))",
         "oldest[handle.name] = (handle, value)",
-        OPTIMIZER,
+        GUARD,
     ),
     Mutant(
         "rollback-forgets-state-updates",
         "toolkit/graph/guard.py",
         "        for op in update.state_updates:\n            handle, dtype",
         "        for op in ():\n            handle, dtype",
-        OPTIMIZER,
+        GUARD,
     ),
     Mutant(
         "skipped-step-is-counted-per-update",
         "toolkit/graph/guard.py",
         "count = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)",
         "count = tf.constant(1, tf.int64)",
-        OPTIMIZER,
+        GUARD,
     ),
     Mutant(
         "xla-guard-selects-the-new-value",
         "toolkit/graph/guard.py",
         "value = tf.where(finite, new_value, old_value)",
         "value = tf.where(finite, new_value, new_value)",
-        WHILE_LOOP + ("tests/graph/test_optimizer.py", "tests/training/test_step_mode.py"),
+        WHILE_LOOP + GUARD + ("tests/training/test_step_mode.py",),
     ),
     Mutant(
         "xla-guard-keeps-state-updates",
         "toolkit/graph/guard.py",
         "(step_start or before)[name]",
         "before[name]",
-        WHILE_LOOP + ("tests/graph/test_optimizer.py", "tests/training/test_step_mode.py"),
+        WHILE_LOOP + GUARD + ("tests/training/test_step_mode.py",),
     ),
     Mutant(
         "gradients-are-not-read-before-the-update",
         "toolkit/graph/updates.py",
         "    with tf.control_dependencies(gradients):\n        limited",
         "    with tf.control_dependencies(None):\n        limited",
-        OPTIMIZER,
+        UPDATES,
     ),
     Mutant(
         "weight-decay-ignores-the-learning-rate",
         "toolkit/graph/updates.py",
         "            factor = update.learning_rate * options.weight_decay",
         "            factor = options.weight_decay",
-        OPTIMIZER,
+        UPDATES,
     ),
     Mutant(
         "weight-decay-of-biases",
         "toolkit/graph/updates.py",
         "if v.shape.ndims >= 2]\n    if options.weight_decay",
         "if v.shape.ndims >= 1]\n    if options.weight_decay",
-        OPTIMIZER,
+        UPDATES,
     ),
     Mutant(
         "accumulation-applies-the-sum",
         "toolkit/graph/updates.py",
         "means = [s.read_value() / count for s in sums]",
         "means = [s.read_value() for s in sums]",
-        OPTIMIZER,
+        UPDATES,
     ),
     Mutant(
         "accumulation-is-off-by-one-step",
         "toolkit/graph/updates.py",
         "tf.equal((step + 1) % count, 0)",
         "tf.equal(step % count, 0)",
-        OPTIMIZER,
+        UPDATES,
     ),
     Mutant(
         "accumulation-does-not-wait-for-the-last-gradient",
         "toolkit/graph/updates.py",
         "with tf.control_dependencies(additions):",
         "with tf.control_dependencies(None):",
-        OPTIMIZER,
+        UPDATES,
     ),
     Mutant(
         "clipping-by-value-is-one-sided",
@@ -198,7 +200,7 @@ GRAPH = [
         "toolkit/graph/step_builder.py",
         "with tf.control_dependencies([guarded.op, self.step_index]):",
         "with tf.control_dependencies([self.step_index]):",
-        OPTIMIZER + WHILE_LOOP,
+        UPDATES + GUARD + WHILE_LOOP,
     ),
     Mutant(
         "loop-does-not-wait-for-a-step",

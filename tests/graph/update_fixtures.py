@@ -1,0 +1,98 @@
+"""Variables, losses and plugins whose updates the tests can compute in the head.
+
+The loss sum(g w) has the gradient g, and gradient descent at rate 1 changes w by -g.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+from linear_fixtures import Linear
+
+from toolkit import hookimpl, tf
+from toolkit.compat import VERSION_FAMILY
+from toolkit.graph.build import build_training
+from toolkit.plugins import Plugins
+
+SGD = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
+INF = float("inf")
+ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
+
+
+def create_variable(name, value):
+    """A trainable float32 variable that starts at a value."""
+    return tf.get_variable(name, initializer=tf.constant(value, tf.float32))
+
+
+def read_variables(tf_session):
+    """Name -> value of every global variable."""
+    return {v.op.name: tf_session.run(v).tolist() for v in tf.global_variables()}
+
+
+def train(loss, steps=1, run=None, **options):
+    """Minimize a loss of the default graph by gradient descent.
+
+    Args:
+        loss: float32 scalar.
+        steps: the number of steps.
+        run: a `Run` with options of its own; None for one with SGD at rate 1.
+        options: change those of SGD.
+
+    Returns:
+        Name -> value of every trainable variable after the steps.
+    """
+    op = (run or make_run(**dict(SGD, **options))).minimize(loss)
+    with session() as tf_session:
+        for _ in range(steps):
+            tf_session.run(op)
+        return {v.op.name: tf_session.run(v).tolist() for v in tf.trainable_variables()}
+
+
+def descend(gradient, steps=1, **options):
+    """The value after the steps of a variable that starts at 0 and always has this gradient."""
+    w = create_variable("w", np.zeros_like(gradient))
+    return train(tf.reduce_sum(w * np.float32(gradient)), steps, **options)["w"]
+
+
+class WithBatchNorm(Linear):
+    """Batch norm with momentum 0.9 before the linear layer."""
+
+    @hookimpl
+    def build(self, run):
+        norm = tf.keras.layers.BatchNormalization(momentum=0.9, name="norm")
+        norm.build([None, run.data.shape[0]])
+        return norm, Linear.build(self, run)
+
+    @hookimpl
+    def call(self, model, features, run):
+        norm, linear = model
+        return Linear.call(self, linear, norm(features, training=run.mode == "train"), run)
+
+
+class WithInfiniteLoss(WithBatchNorm):
+    """Batch norm before the linear layer, and a loss of log(0)."""
+
+    @hookimpl
+    def loss(self, outputs):
+        return tf.log(0 * tf.reduce_sum(outputs["logits"]))
+
+
+def train_batch_norm(plugin, steps, **options):
+    """Train on batches whose mean is 2.
+
+    Returns:
+        The moving mean after the steps, and whether a step was refused.
+    """
+    plugins = Plugins(make_plugin(plugin))
+    run = make_run(data=Spec((2,)), classes=plugins.options(), **options)
+    reader = Constant([[1.0, 1.0], [3.0, 3.0]], [0, 1])
+    training = build_training(plugins, run, reader, tf.get_default_graph())
+    has_refusal = False
+    with session() as tf_session:
+        for _ in range(steps):
+            try:
+                tf_session.run(training.train_op)
+            except tf.errors.InvalidArgumentError:
+                has_refusal = True
+        return tf_session.run(training.model[0].moving_mean).tolist(), has_refusal
