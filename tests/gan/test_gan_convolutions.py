@@ -30,19 +30,19 @@ def half(sides):
 
 def with_slopes(function, *arguments):
     """The value of a function, its first derivatives, and those of the sum of their squares."""
-    made = function(*arguments)
-    first = tf.gradients(tf.reduce_sum(made**2), arguments)
+    value = function(*arguments)
+    first = tf.gradients(tf.reduce_sum(value**2), arguments)
     second = tf.gradients(sum(tf.reduce_sum(slope**2) for slope in first), arguments)
-    return [made] + first + second
+    return [value] + first + second
 
 
 def check_equal(function, own, *arguments):
     """Value, first and second derivatives agree to 1e-5 of the largest number."""
     with session() as s:
         pairs = s.run([with_slopes(function, *arguments), with_slopes(own, *arguments)])
-    for found, expected in zip(*pairs):
-        assert found.shape == expected.shape
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    for actual, expected in zip(*pairs):
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def own_down(x, kernel):
@@ -88,8 +88,8 @@ def test_the_number_of_examples_may_be_unknown(onednn, channels):
     outputs = with_slopes(lambda *a: convolutions.up(*a, sides=(14, 14)), fed, kernel)
     expected = with_slopes(own_up((14, 14), channels), tf.constant(x), kernel)
     with session() as s:
-        for found, own in zip(s.run(outputs, {fed: x}), s.run(expected)):
-            np.testing.assert_allclose(found, own, rtol=0, atol=1e-5 * np.abs(own).max())
+        for actual, own in zip(s.run(outputs, {fed: x}), s.run(expected)):
+            np.testing.assert_allclose(actual, own, rtol=0, atol=1e-5 * np.abs(own).max())
 
 
 def penalty(down, x, kernel):
@@ -102,14 +102,14 @@ def penalty(down, x, kernel):
 def test_a_penaltys_slope_is_right_within_a_loop_of_the_graph(onednn, channels):
     x, kernel = values(2, 8, 8, channels), values(4, 4, channels, 5, seed=1)
 
-    def step(made, total):
-        slope = tf.gradients(penalty(convolutions.down, x * made, kernel), kernel)[0]
-        return made + 1, total + slope
+    def step(value, total):
+        slope = tf.gradients(penalty(convolutions.down, x * value, kernel), kernel)[0]
+        return value + 1, total + slope
 
-    _, looped = tf.while_loop(lambda made, _: made < 3, step, [1.0, tf.zeros_like(kernel)])
-    single = tf.gradients(sum(penalty(own_down, x * made, kernel) for made in (1.0, 2.0)), kernel)[
-        0
-    ]
+    _, looped = tf.while_loop(lambda value, _: value < 3, step, [1.0, tf.zeros_like(kernel)])
+    single = tf.gradients(
+        sum(penalty(own_down, x * value, kernel) for value in (1.0, 2.0)), kernel
+    )[0]
     with session() as s:
         looped, single = s.run([looped, single])
     np.testing.assert_allclose(looped, single, rtol=0, atol=1e-5 * np.abs(single).max())

@@ -76,14 +76,14 @@ def test_a_feature_that_never_changes_adds_nothing_to_the_floor():
 @pytest.mark.parametrize("n, m", [(500, 500), (2000, 500)])
 def test_the_floor_is_what_two_draws_of_the_same_cloud_are_apart(n, m):
     scales = np.linspace(0.2, 3, 16)
-    found = [
+    trials = [
         distances.frechet_distance(
             gaussian(n, 16, 2 * trial, scale=scales), gaussian(m, 16, 2 * trial + 1, scale=scales)
         )
         for trial in range(20)
     ]
     floor = distances.frechet_floor(gaussian(4000, 16, 99, scale=scales), n, m)
-    assert np.mean(found) == pytest.approx(floor, rel=0.15)
+    assert np.mean(trials) == pytest.approx(floor, rel=0.15)
 
 
 def test_the_floor_fits_two_halves_of_real_digits():
@@ -126,8 +126,8 @@ def test_within_groups_only_what_is_drawn_within_them_is_noise():
 
 def test_the_squared_mmd_of_two_pairs_by_hand():
     # One feature, kernel (xy + 1)^3. Within (0, 1): 1; within (1, 2): 27; between: 1, 1, 8, 27.
-    found = distances.squared_mmd(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0]]))
-    assert found == pytest.approx(1 + 27 - 2 * (1 + 1 + 8 + 27) / 4)
+    result = distances.squared_mmd(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0]]))
+    assert result == pytest.approx(1 + 27 - 2 * (1 + 1 + 8 + 27) / 4)
 
 
 def test_equal_clouds_have_a_kernel_distance_of_zero_within_the_error():
@@ -162,8 +162,8 @@ def test_the_kernel_distance_does_not_see_the_units_of_a_feature():
 
 def test_a_feature_that_hardly_varies_counts_as_a_hundredth_of_the_widest():
     reals = np.array([[0.0, 0.0], [2.0, 2e-6]])
-    found = distances.standardise(np.array([[1.0, 0.03]]), reals)
-    np.testing.assert_allclose(found, [[0, 3]], atol=1e-3)  # 0.03 / 0.01
+    result = distances.standardise(np.array([[1.0, 0.03]]), reals)
+    np.testing.assert_allclose(result, [[0, 3]], atol=1e-3)  # 0.03 / 0.01
 
 
 def test_a_constant_feature_does_not_divide_by_zero():

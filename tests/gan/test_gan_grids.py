@@ -42,8 +42,8 @@ class Training:
     def __init__(self, folder, noise=NOISE, **arguments):
         with tf.Graph().as_default() as graph:
             self.brightness = tf.placeholder_with_default(1.0, [])
-            self.made = tf.get_variable("made", [], tf.int32, tf.zeros_initializer())
-            self.counted = self.made.assign_add(1)
+            self.num_steps = tf.get_variable("num_steps", [], tf.int32, tf.zeros_initializer())
+            self.count_step = self.num_steps.assign_add(1)
             z = tf.constant(NOISE["z"])[:, :, None, None]  # [2, 1, 1, 1]
             images = z * self.brightness
             self.hook = SampleGrids(
@@ -123,8 +123,8 @@ def test_tensorboard_gets_the_very_bytes_of_the_file(tmp_path):
     value = training.loop.summaries[5].value[0]
     assert (value.tag, value.image.colorspace) == ("samples", 1)
     assert value.image.encoded_image_string == (tmp_path / "step-00000005.png").read_bytes()
-    with Image.open(io.BytesIO(value.image.encoded_image_string)) as shown:
-        assert shown.size == (value.image.width, value.image.height) == (8, 5)
+    with Image.open(io.BytesIO(value.image.encoded_image_string)) as image:
+        assert image.size == (value.image.width, value.image.height) == (8, 5)
 
 
 def test_the_noise_is_saved_in_the_run(tmp_path):
@@ -171,9 +171,9 @@ def test_resuming_writes_no_grid_of_the_restored_step_and_leaves_reals_alone(tmp
 def test_a_grid_runs_nothing_of_the_train_step(tmp_path):
     training = Training(tmp_path)
     assert training.hook.fetches() is None
-    training.session.run(training.counted)
+    training.session.run(training.count_step)
     training.to(10)
-    assert training.session.run(training.made) == 1
+    assert training.session.run(training.num_steps) == 1
 
 
 def test_labels_are_written_below_the_samples(tmp_path):
@@ -292,13 +292,13 @@ def test_training_leaves_grids_an_animation_and_tensorboard_images(train, here):
         + [f"step-0000000{step}.png" for step in (0, 2, 4, 5)]
     )
     events = str(next((here / "r" / "events").iterdir()))
-    shown = [
+    steps = [
         event.step
         for event in tf.train.summary_iterator(events)
         for value in event.summary.value
         if value.tag == "samples"
     ]
-    assert shown == [0, 2, 4, 5]
+    assert steps == [0, 2, 4, 5]
 
 
 def test_a_resumed_run_has_the_grids_of_an_uninterrupted_one(train, cli, here):

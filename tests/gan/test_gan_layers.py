@@ -20,9 +20,9 @@ def test_down_sees_four_by_four_pixels_around_each_square():
     kernel = np.zeros([4, 4, 1, 2], np.float32)
     kernel[1, 1, 0, 0] = 1  # the upper left pixel of the square itself
     kernel[0, 1, 0, 1] = 1  # the pixel above that, which is border in the first row
-    made = evaluate(convolutions.down(tf.constant(x), tf.constant(kernel)))
-    assert made[0, :, :, 0].tolist() == [[0, 2], [8, 10]]
-    assert made[0, :, :, 1].tolist() == [[0, 0], [4, 6]]
+    result = evaluate(convolutions.down(tf.constant(x), tf.constant(kernel)))
+    assert result[0, :, :, 0].tolist() == [[0, 2], [8, 10]]
+    assert result[0, :, :, 1].tolist() == [[0, 0], [4, 6]]
 
 
 @pytest.mark.parametrize("height, width", [(6, 8), (7, 5)])
@@ -81,9 +81,9 @@ def test_the_variance_has_its_true_second_derivative():
 def test_normalise_gives_mean_beta_and_deviation_gamma():
     x = tf.constant(values(64, 3, 3, 2))
     gamma, beta = tf.constant([2.0, 3.0]), tf.constant([0.0, -1.0])
-    made = evaluate(layers.normalise(x, *layers.batch_moments(x), gamma, beta))
-    np.testing.assert_allclose(made.mean((0, 1, 2)), [0, -1], atol=1e-5)
-    np.testing.assert_allclose(made.std((0, 1, 2)), [2, 3], rtol=1e-4)
+    result = evaluate(layers.normalise(x, *layers.batch_moments(x), gamma, beta))
+    np.testing.assert_allclose(result.mean((0, 1, 2)), [0, -1], atol=1e-5)
+    np.testing.assert_allclose(result.std((0, 1, 2)), [2, 3], rtol=1e-4)
 
 
 def test_layer_norm_is_alike_for_each_example_and_finite_for_an_even_one():
@@ -91,11 +91,11 @@ def test_layer_norm_is_alike_for_each_example_and_finite_for_an_even_one():
     variables = Variables(make_run(), "test", "test")
     norm = Norm(variables, "norm", "layer", 3)
     x = tf.constant(x, tf.float32)
-    made = norm(variables.read(), x, {})
-    gradient = tf.gradients(tf.reduce_sum(made**2), x)[0]
-    made, gradient = evaluate(made, gradient)
-    np.testing.assert_allclose(made[0], made[1], atol=1e-4)
-    assert (made[2] == 0).all() and np.isfinite(gradient).all()
+    result = norm(variables.read(), x, {})
+    gradient = tf.gradients(tf.reduce_sum(result**2), x)[0]
+    result, gradient = evaluate(result, gradient)
+    np.testing.assert_allclose(result[0], result[1], atol=1e-4)
+    assert (result[2] == 0).all() and np.isfinite(gradient).all()
 
 
 # ------------------------------------------------------------------------------- spectral norm
@@ -106,24 +106,24 @@ def test_power_iterations_find_the_largest_singular_value():
     kernel[..., 0] *= 3  # a clear first: 20 iterations will do
     for _ in range(20):
         normalised, u = layers.power_iteration(tf.constant(kernel), u, iterate=True)
-    made, u = evaluate(normalised, u)
+    result, u = evaluate(normalised, u)
     largest = np.linalg.svd(kernel.reshape([-1, 5]), compute_uv=False)[0]
-    np.testing.assert_allclose(made, kernel / largest, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result, kernel / largest, rtol=1e-4, atol=1e-6)
     assert np.linalg.norm(u) == pytest.approx(1)
 
 
 def test_without_an_iteration_the_stored_vector_serves():
     kernel = tf.constant(np.diag([3.0, 1.0]).astype(np.float32))
-    made, u = evaluate(*layers.power_iteration(kernel, tf.constant([0.0, 2.0]), iterate=False))
-    assert made.tolist() == [[3, 0], [0, 1]] and u.tolist() == [0, 1]
+    result, u = evaluate(*layers.power_iteration(kernel, tf.constant([0.0, 2.0]), iterate=False))
+    assert result.tolist() == [[3, 0], [0, 1]] and u.tolist() == [0, 1]
 
 
 def test_the_gradient_takes_the_singular_vectors_for_constants():
     # sigma = v' W u with both vectors (1, 0): its gradient is 1 at W[0, 0] and 0 elsewhere. So the
     # sum of W / sigma = (3 + 1) / 3 has the gradient 1/3 everywhere, less 4 / 9 at W[0, 0].
     kernel = tf.constant(np.diag([3.0, 1.0]).astype(np.float32))
-    made, _ = layers.power_iteration(kernel, tf.constant([1.0, 0.0]), iterate=True)
-    gradient = evaluate(tf.gradients(tf.reduce_sum(made), kernel)[0])
+    result, _ = layers.power_iteration(kernel, tf.constant([1.0, 0.0]), iterate=True)
+    gradient = evaluate(tf.gradients(tf.reduce_sum(result), kernel)[0])
     np.testing.assert_allclose(gradient, [[1 / 3 - 4 / 9, 1 / 3], [1 / 3, 1 / 3]], rtol=1e-5)
 
 
@@ -156,9 +156,11 @@ def test_the_second_derivative_is_that_of_small_differences(name):
     x, kernel = tf.constant(values(2, 6, 3, 2)), tf.constant(values(*shape, seed=1))
 
     def penalty(kernel):
-        made = layer(x, kernel)
-        to_sum = values(*made.shape.as_list(), seed=3)  # the mere sum of a norm's squares is fixed
-        gradient = tf.gradients(tf.reduce_sum(to_sum * made**2), x)[0]
+        result = layer(x, kernel)
+        to_sum = values(
+            *result.shape.as_list(), seed=3
+        )  # the mere sum of a norm's squares is fixed
+        gradient = tf.gradients(tf.reduce_sum(to_sum * result**2), x)[0]
         return tf.reduce_mean(gradient**2)
 
     towards = values(*shape, seed=2) / np.sqrt(np.prod(shape))
@@ -180,7 +182,7 @@ def test_the_second_derivative_is_that_of_small_differences(name):
         (lambda v: Dense(v, "l", 128, 64, "he_normal"), 128),
         (lambda v: Conv(v, "l", 16, 64, "he_normal"), 9 * 16),
         (lambda v: Down(v, "l", 16, 64, "he_normal"), 16 * 16),
-        (lambda v: Up(v, "l", 64, 16, "he_normal"), 4 * 64),  # each pixel made sees 2x2
+        (lambda v: Up(v, "l", 64, 16, "he_normal"), 4 * 64),  # each pixel result sees 2x2
     ],
 )
 def test_the_scale_of_a_kernel_goes_by_what_one_output_sees(make, inputs):

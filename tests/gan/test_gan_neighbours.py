@@ -39,8 +39,8 @@ def test_radii_reach_to_the_nearest_other_point():
 
 
 def test_precision_is_the_share_of_fakes_in_a_real_ball():
-    found = compare(line(-0.5, 4.5, 9, 10), line(0, 1, 3), k=1)
-    assert found.precision == 2 / 4
+    scores = compare(line(-0.5, 4.5, 9, 10), line(0, 1, 3), k=1)
+    assert scores.precision == 2 / 4
 
 
 def test_density_counts_the_real_balls_around_a_fake():
@@ -83,9 +83,9 @@ def test_far_from_zero_the_scores_are_the_same():
 
 def test_real_against_real_is_near_one():
     draws = np.random.RandomState(0)
-    found = compare(draws.randn(1000, 3), draws.randn(1000, 3))
-    assert found.precision > 0.9 and found.recall > 0.9 and found.coverage > 0.9
-    assert found.density == pytest.approx(1, abs=0.1)
+    scores = compare(draws.randn(1000, 3), draws.randn(1000, 3))
+    assert scores.precision > 0.9 and scores.recall > 0.9 and scores.coverage > 0.9
+    assert scores.density == pytest.approx(1, abs=0.1)
 
 
 def test_ten_class_means_repeated_get_full_precision_and_no_recall():
@@ -93,8 +93,8 @@ def test_ten_class_means_repeated_get_full_precision_and_no_recall():
     labels = np.arange(1000) % 10
     centres = 4 * draws.randn(10, 8)
     reals = centres[labels] + draws.randn(1000, 8)
-    found = compare(centres[labels], reals)
-    assert found.precision == 1 and found.recall == 0 and found.coverage < 0.6
+    scores = compare(centres[labels], reals)
+    assert scores.precision == 1 and scores.recall == 0 and scores.coverage < 0.6
 
 
 def test_one_class_missing_costs_its_share_of_the_coverage():

@@ -393,12 +393,14 @@ def test_a_gradient_penalty_reaches_every_kernel_before_the_logits(
     network, discriminator, conditional
 ):
     run = make_run(network=network, conditional=conditional, **DISCRIMINATORS[discriminator])
-    made = Discriminator(run)
+    discriminator = Discriminator(run)
     images = images_of()
-    outputs = made(images, labels_of(4), made.weights(iterate=True))
+    outputs = discriminator(images, labels_of(4), discriminator.weights(iterate=True))
     gradient = tf.gradients(tf.reduce_sum(outputs.logits), images)[0]
     penalty = tf.reduce_sum(gradient**2)
-    gradients = dict(zip(names_of(made.variables), tf.gradients(penalty, made.variables)))
+    gradients = dict(
+        zip(names_of(discriminator.variables), tf.gradients(penalty, discriminator.variables))
+    )
     # A bias shifts a piecewise linear discriminator: its slope, and so the penalty, stays as it is.
     idle = ("bias", "beta", "critic/classes/kernel")
     needed = {n: g for n, g in gradients.items() if not n.endswith(idle)}

@@ -265,7 +265,7 @@ def test_a_report_defines_its_terms(full):
     text = "\n".join(full[1].lines)
     assert "floor: the FD that two sets of real images reach by sampling noise" in text
     assert "ruler: the FD of real images with known damage" in text
-    assert "coverage: the share of real images" in text
+    assert "coverage: real images with a sample nearer than their k-th nearest real image" in text
     ratio = full[1].details["scores"]["nearest"]["ratio"]
     assert f"nearest-neighbour ratio {ratio:.2f} (well below 1 would suggest copied" in text
 

@@ -21,7 +21,7 @@ RELIABLE_ACCURACY = 0.99
 # Definitions of the terms in a report.
 FLOOR = "floor: the FD that two sets of real images reach by sampling noise"
 RULER = "ruler: the FD of real images with known damage"
-COVERAGE = "coverage: the share of real images that have a sample among their k nearest"
+COVERAGE = "coverage: real images with a sample nearer than their k-th nearest real image"
 
 
 def score_lines(details: Dict[str, Any]) -> List[str]:
