@@ -248,7 +248,7 @@ class Trained:
     def __enter__(self) -> Trained:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
     @property

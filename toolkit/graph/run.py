@@ -62,12 +62,12 @@ class Run:
     # -------------------------------------------------------------------------------------- steps
 
     @property
-    def global_step(self):
+    def global_step(self) -> tf.Variable:
         """int64 scalar variable: the number of steps so far."""
         return self._builder.global_step
 
     @property
-    def step_index(self):
+    def step_index(self) -> tf.Tensor:
         """int64 scalar tensor: the number of steps before the one that is being built.
 
         It is read before the global step advances. A read of `global_step` that nothing waits for
@@ -76,7 +76,7 @@ class Run:
         return self._builder.step_index
 
     @property
-    def steps_made(self):
+    def steps_made(self) -> tf.Tensor:
         """The former name of `step_index`."""
         warnings.warn("run.steps_made is now run.step_index", DeprecationWarning, stacklevel=2)
         return self.step_index
@@ -87,15 +87,15 @@ class Run:
         """A seed in [0, 2**31), a function of the run's seed and `name`."""
         return randomness.seed_of(self.options.seed, name)
 
-    def uniform(self, name: str, shape, minval: float = 0.0, maxval: float = 1.0):
+    def uniform(self, name: str, shape: Any, minval: float = 0.0, maxval: float = 1.0) -> tf.Tensor:
         """float32 of `shape` in [minval, maxval): a function of (seed, name, global step)."""
         return self._builder.strategy.uniform(shape, self._seed_pair(name), minval, maxval)
 
-    def normal(self, name: str, shape, mean: float = 0.0, stddev: float = 1.0):
+    def normal(self, name: str, shape: Any, mean: float = 0.0, stddev: float = 1.0) -> tf.Tensor:
         """float32 of `shape`, N(mean, stddev**2): a function of (seed, name, global step)."""
         return self._builder.strategy.normal(shape, self._seed_pair(name), mean, stddev)
 
-    def dropout(self, x, rate: float, name: str):
+    def dropout(self, x: tf.Tensor, rate: float, name: str) -> tf.Tensor:
         """Zero a share of a tensor in mode "train"; in other modes return it unchanged.
 
         Args:
@@ -107,7 +107,7 @@ class Run:
             return x
         return self._builder.strategy.dropout(x, rate, self._seed_pair(name))
 
-    def initializer(self, kind: str, name: str, stddev: float = 0.05):
+    def initializer(self, kind: str, name: str, stddev: float = 0.05) -> randomness.Initializer:
         """A Keras-compatible initializer, a function of (seed, name, shape).
 
         Args:
@@ -117,21 +117,21 @@ class Run:
         """
         return randomness.Initializer(kind, self.seed("initializer/" + name), stddev)
 
-    def _seed_pair(self, name: str):
+    def _seed_pair(self, name: str) -> tf.Tensor:
         return randomness.seed_pair(self.seed(name), self.step_index)
 
     # --------------------------------------------------------------------------------- optimizing
 
     def minimize(
         self,
-        loss,
+        loss: tf.Tensor,
         variables: Optional[Sequence[Any]] = None,
         name: str = "",
         advance_step: bool = True,
         learning_rate: Optional[float] = None,
         updates: Optional[Sequence[Any]] = None,
         after: Optional[Callable[[], Any]] = None,
-    ):
+    ) -> tf.Operation:
         """Build one op that updates variables to lower a loss: `gradients`, then `apply`.
 
         The arguments are those of `gradients` and `apply`.
@@ -141,7 +141,7 @@ class Run:
 
     def gradients(
         self,
-        loss,
+        loss: tf.Tensor,
         variables: Optional[Sequence[Any]] = None,
         name: str = "",
         learning_rate: Optional[float] = None,
@@ -172,7 +172,7 @@ class Run:
             variables = tf.trainable_variables()
         return self._builder.compute_update(loss, variables, name, learning_rate, updates, after)
 
-    def apply(self, updates: Sequence[Update], advance_step: bool = True):
+    def apply(self, updates: Sequence[Update], advance_step: bool = True) -> tf.Operation:
         """Build one op that applies updates, each after the gradients of all are known.
 
         A value that is not finite, in any update of a step, leaves every variable as it was before
@@ -185,7 +185,7 @@ class Run:
         """
         return self._builder.apply(updates, advance_step)
 
-    def log(self, name: str, value) -> None:
+    def log(self, name: str, value: tf.Tensor) -> None:
         """Log a scalar tensor on steps where metrics are due; it costs nothing on others."""
         self._builder.log(name, value)
 

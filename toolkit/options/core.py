@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 import pydantic
 from typing_extensions import Literal
@@ -289,24 +289,24 @@ class CoreOptions(Options):
 
     @pydantic.field_validator("steps_per_call", mode="before")
     @classmethod
-    def _read_auto(cls, value):
+    def _read_auto(cls, value: Any) -> Any:
         return None if value == "auto" else value
 
     @pydantic.field_validator("xla", mode="before")
     @classmethod
-    def _read_bool(cls, value):
+    def _read_bool(cls, value: Any) -> Any:
         """Read the configuration of an earlier version, in which the option was yes or no."""
         return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
     @pydantic.field_validator("best_metric")
     @classmethod
-    def _check_direction(cls, value):
+    def _check_direction(cls, value: Optional[str]) -> Optional[str]:
         if value and ":" in value and value.split(":", 1)[0] not in ("min", "max"):
             raise ValueError("write NAME, min:NAME or max:NAME")
         return value
 
     @pydantic.model_validator(mode="after")
-    def _check_evaluation(self):
+    def _check_evaluation(self) -> CoreOptions:
         if self.early_stopping and not self.best_metric:
             raise ValueError("early stopping needs a metric: set best_metric")
         if (self.best_metric or self.early_stopping) and not self.evaluate:

@@ -68,7 +68,7 @@ class Options(pydantic.BaseModel):
 
     @pydantic.field_validator("*")
     @classmethod
-    def _fits_in_64_bits(cls, value):
+    def _fits_in_64_bits(cls, value: Any) -> Any:
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, int) and not -(2**63) <= number < 2**63:
                 raise ValueError("should be less than 2^63 in size")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 from ...compat import tf
 from ...errors import RetryError, ToolkitError
@@ -26,7 +26,10 @@ class Every:
     """
 
     def __init__(
-        self, steps: Optional[int] = None, secs: Optional[float] = None, clock=time.monotonic
+        self,
+        steps: Optional[int] = None,
+        secs: Optional[float] = None,
+        clock: Callable[[], float] = time.monotonic,
     ):
         self.steps, self.secs, self._clock = steps, secs, clock
         self.restart()
@@ -73,7 +76,7 @@ class SessionHook(tf.train.SessionRunHook):
     loop: Any = None
     _is_due_now = False
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "next_step" in cls.__dict__:
             warnings.warn(
@@ -134,12 +137,12 @@ class SessionHook(tf.train.SessionRunHook):
         """Whether the hook is called after `step`."""
         return self.loop.is_last(step) or (self.every is not None and self.every.is_due(step))
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: Any) -> Any:
         self._is_due_now = self.is_due(self.loop.step + 1)
         fetches = self.fetches() if self._is_due_now else None
         return None if fetches is None else tf.train.SessionRunArgs(fetches)
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         if self._is_due_now:
             if self.every is not None:
                 self.every.restart()
@@ -158,15 +161,15 @@ class HookWrapper(SessionHook):
         self._is_session_hook = isinstance(inner, SessionHook)
         self._loop: Any = None
 
-    def _call(self, method: str, *arguments):
+    def _call(self, method: str, *arguments: Any) -> Any:
         return getattr(self._inner, method)(*arguments)
 
     @property
-    def loop(self):
+    def loop(self) -> Any:
         return self._loop
 
     @loop.setter
-    def loop(self, loop):
+    def loop(self, loop: Any) -> None:
         self._loop = loop
         if self._is_session_hook:
             self._inner.loop = loop
@@ -197,27 +200,27 @@ class HookWrapper(SessionHook):
         if self._is_session_hook:
             self._call("on_committed", step, path)
 
-    def on_restore(self, session, step: int) -> None:
+    def on_restore(self, session: Any, step: int) -> None:
         if self._is_session_hook:
             self._call("on_restore", session, step)
 
-    def on_stop(self, session, step: int, error) -> None:
+    def on_stop(self, session: Any, step: int, error: Optional[BaseException]) -> None:
         if self._is_session_hook:
             self._call("on_stop", session, step, error)
 
-    def begin(self):
+    def begin(self) -> None:
         return self._call("begin")
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: Any, coord: Any) -> None:
         return self._call("after_create_session", session, coord)
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: Any) -> Any:
         return self._call("before_run", run_context)
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         return self._call("after_run", run_context, run_values)
 
-    def end(self, session):
+    def end(self, session: Any) -> None:
         return self._call("end", session)
 
 
@@ -228,7 +231,7 @@ class PluginHook(HookWrapper):
         super().__init__(inner, f"{plugin}:{getattr(inner, 'name', '') or type(inner).__name__}")
         self._title = f"Session hook {type(inner).__name__} of plugin '{plugin}'"
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: Any) -> Any:
         args = super().before_run(run_context)
         for fetch in tf.nest.flatten(getattr(args, "fetches", None)):
             if isinstance(fetch, (tf.Tensor, tf.Operation)) and not _can_fetch(fetch, run_context):
@@ -239,7 +242,7 @@ class PluginHook(HookWrapper):
                 )
         return args
 
-    def _call(self, method: str, *arguments):
+    def _call(self, method: str, *arguments: Any) -> Any:
         try:
             return super()._call(method, *arguments)
         except (ToolkitError, tf.errors.OpError, StopIteration):
@@ -259,6 +262,6 @@ def _hint(error: Exception) -> str:
     return "Run again with -v for the traceback."
 
 
-def _can_fetch(fetch, run_context) -> bool:
+def _can_fetch(fetch: Any, run_context: Any) -> bool:
     """Whether a session can fetch it; it cannot fetch from within a loop or compiled code."""
     return fetch.graph is run_context.session.graph and fetch.graph.is_fetchable(fetch)
