@@ -14,11 +14,11 @@ from toolkit_gan import forward_pass, losses, networks
 from toolkit import Run, tf
 from toolkit.data.resident import ResidentReader
 from toolkit.graph import build
-from toolkit.graph.session_config import session_config, choose_threads
+from toolkit.graph.session_config import choose_threads, session_config
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.run_data import open_run_data
-from toolkit.training.step_runner import Calls
+from toolkit.training.step_runner import StepRunner
 
 
 def no_hooks(link: Link, flags, folder) -> None:
@@ -41,8 +41,8 @@ def no_hooks(link: Link, flags, folder) -> None:
     with graph.as_default(), tf.Session(config=config) as session:
         session.run(tf.global_variables_initializer())
         reader.initialize(session)
-        calls = Calls(session, training_graph, reader.in_memory, 1)
-        link.repeat(1, lambda: calls.make(1))
+        runner = StepRunner(session, training_graph, reader.in_memory, 1)
+        link.repeat(1, lambda: runner.run(1))
 
 
 def two_runs(link: Link, flags, folder) -> None:

@@ -38,10 +38,10 @@ def checkpoint_saved(step):
 
 
 def pause_class():
-    """The hook's class, created on demand since `toolkit.Hook` imports TensorFlow."""
-    from toolkit import Hook
+    """The hook's class, created on demand since `toolkit.SessionHook` imports TensorFlow."""
+    from toolkit import SessionHook
 
-    class Pause(Hook):
+    class Pause(SessionHook):
         name = "pause"
 
         def __init__(self, link):
@@ -50,7 +50,7 @@ def pause_class():
             self._costs = []  # seconds of each checkpoint with its evaluation
             self._num_saved = 0  # checkpoints since the last call of `on_step`
 
-        def next_step(self, step):
+        def next_due_step(self, step):
             # Called after all hooks of a due step.
             if SAVED_STEPS:
                 self._num_saved += len(SAVED_STEPS)

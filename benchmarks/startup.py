@@ -90,10 +90,10 @@ def evaluated(split):
 
 
 def watcher():
-    """The hook's class, created on demand since `toolkit.Hook` imports TensorFlow."""
-    from toolkit import Hook
+    """The hook's class, created on demand since `toolkit.SessionHook` imports TensorFlow."""
+    from toolkit import SessionHook
 
-    class Watcher(Hook):
+    class Watcher(SessionHook):
         name = "watcher"
 
         def on_restore(self, session, step):
@@ -106,7 +106,7 @@ def watcher():
         def on_stop(self, session, step, error):
             mark("training")
 
-        def next_step(self, step):
+        def next_due_step(self, step):
             return 1 if step == 0 else float("inf")
 
         def is_due(self, step):

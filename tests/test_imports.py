@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import re
 import subprocess
@@ -192,6 +193,15 @@ def test_plugins_import_public_names_of_toolkit_and_nothing_of_each_other():
             other = re.match(r"toolkit_(\w+)", module)
             if other and other.group(1) in packages:
                 assert os.sep + "toolkit_" + other.group(1) + os.sep in path, path
+
+
+@pytest.mark.parametrize("path, text", [pytest.param(*s, id=s[0]) for s in sources("benchmarks")])
+def test_what_a_benchmark_imports_from_the_project_exists(path, text):
+    for module, names in imports(path, text):
+        if module.split(".")[0] in ("toolkit", "toolkit_classifier", "toolkit_gan"):
+            namespace = importlib.import_module(module)
+            for name in names:
+                assert hasattr(namespace, name) or importlib.import_module(f"{module}.{name}")
 
 
 def test_the_core_names_no_plugin():

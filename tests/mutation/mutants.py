@@ -95,14 +95,14 @@ GRAPH = [
         "toolkit/graph/guard.py",
         "value = tf.where(finite, new_value, old_value)",
         "value = tf.where(finite, new_value, new_value)",
-        WHILE_LOOP + GUARD + ("tests/training/test_step_mode.py",),
+        GUARD + WHILE_LOOP,
     ),
     Mutant(
         "xla-guard-keeps-state-updates",
         "toolkit/graph/guard.py",
         "(step_start or before)[name]",
         "before[name]",
-        WHILE_LOOP + GUARD + ("tests/training/test_step_mode.py",),
+        GUARD + WHILE_LOOP,
     ),
     Mutant(
         "gradients-are-not-read-before-the-update",
@@ -491,7 +491,7 @@ TRAINING = [
         "toolkit/training/hooks/guard.py",
         "            if skipped > 0:\n",
         "            if skipped > 1:\n",
-        LOOP + OPTIMIZER,
+        LOOP,
     ),
     Mutant(
         "call-makes-more-steps-than-requested",
