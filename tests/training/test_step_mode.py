@@ -1,4 +1,4 @@
-"""How a run makes its steps: what is asked for, what can be had, and what is faster."""
+"""How a run makes its steps: the mode that the options, the plugin and the speed allow."""
 
 import io
 
@@ -45,7 +45,7 @@ def plan_builder(plugin=Linear, steps=LONG, **options):
 
 @pytest.fixture
 def trial_times(monkeypatch):
-    """`trial_times(loop, xla)` sets the step times of trials; returns those that are asked for."""
+    """`trial_times(loop, xla)` sets the step times of trials; returns the list of trials."""
 
     def set_times(loop, xla):
         trials = []
@@ -60,7 +60,7 @@ def trial_times(monkeypatch):
     return set_times
 
 
-# ----------------------------------------------------------------------------- what is asked for
+# -------------------------------------------------------------------- the mode that options choose
 
 
 def test_several_steps_per_call_are_the_default_of_a_short_run():
@@ -83,8 +83,8 @@ def test_xla_is_not_tried_where_the_options_exclude_it(trial_times, options):
 @ONLY_2
 def test_xla_on_request_is_compiled_and_not_timed(trial_times):
     trials = trial_times(loop=0.1, xla=1.0)
-    for given in ({}, {"steps_per_call": 1}, {"steps_per_call": 50}):
-        plan = plan_builder(steps=1, xla="on", **given).build()
+    for options in ({}, {"steps_per_call": 1}, {"steps_per_call": 50}):
+        plan = plan_builder(steps=1, xla="on", **options).build()
         assert (plan.mode.value, plan.note) == ("xla", "the step is compiled by XLA")
     assert trials == [("xla", False)] * 3
 
@@ -100,7 +100,7 @@ def test_xla_is_refused_on_1_15(cli):
     assert "Traceback" not in result.err
 
 
-# ------------------------------------------------------------------------------- what is faster
+# ------------------------------------------------------------------------------ the faster mode
 
 
 @pytest.mark.parametrize("steps", [1, 500, step_mode.MIN_STEPS - 1])
@@ -111,7 +111,7 @@ def test_a_short_run_has_no_trial(trial_times, steps):
 
 
 @ONLY_2
-def test_the_steps_that_are_left_decide_whether_a_run_is_short(trial_times):
+def test_the_number_of_remaining_steps_decides_whether_a_run_is_short(trial_times):
     trials = trial_times(loop=1.0, xla=0.1)
     assert plan_builder(steps=LONG).build(step=LONG - 100).mode.value == "loop"
     assert not trials
@@ -123,7 +123,7 @@ def test_the_steps_that_are_left_decide_whether_a_run_is_short(trial_times):
     [(0.9 * step_mode.MIN_RUN_SECS / LONG, {}), (1.0, {"max_secs": step_mode.MIN_RUN_SECS - 1})],
     ids=["by its steps", "by --max-secs"],
 )
-def test_a_run_that_takes_less_than_compiling_is_worth_is_not_compiled(trial_times, secs, options):
+def test_a_run_too_short_in_time_to_pay_for_compiling_is_not_compiled(trial_times, secs, options):
     trials = trial_times(loop=secs, xla=0.1 * secs)
     assert plan_builder(**options).build().mode.value == "loop"
     assert trials == [("loop", True)]
@@ -142,7 +142,7 @@ def test_xla_is_used_where_it_is_a_tenth_faster(trial_times, loop, xla, expected
     assert trials == [("loop", True), ("xla", True)]
 
 
-def test_on_1_15_nothing_is_tried(trial_times):
+def test_only_tensorflow_2_has_a_trial(trial_times):
     trials = trial_times(loop=1.0, xla=0.1)
     plan = plan_builder().build()
     assert plan.mode.value == ("loop" if VERSION_FAMILY == "1.15" else "xla")
@@ -150,8 +150,8 @@ def test_on_1_15_nothing_is_tried(trial_times):
 
 
 @pytest.fixture
-def worth_it(monkeypatch):
-    """Every run is long enough for a trial, and any XLA is fast enough."""
+def always_worthwhile(monkeypatch):
+    """Every run is long enough for a trial, and XLA wins at any speed."""
     monkeypatch.setattr(step_mode, "MIN_STEPS", 0)
     monkeypatch.setattr(step_mode, "MIN_RUN_SECS", 0.0)
     monkeypatch.setattr(step_mode, "TRIAL_SECS", 0.01)
@@ -159,38 +159,38 @@ def worth_it(monkeypatch):
 
 
 @ONLY_2
-@pytest.mark.usefixtures("worth_it")
-def test_a_trial_times_both_forms():
+@pytest.mark.usefixtures("always_worthwhile")
+def test_a_trial_of_a_real_step_can_choose_xla():
     assert plan_builder(steps=10).build().mode.value == "xla"
 
 
 @ONLY_2
 @pytest.mark.slow
-@pytest.mark.usefixtures("worth_it")
-def test_steps_of_a_trial_do_not_count(data, tmp_path):
-    tried, on_request = str(tmp_path / "tried"), str(tmp_path / "on_request")
-    testing.train(Linear, tried, data=data, steps=6, evaluate="no")
+@pytest.mark.usefixtures("always_worthwhile")
+def test_the_steps_of_a_trial_do_not_change_the_run(data, tmp_path):
+    with_trial, on_request = str(tmp_path / "with_trial"), str(tmp_path / "on_request")
+    testing.train(Linear, with_trial, data=data, steps=6, evaluate="no")
     testing.train(Linear, on_request, data=data, steps=6, evaluate="no", xla="on")
-    assert testing.fingerprint(tried) == testing.fingerprint(on_request)
+    assert testing.fingerprint(with_trial) == testing.fingerprint(on_request)
 
 
-@pytest.mark.usefixtures("worth_it")
-def test_a_step_that_diverges_in_the_trial_is_told_as_diverged_by_the_run(data, tmp_path):
+@pytest.mark.usefixtures("always_worthwhile")
+def test_the_run_reports_the_divergence_of_a_step_that_diverges_in_the_trial(data, tmp_path):
     class Infinite(Linear):
         @hookimpl
         def loss(self, labels, outputs, run):
-            made = tf.cast(run.global_step.read_value(), tf.float32)
-            return Linear.loss(self, labels, outputs) + tf.log(1.0 - made)
+            step = tf.cast(run.global_step.read_value(), tf.float32)
+            return Linear.loss(self, labels, outputs) + tf.log(1.0 - step)
 
     with pytest.raises(DivergedError, match="diverged in step 2"):
         testing.train(Infinite, str(tmp_path / "run"), data=data, steps=9, evaluate="no")
 
 
-# ------------------------------------------------------------------------- what XLA cannot compile
+# -------------------------------------------------------------------- steps that XLA cannot compile
 
 
-class Texts(Linear):
-    """Its loss goes through a text."""
+class LossThroughText(Linear):
+    """Its loss is converted to text and back."""
 
     @hookimpl
     def loss(self, labels, outputs):
@@ -199,8 +199,8 @@ class Texts(Linear):
         return loss + 0 * tf.strings.to_number(text)
 
 
-class Python(Linear):
-    """Its loss goes through Python."""
+class LossThroughPython(Linear):
+    """Its loss contains a Python function."""
 
     @hookimpl
     def loss(self, labels, outputs):
@@ -210,8 +210,8 @@ class Python(Linear):
         return loss + tf.stop_gradient(zero)
 
 
-class Ragged(Linear):
-    """An output of a shape that is known only when it runs."""
+class OutputOfUnknownShape(Linear):
+    """One of its outputs has a shape that is known only when the step runs."""
 
     @hookimpl
     def call(self, model, features, run):
@@ -220,8 +220,8 @@ class Ragged(Linear):
 
 
 @ONLY_2
-@pytest.mark.parametrize("plugin", [Texts, Python, Ragged])
-def test_what_xla_cannot_compile_is_one_sentence_where_it_was_requested(cli, plugin):
+@pytest.mark.parametrize("plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape])
+def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plugin):
     argv = [
         "run",
         "--plugin",
@@ -238,26 +238,26 @@ def test_what_xla_cannot_compile_is_one_sentence_where_it_was_requested(cli, plu
 
 
 @ONLY_2
-@pytest.mark.usefixtures("worth_it")
-@pytest.mark.parametrize("plugin", [Texts, Python, Ragged])
-def test_what_xla_cannot_compile_is_looped_without_a_word_where_it_was_not(plugin):
+@pytest.mark.usefixtures("always_worthwhile")
+@pytest.mark.parametrize("plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape])
+def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(plugin):
     plan = plan_builder(plugin, steps=10).build()
     assert (plan.mode.value, plan.note) == ("loop", "")
 
 
-@pytest.mark.parametrize("plugin", [Texts, Python, Ragged])
-def test_what_xla_cannot_compile_is_exact_in_a_loop(data, tmp_path, plugin):
+@pytest.mark.parametrize("plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape])
+def test_a_step_that_xla_cannot_compile_is_exact_in_a_loop(data, tmp_path, plugin):
     one, many = str(tmp_path / "one"), str(tmp_path / "many")
     for run, number in ((one, 1), (many, 5)):
         testing.train(plugin, run, data=data, steps=8, evaluate="no", steps_per_call=number)
     assert testing.fingerprint(one) == testing.fingerprint(many)
 
 
-# ------------------------------------------------------------------------ what a loop cannot hold
+# --------------------------------------------------------------- steps that cannot be in a loop
 
 
-class Loopless(Linear):
-    """It looks whether it is in a loop, and refuses that."""
+class RefusesLoops(Linear):
+    """It checks whether it is in a loop, and fails there."""
 
     @hookimpl
     def call(self, model, features, run):
@@ -266,35 +266,35 @@ class Loopless(Linear):
         return Linear.call(self, model, features, run)
 
 
-class Keeper(Linear):
-    """It keeps a tensor of `call`; a hook of the session fetches it."""
+class FetchesStepTensor(Linear):
+    """Its session hook fetches a tensor of `call`."""
 
     @hookimpl
     def call(self, model, features, run):
         outputs = Linear.call(self, model, features, run)
-        self.kept = tf.reduce_mean(outputs["logits"])
+        self.mean_logit = tf.reduce_mean(outputs["logits"])
         return outputs
 
     @hookimpl
     def session_hooks(self):
-        self.hook = Fetching(self.kept)
+        self.hook = FetchingHook(self.mean_logit)
         return [self.hook]
 
 
-class Maker(Keeper):
-    """Its hook `session_hooks` makes an op of the tensor that it kept."""
+class DerivesFromStepTensor(FetchesStepTensor):
+    """Its hook `session_hooks` builds an op on a tensor of `call`."""
 
     @hookimpl
     def session_hooks(self):
-        self.hook = Fetching(2.0 * self.kept)
+        self.hook = FetchingHook(2.0 * self.mean_logit)
         return [self.hook]
 
 
-class Fetching(SessionHook):
-    """Keeps what it fetches in every third step."""
+class FetchingHook(SessionHook):
+    """Fetches a tensor in every third step."""
 
     def __init__(self, tensor):
-        self.tensor, self.seen = tensor, {}
+        self.tensor, self.values = tensor, {}
 
     def next_due_step(self, step):
         return step - step % 3 + 3
@@ -306,11 +306,11 @@ class Fetching(SessionHook):
         return self.tensor
 
     def on_step(self, step, values, context):
-        self.seen[step] = float(values)
+        self.values[step] = float(values)
 
 
-def notes_of(plugin, run, **options):
-    """The notes that a run shows."""
+def read_notes(plugin, run, **options):
+    """Train; return the notes on the console."""
     stream = io.StringIO()
     options = dict({"steps": 8, "evaluate": "no"}, **options)
     testing.train(plugin, run, console=Console(stream, every_secs=1e9), **options)
@@ -318,82 +318,84 @@ def notes_of(plugin, run, **options):
 
 
 @pytest.mark.parametrize(
-    "plugin, why", [(Loopless, "no loops here, please"), (Maker, "is in a while loop")]
+    "plugin, reason",
+    [(RefusesLoops, "no loops here, please"), (DerivesFromStepTensor, "is in a while loop")],
 )
-def test_a_step_that_no_loop_supports_is_made_alone_and_the_note_says_why(
-    data, tmp_path, plugin, why
+def test_a_step_that_no_loop_supports_runs_alone_and_a_note_gives_the_reason(
+    data, tmp_path, plugin, reason
 ):
     run, single = str(tmp_path / "run"), str(tmp_path / "single")
-    (note,) = notes_of(plugin, run, data=data)
+    (note,) = read_notes(plugin, run, data=data)
     assert note.startswith("note   one step per call; a loop of steps cannot be built: ")
-    assert why in note
-    assert not notes_of(plugin, single, data=data, steps_per_call=1)
+    assert reason in note
+    assert not read_notes(plugin, single, data=data, steps_per_call=1)
     assert testing.fingerprint(run) == testing.fingerprint(single)
 
 
 @pytest.mark.parametrize(
     "plugin, options",
     [
-        (Loopless, {"steps_per_call": 50}),
-        (Maker, {"steps_per_call": 50}),
-        (Loopless, {"xla": "on"}),
+        (RefusesLoops, {"steps_per_call": 50}),
+        (DerivesFromStepTensor, {"steps_per_call": 50}),
+        (RefusesLoops, {"xla": "on"}),
     ],
 )
 def test_several_steps_per_call_that_are_impossible_are_refused(data, tmp_path, plugin, options):
     if "xla" in options and VERSION_FAMILY == "1.15":
         pytest.skip("XLA is refused there in any case")
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError) as error:
         testing.open_trainer(plugin, str(tmp_path / "run"), data=data, steps=8, **options)
-    assert caught.value.exit_code == 2
+    assert error.value.exit_code == 2
     if "xla" not in options:
-        assert str(caught.value).startswith("--steps-per-call is 50, but a loop of steps cannot")
-        assert caught.value.hint == "Leave it at auto, or set it to 1."
+        assert str(error.value).startswith("--steps-per-call is 50, but a loop of steps cannot")
+        assert error.value.hint == "Leave it at auto, or set it to 1."
 
 
-def test_a_plugin_s_own_error_is_reported_as_the_plugin_s(data, tmp_path):
+def test_an_error_of_a_plugin_names_its_hook_in_any_mode(data, tmp_path):
     class Wrong(Linear):
         @hookimpl
         def call(self, model, features, run):
             raise KeyError("of the plugin")
 
     for options in ({}, {"steps_per_call": 50}, {"steps_per_call": 1}):
-        with pytest.raises(ToolkitError, match="failed in its hook 'call': KeyError") as caught:
+        with pytest.raises(ToolkitError, match="failed in its hook 'call': KeyError") as error:
             testing.open_trainer(Wrong, str(tmp_path / "run"), data=data, steps=8, **options)
-        assert caught.value.exit_code == 1
+        assert error.value.exit_code == 1
 
 
-def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_the_way_out(data, tmp_path):
-    class Kept(Keeper):
+def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_a_remedy(data, tmp_path):
+    class Fetcher(FetchesStepTensor):
         pass
 
     with pytest.raises(
-        ToolkitError, match="'kept' fetches '.*', which is within the loop"
-    ) as raised:
-        testing.train(Kept, str(tmp_path / "run"), data=data, steps=8, evaluate="no")
-    assert "--steps-per-call 1" in raised.value.hint
+        ToolkitError, match="'fetcher' fetches '.*', which is within the loop"
+    ) as error:
+        testing.train(Fetcher, str(tmp_path / "run"), data=data, steps=8, evaluate="no")
+    assert "--steps-per-call 1" in error.value.hint
     single = str(tmp_path / "single")
-    testing.train(Kept, single, data=data, steps=8, evaluate="no", steps_per_call=1)
+    testing.train(Fetcher, single, data=data, steps=8, evaluate="no", steps_per_call=1)
 
 
 @ONLY_2
 @pytest.mark.slow
-@pytest.mark.usefixtures("worth_it")
-def test_a_hook_that_keeps_a_tensor_of_the_step_is_refused_where_xla_is_faster(data, tmp_path):
-    with pytest.raises(ToolkitError, match="which is within the loop of steps") as caught:
-        notes_of(Maker, str(tmp_path / "run"), data=data)
-    assert caught.value.hint.endswith("or set --steps-per-call 1.")
+@pytest.mark.usefixtures("always_worthwhile")
+def test_a_hook_that_fetches_a_tensor_of_the_step_is_refused_if_xla_is_faster(data, tmp_path):
+    with pytest.raises(ToolkitError, match="which is within the loop of steps") as error:
+        read_notes(DerivesFromStepTensor, str(tmp_path / "run"), data=data)
+    assert error.value.hint.endswith("or set --steps-per-call 1.")
 
 
-# ------------------------------------------------------------------------ what a resume keeps to
+# ----------------------------------------------------------------------- the mode after a resume
 
 
 def is_compiled(run):
+    """Whether the manifest of a run says that XLA compiles its step."""
     return read_json(run, "manifest.json")["xla"]
 
 
 @ONLY_2
 @pytest.mark.slow
-def test_a_run_that_was_compiled_stays_so_and_one_that_was_not_too(data, tmp_path, monkeypatch):
+def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, tmp_path, monkeypatch):
     options = {"data": data, "evaluate": "no"}
     plain, xla = str(tmp_path / "plain"), str(tmp_path / "xla")
     testing.train(Linear, plain, steps=4, **options)  # too short for a trial
@@ -404,7 +406,7 @@ def test_a_run_that_was_compiled_stays_so_and_one_that_was_not_too(data, tmp_pat
         testing.train(Linear, xla, steps=4, **options)
         assert (is_compiled(plain), is_compiled(xla)) == (False, True)
         testing.train(Linear, plain, steps=8)  # would be compiled if it were new
-    testing.train(Linear, xla, steps=8)  # would not be
+    testing.train(Linear, xla, steps=8)  # would not be compiled if it were new
     assert (is_compiled(plain), is_compiled(xla)) == (False, True)
     whole = str(tmp_path / "whole")
     testing.train(Linear, whole, steps=8, xla="on", **options)
@@ -413,7 +415,7 @@ def test_a_run_that_was_compiled_stays_so_and_one_that_was_not_too(data, tmp_pat
 
 @ONLY_2
 @pytest.mark.parametrize(
-    "began, options, expected",
+    "was_compiled, options, expected",
     [
         (True, {}, "xla"),
         (True, {"steps_per_call": 1}, "xla"),
@@ -422,22 +424,20 @@ def test_a_run_that_was_compiled_stays_so_and_one_that_was_not_too(data, tmp_pat
         (False, {"xla": "on"}, "xla"),
     ],
 )
-def test_a_resume_keeps_its_mode_unless_the_options_change_it(
-    trial_times, began, options, expected
+def test_a_resumed_run_has_its_earlier_mode_unless_the_options_change_it(
+    trial_times, was_compiled, options, expected
 ):
     trials = trial_times(loop=1.0, xla=1.0)
-    assert plan_builder(**options).build(step=4, was_compiled=began).mode.value == expected
+    assert plan_builder(**options).build(step=4, was_compiled=was_compiled).mode.value == expected
     assert ("loop", True) not in trials
 
 
 @pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
-def test_a_compiled_run_goes_on_in_a_loop_on_1_15():
+def test_a_compiled_run_continues_in_a_loop_on_1_15():
     assert plan_builder().build(step=4, was_compiled=True).mode.value == "loop"
 
 
-def test_a_run_from_before_the_manifest_told_is_taken_for_one_that_was_not_compiled(
-    data, tmp_path, monkeypatch
-):
+def test_a_run_whose_manifest_has_no_xla_entry_counts_as_not_compiled(data, tmp_path, monkeypatch):
     from toolkit.storage.run_folder import RunFolder
 
     run = str(tmp_path / "run")
