@@ -7,6 +7,7 @@ from graph_fixtures import make_run, session
 from update_fixtures import INF, SGD, WithBatchNorm, create_variable, train, train_batch_norm
 
 from toolkit import ToolkitError, tf
+from toolkit.graph.run import step_builder_of
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -21,6 +22,19 @@ def test_the_global_step_advances_by_one():
         tf_session.run([op, op])
         tf_session.run(op)
         assert tf_session.run(run.global_step) == 2
+
+
+def test_steps_made_is_the_former_name_of_step_index():
+    run = make_run(**SGD)
+    step_builder_of(run).begin_step()
+    with pytest.warns(DeprecationWarning, match=r"^run\.steps_made is now run\.step_index$"):
+        steps_made = run.steps_made
+    assert steps_made is run.step_index
+    op = run.minimize(tf.reduce_sum(create_variable("w", [0.0])))
+    with session() as tf_session:
+        # The number of steps before the one that is made, although the op advances it.
+        values = [tf_session.run([steps_made, op])[0] for _ in range(3)]
+    assert (steps_made.dtype, values) == (tf.int64, [0, 1, 2])
 
 
 def test_the_first_of_two_updates_can_leave_the_global_step_unchanged():

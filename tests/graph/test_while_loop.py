@@ -1,7 +1,7 @@
-"""Several steps in one call leave what single steps leave: to the bit, whatever their number."""
+"""Several steps in one call give the same run as single steps, to the bit, for any number."""
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps
 CALLS = [1, 7, 50, "auto"]
 
 
-# ----------------------------------------------------------------------------- a loop and its ends
+# ------------------------------------------------------------------------- a loop and its outputs
 
 
 class NoOutputs(NamedTuple):
@@ -33,11 +33,11 @@ class NoOutputs(NamedTuple):
 
 
 class SumOutputs(NamedTuple):
-    """What `AddThree` offers to be fetched."""
+    """The outputs of `AddThree` that a session can fetch."""
 
     double: Any
     empty: Any
-    watched: Any
+    counted_total: Any
 
 
 class RowOutputs(NamedTuple):
@@ -45,34 +45,41 @@ class RowOutputs(NamedTuple):
 
 
 class AddThree:
-    """A step that adds 3 to `total`; total, its double and a name can be fetched."""
+    """A step that adds 3 to `total`; its outputs are twice the total, a name, and the total.
+
+    Attributes:
+        total: int32 scalar variable.
+        evaluations: int32 scalar variable, the number of steps that computed `counted_total`.
+    """
 
     def __init__(self):
         self.total = tf.get_variable("total", initializer=tf.constant(0), use_resource=True)
-        self.ran = tf.get_variable("ran", initializer=tf.constant(0), use_resource=True)
+        self.evaluations = tf.get_variable(
+            "evaluations", initializer=tf.constant(0), use_resource=True
+        )
 
     def __call__(self, *_):
         add = self.total.assign_add(3, read_value=False)
         with tf.control_dependencies([add]):
-            now = self.total.read_value()
-        with tf.control_dependencies([self.ran.assign_add(1, read_value=False)]):
-            watched = tf.identity(now)
-        return StepOps(add, SumOutputs({"of": [2 * now, "total"]}, {}, watched))
+            total = self.total.read_value()
+        with tf.control_dependencies([self.evaluations.assign_add(1, read_value=False)]):
+            counted_total = tf.identity(total)
+        return StepOps(add, SumOutputs({"pair": [2 * total, "total"]}, {}, counted_total))
 
 
 @pytest.mark.usefixtures("graph")
-def test_a_loop_makes_as_many_steps_as_are_fed_and_one_by_default():
+def test_a_loop_makes_the_number_of_steps_in_its_feed_and_one_by_default():
     step, num_steps = AddThree(), make_num_steps()
     loop = build_loop(step, num_steps)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for fed, total in ((None, 3), (5, 18), (1, 21), (0, 21)):
-            session.run(loop.op, None if fed is None else {num_steps: fed})
+        for fed_steps, total in ((None, 3), (5, 18), (1, 21), (0, 21)):
+            session.run(loop.op, None if fed_steps is None else {num_steps: fed_steps})
             assert session.run(step.total) == total
 
 
 @pytest.mark.usefixtures("graph")
-def test_the_step_gets_its_number_in_the_call():
+def test_a_step_receives_its_index_in_the_call():
     num_steps = make_num_steps()
     digits = tf.get_variable("digits", initializer=tf.constant(0), use_resource=True)
     loop = build_loop(
@@ -85,16 +92,16 @@ def test_the_step_gets_its_number_in_the_call():
 
 
 @pytest.mark.usefixtures("graph")
-def test_the_outputs_of_a_call_of_one_step_keep_their_structure():
+def test_the_outputs_of_a_call_have_the_structure_of_the_step_outputs():
     step = AddThree()
     loop = build_loop(step, make_num_steps())
-    double, name = loop.outputs.double["of"]
+    double, name = loop.outputs.double["pair"]
     assert (name, loop.outputs.empty) == ("total", {})
     assert (double.dtype, double.shape) == (tf.int32, [])
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run([double, loop.op]) == [6, None]
-        assert session.run(double) == 12  # which makes a step, as it does without a loop
+        assert session.run(double) == 12  # the fetch makes a step, as it does without a loop
 
 
 @pytest.mark.usefixtures("graph")
@@ -105,14 +112,14 @@ def test_a_field_that_is_not_fetched_is_not_computed():
         session.run(tf.global_variables_initializer())
         session.run([loop.op, loop.outputs.double])
         session.run(loop.op, {num_steps: 5})
-        assert session.run(step.ran) == 0
-        session.run([loop.op, loop.outputs.watched])
-        assert session.run(step.ran) == 1
+        assert session.run(step.evaluations) == 0
+        session.run([loop.op, loop.outputs.counted_total])
+        assert session.run(step.evaluations) == 1
 
 
 @pytest.mark.parametrize("value", [b"text", 2.5, True, [[1, 2, 3]]])
 @pytest.mark.usefixtures("graph")
-def test_loop_outputs_bring_out_any_type_and_shape(value):
+def test_loop_outputs_support_any_type_and_shape(value):
     outputs = []
 
     def body(count, flow):
@@ -121,9 +128,9 @@ def test_loop_outputs_bring_out_any_type_and_shape(value):
 
     ends = tf.while_loop(lambda n, _: n < 1, body, [tf.constant(0), tf.constant(0.0)])
     with tf.Session() as session:
-        found = session.run(outputs[0].read(ends[1]))
-    assert found["count"] == 0
-    np.testing.assert_array_equal(found["value"], value)
+        result = session.run(outputs[0].read(ends[1]))
+    assert result["count"] == 0
+    np.testing.assert_array_equal(result["value"], value)
 
 
 @pytest.mark.usefixtures("graph")
@@ -132,14 +139,23 @@ def test_specs_are_of_tensors_alone():
     assert specs_of(structure) == [tf.TensorSpec([2, 3], tf.float32), tf.TensorSpec([], tf.int32)]
 
 
-def compiled_sum(num_steps, rows, until):
-    """A compiled loop that adds up rows, and must end after the row with the number `until`."""
+def build_compiled_sum(num_steps, rows, last_index):
+    """A compiled loop that adds up rows.
+
+    Args:
+        num_steps: int32 scalar, the number of steps of a call.
+        rows: int32 [N].
+        last_index: of the step that is not finite, after which the loop must end, or None.
+
+    Returns:
+        The loop, and the variable of the sum.
+    """
     total = tf.get_variable("total", initializer=tf.constant(0), use_resource=True)
     is_finite = []
 
     def step(count, rows):
         row = rows[count]
-        is_finite[:] = [None if until is None else tf.not_equal(count, until)]
+        is_finite[:] = [None if last_index is None else tf.not_equal(count, last_index)]
         add = total.assign_add(row, read_value=False)
         return StepOps(add, RowOutputs({"value": row, "text": "a row"}))
 
@@ -149,16 +165,16 @@ def compiled_sum(num_steps, rows, until):
 
 @ONLY_2
 @pytest.mark.parametrize(
-    "until, fed, total, all_finite",
+    "last_index, fed_steps, total, all_finite",
     [(None, 3, 111, True), (None, None, 1, True), (1, 4, 11, False), (3, 2, 11, True)],
 )
 @pytest.mark.usefixtures("graph")
 def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
-    until, fed, total, all_finite
+    last_index, fed_steps, total, all_finite
 ):
     num_steps = make_num_steps()
-    loop, variable = compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), until)
-    feeds = {} if fed is None else {num_steps: fed}
+    loop, variable = build_compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), last_index)
+    feeds = {} if fed_steps is None else {num_steps: fed_steps}
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run([loop.op, loop.all_finite], feeds)[1] == all_finite
@@ -169,7 +185,7 @@ def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
 @pytest.mark.usefixtures("graph")
 def test_a_compiled_loop_returns_the_outputs_of_its_last_step():
     num_steps = make_num_steps()
-    loop, _ = compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), None)
+    loop, _ = build_compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), None)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert loop.outputs.row["text"] == "a row"
@@ -180,8 +196,8 @@ def test_a_compiled_loop_returns_the_outputs_of_its_last_step():
 # ------------------------------------------------------------------------------ whole runs, exactly
 
 
-def records(run):
-    """What metrics.jsonl tells, less the times."""
+def read_records(run):
+    """The records of metrics.jsonl without the times."""
     times = ("examples_per_sec", "seconds")
     return [
         {name: value for name, value in record.items() if name not in times}
@@ -189,50 +205,71 @@ def records(run):
     ]
 
 
-def events(run):
-    """(step, tag, what was written) of every summary but the speed."""
-    folder, found = os.path.join(run, "events"), []
+def read_summaries(run):
+    """(step, tag, serialized value) of every summary except the speed."""
+    folder, summaries = os.path.join(run, "events"), []
     for name in sorted(os.listdir(folder)):
         for event in tf.train.summary_iterator(os.path.join(folder, name)):
             for value in event.summary.value:
                 tag, value.tag = value.tag, ""
                 if tag != "examples_per_sec":
-                    found.append((event.step, tag, value.SerializeToString()))
-    return sorted(found)
+                    summaries.append((event.step, tag, value.SerializeToString()))
+    return sorted(summaries)
 
 
-def images(run):
-    """Name -> bytes of the pictures of a run."""
-    found = {}
+def read_images(run):
+    """File name -> bytes of the images of a run."""
+    contents = {}
     for folder, _, names in os.walk(run):
         for name in names:
             if name.endswith((".png", ".gif")):
                 with open(os.path.join(folder, name), "rb") as file:
-                    found[name] = file.read()
-    return found
+                    contents[name] = file.read()
+    return contents
 
 
-def left(run):
-    """All that a run leaves that can be equal."""
+class RunResults(NamedTuple):
+    """The parts of a run folder that do not depend on the number of steps per call."""
+
+    fingerprint: str
+    metrics: List[Dict[str, Any]]
+    checkpoint_steps: List[int]
+    summaries: List[Tuple[int, str, bytes]]
+    images: Dict[str, bytes]
+
+
+def read_results(run):
+    """Read the results of a run."""
     steps = [checkpoint.step for checkpoint in RunFolder(run).checkpoints.list()]
-    return testing.fingerprint(run), records(run), steps, events(run), images(run)
+    return RunResults(
+        testing.fingerprint(run), read_records(run), steps, read_summaries(run), read_images(run)
+    )
 
 
-def check_same(folder, plugin, forms, **options):
-    """Runs of these forms, given as options, leave the same; what that is."""
+def check_same_run(folder, plugin, forms, **options):
+    """Check that runs have equal results.
+
+    Args:
+        forms: options by which the runs differ.
+        options: of all runs.
+
+    Returns:
+        The results.
+    """
     options = dict({"evaluate": "no", "checkpoint_steps": 1000}, **options)
     expected = None
     for number, form in enumerate(forms):
         run = str(folder / f"run{number}")
         testing.train(plugin, run, **dict(options, **form))
-        found = left(run)
-        expected = expected or found
-        for one, other in zip(expected, found):
+        results = read_results(run)
+        expected = expected or results
+        for one, other in zip(expected, results):
             assert one == other, form
     return expected
 
 
-def by_calls(*calls, **options):
+def options_by_calls(*calls, **options):
+    """Options for each number of steps per call."""
     return [dict(options, steps_per_call=number) for number in calls]
 
 
@@ -250,17 +287,23 @@ def digits(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])
-def test_any_number_of_steps_a_call_leaves_the_same(bars, tmp_path, reader):
-    found = check_same(
-        tmp_path, Linear, by_calls(*CALLS), data=bars, steps=137, log_steps=20, reader=reader
+def test_any_number_of_steps_per_call_gives_the_same_run(bars, tmp_path, reader):
+    results = check_same_run(
+        tmp_path,
+        Linear,
+        options_by_calls(*CALLS),
+        data=bars,
+        steps=137,
+        log_steps=20,
+        reader=reader,
     )
-    assert [r["step"] for r in found[1]] == [20, 40, 60, 80, 100, 120, 137]
-    assert found[2] == [137]
+    assert [r["step"] for r in results.metrics] == [20, 40, 60, 80, 100, 120, 137]
+    assert results.checkpoint_steps == [137]
 
 
-def test_an_epoch_shorter_than_a_call_leaves_the_same(tmp_path):
+def test_an_epoch_shorter_than_a_call_gives_the_same_run(tmp_path):
     data = write_bars(tmp_path / "few.npz", train=20)  # two batches and a half
-    check_same(tmp_path, Linear, by_calls(1, 50), data=data, steps=33, log_steps=9)
+    check_same_run(tmp_path, Linear, options_by_calls(1, 50), data=data, steps=33, log_steps=9)
 
 
 @pytest.mark.parametrize(
@@ -272,15 +315,17 @@ def test_an_epoch_shorter_than_a_call_leaves_the_same(tmp_path):
     ],
     ids=["cosine", "clipped", "accumulated"],
 )
-def test_options_of_the_step_leave_the_same(bars, tmp_path, options):
-    check_same(tmp_path, Linear, by_calls(1, 7, 50), data=bars, steps=60, log_steps=25, **options)
+def test_options_of_the_step_give_the_same_run(bars, tmp_path, options):
+    check_same_run(
+        tmp_path, Linear, options_by_calls(1, 7, 50), data=bars, steps=60, log_steps=25, **options
+    )
 
 
-def test_hooks_due_on_steps_that_are_no_multiple_leave_the_same(bars, tmp_path):
-    found = check_same(
+def test_hooks_due_on_steps_that_are_no_multiple_of_a_call_give_the_same_run(bars, tmp_path):
+    results = check_same_run(
         tmp_path,
         Linear,
-        by_calls(1, 7, 50),
+        options_by_calls(1, 7, 50),
         data=bars,
         steps=60,
         log_steps=9,
@@ -290,17 +335,17 @@ def test_hooks_due_on_steps_that_are_no_multiple_leave_the_same(bars, tmp_path):
         keep_checkpoints=10,
         evaluate="yes",
     )
-    assert found[2] == [11, 22, 33, 44, 55, 60]
+    assert results.checkpoint_steps == [11, 22, 33, 44, 55, 60]
     for number in range(3):
-        profiled = os.listdir(str(tmp_path / f"run{number}" / "profile"))
-        assert sorted(profiled) == ["step-10.json", "step-33.json"]
+        traces = os.listdir(str(tmp_path / f"run{number}" / "profile"))
+        assert sorted(traces) == ["step-10.json", "step-33.json"]
 
 
 def test_early_stopping_ends_at_the_same_step(bars, tmp_path):
-    found = check_same(
+    results = check_same_run(
         tmp_path,
         Linear,
-        by_calls(1, 7, 50),
+        options_by_calls(1, 7, 50),
         data=bars,
         steps=200,
         checkpoint_steps=9,
@@ -308,7 +353,7 @@ def test_early_stopping_ends_at_the_same_step(bars, tmp_path):
         best_metric="max:loss",  # which falls, so the first evaluation stays the best
         early_stopping=2,
     )
-    assert found[2] == [9, 18, 27]
+    assert results.checkpoint_steps == [9, 18, 27]
 
 
 class Infinite(Linear):
@@ -316,34 +361,35 @@ class Infinite(Linear):
 
     @hookimpl
     def loss(self, labels, outputs, run):
-        made = run.global_step.read_value()
-        bad = tf.reduce_any(tf.equal(made, tf.constant([5, 6, 30], tf.int64)))
-        return tf.where(bad, tf.constant(np.inf), tf.constant(1.0)) * super().loss(labels, outputs)
+        step = run.global_step.read_value()
+        is_infinite = tf.reduce_any(tf.equal(step, tf.constant([5, 6, 30], tf.int64)))
+        factor = tf.where(is_infinite, tf.constant(np.inf), tf.constant(1.0))
+        return factor * super().loss(labels, outputs)
 
 
-def test_skipped_steps_leave_the_same_and_are_counted_alike(bars, tmp_path):
-    found = check_same(
+def test_skipped_steps_give_the_same_run_and_the_same_counts(bars, tmp_path):
+    results = check_same_run(
         tmp_path,
         Infinite,
-        by_calls(1, 7, 50),
+        options_by_calls(1, 7, 50),
         data=bars,
         steps=60,
         log_steps=20,
         on_nonfinite="skip",
     )
-    # The counter is read beside the step, so it may lack the step of its own record alone.
-    told = [(r["step"], r["count"]) for r in found[1] if r["kind"] == "event"]
-    assert told == [(20, 2), (40, 1)]
+    # The counter is read in parallel with the step, so it may lack the step of its record only.
+    counts = [(r["step"], r["count"]) for r in results.metrics if r["kind"] == "event"]
+    assert counts == [(20, 2), (40, 1)]
 
 
-class Summarised(Linear):
-    """Puts its own summaries into `call` and `loss`."""
+class WithSummaries(Linear):
+    """Adds summaries of its own in `call` and `loss`."""
 
     @hookimpl
     def call(self, model, features, run):
         outputs = Linear.call(self, model, features, run)
         tf.summary.histogram("logits", outputs["logits"])
-        tf.summary.image("seen", features, max_outputs=2)
+        tf.summary.image("features", features, max_outputs=2)
         return outputs
 
     @hookimpl
@@ -353,29 +399,31 @@ class Summarised(Linear):
         return loss
 
 
-def summaries_by_calls(folder, data):
-    """Of runs with one step a call and with several: the summaries of each."""
-    found = []
+def read_summaries_by_calls(folder, data):
+    """The summaries of a run with one step per call and of runs with several."""
+    summaries = []
     for number in (1, 7, 50):
         run = str(folder / f"run{number}")
         options = {"steps": 30, "summary_steps": 13, "evaluate": "no", "steps_per_call": number}
-        testing.train(Summarised, run, data=data, **options)
-        found.append(events(run))
-    return found
+        testing.train(WithSummaries, run, data=data, **options)
+        summaries.append(read_summaries(run))
+    return summaries
 
 
-def test_summaries_of_a_plugin_are_of_their_own_step(bars, tmp_path):
+def test_summaries_of_a_plugin_have_the_values_of_their_own_step(bars, tmp_path):
     one, *others = [
-        sorted((step, tag, value) for step, tag, value in found)
-        for found in summaries_by_calls(tmp_path, bars)
+        sorted((step, tag, value) for step, tag, value in summaries)
+        for summaries in read_summaries_by_calls(tmp_path, bars)
     ]
     assert sorted({step for step, _, _ in one}) == [13, 26, 30]
     assert others == [one, one]
 
 
 def test_summaries_of_a_plugin_have_their_own_names(bars, tmp_path):
-    for found in summaries_by_calls(tmp_path, bars):
-        assert {"logits", "seen/image/0", "seen/image/1", "hundredfold"} <= {t for _, t, _ in found}
+    for summaries in read_summaries_by_calls(tmp_path, bars):
+        assert {"logits", "features/image/0", "features/image/1", "hundredfold"} <= {
+            tag for _, tag, _ in summaries
+        }
 
 
 SMALL = {"steps": 37, "log_steps": 10, "batch_size": 8}
@@ -383,11 +431,11 @@ SMALL = {"steps": 37, "log_steps": 10, "batch_size": 8}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["resident", "stream"])
-def test_a_perceptron_with_dropout_and_augmentation_leaves_the_same(digits, tmp_path, reader):
-    check_same(
+def test_a_perceptron_with_dropout_and_augmentation_gives_the_same_run(digits, tmp_path, reader):
+    check_same_run(
         tmp_path,
         "classifier",
-        by_calls(*CALLS),
+        options_by_calls(*CALLS),
         data=digits,
         network="mlp",
         hidden="16",
@@ -397,9 +445,15 @@ def test_a_perceptron_with_dropout_and_augmentation_leaves_the_same(digits, tmp_
 
 
 @pytest.mark.slow
-def test_batch_norm_and_accumulation_leave_the_same(digits, tmp_path):
-    check_same(
-        tmp_path, "classifier", by_calls(1, 7, 50), data=digits, accumulate=2, mixup=0.2, **SMALL
+def test_batch_norm_and_accumulation_give_the_same_run(digits, tmp_path):
+    check_same_run(
+        tmp_path,
+        "classifier",
+        options_by_calls(1, 7, 50),
+        data=digits,
+        accumulate=2,
+        mixup=0.2,
+        **SMALL,
     )
 
 
@@ -428,11 +482,13 @@ GAN = {
         {"preset": "sn-hinge", "update": "simultaneous", "network": "mlp"},
         {"preset": "dcgan", "reader": "stream"},
     ],
-    ids=["quick", "several critic updates", "at once", "stream"],
+    ids=["quick", "several discriminator updates", "simultaneous", "stream"],
 )
-def test_a_gan_and_its_samples_leave_the_same(digits, tmp_path, options):
-    found = check_same(tmp_path, "gan", by_calls(1, 7), data=digits, **dict(GAN, **options))
-    assert found[4]
+def test_a_gan_gives_the_same_run_and_samples(digits, tmp_path, options):
+    results = check_same_run(
+        tmp_path, "gan", options_by_calls(1, 7), data=digits, **dict(GAN, **options)
+    )
+    assert results.images
 
 
 # ---------------------------------------------------------------------------------- compiled by XLA
@@ -441,11 +497,13 @@ def test_a_gan_and_its_samples_leave_the_same(digits, tmp_path, options):
 @pytest.mark.slow
 @ONLY_2
 @pytest.mark.parametrize("reader", ["resident", "stream"])
-def test_a_compiled_loop_leaves_the_same_for_any_number(digits, tmp_path, reader):
-    check_same(
+def test_a_compiled_loop_gives_the_same_run_for_any_number_of_steps_per_call(
+    digits, tmp_path, reader
+):
+    check_same_run(
         tmp_path,
         "classifier",
-        by_calls(1, 7, 50, xla="on"),
+        options_by_calls(1, 7, 50, xla="on"),
         data=digits,
         network="mlp",
         hidden="16",
@@ -456,15 +514,17 @@ def test_a_compiled_loop_leaves_the_same_for_any_number(digits, tmp_path, reader
 
 @pytest.mark.slow
 @ONLY_2
-def test_a_compiled_gan_and_its_samples_leave_the_same_for_any_number(digits, tmp_path):
+def test_a_compiled_gan_gives_the_same_run_and_samples_for_any_number_of_steps_per_call(
+    digits, tmp_path
+):
     options = dict(GAN, network="mlp", n_critic=2)
-    check_same(tmp_path, "gan", by_calls(1, 7, xla="on"), data=digits, **options)
+    check_same_run(tmp_path, "gan", options_by_calls(1, 7, xla="on"), data=digits, **options)
 
 
 @ONLY_2
-def test_a_step_with_summaries_is_not_compiled_without_them(bars, tmp_path):
+def test_a_step_with_summaries_is_refused_by_xla(bars, tmp_path):
     with pytest.raises(UsageError, match="tf.summary ops"):
-        testing.train(Summarised, str(tmp_path / "run"), data=bars, steps=6, xla="on")
+        testing.train(WithSummaries, str(tmp_path / "run"), data=bars, steps=6, xla="on")
 
 
 @pytest.mark.slow
@@ -474,9 +534,7 @@ def test_a_step_with_summaries_is_not_compiled_without_them(bars, tmp_path):
     [{"reader": "resident", "accumulate": 3, "optimizer": "momentum"}, {"reader": "stream"}],
     ids=["resident", "stream"],
 )
-def test_a_compiled_run_that_resumes_has_the_bits_of_one_that_did_not_stop(
-    digits, tmp_path, options
-):
+def test_a_resumed_compiled_run_has_the_bits_of_an_uninterrupted_one(digits, tmp_path, options):
     testing.check_resume(
         "classifier",
         str(tmp_path / "run"),
@@ -491,14 +549,14 @@ def test_a_compiled_run_that_resumes_has_the_bits_of_one_that_did_not_stop(
 
 
 @pytest.fixture
-def made_up_numbers(monkeypatch):
-    """The same 'random' numbers with XLA and without: of whole numbers, which both count alike."""
+def equal_random_numbers(monkeypatch):
+    """Equal 'random' numbers with XLA and without, from integers that both compute alike."""
 
     def uniform(self, shape, pair, minval=0.0, maxval=1.0):
         size = tf.reduce_prod(shape)
-        mixed = (tf.range(size) % 1000 * 7919 + (pair[0] % 9973 + pair[1] * 31) * 104) % 1009
-        drawn = tf.reshape(tf.cast(mixed, tf.float32) * np.float32(1 / 1024), shape)
-        return drawn * (maxval - minval) + minval
+        hashes = (tf.range(size) % 1000 * 7919 + (pair[0] % 9973 + pair[1] * 31) * 104) % 1009
+        fractions = tf.reshape(tf.cast(hashes, tf.float32) * np.float32(1 / 1024), shape)
+        return fractions * (maxval - minval) + minval
 
     def normal(self, shape, pair, mean=0.0, stddev=1.0):
         return mean + stddev * uniform(self, shape, pair, -1.7, 1.7)
@@ -508,14 +566,14 @@ def made_up_numbers(monkeypatch):
         monkeypatch.setattr(strategy, "normal", normal)
 
 
-def both(folder, plugin, **options):
-    """The tensors and the records of a run without XLA, and of the same with it."""
-    found = []
+def train_plain_and_compiled(folder, plugin, **options):
+    """(tensors, records) of a run without XLA and of the same run with it."""
+    results = []
     for xla in ("off", "on"):
         run = str(folder / xla)
         testing.train(plugin, run, **dict(options, evaluate="no", log_steps=1, xla=xla))
-        found.append((testing.tensors(run), records(run)))
-    return found
+        results.append((testing.tensors(run), read_records(run)))
+    return results
 
 
 def check_close(one, other, rtol, atol):
@@ -526,7 +584,7 @@ def check_close(one, other, rtol, atol):
 
 @pytest.mark.slow
 @ONLY_2
-@pytest.mark.usefixtures("made_up_numbers")
+@pytest.mark.usefixtures("equal_random_numbers")
 @pytest.mark.parametrize(
     "options",
     [
@@ -542,9 +600,9 @@ def check_close(one, other, rtol, atol):
     ],
     ids=["mlp", "cnn", "accumulated"],
 )
-def test_a_compiled_step_agrees_with_one_that_is_not(digits, tmp_path, options):
+def test_a_compiled_step_agrees_with_a_plain_one(digits, tmp_path, options):
     # Plain descent: Adam makes a whole step of a gradient that is nothing but rounding.
-    (plain, told), (compiled, told_too) = both(
+    (plain_tensors, plain_records), (compiled_tensors, compiled_records) = train_plain_and_compiled(
         tmp_path,
         "classifier",
         data=digits,
@@ -554,25 +612,27 @@ def test_a_compiled_step_agrees_with_one_that_is_not(digits, tmp_path, options):
         learning_rate=0.01,
         **options,
     )
-    check_close(plain, compiled, 1e-4, 1e-4)
+    check_close(plain_tensors, compiled_tensors, 1e-4, 1e-4)
     if options["network"] == "cnn":
-        assert [name for name in plain if name.endswith("moving_mean")]
-    for one, other in zip(told, told_too):
+        assert [name for name in plain_tensors if name.endswith("moving_mean")]
+    for plain, compiled in zip(plain_records, compiled_records):
         for name in ("loss", "gradient_norm", "learning_rate"):
-            assert other[name] == pytest.approx(one[name], rel=1e-3, abs=1e-6)
+            assert compiled[name] == pytest.approx(plain[name], rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.slow
 @ONLY_2
-@pytest.mark.usefixtures("made_up_numbers")
+@pytest.mark.usefixtures("equal_random_numbers")
 @pytest.mark.parametrize(
     "options", [{}, {"preset": "wgan-gp", "n_critic": 2}], ids=["quick", "wgan-gp"]
 )
-def test_a_compiled_gan_agrees_in_its_first_step_with_one_that_is_not(digits, tmp_path, options):
+def test_a_compiled_gan_agrees_with_a_plain_one_in_its_first_step(digits, tmp_path, options):
     values = dict(GAN, network="mlp", steps=1, **options)
-    (_, (told,)), (_, (told_too,)) = both(tmp_path, "gan", data=digits, **values)
-    assert sorted(told) == sorted(told_too)
-    assert {"d_loss", "g_loss"} <= set(told)
-    for name, value in told.items():
+    (_, (plain,)), (_, (compiled_record,)) = train_plain_and_compiled(
+        tmp_path, "gan", data=digits, **values
+    )
+    assert sorted(plain) == sorted(compiled_record)
+    assert {"d_loss", "g_loss"} <= set(plain)
+    for name, value in plain.items():
         if isinstance(value, float):
-            assert told_too[name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
+            assert compiled_record[name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
