@@ -1,4 +1,4 @@
-"""What may happen between the first step and the last: stops, errors, retries, interrupts."""
+"""The loop between the first step and the last: stops, errors, retries and interrupts."""
 
 import contextlib
 import glob
@@ -51,8 +51,12 @@ def with_hooks(*hooks):
     return WithHooks
 
 
-class Every(tf.train.SessionRunHook):
-    """A third party's hook that knows nothing of due steps; `act` is called after each."""
+class StockHook(tf.train.SessionRunHook):
+    """A third party's hook without due steps.
+
+    Args:
+        act: act(calls, run_context) is called after each step; None for nothing.
+    """
 
     def __init__(self, act=None):
         self.act, self.calls = act, 0
@@ -68,30 +72,32 @@ class Infinite(Linear):
 
     @hookimpl
     def loss(self, labels, outputs, run):
-        made = run.global_step.read_value()
-        factor = tf.where(tf.equal(made, 5), tf.constant(np.inf), tf.constant(1.0))
+        step = run.global_step.read_value()
+        factor = tf.where(tf.equal(step, 5), tf.constant(np.inf), tf.constant(1.0))
         return factor * super().loss(labels, outputs)
 
 
-def test_after_divergence_the_newest_checkpoint_is_finite_and_of_the_last_good_step(data, tmp_path):
+def test_after_a_divergence_the_newest_checkpoint_is_finite_and_of_the_last_good_step(
+    data, tmp_path
+):
     run = tmp_path / "run"
-    with pytest.raises(DivergedError, match="diverged in step 6: loss inf") as told:
+    with pytest.raises(DivergedError, match="diverged in step 6: loss inf") as error:
         testing.train(Infinite, str(run), data=data, steps=20, checkpoint_steps=100)
-    assert told.value.exit_code == 3
+    assert error.value.exit_code == 3
     assert steps_of(run) == [5]
     assert all(np.isfinite(v).all() for v in testing.tensors(str(run)).values())
     assert [r["event"] for r in records(run, "event")] == ["diverged"]
     assert RunFolder(str(run)).read_manifest()["status"] == "diverged"
 
 
-def test_skipping_goes_on_past_a_non_finite_step_and_records_it(data, tmp_path):
+def test_training_that_skips_a_non_finite_step_continues_and_records_it(data, tmp_path):
     run = str(tmp_path / "run")
     summary = testing.train(Infinite, run, data=data, steps=12, on_nonfinite="skip", log_steps=4)
     assert summary["steps"] == 12
     assert [(r["event"], r["count"]) for r in records(run, "event")] == [("skipped_steps", 1)]
 
 
-def test_a_run_in_which_no_step_goes_through_ends_as_diverged(data, tmp_path):
+def test_a_run_in_which_every_step_is_skipped_diverges(data, tmp_path):
     class Never(Linear):
         @hookimpl
         def loss(self, labels, outputs):
@@ -103,8 +109,8 @@ def test_a_run_in_which_no_step_goes_through_ends_as_diverged(data, tmp_path):
         )
 
 
-def test_a_hook_that_knows_no_due_steps_is_called_on_every_step(data, tmp_path):
-    hook = Every()
+def test_a_hook_without_due_steps_is_called_on_every_step(data, tmp_path):
+    hook = StockHook()
     testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=7, log_steps=100)
     assert hook.calls == 7
 
@@ -114,7 +120,7 @@ def test_a_hook_with_due_steps_is_called_on_those_and_the_last(data, tmp_path):
         name = "due"
 
         def __init__(self):
-            self.seen = []
+            self.steps = []
 
         def next_due_step(self, step):
             return 3 if step < 3 else float("inf")
@@ -123,14 +129,39 @@ def test_a_hook_with_due_steps_is_called_on_those_and_the_last(data, tmp_path):
             return step == 3 or self.loop.is_last(step)
 
         def on_step(self, step, values, context):
-            self.seen.append(step)
+            self.steps.append(step)
 
     hook = Due()
     testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=7, log_steps=100)
-    assert hook.seen == [3, 7]
+    assert hook.steps == [3, 7]
 
 
-def test_a_stock_hook_that_asks_for_the_end_gets_it_with_the_state_saved(data, tmp_path):
+def test_the_former_method_next_step_of_a_hook_still_gives_its_due_steps(data, tmp_path):
+    message = r"^EarlierHook\.next_step is now next_due_step$"
+    with pytest.warns(DeprecationWarning, match=message):
+
+        class EarlierHook(SessionHook):
+            name = "earlier"
+
+            def __init__(self):
+                self.steps = []
+
+            def next_step(self, step):
+                return 3 if step < 3 else float("inf")
+
+            def is_due(self, step):
+                return step == 3 or self.loop.is_last(step)
+
+            def on_step(self, step, values, context):
+                self.steps.append(step)
+
+    hook = EarlierHook()
+    assert [hook.next_due_step(step) for step in (0, 2, 3)] == [3, 3, float("inf")]
+    testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=7, log_steps=100)
+    assert hook.steps == [3, 7]
+
+
+def test_a_stock_hook_that_requests_a_stop_ends_the_run_with_a_checkpoint(data, tmp_path):
     run = str(tmp_path / "run")
     stock = tf.train.StopAtStepHook(num_steps=5)
     summary = testing.train(with_hooks(stock), run, data=data, steps=20, checkpoint_steps=100)
@@ -140,7 +171,9 @@ def test_a_stock_hook_that_asks_for_the_end_gets_it_with_the_state_saved(data, t
 def test_the_steps_are_the_same_with_every_hook_due_and_with_none(data, tmp_path):
     few, many = str(tmp_path / "few"), str(tmp_path / "many")
     testing.train(Linear, few, data=data, steps=23, log_steps=100, checkpoint_steps=1000)
-    testing.train(with_hooks(Every()), many, data=data, steps=23, log_steps=1, checkpoint_steps=2)
+    testing.train(
+        with_hooks(StockHook()), many, data=data, steps=23, log_steps=1, checkpoint_steps=2
+    )
     assert testing.fingerprint(few) == testing.fingerprint(many)
 
 
@@ -149,10 +182,10 @@ def test_metrics_are_logged_at_multiples_and_at_the_last_step(data, tmp_path):
     testing.train(Linear, run, data=data, steps=10, log_steps=4)
     assert [r["step"] for r in records(run)] == [4, 8, 10]
     names = {"step", "kind", "loss", "learning_rate", "gradient_norm"}
-    assert set(records(run)[0]) == names  # nothing of the time: a resumed run has the same lines
+    assert set(records(run)[0]) == names  # no times: a resumed run has equal records
 
 
-def test_the_speed_is_recorded_apart(data, tmp_path):
+def test_the_speed_is_recorded_in_a_file_of_its_own(data, tmp_path):
     run = str(tmp_path / "run")
     testing.train(Linear, run, data=data, steps=10, log_steps=4, evaluate="no")
     with open(os.path.join(run, "speed.jsonl")) as file:
@@ -161,25 +194,27 @@ def test_the_speed_is_recorded_apart(data, tmp_path):
     assert all(row["examples_per_sec"] > 0 and row["seconds"] > 0 for row in rows)
 
 
-def events(run):
+def read_events(run):
+    """The events in all event files of a run."""
     folder = os.path.join(str(run), "events")
-    found = []
-    for name in sorted(os.listdir(folder)):
-        found += list(tf.train.summary_iterator(os.path.join(folder, name)))
-    return found
+    return [
+        event
+        for name in sorted(os.listdir(folder))
+        for event in tf.train.summary_iterator(os.path.join(folder, name))
+    ]
 
 
 def test_summaries_are_written_at_multiples_and_at_the_last_step(data, tmp_path):
     run = str(tmp_path / "run")
     testing.train(Linear, run, data=data, steps=10, summary_steps=4, evaluate="no")
-    steps = [e.step for e in events(run) if e.HasField("summary")]
+    steps = [e.step for e in read_events(run) if e.HasField("summary")]
     assert steps == [4, 8, 10]
 
 
-def test_events_hold_loss_rate_gradient_norm_speed_and_evaluations(data, tmp_path):
+def test_events_contain_loss_rate_gradient_norm_speed_and_evaluations(data, tmp_path):
     run = str(tmp_path / "run")
     testing.train(Linear, run, data=data, steps=4, summary_steps=2)
-    tags = {value.tag for event in events(run) for value in event.summary.value}
+    tags = {value.tag for event in read_events(run) for value in event.summary.value}
     assert {"loss", "learning_rate", "gradient_norm", "examples_per_sec"} <= tags
     assert {"validation/loss", "validation/accuracy"} <= tags
 
@@ -190,83 +225,94 @@ def test_two_runs_in_one_process_do_not_share_a_writer(data, tmp_path):
             Linear, str(tmp_path / name), data=data, steps=steps, summary_steps=1, evaluate="no"
         )
     for name, steps in (("one", 2), ("two", 3)):
-        assert len([e for e in events(tmp_path / name) if e.HasField("summary")]) == steps
+        assert len([e for e in read_events(tmp_path / name) if e.HasField("summary")]) == steps
 
 
-def test_checkpoints_hold_no_graph(data, tmp_path):
+def test_checkpoints_contain_no_graph(data, tmp_path):
     run = tmp_path / "run"
     testing.train(Linear, str(run), data=data, steps=2)
     names = [name for _, _, files in os.walk(str(run)) for name in files]
     assert not [n for n in names if n.endswith((".meta", ".pbtxt"))]
 
 
-def test_data_that_runs_dry_is_told_as_such(data, tmp_path):
-    def dry(calls, context):
+def test_the_error_for_data_that_ends_names_the_step(data, tmp_path):
+    def end_data(calls, context):
         if calls == 3:
             raise tf.errors.OutOfRangeError(None, None, "End of sequence")
 
     run = str(tmp_path / "run")
     with pytest.raises(DataError, match="The data ended in step 4 of 9"):
-        testing.train(with_hooks(Every(dry)), run, data=data, steps=9)
+        testing.train(with_hooks(StockHook(end_data)), run, data=data, steps=9)
     assert RunFolder(run).read_manifest()["status"] == "failed"
 
 
-def test_stop_iteration_in_a_hook_is_no_success(data, tmp_path):
+def test_stop_iteration_in_a_hook_is_an_error(data, tmp_path):
     def stop(calls, context):
         raise StopIteration
 
     with pytest.raises(DataError, match="The data ended"):
-        testing.train(with_hooks(Every(stop)), str(tmp_path / "run"), data=data, steps=9)
+        testing.train(with_hooks(StockHook(stop)), str(tmp_path / "run"), data=data, steps=9)
 
 
-def lost(at, times=1):
-    """An act that loses the session after call number `at`, `times` times."""
-    left = [times]
+def lose_session(at, times=1):
+    """An `act` that loses the session.
+
+    Args:
+        at: the number of the first call that loses it.
+        times: the number of times.
+    """
+    remaining = [times]
 
     def act(calls, context):
-        if calls >= at and left[0]:
-            left[0] -= 1
+        if calls >= at and remaining[0]:
+            remaining[0] -= 1
             raise tf.errors.UnavailableError(None, None, "the machine has gone")
 
     return act
 
 
 def test_a_lost_session_repeats_and_loses_nothing(data, tmp_path):
-    calm, shaken = str(tmp_path / "calm"), str(tmp_path / "shaken")
+    reference, retry = str(tmp_path / "reference"), str(tmp_path / "retry")
     options = {"data": data, "steps": 12, "log_steps": 1, "checkpoint_steps": 4, "evaluate": "no"}
-    testing.train(Linear, calm, **options)
-    testing.train(with_hooks(Every(lost(at=6))), shaken, **options)
-    assert testing.fingerprint(calm) == testing.fingerprint(shaken)
-    told = [[(r["step"], r["loss"]) for r in records(run)] for run in (calm, shaken)]
-    assert told[0] == told[1]
+    testing.train(Linear, reference, **options)
+    testing.train(with_hooks(StockHook(lose_session(at=6))), retry, **options)
+    assert testing.fingerprint(reference) == testing.fingerprint(retry)
+    losses, retry_losses = (
+        [(r["step"], r["loss"]) for r in records(run)] for run in (reference, retry)
+    )
+    assert losses == retry_losses
 
 
-def test_a_lost_session_is_told_in_one_warning(data, tmp_path, capsys):
+def test_a_lost_session_gives_one_warning(data, tmp_path, capsys):
     from toolkit.display.console import Console
 
-    made = testing.open_trainer(
-        with_hooks(Every(lost(at=3))), str(tmp_path / "run"), data=data, steps=5, console=Console()
+    trainer = testing.open_trainer(
+        with_hooks(StockHook(lose_session(at=3))),
+        str(tmp_path / "run"),
+        data=data,
+        steps=5,
+        console=Console(),
     )
-    made.train()
-    made.close()
+    trainer.train()
+    trainer.close()
     warnings = [line for line in capsys.readouterr().err.split("\n") if "warning" in line]
     assert warnings == ["warning: the session was lost at step 3; continuing from step 2"]
 
 
-def test_a_session_that_is_lost_again_and_again_gives_up_with_138(data, tmp_path):
-    hook = Every(lost(at=3, times=1000))
-    with pytest.raises(RetryError, match=f"was lost {MAX_RETRIES + 1} times") as told:
+def test_a_run_whose_session_is_lost_too_often_ends_with_exit_code_138(data, tmp_path):
+    hook = StockHook(lose_session(at=3, times=1000))
+    with pytest.raises(RetryError, match=f"was lost {MAX_RETRIES + 1} times") as error:
         testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=9)
-    assert told.value.exit_code == 138
+    assert error.value.exit_code == 138
 
 
-def test_an_op_made_too_late_names_plugin_and_hook(data, tmp_path):
-    def late(calls, context):
+def test_the_error_for_an_op_that_is_built_too_late_names_plugin_and_hook(data, tmp_path):
+    def build_op(calls, context):
         with context.session.graph.as_default():
             tf.constant(1)
 
-    with pytest.raises(ToolkitError, match="Every of plugin 'withhooks' failed in after_run"):
-        testing.train(with_hooks(Every(late)), str(tmp_path / "run"), data=data, steps=3)
+    with pytest.raises(ToolkitError, match="StockHook of plugin 'withhooks' failed in after_run"):
+        testing.train(with_hooks(StockHook(build_op)), str(tmp_path / "run"), data=data, steps=3)
 
 
 def test_a_train_op_that_does_not_advance_the_step_is_refused(data, tmp_path):
@@ -280,45 +326,45 @@ def test_a_train_op_that_does_not_advance_the_step_is_refused(data, tmp_path):
 
 
 @pytest.mark.parametrize("signum, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_finishes_the_step_and_commits_all_up_to_it(data, tmp_path, signum, code):
+def test_after_a_signal_the_step_is_finished_and_committed(data, tmp_path, signum, code):
     def kill(calls, context):
         if calls == 7:
             os.kill(os.getpid(), signum)
 
     run = str(tmp_path / "run")
-    with pytest.raises(InterruptedRun) as told:
+    with pytest.raises(InterruptedRun) as error:
         testing.train(
-            with_hooks(Every(kill)), run, data=data, steps=50, log_steps=3, checkpoint_steps=5
+            with_hooks(StockHook(kill)), run, data=data, steps=50, log_steps=3, checkpoint_steps=5
         )
-    assert told.value.exit_code == code
+    assert error.value.exit_code == code
     last = steps_of(run)[-1]
     assert last in (7, 8)  # the step during which the signal came, or the one after
     assert [r["step"] for r in records(run) if r["kind"] == "train"] == [3, 6]
     assert steps_of(run) == [5, last]
-    assert "toolkit resume" in told.value.hint
+    assert "toolkit resume" in error.value.hint
     assert RunFolder(run).read_manifest()["status"] == "interrupted"
 
 
-def test_an_interrupted_run_goes_on_to_the_bits_of_one_that_was_not(data, tmp_path):
+def test_an_interrupted_run_resumes_to_the_bits_of_an_uninterrupted_one(data, tmp_path):
     def kill(calls, context):
         if calls == 7:
             os.kill(os.getpid(), signal.SIGINT)
 
-    whole, broken = str(tmp_path / "whole"), str(tmp_path / "broken")
+    whole, resumed = str(tmp_path / "whole"), str(tmp_path / "resumed")
     testing.train(Linear, whole, data=data, steps=20)
     with pytest.raises(InterruptedRun):
-        testing.train(with_hooks(Every(kill)), broken, data=data, steps=20)
-    testing.train(Linear, broken)
-    assert testing.fingerprint(whole) == testing.fingerprint(broken)
+        testing.train(with_hooks(StockHook(kill)), resumed, data=data, steps=20)
+    testing.train(Linear, resumed)
+    assert testing.fingerprint(whole) == testing.fingerprint(resumed)
 
 
-def test_the_handlers_of_signals_are_put_back(data, tmp_path):
+def test_the_signal_handlers_are_restored(data, tmp_path):
     before = signal.getsignal(signal.SIGINT)
     testing.train(Linear, str(tmp_path / "run"), data=data, steps=2)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_closing_is_bounded_though_a_thread_does_not_end(data, tmp_path, monkeypatch):
+def test_closing_takes_bounded_time_although_a_thread_does_not_end(data, tmp_path, monkeypatch):
     monkeypatch.setattr("toolkit.training.loop.CLOSE_SECS", 0.1)
     release = threading.Event()
     thread = threading.Thread(target=release.wait, daemon=True)
@@ -338,12 +384,12 @@ def test_closing_is_bounded_though_a_thread_does_not_end(data, tmp_path, monkeyp
     release.set()
 
 
-def test_time_is_up_ends_after_a_step_that_is_saved(data, tmp_path):
+def test_a_run_at_its_time_limit_ends_after_a_step_that_is_saved(data, tmp_path):
     run = str(tmp_path / "run")
     summary = testing.train(Linear, run, data=data, steps=10**7, max_secs=0.5, log_steps=10**6)
     assert summary["reason"] == "0.5 seconds have passed"
     assert steps_of(run)[-1] == summary["steps"] < 10**7
-    assert records(run) == []  # none that an uninterrupted run would not have
+    assert records(run) == []  # an uninterrupted run has none at these steps
     assert RunFolder(run).read_manifest()["status"] == "stopped"
 
 
@@ -357,12 +403,12 @@ def test_profiled_steps_are_chrome_traces(data, tmp_path):
 
 def test_the_hooks_run_in_the_printed_order(data, tmp_path):
     run = str(tmp_path / "run")
-    testing.train(with_hooks(Every()), run, data=data, steps=2, profile_steps="1")
+    testing.train(with_hooks(StockHook()), run, data=data, steps=2, profile_steps="1")
     assert RunFolder(run).read_manifest()["hooks"] == [
         "counter",
         "guard",
         "metrics",
-        "withhooks:Every",
+        "withhooks:StockHook",
         "summaries",
         "profile",
         "checkpoint",
@@ -390,8 +436,8 @@ def test_threads_memory_and_placement_reach_the_session():
     assert config.log_device_placement
 
 
-@pytest.mark.parametrize("batch_size, given, threads", [(32, 0, 1), (32, 2, 2), (40000, 0, 0)])
-def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
+@pytest.mark.parametrize("batch_size, option, threads", [(32, 0, 1), (32, 2, 2), (40000, 0, 0)])
+def test_a_small_step_gets_one_thread_within_an_op(batch_size, option, threads):
     from graph_fixtures import make_run
 
     from toolkit.compat import float_operations
@@ -400,14 +446,14 @@ def test_a_small_step_gets_one_thread_within_an_op(batch_size, given, threads):
     with tf.Graph().as_default() as graph:
         tf.matmul(tf.zeros([batch_size, 100]), tf.zeros([100, 50]))
     assert float_operations(graph) >= 2 * batch_size * 100 * 50  # a multiplication and an addition
-    options = make_run(intra_op_threads=given).options
+    options = make_run(intra_op_threads=option).options
     assert choose_threads(options, graph).intra_op_threads == threads
 
 
-class Teller(SessionHook):
-    """Says, records and draws on its due steps."""
+class LoggingHook(SessionHook):
+    """Logs a line, writes a record and writes a summary on its due steps."""
 
-    name = "teller"
+    name = "logging"
 
     def next_due_step(self, step):
         return step + 3 - step % 3
@@ -417,30 +463,30 @@ class Teller(SessionHook):
 
     def on_step(self, step, values, context):
         self.loop.log(f"hello from step {step}")
-        self.loop.record({"step": step, "kind": "event", "event": "seen"})
+        self.loop.record({"step": step, "kind": "event", "event": "test"})
         self.loop.summarize(
             step, tf.Summary(value=[tf.Summary.Value(tag="height", simple_value=float(step))])
         )
 
 
-def test_a_hook_can_say_record_and_summarize(data, tmp_path):
+def test_a_hook_can_log_record_and_summarize(data, tmp_path):
     stream = io.StringIO()
     console = Console(stream, every_secs=1e9)
     run = str(tmp_path / "run")
-    testing.train(with_hooks(Teller()), run, console=console, data=data, steps=6)
+    testing.train(with_hooks(LoggingHook()), run, console=console, data=data, steps=6)
     lines = stream.getvalue().split("\n")
     assert [line for line in lines if line.startswith("hello")] == [
         "hello from step 3",
         "hello from step 6",
     ]
-    assert [(r["step"], r["event"]) for r in records(run, "event")] == [(3, "seen"), (6, "seen")]
+    assert [(r["step"], r["event"]) for r in records(run, "event")] == [(3, "test"), (6, "test")]
     (path,) = glob.glob(os.path.join(run, "events", "*"))
     values = [(e.step, v.tag) for e in tf.train.summary_iterator(path) for v in e.summary.value]
     assert [step for step, tag in values if tag == "height"] == [3, 6]
 
 
 class TwoBatches(Linear):
-    """Takes two batches a step, and trains on the second."""
+    """Reads two batches per step and trains on the second."""
 
     class Options(LinearOptions):
         @property
@@ -461,7 +507,7 @@ class TwoBatches(Linear):
 
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])
-def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data, tmp_path, reader):
+def test_a_step_of_two_batches_reads_two_resumes_exactly_and_counts_epochs(data, tmp_path, reader):
     options = {"data": data, "batch_size": 4, "evaluate": "no", "reader": reader}
     trainer = testing.open_trainer(TwoBatches, str(tmp_path / "one"), epochs=1, **options)
     with contextlib.closing(trainer):
@@ -473,13 +519,13 @@ def test_a_step_of_two_batches_reads_two_goes_on_exactly_and_counts_epochs(data,
     assert testing.fingerprint(whole) == testing.fingerprint(halves)
 
 
-def test_a_step_of_more_examples_than_there_are_tells_how_many_it_takes(data, tmp_path):
+def test_the_error_for_a_step_of_too_many_examples_names_their_number(data, tmp_path):
     count = len(
         testing.open_trainer(TwoBatches, str(tmp_path / "a"), data=data)._run_data.splits["train"]
     )
     size = count // 2 + 1
-    told = (
+    message = (
         f"A step takes 2 batches of {size} = {2 * size} examples, but the split 'train' has {count}"
     )
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         testing.open_trainer(TwoBatches, str(tmp_path / "b"), data=data, batch_size=size)
