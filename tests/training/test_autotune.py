@@ -1,4 +1,4 @@
-"""The fastest variant of a step is found by timing and then used."""
+"""Trials time the variants of a step, and all later calls use the fastest one."""
 
 import pytest
 
@@ -6,32 +6,37 @@ from toolkit.training.autotune import MAX_TRIAL_CALLS, WARM_UP_CALLS, FastestVar
 
 
 def variants(count):
-    """So many functions, which return their number."""
-    return [lambda steps, number=number: number for number in range(count)]
+    """Functions that return their index, so many of them."""
+    return [lambda steps, index=index: index for index in range(count)]
 
 
 def call(fastest, *step_secs, steps=1):
-    """Call the next variant, which takes so many seconds per step; return its number.
+    """Call the next variant and report its time.
 
     Args:
-        step_secs: of each variant.
+        fastest: a `FastestVariant`.
+        step_secs: the seconds per step of each variant.
+        steps: the number of steps of the call.
+
+    Returns:
+        The index of the variant.
     """
-    number = fastest.next(steps)
-    fastest.observe(step_secs[number] * steps, steps)
-    return number
+    index = fastest.next(steps)
+    fastest.observe(step_secs[index] * steps, steps)
+    return index
 
 
 @pytest.mark.parametrize("step_secs, best", [((0.001, 0.002), 0), ((0.002, 0.001), 1)])
-def test_the_fastest_variant_is_chosen_after_as_many_calls_of_each(step_secs, best):
+def test_the_fastest_variant_wins_after_an_equal_number_of_calls_of_each(step_secs, best):
     fastest = FastestVariant(variants(2))
-    numbers = []
+    indices = []
     while not fastest.is_decided:
-        numbers.append(call(fastest, *step_secs))
-    assert numbers == [0, 1] * (WARM_UP_CALLS + MAX_TRIAL_CALLS)
+        indices.append(call(fastest, *step_secs))
+    assert indices == [0, 1] * (WARM_UP_CALLS + MAX_TRIAL_CALLS)
     assert [call(fastest, *step_secs) for _ in range(3)] == [best] * 3
 
 
-def test_variants_are_compared_by_the_time_of_a_step_whatever_their_calls_make():
+def test_variants_compare_by_the_time_of_a_step_whatever_their_steps_per_call():
     fastest = FastestVariant(variants(2))
     while not fastest.is_decided:
         # The faster one makes ten steps per call, so that its calls are longer.
@@ -39,7 +44,7 @@ def test_variants_are_compared_by_the_time_of_a_step_whatever_their_calls_make()
     assert fastest.next(1) == 1
 
 
-def test_slow_steps_are_not_tried_for_long():
+def test_a_trial_of_slow_steps_is_short():
     fastest = FastestVariant(variants(2))
     calls = 0
     while not fastest.is_decided:
@@ -48,7 +53,7 @@ def test_slow_steps_are_not_tried_for_long():
     assert calls == 2 * (WARM_UP_CALLS + 5)
 
 
-def test_a_later_slow_call_changes_no_choice():
+def test_a_later_slow_call_does_not_change_the_choice():
     fastest = FastestVariant(variants(2))
     while not fastest.is_decided:
         call(fastest, 0.001, 0.002)
