@@ -1,4 +1,4 @@
-"""Several steps in one call: how many, and what hooks, faults and signals make of them."""
+"""Several steps in one call: their number, and hooks, faults and signals in such a run."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The calls without hooks of a run: (steps to the next due one, steps of the call)."""
+    """The calls of a run without hooks: (steps until the next due step, steps of the call)."""
     calls = []
 
     class RecordingRunner(StepRunner):
@@ -68,11 +68,13 @@ def steps_of(run):
 
 
 def adapt(count, secs, calls=12, limit=10**6):
-    """The steps of calls with steps of so many seconds.
+    """The numbers of steps of successive calls.
 
     Args:
         count: an `AdaptiveStepCount`.
-        limit: how many steps there are until the next due one.
+        secs: the seconds that each step takes.
+        calls: the number of calls.
+        limit: the number of steps until the next due step.
     """
     steps = []
     for _ in range(calls):
@@ -89,7 +91,7 @@ def test_the_step_count_doubles_until_a_call_takes_its_time():
     assert adapt(AdaptiveStepCount(), CALL_SECS / 10.5, calls=6) == [1, 2, 4, 8, 10, 10]
 
 
-def test_a_step_that_takes_longer_than_a_call_should_is_made_alone():
+def test_a_step_longer_than_the_time_of_a_call_is_made_alone():
     assert set(adapt(AdaptiveStepCount(), 2 * CALL_SECS)) == {1}
 
 
@@ -105,7 +107,7 @@ def test_the_step_count_never_passes_the_maximum(max_steps, highest):
     assert AdaptiveStepCount(50, max_steps).steps == min(50, highest)
 
 
-def test_a_short_call_before_a_due_step_does_not_slow_those_behind_it():
+def test_a_short_call_before_a_due_step_does_not_shorten_the_next_call():
     count = AdaptiveStepCount()
     adapt(count, CALL_SECS / 100.5)
     assert adapt(count, CALL_SECS / 100.5, calls=1, limit=60) == [60]
@@ -116,7 +118,7 @@ def test_a_short_call_before_a_due_step_does_not_slow_those_behind_it():
 
 
 def counting_graph(has_loop=True, max_steps=None, all_finite=None, guard_values=()):
-    """A graph whose train op counts a step, or as many as are fed."""
+    """A graph whose train op counts its steps: one, or the number in the feed."""
     count = tf.get_variable("count", [], tf.int32, tf.zeros_initializer(), use_resource=True)
     num_steps = tf.placeholder_with_default(tf.constant(1), []) if has_loop else None
     add = count.assign_add(num_steps if has_loop else 1, read_value=False)
@@ -136,7 +138,7 @@ def counting_graph(has_loop=True, max_steps=None, all_finite=None, guard_values=
 
 
 def run_calls(graph, limits, **options):
-    """The results of calls with at most so many steps."""
+    """The results of calls, one for each limit on the number of steps."""
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         runner = StepRunner(session, graph, in_memory=True, **options)
@@ -144,7 +146,7 @@ def run_calls(graph, limits, **options):
 
 
 @pytest.mark.usefixtures("graph")
-def test_a_call_makes_up_to_the_fixed_number_of_steps_and_returns_the_step_behind_it():
+def test_a_call_makes_up_to_the_fixed_number_of_steps_and_returns_the_global_step_after_it():
     assert run_calls(counting_graph(), [100, 3, 100], steps_per_call=7) == [
         CallResult(7, 7),
         CallResult(10, 3),
@@ -153,16 +155,16 @@ def test_a_call_makes_up_to_the_fixed_number_of_steps_and_returns_the_step_behin
 
 
 @pytest.mark.usefixtures("graph")
-def test_no_call_makes_more_steps_than_there_are_whatever_a_step_costs():
+def test_no_call_makes_more_steps_than_its_limit_whatever_a_step_costs():
     clock = iter(range(1000)).__next__  # a call takes a second
     results = run_calls(counting_graph(), [3] * 4, clock=clock)
     assert [result.num_steps for result in results] == [1] * 4
-    results = run_calls(counting_graph_again(), [5] * 8, clock=lambda: 0.0)  # and none at all
+    results = run_calls(counting_graph_again(), [5] * 8, clock=lambda: 0.0)  # a call takes no time
     assert [result.num_steps for result in results] == [1, 2, 4, 5, 5, 5, 5, 5]
 
 
 def counting_graph_again():
-    """`counting_graph` beside the one that is there."""
+    """A second `counting_graph` in the same graph."""
     with tf.variable_scope("again"):
         return counting_graph()
 
@@ -174,13 +176,13 @@ def test_a_graph_without_a_loop_makes_single_steps_and_does_not_return_its_step(
 
 
 @pytest.mark.usefixtures("graph")
-def test_no_call_feeds_more_than_the_graph_takes():
+def test_no_call_feeds_more_steps_than_the_graph_allows():
     graph = counting_graph(max_steps=4)
     assert run_calls(graph, [100], steps_per_call=50) == [CallResult(4, 4)]
 
 
 @pytest.mark.usefixtures("graph")
-def test_a_refused_step_is_returned_with_the_values_that_the_guard_saw():
+def test_the_result_of_a_refused_step_has_the_values_of_the_guard():
     loss, norm = tf.constant(float("inf")), tf.constant(2.0)
     refusal = [GuardValues("player", "inf", "2")]
     for all_finite, expected in ((False, refusal), (True, None)):
@@ -193,11 +195,11 @@ def test_a_refused_step_is_returned_with_the_values_that_the_guard_saw():
 # -------------------------------------------------------------------------- steps in calls of a run
 
 
-def test_calls_end_before_each_due_step_and_the_run_at_its_target(data, tmp_path, calls):
+def test_calls_end_before_each_due_step_and_the_run_ends_at_its_target(data, tmp_path, calls):
     run = str(tmp_path / "run")
     options = dict(RARE, log_steps=20, steps_per_call=7)
     summary = testing.train(Linear, run, data=data, steps=45, **options)
-    # Step 20 and 40 are made with the hooks, and the last one is.
+    # The steps 20, 40 and 45 are not in these calls: the hooks run with them.
     assert [steps for _, steps in calls] == [7, 7, 5, 7, 7, 5, 4]
     assert (summary["steps"], steps_of(run)) == (45, [45])
 
@@ -213,14 +215,14 @@ def test_no_call_makes_more_steps_than_an_epoch_of_data_in_memory_has(tmp_path, 
 # -------------------------------------------------------------------------------------------- guard
 
 
-def failing_in(step, value):
-    """The linear plugin with a loss of this value in that one step."""
+def with_failing_step(step, value):
+    """The linear plugin; in one step its loss is multiplied by a value."""
 
     class Failing(Linear):
         @hookimpl
         def loss(self, labels, outputs, run):
-            now = tf.equal(run.global_step.read_value(), step - 1)
-            factor = tf.where(now, tf.constant(value, tf.float32), tf.constant(1.0))
+            is_failing = tf.equal(run.global_step.read_value(), step - 1)
+            factor = tf.where(is_failing, tf.constant(value, tf.float32), tf.constant(1.0))
             return factor * Linear.loss(self, labels, outputs)
 
     return Failing
@@ -228,11 +230,13 @@ def failing_in(step, value):
 
 @forms
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_the_step_that_diverged_is_named_and_the_one_before_it_saved(data, tmp_path, form, value):
+def test_the_error_names_the_diverged_step_and_the_step_before_it_is_saved(
+    data, tmp_path, form, value
+):
     run = str(tmp_path / "run")
-    with pytest.raises(DivergedError, match=f"diverged in step 6: loss {value}") as raised:
-        testing.train(failing_in(6, value), run, data=data, steps=60, **dict(RARE, **form))
-    assert raised.value.exit_code == 3
+    with pytest.raises(DivergedError, match=f"diverged in step 6: loss {value}") as error:
+        testing.train(with_failing_step(6, value), run, data=data, steps=60, **dict(RARE, **form))
+    assert error.value.exit_code == 3
     assert steps_of(run) == [5]
     tensors = testing.tensors(run)
     assert tensors["global_step"] == 5
@@ -241,14 +245,14 @@ def test_the_step_that_diverged_is_named_and_the_one_before_it_saved(data, tmp_p
 
 
 @forms
-def test_the_state_before_a_divergence_has_the_bits_of_a_run_that_stopped_there(
-    data, tmp_path, form
-):
-    diverged, stopped = str(tmp_path / "diverged"), str(tmp_path / "stopped")
+def test_the_state_before_a_divergence_has_the_bits_of_a_run_of_that_length(data, tmp_path, form):
+    diverging, short = str(tmp_path / "diverging"), str(tmp_path / "short")
     with pytest.raises(DivergedError):
-        testing.train(failing_in(6, np.nan), diverged, data=data, steps=60, **dict(RARE, **form))
-    testing.train(Linear, stopped, data=data, steps=5, **dict(RARE, **form))
-    assert testing.fingerprint(diverged) == testing.fingerprint(stopped)
+        testing.train(
+            with_failing_step(6, np.nan), diverging, data=data, steps=60, **dict(RARE, **form)
+        )
+    testing.train(Linear, short, data=data, steps=5, **dict(RARE, **form))
+    assert testing.fingerprint(diverging) == testing.fingerprint(short)
 
 
 @forms
@@ -256,7 +260,7 @@ def test_a_value_that_is_not_finite_in_a_step_with_hooks_is_reported_too(data, t
     run = str(tmp_path / "run")
     options = dict(RARE, log_steps=6, **form)
     with pytest.raises(DivergedError, match="diverged in step 6: loss nan"):
-        testing.train(failing_in(6, np.nan), run, data=data, steps=60, **options)
+        testing.train(with_failing_step(6, np.nan), run, data=data, steps=60, **options)
     assert steps_of(run) == [5]
 
 
@@ -266,7 +270,7 @@ def test_a_skipped_step_in_the_middle_of_a_call_is_counted_once_and_changes_noth
 ):
     run = str(tmp_path / "run")
     options = dict(RARE, log_steps=20, on_nonfinite="skip", optimizer="sgd", **form)
-    testing.train(failing_in(6, np.nan), run, data=data, steps=45, **options)
+    testing.train(with_failing_step(6, np.nan), run, data=data, steps=45, **options)
     events = [(r["step"], r["event"], r["count"]) for r in records(run, "event")]
     assert len(events) == 1 and events[0][1:] == ("skipped_steps", 1)
     tensors = testing.tensors(run)
@@ -274,21 +278,25 @@ def test_a_skipped_step_in_the_middle_of_a_call_is_counted_once_and_changes_noth
     assert all(np.isfinite(tensor).all() for tensor in tensors.values())
 
 
-# ------------------------------------------------------------------------- hooks from elsewhere
+# --------------------------------------------------------------------------- hooks of third parties
 
 
-class Plain(tf.train.SessionRunHook):
-    """A third party's hook: notes the global step after each step, and may ask for the end."""
+class StockHook(tf.train.SessionRunHook):
+    """A third party's hook: records the global step after each step, and can request a stop.
+
+    Args:
+        last: the step after which it requests a stop; None for none.
+    """
 
     def __init__(self, last=None):
-        self.last, self.seen = last, []
+        self.last, self.steps = last, []
 
     def begin(self):
         self._step = tf.train.get_global_step()
 
     def after_run(self, run_context, run_values):
-        self.seen.append(int(run_context.session.run(self._step)))
-        if self.seen[-1] == self.last:
+        self.steps.append(int(run_context.session.run(self._step)))
+        if self.steps[-1] == self.last:
             run_context.request_stop()
 
 
@@ -304,22 +312,22 @@ def with_hook(hook):
 
 
 @forms
-def test_a_plain_hook_sees_every_step_whatever_the_steps_per_call(data, tmp_path, form):
-    hook = Plain()
+def test_a_stock_hook_runs_after_every_step_whatever_the_steps_per_call(data, tmp_path, form):
+    hook = StockHook()
     testing.train(with_hook(hook), str(tmp_path / "run"), data=data, steps=9, **dict(RARE, **form))
-    assert hook.seen == list(range(1, 10))
+    assert hook.steps == list(range(1, 10))
 
 
 @forms
-def test_a_plain_hook_that_asks_for_the_end_gets_it_after_its_step(data, tmp_path, form):
+def test_a_stock_hook_that_requests_a_stop_ends_the_run_after_its_step(data, tmp_path, form):
     run = str(tmp_path / "run")
-    summary = testing.train(with_hook(Plain(5)), run, data=data, steps=60, **dict(RARE, **form))
+    summary = testing.train(with_hook(StockHook(5)), run, data=data, steps=60, **dict(RARE, **form))
     assert (summary["steps"], steps_of(run)) == (5, [5])
 
 
 @forms
-def test_hooks_of_tensorflow_work_as_they_do_elsewhere(data, tmp_path, form):
-    logged = []
+def test_hooks_of_tensorflow_work_as_in_other_programs(data, tmp_path, form):
+    values = []
 
     class Stock(Linear):
         @hookimpl
@@ -329,7 +337,7 @@ def test_hooks_of_tensorflow_work_as_they_do_elsewhere(data, tmp_path, form):
                 tf.train.StopAtStepHook(num_steps=7),
                 tf.train.NanTensorHook(loss),
                 tf.train.LoggingTensorHook(
-                    {"loss": loss}, every_n_iter=3, formatter=lambda v: logged.append(v["loss"])
+                    {"loss": loss}, every_n_iter=3, formatter=lambda v: values.append(v["loss"])
                 ),
             ]
 
@@ -337,17 +345,17 @@ def test_hooks_of_tensorflow_work_as_they_do_elsewhere(data, tmp_path, form):
     options = dict(RARE, log_steps=1, **form)
     summary = testing.train(Stock, run, data=data, steps=60, **options)
     assert summary["steps"] == 7
-    losses = [r["loss"] for r in records(run)]
-    assert [float(v) for v in logged] == [losses[0], losses[3], losses[6]]
+    expected = [r["loss"] for r in records(run)]
+    assert [float(v) for v in values] == [expected[0], expected[3], expected[6]]
 
 
-class Fetching(SessionHook):
-    """Keeps what it fetches in every fifth step."""
+class FetchingHook(SessionHook):
+    """Fetches tensors in every fifth step."""
 
     name = "fetching"
 
     def __init__(self, tensors):
-        self.tensors, self.seen = tensors, {}
+        self.tensors, self.values = tensors, {}
 
     def next_due_step(self, step):
         return step - step % 5 + 5
@@ -359,47 +367,47 @@ class Fetching(SessionHook):
         return self.tensors
 
     def on_step(self, step, values, context):
-        self.seen[step] = values
+        self.values[step] = values
 
 
-def fetched(run, data, **options):
+def fetch_in_run(run, data, **options):
     """Step -> (loss, logits, features, labels, learning rate) of a run's steps 5, 10 and 15."""
     hooks = []
 
-    class Showing(Linear):
+    class WithFetches(Linear):
         @hookimpl
         def session_hooks(self, losses, outputs, features, labels, run):
             (loss,) = losses.values()
             rate = run.logged["learning_rate"]
-            hooks.append(Fetching([loss, outputs["logits"], features, labels, rate]))
+            hooks.append(FetchingHook([loss, outputs["logits"], features, labels, rate]))
             return hooks[-1:]
 
     testing.train(
-        Showing, run, data=data, steps=17, warmup_steps=17, **dict(RARE, log_steps=5, **options)
+        WithFetches, run, data=data, steps=17, warmup_steps=17, **dict(RARE, log_steps=5, **options)
     )
-    return hooks[-1].seen
+    return hooks[-1].values
 
 
 @forms
-def test_what_a_hook_fetches_is_of_its_own_step(data, tmp_path, form):
-    single = fetched(str(tmp_path / "single"), data, steps_per_call=1, xla="off")
-    found = fetched(str(tmp_path / "found"), data, **form)
-    assert sorted(found) == sorted(single) == [5, 10, 15]
+def test_a_hook_fetches_the_values_of_its_own_step(data, tmp_path, form):
+    single = fetch_in_run(str(tmp_path / "single"), data, steps_per_call=1, xla="off")
+    values_by_step = fetch_in_run(str(tmp_path / "run"), data, **form)
+    assert sorted(values_by_step) == sorted(single) == [5, 10, 15]
     for step, values in single.items():
-        for expected, value in zip(values, found[step]):
+        for expected, value in zip(values, values_by_step[step]):
             if "xla" in form:
                 np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
             else:
                 np.testing.assert_array_equal(value, expected)
-    losses = {r["step"]: r["loss"] for r in records(str(tmp_path / "found"))}
-    assert all(losses[step] == values[0] for step, values in found.items())
+    losses = {r["step"]: r["loss"] for r in records(str(tmp_path / "run"))}
+    assert all(losses[step] == values[0] for step, values in values_by_step.items())
 
 
-# ------------------------------------------------------------- what may happen in a call of a run
+# --------------------------------------------------------- signals, deadlines and faults in a call
 
 
-def in_call(number, act):
-    """A StepRunner after one of whose calls, by its number from 1, `act` is called."""
+def interrupting_runner(number, act):
+    """A StepRunner that calls `act` after one of its calls, by its number from 1."""
 
     class InterruptedRunner(StepRunner):
         calls = 0
@@ -414,35 +422,37 @@ def in_call(number, act):
     return InterruptedRunner
 
 
-def test_a_signal_during_a_call_ends_the_run_a_step_behind_it(data, tmp_path, monkeypatch):
-    calm, run = str(tmp_path / "calm"), str(tmp_path / "run")
+def test_a_signal_during_a_call_ends_the_run_one_step_after_it(data, tmp_path, monkeypatch):
+    reference, run = str(tmp_path / "reference"), str(tmp_path / "run")
     options = dict(RARE, data=data, steps=60, steps_per_call=10)
-    testing.train(Linear, calm, **options)
-    monkeypatch.setattr(loop, "StepRunner", in_call(2, lambda: os.kill(os.getpid(), signal.SIGINT)))
-    with pytest.raises(InterruptedRun) as raised:
+    testing.train(Linear, reference, **options)
+    monkeypatch.setattr(
+        loop, "StepRunner", interrupting_runner(2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    )
+    with pytest.raises(InterruptedRun) as error:
         testing.train(Linear, run, **options)
-    assert raised.value.exit_code == 130
+    assert error.value.exit_code == 130
     assert steps_of(run) == [21]
     testing.train(Linear, run)
-    assert testing.fingerprint(run) == testing.fingerprint(calm)
+    assert testing.fingerprint(run) == testing.fingerprint(reference)
 
 
-class Timed(SessionHook):
-    """Due once, from second 2 on."""
+class HookWithDeadline(SessionHook):
+    """Due once, at the first step from second 2 on."""
 
     name = "timed"
 
     def __init__(self):
-        self.seen = []
+        self.steps = []
 
     def deadline(self):
-        return float("inf") if self.seen else 2
+        return float("inf") if self.steps else 2
 
     def is_due(self, step):
-        return not self.seen
+        return not self.steps
 
     def on_step(self, step, values, context):
-        self.seen.append(step)
+        self.steps.append(step)
 
 
 def test_a_deadline_that_passes_in_a_call_makes_the_next_step_due(
@@ -454,14 +464,14 @@ def test_a_deadline_that_passes_in_a_call_makes_the_next_step_due(
             return len(calls)  # a call takes a second
 
     monkeypatch.setattr(loop, "time", Time)
-    hook, options = Timed(), dict(RARE, steps_per_call=10)
+    hook, options = HookWithDeadline(), dict(RARE, steps_per_call=10)
     testing.train(with_hook(hook), str(tmp_path / "run"), data=data, steps=50, **options)
-    assert hook.seen == [21]
+    assert hook.steps == [21]
     assert [steps for _, steps in calls] == [10, 10, 10, 10, 8]
 
 
 @forms
-def test_time_is_up_after_the_call_in_which_it_passed(data, tmp_path, form):
+def test_a_run_ends_after_the_call_in_which_its_time_limit_passes(data, tmp_path, form):
     run = str(tmp_path / "run")
     options = dict(RARE, **form)
     summary = testing.train(Linear, run, data=data, steps=10**7, max_secs=0.3, **options)
@@ -470,37 +480,39 @@ def test_time_is_up_after_the_call_in_which_it_passed(data, tmp_path, form):
 
 
 @forms
-def test_a_session_that_is_lost_behind_a_call_repeats_and_loses_nothing(
+def test_a_session_that_fails_after_a_call_repeats_its_steps_and_loses_nothing(
     data, tmp_path, monkeypatch, form
 ):
     def lose():
         raise tf.errors.UnavailableError(None, None, "the machine has gone")
 
-    calm, shaken = str(tmp_path / "calm"), str(tmp_path / "shaken")
+    reference, retry = str(tmp_path / "reference"), str(tmp_path / "retry")
     options = dict(data=data, steps=60, log_steps=10, checkpoint_steps=20, evaluate="no", **form)
-    testing.train(Linear, calm, **options)
-    monkeypatch.setattr(loop, "StepRunner", in_call(12, lose))
-    testing.train(Linear, shaken, **options)
-    assert testing.fingerprint(calm) == testing.fingerprint(shaken)
-    told = [[(r["step"], r["loss"]) for r in records(run)] for run in (calm, shaken)]
-    assert told[0] == told[1]
-    assert [step for step, _ in told[0]] == [10, 20, 30, 40, 50, 60]
+    testing.train(Linear, reference, **options)
+    monkeypatch.setattr(loop, "StepRunner", interrupting_runner(12, lose))
+    testing.train(Linear, retry, **options)
+    assert testing.fingerprint(reference) == testing.fingerprint(retry)
+    losses, losses_after_retry = (
+        [(r["step"], r["loss"]) for r in records(run)] for run in (reference, retry)
+    )
+    assert losses == losses_after_retry
+    assert [step for step, _ in losses] == [10, 20, 30, 40, 50, 60]
 
 
 @pytest.fixture
-def nine_batches(monkeypatch, tmp_path):
+def data_of_nine_batches(monkeypatch, tmp_path):
     """A streamed input that ends after nine batches."""
     whole = StreamReader._dataset
     monkeypatch.setattr(StreamReader, "_dataset", lambda reader: whole(reader).take(9))
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.usefixtures("nine_batches")
+@pytest.mark.usefixtures("data_of_nine_batches")
 @pytest.mark.parametrize(
     "form",
     FORMS[:2],
 )
-def test_data_that_runs_dry_in_a_call_is_told_with_its_step(data, tmp_path, form):
+def test_the_error_for_data_that_ends_in_a_call_names_the_step(data, tmp_path, form):
     run = str(tmp_path / "run")
     options = dict(RARE, reader="stream", **form)
     with pytest.raises(DataError, match="The data ended in step 10 of 60"):
@@ -510,26 +522,26 @@ def test_data_that_runs_dry_in_a_call_is_told_with_its_step(data, tmp_path, form
 
 
 @forms
-def test_a_hook_of_the_data_that_fails_in_a_call_is_told_as_its_own_fault(
+def test_the_error_for_a_data_hook_that_fails_in_a_call_names_the_hook(
     data, tmp_path, monkeypatch, form
 ):
-    class Fussy(Linear):
-        read = 0
+    class LimitedConverter(Linear):
+        calls = 0
 
         @hookimpl
         def convert(self, features, labels):
-            Fussy.read += 1
-            if Fussy.read > 150:
+            LimitedConverter.calls += 1
+            if LimitedConverter.calls > 150:
                 raise KeyError("enough")
             return features, labels
 
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     options = dict(RARE, reader="stream", **form)
     with pytest.raises(ToolkitError, match="failed in its hook 'convert': KeyError"):
-        testing.train(Fussy, str(tmp_path / "run"), data=data, steps=60, **options)
+        testing.train(LimitedConverter, str(tmp_path / "run"), data=data, steps=60, **options)
 
 
-def test_a_train_op_that_moves_the_step_twice_is_told_in_a_call_too(data, tmp_path):
+def test_a_train_op_that_advances_the_step_twice_is_refused_in_a_call_too(data, tmp_path):
     class Twice(Linear):
         @hookimpl
         def optimize(self, losses, run):
