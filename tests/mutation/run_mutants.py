@@ -105,15 +105,6 @@ def run_pytest(checkout: str, arguments: Sequence[str], timeout_secs: float) -> 
     return Result(process.returncode, failures, process.stdout)
 
 
-def find_failures(checkout: str, mutants: Sequence[Mutant]) -> List[str]:
-    """The named tests that fail without a mutant. Exits if they cannot even be collected."""
-    tests = sorted({test for mutant in mutants for test in mutant.tests})
-    result = run_pytest(checkout, tests, 3600)
-    if result.code not in (0, TESTS_FAILED):
-        sys.exit(f"The tests do not run without a mutant:\n{result.output[-2000:]}")
-    return result.failures
-
-
 def run_tests(
     checkout: str, mutant: Mutant, ignored: Sequence[str], timeout_secs: float
 ) -> Outcome:
@@ -121,7 +112,8 @@ def run_tests(
     arguments = ["-x", *mutant.tests, *(f"--deselect={test}" for test in ignored)]
     start = time.monotonic()
     try:
-        result = run_pytest(checkout, arguments, timeout_secs)
+        with applied(mutant, checkout):
+            result = run_pytest(checkout, arguments, timeout_secs)
     except subprocess.TimeoutExpired:
         return Outcome("caught", f"no end after {timeout_secs:.0f} s", timeout_secs)
     secs = time.monotonic() - start
@@ -132,14 +124,23 @@ def run_tests(
     return Outcome("error", " ".join(result.output.split())[-300:], secs)
 
 
-def run_mutants(
-    checkout: str, mutants: Sequence[Mutant], ignored: Sequence[str], timeout_secs: float
-) -> List[str]:
+def run_mutant(checkout: str, mutant: Mutant, ignored: List[str], timeout_secs: float) -> Outcome:
+    """Run the tests of a mutant. A test that fails without the mutant, too, is added to `ignored`."""
+    while True:
+        outcome = run_tests(checkout, mutant, ignored, timeout_secs)
+        is_by_test = outcome.status == "caught" and "::" in outcome.evidence
+        if not is_by_test or run_pytest(checkout, [outcome.evidence], timeout_secs).code == 0:
+            return outcome
+        print(f"ignored: fails without a mutant: {outcome.evidence}", flush=True)
+        ignored.append(outcome.evidence)
+
+
+def run_mutants(checkout: str, mutants: Sequence[Mutant], timeout_secs: float) -> List[str]:
     """Print a row per mutant and return the names of those that were not caught."""
     missed = []
+    ignored: List[str] = []
     for mutant in mutants:
-        with applied(mutant, checkout):
-            outcome = run_tests(checkout, mutant, ignored, timeout_secs)
+        outcome = run_mutant(checkout, mutant, ignored, timeout_secs)
         print(f"{outcome.status:8} {outcome.secs:5.0f} s  {mutant.name}: {mutant.path}", flush=True)
         print(f"                  {outcome.evidence or '-'}", flush=True)
         if outcome.status != "caught":
@@ -156,10 +157,7 @@ def main() -> None:
     checkout = tempfile.mkdtemp(prefix="mutants-")
     try:
         copy_checkout(checkout)
-        ignored = find_failures(checkout, mutants)
-        for test in ignored:
-            print(f"ignored: fails without a mutant: {test}", flush=True)
-        missed = run_mutants(checkout, mutants, ignored, arguments.timeout)
+        missed = run_mutants(checkout, mutants, arguments.timeout)
     finally:
         shutil.rmtree(checkout)
     print(f"{len(mutants) - len(missed)} of {len(mutants)} mutants caught")
