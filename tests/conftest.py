@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a graph of one's own, the command line in-process, one trained run."""
+"""Fixtures for all tests: a fresh graph, the command line in this process, a trained run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 
 class Result(NamedTuple):
-    """What a command left: its exit code and what it wrote."""
+    """The exit code of a command, and what it wrote to stdout and stderr."""
 
     code: int
     out: str
@@ -24,8 +24,9 @@ class Result(NamedTuple):
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_within_an_op():
-    """As a command has it that trains a small model: the first session chooses for the process, and
-    the order of sums depends on it.
+    """Use one intra-op thread, like a command that trains a small model.
+
+    The first session decides for the process, and the order of sums depends on the number.
     """
     from toolkit import tf
 
@@ -35,7 +36,7 @@ def _one_thread_within_an_op():
 
 @pytest.fixture
 def graph():
-    """A fresh graph as the default one."""
+    """A fresh default graph."""
     from toolkit import tf
 
     with tf.Graph().as_default() as fresh:
@@ -44,7 +45,7 @@ def graph():
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty working directory; no option comes from the environment, no import stays."""
+    """An empty working directory, without options in the environment; its imports are undone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in list(os.environ):
@@ -58,7 +59,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cli(here, capsys):
-    """`cli("run", "--steps", "3")` -> Result, in this process and in the folder `here`."""
+    """A function that runs a command in this process: `cli("run", "--steps", "3")` -> Result."""
 
     def call(*argv):
         capsys.readouterr()
@@ -71,7 +72,7 @@ def cli(here, capsys):
 
 @pytest.fixture(scope="session")
 def _trained(tmp_path_factory):
-    """The linear plugin after 6 steps, saved every 2, with the best by accuracy; read-only."""
+    """The linear plugin after 6 steps, with checkpoints every 2 and the best one; read-only."""
     from linear_fixtures import LINEAR, write_bars
 
     folder = tmp_path_factory.mktemp("trained")
@@ -88,7 +89,7 @@ def _trained(tmp_path_factory):
 
 @pytest.fixture
 def trained(_trained, tmp_path):
-    """A copy of the trained run, beside its data: `trained / "run"` and `trained / "bars.npz"`."""
+    """A copy of the trained run and its data: `trained / "run"`, `trained / "bars.npz"`."""
     folder = tmp_path / "trained"
     shutil.copytree(str(_trained), str(folder))
     return folder

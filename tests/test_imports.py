@@ -1,4 +1,4 @@
-"""Who imports what: held by reading the sources, and by fresh processes."""
+"""Which module imports what: checked in the sources and in fresh processes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import sys
 import pytest
 from file_fixtures import REPOSITORY
 
-# Words that stand for a plugin, where a person reads them as an example or a description.
-NAMED_AS_EXAMPLE = {
+# Texts in which the core may use a plugin's name: examples and descriptions for people.
+EXAMPLES_WITH_PLUGINS = {
     "toolkit/__init__.py": ["Train image classifiers and GANs"],
     "toolkit/cli/app.py": [
         "Train image classifiers and GANs",
         "Start with: toolkit run --plugin classifier",
     ],
 }
-# What takes a tenth of a second or 10 MB to import, each for a few commands alone.
+# Packages that take a tenth of a second or 10 MB to import, and that only a few commands need.
 HEAVY = {"tensorflow", "tf_keras", "sklearn", "scipy", "matplotlib", "pandas", "PIL", "mlxtend"}
 VERSION_BRANCH = re.compile(
     r"\bsys\.version_info\b|\btf\.__version__\b|\bVERSION_FAMILY\b|\btf\.VERSION\b"
@@ -51,8 +51,8 @@ def imports(path, text):
             yield module, [alias.name for alias in node.names]
 
 
-def python(code, folder=REPOSITORY, **variables):
-    """What a fresh process prints."""
+def run_python(code, folder=REPOSITORY, **variables):
+    """Run code in a fresh process."""
     environment = dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"), **variables)
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -71,17 +71,17 @@ def modules_after(*argv):
         "== 0, code;"
         "sys.stderr.write(' '.join(sys.modules))"
     )
-    found = python(code)
-    assert found.returncode == 0, found.stderr
-    return set(found.stderr.split())
+    process = run_python(code)
+    assert process.returncode == 0, process.stderr
+    return set(process.stderr.split())
 
 
 # ---------------------------------------------------------------------------------- fresh processes
 
 
 def test_importing_toolkit_imports_neither_tensorflow_nor_numpy_nor_pydantic():
-    found = python("import sys, toolkit; print(' '.join(sys.modules))").stdout.split()
-    assert not {"tensorflow", "tf_keras", "numpy", "pydantic", "rich"} & set(found)
+    modules = run_python("import sys, toolkit; print(' '.join(sys.modules))").stdout.split()
+    assert not {"tensorflow", "tf_keras", "numpy", "pydantic", "rich"} & set(modules)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_importing_toolkit_imports_neither_tensorflow_nor_numpy_nor_pydantic():
     ],
     ids=" ".join,
 )
-def test_a_command_that_only_tells_imports_no_tensorflow(argv):
+def test_a_command_that_only_prints_imports_no_tensorflow(argv):
     assert "tensorflow" not in modules_after(*argv)
 
 
 def test_listing_plugins_imports_neither_tensorflow_nor_a_plugin():
-    found = modules_after("plugins", "list")
-    assert not {name for name in found if name.startswith(("tensorflow", "toolkit_"))}
+    modules = modules_after("plugins", "list")
+    assert not {name for name in modules if name.startswith(("tensorflow", "toolkit_"))}
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_a_command_imports_nothing_heavy_that_it_does_not_use(argv):
 
 def test_training_imports_nothing_that_only_reports_need(tmp_path):
     run = ["run", "--plugin", "classifier", "--network", "mlp", "--steps", "1", "--no-evaluate"]
-    found = modules_after(*run, "--run-dir", str(tmp_path / "run"))
-    assert "tensorflow" in found
-    assert not {"sklearn", "matplotlib", "mlxtend", "pandas", "pooch"} & found
+    modules = modules_after(*run, "--run-dir", str(tmp_path / "run"))
+    assert "tensorflow" in modules
+    assert not {"sklearn", "matplotlib", "mlxtend", "pandas", "pooch"} & modules
 
 
 def test_the_package_exports_exactly_the_names_of_all():
@@ -165,18 +165,18 @@ def test_an_unknown_public_name_is_an_attribute_error():
         toolkit.nothing_of_this_name  # noqa: B018
 
 
-# ----------------------------------------------------------------------------------- by the sources
+# ----------------------------------------------------------------------------------- in the sources
 
 
-def test_compat_alone_imports_tensorflow():
-    found = [
+def test_only_compat_imports_tensorflow():
+    paths = [
         path
         for path, text in sources("toolkit", "plugins", "samples")
         if any(
             re.match(r"(tensorflow|tf_keras|keras)\b", module) for module, _ in imports(path, text)
         )
     ]
-    assert found == [os.path.join("toolkit", "compat.py")]
+    assert paths == [os.path.join("toolkit", "compat.py")]
 
 
 def test_plugins_import_public_names_of_toolkit_and_nothing_of_each_other():
@@ -206,14 +206,14 @@ def test_what_a_benchmark_imports_from_the_project_exists(path, text):
 
 def test_the_core_names_no_plugin():
     for path, text in sources("toolkit"):
-        for example in NAMED_AS_EXAMPLE.get(path.replace(os.sep, "/"), []):
+        for example in EXAMPLES_WITH_PLUGINS.get(path.replace(os.sep, "/"), []):
             assert example in text, f"the exception for {path} is out of date"
             text = text.replace(example, "")
-        found = re.search(r"(?i)\b(toolkit_)?(classifiers?|gans?)\b", text)
-        assert not found, f"{path} names '{found and found.group(0)}'"
+        match = re.search(r"(?i)\b(toolkit_)?(classifiers?|gans?)\b", text)
+        assert not match, f"{path} names '{match and match.group(0)}'"
 
 
-def test_only_compat_asks_for_a_version():
+def test_only_compat_reads_a_version():
     for path, text in sources("toolkit", "plugins", "samples"):
         if path != os.path.join("toolkit", "compat.py") and os.sep + "tests" + os.sep not in path:
             assert not VERSION_BRANCH.search(text), path
@@ -278,7 +278,7 @@ def test_each_module_of_the_core_imports_only_what_its_row_allows():
             assert target in rows[name] | {"__init__"}, f"{path} imports {target}"
 
 
-def test_the_public_package_is_asked_by_the_core_for_its_version_alone():
+def test_the_core_imports_only_the_version_from_the_public_package():
     for path, text in sources("toolkit"):
         for module, names in imports(path, text):
             if module == "toolkit":

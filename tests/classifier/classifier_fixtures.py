@@ -13,7 +13,7 @@ from toolkit.options import resolve
 
 
 class Data(NamedTuple):
-    """The part of a data set's description that a classifier reads."""
+    """The fields of a `DataSpec` that the classifier reads."""
 
     shape: Tuple[int, ...] = (28, 28, 1)
     num_classes: int = 10

@@ -125,7 +125,7 @@ def run_tests(
 
 
 def run_mutant(checkout: str, mutant: Mutant, ignored: List[str], timeout_secs: float) -> Outcome:
-    """Run the tests of a mutant. A test that fails without the mutant, too, is added to `ignored`."""
+    """Run the tests of a mutant; a test that fails on the original, too, is added to `ignored`."""
     while True:
         outcome = run_tests(checkout, mutant, ignored, timeout_secs)
         is_by_test = outcome.status == "caught" and "::" in outcome.evidence
