@@ -24,6 +24,12 @@ def test_the_global_step_advances_by_one():
         assert tf_session.run(run.global_step) == 2
 
 
+def test_a_run_says_that_it_is_the_chief_and_warns():
+    run = make_run(**SGD)
+    with pytest.warns(DeprecationWarning, match=r"^run\.is_chief is always True$"):
+        assert run.is_chief is True
+
+
 def test_steps_made_is_the_former_name_of_step_index():
     run = make_run(**SGD)
     step_builder_of(run).begin_step()

@@ -76,6 +76,12 @@ class Run:
         return self._builder.step_index
 
     @property
+    def is_chief(self) -> bool:
+        """True: a run has one process. Earlier plugins ask for it."""
+        warnings.warn("run.is_chief is always True", DeprecationWarning, stacklevel=2)
+        return True
+
+    @property
     def steps_made(self) -> tf.Tensor:
         """The former name of `step_index`."""
         warnings.warn("run.steps_made is now run.step_index", DeprecationWarning, stacklevel=2)
