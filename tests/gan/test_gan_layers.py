@@ -127,6 +127,16 @@ def test_the_gradient_takes_the_singular_vectors_for_constants():
     np.testing.assert_allclose(gradient, [[1 / 3 - 4 / 9, 1 / 3], [1 / 3, 1 / 3]], rtol=1e-5)
 
 
+def test_the_gradient_takes_inexact_singular_vectors_for_constants_too():
+    # One iteration from u = (1, 1): v = W u = (2, 1) / sqrt(5), u = W' v = (4, 1) / sqrt(17), and
+    # sigma = v' W u = 17 / sqrt(85) has the gradient v u'. The sum of W / sigma is 3 / sigma.
+    kernel = tf.constant(np.diag([2.0, 1.0]).astype(np.float32))
+    result, _ = layers.power_iteration(kernel, tf.constant([1.0, 1.0]), iterate=True)
+    gradient = evaluate(tf.gradients(tf.reduce_sum(result), kernel)[0])
+    sigma, slope = 17 / 85**0.5, np.array([[8, 2], [4, 1]]) / 85**0.5
+    np.testing.assert_allclose(gradient, 1 / sigma - 3 / sigma**2 * slope, rtol=1e-5)
+
+
 def test_a_kernel_of_zeros_stays_one():
     assert (evaluate(layers.power_iteration(tf.zeros([3, 2]), tf.ones([2]), True)[0]) == 0).all()
 

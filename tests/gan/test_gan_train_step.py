@@ -17,13 +17,14 @@ from gan_fixtures import (
     build_image_game,
     build_point_game,
     build_step,
+    evaluate,
     make_run,
     update_ops,
     variable_name,
     weights_after,
 )
 from graph_fixtures import session
-from toolkit_gan import latents, networks, sampling, train_step
+from toolkit_gan import forward_pass, latents, networks, sampling, train_step
 
 from toolkit import tf
 from toolkit.graph.updates import state_updates
@@ -385,3 +386,19 @@ def test_the_average_starts_equal_to_the_generator_and_follows_its_update():
         expected = 0.1 * average + 0.9 * weight_after
         np.testing.assert_allclose(average_after, expected, atol=1e-6)
     assert any((a != b).any() for (_, a), (_, b) in zip(start, end))
+
+
+# -------------------------------------------------------------------------------- spectral norm
+
+
+def test_the_pass_of_the_generator_uses_the_stored_singular_vectors():
+    run = make_run(network="mlp", spectral_norm=True)
+    model = networks.build(run)
+    outputs = forward_pass.generator_pass(model, run, None, None)
+    stored, improved = [
+        model.discriminator(outputs["fake_images"], None, model.discriminator.weights(iterate))
+        for iterate in (False, True)
+    ]
+    logits, expected, other = evaluate(outputs["fake_logits"], stored.logits, improved.logits)
+    np.testing.assert_array_equal(logits, expected)
+    assert not np.allclose(logits, other)
