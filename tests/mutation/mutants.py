@@ -462,7 +462,7 @@ TRAINING = [
         "toolkit/training/hooks/validation.py",
         'self.lower = direction == "min" or is_lower_better',
         'self.lower = direction == "min"',
-        LOOP + CHECKPOINTS + EVALUATOR + ("tests/test_cli.py",),
+        ("tests/inference/test_scorer.py",),
     ),
     Mutant(
         "noise-moves-the-best",

@@ -325,6 +325,22 @@ def test_a_run_whose_session_is_lost_too_often_ends_with_exit_code_138(data, tmp
     assert error.value.exit_code == 138
 
 
+def test_sessions_that_are_lost_at_later_and_later_steps_do_not_end_a_run(data, tmp_path):
+    losses = []
+
+    def lose_at_every_other_step(calls, context):
+        step = int(context.session.run(tf.train.get_global_step()))
+        if step % 2 == 0 and step not in losses:
+            losses.append(step)
+            raise tf.errors.AbortedError(None, None, "lost")
+
+    run = str(tmp_path / "run")
+    options = {"data": data, "steps": 12, "checkpoint_steps": 1, "evaluate": "no"}
+    summary = testing.train(with_hooks(StockHook(lose_at_every_other_step)), run, **options)
+    assert (summary["steps"], losses) == (12, [2, 4, 6, 8, 10, 12])
+    assert len(losses) > MAX_RETRIES
+
+
 def test_the_error_for_an_op_that_is_built_too_late_names_plugin_and_hook(data, tmp_path):
     def build_op(calls, context):
         with context.session.graph.as_default():
@@ -362,6 +378,42 @@ def test_after_a_signal_the_step_is_finished_and_committed(data, tmp_path, signu
     assert steps_of(run) == [5, last]
     assert "toolkit resume" in error.value.hint
     assert RunFolder(run).read_manifest()["status"] == "interrupted"
+
+
+def test_a_second_signal_ends_the_process_as_the_system_does(data, tmp_path):
+    handlers = []
+
+    def kill(calls, context):
+        handlers.append(signal.getsignal(signal.SIGTERM))
+        if calls == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            handlers.append(signal.getsignal(signal.SIGTERM))
+
+    with pytest.raises(InterruptedRun):
+        testing.train(with_hooks(StockHook(kill)), str(tmp_path / "run"), data=data, steps=50)
+    assert signal.SIG_DFL not in handlers[:3]  # the first signal is handled
+    assert set(handlers[3:]) == {signal.SIG_DFL}  # and no other one
+
+
+def test_hooks_flush_before_a_commit_and_learn_of_it_afterwards(data, tmp_path):
+    run = str(tmp_path / "run")
+    calls = []
+
+    class Recorder(SessionHook):
+        def on_commit(self):
+            calls.append(("flush", self.loop.step, steps_of(run)))
+
+        def on_committed(self, step, path):
+            calls.append(("committed", step, steps_of(run)))
+
+    options = {"data": data, "steps": 4, "checkpoint_steps": 2, "evaluate": "no"}
+    testing.train(with_hooks(Recorder()), run, **options)
+    assert calls == [
+        ("flush", 2, []),
+        ("committed", 2, [2]),
+        ("flush", 4, [2]),
+        ("committed", 4, [2, 4]),
+    ]
 
 
 def test_an_interrupted_run_resumes_to_the_bits_of_an_uninterrupted_one(data, tmp_path):
