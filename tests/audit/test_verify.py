@@ -200,6 +200,28 @@ def test_an_unreadable_checkpoint_is_detected_even_if_its_file_hashes_match(cli,
     assert result.code == 6 and "checkpoints: " in result.err
 
 
+@pytest.mark.parametrize("number, step", [(2, 4), (3, 6)])
+def test_a_commit_that_does_not_follow_the_step_before_it_is_detected(cli, trained, number, step):
+    run = trained / "run"
+    entry = RunFolder(str(run)).commits.entries()[number].values
+    values = {name: v for name, v in entry.items() if name not in ("kind", "previous", "hash")}
+    RunFolder(str(run)).commits.add("commit", **dict(values, kept=[2, 4, 6]))
+    result = cli("verify", run)
+    assert result.code == 6
+    assert f"commit log: entry 5 commits step {step} after step 6" in result.err
+
+
+def test_a_commit_before_the_first_session_is_detected(cli, trained):
+    run = trained / "run"
+    values = RunFolder(str(run)).commits.entries()[-1].values
+    values = {name: v for name, v in values.items() if name not in ("kind", "previous", "hash")}
+    os.remove(str(run / "commits.jsonl"))
+    RunFolder(str(run)).commits.add("commit", **dict(values, kept=[6]))
+    result = cli("verify", run)
+    assert result.code == 6
+    assert "commit log: entry 1 commits step 6 before any session" in result.err
+
+
 def test_a_missing_commit_log_is_detected_in_a_killed_run(cli, trained):
     os.remove(str(trained / "run" / "commits.jsonl"))
     set_manifest(trained / "run", status="running")
