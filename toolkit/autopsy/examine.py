@@ -62,7 +62,7 @@ def _describe(
     replay: Replay, guard_values: GuardValues, chain: Chain, ops: List[tf.Operation]
 ) -> Finding:
     """Repeat the step again to fetch the first tensor, its op's inputs and the batch."""
-    features, labels = replay.batch
+    features, labels = replay.graph.batch
     has_bad_features = features.name in chain.tensors
     tensor = features if has_bad_features else chain.first_source(ops)
     kind = _kind(tensor, has_bad_features)
@@ -188,7 +188,7 @@ def _is_finite_with(
     replay: Replay, tensor: tf.Tensor, batch: BatchValues, rows: np.ndarray, substitute: int
 ) -> bool:
     """Whether the tensor is finite when the example `substitute` replaces those in `rows`."""
-    features, labels = replay.batch
+    features, labels = replay.graph.batch
     indices = np.arange(batch.size)
     indices[rows] = substitute
     feeds = {features: batch.features[indices]}

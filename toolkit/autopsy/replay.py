@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional
 
 from ..compat import tf
-from ..graph.build import Batch, build_training
+from ..graph.build import build_training
 from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..plugins import Plugins
@@ -49,13 +49,6 @@ class Replay:
         self._is_reader_ready = False
         self.ops = topological_order(tf_graph)
         self.branches = enclosing_branches(self.ops)
-
-    @property
-    def batch(self) -> Batch:
-        """The tensors of the step's batch."""
-        batch = self.graph.step.batch
-        assert batch is not None  # only a step inside a compiled loop has none
-        return batch
 
     def __enter__(self) -> Replay:
         return self

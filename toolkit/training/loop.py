@@ -209,7 +209,7 @@ class Loop:
         due = min(hook.next_due_step(self.step) for hook in self._hooks)
         until = min(due, self._until) - 1
         deadline = min(hook.deadline() for hook in self._hooks)
-        while self.step < until and time.monotonic() < deadline and not self._is_stop_requested():
+        while self.step < until and time.monotonic() < deadline and self._stop is None:
             try:
                 result = self._step_runner.run(until - self.step)
             except tf.errors.OpError:
@@ -336,9 +336,6 @@ class Loop:
         """Whether training ends after this step, the run's last or not: it has to be saved."""
         is_pausing = self._stop is not None and self._stop.kind is StopKind.PAUSING
         return is_pausing or step >= self._until
-
-    def _is_stop_requested(self) -> bool:
-        return self._stop is not None
 
     def _should_continue(self) -> bool:
         return self._stop is None or self._stop.kind is StopKind.REQUESTED
