@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from toolkit_gan.scores import neighbours as module
-from toolkit_gan.scores.neighbours import compare, nearest, radii
+from toolkit_gan.scores.neighbours import compare, compare_distances, nearest, radii
 
 
 def line(*points):
@@ -117,3 +117,44 @@ def test_the_nearest_example_of_a_copy_is_its_original():
     index, distance = nearest(reals[[7, 3]], reals)
     assert index.tolist() == [7, 3]
     np.testing.assert_allclose(distance, 0, atol=1e-6)
+
+
+def test_equal_examples_have_no_distance_in_spite_of_rounding():
+    reals = np.random.RandomState(0).randn(500, 64).astype(np.float32) + 100
+    _, distance = nearest(reals[::7], reals)
+    assert distance.tolist() == [0] * len(distance)
+
+
+# --------------------------------------------------------------------- copies, with known answers
+
+
+def distances_to_training(num_copies, count=1000):
+    """Those of samples, so many of them copies, and those of other real examples."""
+    draws = np.random.RandomState(1)
+    training, reals, fakes = (draws.randn(count, 6) for _ in range(3))
+    fakes[:num_copies] = training[:num_copies]
+    return nearest(fakes, training)[1], nearest(reals, training)[1]
+
+
+def test_independent_samples_are_as_far_from_training_images_as_other_reals():
+    comparison = compare_distances(*distances_to_training(num_copies=0))
+    assert comparison.ratio == pytest.approx(1, abs=0.05)
+    assert comparison.near_reals == 0.01 and comparison.near_samples < 0.03
+
+
+def test_copies_have_the_ratio_zero():
+    comparison = compare_distances(*distances_to_training(num_copies=1000))
+    assert comparison.ratio == 0 and comparison.near_samples == 1
+
+
+def test_a_tenth_of_copies_is_a_tenth_of_near_samples_and_hardly_changes_the_ratio():
+    comparison = compare_distances(*distances_to_training(num_copies=100))
+    assert comparison.ratio > 0.9 and comparison.near_samples == pytest.approx(0.11, abs=0.015)
+
+
+def test_the_ratio_is_unknown_where_half_of_the_reals_are_training_images():
+    samples = np.array([0.0, 1, 2, 3])
+    comparison = compare_distances(samples, np.array([0.0, 0, 0, 3]))
+    assert comparison.ratio is None and comparison.reals == 0
+    assert comparison.near_reals == 0.75 and comparison.near_samples == 0.25
+    assert compare_distances(samples, np.array([0.0, 2, 3, 3])).ratio == 1.5 / 2.5

@@ -208,6 +208,41 @@ def test_copied_training_images_are_nearer_than_real_ones(tmp_path):
     assert result.details["scores"]["nearest"]["ratio"] < 1e-3
 
 
+def test_the_ratio_does_not_depend_on_the_order_of_the_classes(tmp_path, monkeypatch):
+    # Reals of the first class are flat and near one another, and come first.
+    monkeypatch.setattr(scorer_module, "NUM_COMPARED", 40)
+    order, ratios = np.argsort(SPLITS["test"].labels, kind="stable"), []
+    images = SPLITS["test"].features.copy()
+    images[SPLITS["test"].labels == 0] //= 8
+    train = SPLITS["train"].features.copy()
+    train[SPLITS["train"].labels == 0] //= 8
+    for positions in (order, order[::-1], np.random.RandomState(0).permutation(order)):
+        splits = {"train": Split(train, SPLITS["train"].labels)}
+        run = types.SimpleNamespace(options=make_options(), data=SPEC)
+        scorer = GanScorer(run, splits.get, features=PixelFeatures(SHAPE))
+        labels = SPLITS["test"].labels[positions]
+        result = scorer.score(Split(images[positions], labels), make_generator(), str(tmp_path))
+        ratios.append(result.details["scores"]["nearest"]["ratio"])
+    assert max(ratios) < 1.3 * min(ratios)
+
+
+def test_test_images_that_were_trained_on_leave_the_ratio_unknown(tmp_path):
+    copy = Split(SPLITS["train"].features[::-1].copy(), SPLITS["train"].labels[::-1].copy())
+    result = make_scorer().score(copy, make_generator(), str(tmp_path))
+    assert result.details["scores"]["nearest"]["ratio"] is None
+    assert "nearest-neighbour ratio unknown: half of the real images or more are" in "\n".join(
+        result.lines
+    )
+
+
+def test_equal_real_images_have_no_floor_and_no_multiple_of_it(tmp_path):
+    grey = Split(np.full((50,) + SHAPE, 9, np.uint8), None)
+    run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
+    result = GanScorer(run, {}.get).score(grey, make_generator(), str(tmp_path))
+    assert result.metrics["frechet_distance"] > 0 and "frechet_ratio" not in result.metrics
+    assert "the floor is 0: all real images have the same features" in result.lines[0]
+
+
 def test_the_training_split_has_no_ruler_and_no_nearest_image(tmp_path):
     result = make_scorer().score(SPLITS["train"], make_generator(), str(tmp_path))
     assert os.listdir(str(tmp_path)) == ["scores.json"]
@@ -268,6 +303,7 @@ def test_a_report_defines_its_terms(full):
     assert "coverage: real images with a sample nearer than their k-th nearest real image" in text
     ratio = full[1].details["scores"]["nearest"]["ratio"]
     assert f"nearest-neighbour ratio {ratio:.2f} (well below 1 would suggest copied" in text
+    assert "% of the samples are as near to a training image as the nearest 1.0% of the" in text
 
 
 @pytest.mark.parametrize(

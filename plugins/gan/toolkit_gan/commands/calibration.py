@@ -5,7 +5,7 @@ Legend: n training images, m test images, F features.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import toolkit
 from toolkit import DataError
@@ -90,7 +90,11 @@ def report_lines(result: Dict[str, Any]) -> List[str]:
         f"{'FD':>10} {'x floor':>10}  damage",
     ]
     return heading + [
-        f"{reports.short(mark['distance']):>10} {reports.short(mark['floors'], 2):>10}  "
-        f"{mark['name']}"
+        f"{reports.short(mark['distance']):>10} {format_floors(mark['floors']):>10}  {mark['name']}"
         for mark in result["ruler"]
     ]
+
+
+def format_floors(floors: Optional[float]) -> str:
+    """A multiple of the floor, or "-" where the floor is 0."""
+    return "-" if floors is None else reports.short(floors, 2)

@@ -1,4 +1,4 @@
-"""Scores from nearest neighbours: precision, recall, density, coverage, the nearest example.
+"""Scores from nearest neighbours: precision, recall, density, coverage, and signs of copying.
 
 Distances are Euclidean, compared as squares, in float64. They are computed block by block, so that
 they need little memory.
@@ -13,6 +13,8 @@ import numpy as np
 
 K = 5
 BLOCK_SIZE = 4 << 20  # distances in a block: 32 MiB
+ROUNDING = 1e-10  # squared distances below this part of the mean square are rounding errors
+NEAR_SHARE = 0.01  # of the reals: those nearest to the training images
 
 
 class Neighbours(NamedTuple):
@@ -41,7 +43,7 @@ def compare(
     real_radii = radii(reals, k) if real_radii is None else real_radii
     fake_radii = radii(fakes, k)
     # The distance of equal examples is a rounding error; a point on the rim is inside.
-    slack = 1e-10 * mean_square(reals)
+    slack = ROUNDING * mean_square(reals)
     num_precise, num_inside = 0, 0
     is_recalled = np.zeros(len(reals), bool)
     is_covered = np.zeros(len(reals), bool)
@@ -72,13 +74,46 @@ def radii(features: np.ndarray, k: int = K) -> np.ndarray:
 
 
 def nearest(fakes: np.ndarray, reals: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """For each fake, the position of the nearest real, int64 [n], and its distance, float64 [n]."""
+    """For each fake, the position of the nearest real, int64 [n], and its distance, float64 [n].
+
+    The distance of equal examples is 0, also where rounding would make it a little more.
+    """
     index, distance = np.empty(len(fakes), np.int64), np.empty(len(fakes))
     for start, block in distances(fakes, reals):
         nearest_reals = block.argmin(axis=1)
         index[start : start + len(block)] = nearest_reals
         distance[start : start + len(block)] = block[np.arange(len(block)), nearest_reals]
+    distance[distance <= ROUNDING * mean_square(reals)] = 0
     return index, np.sqrt(distance)
+
+
+class TrainingDistances(NamedTuple):
+    """Distances to the nearest training image: those of samples beside those of other real images.
+
+    Attributes:
+        samples: the median distance of a sample.
+        reals: the median distance of a real image that was not trained on.
+        ratio: samples / reals; None where `reals` is 0, because half of the real images or more are
+            also training images.
+        near_samples: the share of the samples that are as near as the nearest `NEAR_SHARE` of the
+            reals. The median does not show copies among fewer than half of the samples; this does.
+        near_reals: the same share of the reals, `NEAR_SHARE` unless several are equally near.
+    """
+
+    samples: float
+    reals: float
+    ratio: Optional[float]
+    near_samples: float
+    near_reals: float
+
+
+def compare_distances(samples: np.ndarray, reals: np.ndarray) -> TrainingDistances:
+    """Compare distances to the nearest training image, float64 [n] of samples and [m] of reals."""
+    medians = float(np.median(samples)), float(np.median(reals))
+    bound = np.sort(reals)[max(1, round(NEAR_SHARE * len(reals))) - 1]
+    near_samples, near_reals = (float(np.mean(part <= bound)) for part in (samples, reals))
+    ratio = medians[0] / medians[1] if medians[1] else None
+    return TrainingDistances(*medians, ratio, near_samples, near_reals)
 
 
 def distances(a: np.ndarray, b: np.ndarray) -> Iterator[Tuple[int, np.ndarray]]:

@@ -40,17 +40,19 @@ def score_lines(details: Dict[str, Any]) -> List[str]:
     if details.get("classes"):
         lines.append(classes_line(details["classes"]))
     if details.get("nearest"):
-        lines.append(nearest_line(details["nearest"]))
+        lines += [nearest_line(details["nearest"]), copies_line(details["nearest"])]
     lines += [features_line(details["features"]), few_images_line(details)]
     return [line for line in lines if line]
 
 
 def distance_line(details: Dict[str, Any]) -> str:
     """As "Frechet distance (FD) 4.10 = 12 x floor (n = 10000, m = 500), between A and B"."""
-    distance = details["frechet_distance"]["mean"]
+    distance, multiple = details["frechet_distance"]["mean"], details["frechet_ratio"]
+    floors = ", and the floor is 0: all real images have the same features"
+    if multiple is not None:
+        floors = f" = {short(multiple, 2)} x floor"
     line = (
-        f"Frechet distance (FD) {short(distance)} = {short(details['frechet_ratio'], 2)} x floor "
-        f"(n = {details['n']}, m = {details['m']})"
+        f"Frechet distance (FD) {short(distance)}{floors} (n = {details['n']}, m = {details['m']})"
     )
     return line + (f", on the ruler {details['place']}" if details.get("place") else "")
 
@@ -93,11 +95,25 @@ def classes_line(classes: Dict[str, Any]) -> str:
     )
 
 
-def nearest_line(nearest: Dict[str, float]) -> str:
+def nearest_line(nearest: Dict[str, Any]) -> str:
     """The nearest-neighbour ratio: distances to training images, of samples over real images."""
+    if nearest["ratio"] is None:
+        return (
+            "nearest-neighbour ratio unknown: half of the real images or more are also training "
+            "images"
+        )
     return (
         f"nearest-neighbour ratio {nearest['ratio']:.2f} (well below 1 would suggest copied "
         "training images)"
+    )
+
+
+def copies_line(nearest: Dict[str, Any]) -> str:
+    """How many samples are as near to a training image as few real images are."""
+    return (
+        f"{nearest['near_samples']:.1%} of the samples are as near to a training image as the "
+        f"nearest {nearest['near_reals']:.1%} of the real images (many more would suggest that "
+        "some are copies)"
     )
 
 

@@ -211,26 +211,26 @@ class GanScorer(toolkit.Scorer):
 
     def _compare_nearest(
         self, fakes: SampleSet, reals: ReferenceSet, train, folder: str
-    ) -> Tuple[Dict[str, float], List[str]]:
+    ) -> Tuple[Dict[str, Any], List[str]]:
         """Compare the distance of samples to training images with that of real images.
 
-        A ratio well below 1 suggests that training images were copied.
-
         Returns:
-            The median distances and their ratio, and the names of the written files: a sheet of
-            the nearest pairs.
+            `neighbours.TrainingDistances` as JSON values, and the names of the written files: a
+            sheet of the nearest pairs.
         """
         training = self._featurize_training_set(train).features
         index, fake_distances = neighbours.nearest(fakes.features[:NUM_COMPARED], training)
-        _, real_distances = neighbours.nearest(reals.samples.features[:NUM_COMPARED], training)
+        # Evenly spaced: a folder of images is read class after class.
+        compared = even_positions(len(reals.samples.features), NUM_COMPARED)
+        _, real_distances = neighbours.nearest(reals.samples.features[compared], training)
         order = np.argsort(fake_distances, kind="stable")[:NUM_PAIRS]
         positions = even_positions(len(train), MAX_TRAINING_IMAGES)[index[order]]
         files: List[str] = []
         if fakes.images is not None:
             pairs = fakes.images[order], real_images(train, positions)
             files = reports.draw_nearest(*pairs, folder)
-        medians = float(np.median(fake_distances)), float(np.median(real_distances))
-        return {"samples": medians[0], "reals": medians[1], "ratio": ratio(*medians)}, files
+        comparison = neighbours.compare_distances(fake_distances, real_distances)
+        return dict(comparison._asdict()), files
 
 
 def check_best_metric(options: Any, validation: Any) -> None:
@@ -276,15 +276,15 @@ def compare_neighbours(fakes: SampleSet, reals: ReferenceSet) -> neighbours.Neig
     return neighbours.compare(fakes.features, reals.samples.features, real_radii=reals.radii)
 
 
-def floor_ratio(distance: float, fakes: SampleSet, reals: ReferenceSet) -> float:
-    """A Frechet distance as a multiple of its floor."""
+def floor_ratio(distance: float, fakes: SampleSet, reals: ReferenceSet) -> Optional[float]:
+    """A Frechet distance as a multiple of its floor; None where the floor is 0."""
     floor = frechet_floor(reals.moments, len(fakes.features), len(reals.samples.features))
     return ratio(distance, floor)
 
 
-def ratio(part: float, whole: float) -> float:
-    """part / whole; 1 if the whole is zero."""
-    return part / whole if whole else 1.0
+def ratio(part: float, whole: float) -> Optional[float]:
+    """part / whole; None if the whole is zero."""
+    return part / whole if whole else None
 
 
 def confidence_interval(values: List[float]) -> Dict[str, Any]:
