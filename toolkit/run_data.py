@@ -9,8 +9,9 @@ from typing import Callable, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from .data.examples import Dataset, DataSpec, Progress, Split, describe
-from .data.prepare import ExampleHooks, model_spec, prepare
-from .data.sources import open_data
+from .data.held_out import Shares
+from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
+from .data.sources import ImageOptions, open_data
 from .errors import DataError, ToolkitError
 from .graph.run import Run
 from .options import CoreOptions
@@ -33,9 +34,9 @@ class RunData:
             filter=example_hook(plugins, "filter"),
             convert=example_hook(plugins, "convert"),
         )
-        spec = model_spec(dataset.spec, train, self.hooks)
-        self.spec: DataSpec = spec._replace(class_counts=_count_classes(train, spec))
         self._cache: Dict[str, Split] = {}
+        spec = model_spec(dataset.spec, train, self.hooks)
+        self.spec: DataSpec = spec._replace(class_counts=self._count_classes(spec))
 
     @property
     def splits(self) -> Dict[str, Split]:
@@ -54,6 +55,20 @@ class RunData:
             self._cache[name] = prepare(split, self.hooks)
         return self._cache[name]
 
+    def _count_classes(self, spec: DataSpec) -> Tuple[int, ...]:
+        """Training examples of each class after `filter` and `convert`; empty without classes."""
+        train = self.splits["train"]
+        if not spec.num_classes or train.labels is None:
+            return ()
+        if self.hooks.convert is None:  # labels stay as stored, so no features are copied
+            labels = filter_split(train, self.hooks.filter).labels
+        else:
+            prepared = self.prepare_split("train")
+            labels = prepared.labels if prepared else None
+        if labels is None:
+            return ()
+        return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
+
 
 def open_run_data(
     plugins: Plugins, options: CoreOptions, progress: Optional[Progress] = None
@@ -69,12 +84,27 @@ def open_run_data(
     return RunData(dataset, plugins)
 
 
+def image_options(options: CoreOptions) -> ImageOptions:
+    """How `images:` reads its files."""
+    return ImageOptions(options.image_size, options.channels, options.fit, options.background)
+
+
+def held_out_shares(options: CoreOptions) -> Shares:
+    """How much is held out of data without a test or validation split."""
+    return Shares(
+        options.validation_share,
+        options.test_share,
+        options.folds,
+        options.fold,
+        options.split_seed,
+    )
+
+
 def _open_from_options(options: CoreOptions, progress: Optional[Progress]) -> Dataset:
     return open_data(
         options.data,
-        image_size=options.image_size,
-        channels=options.channels,
-        validation_share=options.validation_share,
+        images=image_options(options),
+        shares=held_out_shares(options),
         progress=progress,
     )
 
@@ -100,13 +130,6 @@ def _open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Datase
     if "train" not in splits:
         raise DataError(f"The 'data' hook of plugin '{plugins.model.name}' gives no 'train'.")
     return Dataset(f"plugin {plugins.model.name}", describe(splits["train"]), splits)
-
-
-def _count_classes(split: Split, spec: DataSpec) -> Tuple[int, ...]:
-    """Examples of each class; empty if there are no classes."""
-    if not spec.num_classes or split.labels is None:
-        return ()
-    return tuple(int(n) for n in np.bincount(split.labels, minlength=spec.num_classes))
 
 
 def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:

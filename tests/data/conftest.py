@@ -35,15 +35,19 @@ def idx_folder(tmp_path):
 
 @pytest.fixture
 def image_folder(tmp_path):
-    """A folder of PNGs by class: `{"cat": 3}` -> cat/0.png to cat/2.png, with pixels 0 to 2."""
+    """A folder of PNGs by class: `{"cat": 3}` -> cat/0.png to cat/2.png, with pixels 0 to 2.
+
+    The second class has pixels from 100 on, and so forth.
+    """
     from PIL import Image
 
     def write(counts, size=(4, 4), mode="L", root="images"):
-        for name, count in counts.items():
+        for number, (name, count) in enumerate(counts.items()):
             folder = tmp_path / root / name
             os.makedirs(str(folder), exist_ok=True)
             for i in range(count):
-                Image.new(mode, size, i if mode == "L" else (i, 0, 0)).save(
+                value = 100 * number + i
+                Image.new(mode, size, value if mode == "L" else (value, 0, 0)).save(
                     str(folder / f"{i}.png")
                 )
         return str(tmp_path / root)

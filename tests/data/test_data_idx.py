@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from data_fixtures import idx_bytes, numbered_images
 
+from toolkit.data.held_out import NOTHING
 from toolkit.data.idx import open_idx, read_idx, write_idx
 from toolkit.errors import DataError
 
@@ -93,8 +94,10 @@ def test_a_folder_becomes_three_splits(idx_folder, compress):
     assert (
         data.spec.shape == (4, 4, 1) and data.spec.dtype == "uint8" and data.spec.num_classes == 5
     )
-    assert data.splits["validation"].features[:, 0, 0, 0].tolist() == [9, 19]
-    assert data.splits["validation"].labels.tolist() == [4, 4]
+    images = [data.splits[name].features[:, 0, 0, 0] for name in ("train", "validation")]
+    assert sorted(np.concatenate(images)) == list(range(20))
+    labels = data.splits["validation"].labels
+    assert len(set(labels)) == 2  # of the five classes
     assert len(data.sha256) == 4 and all(len(value) == 64 for value in data.sha256.values())
 
 
@@ -102,7 +105,8 @@ def test_a_plain_file_and_a_part_of_it_are_memory_mapped(idx_folder):
     train = open_idx(idx_folder()).splits["train"]
     assert isinstance(train._records, np.memmap) or isinstance(train._records.base, np.memmap)
     features, labels = train.take(slice(8, 10))
-    assert features[:, 0, 0, 0].tolist() == [8, 10] and labels.tolist() == [3, 0]
+    numbers = train.index[8:10].tolist()  # of the images, which are their pixels
+    assert features[:, 0, 0, 0].tolist() == numbers and labels.tolist() == [n % 5 for n in numbers]
 
 
 def test_without_test_files_a_test_split_is_held_out(idx_folder):
@@ -111,13 +115,17 @@ def test_without_test_files_a_test_split_is_held_out(idx_folder):
         if name.startswith("t10k"):
             os.remove(os.path.join(folder, name))
     splits = open_idx(folder).splits
-    assert splits["test"].features[:, 0, 0, 0].tolist() == [5, 15]  # 5 mod 10
-    assert splits["validation"].features[:, 0, 0, 0].tolist() == [10]  # the tenth of the rest
-    assert len(splits["train"]) == 17
+    assert {name: len(split) for name, split in splits.items()} == {
+        "train": 16,
+        "validation": 2,
+        "test": 2,
+    }
+    images = np.concatenate([split.features[:, 0, 0, 0] for split in splits.values()])
+    assert sorted(images) == list(range(20))
 
 
 def test_a_share_of_zero_holds_out_no_validation_split(idx_folder):
-    assert sorted(open_idx(idx_folder(), validation_share=0).splits) == ["test", "train"]
+    assert sorted(open_idx(idx_folder(), shares=NOTHING).splits) == ["test", "train"]
 
 
 def test_names_with_a_dot_are_recognized(idx_folder):

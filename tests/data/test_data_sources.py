@@ -13,8 +13,9 @@ import pytest
 
 from toolkit.data.check import check_data, check_source, contact_sheet
 from toolkit.data.examples import Dataset, Split, describe
+from toolkit.data.held_out import Shares
 from toolkit.data.npz import open_npz
-from toolkit.data.sources import SOURCES, list_sources, open_data
+from toolkit.data.sources import SOURCES, ImageOptions, list_sources, open_data
 from toolkit.errors import DataError, UsageError
 
 
@@ -93,7 +94,7 @@ def test_a_subset_of_a_subset_keeps_its_examples():
 @pytest.mark.parametrize("share", [-0.1, 0.6])
 def test_a_share_out_of_range_is_a_usage_error(idx_folder, share):
     with pytest.raises(UsageError, match="between 0 and 0.5"):
-        open_data("idx:" + idx_folder(), validation_share=share)
+        open_data("idx:" + idx_folder(), shares=Shares(validation=share))
 
 
 # -- npz
@@ -226,8 +227,8 @@ def test_a_folder_for_each_class_gives_names_and_labels(image_folder):
     data = open_data("images:" + image_folder({"cat": 12, "dog": 8}))
     assert data.spec[:4] == ((4, 4, 1), "uint8", 2, ("cat", "dog"))
     assert {name: len(split) for name, split in data.splits.items()} == {
-        "train": 17,
-        "validation": 1,
+        "train": 16,
+        "validation": 2,
         "test": 2,
     }
     assert len(data.sha256) == 20 and "cat/0.png" in data.sha256
@@ -241,7 +242,7 @@ def test_a_flat_folder_has_no_labels(image_folder):
 def test_train_and_test_folders_are_splits(image_folder):
     image_folder({"a": 4, "b": 4}, root="images/train")
     folder = os.path.dirname(image_folder({"a": 2, "b": 1}, root="images/test"))
-    data = open_data("images:" + folder, validation_share=0)
+    data = open_data("images:" + folder, shares=Shares(validation=0))
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 8, "test": 3}
 
 
@@ -251,7 +252,7 @@ def test_image_size_and_channels_make_images_alike(image_folder):
     assert "--image-size" in str(pytest.raises(DataError, open_data, "images:" + folder).value)
     text = message(open_data, "images:" + folder)
     assert "4x7" in text and "9x6" in text and text.count(".png") == 2
-    data = open_data("images:" + folder, image_size=8, channels=3)
+    data = open_data("images:" + folder, images=ImageOptions(image_size=8, channels=3))
     assert data.spec.shape == (8, 8, 3)
 
 
@@ -309,9 +310,11 @@ def test_an_empty_folder_is_an_error(tmp_path, image_folder):
 def test_a_check_reports_counts_ranges_and_duplicates(idx_folder, tmp_path):
     report, data = check_source("idx:" + idx_folder())
     train = report["splits"]["train"]
-    assert train["examples"] == 18 and train["min"] == 0 and train["max"] == 18
-    assert train["mean"] == round((sum(range(20)) - 9 - 19) / (18 * 16.0), 6)
-    assert train["class_counts"] == {"0": 4, "1": 4, "2": 4, "3": 4, "4": 2}
-    assert report["in_train_and_test"] == 6  # images 0 to 5 are in both
+    numbers = data.splits["train"].index  # the pixels of an image are its number
+    assert train["examples"] == 18
+    assert train["min"] == 0 and train["max"] == numbers.max()
+    assert train["mean"] == round(numbers.sum() / (18 * 16.0), 6)
+    assert sorted(train["class_counts"].values()) == [3, 3, 4, 4, 4]
+    assert report["in_train_and_test"] == np.sum(numbers < 6)  # images 0 to 5 are in the test split
     contact_sheet(data, str(tmp_path / "sheet.png"))
     assert os.path.getsize(str(tmp_path / "sheet.png")) > 50

@@ -36,12 +36,16 @@ def list_(as_json: bool) -> None:
     "--image-size", type=click.IntRange(1, 4096), metavar="N", help="As for 'toolkit run'."
 )
 @click.option("--channels", type=click.Choice(["1", "3"]), help="As for 'toolkit run'.")
+@click.option("--fit", default="pad", metavar="pad|crop|stretch", help="As for 'toolkit run'.")
+@click.option("--background", default="white", metavar="COLOUR", help="As for 'toolkit run'.")
 @click.option("--sheet", metavar="FILE.png", help="Write a contact sheet of 100 training examples.")
 @json_option
 def check(
     value: str,
     image_size: Optional[int],
     channels: Optional[str],
+    fit: str,
+    background: str,
     sheet: Optional[str],
     as_json: bool,
 ) -> int:
@@ -51,12 +55,12 @@ def check(
     SHA-256 hashes. The exit code is 4 if data is damaged.
     """
     from ..data.check import check_source, contact_sheet
+    from ..data.sources import ImageOptions
     from ..display.console import Console, download_progress
 
     report, dataset = check_source(
         value,
-        image_size=image_size,
-        channels=int(channels) if channels else None,
+        images=ImageOptions(image_size, int(channels) if channels else None, fit, background),
         progress=download_progress(Console()),
     )
     if sheet and dataset is not None:

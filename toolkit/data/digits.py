@@ -12,14 +12,18 @@ import numpy as np
 
 from ..errors import DataError
 from .examples import Dataset, Split, describe
+from .held_out import DEFAULT_SHARES, Shares, hold_out
 
 _FILE = "mnist_5k.csv.gz"
 
 
-def open_mnist5k() -> Dataset:
+def open_mnist5k(shares: Shares = DEFAULT_SHARES) -> Dataset:
     """4,000 training, 500 validation and 500 test images, uint8 [N, 28, 28, 1].
 
     All classes have the same number of examples in each split.
+
+    Args:
+        shares: must be the default, as nothing is held out.
     """
     path = _data_file()
     images, labels = _parse(path)
@@ -27,7 +31,7 @@ def open_mnist5k() -> Dataset:
         name: Split(images[rows], labels[rows])
         for name, rows in _split_rows(images, labels).items()
     }
-    return Dataset("mnist5k", describe(splits["train"]), splits, {_FILE: path})
+    return Dataset("mnist5k", describe(splits["train"]), hold_out(splits, shares), {_FILE: path})
 
 
 def _split_rows(images: np.ndarray, labels: np.ndarray) -> Dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ from ..errors import DataError
 from ..files import sha256_of
 from .cache import cache_folder
 from .examples import Dataset, Progress
+from .held_out import DEFAULT_SHARES, Shares
 from .idx import open_idx
 
 _TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
@@ -111,7 +112,7 @@ DATASETS: Dict[str, RemoteDataset] = {
 
 def open_download(
     name: str,
-    validation_share: float = 0.1,
+    shares: Shares = DEFAULT_SHARES,
     cache_dir: Optional[str] = None,
     progress: Optional[Progress] = None,
     mirrors: Optional[Sequence[str]] = None,
@@ -120,7 +121,7 @@ def open_download(
 
     Args:
         name: a key of DATASETS.
-        validation_share: of the training examples, held out for validation, in [0, 0.5].
+        shares: of the examples, held out for test and validation.
         cache_dir: the cache folder; None for the default.
         progress: called with (file, bytes done, total bytes or 0 if unknown).
         mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
@@ -133,7 +134,7 @@ def open_download(
     for file in DATASETS[name].files:
         if not is_intact(os.path.join(folder, file.name), file):
             _download(name, file, folder, list(mirrors or _mirrors(name)), progress)
-    return open_idx(folder, name, 0, validation_share, DATASETS[name].class_names)
+    return open_idx(folder, name, 0, shares, DATASETS[name].class_names)
 
 
 def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:

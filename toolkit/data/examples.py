@@ -1,4 +1,4 @@
-"""Data sets: splits of examples, the spec of one example, and how splits are held out.
+"""Data sets: splits of examples, and the spec of one example.
 
 Legend: N examples of a split, M records of the array or file behind it, ... the shape of one
 example, H height, W width, C channels.
@@ -6,11 +6,12 @@ example, H height, W width, C channels.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from ..files import sha256_of
 
 Arrays = Tuple[np.ndarray, Optional[np.ndarray]]  # features [n, ...], labels [n]
@@ -129,6 +130,15 @@ class Split:
         features = np.asarray(self._records[records], dtype=self.dtype)
         return features, None if self.labels is None else self.labels[positions]
 
+    def sha256(self) -> str:
+        """The SHA-256 of features and labels, hex digits."""
+        digest = hashlib.sha256(repr((self.dtype, self.shape, len(self))).encode())
+        for start in range(0, len(self), 4096):
+            for array in self.take(slice(start, start + 4096)):
+                if array is not None:
+                    digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
     def subset(self, positions: Any) -> Split:
         """The split of some of the examples; no features are copied.
 
@@ -152,6 +162,7 @@ class Dataset:
         spec: shape, dtype and classes of the examples.
         splits: by name: "train", and "validation" and "test" if there are any.
         files: name -> path of the files that it was read from.
+        notes: sentences on what was changed or looks wrong.
     """
 
     def __init__(
@@ -160,18 +171,25 @@ class Dataset:
         spec: DataSpec,
         splits: Mapping[str, Split],
         files: Optional[Mapping[str, str]] = None,
+        notes: Sequence[str] = (),
     ):
         self.name = name
         self.spec = spec
         self.splits = dict(splits)
         self.files = dict(files or {})
+        self.notes = list(notes)
         self._sha256: Optional[Dict[str, str]] = None
 
     @property
     def sha256(self) -> Dict[str, str]:
-        """Name -> SHA-256 (hex digits) of each file, computed on first use."""
+        """Name -> SHA-256 (hex digits) of each file, computed on first use.
+
+        Of data without files it is split name -> SHA-256 of the content of the split.
+        """
         if self._sha256 is None:
             self._sha256 = {name: sha256_of(path) for name, path in sorted(self.files.items())}
+        if not self._sha256:
+            self._sha256 = {name: split.sha256() for name, split in sorted(self.splits.items())}
         return self._sha256
 
 
@@ -201,41 +219,6 @@ def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: st
             f"{int(labels[wrong[0]])} at example {int(wrong[0])}.",
             hint="Number the classes from 0.",
         )
-
-
-def hold_out(splits: Dict[str, Split], validation_share: float) -> Dict[str, Split]:
-    """Hold out a test split and then a validation split of "train", unless they exist.
-
-    The choice depends on the order of the data alone: the test split takes the positions 5 mod 10;
-    the validation split takes every k-th example of the rest, k = round(1 / share).
-
-    Args:
-        splits: by name, with "train".
-        validation_share: in [0, 0.5]; at 0 there is no validation split.
-
-    Returns:
-        The splits by name, without empty ones.
-    """
-    if not 0 <= validation_share <= 0.5:
-        raise UsageError(
-            f"The validation share is {validation_share}, which is not between 0 and 0.5.",
-            hint="Give the share of the training examples to hold out, for example 0.1.",
-        )
-    result = dict(splits)
-    if "test" not in result:
-        result["train"], result["test"] = _take_out(result["train"], 10, 5)
-    if "validation" not in result and validation_share:
-        every = round(1 / validation_share)
-        result["train"], result["validation"] = _take_out(result["train"], every, every - 1)
-    return {name: split for name, split in result.items() if len(split)}
-
-
-def _take_out(split: Split, every: int, offset: int) -> Tuple[Split, Split]:
-    """The split without the positions `offset` mod `every`, and the split of these positions."""
-    mask = np.arange(len(split)) % every == offset
-    if mask.any():
-        return split.subset(~mask), split.subset(mask)
-    return split, split.subset(mask)
 
 
 def _check_features(features: Any) -> np.ndarray:

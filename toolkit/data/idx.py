@@ -17,7 +17,8 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import atomic_write
-from .examples import Dataset, RecordFiles, Split, check_label_range, describe, hold_out
+from .examples import Dataset, RecordFiles, Split, check_label_range, describe
+from .held_out import DEFAULT_SHARES, Shares, hold_out
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FEATURE_TYPES = ("uint8", ">f4")
@@ -82,7 +83,7 @@ def open_idx(
     folder: str,
     name: str = "",
     num_classes: int = 0,
-    validation_share: float = 0.1,
+    shares: Shares = DEFAULT_SHARES,
     class_names: Tuple[str, ...] = (),
 ) -> Dataset:
     """Open a folder of IDX files with the names of MNIST's; test files may be missing.
@@ -91,7 +92,7 @@ def open_idx(
         folder: the folder.
         name: of the data set; "" for `idx:` and the folder.
         num_classes: K; 0 for the largest label + 1, or the number of names.
-        validation_share: of the training examples, held out for validation, in [0, 0.5].
+        shares: of the examples, held out for test and validation.
         class_names: in the order of the labels.
 
     Raises:
@@ -114,7 +115,7 @@ def open_idx(
     for split, part in splits.items():
         check_label_range(part.labels, count, paths[split][1])
     spec = describe(splits["train"], class_names, count)
-    return Dataset(name or "idx:" + folder, spec, hold_out(splits, validation_share), files)
+    return Dataset(name or "idx:" + folder, spec, hold_out(splits, shares), files)
 
 
 def read_pair(images: str, labels: Optional[str]) -> Split:

@@ -1,20 +1,21 @@
-"""`images:DIR`: image files of any format that Pillow reads.
+"""`images:DIR`: a folder of image files.
 
 DIR has a folder of images for each class, or images without classes. It may also have folders
-`train`, `validation` and `test`, each with such content.
+`train`, `validation` and `test`, each with such content. A folder that can be understood in two ways
+is refused: no image is left out without a word.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import warnings
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..errors import DataError, UsageError
-from .examples import Dataset, Split, describe, hold_out
+from .examples import Dataset, Split, describe
+from .held_out import DEFAULT_SHARES, Shares, hold_out
+from .image_file import FITS, ImageForm, ImageReader, file_endings, is_grey, parse_colour
 
 SPLIT_FOLDERS = {
     "train": "train",
@@ -25,8 +26,7 @@ SPLIT_FOLDERS = {
     "test": "test",
     "testing": "test",
 }
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
-_GREY = ("1", "L", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
+_IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
 _LAYOUT = "Give a folder with a folder of images for each class, or with images."
 
 
@@ -42,47 +42,64 @@ def open_images(
     folder: str,
     image_size: Optional[int] = None,
     channels: Optional[int] = None,
-    validation_share: float = 0.1,
+    fit: str = "pad",
+    background: str = "white",
+    shares: Shares = DEFAULT_SHARES,
 ) -> Dataset:
     """Open a folder of images as a data set of uint8 [N, H, W, C].
 
     Args:
         folder: the folder.
-        image_size: the side in pixels to which each image is scaled, after cropping it to its
-            central square; None requires that all images have one size.
+        image_size: the height and width in pixels that each image gets; None requires that all
+            images have one size.
         channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
-        validation_share: of the training examples, held out for validation, in [0, 0.5].
+        fit: "pad", "crop" or "stretch"; see `ImageForm`.
+        background: the name of a colour, or #rrggbb; see `ImageForm`.
+        shares: of the examples, held out for test and validation.
 
     Raises:
-        UsageError: another number of channels.
-        DataError: no images, a damaged one, or images of several sizes.
+        UsageError: another number of channels, another fit, or no colour.
+        DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
     if channels not in (None, 1, 3, 4):
         raise UsageError(
             f"The number of channels is {channels}, expected 1, 3 or 4.",
             hint="1 is grey, 3 is RGB, 4 is RGBA.",
         )
+    if fit not in FITS:
+        raise UsageError(f"The fit is '{fit}', expected one of {', '.join(FITS)}.")
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
-    channels = channels or (1 if all(_is_grey(path) for path in paths) else 3)
+    channels = channels or (1 if all(is_grey(path) for path in paths) else 3)
     size = (image_size, image_size) if image_size else None
+    reader = ImageReader(ImageForm(size, channels, fit, parse_colour(background)))
     splits = {}
     first = paths[0]
     for name, listing in listings.items():
-        pixels = _read_images(listing.paths, size, channels, first)
-        splits[name] = Split(pixels, listing.labels)
+        splits[name] = Split(_read_images(listing.paths, reader, first), listing.labels)
     spec = describe(splits["train"], listings["train"].class_names)
     files = {os.path.relpath(path, folder).replace(os.sep, "/"): path for path in paths}
-    return Dataset("images:" + folder, spec, hold_out(splits, validation_share), files)
+    notes = reader.notes() + _find_constant_splits(splits)
+    return Dataset("images:" + folder, spec, hold_out(splits, shares), files, notes)
+
+
+def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
+    """A sentence for each split all of whose images are equal."""
+    return [
+        f"All {len(split)} images of '{name}' are equal."
+        for name, split in splits.items()
+        if len(split) > 1 and bool((split.features == split.features[:1]).all())
+    ]
 
 
 def corrupt_images(folder: str) -> List[Dict[str, str]]:
     """The image files in `folder` that cannot be read: JSON values with "file" and "reason"."""
+    reader = ImageReader(ImageForm())
     faults = []
     for listing in list_images(folder).values():
         for path in listing.paths:
             try:
-                decode_image(path, None, 3)
+                reader.read(path)
             except DataError as error:
                 name = os.path.relpath(path, folder).replace(os.sep, "/")
                 reason = error.message[len(path) + 2 :].rstrip(".")
@@ -90,16 +107,20 @@ def corrupt_images(folder: str) -> List[Dict[str, str]]:
     return faults
 
 
+# ------------------------------------------------------------------------------------ the folder
+
+
 def list_images(folder: str) -> Dict[str, Listing]:
-    """Split name -> its image files; always with "train"."""
+    """Split name -> its image files; always with "train".
+
+    Raises:
+        DataError: there are no images, or the folder can be understood in two ways.
+    """
     if not os.path.isdir(folder):
         raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
-    roots: Dict[str, str] = {}
-    for entry in _folders(folder):
-        if entry.lower() in SPLIT_FOLDERS:
-            roots[SPLIT_FOLDERS[entry.lower()]] = os.path.join(folder, entry)
-    if "train" not in roots:
-        roots = {"train": folder}
+    roots = _split_folders(folder)
+    if not roots:
+        return {"train": _list_split(folder)}
     listings = {name: _list_split(root) for name, root in roots.items()}
     names = listings["train"].class_names
     for name, listing in listings.items():
@@ -113,10 +134,41 @@ def list_images(folder: str) -> Dict[str, Listing]:
     return listings
 
 
+def _split_folders(folder: str) -> Dict[str, str]:
+    """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
+    roots: Dict[str, str] = {}
+    classes = []
+    for entry in _folders(folder):
+        split = SPLIT_FOLDERS.get(entry.lower())
+        if split is None:
+            classes.append(entry)
+        elif split in roots:
+            raise DataError(
+                f"{folder}: '{os.path.basename(roots[split])}' and '{entry}' are both folders of "
+                f"the split '{split}'.",
+                hint="Put their images into one of them.",
+            )
+        else:
+            roots[split] = os.path.join(folder, entry)
+    if classes and not any(map(_folders, roots.values())):
+        return {}  # a folder such as 'train' has images beside folders that do: it is a class
+    if roots and (classes or "train" not in roots):
+        names = ", ".join(os.path.basename(root) for root in roots.values())
+        beside = f"beside {', '.join(classes)}" if classes else "without 'train'"
+        raise DataError(
+            f"{folder}: found {names} {beside}: splits or classes?",
+            hint="Give 'train', 'validation' and 'test' alone, or a folder for each class alone.",
+        )
+    if roots:
+        _refuse_images_beside(folder, "the folders of splits")
+    return roots
+
+
 def _list_split(root: str) -> Listing:
     classes = tuple(_folders(root))
     if not classes:
         return Listing(_image_files(root), None, ())
+    _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
     paths: List[str] = []
     labels: List[int] = []
     for label, name in enumerate(classes):
@@ -126,38 +178,53 @@ def _list_split(root: str) -> Listing:
     return Listing(paths, labels, classes)
 
 
+def _refuse_images_beside(root: str, subject: str) -> None:
+    """Raise a DataError if there are images in `root` itself, which no split or class would have."""
+    names = [name for name in sorted(os.listdir(root)) if _is_image(os.path.join(root, name))]
+    if names:
+        raise DataError(
+            f"{root}: found {len(names)} image{'s' if len(names) > 1 else ''} ({names[0]}, ...) "
+            f"beside {subject}.",
+            hint="Put each image into the folder of its class, or all into one folder.",
+        )
+
+
 def _folders(root: str) -> List[str]:
     return sorted(
         name
         for name in os.listdir(root)
-        if os.path.isdir(os.path.join(root, name)) and not name.startswith(".")
+        if os.path.isdir(os.path.join(root, name))
+        and not name.startswith(".")
+        and name not in _IGNORED_FOLDERS
     )
 
 
 def _image_files(root: str) -> List[str]:
-    """The files below `root` with the ending of an image format, sorted; at least one."""
-    from PIL import Image
-
-    endings = tuple(Image.registered_extensions())
+    """The image files below `root`, sorted; at least one."""
     paths = [
-        os.path.join(base, name)
+        path
         for base, _, names in os.walk(root)
-        for name in names
-        if name.lower().endswith(endings) and not name.startswith(".")
+        for path in (os.path.join(base, name) for name in names)
+        if _is_image(path)
     ]
     if not paths:
         raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
     return sorted(paths)
 
 
-def _read_images(
-    paths: List[str], size: Optional[Tuple[int, int]], channels: int, first: str
-) -> np.ndarray:
+def _is_image(path: str) -> bool:
+    """Whether a path has the ending of an image format, and is no folder and not hidden."""
+    name = os.path.basename(path)
+    is_named = name.lower().endswith(file_endings()) and not name.startswith(".")
+    return is_named and not os.path.isdir(path)
+
+
+def _read_images(paths: List[str], reader: ImageReader, first: str) -> np.ndarray:
     """The images as uint8 [N, H, W, C]; all must have the size of the image `first`."""
-    shape = decode_image(first, size, channels).shape
+    shape = ImageReader(reader.form).read(first).shape
     pixels = np.empty((len(paths),) + shape, np.uint8)
     for row, path in enumerate(paths):
-        image = decode_image(path, size, channels)
+        image = reader.read(path)
         if image.shape != shape:
             raise DataError(
                 f"{path}: expected {shape[1]}x{shape[0]} pixels as in {first}, found "
@@ -166,78 +233,3 @@ def _read_images(
             )
         pixels[row] = image
     return pixels
-
-
-def decode_image(path: str, size: Optional[Tuple[int, int]], channels: int) -> np.ndarray:
-    """Read one image file.
-
-    Args:
-        path: the file.
-        size: (width, height) to crop and scale to, or None for the image's own.
-        channels: 1, 3 or 4.
-
-    Returns:
-        uint8 [H, W, C].
-
-    Raises:
-        DataError: the file cannot be read; the message names it.
-    """
-    from PIL import Image, ImageOps
-
-    try:
-        with _open_image(path) as image:
-            upright = _to_8_bits(ImageOps.exif_transpose(image)).convert(MODES[channels])
-    except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
-        raise DataError(
-            f"{path}: expected an image, found {_reason(path, error)}.",
-            hint="Replace or remove that file; 'toolkit data check' lists all such files.",
-        ) from error
-    if size is not None and upright.size != size:
-        upright = ImageOps.fit(upright, size, Image.Resampling.LANCZOS)
-    return np.asarray(upright, np.uint8).reshape(upright.size[1], upright.size[0], channels)
-
-
-def _is_grey(path: str) -> bool:
-    """Whether the file's header is that of a grey image.
-
-    It is True for a file that cannot be read: reading the image raises an error that names it.
-    """
-    try:
-        with _open_image(path) as image:
-            return image.mode in _GREY
-    except Exception:
-        return True
-
-
-@contextlib.contextmanager
-def _open_image(path: str) -> Iterator[Any]:
-    """Open an image file, without Pillow's warnings."""
-    from PIL import Image
-
-    # Reading from a pipe would block.
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError("no regular file")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with Image.open(path) as image:
-            yield image
-
-
-def _to_8_bits(image: Any) -> Any:
-    """The image, with 16-bit grey scaled to 8 bits (Pillow's own conversion would clip it)."""
-    if not image.mode.startswith("I"):
-        return image
-    from PIL import Image
-
-    return Image.fromarray((np.asarray(image, np.int64) // 257).clip(0, 255).astype(np.uint8))
-
-
-def _reason(path: str, error: Exception) -> str:
-    """Why an image could not be read, in few words."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if os.path.isfile(path) and not os.path.getsize(path):
-        return "an empty file"
-    if type(error).__name__ == "UnidentifiedImageError":
-        return "bytes of no known image format"
-    return f"{error}"[:200].rstrip(".") or type(error).__name__

@@ -10,7 +10,8 @@ from typing import Any, Dict, Iterable, Tuple
 import numpy as np
 
 from ..errors import DataError
-from .examples import Arrays, Dataset, Split, check_label_range, describe, hold_out
+from .examples import Arrays, Dataset, Split, check_label_range, describe
+from .held_out import DEFAULT_SHARES, Shares, hold_out
 
 SPLIT_KEYS = {
     "train": (("x_train", "y_train"),),
@@ -21,12 +22,12 @@ WHOLE_KEYS = (("images", "labels"), ("features", "labels"), ("x", "y"))
 _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
 
 
-def open_npz(path: str, validation_share: float = 0.1) -> Dataset:
+def open_npz(path: str, shares: Shares = DEFAULT_SHARES) -> Dataset:
     """Open an .npz file as a data set; either all splits have labels or none has.
 
     Args:
         path: the file.
-        validation_share: of the training examples, held out for validation, in [0, 0.5].
+        shares: of the examples, held out for test and validation.
 
     Raises:
         DataError: the file cannot be used.
@@ -39,7 +40,7 @@ def open_npz(path: str, validation_share: float = 0.1) -> Dataset:
         check_label_range(array, count, path)
     spec = describe(splits["train"], num_classes=count)
     files = {os.path.basename(path): path}
-    return Dataset("npz:" + path, spec, hold_out(splits, validation_share), files)
+    return Dataset("npz:" + path, spec, hold_out(splits, shares), files)
 
 
 def read_arrays(path: str) -> Dict[str, np.ndarray]:

@@ -8,17 +8,37 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset, Progress
+from .held_out import DEFAULT_SHARES, Shares
 
 DEFAULT = "mnist5k"
+
+
+class ImageOptions(NamedTuple):
+    """How `images:` reads image files.
+
+    Attributes:
+        image_size: the height and width in pixels that each image gets; None for that of the files.
+        channels: 1 or 3, to which images are converted; None for 1 if all are grey, else 3.
+        fit: "pad", "crop" or "stretch", for images of another shape.
+        background: the name of a colour, or #rrggbb, below transparent images and around padded
+            ones.
+    """
+
+    image_size: Optional[int] = None
+    channels: Optional[int] = None
+    fit: str = "pad"
+    background: str = "white"
+
+
+DEFAULT_IMAGES = ImageOptions()
 
 
 class Settings(NamedTuple):
     """The arguments of `open_data` that a source may use."""
 
     path: str  # the part of the value after the prefix, resolved; "" if there is none
-    image_size: Optional[int]
-    channels: Optional[int]
-    validation_share: float
+    images: ImageOptions
+    shares: Shares
     cache_dir: Optional[str]
     progress: Optional[Progress]
 
@@ -35,9 +55,8 @@ class Source(NamedTuple):
 
 def open_data(
     value: str,
-    image_size: Optional[int] = None,
-    channels: Optional[int] = None,
-    validation_share: float = 0.1,
+    images: ImageOptions = DEFAULT_IMAGES,
+    shares: Shares = DEFAULT_SHARES,
     cache_dir: Optional[str] = None,
     progress: Optional[Progress] = None,
     base: Optional[str] = None,
@@ -46,25 +65,37 @@ def open_data(
 
     Args:
         value: a source, for example "mnist5k" or "npz:FILE".
-        image_size: the side in pixels to which `images:` scales its images.
-        channels: 1, 3 or 4, to which `images:` converts its images.
-        validation_share: of the training examples, in [0, 0.5]; it is held out if the source has no
-            validation split.
+        images: how `images:` reads its files; other sources accept only the default.
+        shares: of the examples, held out if the source has no test or validation split.
         cache_dir: the folder of downloads; None for the default.
         progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
         base: the folder from which relative paths start.
 
     Raises:
-        UsageError: the value names no source.
+        UsageError: the value names no source, or an option does not apply to the source.
         DataError: the data cannot be used.
     """
     source = _find_source(value)
     path = resolve_path(value, base)
-    settings = Settings(path, image_size, channels, validation_share, cache_dir, progress)
+    if not value.startswith("images:"):
+        _refuse_image_options(value, images)
+    settings = Settings(path, images, shares, cache_dir, progress)
     with translate_system_errors(path or value):
         dataset = source.open(settings)
     dataset.name = value
     return dataset
+
+
+def _refuse_image_options(value: str, images: ImageOptions) -> None:
+    """Raise a UsageError if an option is set that has an effect on image files alone."""
+    for name, setting in images._asdict().items():
+        if setting != getattr(DEFAULT_IMAGES, name):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} {setting} has no effect on the data '{value}', which is no folder of "
+                "image files.",
+                hint=f"Omit {flag}, or use images:DIR.",
+            )
 
 
 @contextlib.contextmanager
@@ -144,14 +175,14 @@ def _if_mnist5k_is_installed(cache_dir: Optional[str]) -> bool:
 def _open_mnist5k(settings: Settings) -> Dataset:
     from .digits import open_mnist5k
 
-    return open_mnist5k()
+    return open_mnist5k(settings.shares)
 
 
 def _open_download(name: str) -> Callable[[Settings], Dataset]:
     def open_it(settings: Settings) -> Dataset:
         from .download import open_download
 
-        return open_download(name, settings.validation_share, settings.cache_dir, settings.progress)
+        return open_download(name, settings.shares, settings.cache_dir, settings.progress)
 
     return open_it
 
@@ -159,21 +190,19 @@ def _open_download(name: str) -> Callable[[Settings], Dataset]:
 def _open_idx(settings: Settings) -> Dataset:
     from .idx import open_idx
 
-    return open_idx(settings.path, validation_share=settings.validation_share)
+    return open_idx(settings.path, shares=settings.shares)
 
 
 def _open_npz(settings: Settings) -> Dataset:
     from .npz import open_npz
 
-    return open_npz(settings.path, settings.validation_share)
+    return open_npz(settings.path, settings.shares)
 
 
 def _open_images(settings: Settings) -> Dataset:
     from .images import open_images
 
-    return open_images(
-        settings.path, settings.image_size, settings.channels, settings.validation_share
-    )
+    return open_images(settings.path, **settings.images._asdict(), shares=settings.shares)
 
 
 SOURCES = {

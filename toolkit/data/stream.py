@@ -14,7 +14,6 @@ shape of one example.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from typing import Dict, Iterator, Optional, Tuple
 
@@ -275,7 +274,7 @@ def split_on_disk(split: Split, cache_dir: Optional[str] = None) -> Tuple[Split,
     is_in_file_order = split.index is None or bool(np.all(np.diff(split.index) > 0))
     if split.files is not None and is_in_file_order:
         return split, split.files
-    folder = os.path.join(cache_folder(cache_dir), "streams", _content_hash(split)[:32])
+    folder = os.path.join(cache_folder(cache_dir), "streams", split.sha256()[:32])
     images, labels = os.path.join(folder, "images.idx"), os.path.join(folder, "labels.idx")
     if not os.path.exists(images):
         features, targets = split.take(slice(None))
@@ -283,15 +282,6 @@ def split_on_disk(split: Split, cache_dir: Optional[str] = None) -> Tuple[Split,
             write_idx(labels, targets)
         write_idx(images, features)  # last: it exists only if both do
     return split_on_disk(read_pair(images, None if split.labels is None else labels))
-
-
-def _content_hash(split: Split) -> str:
-    digest = hashlib.sha256(repr((split.dtype, split.shape, len(split))).encode())
-    for start in range(0, len(split), 4096):
-        for array in split.take(slice(start, start + 4096)):
-            if array is not None:
-                digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def _decode(raw: tf.Tensor, dtype: str) -> tf.Tensor:

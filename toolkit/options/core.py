@@ -15,7 +15,22 @@ class CoreOptions(Options):
 
     data: str = option("mnist5k", "data source; see 'toolkit data list'", group="Data")
     image_size: Optional[int] = option(
-        None, "resize images to this height and width", unit="pixels", group="Data", ge=1, le=4096
+        None,
+        "height and width of images, see --fit; files of one size may omit it",
+        unit="pixels",
+        group="Data",
+        ge=1,
+        le=4096,
+    )
+    fit: Literal["pad", "crop", "stretch"] = option(
+        "pad",
+        "how an image of another shape gets its size: scaled whole and padded, cut, or distorted",
+        group="Data",
+    )
+    background: str = option(
+        "white",
+        "colour below transparent images and around padded ones, a name or #rrggbb",
+        group="Data",
     )
     channels: Optional[Literal[1, 3]] = option(
         None, "convert images to grey (1) or colour (3)", group="Data"
@@ -27,6 +42,21 @@ class CoreOptions(Options):
         ge=0,
         le=0.5,
     )
+    test_share: float = option(
+        0.1,
+        "share of the examples held out if the data has no test split",
+        group="Data",
+        ge=0,
+        le=0.5,
+    )
+    folds: int = option(
+        0,
+        "divide the examples into so many parts; one of them is the test split",
+        group="Data",
+        ge=0,
+    )
+    fold: int = option(0, "which part of --folds is the test split, from 0", group="Data", ge=0)
+    split_seed: int = option(0, "other numbers hold out other examples", group="Data", ge=0)
     reader: Literal["auto", "resident", "stream"] = option(
         "auto",
         "keep the data in memory, stream it from disk, or decide by its size",

@@ -58,6 +58,8 @@ class RunLog:
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
         log(f"run    {self._folder}")
         log(f"data   {run_data.dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
+        for note in run_data.dataset.notes:
+            log(f"data   {note}")
         log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
         for note in [self._plan.note, model_changes] + self._changes_since_last_session():
             if note:

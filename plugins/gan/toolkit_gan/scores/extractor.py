@@ -25,6 +25,11 @@ MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional classi
 # A classifier trains for at least so many steps and so many epochs ...
 MIN_STEPS = 1600
 MIN_EPOCHS = 3
+# The classifier trains on the training split of the GAN's run, and on nothing else.
+DATA_OPTIONS = (
+    *("data", "image_size", "channels", "fit", "background"),
+    *("validation_share", "test_share", "folds", "fold", "split_seed"),
+)
 # ... but on no more than three times so many examples.
 MAX_EXAMPLES = 60000
 BATCH_SIZE = 64
@@ -291,7 +296,7 @@ def training_options(options: Any, num_examples: int) -> Dict[str, Any]:
         epochs = MIN_EPOCHS * MAX_EXAMPLES / num_examples
     data_options = {
         name: getattr(options, name)
-        for name in ("data", "image_size", "channels", "validation_share")
+        for name in DATA_OPTIONS
         if getattr(options, name, None) is not None
     }
     batch_size = min(BATCH_SIZE, num_examples)

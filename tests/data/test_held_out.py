@@ -1,0 +1,116 @@
+"""Held-out splits: the exact share, of each class, whatever the order, equal examples together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from toolkit.data.examples import Split
+from toolkit.data.held_out import DEFAULT_SHARES, NOTHING, Shares, content_keys, hold_out
+from toolkit.errors import UsageError
+
+
+def examples(count, seed=0):
+    """Different examples, uint8 [count, 3, 3]."""
+    return np.random.RandomState(seed).randint(0, 256, (count, 3, 3)).astype(np.uint8)
+
+
+def counts(splits, classes):
+    """Split name -> examples of each class."""
+    return {n: np.bincount(s.labels, minlength=classes).tolist() for n, s in splits.items()}
+
+
+@pytest.mark.parametrize("period", [2, 5, 10, 20])
+def test_labels_in_a_period_are_held_out_evenly(period):
+    labels = np.arange(2000) % period
+    split = counts(hold_out({"train": Split(examples(2000), labels)}), period)
+    assert set(split["test"]) == {200 // period}
+    assert set(split["validation"]) == {180 // period}
+
+
+def test_the_order_of_the_examples_does_not_change_the_choice():
+    images, labels = examples(500), np.arange(500) % 7
+    order = np.random.RandomState(1).permutation(500)
+    first = hold_out({"train": Split(images, labels)})["test"].features
+    second = hold_out({"train": Split(images[order], labels[order])})["test"].features
+    assert {image.tobytes() for image in first} == {image.tobytes() for image in second}
+
+
+@pytest.mark.parametrize("share", [0.03, 0.15, 0.3, 0.4, 0.41, 0.45, 0.5])
+def test_the_share_is_exact(share):
+    split = Split(examples(1000), np.random.RandomState(0).randint(0, 7, 1000))
+    splits = hold_out({"train": split}, Shares(validation=share, test=0))
+    assert len(splits["validation"]) == round(1000 * share) and "test" not in splits
+
+
+def test_a_class_gets_its_share_to_one_example():
+    labels = np.repeat(np.arange(4), [900, 70, 25, 5])
+    split = counts(hold_out({"train": Split(examples(1000), labels)}, Shares(0, 0.1)), 4)
+    assert np.abs(np.array(split["test"]) - [90, 7, 2.5, 0.5]).max() < 1
+    assert sum(split["test"]) == 100
+
+
+def test_equal_examples_are_on_one_side():
+    images = np.repeat(examples(300), 3, axis=0)
+    splits = hold_out({"train": Split(images, np.arange(900) % 3)})
+    sides = [{image.tobytes() for image in split.features} for split in splits.values()]
+    assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
+    assert [len(split) for split in splits.values()] == pytest.approx([729, 90, 81], abs=3)
+
+
+def test_a_class_with_one_example_is_trained_on():
+    labels = np.array([0] * 50 + [1])
+    splits = hold_out({"train": Split(examples(51), labels)}, Shares(0.5, 0.5))
+    assert counts(splits, 2)["train"][1] == 1
+
+
+def test_folds_cover_all_examples_once():
+    images, labels = examples(103), np.repeat(np.arange(3), [60, 40, 3])
+    folds = [
+        hold_out({"train": Split(images, labels)}, Shares(0, folds=5, fold=i))["test"]
+        for i in range(5)
+    ]
+    assert sorted(np.concatenate([fold.index for fold in folds])) == list(range(103))
+    assert {len(fold) for fold in folds} == {20, 21}
+    assert all(np.bincount(fold.labels)[:2].tolist() == [12, 8] for fold in folds)
+
+
+def test_another_seed_holds_out_other_examples():
+    split = Split(examples(200))
+    first, second = (hold_out({"train": split}, Shares(seed=s))["test"].index for s in (0, 1))
+    assert set(first) != set(second) and len(first) == len(second) == 20
+
+
+def test_splits_of_the_data_stay_as_they_are():
+    splits = {name: Split(examples(20, seed)) for seed, name in enumerate(("train", "test"))}
+    result = hold_out(splits, DEFAULT_SHARES)
+    assert len(result["test"]) == 20 and len(result["validation"]) == 2
+    assert len(hold_out(splits, NOTHING)["train"]) == 20
+
+
+@pytest.mark.parametrize(
+    "shares, text",
+    [
+        (Shares(test=0.2), "--test-share 0.2 has no effect"),
+        (Shares(validation=0.6), "between 0 and 0.5"),
+        (Shares(validation=-0.1), "between 0 and 0.5"),
+        (Shares(folds=3), "--folds 3 has no effect"),
+    ],
+)
+def test_a_choice_without_effect_is_refused(shares, text):
+    with pytest.raises(UsageError, match=text):
+        hold_out({"train": Split(examples(9)), "test": Split(examples(9))}, shares)
+
+
+@pytest.mark.parametrize("folds, fold", [(1, 0), (3, 3), (0, 1)])
+def test_a_fold_that_does_not_exist_is_refused(folds, fold):
+    with pytest.raises(UsageError, match=f"Fold {fold} of {folds}"):
+        hold_out({"train": Split(examples(9))}, Shares(folds=folds, fold=fold))
+
+
+def test_keys_depend_on_the_content_alone():
+    images = examples(5000)
+    keys = content_keys(Split(images))
+    assert len(np.unique(keys)) == 5000
+    part = Split(images, index=[7, 4999])
+    assert content_keys(part).tolist() == [keys[7], keys[4999]]

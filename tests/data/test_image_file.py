@@ -1,0 +1,323 @@
+"""Image files of every kind: each has the pixels that a person sees, or is refused by name."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image, features
+
+from toolkit.data.image_file import ImageForm, ImageReader, file_endings, is_grey, parse_colour
+from toolkit.errors import DataError, UsageError
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+CLEAR_BLACK, CLEAR_WHITE = (0, 0, 0, 0), (255, 255, 255, 0)
+
+
+@pytest.fixture
+def save(tmp_path):
+    """`save(image, "PNG", ...)`: write an image of Pillow; returns the path."""
+
+    def call(image, form="PNG", name="", **settings):
+        path = str(tmp_path / (name or "image." + form.lower()))
+        image.save(path, form, **settings)
+        return path
+
+    return call
+
+
+def read(path, **form):
+    """The pixels of a file: [H][W] of numbers (grey) or of tuples."""
+    array = ImageReader(ImageForm(**form)).read(path)
+    if array.shape[2] == 1:
+        return array[..., 0].tolist()
+    return [[tuple(pixel) for pixel in row] for row in array.tolist()]
+
+
+def row(mode, *pixels):
+    """An image of one row."""
+    image = Image.new(mode, (len(pixels), 1))
+    image.putdata(list(pixels))
+    return image
+
+
+# --------------------------------------------------------------------------------- lossless formats
+
+LOSSLESS = ["PNG", "BMP", "DIB", "TIFF", "PPM", "TGA", "PCX", "SGI"]
+
+
+@pytest.mark.parametrize("form", LOSSLESS)
+def test_colours_stay(save, form):
+    assert read(save(row("RGB", RED, GREEN, (1, 2, 3), BLUE), form)) == [
+        [RED, GREEN, (1, 2, 3), BLUE]
+    ]
+
+
+@pytest.mark.parametrize("form", LOSSLESS)
+def test_grey_values_stay(save, form):
+    path = save(row("L", 0, 7, 255), form)
+    assert read(path, channels=1) == [[0, 7, 255]] and is_grey(path)
+    assert read(path) == [[(0, 0, 0), (7, 7, 7), (255, 255, 255)]]
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "ICO", "JPEG2000"])
+def test_colours_stay_in_further_formats(save, form):
+    if form == "WEBP" and not features.check("webp"):
+        pytest.skip("this Pillow reads no WebP")
+    if form == "JPEG2000" and not features.check("jpg_2000"):
+        pytest.skip("this Pillow reads no JPEG 2000")
+    image = Image.new("RGB", (16, 16), BLUE)
+    image.paste(RED, (0, 0, 8, 16))
+    settings = {"lossless": True} if form == "WEBP" else {}
+    name = {"JPEG2000": "image.jp2"}.get(form, "")
+    pixels = read(save(image, form, name, **settings))
+    assert pixels[0][0] == RED and pixels[0][15] == BLUE and len(pixels) == len(pixels[0]) == 16
+
+
+@pytest.mark.parametrize(
+    "mode, colour", [("RGB", (200, 40, 90)), ("L", 120), ("CMYK", (0, 90, 10, 5))]
+)
+def test_a_jpeg_is_read_to_its_rounding(save, mode, colour):
+    image = Image.new(mode, (16, 16), colour)
+    pixels = np.array(read(save(image, "JPEG", quality=95)))
+    assert np.abs(pixels - np.asarray(image.convert("RGB"), int)).max() <= 4
+
+
+def test_the_first_frame_of_an_animation_is_read(save):
+    frames = [Image.new("RGB", (4, 4), colour) for colour in (GREEN, RED)]
+    for form in ("GIF", "TIFF"):
+        path = save(frames[0], form, save_all=True, append_images=frames[1:])
+        assert read(path)[0][0] == GREEN
+
+
+# --------------------------------------------------------------------------------------- bit depth
+
+
+def test_black_and_white_is_0_and_255(save):
+    for form in ("PNG", "TIFF", "BMP"):
+        assert read(save(row("1", 0, 255), form), channels=1) == [[0, 255]]
+
+
+def test_a_palette_shows_its_colours(save):
+    image = row("P", 1, 0)
+    image.putpalette([1, 2, 3, 250, 128, 7] + [0] * 762)
+    for form in ("PNG", "GIF", "BMP", "TIFF"):
+        assert read(save(image, form)) == [[(250, 128, 7), (1, 2, 3)]]
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM"])
+def test_16_bits_are_scaled_to_8(save, form):
+    image = Image.fromarray(np.array([[0, 257, 32896, 65535]], np.uint16))
+    path = save(image if form != "PPM" else image.convert("I"), form)
+    assert read(path, channels=1) == [[0, 1, 128, 255]] and is_grey(path)
+
+
+def test_big_endian_16_bits_are_scaled_to_8(tmp_path):
+    path = tmp_path / "image.png"
+    rows = b"\0" + struct.pack(">3H", 0, 32896, 65535)
+    path.write_bytes(png(3, 1, 16, 0, rows))
+    assert read(str(path), channels=1) == [[0, 128, 255]]
+
+
+def test_16_bit_colours_are_scaled_to_8(tmp_path):
+    path = tmp_path / "image.png"
+    path.write_bytes(png(1, 1, 16, 2, b"\0" + struct.pack(">3H", 65535, 32896, 0)))
+    assert read(str(path)) == [[(255, 128, 0)]]
+
+
+def test_floats_from_0_to_1_are_scaled_to_255(save):
+    image = Image.fromarray(np.array([[0, 0.5, 1]], np.float32))
+    path = save(image, "TIFF")
+    assert read(path, channels=1) == [[0, 128, 255]] and is_grey(path)
+
+
+@pytest.mark.parametrize(
+    "array, text",
+    [
+        (np.array([[0, 255]], np.float32), "floats from 0 to 255, not from 0 to 1"),
+        (np.array([[-1, 1]], np.float32), "floats from -1 to 1"),
+        (np.array([[0, np.nan]], np.float32), "floats from nan to nan"),
+        (np.array([[0, 9]], np.int32), "32-bit integers; convert it to 8 or 16 bits"),
+    ],
+)
+def test_values_without_a_fixed_range_are_refused(save, array, text):
+    path = save(Image.fromarray(array), "TIFF")
+    with pytest.raises(DataError) as error:
+        read(path)
+    assert text in error.value.message and path in error.value.message
+
+
+# ------------------------------------------------------------------------------------ transparency
+
+
+@pytest.mark.parametrize("clear", [CLEAR_BLACK, CLEAR_WHITE, (9, 9, 9, 0)])
+@pytest.mark.parametrize("form", ["PNG", "TIFF"])
+def test_what_lies_below_transparency_does_not_show(save, clear, form):
+    path = save(row("RGBA", clear, (0, 0, 0, 255)), form)
+    assert read(path) == [[(255, 255, 255), (0, 0, 0)]]
+    assert read(path, channels=1) == [[255, 0]]
+    assert read(path, background=(0, 0, 99)) == [[(0, 0, 99), (0, 0, 0)]]
+
+
+def test_half_transparent_ink_is_mixed_with_the_background(save):
+    assert read(save(row("RGBA", (0, 0, 0, 128)))) == [[(127, 127, 127)]]
+
+
+def test_grey_with_transparency(save):
+    path = save(row("LA", (0, 0), (0, 255), (200, 255)))
+    assert read(path, channels=1) == [[255, 0, 200]] and is_grey(path)
+
+
+def test_a_transparent_colour_of_a_palette(save):
+    image = row("P", 0, 1)
+    image.putpalette([0, 0, 0, 255, 0, 0] + [0] * 762)
+    for form in ("PNG", "GIF"):
+        assert read(save(image, form, transparency=0)) == [[(255, 255, 255), RED]]
+
+
+def test_a_palette_with_an_alpha_of_each_colour(save):
+    image = row("P", 0, 1)
+    image.putpalette([0, 0, 0, 0, 0, 0] + [0] * 762)
+    path = save(image, transparency=bytes([128, 255]))
+    assert read(path) == [[(127, 127, 127), (0, 0, 0)]]
+
+
+@pytest.mark.parametrize("mode, key, other", [("RGB", (0, 0, 0), RED), ("L", 0, 76)])
+def test_a_colour_that_stands_for_transparency(save, mode, key, other):
+    path = save(row(mode, key, other), transparency=key)
+    pixels = read(path)
+    assert pixels[0][0] == (255, 255, 255)
+    assert pixels[0][1] == (other if mode == "RGB" else (76, 76, 76))
+
+
+def test_four_channels_keep_transparency(save):
+    pixels = [(1, 2, 3, 0), (4, 5, 6, 255)]
+    reader = ImageReader(ImageForm(channels=4))
+    assert reader.read(save(row("RGBA", *pixels))).tolist() == [[list(p) for p in pixels]]
+    assert reader.notes() == []
+
+
+def test_notes_count_what_was_changed(save):
+    reader = ImageReader(ImageForm(size=(4, 4)))
+    reader.read(save(Image.new("RGBA", (4, 4), CLEAR_BLACK), name="clear.png"))
+    reader.read(save(Image.new("RGBA", (4, 4), (0, 0, 0, 255)), name="opaque.png"))
+    reader.read(save(Image.new("L", (8, 8)), name="square.png"))
+    reader.read(save(Image.new("L", (8, 2)), name="wide.png"))
+    assert reader.notes() == [
+        "1 image with transparency laid on #ffffff (--background).",
+        "1 image of another shape padded with #ffffff to 4x4 (--fit).",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, colour", [("white", (255, 255, 255)), ("#102030", (16, 32, 48)), (" Red ", RED)]
+)
+def test_a_colour_has_a_name_or_numbers(text, colour):
+    assert parse_colour(text) == colour
+
+
+@pytest.mark.parametrize("text", ["", "reddish", "#12", "12"])
+def test_no_colour_is_refused(text):
+    with pytest.raises(UsageError, match="is no colour"):
+        parse_colour(text)
+
+
+# ---------------------------------------------------------------------------- orientation and size
+
+# EXIF orientation -> the transposition that a camera's picture needs, as [row][column]
+UPRIGHT = {
+    1: [[1, 2], [3, 4]],
+    2: [[2, 1], [4, 3]],
+    3: [[4, 3], [2, 1]],
+    4: [[3, 4], [1, 2]],
+    5: [[1, 3], [2, 4]],
+    6: [[3, 1], [4, 2]],
+    7: [[4, 2], [3, 1]],
+    8: [[2, 4], [1, 3]],
+}
+
+
+@pytest.mark.parametrize("orientation", sorted(UPRIGHT))
+def test_each_orientation_of_a_camera_is_turned_upright(save, orientation):
+    image = Image.fromarray(np.array([[1, 2], [3, 4]], np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    assert read(save(image, exif=exif), channels=1) == UPRIGHT[orientation]
+
+
+def ink_at_the_left(width, height):
+    """A white picture with a black first sixth."""
+    image = Image.new("L", (width, height), 255)
+    image.paste(0, (0, 0, width // 6, height))
+    return image
+
+
+def test_padding_keeps_the_whole_image(save):
+    pixels = np.array(read(save(ink_at_the_left(60, 20)), size=(20, 20), channels=1))
+    assert pixels.shape == (20, 20) and pixels[10, 0] < 30 and pixels[10, 10] == 255
+    assert (pixels[:6] == 255).all() and (pixels[14:] == 255).all()
+
+
+def test_padding_takes_the_background(save):
+    path = save(ink_at_the_left(60, 20))
+    assert read(path, size=(6, 6), background=(0, 0, 255))[0][0] == BLUE
+    assert np.array(read(path, size=(6, 6), channels=1, background=(9, 9, 9)))[0, 0] == 9
+    assert read(path, size=(6, 6), channels=4, background=RED)[0][0] == RED + (0,)
+
+
+def test_cropping_cuts_the_centre(save):
+    pixels = np.array(read(save(ink_at_the_left(60, 20)), size=(20, 20), channels=1, fit="crop"))
+    assert (pixels == 255).all()
+
+
+def test_stretching_keeps_every_side(save):
+    path = save(ink_at_the_left(60, 20))
+    pixels = np.array(read(path, size=(20, 20), channels=1, fit="stretch"))
+    assert (pixels[:, 0] < 30).all() and (pixels[:, 10] == 255).all()
+
+
+@pytest.mark.parametrize("fit", ["pad", "crop", "stretch"])
+@pytest.mark.parametrize("size", [(1, 1), (1, 1000), (1000, 1), (3, 7), (20, 20)])
+def test_any_shape_gets_the_size(save, fit, size):
+    image = ImageReader(ImageForm((20, 20), 3, fit)).read(save(Image.new("L", size, 7)))
+    assert image.shape == (20, 20, 3)
+
+
+# ---------------------------------------------------------------------------------------- refusals
+
+
+def chunk(kind, content):
+    """A chunk of a PNG file."""
+    checksum = struct.pack(">I", zlib.crc32(kind + content))
+    return struct.pack(">I", len(content)) + kind + content + checksum
+
+
+def png(width, height, depth, kind, rows):
+    """A PNG file that Pillow cannot write itself."""
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+@pytest.mark.parametrize("content", [POSTSCRIPT, b"\xd7\xcd\xc6\x9a" + bytes(60), b"II*\0", b""])
+def test_content_that_is_no_image_is_refused_whatever_its_name(tmp_path, monkeypatch, content):
+    def start(*args, **kwargs):
+        raise AssertionError("an outside program was started")
+
+    monkeypatch.setattr("subprocess.Popen", start)
+    monkeypatch.setattr("subprocess.check_call", start)
+    path = tmp_path / "evil.png"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as error:
+        read(str(path))
+    assert "expected an image, found" in error.value.message
+
+
+def test_endings_are_those_of_the_formats():
+    endings = file_endings()
+    assert {".png", ".jpg", ".jpeg", ".gif", ".tif", ".bmp"} <= set(endings)
+    assert not {".eps", ".ps", ".pdf", ".wmf"} & set(endings)

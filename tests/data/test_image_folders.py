@@ -1,0 +1,145 @@
+"""Folders of images as strangers bring them: understood, or refused in a sentence; nothing is lost."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.data.held_out import NOTHING
+from toolkit.data.image_file import ImageForm, ImageReader
+from toolkit.data.images import list_images
+from toolkit.data.sources import ImageOptions, open_data
+from toolkit.errors import DataError, UsageError
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """`tree("cat/1.png", "notes.txt")`: a folder with these files; returns its path."""
+
+    def write(*names):
+        root = tmp_path / "images"
+        for number, name in enumerate(names):
+            path = root / name
+            os.makedirs(str(path.parent), exist_ok=True)
+            if name.endswith(".txt"):
+                path.write_bytes(b"text")
+            else:
+                Image.new("L", (4, 4), number).save(str(path), "PNG")
+        return str(root)
+
+    return write
+
+
+def listing(folder):
+    """Split -> (class names, files), the files relative to the folder."""
+    return {
+        split: (each.class_names, [os.path.relpath(path, folder) for path in each.paths])
+        for split, each in list_images(folder).items()
+    }
+
+
+def refusal(folder):
+    with pytest.raises(DataError) as error:
+        list_images(folder)
+    assert error.value.hint
+    return error.value.message
+
+
+def test_a_class_may_be_called_train(tree):
+    folder = tree("car/1.png", "plane/1.png", "train/1.png")
+    assert listing(folder)["train"][0] == ("car", "plane", "train")
+
+
+def test_a_class_folder_may_have_folders(tree):
+    folder = tree("cat/1.png", "cat/more/2.png", "dog/3.png")
+    assert listing(folder)["train"][1] == ["cat/1.png", "cat/more/2.png", "dog/3.png"]
+
+
+def test_other_files_and_hidden_ones_are_no_images(tree):
+    folder = tree("cat/1.png", "cat/Thumbs.txt", "cat/._1.png", "__MACOSX/cat/1.png", "read.txt")
+    assert listing(folder) == {"train": (("cat",), ["cat/1.png"])}
+
+
+@pytest.mark.parametrize("name", ["training", "TRAIN", "Train"])
+def test_names_of_splits_have_any_case(tree, name):
+    folder = tree(name + "/a/1.png", "Valid/a/1.png", "testing/a/1.png")
+    assert sorted(listing(folder)) == ["test", "train", "validation"]
+
+
+@pytest.mark.parametrize(
+    "names, text",
+    [
+        (
+            ["train_data/a/1.png", "test/a/1.png", "val/a/1.png"],
+            "found test, val beside train_data",
+        ),
+        (["test/a/1.png", "val/a/1.png"], "found test, val without 'train'"),
+        (["test/1.png", "val/1.png"], "found test, val without 'train'"),
+        (["car/1.png", "train/car/1.png"], "found train beside car"),
+        (["train/a/1.png", "val/a/1.png", "validation/a/1.png"], "'val' and 'validation' are both"),
+        (
+            ["old/1.png", "1.png", "2.png"],
+            "found 2 images (1.png, ...) beside the class folders old",
+        ),
+        (["train/a/1.png", "train/2.png"], "found 1 image (2.png, ...) beside the class folders a"),
+        (
+            ["train/a/1.png", "test/a/1.png", "3.png"],
+            "found 1 image (3.png, ...) beside the folders",
+        ),
+        (["train/a/1.png", "test/b/1.png"], "expected the classes of 'train' (a), found b"),
+    ],
+)
+def test_a_folder_with_two_meanings_is_refused(tree, names, text):
+    assert text in refusal(tree(*names))
+
+
+def test_every_image_gets_its_form_from_the_options(tmp_path):
+    for name, size in (("a", (60, 20)), ("b", (20, 60))):
+        (tmp_path / name).mkdir()
+        image = Image.new("RGBA", size, (0, 0, 0, 0))
+        image.paste((0, 0, 0, 255), (0, 0, 10, 10))
+        image.save(str(tmp_path / name / "1.png"))
+    images = ImageOptions(image_size=20, channels=1, fit="stretch", background="#ff0000")
+    data = open_data(f"images:{tmp_path}", images=images, shares=NOTHING)
+    form = ImageForm((20, 20), 1, "stretch", (255, 0, 0))
+    expected = [ImageReader(form).read(str(tmp_path / name / "1.png")) for name in "ab"]
+    assert (data.splits["train"].features == np.array(expected)).all()
+    assert [note.split(" ")[0] for note in data.notes] == ["2", "2"]
+
+
+def test_a_split_of_equal_images_is_noted(tmp_path):
+    (tmp_path / "a").mkdir()
+    for number in range(4):
+        Image.new("L", (4, 4), 0).save(str(tmp_path / "a" / f"{number}.png"))
+    data = open_data(f"images:{tmp_path}")
+    assert data.notes == ["All 4 images of 'train' are equal."]
+
+
+@pytest.mark.parametrize(
+    "images, text",
+    [
+        (ImageOptions(fit="squeeze"), "The fit is 'squeeze'"),
+        (ImageOptions(background="reddish"), "'reddish' is no colour"),
+        (ImageOptions(channels=2), "channels is 2"),
+    ],
+)
+def test_a_wrong_image_option_is_refused(tree, images, text):
+    with pytest.raises(UsageError, match=text):
+        open_data("images:" + tree("a/1.png"), images=images)
+
+
+@pytest.mark.parametrize(
+    "images, flag",
+    [
+        (ImageOptions(image_size=32), "--image-size 32"),
+        (ImageOptions(channels=3), "--channels 3"),
+        (ImageOptions(fit="crop"), "--fit crop"),
+        (ImageOptions(background="black"), "--background black"),
+    ],
+)
+def test_an_image_option_without_effect_is_refused(images, flag):
+    with pytest.raises(UsageError, match=f"{flag} has no effect on the data 'mnist5k'"):
+        open_data("mnist5k", images=images)

@@ -1,0 +1,250 @@
+"""Read one image file as an array: its format, transparency, orientation, bit depth and size.
+
+Every image takes this way, in training, in an evaluation and in a prediction:
+
+    file -> upright (EXIF) -> 8 bits -> transparency laid on the background -> channels -> size
+
+Legend: H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ..errors import DataError, UsageError
+
+# Formats that Pillow decodes itself: PostScript, for one, would start an outside program.
+FORMATS = (
+    *("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "PPM"),
+    *("ICO", "PCX", "SGI", "JPEG2000", "AVIF", "TGA"),
+)
+FITS = ("pad", "crop", "stretch")
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
+WHITE = (255, 255, 255)
+_GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
+_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
+_BITS_PER_SAMPLE = 258  # a tag of TIFF
+
+
+class ImageForm(NamedTuple):
+    """The form that images are given.
+
+    Attributes:
+        size: (width, height) in pixels; None for the size of each file.
+        channels: 1 (grey), 3 (RGB) or 4 (RGBA, which keeps transparency).
+        fit: how an image of another shape gets its size: "pad" scales the whole image into it and
+            fills the rest with the background, "crop" cuts the centre, "stretch" distorts.
+        background: the colour (red, green, blue), each 0 to 255, on which transparent images are
+            laid and with which images are padded.
+    """
+
+    size: Optional[Tuple[int, int]] = None
+    channels: int = 3
+    fit: str = "pad"
+    background: Tuple[int, int, int] = WHITE
+
+
+class ImageReader:
+    """Reads image files in one form, and counts the images that it changed.
+
+    Args:
+        form: of the arrays.
+    """
+
+    def __init__(self, form: ImageForm):
+        self.form = form
+        self._num_transparent = 0
+        self._num_refitted = 0
+
+    def read(self, path: str) -> np.ndarray:
+        """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
+        from PIL import ImageOps
+
+        form = self.form
+        try:
+            with open_image(path) as file:
+                image = _to_8_bits(ImageOps.exif_transpose(file), _bit_depth(file))
+                if form.channels != 4 and _is_transparent(image):
+                    image = _lay_on(image, form.background)
+                    self._num_transparent += 1
+                image = image.convert(MODES[form.channels])
+        except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
+            raise DataError(
+                f"{path}: expected an image, found {_reason(path, error)}.",
+                hint="Replace or remove that file; 'toolkit data check' lists all such files.",
+            ) from error
+        if form.size is not None and image.size != form.size:
+            self._num_refitted += image.size[0] * form.size[1] != image.size[1] * form.size[0]
+            image = _resize(image, form)
+        return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
+
+    def notes(self) -> List[str]:
+        """A sentence for each kind of change that was made to images."""
+        colour = "#{:02x}{:02x}{:02x}".format(*self.form.background)
+        notes = []
+        if self._num_transparent:
+            count = _count_images(self._num_transparent)
+            notes.append(f"{count} with transparency laid on {colour} (--background).")
+        if self._num_refitted and self.form.size:
+            width, height = self.form.size
+            how = {"pad": f"padded with {colour}", "crop": "cropped", "stretch": "stretched"}
+            count = _count_images(self._num_refitted)
+            notes.append(
+                f"{count} of another shape {how[self.form.fit]} to {width}x{height} (--fit)."
+            )
+        return notes
+
+
+def _count_images(count: int) -> str:
+    return f"{count:,} image{'s' if count > 1 else ''}"
+
+
+def parse_colour(text: str) -> Tuple[int, int, int]:
+    """The colour of a name or of #rrggbb, as red, green and blue from 0 to 255.
+
+    Raises:
+        UsageError: the text is no colour.
+    """
+    from PIL import ImageColor
+
+    try:
+        red, green, blue = ImageColor.getrgb(text.strip())[:3]
+    except ValueError:
+        raise UsageError(
+            f"The background '{text}' is no colour.",
+            hint="Write a name or #rrggbb: white, #f0f0f0.",
+        ) from None
+    return red, green, blue
+
+
+def file_endings() -> Tuple[str, ...]:
+    """The endings of the names of image files, lower case, with their dots."""
+    from PIL import Image
+
+    formats = Image.registered_extensions()
+    return tuple(ending for ending, name in formats.items() if name in FORMATS)
+
+
+def is_grey(path: str) -> bool:
+    """Whether the file's header is that of a grey image.
+
+    It is True for a file that cannot be read: reading the image raises an error that names it.
+    """
+    try:
+        with open_image(path) as image:
+            return image.mode in _GREY
+    except Exception:
+        return True
+
+
+@contextlib.contextmanager
+def open_image(path: str) -> Iterator[Any]:
+    """Open an image file of one of FORMATS, without Pillow's warnings."""
+    from PIL import Image
+
+    # Reading from a pipe would block.
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("no regular file")
+    Image.init()
+    formats = [name for name in FORMATS if name in Image.OPEN]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Image.open(path, formats=formats) as image:
+            yield image
+
+
+# ------------------------------------------------------------------------------------------ pixels
+
+
+def _bit_depth(file: Any) -> int:
+    """The bits of the integers in a file whose mode is I."""
+    return int(np.max(getattr(file, "tag_v2", {}).get(_BITS_PER_SAMPLE, 16)))
+
+
+def _to_8_bits(image: Any, bits: int) -> Any:
+    """The image with 8 bits per channel. Pillow's own conversions would clip the values.
+
+    Raises:
+        ValueError: the values have no fixed range: 32-bit integers, or floats outside [0, 1].
+    """
+    if image.mode == "F":
+        values = np.asarray(image)
+        if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
+            raise ValueError(
+                f"floats from {values.min():g} to {values.max():g}, not from 0 to 1; "
+                "convert it to 8 or 16 bits"
+            )
+        return _grey_image(np.rint(values * 255))
+    if image.mode.startswith("I"):
+        if bits > 16:
+            raise ValueError(f"{bits}-bit integers; convert it to 8 or 16 bits")
+        return _grey_image((np.asarray(image, np.int64) // 257).clip(0, 255))
+    return image
+
+
+def _grey_image(values: np.ndarray) -> Any:
+    from PIL import Image
+
+    return Image.fromarray(values.astype(np.uint8))
+
+
+def _is_transparent(image: Any) -> bool:
+    """Whether a pixel of the image is not opaque."""
+    if image.mode not in _ALPHA and "transparency" not in image.info:
+        return False
+    return image.convert("RGBA").getextrema()[3][0] < 255
+
+
+def _lay_on(image: Any, background: Tuple[int, int, int]) -> Any:
+    """The opaque image that shows `image` on paper of a colour."""
+    from PIL import Image
+
+    paper = Image.new("RGBA", image.size, background + (255,))
+    return Image.alpha_composite(paper, image.convert("RGBA"))
+
+
+# -------------------------------------------------------------------------------------------- size
+
+
+def _resize(image: Any, form: ImageForm) -> Any:
+    """The image at the size of the form."""
+    from PIL import Image, ImageOps
+
+    assert form.size is not None
+    if form.fit == "crop":
+        return ImageOps.fit(image, form.size, Image.Resampling.LANCZOS)
+    if form.fit == "stretch":
+        return image.resize(form.size, Image.Resampling.LANCZOS)
+    scale = min(form.size[0] / image.size[0], form.size[1] / image.size[1])
+    width, height = (
+        min(limit, max(1, round(side * scale))) for side, limit in zip(image.size, form.size)
+    )
+    paper = Image.new(image.mode, form.size, _fill(form))
+    inner = image.resize((width, height), Image.Resampling.LANCZOS)
+    paper.paste(inner, ((form.size[0] - width) // 2, (form.size[1] - height) // 2))
+    return paper
+
+
+def _fill(form: ImageForm) -> Any:
+    """The background as a pixel with the channels of the form; of RGBA it is transparent."""
+    from PIL import Image
+
+    if form.channels == 4:
+        return form.background + (0,)
+    return Image.new("RGB", (1, 1), form.background).convert(MODES[form.channels]).getpixel((0, 0))
+
+
+def _reason(path: str, error: Exception) -> str:
+    """Why an image could not be read, in few words."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if os.path.isfile(path) and not os.path.getsize(path):
+        return "an empty file"
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "bytes of no known image format"
+    return f"{error}"[:200].rstrip(".") or type(error).__name__
