@@ -1,4 +1,4 @@
-"""Atomic and durable writes of files, and their SHA-256."""
+"""Atomic and durable writes of files, their SHA-256, and their paths for TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 from typing import IO, Any, Iterator
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
+_PATTERN = re.compile(r"[*?\[\]\\]")  # the characters of a pattern, for TensorFlow
+_DESCRIPTORS = "/proc/self/fd"  # has a link to each open file; Linux only
 
 
 def sha256_of(path: str) -> str:
@@ -55,6 +58,45 @@ def _umask() -> int:
     mask = os.umask(0)  # the only way to read it
     os.umask(mask)
     return mask
+
+
+@contextlib.contextmanager
+def plain_path(path: str) -> Iterator[str]:
+    """Yield another path of a file, which TensorFlow takes literally. It is valid in the block.
+
+    TensorFlow looks for a checkpoint as for a pattern, so it does not find one below a folder such
+    as "lr[1]", and it refuses names that are not UTF-8. Only the folder's name is replaced.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    with plain_folder(folder) as plain:
+        yield os.path.join(plain, name)
+
+
+@contextlib.contextmanager
+def plain_folder(path: str) -> Iterator[str]:
+    """As `plain_path`, for an existing folder: the whole path is replaced, if it has to be."""
+    if _is_plain(path):
+        yield path
+    elif os.path.isdir(_DESCRIPTORS):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            yield os.path.join(_DESCRIPTORS, str(descriptor))
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.TemporaryDirectory(prefix="toolkit-") as temporary:
+            link = os.path.join(temporary, "folder")
+            os.symlink(os.path.abspath(path), link)
+            yield link
+
+
+def _is_plain(path: str) -> bool:
+    """Whether TensorFlow takes a path literally."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return not _PATTERN.search(path)
 
 
 def sync(path: str) -> None:

@@ -10,6 +10,7 @@ from ..compat import make_callable, tf
 from ..data.examples import DataSpec, Split
 from ..data.named_arrays import check_arrays
 from ..errors import CheckpointError, DataError, ToolkitError
+from ..files import plain_path
 from ..graph import build
 from ..graph.run import Run
 from ..graph.session_config import session_config
@@ -126,7 +127,8 @@ class Evaluator:
         mismatch = difference(in_checkpoint, in_graph, partial=True).sentence()
         if mismatch:
             raise CheckpointError(mismatch)
-        self._saver.restore(self._session, path)
+        with plain_path(path) as plain:
+            self._saver.restore(self._session, plain)
         self._session.run(self._initialize_locals)
         self._path = path
         self._predictor.set_checkpoint(path)
