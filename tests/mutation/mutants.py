@@ -128,15 +128,15 @@ GRAPH = [
     Mutant(
         "accumulation-applies-the-sum",
         "toolkit/graph/updates.py",
-        "means = [s.read_value() / count for s in sums]",
-        "means = [s.read_value() for s in sums]",
+        "s.read_value() / tf.cast(count.read_value(), s.dtype.base_dtype)",
+        "s.read_value()",
         UPDATES,
     ),
     Mutant(
         "accumulation-is-off-by-one-step",
         "toolkit/graph/updates.py",
-        "tf.equal((step + 1) % count, 0)",
-        "tf.equal(step % count, 0)",
+        "count.read_value() >= options.accumulate",
+        "count.read_value() > options.accumulate",
         UPDATES,
     ),
     Mutant(
@@ -459,14 +459,14 @@ TRAINING = [
     ),
     Mutant(
         "higher-loss-is-better",
-        "toolkit/training/hooks/validation.py",
-        'self.lower = direction == "min" or is_lower_better',
-        'self.lower = direction == "min"',
+        "toolkit/training/best_metric.py",
+        'gain = best - value if self.direction == "min" else value - best',
+        "gain = value - best",
         ("tests/inference/test_scorer.py",),
     ),
     Mutant(
         "noise-moves-the-best",
-        "toolkit/training/hooks/validation.py",
+        "toolkit/training/best_metric.py",
         "return gain > (noise if noise > 0 else 0)",
         "return gain > 0",
         LOOP + CHECKPOINTS + ("tests/inference/test_scorer.py",),
