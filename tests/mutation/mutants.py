@@ -546,15 +546,13 @@ OPTION_ORDER = [
     Mutant(
         "variables-beat-flags",
         "toolkit/options/resolution.py",
-        "    values.add(variables, variable_name, VARIABLES)\n"
-        '    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)\n',
-        '    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)\n'
-        "    values.add(variables, variable_name, VARIABLES)\n",
+        "sources.append(Source(FLAGS, ",
+        "sources.insert(-1, Source(FLAGS, ",
         OPTIONS,
     ),
     Mutant(
         "weak-steps-beat-strong-epochs",
-        "toolkit/options/resolution.py",
+        "toolkit/options/collection.py",
         '            del self.values["steps"]\n',
         "            pass\n",
         OPTIONS,
@@ -562,8 +560,8 @@ OPTION_ORDER = [
     Mutant(
         "weakest-preset-wins",
         "toolkit/options/resolution.py",
-        "return presets[-1] if isinstance(presets[-1], str)",
-        "return presets[0] if isinstance(presets[-1], str)",
+        "preset_at = max(",
+        "preset_at = min(",
         OPTIONS,
     ),
 ]
