@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import re
+import secrets
 import tempfile
 from typing import IO, Any, Iterator
 
@@ -37,14 +39,14 @@ def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
     """
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=TEMPORARY_PREFIX)
+    temporary = os.path.join(folder, TEMPORARY_PREFIX + secrets.token_hex(8))
+    descriptor = open_without_links(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp denies access to others
         os.replace(temporary, path)
         if durable:
             sync(folder)
@@ -54,10 +56,34 @@ def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)  # the only way to read it
-    os.umask(mask)
-    return mask
+def open_without_links(path: str, flags: int) -> int:
+    """Open a file as `os.open` does, but not through a symbolic link; return its descriptor.
+
+    Raises:
+        OSError: the file cannot be opened, or its name is a symbolic link.
+    """
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # not on every system
+    try:
+        return os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            error.strerror = f"{os.path.basename(path)} is a symbolic link"
+        raise
+
+
+def make_folders(path: str) -> None:
+    """Create a folder and its missing parents, and wait until their names are on the disk."""
+    missing = []
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    os.makedirs(path, exist_ok=True)
+    for folder in reversed(missing):
+        with contextlib.suppress(
+            PermissionError
+        ):  # to read the parent; writing is enough to create
+            sync(os.path.dirname(folder))
 
 
 @contextlib.contextmanager
