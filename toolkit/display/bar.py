@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, List, TextIO
+from typing import Any, Callable, Iterable, List, TextIO
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleRenderable
@@ -10,6 +10,9 @@ from rich.control import Control
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import ControlType, Segment
+from rich.text import Text
+
+from .escapes import escape_controls
 
 REDRAWS_PER_SEC = 4
 
@@ -52,15 +55,26 @@ class Bar(Progress):
     def show_metrics(self, text: str) -> None:
         """Show the newest metrics from the next redraw on."""
         for task in self.tasks:
-            self.update(task.id, metrics=text)
+            self.update(task.id, metrics=escape_controls(text))
 
     def write_line(self, text: str) -> None:
         """Write a line above the bar."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text)
 
 
 class _PlainCursorConsole(RichConsole):
-    """Never hides the cursor: a process that a signal ends could not show it again."""
+    """Never hides the cursor: a process that a signal ends could not show it again.
+
+    It escapes control characters in texts, also in those that plugins print while there is a bar,
+    which rich redirects to here.
+    """
+
+    def print(self, *objects: Any, **more: Any) -> None:
+        texts = [
+            escape_controls(str(item)) if isinstance(item, (str, Text)) else item
+            for item in objects
+        ]
+        super().print(*texts, **dict(more, markup=False, highlight=False, soft_wrap=True))
 
     def show_cursor(self, show: bool = True) -> bool:
         return False

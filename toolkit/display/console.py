@@ -64,7 +64,9 @@ class Console:
         if self.is_terminal:
             from .bar import Bar
 
-            self._bar = Bar(self._stream, total_steps, read_step)
+            # The bar sends control codes; it escapes those in texts itself.
+            stream = getattr(self._stream, "unescaped", self._stream)
+            self._bar = Bar(stream, total_steps, read_step)
             self._bar.start()
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
