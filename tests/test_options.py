@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
+import click
+import pydantic
 import pytest
 from graph_fixtures import make_plugin
 from linear_fixtures import Linear, LinearOptions
@@ -12,9 +14,11 @@ from typing_extensions import Literal
 from toolkit import Options, UsageError, option
 from toolkit.config import read_values
 from toolkit.options import (
+    FIXED_FLAGS,
     FLAGS,
     VARIABLES,
     CoreOptions,
+    Layer,
     alias_names,
     changeable_options,
     current_names,
@@ -368,9 +372,40 @@ def test_epochs_of_a_variable_win_over_steps_of_a_file():
     assert (options.steps, options.epochs) == (None, 2.0)
 
 
-def test_steps_win_over_epochs_of_the_same_or_a_weaker_layer():
+def test_steps_win_over_epochs_of_a_weaker_layer():
     assert resolve([], [("a", {"epochs": 2})], {}, {"steps": "7"}).options.steps == 7
-    assert resolve([], [("a", {"epochs": 2, "steps": 7})]).options.steps == 7
+
+
+@pytest.mark.parametrize(
+    "layers, variables, flags, origins",
+    [
+        ([("a.toml", {"epochs": 2, "steps": 7})], {}, {}, ("a.toml", "a.toml")),
+        (
+            [],
+            {"TOOLKIT_STEPS": "7", "TOOLKIT_EPOCHS": "2"},
+            {},
+            ("TOOLKIT_STEPS", "TOOLKIT_EPOCHS"),
+        ),
+        ([], {}, {"steps": "7", "epochs": "2"}, ("flag --steps", "flag --epochs")),
+    ],
+    ids=["file", "variables", "flags"],
+)
+def test_steps_and_epochs_in_one_place_are_refused(layers, variables, flags, origins):
+    with pytest.raises(UsageError) as caught:
+        resolve([], layers, variables, flags)
+    assert caught.value.message == (
+        f"Both steps ({origins[0]}) and epochs ({origins[1]}) set the length of the run."
+    )
+
+
+def test_epochs_beside_no_steps_are_accepted():
+    options = resolve([], [], {}, {"steps": "none", "epochs": "2"}).options
+    assert (options.steps, options.epochs) == (None, 2.0)
+
+
+def test_a_saved_run_has_steps_and_epochs():
+    values = {"steps": 7, "epochs": 2.0}
+    assert resolve([], [Layer("r/config.json", values, (), {})]).options.steps == 7
 
 
 def test_steps_that_epochs_replaced_are_back_at_their_default_origin():
@@ -516,10 +551,66 @@ def test_the_strongest_layer_names_the_preset():
     assert with_preset(layers, {"TOOLKIT_PRESET": "slow"}, preset="fast").options.gain == 1.0
 
 
-def test_a_value_by_name_takes_precedence_over_a_preset_of_a_stronger_layer():
-    resolved = with_preset([("file.toml", {"learning_rate": 0.5})], preset="fast")
-    assert resolved.options.learning_rate == 0.5
-    assert resolved.origins["learning_rate"] == "file.toml"
+def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which():
+    resolved = with_preset([("file.toml", {"learning_rate": 0.5, "gain": 7.0})], preset="fast")
+    assert (resolved.options.learning_rate, resolved.options.gain) == (0.9, 7.0)
+    assert resolved.origins["learning_rate"] == "preset fast"
+    assert resolved.notes == [
+        "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (file.toml)"
+    ]
+
+
+def test_values_beside_a_preset_in_one_layer_take_precedence_over_it():
+    layer = "file.toml", {"learning_rate": 0.5, "preset": "slow"}
+    assert with_preset([layer]).options.learning_rate == 0.5
+    assert with_preset([layer]).options.gain == 2.0
+    assert with_preset(preset="slow", learning_rate="0.5").options.learning_rate == 0.5
+    assert with_preset(preset="slow", learning_rate="0.5").notes == []
+
+
+def test_a_value_of_a_stronger_layer_takes_precedence_over_a_preset():
+    layers = [("a.toml", {"preset": "fast"}), ("b.toml", {"learning_rate": 0.5})]
+    assert with_preset(layers).options.learning_rate == 0.5
+    assert with_preset(layers).notes == []
+
+
+def saved(resolved, **changes):
+    """A layer with the configuration that a run with these options saves."""
+    values = dict(resolved.options.model_dump(mode="json"), **changes)
+    return Layer("r/config.json", values, (), resolved.first_origins)
+
+
+def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run():
+    first = with_preset(log_steps="7")
+    assert (first.options.learning_rate, first.options.gain) == (0.1, 2.0)
+    again = with_preset([saved(first)], preset="fast")
+    assert (again.options.learning_rate, again.options.gain) == (0.9, 1.0)
+    assert (again.options.log_steps, again.notes) == (7, [])
+    assert again.origins["log_steps"] == "r/config.json (flag --log-steps)"
+    assert again.first_origins["log_steps"] == "flag --log-steps"
+
+
+def test_a_preset_also_takes_the_place_of_that_of_a_run_saved_without_origins():
+    layer = saved(with_preset())._replace(first_origins={})
+    again = with_preset([layer], preset="fast")
+    assert (again.options.learning_rate, again.options.gain) == (0.9, 1.0)
+
+
+def test_a_choice_of_a_saved_run_that_a_preset_replaces_is_noted():
+    layer = saved(with_preset(learning_rate="0.3", gain="5"))
+    again = with_preset([layer], preset="fast")
+    assert (again.options.learning_rate, again.options.gain) == (0.9, 5.0)
+    assert again.notes == [
+        "learning_rate is 0.9 by preset fast (flag --preset), "
+        "no longer 0.3 (r/config.json (flag --learning-rate))"
+    ]
+
+
+def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins():
+    first = with_preset(preset="fast", gain="3")
+    again = with_preset([saved(first)])
+    assert again.options.model_dump() == first.options.model_dump()
+    assert again.first_origins == first.first_origins
 
 
 def test_an_unknown_preset_is_an_error_that_lists_the_presets():
@@ -702,3 +793,155 @@ def test_an_earlier_name_of_the_core_is_no_free_name_for_a_plugin():
 
 def test_the_variable_of_an_earlier_name_is_not_taken_for_a_misspelling():
     assert misspelt_variables(CoreOptions, {"TOOLKIT_KEEP": "1", "TOOLKIT_BEST": "loss"}) == []
+
+
+# ------------------------------------------------------------------------------- numbers and names
+
+
+class Numbers(Options):
+    rates: List[float] = option([], "numbers")
+    shares: Dict[str, float] = option({}, "numbers")
+    bound: float = option(1.0, "a number", allow_infinite=True)
+
+
+FLOATS = sorted(field.name for field in describe(CoreOptions) if field.type == "float")
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("value", ["inf", "nan", float("inf"), float("nan"), "1e999"])
+def test_no_float_of_the_core_may_be_infinite(name, value):
+    with pytest.raises(UsageError, match=f"Option '{name}' is .* \\(flag --"):
+        resolve([], flags={name: value})
+
+
+@pytest.mark.parametrize("name, value", [("rates", [1.0, float("nan")]), ("shares", "a=inf")])
+def test_no_float_of_a_plugin_may_be_infinite_unless_it_is_declared_so(name, value):
+    with pytest.raises(UsageError, match=f"Option '{name}' is .*: should be a finite number."):
+        resolve([("numbers", Numbers)], flags={name: value})
+    options = resolve([("numbers", Numbers)], flags={"bound": "inf"}).options
+    assert getattr(options, "bound") == float("inf")  # noqa: B009 - the class is not CoreOptions
+
+
+@pytest.mark.parametrize("text", ["learning_rate = inf", "learning_rate = -nan", "epochs = 1e999"])
+def test_a_toml_file_may_not_have_infinite_values(tmp_path, text):
+    (tmp_path / "a.toml").write_text(text)
+    with pytest.raises(UsageError, match="(finite number|greater than 0).$"):
+        resolve([], [("a.toml", read_values(str(tmp_path / "a.toml")))])
+
+
+@pytest.mark.parametrize("text", ["Infinity", "NaN", "1e999"])
+def test_a_json_file_may_not_have_infinite_values(tmp_path, text):
+    (tmp_path / "a.json").write_text(f'{{"max_secs": {text}}}')
+    with pytest.raises(UsageError, match="Option 'max_secs' is .* \\(a.json\\)"):
+        resolve([], [("a.json", read_values(str(tmp_path / "a.json")))])
+
+
+def test_a_number_that_an_earlier_version_saved_as_null_is_read_as_its_default():
+    layer = Layer("r/config.json", {"console_secs": None, "learning_rate": None}, (), {})
+    resolved = resolve([], [layer])
+    assert (resolved.options.console_secs, resolved.options.learning_rate) == (2.0, 0.001)
+    assert resolved.notes == [
+        f"{name} was saved as a number that is not finite (r/config.json); its default is used"
+        for name in ("console_secs", "learning_rate")
+    ]
+    with pytest.raises(UsageError, match="'learning_rate' is None"):
+        resolve([], [("a.json", {"learning_rate": None})])
+
+
+@pytest.mark.parametrize("name", ["steps", "epochs", "learning_rate", "profile_steps"])
+def test_true_is_no_number(name):
+    value = [True] if name == "profile_steps" else True
+    with pytest.raises(UsageError, match=f"Option '{name}' is .*True.*: should be a number."):
+        resolve([], [("a.toml", {name: value})])
+
+
+@pytest.mark.parametrize("text", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "1 0", "-0x1"])
+def test_a_text_that_is_no_whole_number_is_refused(text):
+    with pytest.raises(UsageError, match="Option 'batch_size' is .*valid integer"):
+        one("batch_size", text)
+
+
+@pytest.mark.parametrize("text, value", [(" 7 ", 7), ("+7", 7), ("007", 7), ("1_000", 1000)])
+def test_a_text_that_python_reads_as_a_whole_number_is_one(text, value):
+    assert one("batch_size", text) == value
+
+
+@pytest.mark.filterwarnings("ignore:Field name:UserWarning")
+@pytest.mark.parametrize("name", ["force", "drop", "map", "with", "json", "cache", "folder"])
+def test_an_option_of_a_plugin_may_not_have_the_name_of_a_fixed_flag(name):
+    declared = pydantic.create_model("Odd", __base__=Options, **{name: (float, option(1.0, "x"))})
+    with pytest.raises(UsageError) as caught:
+        merge([("odd", declared)])
+    assert caught.value.message.startswith(f"Option '{name}' of plugin 'odd' has a name that")
+
+
+def test_an_option_of_a_plugin_may_not_have_the_flag_that_switches_another_off():
+    class Odd(Options):
+        no_evaluate: bool = option(False, "the opposite")
+
+    with pytest.raises(UsageError, match="'no_evaluate' of plugin 'odd' has the flag with which"):
+        merge([("odd", Odd)])
+
+
+@pytest.mark.parametrize("command", ["run", "resume", "doctor"])
+def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
+    from toolkit.cli.app import app
+
+    params = app.get_command(click.Context(app), command).params
+    names = {param.name for param in params}
+    names |= {flag[2:].replace("-", "_") for p in params for flag in p.opts if flag[:2] == "--"}
+    assert names <= FIXED_FLAGS
+
+
+# ----------------------------------------------------------------------------- idle options
+
+
+class Conditional(Options):
+    mode: Literal["plain", "soft", "hard"] = option("plain", "a mode")
+    softness: float = option(1.0, "a factor", used_if={"mode": ("soft", "hard")})
+
+
+def idle(layers=(), environment=None, **flags):
+    return resolve([("conditional", Conditional)], layers, environment, flags).notes
+
+
+def test_a_value_without_effect_is_noted_with_its_origin_and_the_reason():
+    assert idle(softness="2") == ["softness (flag --softness) has no effect: mode is plain"]
+    assert idle([("a.toml", {"clip_limit": 2, "clip": "none"})]) == [
+        "clip_limit (a.toml) has no effect: clip is none"
+    ]
+    assert idle((), {"TOOLKIT_DECAY_STEPS": "5"}) == [
+        "decay_steps (TOOLKIT_DECAY_STEPS) has no effect: schedule is constant"
+    ]
+
+
+def test_a_value_with_an_effect_is_not_noted():
+    assert idle(softness="2", mode="soft") == []
+    assert idle() == []
+
+
+def test_a_value_without_effect_is_noted_once_not_again_by_a_resume():
+    values = resolve([("conditional", Conditional)], flags={"softness": "2"})
+    assert idle([saved(values)]) == []
+
+
+def test_a_plugin_may_find_idle_options_itself():
+    class Own(Options):
+        left: int = option(0, "a number")
+
+        def idle_options(self):
+            return dict(super().idle_options(), left="the sun shines")
+
+    notes = resolve([("own", Own)], flags={"left": "2", "clip": "none", "clip_limit": "3"}).notes
+    assert sorted(notes) == [
+        "clip_limit (flag --clip-limit) has no effect: clip is none",
+        "left (flag --left) has no effect: the sun shines",
+    ]
+
+
+def test_a_condition_on_an_option_that_does_not_exist_is_refused():
+    class Odd(Options):
+        left: int = option(0, "a number", used_if={"clipp": "none"})
+
+    with pytest.raises(UsageError, match="'left' is used depending on 'clipp', which is no option"):
+        merge([("odd", Odd)])

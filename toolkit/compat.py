@@ -43,7 +43,8 @@ def _prepare_environment() -> None:
 
 @contextlib.contextmanager
 def _capture_output(stream: TextIO) -> Iterator[None]:
-    """Capture what C++ code writes to a stream; if the block fails, write it to stderr.
+    """Capture what C++ code writes to a stream; if the block raises an Exception (not if Ctrl-C
+    ends it), write it to stderr.
 
     Args:
         stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected.
@@ -58,7 +59,7 @@ def _capture_output(stream: TextIO) -> Iterator[None]:
         os.dup2(file.fileno(), descriptor)
         try:
             yield
-        except BaseException:
+        except Exception:
             os.dup2(original, descriptor)
             file.seek(0)
             sys.stderr.write(file.read().decode("utf-8", "replace"))

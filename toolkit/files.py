@@ -1,16 +1,21 @@
-"""Atomic and durable writes of files, and their SHA-256."""
+"""Atomic and durable writes of files, their SHA-256, and their paths for TensorFlow."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
+import secrets
 import tempfile
 from typing import IO, Any, Iterator
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
+_PATTERN = re.compile(r"[*?\[\]\\]")  # the characters of a pattern, for TensorFlow
+_DESCRIPTORS = "/proc/self/fd"  # has a link to each open file; Linux only
 
 
 def sha256_of(path: str) -> str:
@@ -34,14 +39,14 @@ def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
     """
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=TEMPORARY_PREFIX)
+    temporary = os.path.join(folder, TEMPORARY_PREFIX + secrets.token_hex(8))
+    descriptor = open_without_links(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp denies access to others
         os.replace(temporary, path)
         if durable:
             sync(folder)
@@ -51,10 +56,73 @@ def atomic_write(path: str, durable: bool = False) -> Iterator[IO[bytes]]:
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)  # the only way to read it
-    os.umask(mask)
-    return mask
+def open_without_links(path: str, flags: int) -> int:
+    """Open a file as `os.open` does, but not through a symbolic link; return its descriptor.
+
+    Raises:
+        OSError: the file cannot be opened, or its name is a symbolic link.
+    """
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # not on every system
+    try:
+        return os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            error.strerror = f"{os.path.basename(path)} is a symbolic link"
+        raise
+
+
+def make_folders(path: str) -> None:
+    """Create a folder and its missing parents, and wait until their names are on the disk."""
+    missing = []
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    os.makedirs(path, exist_ok=True)
+    for folder in reversed(missing):
+        with contextlib.suppress(
+            PermissionError
+        ):  # to read the parent; writing is enough to create
+            sync(os.path.dirname(folder))
+
+
+@contextlib.contextmanager
+def plain_path(path: str) -> Iterator[str]:
+    """Yield another path of a file, which TensorFlow takes literally. It is valid in the block.
+
+    TensorFlow looks for a checkpoint as for a pattern, so it does not find one below a folder such
+    as "lr[1]", and it refuses names that are not UTF-8. Only the folder's name is replaced.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    with plain_folder(folder) as plain:
+        yield os.path.join(plain, name)
+
+
+@contextlib.contextmanager
+def plain_folder(path: str) -> Iterator[str]:
+    """As `plain_path`, for an existing folder: the whole path is replaced, if it has to be."""
+    if _is_plain(path):
+        yield path
+    elif os.path.isdir(_DESCRIPTORS):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            yield os.path.join(_DESCRIPTORS, str(descriptor))
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.TemporaryDirectory(prefix="toolkit-") as temporary:
+            link = os.path.join(temporary, "folder")
+            os.symlink(os.path.abspath(path), link)
+            yield link
+
+
+def _is_plain(path: str) -> bool:
+    """Whether TensorFlow takes a path literally."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return not _PATTERN.search(path)
 
 
 def sync(path: str) -> None:

@@ -163,10 +163,11 @@ def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Brightn
     count = min(max_images, len(split))
     positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
     images = split.take(positions)[0].astype(np.float64) / 255
-    return Brightness(round(border_mean(images), 4), round(float(images.mean()), 4))
+    border = float(border_means(images).mean())
+    return Brightness(round(border, 4), round(float(images.mean()), 4))
 
 
-def border_mean(images: np.ndarray) -> float:
-    """The mean over the outermost pixels of images [N, H, W, C]."""
+def border_means(images: np.ndarray) -> np.ndarray:
+    """The mean over the outermost pixels of each image; images [N, H, W, C] -> float64 [N]."""
     edges = [images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]]
-    return float(np.mean([edge.mean() for edge in edges]))
+    return np.mean([edge.mean(axis=(1, 2)) for edge in edges], axis=0)

@@ -382,6 +382,19 @@ def test_a_compiled_step_that_is_not_finite_changes_no_sum_of_gradients(policy, 
 
 
 @ONLY_2
+@pytest.mark.parametrize(
+    "validity, updates", [((1, 1, 1), (0, 1, 1)), ((0, 1, 1), (0, 0, 1)), ((1, 0, 1), (0, 0, 1))]
+)
+def test_a_compiled_step_that_is_skipped_does_not_change_the_accumulated_mean(validity, updates):
+    options = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none", "accumulate": 2}
+    with CompiledStep(single_update(INF), on_nonfinite="skip", **options) as step:
+        for is_valid, count in zip(validity, updates):
+            step.make_step(float(is_valid))
+            # From (1, 1, 1) by the gradient (1, 2, 3).
+            assert step.variables["w"] == [1 - count, 1 - 2 * count, 1 - 3 * count]
+
+
+@ONLY_2
 @policies
 def test_compiled_updates_that_are_applied_together_are_all_refused_if_one_is_not_finite(policy):
     a, b = create_variable("a", [1.0, 1.0, 1.0]), create_variable("b", [1.0, 1.0, 1.0])

@@ -97,6 +97,70 @@ def test_two_accumulated_steps_make_one_update_by_the_mean_gradient(steps, w):
     assert train(rising_loss(create_variable("w", [0.0])), steps, accumulate=2) == {"w": [w]}
 
 
+# The gradient is 1 in each step that is good; Good, Bad: whether a step's gradient is finite.
+@pytest.mark.parametrize(
+    "accumulate, steps, w",
+    [
+        (2, "GGGG", [0, -1, -1, -2]),
+        (2, "BGGG", [0, 0, -1, -1]),
+        (2, "GBGG", [0, 0, -1, -1]),
+        (3, "GGBGGGG", [0, 0, 0, -1, -1, -1, -2]),
+        (2, "BBBB", [0, 0, 0, 0]),
+        (3, "GBBGBG", [0, 0, 0, 0, 0, -1]),
+    ],
+)
+def test_a_skipped_step_does_not_change_the_mean_of_those_that_accumulate(accumulate, steps, w):
+    variable, is_good = create_variable("w", [0.0]), tf.placeholder(tf.float32, [])
+    run = make_run(**dict(SGD, accumulate=accumulate, on_nonfinite="skip"))
+    op = run.minimize(tf.reduce_sum(variable) + tf.log(is_good))
+    with session() as tf_session:
+        values = []
+        for letter in steps:
+            tf_session.run(op, {is_good: float(letter == "G")})
+            values.append(tf_session.run(variable)[0])
+    assert values == w
+
+
+def test_two_updates_of_a_name_in_a_step_are_two_gradients_of_its_mean():
+    # Each step has the gradients 1 and 3 of "player": every update is by their mean, 2. Those of
+    # "other" are 1, one in a step.
+    run = make_run(**dict(SGD, accumulate=2))
+    w, v = create_variable("w", 0.0), create_variable("v", 0.0)
+    first = run.minimize(1.0 * w, [w], "player", advance_step=False)
+    with tf.control_dependencies([first]):
+        second = run.minimize(3.0 * w, [w], "player", advance_step=False)
+    with tf.control_dependencies([second]):
+        op = run.minimize(1.0 * v, [v], "other")
+    with session() as tf_session:
+        values = [tf_session.run([op, w, v]) and tf_session.run([w, v]) for _ in range(4)]
+    assert values == [[-2, 0], [-4, -1], [-6, -1], [-8, -2]]
+
+
+def test_a_smaller_number_of_steps_applies_the_mean_of_all_that_were_added():
+    # As if a run continued with --accumulate 2 after three steps of --accumulate 4.
+    op = make_run(**dict(SGD, accumulate=2)).minimize(rising_loss(create_variable("w", [0.0])))
+    variables = {v.op.name: v for v in tf.global_variables()}
+    with session() as tf_session:
+        variables["toolkit/accumulated/w"].load([8.0], tf_session)
+        variables["toolkit/accumulated_count"].load(3, tf_session)
+        tf_session.run(op)
+        values = tf_session.run([variables["w"], variables["toolkit/accumulated_count"]])
+    assert values == [[-9 / 4], 0]
+
+
+@pytest.mark.parametrize(
+    "names, sets, variable",
+    [(("a", "b"), ("wv", "w"), "w"), (("a", "a"), ("w", "wv"), "v")],
+)
+def test_updates_that_would_mix_their_accumulated_gradients_are_refused(names, sets, variable):
+    variables = {name: create_variable(name, 1.0) for name in "wv"}
+    loss = variables["w"] * variables["v"]
+    run = make_run(**dict(SGD, accumulate=2))
+    run.gradients(loss, [variables[name] for name in sets[0]], names[0])
+    with pytest.raises(ToolkitError, match=f"would mix .* at the variable '{variable}'"):
+        run.gradients(loss, [variables[name] for name in sets[1]], names[1])
+
+
 def test_the_mean_gradient_is_clipped_not_its_parts():
     # Clipped alone, the gradients 1 and 3 would be 1 and 1.5, with the mean 1.25.
     weights = train(
@@ -107,7 +171,8 @@ def test_the_mean_gradient_is_clipped_not_its_parts():
 
 def test_accumulated_gradients_are_in_the_checkpoint():
     make_run(**dict(SGD, accumulate=2)).minimize(tf.reduce_sum(create_variable("w", [0.0])))
-    assert "toolkit/accumulated/w" in {v.op.name for v in tf.global_variables()}
+    names = {v.op.name for v in tf.global_variables()}
+    assert {"toolkit/accumulated/w", "toolkit/accumulated_count"} <= names
 
 
 def test_weight_decay_shrinks_matrices_and_leaves_vectors_unchanged():

@@ -367,7 +367,8 @@ class Infinite(Linear):
         return factor * super().loss(labels, outputs)
 
 
-def test_skipped_steps_give_the_same_run_and_the_same_counts(bars, tmp_path):
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_skipped_steps_give_the_same_run_and_the_same_counts(bars, tmp_path, accumulate):
     results = check_same_run(
         tmp_path,
         Infinite,
@@ -376,6 +377,7 @@ def test_skipped_steps_give_the_same_run_and_the_same_counts(bars, tmp_path):
         steps=60,
         log_steps=20,
         on_nonfinite="skip",
+        accumulate=accumulate,
     )
     # The counter is read in parallel with the step, so it may lack the step of its record only.
     counts = [(r["step"], r["count"]) for r in results.metrics if r["kind"] == "event"]

@@ -172,22 +172,16 @@ def test_an_image_file_is_predicted_like_its_array(predict, trained, here):
     assert notes == ""
 
 
-def test_an_image_with_dark_ink_on_light_paper_is_inverted_with_a_note(predict, here):
+def test_an_image_with_dark_ink_on_light_paper_is_inverted_on_request_alone(predict, trained, here):
     image = bars([1], 5)[0, :, :, 0]
-    (plain,), _ = predict(save(here / "one.png", image))
-    (inverted,), notes = predict(save(here / "inverted.png", 255 - image))
-    assert np.allclose(inverted["logits"], plain["logits"], atol=1e-5)
-    assert "inverted.png is inverted to match the training images" in notes
-
-
-def test_inversion_may_be_forced_or_switched_off(predict, trained, here):
-    image = bars([1], 5)[0, :, :, 0]
-    path = save(here / "one.png", image)
-    (row,), notes = predict(path, "--invert", "yes")
+    path = save(here / "inverted.png", 255 - image)
+    (row,), notes = predict(path)
     expected = expected_logits(trained / "run", 255 - image[np.newaxis])[0]
-    assert np.allclose(row["logits"], expected, atol=1e-5) and notes == ""
-    (row,), _ = predict(save(here / "inverted.png", 255 - image), "--invert", "no")
     assert np.allclose(row["logits"], expected, atol=1e-5)
+    assert notes.startswith("warning: light and dark look swapped in ") and str(path) in notes
+    (row,), notes = predict(path, "--invert")
+    expected = expected_logits(trained / "run", image[np.newaxis])[0]
+    assert np.allclose(row["logits"], expected, atol=1e-5) and notes == ""
 
 
 def test_an_image_of_another_size_is_scaled_with_a_note(predict, trained, here):
@@ -271,7 +265,7 @@ def test_an_npz_without_a_known_array_is_an_error_that_lists_its_arrays(cli, tra
 def test_a_model_of_vectors_refuses_images(here):
     path = save(here / "one.png", bars([1])[0, :, :, 0])
     with pytest.raises(Exception, match="trained on examples \\[4\\] float32, not on images"):
-        read_examples([str(path)], DataSpec((4,), "float32"), None)
+        read_examples([str(path)], DataSpec((4,), "float32"))
 
 
 # ------------------------------------------------------------------------------ output of predict

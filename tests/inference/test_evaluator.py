@@ -79,6 +79,29 @@ def test_no_inputs_give_arrays_without_rows():
     }
 
 
+class Positions(Linear):
+    """Predicts the position of each example in its split."""
+
+    @hookimpl
+    def predict(self, outputs, run):
+        count = tf.shape(outputs["logits"], out_type=tf.int64)[0]
+        return {"position": run.position + tf.range(count)}
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 13])
+def test_a_batch_has_the_position_of_its_first_example(batch_size):
+    split = Split(bars(LABELS), LABELS)
+    evaluator = evaluator_of(Positions, spec=IMAGES)
+    for _ in range(2):
+        examples = evaluator.evaluate(split, batch_size, keep_examples=True).examples
+        assert examples["position"].tolist() == list(range(13))
+
+
+def test_only_an_evaluation_has_positions():
+    with pytest.raises(ToolkitError, match="position was read in mode 'predict'"):
+        evaluator_of(Positions, "predict", IMAGES)
+
+
 # ------------------------------------------------------------------------------------- memory
 
 

@@ -128,15 +128,15 @@ GRAPH = [
     Mutant(
         "accumulation-applies-the-sum",
         "toolkit/graph/updates.py",
-        "means = [s.read_value() / count for s in sums]",
-        "means = [s.read_value() for s in sums]",
+        "s.read_value() / tf.cast(count.read_value(), s.dtype.base_dtype)",
+        "s.read_value()",
         UPDATES,
     ),
     Mutant(
         "accumulation-is-off-by-one-step",
         "toolkit/graph/updates.py",
-        "tf.equal((step + 1) % count, 0)",
-        "tf.equal(step % count, 0)",
+        "count.read_value() >= options.accumulate",
+        "count.read_value() > options.accumulate",
         UPDATES,
     ),
     Mutant(
@@ -459,14 +459,14 @@ TRAINING = [
     ),
     Mutant(
         "higher-loss-is-better",
-        "toolkit/training/hooks/validation.py",
-        'self.lower = direction == "min" or is_lower_better',
-        'self.lower = direction == "min"',
+        "toolkit/training/best_metric.py",
+        'gain = best - value if self.direction == "min" else value - best',
+        "gain = value - best",
         ("tests/inference/test_scorer.py",),
     ),
     Mutant(
         "noise-moves-the-best",
-        "toolkit/training/hooks/validation.py",
+        "toolkit/training/best_metric.py",
         "return gain > (noise if noise > 0 else 0)",
         "return gain > 0",
         LOOP + CHECKPOINTS + ("tests/inference/test_scorer.py",),
@@ -546,15 +546,13 @@ OPTION_ORDER = [
     Mutant(
         "variables-beat-flags",
         "toolkit/options/resolution.py",
-        "    values.add(variables, variable_name, VARIABLES)\n"
-        '    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)\n',
-        '    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)\n'
-        "    values.add(variables, variable_name, VARIABLES)\n",
+        "sources.append(Source(FLAGS, ",
+        "sources.insert(-1, Source(FLAGS, ",
         OPTIONS,
     ),
     Mutant(
         "weak-steps-beat-strong-epochs",
-        "toolkit/options/resolution.py",
+        "toolkit/options/collection.py",
         '            del self.values["steps"]\n',
         "            pass\n",
         OPTIONS,
@@ -562,8 +560,8 @@ OPTION_ORDER = [
     Mutant(
         "weakest-preset-wins",
         "toolkit/options/resolution.py",
-        "return presets[-1] if isinstance(presets[-1], str)",
-        "return presets[0] if isinstance(presets[-1], str)",
+        "preset_at = max(",
+        "preset_at = min(",
         OPTIONS,
     ),
 ]

@@ -1,17 +1,20 @@
 """A run's folder without any training: create, lock, commit, and read back after damage."""
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 
 import pytest
+from file_fixtures import sha256s
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
-from toolkit.storage import run_folder as module
 from toolkit.storage.checkpoint_store import CheckpointStore
 from toolkit.storage.jsonl import JsonLines
 from toolkit.storage.run_folder import RunFolder, open_run, reserve
@@ -117,7 +120,7 @@ def remnants_at(path, *names):
         if name in ("checkpoints", "events"):
             (path / name).mkdir()
         else:
-            (path / name).write_text("{}")
+            (path / name).write_text("" if name == ".lock" else "{}")
     return str(path)
 
 
@@ -137,6 +140,47 @@ def test_a_run_replaces_the_remnants_of_one_that_ended_before_its_first_step(tmp
     folder.unlock()
     assert os.listdir(str(tmp_path)) == ["run"]  # nothing was renamed
     assert folder.read_config() == {"plugin": "new"}
+
+
+@pytest.mark.parametrize("name", ["config.json", ".lock", "checkpoints", "events"])
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_of_the_user_is_not_taken_for_one_of_a_run(tmp_path, name, force):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).write_text("mine")
+    if force:
+        folder = reserve(str(tmp_path / "run"), force)
+        folder.create({})
+        folder.unlock()
+        (path,) = [path for path in tmp_path.iterdir() if path.name != "run"]
+        assert os.listdir(str(path)) == [name] and (path / name).read_text() == "mine"
+    else:
+        with pytest.raises(UsageError, match="is not empty"):
+            reserve(str(tmp_path / "run"))
+        with pytest.raises(UsageError, match="contains no run"):
+            open_run(str(tmp_path / "run"), allow_unstarted=True)
+        assert (tmp_path / "run" / name).read_text() == "mine"
+
+
+def test_an_edited_configuration_of_an_unstarted_run_is_renamed(tmp_path):
+    path = remnants_at(tmp_path / "run", ".lock", "config.json")
+    (tmp_path / "run" / "config.json").write_text('{"plugin": "edited"}')
+    for _ in range(2):  # the second time, nothing differs
+        folder = reserve(path)
+        folder.create({"plugin": "new"})
+        folder.unlock()
+        for name in ("checkpoints", "events"):
+            os.rmdir(os.path.join(path, name))
+    (name,) = set(os.listdir(path)) - {".lock", "config.json"}
+    assert (tmp_path / "run" / name).read_text() == '{"plugin": "edited"}'
+
+
+def test_the_parents_of_a_new_run_are_on_the_disk(tmp_path, monkeypatch):
+    paths = []
+    monkeypatch.setattr("toolkit.files.sync", paths.append)
+    folder = reserve(str(tmp_path / "a" / "b"))
+    folder.create({})
+    folder.unlock()
+    assert paths[:2] == [str(tmp_path), str(tmp_path / "a")]
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "metrics.jsonl", "commits.jsonl", "reports"])
@@ -163,15 +207,15 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
 
 
 def test_two_processes_cannot_create_runs_in_one_folder(run):
-    other = RunFolder(run.path, is_new=True)
+    before = sha256s(run.path)
+    other = RunFolder(run.path, is_new=True)  # reserved before the first process created its run
+    with pytest.raises(UsageError, match="Another process is training in"):
+        other.create({})
     run.unlock()
-    shutil.rmtree(run.file("checkpoints"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_is_used", lambda path: False)  # as before the other process
-        with pytest.raises(UsageError, match="Another process has started a run"):
-            other.create({})
-    other.unlock()
-    assert reopen(run).read_config() == {"plugin": "p"}
+    with pytest.raises(UsageError, match="Another process has started a run"):
+        other.create({})
+    assert sha256s(run.path) == before
+    assert not reopen(run).is_locked()
 
 
 @pytest.mark.parametrize("names", [n for n in REMNANTS if "config.json" in n])
@@ -236,6 +280,118 @@ RunFolder(sys.argv[1]).lock()
 print("locked", flush=True)
 time.sleep(60)
 """
+
+
+def test_a_run_that_is_alive_is_not_renamed_with_force(run):
+    before = sha256s(run.path)
+    with pytest.raises(UsageError, match="Another process is training in"):
+        reserve(run.path, force=True)
+    with pytest.raises(UsageError, match="Another process is training in"):
+        RunFolder(run.path, is_new=True, force=True).create({})  # reserved before it was alive
+    assert sha256s(run.path) == before and len(os.listdir(os.path.dirname(run.path))) == 1
+
+
+def test_a_deleted_lock_file_lets_no_other_process_in(run):
+    os.remove(run.file(".lock"))
+    assert reopen(run).is_locked()
+    with pytest.raises(UsageError, match="Another process is training in"):
+        reopen(run).lock()
+
+
+@contextlib.contextmanager
+def flock_raising(monkeypatch, code, is_refused=lambda descriptor: True):
+    """Let flock raise an error in the block, for some descriptors."""
+    flock = fcntl.flock
+
+    def refuse(descriptor, mode):
+        if is_refused(descriptor):
+            raise OSError(code, os.strerror(code))
+        flock(descriptor, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", refuse)
+        yield
+
+
+@pytest.mark.parametrize("code", [errno.ENOTSUP, errno.ENOLCK, errno.EBADF])
+def test_a_file_system_without_locks_is_not_taken_for_a_locked_folder(run, monkeypatch, code):
+    run.unlock()
+    with flock_raising(monkeypatch, code):
+        run.lock()
+        assert not run.has_lock
+        assert not reopen(run).is_locked()
+        run.update_manifest(status="running")
+    run.unlock()
+    run.lock()
+    assert run.has_lock
+
+
+def is_folder(descriptor):
+    return stat.S_ISDIR(os.fstat(descriptor).st_mode)
+
+
+def test_where_only_files_are_locked_a_deleted_lock_file_ends_the_run(run, monkeypatch):
+    run.unlock()
+    with flock_raising(monkeypatch, errno.EBADF, is_folder):
+        run.lock()
+        assert run.has_lock and reopen(run).is_locked()
+        os.remove(run.file(".lock"))
+        with pytest.raises(CheckpointError, match="is gone"):
+            run.metrics.append({"step": 1})
+    assert not os.path.exists(run.file("metrics.jsonl"))
+
+
+def test_nothing_is_written_to_a_folder_that_replaces_the_run(run):
+    os.rename(run.path, run.path + "-moved")
+    other = reserve(run.path)
+    other.create({"plugin": "other"})
+    before = sha256s(run.path)
+    for write in (
+        lambda: run.metrics.append({"step": 1}),
+        lambda: run.write_config({}),
+        lambda: run.checkpoints.begin_session(None),
+    ):
+        with pytest.raises(CheckpointError, match="is gone: it was removed or moved"):
+            write()
+    assert sha256s(run.path) == before
+    other.unlock()
+
+
+@pytest.mark.parametrize(
+    "name", [".lock", "speed.jsonl", "metrics.jsonl", "checkpoints", "reports", "samples/0.png"]
+)
+def test_a_run_with_a_symbolic_link_is_not_continued(committed, tmp_path, name):
+    committed.unlock()
+    path = committed.file(name)
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.remove(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.symlink(str(tmp_path / "outside"), path)
+    with pytest.raises(UsageError, match=name + " is a symbolic link"):
+        reopen(committed).lock()
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_link_that_comes_later_is_not_followed_either(run, tmp_path):
+    os.symlink(str(tmp_path / "outside"), run.file("speed.jsonl"))
+    with pytest.raises(RetryError, match="speed.jsonl is a symbolic link"):
+        run.speed.append({"step": 1})
+    os.symlink(str(tmp_path / "outside"), run.file("reports"))
+    with pytest.raises(UsageError, match="reports is a symbolic link"):
+        run.make_subfolder("reports", "test-2")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_run_that_is_reached_through_a_link_is_written(run, tmp_path):
+    run.unlock()
+    os.symlink(run.path, str(tmp_path / "link"))
+    other = RunFolder(str(tmp_path / "link"))
+    other.lock()
+    other.metrics.append({"step": 1})
+    assert reopen(run).is_locked() and reopen(run).metrics.read() == [{"step": 1}]
+    other.unlock()
 
 
 def test_a_kill_releases_the_lock(run):

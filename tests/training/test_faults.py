@@ -2,6 +2,7 @@
 committed.
 """
 
+import errno
 import os
 import resource
 import shutil
@@ -14,6 +15,7 @@ from file_fixtures import REPOSITORY
 from linear_fixtures import Linear, write_bars
 from test_exact_resume import final_state
 
+import toolkit
 from toolkit import SessionHook, hookimpl, testing, tf
 from toolkit.errors import CheckpointError, RetryError
 from toolkit.storage.run_folder import RunFolder
@@ -108,14 +110,23 @@ def test_a_read_only_folder_is_refused_before_the_graph_is_built(data, tmp_path,
     run = str(tmp_path / "run")
     testing.train(Linear, run, data=data, **OPTIONS)
 
-    def refuse(path, mode="r", **named):
-        if mode != "r":
-            raise OSError(30, "Read-only file system")
-        return open(path, mode, **named)
+    def refuse(path, flags):
+        raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("toolkit.storage.run_folder.open", refuse, raising=False)
+    monkeypatch.setattr("toolkit.storage.folder_lock.open_without_links", refuse)
     with pytest.raises(RetryError, match="cannot be written: Read-only file system"):
         testing.open_trainer(Linear, run, steps=20)
+
+
+def test_a_folder_that_cannot_be_locked_is_trained_in_with_one_warning(data, tmp_path, monkeypatch):
+    def refuse(descriptor, mode):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    lines = []
+    run = str(tmp_path / "run")
+    toolkit.train(Linear, run, dict(OPTIONS, data=data), say=lines.append)
+    assert len([line for line in lines if "cannot be locked" in line]) == 1
 
 
 def test_the_error_for_exhausted_memory_has_the_step(data, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional
 
 from ..compat import tf
+from ..files import plain_path
 from ..graph.build import build_training
 from ..graph.run import Run
 from ..graph.session_config import session_config
@@ -59,8 +60,9 @@ class Replay:
     def run(self, fetches: Any, feeds: Optional[Dict[tf.Tensor, Any]] = None) -> Any:
         """Run the step from its initial state, whatever earlier calls changed."""
         self._session.run(self._initialize)
-        if self._saver is not None:
-            self._saver.restore(self._session, self._checkpoint)
+        if self._saver is not None and self._checkpoint is not None:
+            with plain_path(self._checkpoint) as path:
+                self._saver.restore(self._session, path)
         self._session.run(self._initialize_locals)
         if not (self._is_reader_ready and self._reader.in_memory):
             self._reader.initialize(self._session, self.step)

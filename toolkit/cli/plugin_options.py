@@ -12,6 +12,7 @@ from .. import options as typed
 from ..cli_options import warn
 from ..errors import UsageError
 from ..plugins import Plugins, list_plugins
+from .interrupts import report_interrupt_of_loading
 
 
 class Selection(NamedTuple):
@@ -158,7 +159,8 @@ class OptionsCommand(click.Command):
         return select(args)
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        ctx.obj = self.select(args)
+        with report_interrupt_of_loading():
+            ctx.obj = self.select(args)
         self.params = [*self._own_params, *option_flags(ctx.obj.plugins)]
         return super().parse_args(ctx, args)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
 
 import click
 
-from ..cli_options import checkpoint_option, json_option, print_json, verbose_option
+from ..cli_options import checkpoint_option, json_option, print_json, verbose_option, warn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,8 +18,33 @@ if TYPE_CHECKING:
     Columns = Dict[str, np.ndarray]  # name -> one value or array per example
     Writer = Callable[[str, List[str], Columns], None]
 
+EARLIER_INVERT = ("yes", "no", "auto")  # values of --invert when it was no flag
 
-@click.command()
+
+class PredictCommand(click.Command):
+    """Understands the earlier forms of --invert, which had a value."""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        return super().parse_args(ctx, _rewrite_invert(args))
+
+
+def _rewrite_invert(args: List[str]) -> List[str]:
+    """Replace `--invert VALUE` and `--invert=VALUE` by the flag, or by nothing."""
+    rewritten: List[str] = []
+    for arg in args:
+        if arg.startswith("--invert="):
+            rewritten.append("--invert")
+            arg = arg[len("--invert=") :]
+        if rewritten[-1:] != ["--invert"] or arg not in EARLIER_INVERT:
+            rewritten.append(arg)
+        elif arg != "yes":
+            rewritten.pop()
+        if arg == "auto" and rewritten[-1:] != ["auto"]:
+            warn("--invert auto is no longer supported: nothing is inverted.")
+    return rewritten
+
+
+@click.command(cls=PredictCommand)
 @click.argument("run_folder", metavar="RUN")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @checkpoint_option
@@ -27,10 +52,9 @@ if TYPE_CHECKING:
 @click.option("--features", is_flag=True, help="Also print the model's features of each example.")
 @click.option(
     "--invert",
-    type=click.Choice(["auto", "yes", "no"]),
-    default="auto",
-    help="Invert image files; auto: if they are dark on light and the training images are not, or"
-    " the reverse.",
+    "is_inverted",
+    is_flag=True,
+    help="Swap light and dark in all images, if the training images are the reverse of these.",
 )
 @json_option
 @verbose_option
@@ -40,10 +64,13 @@ def predict(
     checkpoint: Optional[str],
     output: Optional[str],
     features: bool,
-    invert: str,
+    is_inverted: bool,
     as_json: bool,
 ) -> None:
     """Apply a trained model to image files, .npz files and IDX files.
+
+    The files are used as the training data was; only images of another size are scaled. A warning
+    says if the images look inverted in comparison with the training images.
 
     A model whose input is not an example of the data, such as a generator, takes .npz files with
     an array for each of its inputs.
@@ -53,7 +80,7 @@ def predict(
 
     write = _choose_writer(output)
     with open_with_warnings(run_folder, checkpoint) as trained:
-        examples = _read(trained, list(files), invert)
+        examples = _read(trained, list(files), is_inverted)
         predictions = columns(trained.predict(examples.inputs), trained.data.class_names, features)
     if output is not None and write is not None:
         write(output, examples.names, predictions)
@@ -64,23 +91,26 @@ def predict(
         _print(examples.names, predictions)
 
 
-def _read(trained: Trained, files: List[str], invert: str) -> Examples:
+def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     """Read the examples in the files, or the arrays for the inputs of the model."""
     from ..data.examples import DataSpec
+    from ..errors import UsageError
     from ..inference.predict import read_examples, read_inputs
     from ..run_data import example_hook
 
     graph = trained.predictor.graph
     if trained.plugins.has_hook("inputs") and not graph.takes_examples:
+        if is_inverted:
+            raise UsageError("The model is not fed images.", hint="Omit --invert.")
         return read_inputs(files, graph.input_specs)
     data = trained.manifest["data"]
     return read_examples(
         files,
         DataSpec.from_json(data["stored"]),
-        data["ink"],
-        invert,
+        is_inverted,
         example_hook(trained.plugins, "convert"),
         lambda text: print(text, file=sys.stderr),
+        data["ink"],
     )
 
 

@@ -13,6 +13,7 @@ from ..cli_options import json_option, print_json, verbose_option
 from ..options import Resolved
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
+from .interrupts import report_interrupt_of
 from .plugin_options import (
     OptionsCommand,
     Selection,
@@ -96,7 +97,9 @@ def run(
     run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
     path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
     folder = reserve(path, force)
-    return _train(_make_job(ctx, resolved, folder, pause_at=settings.pause_at), settings.as_json)
+    with report_interrupt_of(folder):
+        job = _make_job(ctx, resolved, folder, pause_at=settings.pause_at)
+        return _train(job, settings.as_json)
 
 
 @click.command(cls=ResumeCommand)
@@ -121,15 +124,16 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
     restore_options = changes.restore_options()
     if not {"steps", "epochs"} & set(values) and _is_complete(folder):
         return _print_nothing_left(folder, settings.as_json)
-    job = _make_job(
-        ctx,
-        resolved,
-        folder,
-        pause_at=settings.pause_at,
-        restore_options=restore_options,
-        allow_other_data=changes.other_data,
-    )
-    return _train(job, settings.as_json)
+    with report_interrupt_of(folder):
+        job = _make_job(
+            ctx,
+            resolved,
+            folder,
+            pause_at=settings.pause_at,
+            restore_options=restore_options,
+            allow_other_data=changes.other_data,
+        )
+        return _train(job, settings.as_json)
 
 
 def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more: Any) -> Job:

@@ -68,6 +68,19 @@ def read_idx(path: str, kind: str = "images") -> np.ndarray:
     return _read_gzip(path, check) if path.endswith(".gz") else _map_plain(path, check)
 
 
+def starts_as_idx(path: str) -> bool:
+    """Whether a file begins like an IDX file, perhaps a compressed one."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+        if start[:2] == b"\x1f\x8b":
+            with gzip.open(path, "rb") as file:
+                start = file.read(4)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return start[:2] == b"\0\0" and len(start) == 4 and start[2] in ELEMENTS and 1 <= start[3] <= 8
+
+
 def write_idx(path: str, array: np.ndarray) -> None:
     """Write an array, uint8, int32 or float32 [N, ...], as an IDX file, atomically."""
     dtype = "uint8" if array.dtype == np.uint8 else ">i4" if array.dtype.kind in "iu" else ">f4"

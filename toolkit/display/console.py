@@ -1,14 +1,17 @@
-"""The console output of a run, on stderr: a progress bar on a terminal, plain lines in a pipe."""
+"""The console output of a run, on stderr: a progress bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, TextIO, Tuple
 
 FIRST_METRICS = ("loss", "accuracy")  # first in a line, if a record has them
 MAX_METRICS = 6  # in a line; metrics.jsonl and TensorBoard have all of them
+MAX_BAR_METRICS = 2  # in the progress bar
 SPEED_FIELDS = ("examples_per_sec", "seconds", "secs_left")  # of a record, besides its metrics
+DUMB_TERMINALS = ("", "dumb", "unknown")  # values of TERM
 
 
 class Console:
@@ -35,13 +38,17 @@ class Console:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the stream is a terminal."""
+        """Whether the stream is a terminal in which lines can be drawn again: by its variable TERM,
+        which is empty or "dumb" if it cannot.
+        """
+        if os.environ.get("TERM", "") in DUMB_TERMINALS:
+            return False
         return bool(getattr(self._stream, "isatty", lambda: False)())
 
     def log(self, text: str) -> None:
         """Write one line; above the progress bar if there is one."""
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._bar.write_line(text)
         else:
             self._stream.write(text + "\n")
             self._stream.flush()
@@ -55,13 +62,17 @@ class Console:
         """
         self._total_steps, self._last_line_time = total_steps, None
         if self.is_terminal:
-            self._bar = _make_bar(self._stream, total_steps, read_step)
+            from .bar import Bar
+
+            # The bar sends control codes; it escapes those in texts itself.
+            stream = getattr(self._stream, "unescaped", self._stream)
+            self._bar = Bar(stream, total_steps, read_step)
             self._bar.start()
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
         """Show a metrics record: in the bar, or as a line if the last line is old enough."""
         if self._bar is not None:
-            self._bar.show_metrics(record)
+            self._bar.show_metrics(_join_metrics(record, MAX_BAR_METRICS))
             return
         now = self._clock()
         is_last = record["step"] >= self._total_steps
@@ -79,13 +90,18 @@ class Console:
 
 def progress_line(record: Mapping[str, Any], total_steps: int) -> str:
     """`step 500/2000  loss 0.1234  accuracy 0.9630  12345 examples/s  4 s left`."""
-    parts = [f"step {record['step']}/{total_steps}"]
-    parts += [f"{name} {format_number(value)}" for name, value in _metrics(record)[:MAX_METRICS]]
+    metrics = _join_metrics(record, MAX_METRICS)
+    parts = [f"step {record['step']}/{total_steps}"] + ([metrics] if metrics else [])
     if "examples_per_sec" in record:
         parts.append(f"{record['examples_per_sec']:.0f} examples/s")
         if record["step"] < total_steps and record.get("secs_left") is not None:
             parts.append(f"{record['secs_left']:.0f} s left")
     return "  ".join(parts)
+
+
+def _join_metrics(record: Mapping[str, Any], limit: int) -> str:
+    """The first metrics of a record: `loss 0.1234  accuracy 0.9630`."""
+    return "  ".join(f"{name} {format_number(value)}" for name, value in _metrics(record)[:limit])
 
 
 def _metrics(record: Mapping[str, Any]) -> List[Tuple[str, float]]:
@@ -114,37 +130,3 @@ def download_progress(console: Console) -> Callable[[str, int, int], None]:
             console.log(f"download  {name}  {done / 1e6:.1f} of {total / 1e6:.1f} MB")
 
     return log_progress
-
-
-def _make_bar(stream: TextIO, total_steps: int, read_step: Callable[[], int]) -> Any:
-    from rich.console import Console as RichConsole
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    class Bar(Progress):
-        """Reads the step when it draws, so that the loop never waits for it."""
-
-        def get_renderables(self):
-            for task in self.tasks:  # none while rich creates the bar
-                speed = f"{task.speed or 0:.0f} steps/s"
-                self.update(task.id, completed=read_step(), speed=speed)
-            return super().get_renderables()
-
-        def show_metrics(self, record):
-            text = "  ".join(
-                f"{name} {format_number(value)}" for name, value in _metrics(record)[:2]
-            )
-            for task in self.tasks:
-                self.update(task.id, metrics=text)
-
-    bar = Bar(
-        TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.fields[speed]}"),
-        TextColumn("{task.fields[metrics]}"),
-        TimeRemainingColumn(),
-        console=RichConsole(file=stream),
-        refresh_per_second=4,
-        transient=True,
-    )
-    bar.add_task("", total=total_steps, completed=read_step(), metrics="", speed="")
-    return bar

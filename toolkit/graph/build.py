@@ -115,6 +115,7 @@ class InferenceGraph(NamedTuple):
     losses: Dict[str, Any]
     metrics: Dict[str, Any]  # name -> (value, update_op)
     metric_variables: List[Any]  # what is to be reset before each evaluation
+    position: Any = None  # int64 scalar placeholder of `Run.position`, in mode "eval" only
 
     @property
     def features(self) -> Any:
@@ -302,12 +303,23 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         losses: Dict[str, Any] = {}
         metrics: Dict[str, Any] = {}
         resettable: List[Any] = []
+        position: Optional[Any] = None
         if run.mode == "eval":
+            position = run.position
             loss = _ask_loss(plugins, run, model, features, labels, outputs)
             losses = _name_losses(plugins, loss)
             metrics, resettable = _metrics(plugins, run, model, features, labels, outputs)
         return InferenceGraph(
-            graph, run, placeholders, labels, features, predictions, losses, metrics, resettable
+            graph,
+            run,
+            placeholders,
+            labels,
+            features,
+            predictions,
+            losses,
+            metrics,
+            resettable,
+            position,
         )
 
 

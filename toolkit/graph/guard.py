@@ -14,9 +14,16 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
-from .updates import Update, apply_update, create_update_variables, update_variables
+from .updates import (
+    Update,
+    apply_update,
+    create_counter,
+    create_update_variables,
+    update_variables,
+)
 
 NOT_FINITE = "not finite: loss, gradient norm"
+SKIPPED_STEPS = "skipped_steps"
 
 
 class GuardValues(NamedTuple):
@@ -40,7 +47,6 @@ class GuardedUpdate(NamedTuple):
 def guard_by_condition(
     updates: Sequence[Update],
     options,
-    step,
     earlier: Sequence[GuardedUpdate] = (),
     more_follow: bool = False,
 ) -> GuardedUpdate:
@@ -49,7 +55,6 @@ def guard_by_condition(
     Args:
         updates: each is applied after the gradients of all of them are known.
         options: the core's options.
-        step: int64 scalar, the number of steps before this one.
         earlier: the updates that this step has made before, to be rolled back on a refusal.
         more_follow: whether later updates of the step may have to roll this one back.
     """
@@ -61,11 +66,11 @@ def guard_by_condition(
             finite = tf.identity(finite)
 
     def apply_all():
-        return tf.group(*[apply_update(update, options, step) for update in updates])
+        return tf.group(*[apply_update(update, options) for update in updates])
 
     # A tf.cond costs next to nothing; an assertion that all updates waited for cost a tenth of the
     # step.
-    skipped = _skip_counter() if options.on_nonfinite == "skip" else None
+    skipped = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
 
     def refuse():
         return _fail(updates, earlier) if skipped is None else _skip(skipped, earlier)
@@ -76,7 +81,6 @@ def guard_by_condition(
 def guard_by_selection(
     updates: Sequence[Update],
     options,
-    step,
     earlier: Sequence[GuardedUpdate] = (),
     step_start: Optional[Dict[str, Any]] = None,
 ) -> GuardedUpdate:
@@ -92,7 +96,7 @@ def guard_by_selection(
     finite = _are_finite(updates, earlier)
     create_update_variables(updates, options)
     before = read_variables()
-    change, changed_handles = _apply_and_track(updates, options, step, [finite, *before.values()])
+    change, changed_handles = _apply_and_track(updates, options, [finite, *before.values()])
     updated_handles = {op.inputs[0].name for update in updates for op in update.state_updates}
     old_values = []
     for variable in tf.global_variables():
@@ -106,7 +110,7 @@ def guard_by_selection(
         ops += [_select(finite, handle, value) for handle, value in _values_before_step(earlier)]
     if options.on_nonfinite == "stop":
         return GuardedUpdate(tf.group(*ops), finite, None, old_values, finite)
-    skipped = _skip_counter()
+    skipped = create_counter(SKIPPED_STEPS)
     first = earlier[-1].finite if earlier else tf.constant(True)
     count = tf.cast(tf.logical_and(first, tf.logical_not(finite)), tf.int64)
     ops.append(skipped.assign_add(count, read_value=False))
@@ -150,12 +154,12 @@ def describe_refusal(values: Sequence[GuardValues]) -> str:
     return "; ".join(texts) or NOT_FINITE
 
 
-def _apply_and_track(updates, options, step, dependencies):
+def _apply_and_track(updates, options, dependencies):
     """One op of all changes, and the names of the variables' handles that it writes."""
     graph = tf.get_default_graph()
     old_ops = set(graph.get_operations())
     with tf.control_dependencies(dependencies):
-        changes = [apply_update(u._replace(state_updates=[]), options, step) for u in updates]
+        changes = [apply_update(u._replace(state_updates=[]), options) for u in updates]
         change = tf.group(*changes)
     new_ops = [op for op in graph.get_operations() if op not in old_ops]
     return change, {i.name for op in new_ops for i in op.inputs if i.dtype == tf.resource}
@@ -193,18 +197,6 @@ def _skip(skipped, earlier):
     """Roll back and count the step once: an earlier update of it may have counted it already."""
     count = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)
     return tf.group(skipped.assign_add(count, read_value=False), *_rollback(earlier))
-
-
-def _skip_counter():
-    with tf.init_scope(), tf.variable_scope("toolkit", reuse=tf.AUTO_REUSE):
-        return tf.get_variable(
-            "skipped_steps",
-            [],
-            tf.int64,
-            tf.zeros_initializer(),
-            trainable=False,
-            use_resource=True,
-        )
 
 
 def _rollback(earlier):

@@ -13,6 +13,7 @@ from .step_strategy import PLAIN, PlainStep
 from .updates import Update
 
 MODES = ("train", "eval", "predict")
+_POSITION = "position_in_split"  # the graph's collection that holds the tensor of `Run.position`
 
 
 class Run:
@@ -25,6 +26,8 @@ class Run:
         folder: the path of the run's folder, or None.
         total_steps: the step at which training will stop, for schedules, or None.
         compiled: whether XLA compiles the graph, which then has numbers alone, in known shapes.
+        splits: in mode "eval", a function from the name of a split to the `Split` after `filter`
+            and `convert`, or to None; None where an evaluation has no other split than its own.
     """
 
     mode: str
@@ -33,6 +36,7 @@ class Run:
     folder: Optional[str]
     total_steps: Optional[int]
     compiled: bool
+    splits: Optional[Callable[[str], Any]]
     _builder: StepBuilder
 
     def __init__(
@@ -43,6 +47,7 @@ class Run:
         folder: Optional[str] = None,
         total_steps: Optional[int] = None,
         strategy: PlainStep = PLAIN,
+        splits: Optional[Callable[[str], Any]] = None,
     ):
         if mode not in MODES:
             raise ValueError(f"mode is {mode!r}, expected one of {MODES}")
@@ -53,6 +58,7 @@ class Run:
             folder=folder,
             total_steps=total_steps,
             compiled=strategy.is_compiled,
+            splits=splits,
             _builder=StepBuilder(options, total_steps, strategy),
         )
 
@@ -76,6 +82,23 @@ class Run:
         return self._builder.step_index
 
     @property
+    def position(self) -> tf.Tensor:
+        """int64 scalar in mode "eval": how many examples of the split come before the batch.
+
+        Random numbers of an evaluation that follow from an example's position, and not from its
+        place in the batch, do not depend on the batch size.
+
+        Raises:
+            ToolkitError: in another mode.
+        """
+        if self.mode != "eval":
+            raise ToolkitError(f"position was read in mode '{self.mode}'.")
+        if not tf.get_collection(_POSITION):
+            start = tf.placeholder_with_default(tf.zeros([], tf.int64), [], "position")
+            tf.add_to_collection(_POSITION, start)
+        return tf.get_collection(_POSITION)[0]
+
+    @property
     def is_chief(self) -> bool:
         """True: a run has one process. Earlier plugins ask for it."""
         warnings.warn("run.is_chief is always True", DeprecationWarning, stacklevel=2)
@@ -94,11 +117,17 @@ class Run:
         return randomness.seed_of(self.options.seed, name)
 
     def uniform(self, name: str, shape: Any, minval: float = 0.0, maxval: float = 1.0) -> tf.Tensor:
-        """float32 of `shape` in [minval, maxval): a function of (seed, name, global step)."""
+        """float32 of `shape` in [minval, maxval): a function of (seed, name, global step).
+
+        In an evaluation these are therefore equal for all batches; see `position`.
+        """
         return self._builder.strategy.uniform(shape, self._seed_pair(name), minval, maxval)
 
     def normal(self, name: str, shape: Any, mean: float = 0.0, stddev: float = 1.0) -> tf.Tensor:
-        """float32 of `shape`, N(mean, stddev**2): a function of (seed, name, global step)."""
+        """float32 of `shape`, N(mean, stddev**2): a function of (seed, name, global step).
+
+        In an evaluation these are therefore equal for all batches; see `position`.
+        """
         return self._builder.strategy.normal(shape, self._seed_pair(name), mean, stddev)
 
     def dropout(self, x: tf.Tensor, rate: float, name: str) -> tf.Tensor:

@@ -4,7 +4,7 @@ logged, and the optimizers. The core begins and ends a step; plugins reach it th
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..compat import tf
 from ..errors import ToolkitError
@@ -41,6 +41,7 @@ class StepBuilder:
         self._state_updates: List[Any] = []
         self._earlier: List[GuardedUpdate] = []
         self._optimizers: Dict[str, Tuple[Any, Any]] = {}
+        self._trained: Dict[str, Set[str]] = {}  # name of an update -> names of its variables
 
     # ----------------------------------------------------------------------------- for the core
 
@@ -49,6 +50,7 @@ class StepBuilder:
         self._start = self.strategy.read_start()
         self._step_index = self.global_step.read_value()
         self._state_updates, self._earlier, self._optimizers = [], [], {}
+        self._trained = {}
         self.guard_values, self.all_finite = [], None
 
     def keep_state_updates(self, updates: Sequence[Any]) -> None:
@@ -101,6 +103,8 @@ class StepBuilder:
             state_updates, self._state_updates = self._state_updates, []
         optimizer, rate = self._optimizer(name, learning_rate)
         gradients, trained = compute_gradients(optimizer, loss, list(variables))
+        if self._options.accumulate > 1:
+            self._check_sums(name, {v.op.name for v in trained})
         norm = tf.sqrt(tf.add_n([self.strategy.squared_norm(g) for g in gradients]))
         prefix = name + "/" if name else ""
         self.log(prefix + "learning_rate", rate)
@@ -110,9 +114,8 @@ class StepBuilder:
 
     def apply(self, updates: Sequence[Update], advance_step: bool):
         """See `Run.apply`."""
-        step, options = self.step_index, self._options
         guarded = self.strategy.apply(
-            updates, options, step, self._earlier, not advance_step, self._start
+            updates, self._options, self._earlier, not advance_step, self._start
         )
         if guarded.skipped is not None:
             self._counters["skipped_steps"] = guarded.skipped
@@ -125,6 +128,19 @@ class StepBuilder:
         with tf.control_dependencies([guarded.op, self.step_index]):
             one = 1 if guarded.all_finite is None else tf.cast(guarded.all_finite, tf.int64)
             return self.global_step.assign_add(one, read_value=False)
+
+    def _check_sums(self, name: str, variables: Set[str]) -> None:
+        """Refuse an update whose gradients would be mixed with those of another in its sums."""
+        for other, names in self._trained.items():
+            overlap = sorted(names ^ variables if other == name else names & variables)
+            if overlap:
+                raise ToolkitError(
+                    f"--accumulate would mix the gradients of the updates '{other}' and '{name}' "
+                    f"at the variable '{overlap[0]}'.",
+                    hint="Updates of one name train the same variables, those of two names train "
+                    "different ones; or set --accumulate 1.",
+                )
+        self._trained[name] = variables
 
     def _optimizer(self, name: str, base_rate: Optional[float]):
         """The optimizer of a name and its learning rate, the same for all updates of a step."""

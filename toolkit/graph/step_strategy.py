@@ -56,7 +56,6 @@ class PlainStep:
         self,
         updates: Sequence[Update],
         options,
-        step,
         earlier: Sequence[GuardedUpdate],
         more_follow: bool,
         start: Optional[Dict[str, Any]],
@@ -66,7 +65,7 @@ class PlainStep:
         Args:
             start: of `read_start`.
         """
-        return guard_by_condition(updates, options, step, earlier, more_follow)
+        return guard_by_condition(updates, options, earlier, more_follow)
 
 
 class XlaStep(PlainStep):
@@ -93,9 +92,9 @@ class XlaStep(PlainStep):
     def read_start(self) -> Optional[Dict[str, Any]]:
         return read_variables()
 
-    def apply(self, updates, options, step, earlier, more_follow, start) -> GuardedUpdate:
+    def apply(self, updates, options, earlier, more_follow, start) -> GuardedUpdate:
         """Apply updates behind one guard; see `guard_by_selection`."""
-        return guard_by_selection(updates, options, step, earlier, start)
+        return guard_by_selection(updates, options, earlier, start)
 
 
 PLAIN = PlainStep()

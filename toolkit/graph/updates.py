@@ -10,6 +10,10 @@ from ..compat import tf
 from ..errors import ToolkitError
 from .optimizer import clip
 
+# Scopes of the variables of --accumulate, for their names in checkpoints.
+SUMS = "toolkit/accumulated"
+COUNTS = "accumulated_count"  # in the scope "toolkit"
+
 STATE_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
@@ -41,12 +45,9 @@ def compute_gradients(optimizer, loss, variables):
     return [tf.convert_to_tensor(g) for g, _ in pairs], [v for _, v in pairs]
 
 
-def apply_update(update: Update, options, step):
+def apply_update(update: Update, options):
     """Make one op of every change of an update. It is made under the guard, so all of it waits for
     the guard.
-
-    Args:
-        step: int64 scalar, the number of steps before this one.
     """
     with tf.name_scope(_scope(update.name)):
         # An op made before the guard cannot be made to wait for it; an equal one made here does.
@@ -54,7 +55,7 @@ def apply_update(update: Update, options, step):
         if options.accumulate == 1:
             changes = _update_variables(update, update.gradients, options)
         else:
-            changes = _accumulate(update, options, step)
+            changes = _accumulate(update, options)
         return tf.group(changes, *states)
 
 
@@ -69,8 +70,18 @@ def update_variables(update: Update, options) -> List[Any]:
     with tf.init_scope(), tf.name_scope(_scope(update.name)):
         # tf.train has no public way to create them before the first update.
         update.optimizer._create_slots(update.variables)
-    sums = _gradient_sums(update.variables) if options.accumulate > 1 else []
-    return update.optimizer.variables() + sums
+    accumulation = []
+    if options.accumulate > 1:
+        accumulation = [_gradient_count(update.name), *_gradient_sums(update.variables)]
+    return update.optimizer.variables() + accumulation
+
+
+def create_counter(name: str) -> tf.Variable:
+    """An int64 scalar variable `toolkit/NAME` that starts at 0, created at its first use."""
+    with tf.init_scope(), tf.variable_scope("toolkit", reuse=tf.AUTO_REUSE):
+        return tf.get_variable(
+            name, [], tf.int64, tf.zeros_initializer(), trainable=False, use_resource=True
+        )
 
 
 def state_updates(operations) -> List[Any]:
@@ -101,7 +112,7 @@ def _update_variables(update: Update, gradients, options):
 
 
 def _gradient_sums(variables):
-    with tf.init_scope(), tf.variable_scope("toolkit/accumulated", reuse=tf.AUTO_REUSE):
+    with tf.init_scope(), tf.variable_scope(SUMS, reuse=tf.AUTO_REUSE):
         return [
             tf.get_variable(
                 v.op.name,
@@ -115,19 +126,30 @@ def _gradient_sums(variables):
         ]
 
 
-def _accumulate(update: Update, options, step):
-    """Add gradients to checkpointed sums; on every n-th step apply their mean and clear them."""
-    count, sums = options.accumulate, _gradient_sums(update.variables)
+def _gradient_count(name: str):
+    """The variable that counts the gradients in the sums of the updates of a name."""
+    return create_counter(f"{COUNTS}/{name}" if name else COUNTS)
+
+
+def _accumulate(update: Update, options):
+    """Add gradients to checkpointed sums and count them; when there are enough, apply their mean
+    and clear both.
+
+    The count is of what was added, so a step that the guard skips does not change the mean.
+    """
+    sums, count = _gradient_sums(update.variables), _gradient_count(update.name)
     additions = [s.assign_add(g, read_value=False) for s, g in zip(sums, update.gradients)]
+    additions.append(count.assign_add(1, read_value=False))
 
     def apply_mean():
-        means = [s.read_value() / count for s in sums]
+        means = [s.read_value() / tf.cast(count.read_value(), s.dtype.base_dtype) for s in sums]
         with tf.control_dependencies([_update_variables(update, means, options)]):
-            return tf.group(*[s.assign(tf.zeros_like(s), read_value=False) for s in sums])
+            resets = [v.assign(tf.zeros_like(v), read_value=False) for v in [*sums, count]]
+            return tf.group(*resets)
 
     with tf.control_dependencies(additions):
-        is_nth = tf.equal((step + 1) % count, 0)
-        return tf.cond(is_nth, apply_mean, lambda: tf.group(*additions)).op
+        is_complete = count.read_value() >= options.accumulate
+        return tf.cond(is_complete, apply_mean, lambda: tf.group(*additions)).op
 
 
 def _copy_update(update):

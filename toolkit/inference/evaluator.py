@@ -10,6 +10,7 @@ from ..compat import make_callable, tf
 from ..data.examples import DataSpec, Split
 from ..data.named_arrays import check_arrays
 from ..errors import CheckpointError, DataError, ToolkitError
+from ..files import plain_path
 from ..graph import build
 from ..graph.run import Run
 from ..graph.session_config import session_config
@@ -50,8 +51,8 @@ class Evaluator:
         mode: "eval" or "predict".
         folder: the path of the run's folder, or None.
         total_steps: the step at which training stops, or None.
-        splits: returns the `Split` of a name, or None, for the plugins' scorers; without it, no
-            scorer is created.
+        splits: returns the `Split` of a name, or None, for the plugins; without it, no scorer is
+            created.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Evaluator:
         total_steps: Optional[int] = None,
         splits: Optional[Callable[[str], Optional[Split]]] = None,
     ):
-        self.run = Run(mode, options, spec, folder, total_steps)
+        self.run = Run(mode, options, spec, folder, total_steps, splits=splits)
         self._graph = build.build_inference(plugins, self.run)
         with self._graph.tf_graph.as_default():
             self._saver = tf.train.Saver()
@@ -126,7 +127,8 @@ class Evaluator:
         mismatch = difference(in_checkpoint, in_graph, partial=True).sentence()
         if mismatch:
             raise CheckpointError(mismatch)
-        self._saver.restore(self._session, path)
+        with plain_path(path) as plain:
+            self._saver.restore(self._session, plain)
         self._session.run(self._initialize_locals)
         self._path = path
         self._predictor.set_checkpoint(path)
@@ -196,7 +198,7 @@ class Evaluator:
         self._prepare_call("reset", [self._reset_metrics])()
         for start in range(0, len(split), batch_size):
             features, labels = split.take(slice(start, start + batch_size))
-            values = measure_batch(features, labels)
+            values = measure_batch(np.int64(start), features, labels)
             arrays.append(values, len(features))
             for name, value in zip(sums, values[len(tensors) :]):
                 sums[name] += float(value) * len(features)
@@ -209,7 +211,7 @@ class Evaluator:
         return metrics, dict(arrays.by_name, labels=labels)
 
     def _measure_call(self, tensors: Dict[str, tf.Tensor]) -> Call:
-        """A function of a batch's features and labels that updates the metrics.
+        """A function of a batch's position, features and labels that updates the metrics.
 
         It returns the values of `tensors`, then the losses.
         """
@@ -217,10 +219,11 @@ class Evaluator:
         updates = [update for _, update in graph.metrics.values()]
         fetches = [*tensors.values(), *graph.losses.values(), *updates]
         name = "measure_and_keep" if tensors else "measure"
+        feeds = [graph.position, graph.features]
         if graph.labels is not None:
-            return self._prepare_call(name, fetches, [graph.features, graph.labels])
-        call = self._prepare_call(name, fetches, [graph.features])
-        return lambda features, labels: call(features)
+            return self._prepare_call(name, fetches, [*feeds, graph.labels])
+        call = self._prepare_call(name, fetches, feeds)
+        return lambda position, features, labels: call(position, features)
 
     # ------------------------------------------------------------------------------------ predict
 

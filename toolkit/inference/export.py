@@ -12,6 +12,7 @@ import numpy as np
 from ..compat import tf
 from ..data.named_arrays import random_arrays
 from ..errors import CheckFailed, UsageError
+from ..files import plain_folder
 from .evaluator import Evaluator
 
 SIGNATURE = "serving_default"
@@ -46,8 +47,10 @@ def export(
         inputs = random_arrays(evaluator.graph.input_specs, NUM_CHECKED)
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
-        _write(evaluator, temporary)
-        difference = _largest_difference(evaluator, temporary, inputs)
+        os.makedirs(temporary)
+        with plain_folder(temporary) as plain:
+            _write(evaluator, plain)
+            difference = _largest_difference(evaluator, plain, inputs)
         if not difference <= TOLERANCE:
             raise CheckFailed(
                 f"The exported model differs by {difference:.2g} from the trained one; "

@@ -1,8 +1,8 @@
 """Read files to predict on, and select the columns of a prediction to show.
 
 Examples are converted as the training data was. An image of another size is cropped to its central
-square and scaled, as `--data images:` does. An image with dark ink on light paper is inverted if
-the training images have light ink on dark paper, and vice versa. Both are logged.
+square and scaled, as `--data images:` does, with a note. Pixels are inverted on request
+alone. Images that look inverted in comparison with the training images give one warning.
 
 Legend: N examples, H height, W width, C channels.
 """
@@ -10,21 +10,24 @@ Legend: N examples, H height, W width, C channels.
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+import re
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..data.examples import DataSpec, Split
-from ..data.idx import read_idx
+from ..data.idx import read_idx, starts_as_idx
 from ..data.images import decode_image
 from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
 from ..data.npz import read_arrays
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..errors import DataError, UsageError
-from ..run_data import border_mean
+from ..run_data import border_means
 from .evaluator import ModelInputs
 
 ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+_IDX_NAME = re.compile(r"([-.]ubyte|\.idx\d?)(\.gz)?$")
 _MIN_CONTRAST = 0.05  # between paper and mean, below which training images have no clear paper
 _MIN_GAIN = 0.2  # by which inverting has to bring an image's paper closer to the training images'
 
@@ -36,38 +39,34 @@ class Examples(NamedTuple):
     names: List[str]  # [N], for example "FILE" or "FILE[3]"
 
 
-class ImageReader(NamedTuple):
-    """How image files are converted to examples.
+class ExampleReader(NamedTuple):
+    """How files are converted to examples.
 
     Attributes:
         spec: the `DataSpec` of the training data as stored, before the hook `convert`.
-        brightness: the "border" and "mean" of the training images in [0, 1], or None; see
-            `toolkit.run_data.Brightness`.
-        invert: "yes", "no", or "auto" to compare with the training images.
-        log: called with a line of text for each image that is scaled or inverted.
+        log: called with a line of text for each image that is scaled.
     """
 
     spec: DataSpec
-    brightness: Optional[Dict[str, float]]
-    invert: str
     log: Callable[[str], None]
 
     def read(self, path: str) -> np.ndarray:
-        """Read an image file as uint8 [1, H, W, C] of the training images' size."""
-        if len(self.spec.shape) != 3 or self.spec.dtype != "uint8":
+        """Read a file as examples [N, ...] of the training data's shape and dtype."""
+        kind = _file_kind(path)
+        if kind == "npz":
+            return _fit_shape(path, _choose_array(path), self.spec)
+        if kind == "idx":
+            return _fit_shape(path, read_idx(path), self.spec)
+        return self._read_image(path)[np.newaxis]
+
+    def _read_image(self, path: str) -> np.ndarray:
+        """Read an image file as uint8 [H, W, C] of the training images' size."""
+        if not is_images(self.spec):
             raise DataError(
                 f"{path}: the model was trained on examples {list(self.spec.shape)} "
                 f"{self.spec.dtype}, not on images.",
                 hint="Give an .npz file.",
             )
-        image = self._scale(path)[np.newaxis]  # [1, H, W, C]
-        if not _is_inverted(image, self.brightness, self.invert):
-            return image
-        if self.invert == "auto":
-            self.log(f"note: {path} is inverted to match the training images")
-        return 255 - image
-
-    def _scale(self, path: str) -> np.ndarray:
         height, width, channels = self.spec.shape
         image = decode_image(path, None, channels)
         if image.shape[:2] == (height, width):
@@ -79,32 +78,44 @@ class ImageReader(NamedTuple):
 def read_examples(
     paths: List[str],
     spec: DataSpec,
-    brightness: Optional[Dict[str, float]],
-    invert: str = "auto",
+    is_inverted: bool = False,
     convert: Optional[Convert] = None,
     log: Callable[[str], None] = lambda text: None,
+    brightness: Optional[Mapping[str, float]] = None,
 ) -> Examples:
     """Read image files, .npz files and IDX files.
 
     Args:
         paths: of the files.
-        spec: as in `ImageReader`; so are `brightness`, `invert` and `log`.
-        brightness: of the training images.
-        invert: whether to invert image files: "auto", "yes" or "no".
+        spec: as in `ExampleReader`; so is `log`.
+        is_inverted: whether the files have ink and paper swapped; their pixels are then inverted.
         convert: the hook of that name as a function of one example, or None.
-        log: called with notes on single files.
+        log: called with notes on single files, and with at most one warning on inverted images.
+        brightness: the "border" and "mean" of the training images in [0, 1], to warn of images that
+            look inverted; see `toolkit.run_data.Brightness`.
 
     Raises:
         DataError: a file cannot be read, or has another shape or type.
+        UsageError: examples that are no images cannot be inverted.
     """
-    images = ImageReader(spec, brightness, invert, log)
+    if is_inverted and not is_images(spec):
+        raise UsageError(
+            f"The examples are {list(spec.shape)} {spec.dtype}; only images of bytes can be "
+            "inverted.",
+            hint="Omit --invert.",
+        )
+    reader = ExampleReader(spec, log)
     arrays: List[np.ndarray] = []
     names: List[str] = []
     for path in paths:
-        array = _read(path, images)
+        array = reader.read(path)
         arrays.append(array)
         names += _example_names(path, len(array))
     features = np.concatenate(arrays)
+    if is_inverted:
+        features = invert(features)
+    if is_images(spec) and look_inverted(features, brightness):
+        log(f"warning: {_inversion_warning(paths, is_inverted)}")
     if convert is not None:
         features = prepare(Split(features), ExampleHooks(convert=convert)).features
     return Examples(features, names)
@@ -144,25 +155,27 @@ def _check_is_file(path: str) -> None:
         raise DataError(f"{path}: no such file.")
 
 
-def _read(path: str, images: ImageReader) -> np.ndarray:
+def _file_kind(path: str) -> str:
+    """The kind of a file by its ending or else by its content: "npz", "idx" or "image"."""
     _check_is_file(path)
-    if path.endswith(".npz"):
-        arrays = read_arrays(path)
-        key = next((k for k in ARRAY_KEYS if k in arrays), None)
-        if key is None:
-            raise DataError(
-                f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
-                f"{', '.join(sorted(arrays)) or 'none'}."
-            )
-        return _fit_shape(path, arrays[key], images.spec)
-    if _is_idx(path):
-        return _fit_shape(path, read_idx(path), images.spec)
-    return images.read(path)
+    name = os.path.basename(path).lower()
+    if name.endswith(IMAGE_ENDINGS):
+        return "image"
+    if name.endswith(".npz"):
+        return "npz"
+    return "idx" if _IDX_NAME.search(name) or starts_as_idx(path) else "image"
 
 
-def _is_idx(path: str) -> bool:
-    name = os.path.basename(path)
-    return "idx" in name or name.replace(".gz", "").endswith("ubyte")
+def _choose_array(path: str) -> np.ndarray:
+    """The first of ARRAY_KEYS in an .npz file. Raises DataError if it has none of them."""
+    arrays = read_arrays(path)
+    for key in ARRAY_KEYS:
+        if key in arrays:
+            return arrays[key]
+    raise DataError(
+        f"{path}: expected an array {' or '.join(ARRAY_KEYS)}, found "
+        f"{', '.join(sorted(arrays)) or 'none'}."
+    )
 
 
 def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
@@ -185,15 +198,42 @@ def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
     return np.asarray(array, spec.dtype)
 
 
-def _is_inverted(image: np.ndarray, brightness: Optional[Dict[str, float]], invert: str) -> bool:
-    """Whether ink and paper are swapped in comparison with the training images."""
-    if invert != "auto":
-        return invert == "yes"
+def is_images(spec: DataSpec) -> bool:
+    """Whether examples are images of bytes, [H, W, C]."""
+    return len(spec.shape) == 3 and spec.dtype == "uint8"
+
+
+def invert(images: np.ndarray) -> np.ndarray:
+    """The images uint8 [N, H, W, C] with light and dark swapped; the alpha of RGBA stays."""
+    inverted = 255 - images
+    if images.shape[-1] == 4:
+        inverted[..., 3] = images[..., 3]
+    return inverted
+
+
+def look_inverted(images: np.ndarray, brightness: Optional[Mapping[str, float]]) -> bool:
+    """Whether most images have ink and paper swapped in comparison with the training images.
+
+    Args:
+        images: uint8 [N, H, W, C].
+        brightness: the "border" and "mean" of the training images; None if they have none.
+    """
     if not brightness or abs(brightness["border"] - brightness["mean"]) < _MIN_CONTRAST:
         return False  # the training images have no paper that differs from the ink
-    border = border_mean(image / 255.0)
     paper = brightness["border"]
-    return abs(1 - border - paper) + _MIN_GAIN < abs(border - paper)
+    borders = border_means(images) / 255.0
+    has_swapped = np.abs(1 - borders - paper) + _MIN_GAIN < np.abs(borders - paper)
+    return bool(has_swapped.mean() > 0.5)
+
+
+def _inversion_warning(paths: List[str], is_inverted: bool) -> str:
+    subject = paths[0] if len(paths) == 1 else f"most images ({paths[0]}, ...)"
+    now = " after --invert" if is_inverted else ""
+    way_out = "omit --invert" if is_inverted else "add --invert to swap them"
+    return (
+        f"light and dark look swapped{now} in {subject} in comparison with the training images; "
+        f"{way_out}"
+    )
 
 
 def columns(

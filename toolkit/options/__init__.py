@@ -3,23 +3,33 @@
 declaration: `option` and `Options`, with which options are declared.
 core: `CoreOptions`, the options of every run.
 resolution: `resolve`, which merges defaults, files, variables and flags.
+collection: the values while they are merged.
+paths: paths in values, where they start, and where a moved run finds its files.
 text: the text of a value, and the description of an option.
 """
 
+from .collection import EarlierName
 from .core import CoreOptions
 from .declaration import (
     Options,
     alias_names,
     changeable_options,
+    conditions,
     current_names,
     option,
+    path_form,
+    path_words,
     result_options,
 )
+from .paths import find_path, is_path_text, map_path, map_reference, move_start
 from .resolution import (
     ENVIRONMENT_PREFIX,
+    FIXED_FLAGS,
     FLAGS,
+    FOLDER,
+    ORIGINS,
     VARIABLES,
-    EarlierName,
+    Layer,
     Resolved,
     environment,
     flag_name,
@@ -33,23 +43,35 @@ from .text import Field, describe, from_text, type_name
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
+    "FIXED_FLAGS",
     "FLAGS",
+    "FOLDER",
+    "ORIGINS",
     "VARIABLES",
     "CoreOptions",
     "EarlierName",
     "Field",
+    "Layer",
     "Options",
     "Resolved",
     "alias_names",
     "changeable_options",
+    "conditions",
     "current_names",
     "describe",
     "environment",
+    "find_path",
     "flag_name",
     "from_text",
+    "is_path_text",
+    "map_path",
+    "map_reference",
     "merge",
     "misspelt_variables",
+    "move_start",
     "option",
+    "path_form",
+    "path_words",
     "preset_values",
     "resolve",
     "result_options",

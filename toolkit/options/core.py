@@ -64,10 +64,20 @@ class CoreOptions(Options):
         aliases=("input",),
     )
     resident_limit: int = option(
-        1024, "largest data set that --reader auto keeps in memory", unit="MiB", group="Data", ge=0
+        1024,
+        "largest data set that --reader auto keeps in memory",
+        unit="MiB",
+        group="Data",
+        used_if={"reader": "auto"},
+        ge=0,
     )
     shuffle_buffer: int = option(
-        10000, "size of the shuffle buffer of a streamed epoch", unit="examples", group="Data", ge=1
+        10000,
+        "size of the shuffle buffer of a streamed epoch",
+        unit="examples",
+        group="Data",
+        used_if={"reader": ("auto", "stream")},
+        ge=1,
     )
     batch_size: int = option(64, "examples per step", unit="examples", group="Data", ge=1)
 
@@ -119,10 +129,16 @@ class CoreOptions(Options):
         "length of the cosine, or steps between decays; default: the run, or a tenth of it",
         unit="steps",
         group="Optimisation",
+        used_if={"schedule": ("cosine", "step", "exponential")},
         ge=1,
     )
     decay_rate: float = option(
-        0.5, "factor of each decay (step, exponential)", group="Optimisation", gt=0, le=1
+        0.5,
+        "factor of each decay (step, exponential)",
+        group="Optimisation",
+        used_if={"schedule": ("step", "exponential")},
+        gt=0,
+        le=1,
     )
     clip: Literal["value", "norm", "global-norm", "none"] = option(
         "value",
@@ -134,6 +150,7 @@ class CoreOptions(Options):
         "largest value or norm of a clipped gradient",
         group="Optimisation",
         aliases=("clip_at",),
+        used_if={"clip": ("value", "norm", "global-norm")},
         gt=0,
     )
     accumulate: int = option(
@@ -230,6 +247,7 @@ class CoreOptions(Options):
         unit="steps",
         group="Evaluation",
         resume_may_change=True,
+        used_if={"evaluate": True},
         ge=1,
     )
     eval_batch_size: int = option(
@@ -238,11 +256,12 @@ class CoreOptions(Options):
         unit="examples",
         group="Evaluation",
         resume_may_change=True,
+        used_if={"evaluate": True},
         ge=1,
     )
     best_metric: Optional[str] = option(
         None,
-        "metric that selects the best checkpoint; min:NAME or max:NAME sets the direction",
+        "metric that selects the best checkpoint; min:NAME or max:NAME sets what is better",
         group="Evaluation",
         resume_may_change=True,
         aliases=("best",),

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, Mapping, Optional, Sequence, Set, Type
+import math
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Dict,
+    Iterator,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Type,
+    Union,
+)
 
 import pydantic
+from typing_extensions import get_args, get_origin
+
+PathForm = Union[bool, Sequence[str]]  # see the parameter `path` of `option`
 
 
 def option(
@@ -16,6 +32,10 @@ def option(
     affects_result: bool = True,
     resume_may_change: Optional[bool] = None,
     aliases: Sequence[str] = (),
+    used_if: Optional[Mapping[str, Any]] = None,
+    path: PathForm = False,
+    words: Sequence[str] = (),
+    allow_infinite: bool = False,
     **limits: Any,
 ) -> Any:
     """Declare one option of an `Options` class.
@@ -30,6 +50,14 @@ def option(
         resume_may_change: whether `toolkit resume` accepts another value without `--allow`. By
             default it does where the option does not affect the result.
         aliases: earlier names of the option. They still work everywhere; a use is reported.
+        used_if: other options by name, each with the value, or the tuple of values, under which
+            this option has an effect. A value that is set by name without one is noted at the
+            start of a run. See also `Options.idle_options`.
+        path: True if the value is the path of a file or folder; a tuple of prefixes, such as
+            ("npz:",), if a path follows one of them. A relative path in a configuration file
+            starts at the folder of the file, and the paths of a run are still valid after a move.
+        words: values that are words with a meaning of their own, although `path` is True.
+        allow_infinite: whether a float may be infinite or NaN.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
     """
     extra: Dict[str, Any] = {
@@ -40,6 +68,10 @@ def option(
             not affects_result if resume_may_change is None else resume_may_change
         ),
         "aliases": list(aliases),
+        "used_if": {name: _as_tuple(values) for name, values in (used_if or {}).items()},
+        "path": path if isinstance(path, bool) else tuple(path),
+        "words": tuple(words),
+        "allow_infinite": allow_infinite,
     }
     return pydantic.Field(default, description=help, json_schema_extra=extra, **limits)
 
@@ -66,12 +98,36 @@ class Options(pydantic.BaseModel):
         """The number of batches in a step: features are [batch_size * batches_per_step, ...]."""
         return 1
 
+    def idle_options(self) -> Dict[str, str]:
+        """Return the options whose values have no effect, each with the reason.
+
+        The reason completes a sentence: "--clip-limit has no effect: clip is none". By default
+        these are the options whose `used_if` is not satisfied. A class that overrides this method
+        adds to the result of `super().idle_options()`.
+        """
+        reasons = {name: _idle_reason(self, name) for name in type(self).model_fields}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _check_is_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """Refuse true and false for a number, which pydantic would read as 1 and 0."""
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        has_bool = any(isinstance(part, bool) for part in parts)
+        if has_bool and _is_number(cls.model_fields[info.field_name].annotation):
+            raise ValueError("should be a number")
+        return value
+
     @pydantic.field_validator("*")
     @classmethod
-    def _fits_in_64_bits(cls, value: Any) -> Any:
-        for number in value if isinstance(value, list) else [value]:
+    def _check_size(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """Refuse integers beyond 64 bits, and numbers that are not finite."""
+        allow_infinite = _declared(cls, info.field_name).get("allow_infinite", False)
+        for number in _numbers(value):
             if isinstance(number, int) and not -(2**63) <= number < 2**63:
                 raise ValueError("should be less than 2^63 in size")
+            if isinstance(number, float) and not math.isfinite(number) and not allow_infinite:
+                raise ValueError("should be a finite number")
         return value
 
     if not TYPE_CHECKING:  # a type checker shall know the declared options alone
@@ -105,6 +161,58 @@ def result_options(cls: Type[Options]) -> Set[str]:
 def changeable_options(cls: Type[Options]) -> Set[str]:
     """Return the names of the options that a resume may change without `--allow`."""
     return {n for n in cls.model_fields if _declared(cls, n).get("resume_may_change", False)}
+
+
+def conditions(cls: Type[Options]) -> Dict[str, Mapping[str, Any]]:
+    """Return the `used_if` of each option that declares one; see `option`."""
+    declared = {name: _declared(cls, name).get("used_if") for name in cls.model_fields}
+    return {name: condition for name, condition in declared.items() if condition}
+
+
+def path_form(cls: Type[Options], name: str) -> PathForm:
+    """Return the `path` that an option declares; see `option`."""
+    form: PathForm = _declared(cls, name).get("path", False)
+    return form
+
+
+def path_words(cls: Type[Options], name: str) -> Sequence[str]:
+    """Return the values of a path option that are words, and no paths."""
+    words: Sequence[str] = _declared(cls, name).get("words", ())
+    return words
+
+
+def _idle_reason(options: Options, name: str) -> str:
+    """Return why an option has no effect by its `used_if`; "" if it has one."""
+    reasons = [
+        f"{other} is {_format(getattr(options, other))}"
+        for other, values in conditions(type(options)).get(name, {}).items()
+        if getattr(options, other) not in values
+    ]
+    return " and ".join(reasons)
+
+
+def _format(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _as_tuple(values: Any) -> Sequence[Any]:
+    return tuple(values) if isinstance(values, (list, tuple)) else (values,)
+
+
+def _is_number(annotation: Any) -> bool:
+    """Whether an annotation is `int`, `float`, or an optional or list of one."""
+    if get_origin(annotation) in (Union, list, tuple):
+        return all(_is_number(a) or a is type(None) for a in get_args(annotation))
+    return annotation in (int, float)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """Yield the numbers in a value, a list or a dict."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    for part in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(part, (int, float)):
+            yield part
 
 
 def _declared(cls: Type[Options], name: str) -> Mapping[str, Any]:

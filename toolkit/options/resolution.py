@@ -1,51 +1,80 @@
 """Resolution: from declarations and values to one typed object, with the origin of each value.
 
 Precedence, weakest first: the option's own default, the plugin's default for a core option, the
-preset, configuration files in their order, `TOOLKIT_*` variables, flags.
+default preset, configuration files in their order, `TOOLKIT_*` variables, flags. The values of a
+preset that is set by name count as set in the same place, but the other values of that place are
+stronger.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Type
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Type
 
 import pydantic
 
 from ..errors import UsageError, suggest
+from .collection import PRESET, Collection, EarlierName, PluginOptions, Source
 from .core import CoreOptions
-from .declaration import Options, alias_names
-from .text import from_text
+from .declaration import Options, alias_names, conditions
 
 ENVIRONMENT_PREFIX = "TOOLKIT_"
 # Variables that are no options of a run and are read elsewhere.
 RESERVED_VARIABLES = ("CACHE", "MIRRORS", "PLUGIN", "RUN_DIR", "VERBOSE")
+# The flags and arguments of the commands that have a flag for each option, and the names of these
+# in the code of the commands.
+FIXED_FLAGS = frozenset(
+    ["plugin", "with", "extensions", "config", "run_dir", "force", "json", "as_json", "verbose"]
+    + ["set", "sets", "print_config", "pause_at", "help", "drop", "map", "maps", "init_new"]
+    + ["allow", "trust", "run_folder"]
+)
+# Entries of a saved configuration beside plugins and options.
+FOLDER, ORIGINS = "folder", "origins"
 
 FLAGS, VARIABLES = "flags", "variables"
 
-PluginOptions = Tuple[str, Type[Options]]  # the name of a plugin and its options class
 
-
-class EarlierName(NamedTuple):
-    """The use of an option's earlier name.
+class Layer(NamedTuple):
+    """The values of one configuration file.
 
     Attributes:
-        alias: the name that was used.
-        name: the present name.
-        layer: FLAGS, VARIABLES, or the path of a configuration file.
+        file: its path, for messages.
+        values: by option name.
+        folders: at which relative paths in the values may start, the best first; () for the
+            working directory.
+        first_origins: of a file that a run saved, where the run had each value from; may be empty.
+            None if a person wrote the file.
     """
 
-    alias: str
-    name: str
-    layer: str
+    file: str
+    values: Mapping[str, Any]
+    folders: Sequence[str] = ()
+    first_origins: Optional[Mapping[str, str]] = None
+
+    def origin(self, name: str) -> str:
+        """Return the origin of a value, for messages and `--print-config`."""
+        first = (self.first_origins or {}).get(name, "")
+        return f"{self.file} ({first})" if first else self.file
 
 
 class Resolved(NamedTuple):
-    """The options of a run, and where each value comes from, as `--print-config` shows it."""
+    """The options of a run, and where each value comes from.
+
+    Attributes:
+        options: the typed values.
+        origins: of the values, as `--print-config` shows them.
+        earlier_names: each use of an earlier name, other than by a plugin.
+        first_origins: of the values, as the run saves them: as `origins`, but of a value in a saved
+            configuration it is where that run had it from.
+        notes: a sentence for each choice that has no effect or is replaced.
+    """
 
     options: CoreOptions
     origins: Dict[str, str]
     earlier_names: List[EarlierName]
+    first_origins: Dict[str, str]
+    notes: List[str]
 
 
 def flag_name(name: str) -> str:
@@ -61,17 +90,13 @@ def variable_name(name: str) -> str:
 def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
     """Join the core's options and those of each plugin in one class.
 
-    Raises UsageError where two of them declare an option of the same name.
+    Raises UsageError where a plugin's option has a name that means something else already.
     """
     owners = dict.fromkeys([*CoreOptions.model_fields, *alias_names(CoreOptions)], "the core")
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:
         for name in [*cls.model_fields, *alias_names(cls)]:
-            if name in owners:
-                raise UsageError(
-                    f"Option '{name}' of plugin '{plugin}' is already an option of {owners[name]}.",
-                    hint="Rename it, or set core_defaults to change a core option's default.",
-                )
+            _check_name(plugin, name, owners)
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)
     if len(bases) == 1:
@@ -79,154 +104,104 @@ def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
     base = tuple(reversed(bases))
     merged = pydantic.create_model("RunOptions", __base__=base)
     assert issubclass(merged, CoreOptions)
+    _check_conditions(merged)
     return merged
+
+
+def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
+    """Refuse an option of a plugin whose name, or whose flag, is in use."""
+    subject = f"Option '{name}' of plugin '{plugin}'"
+    if name in owners:
+        raise UsageError(
+            f"{subject} is already an option of {owners[name]}.",
+            hint="Rename it, or set core_defaults to change a core option's default.",
+        )
+    if name in FIXED_FLAGS or name.upper() in RESERVED_VARIABLES or name in (FOLDER, ORIGINS):
+        raise UsageError(
+            f"{subject} has a name that the toolkit uses for a flag, a variable or an entry of "
+            "config.json.",
+            hint="Rename it.",
+        )
+    for other in (name[len("no_") :] if name.startswith("no_") else "", "no_" + name):
+        if other in owners:
+            raise UsageError(
+                f"{subject} has the flag with which option '{other}' of {owners[other]} is "
+                "switched off or on.",
+                hint="Rename it.",
+            )
+
+
+def _check_conditions(options: Type[Options]) -> None:
+    """Refuse an option that is used depending on one that does not exist."""
+    fields = options.model_fields
+    for name, others in conditions(options).items():
+        for other in others:
+            if other not in fields:
+                raise UsageError(
+                    f"Option '{name}' is used depending on '{other}', which is no option.",
+                    hint=suggest(other, fields),
+                )
 
 
 def resolve(
     classes: Iterable[PluginOptions],
-    layers: Iterable[Tuple[str, Mapping[str, Any]]] = (),
+    layers: Iterable[Sequence[Any]] = (),
     environment: Optional[Mapping[str, str]] = None,
     flags: Optional[Mapping[str, Any]] = None,
+    flag_origins: Optional[Mapping[str, str]] = None,
 ) -> Resolved:
     """Merge all values into one typed, frozen object.
 
     Args:
         classes: the name and the options class of each plugin.
-        layers: the origin and the values of each configuration file, weakest first.
+        layers: for each configuration file a `Layer`, or its path and values; weakest first.
         environment: the variables of the process, of which `TOOLKIT_*` count.
         flags: values or texts by option name.
+        flag_origins: the origins of those values in `flags` that are not from the flag of their
+            name.
 
     Raises:
         UsageError: a name or value is wrong; the message has the value and its origin.
     """
-    classes, layers, flags = list(classes), list(layers), flags or {}
-    values = _Values(merge(classes))
-    variables = values.read_variables(environment or {})
-    for plugin, cls in classes:
-        values.add(cls.core_defaults, _same_origin(f"plugin {plugin}"))
-        preset = _preset(cls, [*(layer for _, layer in layers), variables, flags])
-        values.add(cls.presets.get(preset, {}), _same_origin(f"preset {preset}"))
-    for file, layer in layers:
-        values.add(layer, _same_origin(file), file)
-    values.add(variables, variable_name, VARIABLES)
-    values.add(flags, lambda name: "flag " + flag_name(name), FLAGS)
-    values.drop_unused_best()
-    return Resolved(values.validate(), values.origins, values.earlier_names)
+    classes = list(classes)
+    options = merge(classes)
+    variables = _read_variables(options, environment or {})
+    origins = flag_origins or {}
+    sources = [_file_source(Layer(*layer)) for layer in layers]
+    sources.append(Source(VARIABLES, variables, variable_name))
+    sources.append(Source(FLAGS, flags or {}, lambda n: origins.get(n) or "flag " + flag_name(n)))
+    collection = Collection(options, classes)
+    _collect(collection, sources)
+    collection.drop_unused_best()
+    values = collection.validate()
+    notes = collection.notes + collection.idle_choices(values)
+    origins, first_origins = collection.origins, collection.first_origins
+    return Resolved(values, origins, collection.earlier_names, first_origins, notes)
 
 
-def _same_origin(origin: str) -> Callable[[str], str]:
-    return lambda name: origin
+def _collect(collection: Collection, sources: Sequence[Source]) -> None:
+    """Add the values of all sources. Of several presets, that of the strongest source counts."""
+    preset_at = max((n for n, source in enumerate(sources) if PRESET in source.values), default=-1)
+    collection.add_defaults(use_presets=preset_at < 0)
+    for position, source in enumerate(sources):
+        if position == preset_at:
+            collection.add_preset(source)
+        collection.add(source, leave_out_preset=position < preset_at)
 
 
-class _Values:
-    """The values of a run's options while they are collected, weakest layer first.
+def _file_source(layer: Layer) -> Source:
+    return Source(layer.file, layer.values, layer.origin, layer.folders, layer.first_origins)
 
-    Attributes:
-        options: the merged options class.
-        values: values by option name, without those that are at their default.
-        origins: where the value of each option comes from.
-        earlier_names: each use of an earlier name, other than by a plugin.
-    """
 
-    def __init__(self, options: Type[CoreOptions]):
-        self.options = options
-        self.values: Dict[str, Any] = {}
-        self.origins = dict.fromkeys(options.model_fields, "default")
-        self.earlier_names: List[EarlierName] = []
-        self._aliases = alias_names(options)
-
-    def read_variables(self, environment: Mapping[str, str]) -> Dict[str, str]:
-        """Return the text of each option that has a variable in the environment."""
-        names = {n: variable_name(n) for n in [*self.options.model_fields, *self._aliases]}
-        return {name: environment[v] for name, v in names.items() if v in environment}
-
-    def add(
-        self, layer: Mapping[str, Any], origin: Callable[[str], str], reported_as: str = ""
-    ) -> None:
-        """Let the values of a layer replace those of weaker ones.
-
-        Args:
-            layer: values by option name; earlier names and names with dashes count.
-            origin: the origin of a name's value, for messages and `--print-config`.
-            reported_as: the layer of `EarlierName`; "" where earlier names are not reported.
-        """
-        # Epochs of a stronger layer replace the steps of a weaker one.
-        if "epochs" in layer and "steps" not in layer and "steps" in self.values:
-            del self.values["steps"]
-            self.origins["steps"] = "default"
-        spelling: Dict[str, str] = {}
-        for key, value in layer.items():
-            alias = key.replace("-", "_")
-            name = self._aliases.get(alias, alias)
-            if name in spelling and layer[spelling[name]] != value:
-                raise UsageError(
-                    f"Options '{spelling[name]}' ({origin(spelling[name])}) and '{key}' "
-                    f"({origin(key)}) are two names of '{name}' and have different values."
-                )
-            spelling[name] = key
-            self._set(name, value, origin(key))
-            if name != alias and reported_as:
-                self.earlier_names.append(EarlierName(alias, name, reported_as))
-
-    def _set(self, name: str, value: Any, origin: str) -> None:
-        fields = self.options.model_fields
-        if name not in fields:
-            raise UsageError(
-                f"There is no option {_short_repr(name)} ({origin}).", hint=suggest(name, fields)
-            )
-        self.values[name] = from_text(fields[name].annotation, value)
-        self.origins[name] = origin
-
-    def drop_unused_best(self) -> None:
-        """Drop a plugin's default for the best metric where nothing is evaluated."""
-        if self.origins["best_metric"].startswith("plugin ") and not self._evaluates():
-            self.values["best_metric"], self.origins["best_metric"] = None, "no evaluation"
-
-    def _evaluates(self) -> bool:
-        return self.validate(best_metric=None, early_stopping=0).evaluate
-
-    def validate(self, **other: Any) -> CoreOptions:
-        """Return the typed options; `other`: values to use instead. Raises UsageError."""
-        try:
-            return self.options(**dict(self.values, **other))
-        except pydantic.ValidationError as error:
-            sentences = [_describe_error(details, self.origins) for details in error.errors()]
-            raise UsageError("\n".join(sentences)) from None
+def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> Dict[str, str]:
+    """Return the text of each option that has a variable in the environment."""
+    names = {n: variable_name(n) for n in [*options.model_fields, *alias_names(options)]}
+    return {name: environment[v] for name, v in names.items() if v in environment}
 
 
 def preset_values(cls: Type[Options]) -> Mapping[str, Any]:
     """Return the values of the default preset of a class; {} for a class without presets."""
-    return cls.presets.get(_preset(cls, []), {})
-
-
-def _preset(cls: Type[Options], layers: List[Mapping[str, Any]]) -> Any:
-    """Return the preset that the strongest layer names, or the default preset of the class."""
-    if not cls.presets:
-        return None
-    presets = [cls.model_fields["preset"].default]
-    presets += [layer["preset"] for layer in layers if "preset" in layer]
-    return presets[-1] if isinstance(presets[-1], str) else None  # validation reports the rest
-
-
-def _describe_error(error: Mapping[str, Any], origins: Mapping[str, str]) -> str:
-    """Return one sentence for an error of pydantic."""
-    message = error["msg"]
-    if message.startswith("Value error, "):
-        message = message[len("Value error, ") :]
-    if not error["loc"]:
-        return message[0].upper() + message[1:] + "."
-    name = str(error["loc"][0])
-    message = message.replace("Input should be", "should be")
-    value = _short_repr(error.get("input"))
-    return f"Option '{name}' is {value} ({origins.get(name, '?')}): {message}."
-
-
-def _short_repr(value: Any) -> str:
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # thousands of digits, a list in a list in a list...
-        return f"a large {type(value).__name__}"
-    return text if len(text) <= 100 else text[:97] + "..."
+    return cls.presets.get(cls.model_fields[PRESET].default, {}) if cls.presets else {}
 
 
 def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -> List[str]:

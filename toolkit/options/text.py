@@ -24,6 +24,8 @@ def from_text(annotation: Any, value: Any) -> Any:
             return None
         annotation = _without_none(annotation)
     origin = get_origin(annotation) or annotation
+    if origin in (int, float, bool):
+        return value.strip()  # earlier versions of pydantic do not
     if origin in (list, tuple):
         return [part.strip() for part in value.split(",") if part.strip()]
     if origin is dict:

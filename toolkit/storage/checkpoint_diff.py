@@ -175,8 +175,8 @@ def read_variable_specs(path: str) -> Specs:
     Raises:
         CheckpointError: it cannot be read.
     """
-    reader = open_reader(path)
-    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    with open_reader(path) as reader:
+        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     return {
         name: VariableSpec(list(shape), tf.as_dtype(dtypes[name]).name)
         for name, shape in shapes.items()

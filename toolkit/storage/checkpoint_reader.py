@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from typing import Any, Dict
+from typing import Any, Dict, Iterator
 
 import numpy as np
 
 from ..compat import tf
 from ..errors import CheckpointError
+from ..files import plain_path
 
 
-def open_reader(path: str) -> Any:
-    """TensorFlow's reader of a checkpoint.
+@contextlib.contextmanager
+def open_reader(path: str) -> Iterator[Any]:
+    """TensorFlow's reader of a checkpoint, valid in the block.
 
     Args:
         path: the prefix of its files.
 
     Raises:
-        CheckpointError: it cannot be read.
+        CheckpointError: it cannot be read, also for an error of the reader in the block.
     """
     try:
-        return tf.train.NewCheckpointReader(path)
+        with plain_path(path) as plain:
+            yield tf.train.NewCheckpointReader(plain)
+    except OSError as error:
+        raise _read_error(path, error.strerror) from None
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise _read_error(path, error) from None
+        raise _read_error(path, str(error).replace(plain, path)) from None
 
 
 def read_tensors(path: str) -> Dict[str, np.ndarray]:
     """All tensors of a checkpoint by name. Raises CheckpointError if it cannot be read."""
-    reader = open_reader(path)
-    return {
-        name: _read_tensor(reader, path, name)
-        for name in sorted(reader.get_variable_to_dtype_map())
-    }
+    with open_reader(path) as reader:
+        names = sorted(reader.get_variable_to_dtype_map())
+        return {name: np.asarray(reader.get_tensor(name)) for name in names}
 
 
 def fingerprint(path: str) -> str:
@@ -41,12 +45,12 @@ def fingerprint(path: str) -> str:
     Two checkpoints have the same fingerprint if and only if they restore to the same bits. Raises
     CheckpointError if the checkpoint cannot be read.
     """
-    reader = open_reader(path)
     digest = hashlib.sha256()
-    for name in sorted(reader.get_variable_to_dtype_map()):
-        value = _read_tensor(reader, path, name)
-        digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
-        digest.update(_to_bytes(value))
+    with open_reader(path) as reader:
+        for name in sorted(reader.get_variable_to_dtype_map()):
+            value = np.asarray(reader.get_tensor(name))
+            digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
+            digest.update(_to_bytes(value))
     return digest.hexdigest()
 
 
@@ -92,12 +96,5 @@ def _to_bytes(value: np.ndarray) -> bytes:
     return np.ascontiguousarray(value).tobytes()
 
 
-def _read_tensor(reader: Any, path: str, name: str) -> np.ndarray:
-    try:
-        return np.asarray(reader.get_tensor(name))
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise _read_error(path, error) from None
-
-
-def _read_error(path: str, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path}: not a readable checkpoint: {error}")
+def _read_error(path: str, reason: str) -> CheckpointError:
+    return CheckpointError(f"{path}: not a readable checkpoint: {reason}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ..errors import CheckpointError, RetryError, ToolkitError
+from ..errors import CheckpointError, RetryError, ToolkitError, UsageError
 
 
 class Folder:
@@ -23,10 +23,35 @@ class Folder:
         return os.path.join(self.path, *parts)
 
     def make_subfolder(self, *parts: str) -> str:
-        """Create a subfolder unless it exists, and return its path."""
-        path = self.file(*parts)
+        """Create a subfolder unless it exists, and return its path.
+
+        Raises:
+            UsageError: a symbolic link is in its place, or in that of a folder above it.
+        """
+        path = self.path
+        for name in os.path.join(*parts).split(os.sep):
+            path = os.path.join(path, name)
+            if os.path.islink(path):
+                raise self._link_error(path)
         os.makedirs(path, exist_ok=True)
         return path
+
+    def refuse_links(self) -> None:
+        """Raise UsageError if there is a symbolic link in the folder or below it.
+
+        What is written to a link changes a file that is not the run's.
+        """
+        for path, folders, files in os.walk(self.path):
+            for name in folders + files:
+                if os.path.islink(os.path.join(path, name)):
+                    raise self._link_error(os.path.join(path, name))
+
+    def _link_error(self, path: str) -> UsageError:
+        return UsageError(
+            f"{os.path.join(str(self), os.path.relpath(path, self.path))} is a symbolic link, and "
+            "a run writes only to its own folder.",
+            hint="Remove the link, or replace it by a copy of the file or folder.",
+        )
 
     @contextlib.contextmanager
     def writing(self):
@@ -41,12 +66,16 @@ class Folder:
         if the folder is gone.
         """
         if not os.path.isdir(self.path):
-            return CheckpointError(
-                f"{self} is gone: it was removed or moved during training.",
-                hint="If it was moved, continue there with: toolkit resume",
-            )
+            return self.loss_error()
         return RetryError(
             f"{self} cannot be written: {reason.rstrip('.')}.",
             hint="Nothing that was committed is lost. Free some space, or restore the write "
             "permission.",
+        )
+
+    def loss_error(self) -> CheckpointError:
+        """The error to raise when the folder is no longer at its path."""
+        return CheckpointError(
+            f"{self} is gone: it was removed or moved during training.",
+            hint="If it was moved, continue there with: toolkit resume",
         )

@@ -12,7 +12,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
-from ..files import atomic_write, sync, to_json_value
+from ..files import atomic_write, open_without_links, sync, to_json_value
 
 
 class FileDigest(NamedTuple):
@@ -46,7 +46,8 @@ class JsonLines:
         self._load()
         line = (text + "\n").encode("utf-8")
         self._is_new = self._is_new or not os.path.exists(self.path)
-        with open(self.path, "ab") as file:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        with os.fdopen(open_without_links(self.path, flags), "ab") as file:
             if file.tell() != self._size:
                 self.invalidate_cache()  # another process may have added or removed lines
                 self._load()

@@ -11,27 +11,25 @@ Only relative paths are stored.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
+import re
 import secrets
-from types import ModuleType
-from typing import Any, Dict, Optional
+import stat
+from typing import Any, Dict, Iterator, List, Optional
 
-from ..errors import UsageError
-from ..files import TEMPORARY_PREFIX, write_json
-from . import manifest
+from ..errors import CheckpointError, UsageError
+from ..files import TEMPORARY_PREFIX, make_folders, write_json
+from . import folder_lock, manifest
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
 from .folder import Folder
+from .folder_lock import LOCK, FolderLock
 from .record_log import RecordLog
 
-fcntl: Optional[ModuleType]
-try:
-    import fcntl
-except ImportError:  # this system has no such locks
-    fcntl = None
-
 EVENTS = "events"
-LOCK = ".lock"
+CONFIG = "config.json"
+_FORMER_CONFIG = re.compile(r"config\.json\.[0-9a-f]{4}")
 
 
 class RunFolder(Folder):
@@ -45,47 +43,72 @@ class RunFolder(Folder):
         is_new: whether `create` is still to be called; until then the files belong to another run.
     """
 
-    def __init__(self, path: str, is_new: bool = False):
+    def __init__(self, path: str, is_new: bool = False, force: bool = False):
         super().__init__(path)
         self.is_new = is_new
+        self._force = force
         self.metrics = RecordLog(self, "metrics.jsonl")
         self.speed = RecordLog(self, "speed.jsonl")
         self.checkpoints = CheckpointStore(self, self.metrics, self.read_manifest)
         self.commits = self.checkpoints.commits
-        self._lock: Any = None
+        self._lock: Optional[FolderLock] = None
 
     def create(self, config: Dict[str, Any]) -> None:
-        """Create the folder of a new run and lock it. An existing folder is renamed, not deleted.
+        """Create the folder of a new run and lock it, before anything is written to it.
+
+        With `force`, a folder that is not empty is renamed.
 
         Args:
             config: the contents of config.json, which is written first: from then on the run can
                 be resumed.
 
         Raises:
-            UsageError: it cannot be created, or another process has just started a run in it.
+            UsageError: it cannot be created, or another process trains or has started a run in it.
         """
         try:
-            if _is_used(self.path):
-                os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
-            os.makedirs(self.path, exist_ok=True)
+            if self._force and _is_used(self.path):
+                self._rename()
+            make_folders(self.path)
         except OSError as error:
             raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
         self.lock()
-        if os.path.exists(self.file("manifest.json")):
+        if _is_used(self.path):
+            self.unlock()
             raise UsageError(f"Another process has started a run in {self}.")
+        self._preserve_config(config)
         self.write_config(config)
         with self.writing():
             for name in (CHECKPOINTS, EVENTS):
                 self.make_subfolder(name)
         self.is_new = False
 
+    def _rename(self) -> None:
+        """Rename the folder, while no process trains in it."""
+        lock = FolderLock(self.path)
+        if os.path.isdir(self.path):
+            self._acquire(lock, create=False)
+        try:
+            os.rename(self.path, f"{self.path}.{secrets.token_hex(2)}")
+        finally:
+            lock.release()
+
+    def _preserve_config(self, config: Dict[str, Any]) -> None:
+        """Rename a config.json with other contents, which somebody may have edited."""
+        path = self.file(CONFIG)
+        with contextlib.suppress(CheckpointError):
+            if manifest.read_json(path) == config:
+                return
+        if os.path.lexists(path):
+            with self.writing():
+                os.rename(path, f"{path}.{secrets.token_hex(2)}")
+
     # --------------------------------------------------------------------- config.json, manifest
 
     def read_config(self) -> Dict[str, Any]:
-        return manifest.read_json(self.file("config.json"))
+        return manifest.read_json(self.file(CONFIG))
 
     def write_config(self, values: Dict[str, Any]) -> None:
-        self._write("config.json", values)
+        self._write(CONFIG, values)
 
     def read_manifest(self) -> Dict[str, Any]:
         """The contents of manifest.json. Raises CheckpointError if it is missing or damaged."""
@@ -109,37 +132,49 @@ class RunFolder(Folder):
         """Lock the folder for this process until it ends, in whatever way.
 
         Raises:
-            UsageError: another process is training in it.
+            UsageError: another process is training in it, or there is a symbolic link in it.
         """
-        if fcntl is None or self._lock is not None:
+        if self._lock is not None:
             return
+        self.refuse_links()
+        lock = FolderLock(self.path)
         with self.writing():
-            self._lock = open(self.file(LOCK), "a")  # noqa: SIM115 - open as long as the lock
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.unlock()
-            raise UsageError(
-                f"Another process is training in {self}.", hint="Wait for it, or stop it."
-            ) from None
+            self._acquire(lock)
+        self._lock = lock
         for file in (self.commits, self.metrics, self.speed):
             file.invalidate_cache()  # another process may have appended until now
 
+    def _acquire(self, lock: FolderLock, create: bool = True) -> None:
+        try:
+            lock.acquire(create)
+        except BlockingIOError:
+            raise UsageError(
+                f"Another process is training in {self}.", hint="Wait for it, or stop it."
+            ) from None
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether this process has locked the folder, and the file system has locks."""
+        return self._lock is not None and self._lock.is_effective
+
     def is_locked(self) -> bool:
         """Whether a process is training in the folder now."""
-        if fcntl is None or not os.path.exists(self.file(LOCK)):
-            return False
-        with open(self.file(LOCK)) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
+        return folder_lock.is_locked(self.path)
 
     def unlock(self) -> None:
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Raise the folder's `write_error` for an OSError in the block, and before it if the folder
+        that was locked is no longer at its path.
+        """
+        if self._lock is not None and not self._lock.is_in_place():
+            raise self.loss_error()
+        with super().writing():
+            yield
 
 
 # ---------------------------------------------------------------------------------- create and open
@@ -161,12 +196,16 @@ def reserve(path: str, force: bool = False) -> RunFolder:
     Raises:
         UsageError: the folder is not empty, and `force` is not set.
     """
-    folder = RunFolder(os.path.abspath(path), is_new=True)
+    folder = RunFolder(os.path.abspath(path), is_new=True, force=force)
     if _is_used(folder.path) and not force:
         raise UsageError(
             f"{folder} is not empty.",
             hint=f"Continue it (toolkit resume {folder}), choose another --run-dir, or rename the "
             "folder with --force.",
+        )
+    if folder.is_locked():
+        raise UsageError(
+            f"Another process is training in {folder}.", hint="Wait for it, or stop it."
         )
     return folder
 
@@ -187,7 +226,7 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
         return folder
     if not os.path.isdir(folder.path):
         fault = "does not exist"
-    elif os.path.isfile(folder.file("config.json")) and not _is_used(folder.path):
+    elif os.path.isfile(folder.file(CONFIG)) and not _is_used(folder.path):
         if allow_unstarted:
             return RunFolder(folder.path, is_new=True)
         fault = f"ended before its first step; continue with: toolkit resume {path}"
@@ -200,14 +239,25 @@ def _is_used(path: str) -> bool:
     """Whether a folder contains more than a run that ended before its first step leaves there."""
     if not os.path.isdir(path):
         return os.path.exists(path)
-    for name in os.listdir(path):
-        if name in (CHECKPOINTS, EVENTS):
-            if _has_content(os.path.join(path, name)):
-                return True
-        elif name not in (LOCK, "config.json") and not name.startswith(TEMPORARY_PREFIX):
-            return True
-    return False
+    names = os.listdir(path)
+    return not all(_is_remnant(path, name, names) for name in names)
 
 
-def _has_content(path: str) -> bool:
-    return not os.path.isdir(path) or bool(os.listdir(path))
+def _is_remnant(folder: str, name: str, names: List[str]) -> bool:
+    """Whether a run that ended before its first step leaves this file or folder.
+
+    Args:
+        folder: the folder of the run.
+        name: of the file.
+        names: of all files in the folder. A config.json without the file .lock, which a run writes
+            first, is the user's.
+    """
+    path = os.path.join(folder, name)
+    if name in (CHECKPOINTS, EVENTS):
+        return os.path.isdir(path) and not os.listdir(path)
+    if name == LOCK:
+        status = os.lstat(path)
+        return stat.S_ISREG(status.st_mode) and status.st_size == 0
+    if name == CONFIG or _FORMER_CONFIG.fullmatch(name):
+        return LOCK in names
+    return name.startswith(TEMPORARY_PREFIX)

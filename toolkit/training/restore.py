@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Optional
 
 from ..compat import tf
 from ..errors import CheckpointError
+from ..files import plain_path
 from ..storage.checkpoint_diff import (
     RestoreOptions,
     RestorePlan,
@@ -102,7 +103,8 @@ class Restorer:
 
 def _restore_variables(saver, session, checkpoint: Checkpoint) -> None:
     try:
-        saver.restore(session, checkpoint.path)
+        with plain_path(checkpoint.path) as path:
+            saver.restore(session, path)
     except tf.errors.OpError as error:
         raise CheckpointError(
             f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."

@@ -40,6 +40,8 @@ class RunLog:
         else:
             folder.write_config(job.config)
         total = self._plan.total_steps
+        if not folder.has_lock:
+            self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
         facts.update(xla=self._plan.is_compiled, metrics=None)
         if is_new:

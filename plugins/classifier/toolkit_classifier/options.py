@@ -24,7 +24,12 @@ class ClassifierOptions(Options):
         "cnn", "perceptron, small convolutional network, or residual network", group="Network"
     )
     hidden: List[int] = option(
-        [128], "sizes of the hidden layers of the mlp", unit="units", group="Network", min_length=1
+        [128],
+        "sizes of the hidden layers of the mlp",
+        unit="units",
+        group="Network",
+        used_if={"network": "mlp"},
+        min_length=1,
     )
     dropout: Optional[float] = option(
         None,

@@ -37,6 +37,11 @@ def loss(outputs, run):
 
 
 @hookimpl
+def metrics(outputs, run):
+    return modules.evaluation_metrics.build(outputs, run)
+
+
+@hookimpl
 def optimize(model, features, labels, losses, run):
     return modules.train_step.optimize(model, features, labels, losses, run)
 

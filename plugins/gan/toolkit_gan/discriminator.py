@@ -89,18 +89,19 @@ class Discriminator:
                 updates.append(vector.assign(u, read_value=False))
         return Weights(values, updates)
 
-    def __call__(self, images, labels, weights):
+    def __call__(self, images, labels, weights, moments=None):
         """Compute the outputs for a batch.
 
         Args:
             images: float32 [N, H, W, C] in [-1, 1].
             labels: int32 [N], or None where they are not used.
             weights: of `weights`.
+            moments: of batch norm, see `blocks.Norm`; None: those of this batch.
         """
         values = weights.values
         if self._conditional == "concat":
             images = tf.concat([images, self._label_images(labels, values)], axis=-1)
-        features = self._network(values, images)  # [N, F]
+        features = self._network(values, images, moments)  # [N, F]
         logits, class_logits = tf.squeeze(self._logits(values, features), 1), None  # [N]
         if self._conditional == "acgan":
             class_logits = self._class_logits(values, features)
@@ -109,7 +110,16 @@ class Discriminator:
             logits += tf.reduce_sum(rows * features, axis=1)
         return DiscriminatorOutputs(logits, class_logits, features)
 
-    def pair(self, reals, real_labels, fakes, fake_labels, weights):
+    def pair(
+        self,
+        reals,
+        real_labels,
+        fakes,
+        fake_labels,
+        weights,
+        real_moments=None,
+        fake_moments=None,
+    ):
         """The outputs for reals and for fakes, in one pass unless batch norm mixes the examples.
 
         Args:
@@ -118,9 +128,12 @@ class Discriminator:
             fakes: float32 [M, H, W, C] in [-1, 1].
             fake_labels: int32 [M], or None where they are not used.
             weights: of `weights`.
+            real_moments: of batch norm for the reals, see `blocks.Norm`; None: those of the batch.
+            fake_moments: of batch norm for the fakes.
         """
         if self.mixes_examples:
-            return self(reals, real_labels, weights), self(fakes, fake_labels, weights)
+            real = self(reals, real_labels, weights, real_moments)
+            return real, self(fakes, fake_labels, weights, fake_moments)
         labels = None
         if self._conditional in ("concat", "projection"):
             labels = tf.concat([real_labels, fake_labels], axis=0)
@@ -162,10 +175,10 @@ class Mlp:
             dense = Dense(variables, name, units, units, init.inner, norm == "none")
             self.hidden.append((dense, Norm(variables, f"norm{number}", norm, units)))
 
-    def __call__(self, values, images):
+    def __call__(self, values, images, moments):
         x = leaky_relu(self.input(values, tf.reshape(images, [-1, self.inputs])))  # [N, units]
         for dense, norm in self.hidden:
-            x = leaky_relu(norm(values, dense(values, x), None))
+            x = leaky_relu(norm(values, dense(values, x), moments))
         return x
 
 
@@ -183,10 +196,10 @@ class Dcgan:
             down = Down(variables, name, num_in, num_out, init.inner, norm == "none")
             self.downs.append((down, Norm(variables, f"norm{number}", norm, num_out)))
 
-    def __call__(self, values, images):
+    def __call__(self, values, images, moments):
         x = leaky_relu(self.input(values, images))  # [N, H/2, W/2, F]
         for down, norm in self.downs:
-            x = leaky_relu(norm(values, down(values, x), None))  # [N, H/4, W/4, 2F] and so on
+            x = leaky_relu(norm(values, down(values, x), moments))  # [N, H/4, W/4, 2F] and so on
         return tf.reshape(x, [-1, self.features])
 
 
@@ -207,11 +220,11 @@ class Resnet:
         # If kernels have norm one, the mean would bind the logits to values near zero.
         self.pool = tf.reduce_sum if options.spectral_norm else tf.reduce_mean
 
-    def __call__(self, values, images):
+    def __call__(self, values, images, moments):
         x = self.input(values, images)  # [N, H/2, W/2, F]
         for block in self.blocks:
-            x = block(values, x)  # [N, H/4, W/4, 2F] and so on
-        return self.pool(leaky_relu(self.norm(values, x, None)), axis=[1, 2])  # [N, features]
+            x = block(values, x, moments)  # [N, H/4, W/4, 2F] and so on
+        return self.pool(leaky_relu(self.norm(values, x, moments)), axis=[1, 2])  # [N, features]
 
 
 class FirstBlock:
@@ -238,9 +251,9 @@ class Block:
         self.conv2 = Conv(variables, name + "/conv2", filters, filters, init.inner)
         self.shortcut = Conv(variables, name + "/shortcut", channels, filters, init.outer, size=1)
 
-    def __call__(self, values, x):
-        y = self.conv1(values, leaky_relu(self.norm1(values, x, None)))
-        y = self.conv2(values, leaky_relu(self.norm2(values, y, None)))
+    def __call__(self, values, x, moments):
+        y = self.conv1(values, leaky_relu(self.norm1(values, x, moments)))
+        y = self.conv2(values, leaky_relu(self.norm2(values, y, moments)))
         if self.halves:
             x, y = shrink(x), shrink(y)  # [N, H/2, W/2, ...]
         return y + self.shortcut(values, x)

@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Tuple
 
 from toolkit import tf
 
-from . import latents, losses, penalties, sampling
+from . import latents, losses, norm_moments, penalties, sampling
 
 
 def forward(model, features, labels, run) -> Dict[str, Any]:
@@ -86,13 +86,17 @@ def generator_pass(model, run, reals, labels) -> Dict[str, Any]:
 
 
 def evaluation_pass(model, run, reals, labels) -> Dict[str, Any]:
-    """Compare held-out images with samples, made as `toolkit sample` makes them."""
+    """Compare held-out images with samples, made as `toolkit sample` makes them.
+
+    The outputs for an example do not depend on the others of its batch.
+    """
     count = tf.shape(reals)[0]
-    z = latents.noise(run, "evaluation/z", count)
-    fake_labels = latents.random_labels(run, "evaluation/label", count)
+    z = latents.positional_noise(run, "evaluation/z", count)
+    fake_labels = latents.positional_labels(run, "evaluation/label", count)
     fakes = scale_images(sampling.sample_images(model.average, z, fake_labels, run))
     weights = model.discriminator.weights(iterate=False)
-    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
+    moments = norm_moments.fixed_moments(model, weights, run)
+    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights, *moments)
     return named_outputs(real, labels, fake, fakes, fake_labels)
 
 

@@ -14,6 +14,7 @@ from toolkit import UsageError
 from .architecture import conditioning
 
 IMAGES_PER_PATH = 8  # from one random point to the next
+BLOCK_SIZE = 256  # examples of an evaluation whose random numbers are drawn together
 
 Inputs = Dict[str, np.ndarray]  # "z": float32 [N, Z], and with conditioning "label": int32 [N]
 
@@ -39,11 +40,58 @@ def random_labels(run, name: str, count):
     """int32 [count], from the training data's class histogram; None without conditioning."""
     if conditioning(run.options, run.data) == "none":
         return None
+    return _labels_at(run.uniform(name, [count, 1]), run.data)
+
+
+def positional_noise(run, name: str, count):
+    """float32 [count, Z], a function of the run's seed, `name` and positions in the split.
+
+    Args:
+        run: the `toolkit.Run`, in mode "eval".
+        name: of the use.
+        count: of the examples in the batch.
+    """
     from toolkit import tf
 
-    counts = class_counts(run.data)
+    size = run.options.latent_size
+    if run.options.latent == "uniform":
+        return 2 * _positional_numbers(run, name, count, size, tf.random.stateless_uniform) - 1
+    return _positional_numbers(run, name, count, size, tf.random.stateless_normal)
+
+
+def positional_labels(run, name: str, count):
+    """As `random_labels`, but a function of positions in the split instead of the global step."""
+    if conditioning(run.options, run.data) == "none":
+        return None
+    from toolkit import tf
+
+    uniform = _positional_numbers(run, name, count, 1, tf.random.stateless_uniform)
+    return _labels_at(uniform, run.data)
+
+
+def _positional_numbers(run, name, count, size, draw):
+    """float32 [count, size], drawn in blocks of examples whose positions are fixed."""
+    from toolkit import tf
+
+    count = tf.cast(count, tf.int64)
+    first = run.position // BLOCK_SIZE
+    last = (run.position + count - 1) // BLOCK_SIZE
+    seed = tf.constant(run.seed(name), tf.int64)
+    blocks = tf.map_fn(
+        lambda block: draw([BLOCK_SIZE, size], tf.stack([seed, block])),
+        tf.range(first, last + 1),
+        dtype=tf.float32,
+    )  # [blocks, BLOCK_SIZE, size]
+    start = run.position - first * BLOCK_SIZE
+    return tf.reshape(blocks, [-1, size])[start : start + count]
+
+
+def _labels_at(uniform, data):
+    """int32 [N], the classes at these points [N, 1] in [0, 1) of the cumulated class histogram."""
+    from toolkit import tf
+
+    counts = class_counts(data)
     bounds = tf.constant(np.cumsum(counts)[:-1] / counts.sum(), tf.float32)  # [K - 1]
-    uniform = run.uniform(name, [count, 1])
     return tf.reduce_sum(tf.cast(uniform >= bounds, tf.int32), axis=1)
 
 

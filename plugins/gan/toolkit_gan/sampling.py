@@ -47,11 +47,8 @@ def sample_images(generator, z, labels, run):
         labels: int32 [N], or None.
         run: the `toolkit.Run`.
     """
-    statistics = [
-        tf.Variable(value, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES])
-        for value in _norm_statistics(generator, run)
-    ]
-    return generate_images(generator, z, labels, [s.read_value() for s in statistics], run)
+    statistics = [store_locally(value) for value in _norm_statistics(generator, run)]
+    return generate_images(generator, z, labels, statistics, run)
 
 
 def sample_fixed_inputs(generator, inputs: Dict[str, Any], run):
@@ -65,6 +62,12 @@ def generate_images(generator, z, labels, statistics: List[Any], run):
     if conditioning(run.options, run.data) == "none":
         labels = None
     return (generator(z, labels, statistics=statistics) + 1) / 2
+
+
+def store_locally(value):
+    """The value of a tensor, computed once per session, after its weights are restored."""
+    collections = [tf.GraphKeys.LOCAL_VARIABLES]
+    return tf.Variable(value, trainable=False, collections=collections).read_value()
 
 
 def _norm_statistics(generator, run) -> List[Any]:

@@ -15,7 +15,7 @@ from .architecture import DISCRIMINATOR, GENERATOR, conditioning
 from .grids import SampleGrids
 from .health_hook import HealthHook
 from .scores import extractor
-from .scores.sample_sets import even_positions, to_bytes
+from .scores.sample_sets import even_positions, to_bytes, to_unit_range
 from .scores.scorer import check_best_metric
 
 NUM_REALS = 500  # real images that the samples' spread is compared with
@@ -135,8 +135,3 @@ def real_grid_images(split, inputs: Dict[str, np.ndarray], run) -> np.ndarray:
     per_class = count // run.data.num_classes
     rows = [np.resize(row if len(row) else [0], per_class) for row in positions]
     return split.take(np.concatenate(rows))[0]
-
-
-def to_unit_range(features: np.ndarray) -> np.ndarray:
-    """float32 in [0, 1], from uint8 images or from floats, which are in that range."""
-    return features / np.float32(255) if features.dtype == np.uint8 else features

@@ -7,6 +7,7 @@ from typing import Callable, Sequence
 
 from ...compat import tf
 from ...errors import DivergedError
+from ...files import plain_path
 from ...options import CoreOptions
 from ...storage.checkpoint_reader import fingerprint
 from ...storage.commit_log import retention_rule
@@ -88,8 +89,11 @@ class Checkpoints(SessionHook):
 
     def _save(self, session, path: str) -> None:
         try:
-            # No meta graph: it would dominate the time and the size of a save.
-            self._saver.save(session, path, write_meta_graph=False, latest_filename="checkpoint")
+            with self._folder.writing(), plain_path(path) as plain:
+                # No meta graph: it would dominate the time and the size of a save.
+                self._saver.save(
+                    session, plain, write_meta_graph=False, latest_filename="checkpoint"
+                )
         except (tf.errors.AbortedError, tf.errors.UnavailableError):
             raise  # a lost session
         except (tf.errors.OpError, ValueError) as error:  # ValueError: where there is no folder

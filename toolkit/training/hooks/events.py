@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from ...compat import tf
-from ...files import sync
+from ...files import plain_path, sync
 
 FLUSH_SECS = 30.0  # so that a TensorBoard that is open shows them soon
 
@@ -30,7 +30,8 @@ class EventFile:
     def __init__(self, folder: str):
         os.makedirs(folder, exist_ok=True)
         self.path = _new_path(folder)
-        self._writer = tf.io.TFRecordWriter(self.path)
+        with plain_path(self.path) as path:
+            self._writer = tf.io.TFRecordWriter(path)
         self._last_flush = time.monotonic()
         self.add(file_version="brain.Event:2")
         self.flush()

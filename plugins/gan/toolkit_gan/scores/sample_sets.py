@@ -64,6 +64,11 @@ def real_images(split: Any, positions: np.ndarray) -> np.ndarray:
     return images if images.dtype == np.uint8 else to_bytes(images)
 
 
+def to_unit_range(images: np.ndarray) -> np.ndarray:
+    """float32 in [0, 1], from uint8 images or from floats, which are in that range."""
+    return images / np.float32(255) if images.dtype == np.uint8 else images
+
+
 def even_positions(count: int, limit: int) -> np.ndarray:
     """int64: at most `limit` of the positions 0 to count - 1, evenly spaced."""
     return np.linspace(0, count - 1, min(count, limit)).astype(np.int64)

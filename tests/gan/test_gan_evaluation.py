@@ -1,0 +1,139 @@
+"""An evaluation of a GAN: its metrics do not depend on its batch size, and mean what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gan_fixtures import make_run, options
+from graph_fixtures import session
+from toolkit_gan import evaluation_metrics, latents
+
+from toolkit import DataSpec, Split, tf
+from toolkit.api import load_plugins
+from toolkit.inference.evaluator import Evaluator
+
+SPEC = DataSpec((8, 8, 1), "uint8", 3, ("a", "b", "c"), (10, 10, 10))
+COUNT = 23
+
+
+def make_split(seed=0, count=COUNT):
+    random = np.random.RandomState(seed)
+    labels = np.sort(np.arange(count) % 3)  # class after class, as in a folder
+    brightness = 40 * labels[:, None, None, None] + 100
+    return Split((random.rand(count, 8, 8, 1) * brightness).astype(np.uint8), labels)
+
+
+SPLITS = {"train": make_split(1, 40), "test": make_split()}
+
+
+@pytest.fixture
+def make_evaluator(tmp_path):
+    """Create an evaluator with random weights, in place of trained ones."""
+    evaluators = []
+
+    def create(splits=SPLITS.get, **values):
+        small = {"width": 2, "network": "mlp", "features": "pixels", "norm_samples": 30}
+        run_options = options(**dict(small, latent_size=3, **values))
+        evaluator = Evaluator(load_plugins("gan"), run_options, SPEC, splits=splits)
+        evaluators.append(evaluator)
+        random = np.random.RandomState(3)
+        with evaluator.graph.tf_graph.as_default():
+            variables = tf.global_variables()
+        for variable in variables:
+            value = np.zeros(variable.shape.as_list())
+            if variable.dtype.base_dtype == tf.float32:
+                value = 0.4 * random.standard_normal(value.shape)
+            variable.load(value, evaluator.session)
+        path = evaluator.saver.save(evaluator.session, str(tmp_path / "weights"))
+        evaluator.load(path)
+        return evaluator
+
+    yield create
+    for evaluator in evaluators:
+        evaluator.close()
+
+
+METHODS = [
+    {},
+    {"preset": "dcgan", "network": "dcgan"},
+    {"preset": "lsgan", "network": "resnet", "conditional": "none"},
+    {"preset": "wgan-gp"},
+    {"preset": "r1r2", "conditional": "acgan"},
+    {"loss": "relativistic", "discriminator_norm": "batch", "conditional": "concat"},
+    {"discriminator_norm": "layer", "latent": "uniform"},
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_the_batch_size_does_not_change_the_metrics(make_evaluator, method, monkeypatch):
+    monkeypatch.setattr(latents, "BLOCK_SIZE", 6)
+    evaluator = make_evaluator(**method)
+    whole, *others = [evaluator._measure(SPLITS["test"], size, True) for size in (COUNT, 1, 6, 10)]
+    assert len(set(np.round(whole[1]["real_logit"], 5))) == COUNT
+    for metrics, examples in others:
+        assert metrics == pytest.approx(whole[0], rel=1e-3, abs=1e-4)
+        np.testing.assert_allclose(
+            examples["real_logit"], whole[1]["real_logit"], rtol=1e-3, atol=1e-4
+        )
+
+
+def test_every_position_has_its_own_noise(monkeypatch):
+    monkeypatch.setattr(latents, "BLOCK_SIZE", 4)
+    run = make_run(mode="eval", classes=3, conditional="projection", latent_size=5)
+    count = tf.placeholder(tf.int32, [])
+    z = latents.positional_noise(run, "z", count)
+    labels = latents.positional_labels(run, "label", count)
+    with session() as tf_session:
+
+        def draw(position, size):
+            return tf_session.run([z, labels], {run.position: position, count: size})
+
+        whole = draw(0, 11)
+        assert whole[0].shape == (11, 5) and len(np.unique(whole[0])) == 55
+        for position, size in ((0, 1), (3, 2), (4, 4), (5, 6), (10, 1)):
+            part = draw(position, size)
+            for numbers, expected in zip(part, whole):
+                np.testing.assert_array_equal(numbers, expected[position : position + size])
+
+
+def test_noise_and_labels_have_their_distributions():
+    count = 3000
+    run = make_run(mode="eval", classes=3, conditional="projection", latent_size=5)
+    flat = make_run(mode="eval", latent="uniform", latent_size=5)
+    noises = [latents.positional_noise(r, "z", count) for r in (run, flat)]
+    with session() as tf_session:
+        normal, uniform, labels = tf_session.run(
+            [*noises, latents.positional_labels(run, "label", count)]
+        )
+    assert normal.mean() == pytest.approx(0, abs=0.03)
+    assert normal.std() == pytest.approx(1, abs=0.03)
+    assert uniform.min() >= -1 and uniform.max() < 1
+    assert uniform.mean() == pytest.approx(0, abs=0.03)
+    assert uniform.std() == pytest.approx(3**-0.5, abs=0.02)
+    assert np.bincount(labels) / count == pytest.approx([1 / 3] * 3, abs=0.04)
+
+
+def test_the_accuracy_of_a_shift_invariant_loss_has_one_threshold_for_the_split():
+    # All reals 0, 1, 2, 9 and fakes -4, 0, 0, 0: the means 3 and -1 give the threshold 1.
+    # Batches of two would have the thresholds -0.75 and 2.75.
+    run = make_run(mode="eval", loss="wasserstein")
+    real, fake = (tf.placeholder(tf.float32, [None]) for _ in range(2))
+    metrics = evaluation_metrics.build({"real_logits": real, "fake_logits": fake}, run)
+    with session() as tf_session:
+        tf_session.run(tf.local_variables_initializer())
+        for reals, fakes in (([0, 1], [-4, 0]), ([2, 9], [0, 0])):
+            tf_session.run([update for _, update in metrics.values()], {real: reals, fake: fakes})
+        values = tf_session.run({name: value for name, (value, _) in metrics.items()})
+    assert values == {"d_accuracy_real": 0.5, "d_accuracy_fake": 1.0}
+
+
+@pytest.mark.parametrize("conditional", ["none", "concat"])
+def test_fixed_moments_are_those_of_training_images(make_evaluator, conditional):
+    # In a batch of the very images that the moments are of, batch norm gives the same logits.
+    method = {"preset": "dcgan", "conditional": conditional}
+    reference = SPLITS["train"].subset(np.linspace(0, 39, 30).astype(int))
+    fixed, of_batch = [
+        make_evaluator(splits, **method)._measure(reference, size, True)[1]["real_logit"]
+        for splits, size in ((SPLITS.get, 7), (None, 30))
+    ]
+    np.testing.assert_allclose(fixed, of_batch, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,96 @@
+"""Paths that TensorFlow would take for patterns, or refuse."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from file_fixtures import REPOSITORY, read_json
+from linear_fixtures import LINEAR, write_bars
+
+from toolkit import files, tf
+from toolkit.files import plain_folder, plain_path
+
+NAMES = ["lr[1]", "[2026] runs", "a\\b", "a*b?c"]
+NOT_UTF8 = os.fsdecode(b"not-\xff-utf8")
+
+
+@pytest.fixture(params=NAMES)
+def folder(request, here):
+    (here / request.param).mkdir()
+    return here / request.param
+
+
+def test_a_plain_path_stays_the_same(tmp_path):
+    with plain_path(str(tmp_path / "model.ckpt-1")) as path:
+        assert path == str(tmp_path / "model.ckpt-1")
+
+
+@pytest.mark.parametrize("name", [*NAMES, NOT_UTF8], ids=ascii)
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_any_other_path_gets_a_plain_name_in_the_block(
+    tmp_path, monkeypatch, name, has_descriptors
+):
+    folder = tmp_path / name
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("all names of this file system are UTF-8")
+    if not has_descriptors:
+        monkeypatch.setattr(files, "_DESCRIPTORS", str(folder / "none"))
+    (folder / "file").write_text("content")
+    with plain_path(str(folder / "file")) as path, plain_folder(str(folder)) as inner:
+        assert not set(path) & set("[]*?\\") and path.encode("utf-8")
+        assert tf.gfile.Glob(path) == [path]
+        assert os.listdir(inner) == ["file"]
+    assert not os.path.exists(path)
+
+
+def test_a_run_in_such_a_folder_trains_resumes_and_is_read(cli, folder):
+    run = str(folder / "run")
+    flags = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--best-metric", "accuracy"]
+    assert cli("run", "--run-dir", run, "--steps", 4, *flags).code == 0
+    assert os.listdir(str(folder / "run" / "events"))
+    assert cli("resume", run, "--steps", 6).code == 0
+    assert cli("verify", run).code == 0
+    assert cli("doctor", run).code == 0
+    assert cli("evaluate", run).code == 0
+    assert cli("export", run, str(folder / "out[1]")).code == 0
+    assert read_json(folder, "run", "manifest.json")["step"] == 6
+
+
+def test_a_run_that_is_moved_to_such_a_folder_is_intact(cli, trained, folder):
+    shutil.move(str(trained / "run"), str(folder / "run"))
+    shutil.move(str(trained / "bars.npz"), str(folder / "bars.npz"))
+    for command in ("verify", "doctor", "evaluate"):
+        assert cli(command, folder / "run").code == 0
+
+
+def test_a_replay_in_such_a_temporary_folder_is_equal(cli, trained, folder, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    assert cli("verify", trained / "run", "--replay", ":").code == 0
+
+
+def test_a_damaged_checkpoint_is_named_by_its_own_path(folder):
+    from toolkit.errors import CheckpointError
+    from toolkit.storage.checkpoint_reader import fingerprint
+
+    (folder / "model.ckpt-1.index").write_text("damaged")
+    with pytest.raises(CheckpointError) as error:
+        fingerprint(str(folder / "model.ckpt-1"))
+    assert str(folder / "model.ckpt-1") in str(error.value)
+    assert "/proc/" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_run_in_a_folder_whose_name_is_not_utf8_trains_and_is_intact(here):
+    try:
+        os.mkdir(NOT_UTF8)
+    except OSError:
+        pytest.skip("all names of this file system are UTF-8")
+    flags = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", "4"]
+    environment = dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"))
+    for command in (["run", *flags, "--run-dir"], ["verify"], ["evaluate"]):
+        argv = [sys.executable, "-m", "toolkit", *command, os.path.join(NOT_UTF8, "run")]
+        assert subprocess.call(argv, env=environment) == 0

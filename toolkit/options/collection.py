@@ -1,0 +1,297 @@
+"""The collection of a run's values, from the weakest source to the strongest."""
+
+from __future__ import annotations
+
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Type,
+)
+
+import pydantic
+
+from ..errors import UsageError, suggest
+from .core import CoreOptions
+from .declaration import Options, alias_names, path_form, path_words
+from .paths import find_path, is_path_text, map_path
+from .text import from_text
+
+PRESET = "preset"  # the option that names a preset
+_DEFAULT_ORIGIN, _PLUGIN_ORIGIN, _PRESET_ORIGIN = "default", "plugin ", "preset "
+_NO_EVALUATION = "no evaluation"
+
+PluginOptions = Tuple[str, Type[Options]]  # the name of a plugin and its options class
+
+
+class EarlierName(NamedTuple):
+    """The use of an option's earlier name.
+
+    Attributes:
+        alias: the name that was used.
+        name: the present name.
+        layer: FLAGS, VARIABLES, or the path of a configuration file.
+    """
+
+    alias: str
+    name: str
+    layer: str
+
+
+class Source(NamedTuple):
+    """The values that a user set in one place: a configuration file, the variables or the flags.
+
+    Attributes:
+        place: FLAGS, VARIABLES, or the path of the file.
+        values: by name; earlier names and names with dashes count.
+        origin: from a name to the origin of its value, as messages and `--print-config` show it.
+        folders: at which relative paths in the values may start, the best first; () for the
+            working directory.
+        first_origins: of a file that a run saved, where the run had each value from; may be empty.
+            None if a person wrote the values.
+    """
+
+    place: str
+    values: Mapping[str, Any]
+    origin: Callable[[str], str]
+    folders: Sequence[str] = ()
+    first_origins: Optional[Mapping[str, str]] = None
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether a run saved the values: those of all its options, whether set or not."""
+        return self.first_origins is not None
+
+    def first_origin(self, key: str) -> str:
+        """Return where a value was first set, which may have been in an earlier run."""
+        return (self.first_origins or {}).get(key, self.origin(key))
+
+
+class Collection:
+    """The values of a run's options while they are collected, weakest source first.
+
+    Args:
+        options: the merged options class.
+        classes: the options classes of the plugins.
+
+    Attributes:
+        values: values by option name, without those that are at their default.
+        origins: where the value of each option comes from.
+        first_origins: the same, but of a saved value where it was first set.
+        earlier_names: each use of an earlier name, other than by a plugin.
+        notes: a sentence for each choice that has no effect or is replaced.
+    """
+
+    def __init__(self, options: Type[CoreOptions], classes: Iterable[PluginOptions]):
+        self.values: Dict[str, Any] = {}
+        self.origins = dict.fromkeys(options.model_fields, _DEFAULT_ORIGIN)
+        self.first_origins = dict(self.origins)
+        self.earlier_names: List[EarlierName] = []
+        self.notes: List[str] = []
+        self._options = options
+        self._classes = list(classes)
+        self._aliases = alias_names(options)
+        self._choices: Set[str] = set()  # options that a person set by name for this run
+
+    # --------------------------------------------------------------------------------- add values
+
+    def add_defaults(self, use_presets: bool) -> None:
+        """Add the plugins' defaults for options of the core and, if wanted, the default presets."""
+        for plugin, cls in self._classes:
+            self._add_all(cls.core_defaults, _PLUGIN_ORIGIN + plugin)
+            if use_presets and cls.presets:
+                name = cls.model_fields[PRESET].default
+                self._add_all(cls.presets.get(name, {}), f"{_PRESET_ORIGIN}{name}")
+
+    def add_preset(self, source: Source) -> None:
+        """Let the values of the preset that a source names replace those of weaker sources."""
+        name = source.values[PRESET]
+        values = {self._aliases.get(n, n): v for n, v in self._preset_values(name).items()}
+        for option, value in values.items():
+            before = self.values.get(option)
+            if self._is_choice(option) and str(before) != str(value):
+                self.notes.append(
+                    f"{option} is {value} by preset {name} ({source.origin(PRESET)}), "
+                    f"no longer {before} ({self.origins[option]})"
+                )
+        self._add_all(values, f"{_PRESET_ORIGIN}{name}")
+
+    def add(self, source: Source, leave_out_preset: bool = False) -> None:
+        """Let the values of a source replace those of weaker ones.
+
+        Args:
+            source: the values.
+            leave_out_preset: whether to leave out the values that a saved run had from its preset,
+                since a stronger source names another one.
+        """
+        values = self._with_present_names(source)
+        self._check_length(source, values)
+        # Epochs of a stronger source replace the steps of a weaker one.
+        if "epochs" in values and "steps" not in values and "steps" in self.values:
+            del self.values["steps"]
+            self.origins["steps"] = self.first_origins["steps"] = _DEFAULT_ORIGIN
+        for name, key in values.items():
+            if not (leave_out_preset and self._is_of_preset(source, name, key)):
+                self._set(source, name, key)
+
+    def drop_unused_best(self) -> None:
+        """Drop a plugin's default for the best metric where nothing is evaluated."""
+        if self.first_origins["best_metric"].startswith(_PLUGIN_ORIGIN) and not self._evaluates():
+            self._store("best_metric", None, _NO_EVALUATION, _NO_EVALUATION)
+
+    def _add_all(self, values: Mapping[str, Any], origin: str) -> None:
+        """Add values that a plugin declares."""
+        for key, value in values.items():
+            name = self._aliases.get(key, key)
+            annotation = self._annotation(name, origin)
+            self._store(name, from_text(annotation, value), origin, origin)
+            self._choices.discard(name)
+
+    def _with_present_names(self, source: Source) -> Dict[str, str]:
+        """Return the key in a source of each present name. Records the use of earlier names."""
+        keys: Dict[str, str] = {}
+        for key, value in source.values.items():
+            alias = key.replace("-", "_")
+            name = self._aliases.get(alias, alias)
+            if name in keys and source.values[keys[name]] != value:
+                raise UsageError(
+                    f"Options '{keys[name]}' ({source.origin(keys[name])}) and '{key}' "
+                    f"({source.origin(key)}) are two names of '{name}' and have different values."
+                )
+            keys[name] = key
+            if name != alias:
+                self.earlier_names.append(EarlierName(alias, name, source.place))
+        return keys
+
+    def _check_length(self, source: Source, keys: Mapping[str, str]) -> None:
+        """Refuse steps beside epochs in one place, where only the steps would count."""
+        if source.is_saved or not {"steps", "epochs"} <= set(keys):
+            return
+        if source.values[keys["steps"]] not in (None, "", "none"):
+            raise UsageError(
+                f"Both steps ({source.origin(keys['steps'])}) and epochs "
+                f"({source.origin(keys['epochs'])}) set the length of the run.",
+                hint="Set one of them.",
+            )
+
+    def _set(self, source: Source, name: str, key: str) -> None:
+        value, origin = source.values[key], source.origin(key)
+        annotation = self._annotation(name, origin)
+        if source.is_saved and value is None and annotation is float:
+            self.notes.append(
+                f"{name} was saved as a number that is not finite ({source.place}); "
+                "its default is used"
+            )
+            return
+        value = self._find_paths(name, from_text(annotation, value), origin, source.folders)
+        self._store(name, value, origin, source.first_origin(key))
+        if source.is_saved:
+            self._choices.discard(name)
+        else:
+            self._choices.add(name)
+
+    def _store(self, name: str, value: Any, origin: str, first_origin: str) -> None:
+        self.values[name] = value
+        self.origins[name] = origin
+        self.first_origins[name] = first_origin
+
+    def _annotation(self, name: str, origin: str) -> Any:
+        """Return the type of an option. Raises UsageError if there is no such option."""
+        fields = self._options.model_fields
+        if name not in fields:
+            raise UsageError(
+                f"There is no option {short_repr(name)} ({origin}).", hint=suggest(name, fields)
+            )
+        return fields[name].annotation
+
+    def _find_paths(self, name: str, value: Any, origin: str, folders: Sequence[str]) -> Any:
+        """Return a value of a file with its paths as they start at the working directory."""
+        form = path_form(self._options, name)
+        if not form or not folders:
+            return value
+        if isinstance(value, list):
+            return [self._find_paths(name, part, origin, folders) for part in value]
+        if not isinstance(value, str):
+            return value  # validation reports what is no path
+        if not is_path_text(value):
+            raise UsageError(f"Option '{name}' ({origin}) is no text that can be a path.")
+        words = path_words(self._options, name)
+        return map_path(value, form, words, lambda path: find_path(path, folders))
+
+    # -------------------------------------------------------------------------------------- presets
+
+    def _preset_values(self, name: Any) -> Mapping[str, Any]:
+        """Return the values of a preset; {} if there is none of that name."""
+        if not isinstance(name, str):  # validation reports it
+            return {}
+        tables = [cls.presets for _, cls in self._classes if cls.presets]
+        return tables[0].get(name, {}) if tables else {}
+
+    def _is_of_preset(self, source: Source, name: str, key: str) -> bool:
+        """Whether a saved run had a value from its preset."""
+        if not source.is_saved:
+            return False
+        if source.first_origins:
+            return source.first_origin(key).startswith(_PRESET_ORIGIN)
+        preset = self._preset_values(source.values.get(PRESET))  # saved without origins
+        preset = {self._aliases.get(n, n): v for n, v in preset.items()}
+        return name in preset and preset[name] == source.values[key]
+
+    def _is_choice(self, name: str) -> bool:
+        """Whether a person set the present value by name, for this run or for a saved one."""
+        if name in self._choices:
+            return True
+        weak = (_DEFAULT_ORIGIN, _NO_EVALUATION, _PLUGIN_ORIGIN, _PRESET_ORIGIN)
+        default = self._options.model_fields[name].default
+        return not self.first_origins[name].startswith(weak) and self.values.get(name) != default
+
+    # ------------------------------------------------------------------------------------- validate
+
+    def validate(self, **other: Any) -> CoreOptions:
+        """Return the typed options; `other`: values to use instead. Raises UsageError."""
+        try:
+            return self._options(**dict(self.values, **other))
+        except pydantic.ValidationError as error:
+            sentences = [_describe_error(details, self.origins) for details in error.errors()]
+            raise UsageError("\n".join(sentences)) from None
+
+    def idle_choices(self, options: CoreOptions) -> List[str]:
+        """Return a sentence for each value that a person set for this run and that is not used."""
+        return [
+            f"{name} ({self.origins[name]}) has no effect: {reason}"
+            for name, reason in options.idle_options().items()
+            if name in self._choices
+        ]
+
+    def _evaluates(self) -> bool:
+        return self.validate(best_metric=None, early_stopping=0).evaluate
+
+
+def _describe_error(error: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    """Return one sentence for an error of pydantic."""
+    message = error["msg"]
+    if message.startswith("Value error, "):
+        message = message[len("Value error, ") :]
+    if not error["loc"]:
+        return message[0].upper() + message[1:] + "."
+    name = str(error["loc"][0])
+    message = message.replace("Input should be", "should be")
+    value = short_repr(error.get("input"))
+    return f"Option '{name}' is {value} ({origins.get(name, '?')}): {message}."
+
+
+def short_repr(value: Any) -> str:
+    """Return a value as text of at most 100 characters."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, a list in a list in a list...
+        return f"a large {type(value).__name__}"
+    return text if len(text) <= 100 else text[:97] + "..."

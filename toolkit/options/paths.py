@@ -1,0 +1,94 @@
+"""Paths in the values of options: where relative ones start, and where a moved run has its files.
+
+A run saves relative paths from its folder, and beside them the path of the folder itself. Its files
+are then found if the run alone moved, and if they moved with it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Sequence
+
+from .declaration import PathForm
+
+PATH_PREFIXES = ("idx:", "npz:", "images:")  # of the data sources that read files
+
+MapPath = Callable[[str], str]
+
+
+def is_path_text(value: Any) -> bool:
+    """Whether a value is text that can be a path: without NUL and without lone surrogates."""
+    try:
+        return isinstance(value, str) and b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+
+
+def map_path(text: str, form: PathForm, words: Sequence[str], function: MapPath) -> str:
+    """Return the text of an option with `function` applied to the path in it, if there is one.
+
+    Args:
+        text: the value of the option.
+        form: of the option; see the parameter `path` of `option`.
+        words: texts that are no paths.
+        function: from a path to a path.
+    """
+    if form is True:
+        return text if text in words or not text else function(text)
+    for prefix in form or ():
+        if text.startswith(prefix):
+            return prefix + function(text[len(prefix) :])
+    return text
+
+
+def map_reference(reference: str, function: MapPath) -> str:
+    """Return the reference of a plugin with `function` applied to its path.
+
+    Names and `module:attribute` stay the same.
+    """
+    is_path = reference.endswith(".py") or os.sep in reference
+    return function(reference) if is_path else reference
+
+
+def move_start(path: str, start: str, new_start: str) -> str:
+    """Return a relative path so that it has another starting point; an absolute one stays.
+
+    Args:
+        path: of a file or folder.
+        start: the folder at which the path starts.
+        new_start: the folder at which the result starts.
+    """
+    path = os.path.expanduser(path)
+    if os.path.isabs(path):
+        return path
+    return os.path.relpath(_real_path(start, path), os.path.realpath(new_start))
+
+
+def find_path(path: str, folders: Sequence[str]) -> str:
+    """Return a path of a configuration file as a path that starts at the working directory.
+
+    Args:
+        path: as the file has it.
+        folders: at which a relative path may start, the best first. An absolute path below or
+            beside the second folder may have moved with it to the first. If the path exists in
+            none, the first counts.
+    """
+    here = os.getcwd()
+    path = os.path.expanduser(path)
+    paths = [move_start(path, folder, here) for folder in folders]
+    if os.path.isabs(path) and len(folders) > 1:
+        relative = os.path.relpath(path, folders[1])
+        paths[1:] = [os.path.join(os.path.realpath(folders[0]), relative)]
+    return next((p for p in paths if os.path.exists(p)), paths[0] if paths else path)
+
+
+def _real_path(start: str, path: str) -> str:
+    """Return the absolute path of a relative one, with `..` after the links before it.
+
+    The last component may be a link, and stays one.
+    """
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        folder, name = path, ""
+    folder = os.path.realpath(os.path.join(start, folder))
+    return os.path.join(folder, name) if name else folder

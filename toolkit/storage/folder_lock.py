@@ -1,0 +1,112 @@
+"""The lock of a folder, which one process has at a time."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+from typing import List, Optional
+
+from ..files import open_without_links
+
+fcntl: Optional[ModuleType]
+try:
+    import fcntl
+except ImportError:  # this system has no such locks
+    fcntl = None
+
+LOCK = ".lock"
+
+
+class FolderLock:
+    """Locks a folder for this process until it ends, in whatever way.
+
+    The folder itself is locked, so that nobody unlocks it by deleting a file, and the file .lock in
+    it, for file systems that lock files alone and for earlier versions of the toolkit.
+
+    Attributes:
+        is_effective: whether the file system has locks; without them, any process can lock it.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._folder = -1  # a descriptor, like the next one; -1: not open
+        self._file = -1
+        self._is_folder_locked = False
+        self.is_effective = False
+
+    def acquire(self, create: bool = True) -> None:
+        """Lock the folder.
+
+        Args:
+            create: whether to create the file .lock if it does not exist.
+
+        Raises:
+            BlockingIOError: another process has locked it.
+            OSError: the folder or the file cannot be opened.
+        """
+        try:
+            self._folder = os.open(self._path, os.O_RDONLY) if fcntl else -1
+            self._is_folder_locked = _lock(self._folder)
+            path = os.path.join(self._path, LOCK)
+            if create or os.path.lexists(path):
+                self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
+            self.is_effective = _lock(self._file) or self._is_folder_locked
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Unlock the folder."""
+        for descriptor in (self._file, self._folder):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._folder = -1
+
+    def is_in_place(self) -> bool:
+        """Whether the locked folder is still at its path, and no other process can lock it."""
+        pairs = [(self._folder, self._path)]
+        if not self._is_folder_locked:
+            pairs.append((self._file, os.path.join(self._path, LOCK)))
+        return all(_is_same(descriptor, path) for descriptor, path in pairs if descriptor >= 0)
+
+
+def is_locked(path: str) -> bool:
+    """Whether a process has locked a folder."""
+    paths: List[str] = [path, os.path.join(path, LOCK)] if fcntl else []
+    for each in paths:
+        try:
+            descriptor = os.open(each, os.O_RDONLY)
+        except OSError:  # there is no such file, or it may not be read
+            continue
+        try:
+            _lock(descriptor, is_shared=True)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _lock(descriptor: int, is_shared: bool = False) -> bool:
+    """Lock an open file; False if its file system has no locks.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    if fcntl is None or descriptor < 0:
+        return False
+    mode = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # ENOTSUP, ENOLCK, or on NFS EBADF for a folder
+        return False
+    return True
+
+
+def _is_same(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        return False
