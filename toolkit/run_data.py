@@ -8,8 +8,9 @@ from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from .data.classes import match_classes
 from .data.examples import Dataset, DataSpec, Progress, Split, describe
-from .data.held_out import Shares
+from .data.held_out import NOTHING, Shares
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.sources import ImageOptions, open_data
 from .errors import DataError, ToolkitError
@@ -82,6 +83,32 @@ def open_run_data(
     """
     dataset = _open_from_plugin(plugins, options) or _open_from_options(options, progress)
     return RunData(dataset, plugins)
+
+
+def open_other_data(
+    plugins: Plugins, options: CoreOptions, value: str, stored: DataSpec
+) -> RunData:
+    """Open data that a model was not trained on, to evaluate it there.
+
+    Nothing is held out: a source without splits is the split "train" as a whole. Images get the size
+    and channels of the model's, and classes its numbers.
+
+    Args:
+        plugins: the plugins of the run.
+        options: of the run.
+        value: a `--data` value.
+        stored: the spec of the data that the model was trained on, as stored.
+
+    Raises:
+        DataError: the data cannot be read, or has a class that the model does not know.
+    """
+    images = ImageOptions()
+    if value.startswith("images:") and len(stored.shape) == 3 and stored.dtype == "uint8":
+        height, width, channels = stored.shape
+        side = height if height == width else None
+        images = ImageOptions(side, channels, options.fit, options.background)
+    dataset = open_data(value, images=images, shares=NOTHING)
+    return RunData(match_classes(dataset, stored), plugins)
 
 
 def image_options(options: CoreOptions) -> ImageOptions:

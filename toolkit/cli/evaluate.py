@@ -14,13 +14,25 @@ from ..cli_options import checkpoint_option, json_option, print_json, verbose_op
 @click.argument("run_folder", metavar="RUN")
 @checkpoint_option
 @click.option(
-    "--split", default="test", metavar="train|validation|test", help="Split; default: test."
+    "--split",
+    default=None,
+    metavar="train|validation|test",
+    help="Split; default: test, or all of --data if it has no test split of its own.",
 )
-@click.option("--data", default=None, metavar="DATA", help="Data to use instead of the run's own.")
+@click.option(
+    "--data",
+    default=None,
+    metavar="DATA",
+    help="Data to use instead of the run's own; its classes are matched by name.",
+)
 @json_option
 @verbose_option
 def evaluate(
-    run_folder: str, checkpoint: Optional[str], split: str, data: Optional[str], as_json: bool
+    run_folder: str,
+    checkpoint: Optional[str],
+    split: Optional[str],
+    data: Optional[str],
+    as_json: bool,
 ) -> None:
     """Evaluate a trained model on a split of the data.
 
@@ -34,19 +46,20 @@ def evaluate(
     if as_json:
         print_json(result)
     else:
-        _print(result, split, trained.step)
+        _print(result, trained.step)
 
 
-def _measure(trained: Any, split: str, data: Optional[str]) -> Dict[str, Any]:
+def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[str, Any]:
     """Evaluate an open run on a split, of other data if `data` names some."""
     from ..errors import UsageError, suggest
     from ..inference.report import report
-    from ..run_data import open_run_data
 
     options = trained.options.model_copy(update={"data": data}) if data else trained.options
-    run_data = open_run_data(trained.plugins, options)
+    run_data = _open_data(trained, data)
     _check_fit(run_data.spec, trained.data)
-    examples = run_data.prepare_split(split)
+    is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
+    split = split or "test"
+    examples = run_data.prepare_split("train" if is_whole else split)
     if examples is None:
         raise UsageError(
             f"{options.data} has no split '{split}'.", hint=suggest(split, run_data.splits)
@@ -58,7 +71,7 @@ def _measure(trained: Any, split: str, data: Optional[str]) -> Dict[str, Any]:
             trained.plugins,
             evaluator,
             trained.run_folder,
-            split,
+            "all" if is_whole else split,
             examples,
             trained.step,
             data or "",
@@ -68,11 +81,25 @@ def _measure(trained: Any, split: str, data: Optional[str]) -> Dict[str, Any]:
     return dict(result, data=options.data)
 
 
-def _print(result: Dict[str, Any], split: str, step: int) -> None:
+def _open_data(trained: Any, data: Optional[str]) -> Any:
+    """Open the data of the run, or the data that `data` names; notes on it go to stderr."""
+    from ..data.examples import DataSpec
+    from ..run_data import open_other_data, open_run_data
+
+    if data is None:
+        return open_run_data(trained.plugins, trained.options)
+    stored = DataSpec.from_json(trained.manifest["data"]["stored"])
+    run_data = open_other_data(trained.plugins, trained.options, data, stored)
+    for note in run_data.dataset.notes:
+        sys.stderr.write(f"{data}: {note}\n")
+    return run_data
+
+
+def _print(result: Dict[str, Any], step: int) -> None:
     from .common import print_details
 
     metrics = "  ".join(f"{name} {value:.4f}" for name, value in sorted(result["metrics"].items()))
-    sys.stdout.write(f"{split:7} {metrics}  ({result['examples']} examples, step {step})\n")
+    sys.stdout.write(f"{result['split']:7} {metrics}  ({result['examples']} examples, step {step})\n")
     print_details(result.get("lines", ()))
     if "reports" in result:
         sys.stdout.write(f"reports {result['run']}/{result['reports']}\n")

@@ -94,6 +94,7 @@ def predict(
 def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     """Read the examples in the files, or the arrays for the inputs of the model."""
     from ..data.examples import DataSpec
+    from ..data.image_file import ImageForm, parse_colour
     from ..errors import UsageError
     from ..inference.predict import read_examples, read_inputs
     from ..run_data import example_hook
@@ -103,7 +104,7 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
         if is_inverted:
             raise UsageError("The model is not fed images.", hint="Omit --invert.")
         return read_inputs(files, graph.input_specs)
-    data = trained.manifest["data"]
+    data, options = trained.manifest["data"], trained.options
     return read_examples(
         files,
         DataSpec.from_json(data["stored"]),
@@ -111,6 +112,7 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
         example_hook(trained.plugins, "convert"),
         lambda text: print(text, file=sys.stderr),
         data["ink"],
+        ImageForm(fit=options.fit, background=parse_colour(options.background)),
     )
 
 

@@ -180,6 +180,15 @@ class Dataset:
         self.notes = list(notes)
         self._sha256: Optional[Dict[str, str]] = None
 
+    def partition(self) -> str:
+        """A hash of which examples are in which split, 64 hex digits."""
+        digest = hashlib.sha256()
+        for name, split in sorted(self.splits.items()):
+            digest.update(f"{name} {len(split)} ".encode())
+            if split.index is not None:
+                digest.update(np.ascontiguousarray(split.index, "<i8").data)
+        return digest.hexdigest()
+
     @property
     def sha256(self) -> Dict[str, str]:
         """Name -> SHA-256 (hex digits) of each file, computed on first use.

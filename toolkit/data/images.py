@@ -179,7 +179,7 @@ def _list_split(root: str) -> Listing:
 
 
 def _refuse_images_beside(root: str, subject: str) -> None:
-    """Raise a DataError if there are images in `root` itself, which no split or class would have."""
+    """Raise a DataError if there are images in `root` itself, which are of no class or split."""
     names = [name for name in sorted(os.listdir(root)) if _is_image(os.path.join(root, name))]
     if names:
         raise DataError(

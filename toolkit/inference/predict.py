@@ -1,7 +1,7 @@
 """Read files to predict on, and select the columns of a prediction to show.
 
-Examples are converted as the training data was. An image of another size is cropped to its central
-square and scaled, as `--data images:` does, with a note. Pixels are inverted on request
+Examples are converted as the training data was. An image of another size is scaled as `--data
+images:` scaled the training images, with a note. Pixels are inverted on request
 alone. Images that look inverted in comparison with the training images give one warning.
 
 Legend: N examples, H height, W width, C channels.
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..data.examples import DataSpec, Split
 from ..data.idx import read_idx, starts_as_idx
-from ..data.images import decode_image
+from ..data.image_file import ImageForm, ImageReader
 from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
 from ..data.npz import read_arrays
 from ..data.prepare import Convert, ExampleHooks, prepare
@@ -45,10 +45,12 @@ class ExampleReader(NamedTuple):
     Attributes:
         spec: the `DataSpec` of the training data as stored, before the hook `convert`.
         log: called with a line of text for each image that is scaled.
+        form: how image files were read for the training; its size and channels are not used.
     """
 
     spec: DataSpec
     log: Callable[[str], None]
+    form: ImageForm = ImageForm()
 
     def read(self, path: str) -> np.ndarray:
         """Read a file as examples [N, ...] of the training data's shape and dtype."""
@@ -68,11 +70,12 @@ class ExampleReader(NamedTuple):
                 hint="Give an .npz file.",
             )
         height, width, channels = self.spec.shape
-        image = decode_image(path, None, channels)
+        form = self.form._replace(size=None, channels=channels)
+        image = ImageReader(form).read(path)
         if image.shape[:2] == (height, width):
             return image
         self.log(f"note: {path} is {image.shape[1]}x{image.shape[0]}, scaled to {width}x{height}")
-        return decode_image(path, (width, height), channels)
+        return ImageReader(form._replace(size=(width, height))).read(path)
 
 
 def read_examples(
@@ -82,6 +85,7 @@ def read_examples(
     convert: Optional[Convert] = None,
     log: Callable[[str], None] = lambda text: None,
     brightness: Optional[Mapping[str, float]] = None,
+    form: ImageForm = ImageForm(),
 ) -> Examples:
     """Read image files, .npz files and IDX files.
 
@@ -93,6 +97,7 @@ def read_examples(
         log: called with notes on single files, and with at most one warning on inverted images.
         brightness: the "border" and "mean" of the training images in [0, 1], to warn of images that
             look inverted; see `toolkit.run_data.Brightness`.
+        form: as in `ExampleReader`.
 
     Raises:
         DataError: a file cannot be read, or has another shape or type.
@@ -104,7 +109,7 @@ def read_examples(
             "inverted.",
             hint="Omit --invert.",
         )
-    reader = ExampleReader(spec, log)
+    reader = ExampleReader(spec, log, form)
     arrays: List[np.ndarray] = []
     names: List[str] = []
     for path in paths:

@@ -32,6 +32,7 @@ _MANIFEST = {
     "summary?": (None, dict),
     "data": {
         "sha256": dict,
+        "partition?": str,
         "stored": _SPEC,
         "spec": _SPEC,
         "ink": (None, {"border": float, "mean": float}),

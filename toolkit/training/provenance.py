@@ -35,6 +35,7 @@ def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
             "name": run_data.dataset.name,
             "sha256": run_data.dataset.sha256,
             "examples": {name: len(split) for name, split in run_data.splits.items()},
+            "partition": run_data.dataset.partition(),
             "stored": dict(run_data.dataset.spec._asdict()),
             "spec": dict(run_data.spec._asdict()),
             "ink": dict(brightness._asdict()) if brightness else None,

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..compat import tf
 from ..display.console import Console, download_progress
-from ..errors import DataError, ToolkitError
+from ..errors import ToolkitError
 from ..graph.session_config import session_config
 from ..inference.evaluator import Evaluator
 from ..run_data import open_run_data
@@ -21,6 +21,7 @@ from .loop import Loop, TrainResult
 from .restore import Restorer
 from .run_evaluator import RunEvaluator
 from .run_log import RunLog
+from .same_data import check_same_classes, check_same_data
 from .setup import Job, check_options, training_reader, training_run
 from .step_mode import PlanBuilder, TrainingPlan
 
@@ -138,20 +139,14 @@ class Trainer:
         """Refuse to continue with other data than the run began with, unless that is allowed.
 
         Raises:
-            DataError: names the file and both hashes.
+            DataError: names what differs. Other classes are never allowed.
         """
-        if self._job.folder.is_new or self._job.allow_other_data:
+        if self._job.folder.is_new:
             return
-        expected = self._job.folder.read_manifest()["data"]["sha256"]
-        actual = self._run_data.dataset.sha256
-        for name in sorted(set(expected) | set(actual)):
-            if expected.get(name) != actual.get(name):
-                raise DataError(
-                    f"The data is not the run's: {name} has SHA-256 {actual.get(name)}, "
-                    f"expected {expected.get(name)}.",
-                    hint="Put the same files back (--data says where), allow it with --allow data, "
-                    "or start a new run.",
-                )
+        record, dataset = self._job.folder.read_manifest()["data"], self._run_data.dataset
+        check_same_classes(record, dataset)
+        if not self._job.allow_other_data:
+            check_same_data(record, dataset)
 
     def is_finished(self) -> bool:
         """Whether the run is finished, and its newest checkpoint at the target."""

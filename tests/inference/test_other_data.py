@@ -1,0 +1,118 @@
+"""`evaluate --data`: other data is evaluated as a whole, with classes matched by name."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from linear_fixtures import LINEAR
+from PIL import Image
+
+from toolkit.data.classes import match_classes
+from toolkit.data.examples import Dataset, Split, describe
+from toolkit.errors import DataError
+
+NAMES = ("ant", "bee", "cat")
+
+
+def write_images(folder, names=NAMES, count=20, first=0, size=(6, 6)):
+    """A folder per class of images that are easily told apart: a bright bar for each name."""
+    random = np.random.RandomState(first)
+    for name in names:
+        os.makedirs(os.path.join(folder, name))
+        for number in range(first, first + count):
+            pixels = random.randint(0, 40, size[::-1]).astype(np.uint8)
+            pixels[:, 2 * NAMES.index(name) % size[0]] = 250
+            Image.fromarray(pixels).save(os.path.join(folder, name, f"{number}.png"))
+    return f"images:{folder}"
+
+
+@pytest.fixture
+def evaluate(cli, here):
+    """`evaluate("images:DIR")`: the JSON of the evaluation of a model of ant, bee and cat."""
+    argv = ["--data", write_images("bars"), "--steps", "150", "--learning-rate", "0.5"]
+    assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
+
+    def call(*argv):
+        result = cli("evaluate", "run", "--json", *argv)
+        assert result.code == 0, result.err
+        return json.loads(result.out), result.err
+
+    assert call()[0]["metrics"]["accuracy"] == 1.0
+    return call
+
+
+def test_fewer_classes_are_matched_by_name(evaluate):
+    result, notes = evaluate("--data", write_images("some", NAMES[1:], first=100))
+    assert result["metrics"]["accuracy"] == 1.0 and result["examples"] == 40
+    assert result["split"] == "all"
+    assert "no examples of 'ant'" in notes
+
+
+def test_a_class_that_the_model_does_not_know_is_refused(evaluate, cli):
+    write_images("other", first=200)
+    os.rename("other/ant", "other/zebra")
+    result = cli("evaluate", "run", "--data", "images:other")
+    assert result.code == 4
+    assert "does not know the class 'zebra' of the data" in result.err
+    assert "'ant', 'bee', 'cat'" in result.err
+
+
+def test_numbered_classes_are_matched_by_number(evaluate):
+    images = np.zeros((6, 6, 6), np.uint8)
+    labels = np.arange(6) % 3
+    images[np.arange(6), :, 2 * labels] = 250
+    np.savez("bars.npz", x=images, y=labels)
+    result, _ = evaluate("--data", "npz:bars.npz")
+    assert result["metrics"]["accuracy"] == 1.0 and result["examples"] == 6
+
+
+def test_images_get_the_size_of_the_model(evaluate):
+    result, _ = evaluate("--data", write_images("large", first=300, count=3, size=(60, 60)))
+    assert result["examples"] == 9
+
+
+def test_a_test_folder_of_other_data_is_its_test_split(evaluate):
+    write_images("both/train", first=400, count=2)
+    write_images("both/test", first=500, count=5)
+    result, _ = evaluate("--data", "images:both")
+    assert result["examples"] == 15 and result["split"] == "test"
+    assert evaluate("--data", "images:both", "--split", "train")[0]["examples"] == 6
+
+
+def test_other_classes_are_no_data_to_resume_with(evaluate, cli):
+    os.rename("bars/ant", "bars/zebra")
+    result = cli("resume", "run", "--steps", "160", "--allow", "data")
+    assert result.code == 4
+    assert "has the classes bee, cat, zebra; the run was trained on ant, bee, cat" in result.err
+
+
+def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
+    with open("run/manifest.json") as file:
+        manifest = json.load(file)
+    del manifest["data"]["partition"]  # as an earlier version left it
+    with open("run/manifest.json", "w") as file:
+        json.dump(manifest, file)
+    result = cli("resume", "run", "--steps", "160")
+    assert result.code == 4 and "held out" in result.err and "--allow data" in result.err
+    assert cli("resume", "run", "--steps", "160", "--allow", "data").code == 0
+
+
+@pytest.mark.parametrize("names", [("cat", "ant"), ("bee",), ("cat", "bee", "ant")])
+def test_labels_become_the_models(names):
+    split = Split(np.zeros((6, 2), np.float32), np.arange(6) % len(names))
+    dataset = Dataset("d", describe(split, names), {"train": split})
+    model = describe(Split(np.zeros((3, 2), np.float32), np.arange(3)), NAMES)
+    matched = match_classes(dataset, model)
+    labels = matched.splits["train"].labels
+    assert [NAMES[label] for label in labels] == [names[i % len(names)] for i in range(6)]
+    assert split.labels.tolist() == [i % len(names) for i in range(6)]  # untouched
+
+
+def test_more_numbered_classes_than_the_models_are_refused():
+    split = Split(np.zeros((6, 2), np.float32), np.arange(6) % 4)
+    model = describe(Split(np.zeros((3, 2), np.float32), np.arange(3)), NAMES)
+    with pytest.raises(DataError, match="has 4 classes, the model was trained on 3"):
+        match_classes(Dataset("d", describe(split), {"train": split}), model)
