@@ -10,10 +10,11 @@ def count(as_json): ...
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, ContextManager, TypeVar
 
 import click
 
@@ -59,8 +60,20 @@ def print_json(value: Any) -> None:
     """Print a value as JSON on stdout; numbers that are not finite become null."""
     from .files import to_json_value
 
-    sys.stdout.write(json.dumps(to_json_value(value), indent=2) + "\n")
+    text = json.dumps(to_json_value(value), indent=2)
+    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
     sys.stdout.flush()
+
+
+def optional_output() -> ContextManager[None]:
+    """Within the block, what cannot be written to stdout is dropped with a warning.
+
+    For a command whose result is in files, so that its exit code says whether these are complete.
+    Elsewhere the command ends with the exit code 138 if stdout is closed or full.
+    """
+    optional: Callable[[], ContextManager[None]]
+    optional = getattr(sys.stdout, "optional", contextlib.nullcontext)
+    return optional()
 
 
 def warn(text: str) -> None:

@@ -162,6 +162,7 @@ class LinearDiscriminator:
             tf.get_variable(f"psi{i}", initializer=tf.constant(p), use_resource=True)
             for i, p in enumerate(psi)
         ]
+        self.slope_variables = self.variables
         self.calls = []
 
     def weights(self, iterate):

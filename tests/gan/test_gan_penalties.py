@@ -338,17 +338,14 @@ def variable(name, values, trainable=True):
     )
 
 
-def test_clipping_bounds_weights_but_no_biases_scales_and_untrained_variables():
+def test_clipping_bounds_each_number_and_changes_none_within():
     kernel = variable("kernel", [[0.5, -0.005], [-2.0, 0.01]])
-    bias = variable("bias", [0.5, -0.5])
-    vector = variable("u", [[0.6, 0.8]], trainable=False)
-    clip = penalties.clip_weights([kernel, bias, vector], 0.01)
+    scale = variable("gamma", [0.5, -0.5, 0.002])
     with session() as tf_session:
-        tf_session.run(clip)
-        kernel, bias, vector = tf_session.run([kernel, bias, vector])
+        tf_session.run(penalties.clip_weights([kernel, scale], 0.01))
+        kernel, scale = tf_session.run([kernel, scale])
     np.testing.assert_allclose(kernel, [[0.01, -0.005], [-0.01, 0.01]])
-    np.testing.assert_allclose(bias, [0.5, -0.5])
-    np.testing.assert_allclose(vector, [[0.6, 0.8]])
+    np.testing.assert_allclose(scale, [0.01, -0.01, 0.002])
 
 
 def test_clipping_reads_the_weights_after_the_update_before_it():
@@ -368,13 +365,44 @@ def test_clipping_nothing_is_an_op_that_does_nothing():
 
 
 @pytest.mark.parametrize("norm", ["layer", "batch"])
-def test_clipping_changes_the_kernels_of_the_discriminator_alone(norm):
-    discriminator = Discriminator(make_run(shape=(16, 16, 1), discriminator_norm=norm))
-    variables = discriminator.variables
-    clip = penalties.clip_weights(variables, 1e-9)
+def test_clipping_bounds_all_of_the_discriminator_but_learned_inputs(norm):
+    run = make_run(
+        network="mlp",
+        classes=2,
+        conditional="concat",
+        discriminator_norm=norm,
+        spectral_norm=True,
+    )
+    discriminator = Discriminator(run)
     with session() as tf_session:
-        before = tf_session.run(variables)
-        tf_session.run(clip)
-        after = tf_session.run(variables)
-    changed = {v.op.name for v, a, b in zip(variables, before, after) if (a != b).any()}
-    assert changed == {v.op.name for v in variables if v.op.name.endswith("/kernel")}
+        tf_session.run(penalties.clip_weights(discriminator.slope_variables, 1e-9))
+        values = tf_session.run({v.op.name: v for v in tf.global_variables()})
+    is_large = {name for name, value in values.items() if abs(value).max() > 1e-8}
+    assert any(name.endswith("/gamma") for name in values)
+    assert is_large == {n for n in values if n.endswith(("/u", "label/images"))}
+
+
+def steepest_slope(discriminator):
+    """The largest slope at random images."""
+    images = tf.constant(np.random.RandomState(0).randn(64, 8, 8, 1).astype(np.float32))
+    logits = discriminator(images, None, discriminator.weights(False)).logits
+    return tf.reduce_max(penalties.gradient_norms(penalties.input_gradients(logits, images)))
+
+
+def test_with_batch_norm_the_scales_set_the_slope_and_clipping_bounds_it():
+    # As training does where nothing bounds the scales: gamma grows tenfold, kernels stay small.
+    slopes = {}
+    for scale in (1.0, 10.0):
+        for limit in (0.0, 0.01):
+            with tf.Graph().as_default():
+                run = make_run(network="mlp", discriminator_norm="batch")
+                discriminator = Discriminator(run)
+                gammas = [v for v in discriminator.variables if v.op.name.endswith("/gamma")]
+                grow = tf.group(*[v.assign(v.read_value() * scale) for v in gammas])
+                with tf.control_dependencies([grow]):
+                    clip = penalties.clip_weights(discriminator.slope_variables, limit or 1e9)
+                with tf.control_dependencies([clip]):
+                    slope = steepest_slope(discriminator)
+                slopes[scale, limit] = float(evaluate(slope))
+    assert slopes[10.0, 0.0] > 5 * slopes[1.0, 0.0]
+    assert slopes[10.0, 0.01] == pytest.approx(slopes[1.0, 0.01], rel=1e-3)

@@ -665,11 +665,11 @@ GAN = [
         GAN_PENALTIES,
     ),
     Mutant(
-        "weight-clipping-of-biases",
+        "weight-clipping-of-kernels-alone",
         "plugins/gan/toolkit_gan/penalties.py",
-        "if v.trainable and v.shape.ndims >= 2",
-        "if v.trainable",
-        GAN_PENALTIES + GAN_STEPS,
+        "        for v in variables\n    ]\n    return tf.group(*clips)",
+        "        for v in variables\n        if v.shape.ndims >= 2\n    ]\n    return tf.group(*clips)",
+        GAN_PENALTIES,
     ),
     Mutant(
         "generator-sees-the-old-discriminator",

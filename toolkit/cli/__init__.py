@@ -6,32 +6,58 @@ import gc
 import os
 import sys
 import traceback
-from typing import List, Optional
+from typing import Any, Callable, List, Optional
+
+from . import streams
 
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Run the command line and leave with its exit code. A user's mistake prints no traceback."""
-    if hasattr(sys.stdout, "reconfigure"):  # the terminal's encoding may lack letters of a path
-        sys.stdout.reconfigure(errors="backslashreplace")
-    code = run_command(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        streams.restart_in_utf8_mode()
+    streams.open_closed_descriptors()
+    with streams.guarded():
+        try:
+            code = run_command(sys.argv[1:] if argv is None else argv)
+        except Exception:  # a fault of the toolkit
+            traceback.print_exc()
+            code = 1
     gc.freeze()  # a garbage collection at exit would search all objects of TensorFlow
     sys.exit(code)
 
 
 def run_command(argv: List[str]) -> int:
     """Run the command line and return its exit code."""
+    with streams.guarded() as stdout:
+        code = _exit_code(lambda: _call_app(argv))
+        if not stdout.has_failed:  # a failure was reported
+            code = code or _exit_code(stdout.flush)
+        return code
+
+
+def _call_app(argv: List[str]) -> Any:
+    from ..plugins import separate_command
+    from .app import app
+
+    with separate_command():
+        return app.main(args=list(argv), prog_name="toolkit", standalone_mode=False, obj=list(argv))
+
+
+def _exit_code(call: Callable[[], Any]) -> int:
+    """The exit code that a call returns, or that of its error, which is printed."""
     import click
 
     from ..errors import InterruptedRun, ToolkitError
-    from .app import app
 
     try:
-        result = app.main(
-            args=list(argv), prog_name="toolkit", standalone_mode=False, obj=list(argv)
-        )
+        result = call()
         return result if isinstance(result, int) else 0
     except InterruptedRun as error:
         sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except streams.OutputError as error:
+        if not error.is_broken_pipe:
+            _print_error(str(error), error)
         return error.exit_code
     except ToolkitError as error:
         _print_error(str(error), error)
@@ -47,9 +73,6 @@ def run_command(argv: List[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _print_error("Interrupted.")
         return 130
-    except BrokenPipeError:  # nobody reads the output any more
-        sys.stderr.close()
-        return 141
 
 
 def _print_error(message: str, error: Optional[BaseException] = None) -> None:

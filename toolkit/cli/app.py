@@ -15,6 +15,7 @@ from .. import __version__
 from ..errors import ToolkitError
 from ..plugins import summarize_exception
 from . import plugin_commands
+from .streams import OutputError
 
 # name -> (module, one line for --help)
 COMMANDS = {
@@ -35,7 +36,6 @@ COMMAND_ERRORS = (
     click.ClickException,
     click.exceptions.Exit,
     click.Abort,
-    BrokenPipeError,
 )
 
 
@@ -66,6 +66,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except COMMAND_ERRORS:
             raise
+        except BrokenPipeError as error:  # click would exit with 1
+            raise OutputError(error) from error
         except Exception as error:
             name = ctx.invoked_subcommand
             if name is None or name in COMMANDS:
@@ -86,7 +88,8 @@ class LazyGroup(click.Group):
 
 @click.command(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    # Without colour: streams.py would show the codes of plugins' commands as text.
+    context_settings={"help_option_names": ["-h", "--help"], "color": False},
     invoke_without_command=True,
 )
 @click.version_option(__version__, prog_name="toolkit")

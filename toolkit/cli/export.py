@@ -7,7 +7,13 @@ from typing import Optional
 
 import click
 
-from ..cli_options import checkpoint_option, json_option, print_json, verbose_option
+from ..cli_options import (
+    checkpoint_option,
+    json_option,
+    optional_output,
+    print_json,
+    verbose_option,
+)
 
 
 @click.command()
@@ -29,9 +35,10 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
     result["step"] = trained.step
     if as_json:
         return print_json(result)
-    sys.stdout.write(
-        f"{folder}  step {result['step']}, {result['signature']}: "
-        f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
-        f"difference {result['largest_difference']:.1g} on {result['checked_on']} examples\n"
-    )
+    with optional_output():
+        sys.stdout.write(
+            f"{folder}  step {result['step']}, {result['signature']}: "
+            f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
+            f"difference {result['largest_difference']:.1g} on {result['checked_on']} examples\n"
+        )
     return None

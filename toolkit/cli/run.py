@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, NamedTuple, Optional, Seq
 import click
 
 from .. import config as configuration
-from ..cli_options import json_option, print_json, verbose_option
+from ..cli_options import json_option, optional_output, print_json, verbose_option
 from ..options import Resolved
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -163,15 +163,17 @@ def _train(job: Job, as_json: bool) -> int:
 
     trainer = Trainer(job, Console(every_secs=job.options.console_secs))
     try:
-        trainer.check_data()
-        if trainer.is_finished():
-            return _print_nothing_left(job.folder, as_json)
-        summary = trainer.train_and_test()
+        with optional_output():  # of plugins
+            trainer.check_data()
+            summary = None if trainer.is_finished() else trainer.train_and_test()
     finally:
         trainer.close()
+    if summary is None:
+        return _print_nothing_left(job.folder, as_json)
     if as_json:
         print_json(summary)
-    else:
+        return 0
+    with optional_output():
         _print_summary(summary)
     return 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
 import click
 
-from ..cli_options import json_option, print_json, verbose_option
+from ..cli_options import json_option, optional_output, print_json, verbose_option
 
 if TYPE_CHECKING:
     from ..audit.checks import Check
@@ -135,5 +135,5 @@ def _print(checks: Sequence[Check]) -> None:
 
 
 def _print_line(name: str, text: str) -> None:
-    sys.stdout.write(f"{name:12}{text}\n")
-    sys.stdout.flush()
+    with optional_output():  # the exit code is the result
+        sys.stdout.write(f"{name:12}{text}\n")

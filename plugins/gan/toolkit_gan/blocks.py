@@ -33,6 +33,7 @@ class Variables:
         self._run, self._scope, self._seed_scope = run, scope, seed_scope
         self._trainable = trainable
         self._variables = {}
+        self._inputs = []  # names of learned inputs
         self.kernels = []
 
     def add_kernel(self, name, shape, kind, fan_shape=None):
@@ -53,8 +54,9 @@ class Variables:
     def add_inputs(self, name, size):
         """Add learned inputs [size], initially N(0, 1), which are used beside an example's own.
 
-        They have one axis, so neither weight decay nor weight clipping applies to them.
+        They have one axis, so weight decay does not apply to them; nor does weight clipping.
         """
+        self._inputs.append(name)
         self._add(name, [size], self._initializer(name, "normal", 1.0))
 
     def add_zeros(self, name, shape):
@@ -82,6 +84,11 @@ class Variables:
     def all(self):
         """The variables in order of creation, without those of `create_vector`."""
         return list(self._variables.values())
+
+    @property
+    def without_inputs(self):
+        """The variables of `all`, without those of `add_inputs`."""
+        return [v for name, v in self._variables.items() if name not in self._inputs]
 
     def _initializer(self, name, kind, stddev=SMALL):
         kind = "normal" if kind == "small" else kind

@@ -75,6 +75,11 @@ class Discriminator:
         """Its trainable variables, in order of creation."""
         return self._variables.all
 
+    @property
+    def slope_variables(self):
+        """The variables that its slope follows from: all that are trained but learned inputs."""
+        return self._variables.without_inputs
+
     def weights(self, iterate):
         """Read every variable once, under the control dependencies in force.
 

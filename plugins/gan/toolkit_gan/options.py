@@ -27,7 +27,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "optimizer_args": {"beta1": 0.5, "beta2": 0.999},
         "discriminator_norm": "batch",
     },
-    # Arjovsky et al. 2017
+    # Arjovsky et al. 2017. As in its authors' code, the clipping includes the scales of batch norm.
     "wgan": {
         "loss": "wasserstein",
         "optimizer": "rmsprop",
@@ -102,7 +102,10 @@ class GanOptions(Options):
         None, "weight of the penalty; default: 10, for r1 and r1r2 0.1", group="Method", ge=0
     )
     weight_clip: float = option(
-        0.0, "clip the discriminator's weights to +-this; 0 is off", group="Method", ge=0
+        0.0,
+        "clip each parameter of the discriminator to +-this; 0 is off",
+        group="Method",
+        ge=0,
     )
     update: Literal["alternating", "simultaneous"] = option(
         "alternating",

@@ -223,15 +223,18 @@ def _squared_norms(gradients):
 
 
 def clip_weights(variables, limit: float):
-    """Build an op that clips each weight to [-limit, limit]; run it after the variables' update.
+    """Build an op that clips each number to [-limit, limit]; run it after the variables' update.
 
-    It does not clip biases and the scales of a normalisation, which have one axis, nor variables
-    that are not trained (spectral norm's vectors). It reads the variables under the control
-    dependencies in force. Arjovsky et al. 2017, Wasserstein GAN.
+    Only a limit for every parameter bounds the slope: batch norm divides by a kernel's scale, so
+    that the slope then follows from the scales of the normalisation alone. The op reads the
+    variables under the control dependencies in force. Arjovsky et al. 2017, Wasserstein GAN.
+
+    Args:
+        variables: such as `Discriminator.slope_variables`.
+        limit: a positive number.
     """
     clips = [
         v.assign(tf.clip_by_value(v.read_value(), -limit, limit), read_value=False)
         for v in variables
-        if v.trainable and v.shape.ndims >= 2
     ]
     return tf.group(*clips)

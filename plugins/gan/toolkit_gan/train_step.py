@@ -77,13 +77,14 @@ def discriminator_settings(model, run, state_updates) -> Dict[str, Any]:
         state_updates: ops that store the pass's power iterations; None for those of the first
             pass, which the core has collected.
     """
-    variables, limit = model.discriminator.variables, run.options.weight_clip
+    discriminator, limit = model.discriminator, run.options.weight_clip
+    clip = penalties.clip_weights
     return {
-        "variables": variables,
+        "variables": discriminator.variables,
         "name": DISCRIMINATOR,
         "learning_rate": run.options.discriminator_rate,
         "updates": state_updates,
-        "after": (lambda: penalties.clip_weights(variables, limit)) if limit else None,
+        "after": (lambda: clip(discriminator.slope_variables, limit)) if limit else None,
     }
 
 

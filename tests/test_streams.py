@@ -1,0 +1,345 @@
+"""stdout and stderr that are closed or full, control characters in texts, and the locale C."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from file_fixtures import REPOSITORY
+from linear_fixtures import LINEAR, write_bars
+from test_commands import SOURCE
+from test_plugins import distribution
+
+from toolkit import cli_options
+from toolkit.cli import run_command, streams
+
+TESTS = os.path.join(REPOSITORY, "tests")
+FULL = "/dev/full"
+needs_full = pytest.mark.skipif(not os.path.exists(FULL), reason="there is no /dev/full")
+LOCALE_C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+# Where stdout or stderr goes, as the shell writes it.
+CLOSED_OUT, CLOSED_ERR = "1>&-", "2>&-"
+FULL_OUT, FULL_ERR = "1>" + FULL, "2>" + FULL
+NOTHING_OPEN = "0<&- 1>&- 2>&-"
+
+
+def toolkit(redirection, *argv, cwd=None, start="", **variables):
+    """Run the command in a shell with this redirection; its exit code, stdout and stderr."""
+    names = ("TOOLKIT_", "TF_", "LC_", "LANG", "PYTHON")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(names)}
+    environment.update(variables, PYTHONPATH=TESTS)
+    return subprocess.run(
+        [
+            "sh",
+            "-c",
+            f'{start}"$@" {redirection}',
+            "sh",
+            sys.executable,
+            "-m",
+            "toolkit",
+            *map(str, argv),
+        ],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=200,
+        encoding="utf-8",
+    )
+
+
+class Full(io.StringIO):
+    """A stream whose device is full: text reaches a buffer, which cannot be flushed."""
+
+    def flush(self):
+        if self.getvalue():
+            raise OSError(28, "No space left on device")
+
+
+class Closed(io.StringIO):
+    """A stream whose reader has gone."""
+
+    def write(self, text):
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+@pytest.fixture
+def run_on(here):
+    """`run_on(stdout, stderr, *argv)` -> the exit code of a command with these streams."""
+
+    def call(stdout, stderr, *argv):
+        before = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = stdout, stderr
+        try:
+            return run_command([str(argument) for argument in argv])
+        finally:
+            sys.stdout, sys.stderr = before
+
+    return call
+
+
+COMMANDS = [
+    ["--help"],
+    ["--version"],
+    ["run", "--help"],
+    ["plugins", "list"],
+    ["plugins", "list", "--json"],
+    ["data", "list"],
+    ["data", "list", "--json"],
+]
+
+
+# ---------------------------------------------------------------------------- a stream that fails
+
+
+@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("stdout", [None, Full], ids=["closed", "full"])
+def test_results_that_cannot_be_written_are_one_sentence_and_138(run_on, stdout, argv):
+    log = io.StringIO()
+    assert run_on(stdout and stdout(), log, *argv) == 138
+    assert log.getvalue().startswith("Error: stdout cannot be written: ")
+    assert "Traceback" not in log.getvalue() and log.getvalue().count("Error") == 1
+
+
+@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
+def test_a_reader_that_has_gone_ends_the_command_silently(run_on, argv):
+    log = io.StringIO()
+    assert (run_on(Closed(), log, *argv), log.getvalue()) == (141, "")
+
+
+@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("stderr", [None, Full, Closed], ids=["closed", "full", "gone"])
+def test_without_stderr_results_and_exit_code_stay(run_on, stderr, argv):
+    results = io.StringIO()
+    assert run_on(results, stderr and stderr(), *argv) == 0
+    assert results.getvalue()
+
+
+@pytest.mark.parametrize("stderr", [None, Full, Closed], ids=["closed", "full", "gone"])
+def test_without_stderr_an_error_has_its_exit_code(run_on, stderr):
+    assert run_on(io.StringIO(), stderr and stderr(), "resume", "nowhere") == 2
+    assert run_on(None, stderr and stderr(), "resume", "nowhere") == 2
+
+
+@pytest.mark.parametrize("stream", [None, Full, Closed], ids=["closed", "full", "gone"])
+def test_training_and_its_exit_code_do_not_depend_on_the_streams(run_on, here, stream):
+    data = write_bars("bars.npz")
+    argv = ["run", "--plugin", LINEAR, "--data", data, "--steps", 2, "--run-dir", "r"]
+    assert run_on(stream and stream(), stream and stream(), *argv) == 0
+    with open("r/manifest.json") as file:
+        assert json.load(file)["status"] == "finished"
+
+
+def test_a_lost_summary_gives_a_warning_and_a_lost_json_138(run_on, here):
+    data = write_bars("bars.npz")
+    argv = ["run", "--plugin", LINEAR, "--data", data, "--steps", 2, "--run-dir", "r"]
+    log = io.StringIO()
+    assert run_on(Full(), log, *argv) == 0
+    assert log.getvalue().count("warning: stdout cannot be written: No space left") == 1
+    log = io.StringIO()
+    assert run_on(Full(), log, "resume", "r", "--steps", 3, "--json") == 138
+    assert "Error: stdout cannot be written: No space left" in log.getvalue()
+    with open("r/manifest.json") as file:
+        assert json.load(file)["step"] == 3
+
+
+def test_a_plugins_command_ends_like_the_cores(run_on, here, monkeypatch):
+    site = here / "site"
+    site.mkdir()
+    distribution(site, "one-dist", "[toolkit.commands]\ngreet = failing_commands:greet\n")
+    (site / "failing_commands.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(str(site))
+    for stdout, code in ((None, 138), (Full(), 138), (Closed(), 141)):
+        log = io.StringIO()
+        assert run_on(stdout, log, "greet", "you") == code
+        assert log.getvalue().count("Error") == (code == 138) and "Trace" not in log.getvalue()
+
+
+@needs_full
+@pytest.mark.parametrize(
+    "redirection, codes",
+    [
+        (CLOSED_OUT, (138, 138)),
+        (CLOSED_ERR, (0, 2)),
+        (FULL_OUT, (138, 2)),
+        (FULL_ERR, (0, 2)),
+        ("0<&-", (0, 2)),
+        (NOTHING_OPEN, (138, 2)),
+    ],
+)
+def test_a_process_ends_without_a_traceback(here, redirection, codes):
+    for argv, code in ((["data", "list"], codes[0]), (["resume", "nowhere"], 2)):
+        result = toolkit(redirection, *argv, cwd=str(here))
+        assert result.returncode == code, result
+        assert "Traceback" not in result.stderr and "Exception ignored" not in result.stderr
+        assert result.stderr.count("Error") <= 1
+
+
+@pytest.mark.parametrize("argv", COMMANDS[2:5], ids=" ".join)
+def test_a_process_whose_reader_has_gone_exits_141_silently(here, argv):
+    result = toolkit("; echo $? > code; } | true", *argv, cwd=str(here), start="{ ")
+    assert result.stderr == ""
+    assert (here / "code").read_text() == "141\n"
+
+
+SLOW_COMMANDS = {
+    "run": (["run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", 2], 0),
+    "resume": (["resume", "run", "--steps", 7], 0),
+    "evaluate": (["evaluate", "run"], 138),
+    "predict": (["predict", "run", "bars.npz"], 138),
+    "predict -o": (["predict", "run", "bars.npz", "-o", "out.csv"], 0),
+    "export": (["export", "run", "exported"], 0),
+    "verify": (["verify", "run"], 0),
+    "doctor": (["doctor", "run"], 138),
+    "data check": (["data", "check", "npz:bars.npz"], 138),
+    "plugins show": (["plugins", "show", LINEAR], 138),
+}
+
+
+@needs_full
+@pytest.mark.slow
+@pytest.mark.parametrize("redirection", [CLOSED_OUT, CLOSED_ERR, FULL_OUT, FULL_ERR, NOTHING_OPEN])
+@pytest.mark.parametrize("name", list(SLOW_COMMANDS))
+def test_each_command_does_its_work_whatever_its_streams(trained, name, redirection):
+    argv, code = SLOW_COMMANDS[name]
+    result = toolkit(redirection, *argv, cwd=str(trained))
+    has_stdout = redirection in (CLOSED_ERR, FULL_ERR)
+    assert result.returncode == (0 if has_stdout else code), result
+    assert "Traceback" not in result.stderr and "Exception ignored" not in result.stderr
+    assert bool(result.stdout) == (has_stdout and name != "predict -o")
+    for path in {"predict -o": ["out.csv"], "export": ["exported", "variables"]}.get(name, []):
+        assert (trained / path).exists() or (trained / "exported" / path).exists()
+
+
+# ----------------------------------------------------------------------------- control characters
+
+
+EVIL = "\x1b]0;owned\x07\x9b2J\u202e"  # sets a title, clears the screen, reverses the text
+
+
+def assert_harmless(text):
+    assert not set(text) & {"\x1b", "\x07", "\x9b", "\u202e", "\r"}
+
+
+def test_unknown_words_and_missing_files_are_shown_escaped(cli, here):
+    for argv in (
+        [EVIL],
+        ["resume", "no" + EVIL],
+        ["run", "--plugin", EVIL],
+        ["run", "--plugin", LINEAR, "--data", "npz:" + EVIL],
+        ["run", "--plugin", LINEAR, "--" + EVIL, "1"],
+        ["run", "--plugin", LINEAR, "--set", EVIL + "=1"],
+        ["data", "check", "images:" + EVIL],
+        ["plugins", "show", EVIL],
+    ):
+        result = cli(*argv)
+        assert result.code in (2, 4) and r"\x1b]0;owned\x07\x9b2J\u202e" in result.err
+        assert_harmless(result.out + result.err)
+
+
+def test_names_of_classes_files_and_arrays_are_shown_escaped(cli, here):
+    from PIL import Image
+
+    for name in ("a" + EVIL, "b"):
+        os.makedirs(os.path.join("images", name))
+        for i in range(12):
+            image = np.full((6, 6), 200 * (name == "b") + i, np.uint8)
+            Image.fromarray(image).save(os.path.join("images", name, f"{i}{EVIL}.png"))
+    argv = ["run", "--plugin", LINEAR, "--data", "images:images", "--run-dir", "r" + EVIL]
+    results = [cli(*argv, "--steps", 2), cli("data", "check", "images:images")]
+    files = sorted(os.path.join("images", "b", name) for name in os.listdir("images/b"))
+    results.append(cli("predict", "r" + EVIL, *files))
+    results += [cli(command, "r" + EVIL) for command in ("evaluate", "doctor", "verify")]
+    for result in results:
+        assert result.code == 0, result.err
+        assert_harmless(result.out + result.err)
+    rows = json.loads(cli("predict", "r" + EVIL, files[0], "--json").out)
+    assert rows[0]["file"] == files[0] and rows[0]["class"] in ("a" + EVIL, "b")
+    np.savez("odd.npz", **{EVIL: np.zeros(3)})
+    result = cli("predict", "r" + EVIL, "odd.npz")
+    assert result.code == 4 and r"\x1b]0;" in result.err
+    assert_harmless(result.err)
+
+
+def test_a_hostile_manifest_and_configuration_are_shown_escaped(cli, trained):
+    for name in ("manifest.json", "config.json"):
+        path = trained / "run" / name
+        values = json.loads(path.read_text())
+        for key in ("reason", "status", "plugin", "data", "optimizer", EVIL):
+            if isinstance(values.get(key, ""), str):
+                values[key] = f"x{EVIL}"
+        path.write_text(json.dumps(values))
+    for command in ("doctor", "resume", "evaluate", "verify"):
+        result = cli(command, trained / "run")
+        assert result.code != 0
+        assert_harmless(result.out + result.err)
+
+
+def test_json_holds_the_original_characters(capsys):
+    with streams.guarded():
+        cli_options.print_json({"a": EVIL + "\x7f\u2028\udcff"})
+    text = capsys.readouterr().out
+    assert json.loads(text) == {"a": EVIL + "\x7f\u2028\udcff"}
+    assert_harmless(text)
+
+
+def test_letters_that_the_encoding_lacks_are_escaped_too(capsys):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    guarded = streams.GuardedStream(stream, lambda error: None)
+    guarded.write("Zürich \udcff \x1b\n")
+    guarded.flush()
+    assert stream.buffer.getvalue() == b"Z\\xfcrich \\udcff \\x1b\n"
+
+
+def test_a_command_leaves_the_streams_as_they_were(cli):
+    before = sys.stdout, sys.stderr
+    assert cli("--version").code == 0
+    assert (sys.stdout, sys.stderr) == before
+
+
+# ----------------------------------------------------------------------------------------- locale C
+
+
+@pytest.mark.parametrize("argv", COMMANDS[:1] + COMMANDS[3:4], ids=" ".join)
+def test_the_locale_c_prints_the_same(here, argv):
+    with_locale = toolkit("", *argv, cwd=str(here), **LOCALE_C)
+    without = toolkit("", *argv, cwd=str(here), LC_ALL="C.UTF-8")
+    assert (with_locale.returncode, with_locale.stdout) == (0, without.stdout)
+
+
+@pytest.mark.parametrize("redirection, code", [(CLOSED_OUT, 138), (CLOSED_ERR, 0)])
+def test_the_locale_c_and_a_closed_stream(here, redirection, code):
+    result = toolkit(redirection, "data", "list", cwd=str(here), **LOCALE_C)
+    assert result.returncode == code and "Traceback" not in result.stderr
+
+
+@pytest.mark.slow
+def test_runs_with_other_letters_work_in_the_locale_c(here):
+    from PIL import Image
+
+    folder = here / "Bücher 東京"
+    for name in ("Käse", "Öl"):
+        (folder / name).mkdir(parents=True)
+        for i in range(12):
+            image = np.full((6, 6), 200 * (name == "Öl") + i, np.uint8)
+            Image.fromarray(image).save(str(folder / name / f"ü{i}.png"))
+    data = ["--data", "images:Bücher 東京"]
+    commands = [
+        ["run", "--plugin", LINEAR, *data, "--steps", 4, "--pause-at", 2, "--run-dir", "läufe/α"],
+        ["resume", "läufe/α"],
+        ["evaluate", "läufe/α"],
+        ["predict", "läufe/α", "Bücher 東京/Öl/ü1.png"],
+        ["export", "läufe/α", "ausfuhr-ß"],
+        ["verify", "läufe/α", "--replay", ":"],
+        ["doctor", "läufe/α"],
+    ]
+    for argv in commands:
+        result = toolkit("", *argv, cwd=str(here), **LOCALE_C)
+        assert result.returncode == 0, (argv, result.stderr)
+    (folder / "Käse").rename(folder / "Brot")  # the classes are compared as they were written
+    assert toolkit("", "resume", "läufe/α", "--steps", 6, cwd=str(here)).returncode == 4
