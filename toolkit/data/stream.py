@@ -1,7 +1,11 @@
 """The streaming reader: examples read from disk through tf.data, in a seeded order.
 
-    records of images, of labels -> zip -> filter -> shuffle(buffer) -> skip    in each epoch
+    blocks in a shuffled order -> records of images, of labels -> zip -> filter
+        -> shuffle(buffer) -> skip                                              in each epoch
         -> decode, or convert in parallel -> batch -> prefetch                  across epochs
+
+A buffer holds records of many blocks from anywhere in the files, so that a batch is mixed even if
+the files are sorted by class.
 
 Epochs are joined before batching, so a batch may straddle two of them and all batches have one
 size. The skip, which a resume needs, comes before the costly part and passes over less than an
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Dict, Iterator, Optional, Tuple
+from typing import Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -35,14 +39,15 @@ from .prepare import (
 from .resident import DEVICE, check_batch_size, chunk_limit, scale
 
 DEFAULT_BUFFER = 10000  # examples
+_BLOCKS_IN_BUFFER = 32
 _MAX_EPOCH = np.iinfo(np.int64).max
 
 
 class StreamReader:
     """Batches of a split that stays on disk.
 
-    A split that is not in IDX files is first written as such into the cache folder, in a folder
-    named after a hash of its content.
+    A split that is not in plain IDX files is first written as such into the cache folder, in a
+    folder named after a hash of its content.
 
     Args:
         split: the examples, as stored.
@@ -81,13 +86,18 @@ class StreamReader:
         self._convert = hooks.convert
         self._seed = seed
         self._buffer_size = min(shuffle_buffer, self.num_examples)
+        num_records = self._split.num_records
+        self._block_size = max(1, self._buffer_size // _BLOCKS_IN_BUFFER)
+        if not self._buffer_size:  # the files in their own order
+            self._block_size = num_records
         first = int(subset_positions(self._split, self._subset)[0])
         self._example_shape = probe_shape(self._subset, hooks.convert, first)
         self.shape = self._example_shape.shape
         with tf.device(DEVICE), tf.name_scope("stream_input"), _without_graph_seed():
             self._epoch = tf.placeholder(tf.int64, [])
             self._skip = tf.placeholder(tf.int64, [])
-            self._mask = tf.placeholder(tf.bool, [self._split.num_records])
+            self._mask = tf.placeholder(tf.bool, [num_records])
+            self._block_starts = tf.placeholder(tf.int64, [self._num_blocks + 1])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
         self._initializers = [self._iterator.initializer]
 
@@ -112,7 +122,7 @@ class StreamReader:
         with tf.name_scope("positions"), _without_graph_seed():
             epochs = tf.data.Dataset.range(self._epoch, _MAX_EPOCH)
             numbers = epochs.flat_map(
-                lambda epoch: self._in_order(tf.data.Dataset.range(self.num_examples), epoch)
+                lambda epoch: self._in_order(epoch, self._block_positions)
             )
             batches = numbers.batch(self.batch_size, drop_remainder=True)
             iterator = tf.data.make_initializable_iterator(batches)
@@ -165,7 +175,14 @@ class StreamReader:
         if self._subset.index is not None:
             mask[:] = False
             mask[self._subset.index] = True
-        feeds = {self._epoch: epoch, self._skip: skip, self._mask: mask}
+        edges = np.arange(self._num_blocks + 1) * self._block_size
+        counts = np.concatenate([[0], np.cumsum(mask)])
+        feeds = {
+            self._epoch: epoch,
+            self._skip: skip,
+            self._mask: mask,
+            self._block_starts: counts[np.minimum(edges, len(mask))],
+        }
         session.run(self._initializers, feeds)
 
     # ------------------------------------------------------------------------- the tf.data pipeline
@@ -183,46 +200,78 @@ class StreamReader:
 
     def _raw_epoch(self, epoch: tf.Tensor) -> tf.data.Dataset:
         """The raw records of an epoch in its order: dicts of features, labels, positions."""
-        records = tf.data.Dataset.zip(self._raw_records())
-        if self._subset.index is not None:
-            # A predicate that is one of the components runs without a function call per record.
-            mask = tf.data.Dataset.from_tensor_slices(self._mask)
-            records = tf.data.Dataset.zip((mask, records)).filter(lambda keep, record: keep)
-            records = records.map(lambda keep, record: record)
-        return self._in_order(records, epoch)
+        return self._in_order(epoch, self._raw_block)
 
-    def _in_order(self, elements: tf.data.Dataset, epoch: tf.Tensor) -> tf.data.Dataset:
-        """The elements, one per example, in the order of an epoch.
+    def _in_order(
+        self, epoch: tf.Tensor, read_block: Callable[[tf.Tensor], tf.data.Dataset]
+    ) -> tf.data.Dataset:
+        """The elements of all blocks, one per example, in the order of an epoch.
 
         Those before the position of a resume are skipped in its first epoch.
+
+        Args:
+            epoch: an int64 scalar.
+            read_block: from the number of a block, an int64 scalar, to its elements.
         """
+        blocks = tf.data.Dataset.from_tensor_slices(self._block_order(epoch))
+        elements = blocks.flat_map(read_block)
         if self._buffer_size:
             seed = _epoch_seed(self._seed, epoch)
             elements = elements.shuffle(self._buffer_size, seed, reshuffle_each_iteration=False)
         is_first = tf.equal(epoch, self._epoch)
         return elements.skip(tf.where(is_first, self._skip, tf.zeros_like(epoch)))
 
-    def _raw_records(self) -> Dict[str, tf.data.Dataset]:
-        """One data set of raw records for each component."""
+    @property
+    def _num_blocks(self) -> int:
+        return -(-self._split.num_records // self._block_size)
+
+    def _block_order(self, epoch: tf.Tensor) -> tf.Tensor:
+        """The numbers of the blocks in the order of an epoch, int64 [number of blocks]."""
+        if not self._buffer_size:
+            return tf.range(self._num_blocks, dtype=tf.int64)
+        seed = tf.stack([tf.constant(self._seed, tf.int64), epoch])
+        keys = tf.random.stateless_uniform(
+            [self._num_blocks], seed, minval=0, maxval=_MAX_EPOCH, dtype=tf.int64
+        )
+        return tf.cast(tf.argsort(keys, stable=True), tf.int64)
+
+    def _block_positions(self, block: tf.Tensor) -> tf.data.Dataset:
+        """The positions, in the split after `filter`, of the examples of a block."""
+        return tf.data.Dataset.range(self._block_starts[block], self._block_starts[block + 1])
+
+    def _raw_block(self, block: tf.Tensor) -> tf.data.Dataset:
+        """The raw records of a block that are in the split: dicts of features, labels, positions."""
+        first = block * self._block_size
+        last = tf.minimum(first + self._block_size, self._split.num_records)
+        records = tf.data.Dataset.zip(self._raw_records(first, last))
+        if self._subset.index is None:
+            return records
+        # A predicate that is one of the components runs without a function call per record.
+        mask = tf.data.Dataset.from_tensor_slices(self._mask[first:last])
+        records = tf.data.Dataset.zip((mask, records)).filter(lambda keep, record: keep)
+        return records.map(lambda keep, record: record)
+
+    def _raw_records(self, first: tf.Tensor, last: tf.Tensor) -> Dict[str, tf.data.Dataset]:
+        """One data set for each component of the raw records [first, last), int64 scalars."""
         files = self._files
-        width = int(np.prod(self._split.shape)) * np.dtype(files.feature_dtype).itemsize
-        records = {
-            "features": tf.data.FixedLengthRecordDataset(
-                files.features,
+        num_records = self._split.num_records
+
+        def read(path: str, header: int, width: int) -> tf.data.Dataset:
+            return tf.data.FixedLengthRecordDataset(
+                path,
                 width,
-                header_bytes=files.feature_header,
-                compression_type=files.feature_compression,
+                header_bytes=header + first * width,
+                footer_bytes=(num_records - last) * width,
+                buffer_size=(last - first) * width,  # the default would read beyond the block
             )
-        }
+
+        width = int(np.prod(self._split.shape)) * np.dtype(files.feature_dtype).itemsize
+        records = {"features": read(files.features, files.feature_header, width)}
         if files.labels is not None:
-            records["labels"] = tf.data.FixedLengthRecordDataset(
-                files.labels,
-                np.dtype(files.label_dtype).itemsize,
-                header_bytes=files.label_header,
-                compression_type=files.label_compression,
-            )
+            width = np.dtype(files.label_dtype).itemsize
+            records["labels"] = read(files.labels, files.label_header, width)
         if self._convert is not None:  # for errors that name an example
-            records["positions"] = tf.data.Dataset.range(self._split.num_records)
+            records["positions"] = tf.data.Dataset.range(first, last)
         return records
 
     def _batch(self, examples: tf.data.Dataset) -> tf.data.Dataset:
@@ -270,10 +319,14 @@ class StreamReader:
 
 
 def split_on_disk(split: Split, cache_dir: Optional[str] = None) -> Tuple[Split, RecordFiles]:
-    """The split as records of IDX files, which are written into the cache folder if needed."""
+    """The split as records of plain IDX files, which are written into the cache folder if needed.
+
+    A compressed file cannot be read from the middle.
+    """
     is_in_file_order = split.index is None or bool(np.all(np.diff(split.index) > 0))
-    if split.files is not None and is_in_file_order:
-        return split, split.files
+    files = split.files
+    if files and is_in_file_order and not (files.feature_compression or files.label_compression):
+        return split, files
     folder = os.path.join(cache_folder(cache_dir), "streams", split.sha256()[:32])
     images, labels = os.path.join(folder, "images.idx"), os.path.join(folder, "labels.idx")
     if not os.path.exists(images):
