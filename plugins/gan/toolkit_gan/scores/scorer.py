@@ -189,7 +189,7 @@ class GanScorer(toolkit.Scorer):
         return details
 
     def _measure_ruler(self, distance: float, train, reals: ReferenceSet) -> Dict[str, Any]:
-        """The ruler, measured on as many training images as there are samples."""
+        """The ruler, measured on as many training images as there are samples, or on all."""
         training_set = self._featurize_training_set(train)
         part = even_positions(len(training_set.features), self._run.options.score_samples)
         positions = even_positions(len(train), MAX_TRAINING_IMAGES)[part]
