@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 
 import click
 
-from ..cli_options import json_option, print_json
+from ..cli_options import json_option, print_json, resolve_output, writing_output
 
 
 @click.group()
@@ -36,7 +36,11 @@ def list_(as_json: bool) -> None:
     "--image-size", type=click.IntRange(1, 4096), metavar="N", help="As for 'toolkit run'."
 )
 @click.option("--channels", type=click.Choice(["1", "3"]), help="As for 'toolkit run'.")
-@click.option("--sheet", metavar="FILE.png", help="Write a contact sheet of 100 training examples.")
+@click.option(
+    "--sheet",
+    metavar="FILE.png",
+    help="Write a contact sheet of 100 training examples; the file is overwritten.",
+)
 @json_option
 def check(
     value: str,
@@ -53,6 +57,7 @@ def check(
     from ..data.check import check_source, contact_sheet
     from ..display.console import Console, download_progress
 
+    sheet_path = resolve_output(sheet) if sheet else ""
     report, dataset = check_source(
         value,
         image_size=image_size,
@@ -60,7 +65,8 @@ def check(
         progress=download_progress(Console()),
     )
     if sheet and dataset is not None:
-        contact_sheet(dataset, sheet)
+        with writing_output(sheet):
+            contact_sheet(dataset, sheet_path)
         report["sheet"] = sheet
     if as_json:
         print_json(report)
