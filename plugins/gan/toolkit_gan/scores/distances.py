@@ -114,7 +114,9 @@ def kernel_distance(
 
     Kernel and estimate are those of the KID (Binkowski et al. 2018, Demystifying MMD GANs), but the
     features are standardised first, so that no feature's unit matters: it is no KID, and has other
-    values. Each set is divided into disjoint subsets, whose distances are therefore independent: their
+    values.
+
+    Each set is divided into disjoint subsets, whose distances are therefore independent: their
     standard deviation gives an unbiased error.
 
     Args:
