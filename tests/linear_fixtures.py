@@ -69,6 +69,10 @@ class Linear:
 
         return {"accuracy": tf.metrics.accuracy(labels, tf.argmax(outputs["logits"], axis=1))}
 
+    @hookimpl
+    def metric_directions(self):
+        return {"accuracy": "max"}
+
 
 class DerivedWeights(Linear):
     """Linear with doubled weights, stored in a local variable except in training."""

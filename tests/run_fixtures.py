@@ -18,7 +18,9 @@ class Mine(Linear):
 {}
 
 plugin = Mine()
-for name in ("options", "build", "call", "loss", "optimize", "predict", "metrics"):
+for name in (
+    "options", "build", "call", "loss", "optimize", "predict", "metrics", "metric_directions"
+):
     globals()[name] = getattr(plugin, name)
 """
 UNCHANGED = "    pass"
@@ -78,12 +80,27 @@ def damage(run, *steps):
 
 
 def rewrite_last_commit(run, step, **values):
-    """Replace the last commit, that of `step`, by one with other values and a correct hash."""
-    last = RunFolder(str(run)).commits.entries()[-1].values
-    assert last["step"] == step
+    """Replace the last commit, that of `step`, by one with other values and a correct hash; the
+    seal after it gets a correct hash too.
+    """
+    commit, seal = (entry.values for entry in RunFolder(str(run)).commits.entries()[-2:])
+    assert (commit["kind"], commit["step"], seal["kind"]) == ("commit", step, "seal")
+    unseal(run)
     drop_line(run / "commits.jsonl", -1)
-    values_of_last = {n: v for n, v in last.items() if n not in ("kind", "previous", "hash")}
-    RunFolder(str(run)).commits.add("commit", **dict(values_of_last, **values))
+    commits = RunFolder(str(run)).commits
+    commits.add("commit", **dict(_free_values(commit), **values))
+    commits.add("seal", **dict(_free_values(seal), kept=values.get("kept", seal["kept"])))
+
+
+def unseal(run):
+    """Remove the seal, the last entry of a finished run."""
+    assert RunFolder(str(run)).commits.seal()
+    drop_line(run / "commits.jsonl", -1)
+
+
+def _free_values(entry):
+    """The values of an entry that its place in the log does not determine."""
+    return {n: v for n, v in entry.items() if n not in ("kind", "previous", "hash")}
 
 
 def sessions(run):

@@ -53,7 +53,9 @@ def test_each_hook_but_a_notification_says_what_it_returns(hook):
 def test_the_model_hooks_return_one_value():
     for hook in MODEL_HOOKS + ("inputs",):
         assert getattr(hookspecs, hook).toolkit_spec["firstresult"]
-    for hook in ("options", "metrics", "scorers", "session_hooks", "checkpoint_saved", "evaluated"):
+    for hook in ("options", "metrics", "metric_directions", "scorers", "session_hooks"):
+        assert not getattr(hookspecs, hook).toolkit_spec["firstresult"]
+    for hook in ("checkpoint_saved", "evaluated"):
         assert not getattr(hookspecs, hook).toolkit_spec["firstresult"]
 
 
@@ -128,6 +130,11 @@ class Recorder(Linear):
         return Linear.metrics(self, labels, outputs)
 
     @hookimpl
+    def metric_directions(self, run):
+        self._record("metric_directions", mode=run.mode)
+        return Linear.metric_directions(self)
+
+    @hookimpl
     def session_hooks(self, model, losses, run):
         self._record("session_hooks", losses=losses)
         return None
@@ -167,6 +174,7 @@ def recording(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recording")
     data = write_bars(folder / "bars.npz", train=20, validation=6, test=10)
     argv = ["run", "--plugin", "test_hookspecs:Recorder", "--data", data, "--steps", "4"]
+    argv += ["--best-metric", "loss"]  # which falls: step 4 is the best
     del Recorder.calls[:]
     assert run_command(argv + ["--run-dir", str(folder / "run"), "--reader", "resident"]) == 0
     run = list(Recorder.calls)
@@ -184,7 +192,8 @@ def test_each_hook_is_called_in_a_run_or_a_prediction(recording, hook):
 def test_the_hooks_are_called_in_the_order_of_the_specification(recording):
     names = list(collections.OrderedDict.fromkeys(name for name, _ in recording.run))
     training = ["options", "data", "filter", "convert", "build", "call", "loss", "optimize"]
-    evaluation = ["predict", "metrics", "scorers"]  # builds its own graph, later
+    # An evaluation builds its own graph, later.
+    evaluation = ["predict", "metrics", "scorers", "metric_directions"]
     notifications = ("checkpoint_saved", "evaluated", "run_finished")
     requests = [name for name in names if name not in notifications]
     assert requests == training + ["session_hooks"] + evaluation

@@ -86,7 +86,7 @@ def open_trainer(
     layers = []
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
-        layers.append(("config.json", config.read_run_config(folder).values))
+        layers.append(config.read_run_config(folder).layer("config.json"))
     else:
         folder = reserve(run_dir)
     run_options = _resolve_options(plugins, options, layers)
@@ -207,7 +207,7 @@ def open_trained(
     folder = open_run(path)
     config = read_run_config(folder)
     plugins = Plugins.load(config.plugin, config.extensions)
-    options = resolve(plugins.options(), [(folder.file("config.json"), config.values)]).options
+    options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
     manifest = folder.read_manifest()
     which = checkpoint or ("best" if manifest.get("best") else "last")
     return Trained(folder, plugins, options, manifest, folder.checkpoints.find(str(which), warn))

@@ -11,13 +11,30 @@ def count(as_json): ...
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import sys
-from typing import Any, Callable, ContextManager, TypeVar
+import tempfile
+from typing import Any, Callable, ContextManager, Iterator, TypeVar
 
 import click
 
+from .errors import RetryError, UsageError
+
+# Of an OSError, where the user has to name another output.
+USER_ERRORS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.EBUSY,
+    errno.ELOOP,
+)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -74,6 +91,67 @@ def optional_output() -> ContextManager[None]:
     optional: Callable[[], ContextManager[None]]
     optional = getattr(sys.stdout, "optional", contextlib.nullcontext)
     return optional()
+
+
+def resolve_output(path: str, is_folder: bool = False) -> str:
+    """Check before any work that an output can be written.
+
+    Args:
+        path: a file, which may exist, or a folder, which is missing or empty.
+        is_folder: whether it is a folder.
+
+    Returns:
+        The absolute path to write, that of the file behind a symbolic link.
+
+    Raises:
+        UsageError: the place is missing, of another kind, not empty, or may not be written.
+        RetryError: the disk is full.
+    """
+    if not path:
+        raise UsageError("The output has an empty name.")
+    target = os.path.realpath(path)
+    with writing_output(path):
+        parent = os.path.dirname(target)
+        if not os.path.isdir(parent):
+            reason = "is a file" if os.path.exists(parent) else "does not exist"
+            raise UsageError(f"{path} cannot be written: the folder {parent} {reason}.")
+        _check_kind(path, target, is_folder)
+        if os.path.exists(target) and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        tempfile.TemporaryFile(dir=parent).close()
+    return target
+
+
+def _check_kind(path: str, target: str, is_folder: bool) -> None:
+    """Raise UsageError if something of another kind is at `target`; `path` is its name."""
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return
+    if is_folder and stat.S_ISDIR(mode) and os.listdir(target):
+        raise UsageError(f"{path} is not empty.", hint="Name a new folder.")
+    if is_folder and not stat.S_ISDIR(mode):
+        raise UsageError(f"{path} is a file.", hint="Name a new folder.")
+    if not is_folder and not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise UsageError(f"{path} is {kind}.", hint="Name a file.")
+
+
+@contextlib.contextmanager
+def writing_output(path: str) -> Iterator[None]:
+    """Raise an OSError in the block as an error that names the output.
+
+    Raises:
+        RetryError: the disk is full or fails.
+        UsageError: the output may not be written, or its name is too long.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror or error}."
+        if error.errno in USER_ERRORS:
+            raise UsageError(message, hint="Name another place.") from error
+        raise RetryError(message, hint="Free some space, or name another place.") from error
 
 
 def warn(text: str) -> None:

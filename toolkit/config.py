@@ -1,30 +1,61 @@
-"""Configuration files: which plugins, which options. Relative paths start at the file's folder."""
+"""Configuration files: which plugins, which options. Relative paths start at the file's folder.
+
+A run saves relative paths, so that it can move together with its data, and the path of its folder
+(`folder`), so that it can move alone: a path is tried from both. It also saves where it had each
+value from (`origins`), so that a preset can replace what another one set.
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from .errors import UsageError
-from .options import Options
+from .options import (
+    FOLDER,
+    ORIGINS,
+    Layer,
+    Options,
+    find_path,
+    is_path_text,
+    map_paths,
+    map_reference,
+    move_start,
+)
 from .storage.run_folder import RunFolder
-
-PATH_PREFIXES = ("idx:", "npz:", "images:")
 
 
 class Config(NamedTuple):
-    """The contents of a configuration file. Paths in it start at the working directory."""
+    """The contents of a configuration file.
 
-    plugin: str  # "" if the file names none
+    Attributes:
+        plugin: the reference of the model plugin; "" if the file names none. A path in it starts at
+            the working directory.
+        extensions: the references of the extensions, likewise.
+        values: of options by name, as the file has them.
+        folders: at which relative paths in the values may start, the best first.
+        first_origins: where the run had each value from, if a run saved the file; else None.
+    """
+
+    plugin: str
     extensions: List[str]
-    values: Dict[str, Any]  # of options, by name
+    values: Dict[str, Any]
+    folders: Tuple[str, ...]
+    first_origins: Optional[Dict[str, str]] = None
+
+    def layer(self, path: str) -> Layer:
+        """Return the values for `resolve`; `path` of the file, for messages."""
+        return Layer(path, self.values, self.folders, self.first_origins)
 
 
 def read(path: str) -> Config:
     """Read a TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
-    return parse_values(os.path.dirname(os.path.abspath(path)), read_values(path), path)
+    values = read_values(path)
+    is_saved = is_run_config(path) or isinstance(values.get(ORIGINS), dict)
+    return parse_values(os.path.dirname(os.path.abspath(path)), values, path, is_saved)
 
 
 def read_values(path: str) -> Dict[str, Any]:
@@ -55,35 +86,48 @@ def _toml() -> Any:
         return importlib.import_module("tomli")
 
 
-def parse_values(folder: str, contents: Dict[str, Any], path: str = "config.json") -> Config:
+def parse_values(
+    folder: str, contents: Mapping[str, Any], path: str = "config.json", is_saved: bool = True
+) -> Config:
     """As `read`, for values that were already read.
 
     Args:
         folder: the folder of the file, at which relative paths start.
         contents: the values.
         path: the file, for messages.
+        is_saved: whether a run saved the values.
     """
     values = dict(contents)
+    folders: Tuple[str, ...] = (folder,)
+    first_origins = None
+    if is_saved:
+        folders = folder, _former_folder(values.pop(FOLDER, None))
+        first_origins = _first_origins(values.pop(ORIGINS, None))
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
-    if not isinstance(extensions, list) or not all(map(_is_name, [plugin, *extensions])):
+    if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
-    if "data" in values:
-        if not _is_name(values["data"]):
-            raise UsageError(f"{path}: 'data' is text that may hold a path.")
-        values["data"] = rebase(values["data"], folder, os.getcwd())
-    return Config(
-        rebase(plugin, folder, os.getcwd()),
-        [rebase(name, folder, os.getcwd()) for name in extensions],
-        values,
-    )
+    if "data" in values and not is_path_text(values["data"]):
+        raise UsageError(f"{path}: 'data' is text that may hold a path.")
+    plugin, *extensions = [
+        map_reference(reference, lambda name: find_path(name, folders))
+        for reference in [plugin, *extensions]
+    ]
+    return Config(plugin, extensions, values, folders, first_origins)
 
 
-def _is_name(value: Any) -> bool:
-    """Whether a value is text that can be a path: without NUL and without lone surrogates."""
-    try:
-        return isinstance(value, str) and b"\0" not in os.fsencode(value)
-    except UnicodeEncodeError:
-        return False
+def _former_folder(value: Any) -> str:
+    """Return the folder that a run saved; the working directory for a run of an earlier version."""
+    return value if is_path_text(value) and os.path.isabs(value) else os.getcwd()
+
+
+def _first_origins(value: Any) -> Dict[str, str]:
+    """Return the origins that a run saved, without what is none."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {
+        name: origin
+        for name, origin in pairs
+        if isinstance(origin, str) and origin.isprintable() and len(origin) < 1000
+    }
 
 
 def is_run_config(path: str) -> bool:
@@ -99,32 +143,52 @@ def read_run_config(folder: RunFolder) -> Config:
 
 
 def run_values(
-    plugin: str, extensions: Sequence[str], options: Options, folder: str
+    plugin: str,
+    extensions: Sequence[str],
+    options: Options,
+    folder: str,
+    first_origins: Optional[Mapping[str, str]] = None,
 ) -> Dict[str, Any]:
-    """Return the contents of config.json in a run's folder: everything to train the run again."""
-    here = os.getcwd()
-    values = options.model_dump(mode="json")
-    values["data"] = rebase(values["data"], here, folder)
-    references = [rebase(reference, here, folder) for reference in extensions]
-    return dict({"plugin": rebase(plugin, here, folder), "with": references}, **values)
-
-
-def rebase(reference: str, start: str, new_start: str) -> str:
-    """Rewrite a reference with a relative path so that the path has another starting point.
-
-    Names, `module:attribute` and absolute paths stay the same.
+    """Return the contents of config.json in a run's folder: everything to train the run again.
 
     Args:
-        reference: of a plugin or of data.
-        start: the folder at which the path starts.
-        new_start: the folder at which the result starts.
+        plugin: the reference of the model plugin.
+        extensions: the references of the extensions.
+        options: the values.
+        folder: the run's folder.
+        first_origins: where each value was first set, see `Resolved`.
     """
-    prefix, path = "", reference
-    for known in PATH_PREFIXES:
-        if reference.startswith(known):
-            prefix, path = known, reference[len(known) :]
-    is_path = bool(prefix) or reference.endswith(".py") or os.sep in reference
-    path = os.path.expanduser(path)
-    if not is_path or os.path.isabs(path):
-        return prefix + path if is_path else reference
-    return prefix + os.path.relpath(os.path.join(start, path), new_start)
+    values = options.model_dump(mode="json")
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            values[name] = str(value)  # JSON has no such number
+    origins = dict(first_origins) if first_origins else None
+    config = Config(plugin, list(extensions), values, (), origins)
+    return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})
+
+
+def move(config: Config, options: Type[Options], folder: str) -> Dict[str, Any]:
+    """Return the contents of a configuration file in another folder, with the same meaning.
+
+    Args:
+        config: the configuration.
+        options: the class of the options.
+        folder: of the new file.
+    """
+    here = os.getcwd()
+
+    def move_path(path: str) -> str:
+        return move_start(find_path(path, config.folders), here, folder)
+
+    references = [
+        map_reference(reference, lambda path: move_start(path, here, folder))
+        for reference in [config.plugin, *config.extensions]
+    ]
+    contents = {"plugin": references[0], "with": references[1:]}
+    for name, value in config.values.items():
+        is_option = name in options.model_fields
+        contents[name] = map_paths(options, name, value, move_path) if is_option else value
+    if config.first_origins is not None:
+        contents[ORIGINS] = config.first_origins
+        contents[FOLDER] = next(iter(config.folders), folder)
+    return contents

@@ -245,6 +245,21 @@ def scorers(run, splits):
 
 
 @hookspec
+def metric_directions(run):
+    """Called before a training that chooses its best checkpoint by a metric.
+
+    Args:
+        run: its mode is "eval".
+
+    Returns:
+        A dict from the name of a metric to "min" if lower values are better, or "max". Metrics of
+        `metrics` and losses of `loss` belong here; a scorer declares its own. A name without a
+        direction, as a loss of two players, chooses the best checkpoint only as min:NAME or
+        max:NAME. A model's only loss is "min" unless this hook says otherwise.
+    """
+
+
+@hookspec
 def session_hooks(model, features, labels, outputs, losses, run, splits):
     """Called before the `tf.Session` of the training is created. Create ops here or in the
     session hooks' `begin`, never later.

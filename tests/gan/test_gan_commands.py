@@ -350,16 +350,18 @@ def test_a_ruler_is_printed_as_a_table(calibrate):
     assert text[3].startswith(
         "floor: the FD that two sets of real images reach by sampling noise; "
     )
-    assert text[4] == "only 20 real images for 64 features: the FD is mostly noise"
+    few = "only 20 real images and 40 training images for 64 features: the FD is mostly noise"
+    assert text[4] == few
     assert text[6].split() == ["FD", "x", "floor", "damage"]
     assert any(line.endswith("  one class missing") for line in text[7:])
 
 
-def test_equal_images_have_a_ruler_whose_floor_is_zero(calibrate, data):
+def test_equal_images_have_a_floor_of_zero_and_no_multiples_of_it(calibrate, data):
     for name, count in (("train", 40), ("test", 20)):
         data[name] = Split(np.full((count, 8, 8, 1), 9, np.uint8), np.arange(count) % 2)
     report = json.loads(calibrate("--json")[0])
-    assert report["floor"] == 0 and all(np.isfinite(mark["floors"]) for mark in report["ruler"])
+    assert report["floor"] == 0 and {mark["floors"] for mark in report["ruler"]} == {None}
+    assert {line.split()[1] for line in calibrate()[0].splitlines()[7:]} == {"-"}
 
 
 def test_calibrate_opens_the_data_that_its_flags_name(calibrate):

@@ -9,6 +9,8 @@ from toolkit_gan.options import PRESETS, GanOptions
 from typing_extensions import get_args
 
 from toolkit import DataError, UsageError, tf
+from toolkit.options import resolve
+from toolkit.options.paths import map_paths
 
 NETWORKS = ["mlp", "dcgan", "resnet"]
 
@@ -128,7 +130,48 @@ def test_accumulating_over_several_discriminator_updates_is_refused(accumulate, 
     assert not is_refused(UsageError, "", make_run(accumulate=1, n_critic=n_critic))
 
 
+def idle(**flags):
+    """The options set by these flags that have no effect, each with the reason."""
+    texts = {name: str(value) for name, value in flags.items()}
+    notes = resolve([("gan", GanOptions)], flags=texts).notes
+    return {n.split(" ")[0]: n.split("no effect: ")[1] for n in notes if "no effect" in n}
+
+
+@pytest.mark.parametrize(
+    "flags, reason, neighbour",
+    [
+        ({"penalty_weight": 3}, "penalty is none", {"penalty": "r1"}),
+        ({"class_weight": 3}, "conditional is auto", {"conditional": "acgan"}),
+        ({"features_plugin": "x"}, "features is pixels", {"features": "auto"}),
+        ({"norm_samples": 9}, "no network has batch norm", {"discriminator_norm": "batch"}),
+        ({"sample_count": 9}, "sample_steps is 0", {"sample_steps": 5}),
+        (
+            {"learning_rate": 0.1},
+            "generator_rate and discriminator_rate are set",
+            {"discriminator_rate": None},
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_an_option_without_effect_is_noted(flags, reason, neighbour):
+    (name,) = flags
+    others = {
+        "features_plugin": {"features": "pixels"},
+        "norm_samples": {"generator_norm": "layer"},
+        "sample_count": {"sample_steps": 0},
+        "learning_rate": {"generator_rate": 1, "discriminator_rate": 1},
+    }.get(name, {})
+    assert idle(**flags, **others) == {name: reason}
+    used = {n: v for n, v in dict(others, **neighbour).items() if v is not None}
+    assert idle(**flags, **used) == {}
+
+
 def test_simultaneous_updates_have_one_of_the_discriminator():
     with pytest.raises(UsageError, match="set n_critic to 1"):
         options(update="simultaneous", n_critic=2)
     assert options(update="simultaneous", n_critic=1).n_critic == 1
+
+
+@pytest.mark.parametrize("value, path", [("runs/a", "X/runs/a"), ("auto", "auto")])
+def test_features_that_name_a_run_are_a_path(value, path):
+    assert map_paths(GanOptions, "features", value, lambda text: "X/" + text) == path

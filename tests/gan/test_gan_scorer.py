@@ -381,3 +381,37 @@ def test_a_metric_of_the_full_score_cannot_name_the_best_checkpoint(metric):
     message = f"by {metric}, which only 'toolkit evaluate' measures"
     assert is_refused(UsageError, message, "min:" + metric, 100)
     assert not is_refused(UsageError, "", "min:frechet_distance", 100)
+
+
+# ------------------------------------------------------------------------------- which is better
+
+
+def test_every_metric_but_a_noise_has_a_direction():
+    noises = {name for name in GanScorer.names if name.endswith("_noise")}
+    assert set(GanScorer.directions) == set(GanScorer.names) - noises
+    lower = {name for name, direction in GanScorer.directions.items() if direction == "min"}
+    assert lower == {"frechet_distance", "frechet_ratio", "kernel_distance", "classes_lost"}
+
+
+@pytest.mark.parametrize(
+    "changes, name",
+    [
+        ({"features": "pixels"}, "features"),
+        ({"quick_samples": 201}, "samples"),
+        ({"score_samples": 299}, "real images"),
+    ],
+)
+def test_scores_depend_on_the_features_and_on_the_sizes_of_both_sets(changes, name):
+    before = make_scorer().dependencies(SPLITS["test"])
+    if "features" in changes:
+        run = types.SimpleNamespace(options=make_options(), data=SPEC)
+        scorer = GanScorer(run, SPLITS.get, features=PixelFeatures(SHAPE))
+    else:
+        scorer = make_scorer(**changes)
+    after = scorer.dependencies(SPLITS["test"])
+    assert [n for n in before if before[n] != after[n]] == [name]
+
+
+def test_more_samples_than_there_are_real_images_change_no_score():
+    scorers = make_scorer(score_samples=10000), make_scorer(score_samples=20000)
+    assert scorers[0].dependencies(SPLITS["test"]) == scorers[1].dependencies(SPLITS["test"])

@@ -202,6 +202,16 @@ def test_the_average_moves_after_the_generators_update(update):
         assert update_of[weight] in ancestors(move)
 
 
+@pytest.mark.parametrize("penalty", ["wgan-gp", "lp", "dragan", "r1", "none"])
+def test_the_line_of_a_penalty_goes_from_a_real_image_to_a_sample_of_its_class(penalty):
+    run = make_run(classes=3, conditional="acgan", penalty=penalty, batch_size=30)
+    labels = tf.constant(np.arange(30) % 3, tf.int32)
+    reals = tf.zeros([30, 8, 8, 1])
+    outputs, _ = forward_pass.discriminator_pass(networks.build(run), run, reals, labels, 0)
+    fake_labels = evaluate(outputs["fake_labels"]).tolist()
+    assert (fake_labels == evaluate(labels).tolist()) == (penalty in ("wgan-gp", "lp"))
+
+
 @pytest.mark.parametrize("n_critic", [1, 2])
 def test_weights_are_clipped_after_the_update_and_before_the_next_pass(n_critic):
     build_image_game(weight_clip=0.01, n_critic=n_critic)

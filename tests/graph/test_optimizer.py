@@ -27,7 +27,12 @@ def learning_rates(steps, total_steps=None, **options):
         tensors = [
             opt.learning_rate(run_options, tf.constant(s, tf.int64), total_steps) for s in steps
         ]
-        return pytest.approx(tf_session.run(tensors), abs=1e-6)
+        rates = tf_session.run(tensors)
+    # The rate in the graph and the share that is computed without one agree.
+    assert rates == pytest.approx(
+        [opt.rate_share(run_options, s, total_steps) for s in steps], abs=1e-6
+    )
+    return pytest.approx(rates, abs=1e-6)
 
 
 def test_a_constant_rate_does_not_change():
@@ -42,9 +47,29 @@ def test_cosine_decay_starts_after_the_warm_up_and_ends_with_the_run():
     assert learning_rates([10, 60, 110], 110, schedule="cosine", warmup_steps=10) == [1, 0.5, 0]
 
 
-def test_a_cosine_schedule_without_a_length_is_refused():
-    with pytest.raises(UsageError, match="The cosine schedule has no length"):
-        learning_rates([0], schedule="cosine")
+@pytest.mark.parametrize("schedule", ["cosine", "step", "exponential"])
+def test_a_schedule_without_a_length_is_refused(schedule):
+    with pytest.raises(UsageError, match=f"The {schedule} schedule has no length"):
+        learning_rates([0], schedule=schedule)
+
+
+@pytest.mark.parametrize(
+    "total_steps, options, rates",
+    [
+        (1, {"schedule": "cosine"}, [1]),
+        (2, {"schedule": "cosine"}, [1, 0.5]),
+        (1, {"schedule": "step"}, [1]),  # a tenth of one step: it decays in each
+        (2, {"schedule": "exponential", "decay_rate": 0.1}, [1, 0.1]),
+        (3, {"warmup_steps": 1}, [1, 1, 1]),
+        (3, {"warmup_steps": 6}, [1 / 6, 2 / 6, 3 / 6]),  # a warm-up longer than the run
+        (3, {"warmup_steps": 3, "schedule": "cosine"}, [1 / 3, 2 / 3, 1]),
+        (4, {"warmup_steps": 2, "schedule": "cosine"}, [1 / 2, 1, 1, 0.5]),
+        (4, {"schedule": "cosine", "decay_steps": 1}, [1, 0, 0, 0]),
+        (3, {"schedule": "step", "decay_rate": 1.0}, [1, 1, 1]),
+    ],
+)
+def test_schedules_of_very_short_runs(total_steps, options, rates):
+    assert learning_rates(range(total_steps), total_steps, **options) == rates
 
 
 def test_the_step_schedule_decays_at_every_tenth_step():

@@ -16,7 +16,7 @@ from toolkit.inference.evaluator import Evaluator
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.storage.run_folder import RunFolder
-from toolkit.training.hooks.validation import BestMetric
+from toolkit.training.best_metric import BestMetric
 
 STEPS = ["--steps", "6", "--checkpoint-steps", "2", "--run-dir", "r"]
 
@@ -108,16 +108,16 @@ def test_a_gain_within_the_noise_keeps_the_best_and_is_recorded_as_such(train):
     [(3.0, 0.9, True), (3.0, 1.0, False), (3.0, 1.1, False), (3.0, 0.0, True), (5.0, 0.0, False)],
 )
 def test_a_gain_counts_when_it_exceeds_the_noise(value, noise, is_better):
-    assert BestMetric("distance", ["distance"]).is_better(value, 4.0, noise) is is_better
-    assert BestMetric("max:x", ["x"]).is_better(-value, -4.0, noise) is is_better
+    assert BestMetric("x", "min").is_better(value, 4.0, noise) is is_better
+    assert BestMetric("x", "max").is_better(-value, -4.0, noise) is is_better
 
 
 def test_the_first_value_is_the_best_whatever_its_noise():
-    assert BestMetric("distance", ["distance"]).is_better(3.0, None, 100.0)
+    assert BestMetric("x", "min").is_better(3.0, None, 100.0)
 
 
 def test_noise_that_is_not_a_number_counts_for_nothing():
-    assert BestMetric("distance", ["distance"]).is_better(3.0, 4.0, float("nan"))
+    assert BestMetric("x", "min").is_better(3.0, 4.0, float("nan"))
 
 
 # ------------------------------------------------------------------------------------ without a run

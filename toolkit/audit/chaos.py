@@ -22,6 +22,7 @@ from ..errors import CheckFailed, InterruptedRun
 from ..files import write_json
 from ..options import ENVIRONMENT_PREFIX
 from ..storage.run_folder import RunFolder
+from .checks import declared_options
 from .replay import Segment, compare_runs, session_config
 
 POLL_SECS = 0.0005
@@ -103,15 +104,11 @@ class Chaos:
 
     def _write_config(self) -> str:
         """Write a configuration file that trains the same run; return its path."""
-        from ..config import rebase
+        from ..config import move
 
         config = session_config(self._folder, self._segment.session)
         path = os.path.join(self._path, "config.json")
-        here = os.getcwd()
-        names = [rebase(name, here, self._path) for name in config.extensions]
-        values = {"plugin": rebase(config.plugin, here, self._path), "with": names}
-        values.update(config.values, data=rebase(config.values["data"], here, self._path))
-        write_json(path, values)
+        write_json(path, move(config, declared_options(config), self._path))
         return path
 
     def _train(self, copy: RunFolder, config: str, kills: List[Kill], count: int) -> None:

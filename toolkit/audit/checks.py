@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 from .. import config as configuration
 from ..config import Config
 from ..errors import CheckFailed, CheckpointError, ToolkitError
-from ..options import CoreOptions, current_names, merge
+from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
 from ..plugins import Plugins
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry
@@ -173,14 +173,21 @@ def _check_config(folder: RunFolder) -> Tuple[str, List[Fault]]:
     values, sessions = folder.read_config(), folder.commits.sessions()
     if not isinstance(values, dict):
         return "", [Fault("config", "config.json contains no options", folder.file("config.json"))]
+    values = _drop_notes(values)
     summary = count_noun(len(values), "option")
     expected = sessions[-1].get("options") if sessions else None
     if not isinstance(expected, dict):
         return summary, []
+    expected = _drop_notes(expected)
     if set(values) != set(expected):
         options = declared_options(configuration.parse_values(folder.path, values))
         values, expected = current_names(options, values), current_names(options, expected)
     return summary, list(_compare_options(values, expected))
+
+
+def _drop_notes(values: Dict[str, Any]) -> Dict[str, Any]:
+    """The plugins and options of a saved configuration, without where they come from."""
+    return {name: value for name, value in values.items() if name not in (FOLDER, ORIGINS)}
 
 
 def _compare_options(values: Dict[str, Any], expected: Dict[str, Any]) -> Iterator[Fault]:

@@ -16,7 +16,7 @@ from ..errors import (
     RetryError,
     UsageError,
 )
-from ..options import current_names, resolve, result_options
+from ..options import FOLDER, current_names, resolve, result_options
 from ..plugins import Plugins
 from ..storage import checkpoint_reader
 from ..storage.checkpoint_diff import RestoreOptions
@@ -141,6 +141,7 @@ def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str,
     options = declared_options(session_config(folder, after))
     old, new = current_names(options, old), current_names(options, new)
     without_effect = set(options.model_fields) - result_options(options)
+    without_effect |= {"data", "plugin", "with", FOLDER}  # files are compared by their hashes
     return [
         f"{name} was {old[name]}, then {new[name]}"
         for name in sorted(set(old) & set(new) - without_effect)
@@ -182,7 +183,7 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
 
     config = session_config(folder, segment.session)
     plugins = Plugins.load(config.plugin, config.extensions)
-    options = resolve(plugins.options(), [(folder.file("config.json"), config.values)]).options
+    options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
     target = _copy_start(folder, segment, path)
     values = configuration.run_values(config.plugin, config.extensions, options, target.path)
     changes = RestoreOptions.of_plan(segment.model_changes)

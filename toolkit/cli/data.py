@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 
 import click
 
-from ..cli_options import json_option, print_json
+from ..cli_options import json_option, print_json, resolve_output, writing_output
 
 
 @click.group()
@@ -38,7 +38,11 @@ def list_(as_json: bool) -> None:
 @click.option("--channels", type=click.Choice(["1", "3"]), help="As for 'toolkit run'.")
 @click.option("--fit", default="pad", metavar="pad|crop|stretch", help="As for 'toolkit run'.")
 @click.option("--background", default="white", metavar="COLOUR", help="As for 'toolkit run'.")
-@click.option("--sheet", metavar="FILE.png", help="Write a contact sheet of 100 training examples.")
+@click.option(
+    "--sheet",
+    metavar="FILE.png",
+    help="Write a contact sheet of 100 training examples; the file is overwritten.",
+)
 @json_option
 def check(
     value: str,
@@ -58,13 +62,15 @@ def check(
     from ..data.sources import ImageOptions
     from ..display.console import Console, download_progress
 
+    sheet_path = resolve_output(sheet) if sheet else ""
     report, dataset = check_source(
         value,
         images=ImageOptions(image_size, int(channels) if channels else None, fit, background),
         progress=download_progress(Console()),
     )
     if sheet and dataset is not None:
-        contact_sheet(dataset, sheet)
+        with writing_output(sheet):
+            contact_sheet(dataset, sheet_path)
         report["sheet"] = sheet
     if as_json:
         print_json(report)

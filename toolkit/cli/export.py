@@ -12,6 +12,7 @@ from ..cli_options import (
     json_option,
     optional_output,
     print_json,
+    resolve_output,
     verbose_option,
 )
 
@@ -23,15 +24,16 @@ from ..cli_options import (
 @json_option
 @verbose_option
 def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: bool) -> None:
-    """Write a trained model as a SavedModel in DIR.
+    """Write a trained model as a SavedModel in DIR, a new or empty folder.
 
     The SavedModel is loaded again, and its predictions are compared with the model's.
     """
     from ..inference.export import export as write
     from .common import open_with_warnings
 
+    path = resolve_output(folder, is_folder=True)
     with open_with_warnings(run_folder, checkpoint) as trained:
-        result = write(trained.predictor, folder)
+        result = dict(write(trained.predictor, path), folder=folder)
     result["step"] = trained.step
     if as_json:
         return print_json(result)

@@ -22,13 +22,13 @@ class Selection(NamedTuple):
         plugin: the reference of the model plugin, or "".
         extensions: the references of the extensions.
         plugins: the loaded plugins, or None if no model plugin is named.
-        layers: the path and the values of each configuration file, weakest first.
+        layers: the values of each configuration file, weakest first.
     """
 
     plugin: str
     extensions: List[str]
     plugins: Optional[Plugins]
-    layers: List[Tuple[str, Dict[str, Any]]]
+    layers: List[typed.Layer]
 
 
 NO_SELECTION = Selection("", [], None, [])
@@ -36,14 +36,14 @@ NO_SELECTION = Selection("", [], None, [])
 
 def select(args: List[str]) -> Selection:
     """Find --plugin, --with and --config before the arguments are parsed, and load the plugins."""
-    layers: List[Tuple[str, Dict[str, Any]]] = []
+    layers: List[typed.Layer] = []
     plugin = ""
     extensions: List[str] = []
     for path in _flag_values(args, "--config"):
         config = configuration.read(path)
         plugin = config.plugin or plugin
         extensions = config.extensions or extensions
-        layers.append((path, config.values))
+        layers.append(config.layer(path))
     plugin = os.environ.get(typed.variable_name("plugin"), plugin)
     plugin = (_flag_values(args, "--plugin") or [plugin])[-1]
     extensions = _flag_values(args, "--with") or extensions

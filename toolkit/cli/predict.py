@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
 
 import click
 
-from ..cli_options import checkpoint_option, json_option, print_json, verbose_option, warn
+from ..cli_options import (
+    checkpoint_option,
+    json_option,
+    print_json,
+    resolve_output,
+    verbose_option,
+    warn,
+    writing_output,
+)
+from ..display.escapes import table_cell
+from ..errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +60,12 @@ def _rewrite_invert(args: List[str]) -> List[str]:
 @click.argument("run_folder", metavar="RUN")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @checkpoint_option
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE: .json, .csv or .npz.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write to FILE, .json, .csv or .npz, which is overwritten.",
+)
 @click.option("--features", is_flag=True, help="Also print the model's features of each example.")
 @click.option(
     "--invert",
@@ -79,11 +96,14 @@ def predict(
     from .common import open_with_warnings
 
     write = _choose_writer(output)
+    path = resolve_output(output) if output is not None else ""
+    _protect_files(path, run_folder, files)
     with open_with_warnings(run_folder, checkpoint) as trained:
         examples = _read(trained, list(files), is_inverted)
         predictions = columns(trained.predict(examples.inputs), trained.data.class_names, features)
     if output is not None and write is not None:
-        write(output, examples.names, predictions)
+        with writing_output(output):
+            write(path, examples.names, predictions)
         sys.stderr.write(f"{len(examples.names)} predictions in {output}\n")
     if as_json:
         print_json(_json_rows(examples.names, predictions))
@@ -95,7 +115,6 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     """Read the examples in the files, or the arrays for the inputs of the model."""
     from ..data.examples import DataSpec
     from ..data.image_file import ImageForm, parse_colour
-    from ..errors import UsageError
     from ..inference.predict import read_examples, read_inputs
     from ..run_data import example_hook
 
@@ -124,6 +143,18 @@ def _choose_writer(output: Optional[str]) -> Optional[Writer]:
         if output.endswith(ending):
             return writer
     raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
+
+
+def _protect_files(output: str, run_folder: str, files: Sequence[str]) -> None:
+    """Refuse to overwrite a file of the run, or one to predict on. Raises UsageError."""
+    if not os.path.exists(output):
+        return
+    if output in [os.path.realpath(path) for path in files]:
+        raise UsageError(f"{output} is a file to predict on.", hint="Name another output.")
+    if output.startswith(os.path.join(os.path.realpath(run_folder), "")):
+        raise UsageError(
+            f"{output} exists in the folder of the run.", hint="Name a new file, or one elsewhere."
+        )
 
 
 def _json_rows(names: List[str], predictions: Columns) -> List[Dict[str, Any]]:
@@ -160,20 +191,33 @@ def _write_csv(path: str, names: List[str], predictions: Columns) -> None:
     """Write a row per example, with a column per element of a vector."""
     import csv
 
+    from ..files import atomic_write
+
     flat = {name: values.reshape(len(names), -1) for name, values in predictions.items()}
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        header = ["file"]
-        for name, values in flat.items():
-            is_scalar = predictions[name].ndim == 1
-            header += [name] if is_scalar else [f"{name}{i}" for i in range(values.shape[1])]
-        writer.writerow(header)
+    header = ["file"]
+    for name, values in flat.items():
+        is_scalar = predictions[name].ndim == 1
+        header += [name] if is_scalar else [f"{name}{i}" for i in range(values.shape[1])]
+    with atomic_write(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text)
+        writer.writerow(map(table_cell, header))
         for i, name in enumerate(names):
-            writer.writerow([name] + [cell for values in flat.values() for cell in values[i]])
+            cells = [cell for values in flat.values() for cell in values[i]]
+            writer.writerow([table_cell(name), *map(_csv_value, cells)])
+        text.detach()  # leaves the file open
+
+
+def _csv_value(value: Any) -> Any:
+    """A number as it is; a text without control characters and formulas."""
+    return table_cell(value) if isinstance(value, str) else value
 
 
 def _write_npz(path: str, names: List[str], predictions: Columns) -> None:
     import numpy as np
 
+    from ..files import atomic_write
+
     arrays: Dict[str, Any] = dict(predictions, files=np.array(names))  # savez has a "file" itself
-    np.savez_compressed(path, **arrays)
+    with atomic_write(path) as file:
+        np.savez_compressed(file, **arrays)

@@ -48,7 +48,7 @@ def select_from_run(folder: RunFolder) -> Selection:
     """Return the selection that the saved configuration of a run names."""
     config = configuration.read_run_config(folder)
     plugins = Plugins.load(config.plugin, config.extensions)
-    layers = [(folder.file("config.json"), config.values)]
+    layers = [config.layer(folder.file("config.json"))]
     return Selection(config.plugin, config.extensions, plugins, layers)
 
 

@@ -197,6 +197,11 @@ def _print_summary(summary: Dict[str, Any]) -> None:
     rows = [
         ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
     ]
+    best = summary.get("best")
+    if best and "direction" in best:
+        word = "lowest" if best["direction"] == "min" else "highest"
+        value = f"{best['metric']} {best['value']:.4f}"
+        rows.append(("best", f"{word} {value} (validation, step {best['step']})"))
     test = summary.get("test")
     if test:
         metrics = "  ".join(f"{n} {v:.4f}" for n, v in sorted(test["metrics"].items()))

@@ -17,6 +17,7 @@ from ..files import sha256_of
 Arrays = Tuple[np.ndarray, Optional[np.ndarray]]  # features [n, ...], labels [n]
 Progress = Callable[[str, int, int], None]  # (file, bytes done, total bytes or 0 if unknown)
 MAX_CLASSES = 1 << 20
+HASHED_AT_ONCE = 1024  # examples
 
 
 class RecordFiles(NamedTuple):
@@ -215,6 +216,16 @@ def describe(split: Split, class_names: Sequence[str] = (), num_classes: int = 0
     count = len(class_names) or num_classes or int(split.labels.max()) + 1
     names = tuple(class_names) or tuple(str(i) for i in range(count))
     return DataSpec(split.shape, split.dtype, count, names)
+
+
+def hash_examples(split: Split) -> str:
+    """The SHA-256 (64 hex digits) of a split's examples and labels in their order."""
+    digest = hashlib.sha256(repr((len(split), split.shape, split.dtype)).encode("utf-8"))
+    for start in range(0, len(split), HASHED_AT_ONCE):
+        features, labels = split.take(slice(start, start + HASHED_AT_ONCE))
+        digest.update(np.ascontiguousarray(features).tobytes())
+        digest.update(b"" if labels is None else np.asarray(labels, "<i4").tobytes())
+    return digest.hexdigest()
 
 
 def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: str) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import struct
 import zlib
-from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from typing import IO, Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..errors import DataError
 from ..files import atomic_write
 from .examples import Dataset, RecordFiles, Split, check_label_range, describe
 from .held_out import DEFAULT_SHARES, Shares, hold_out
+from .memory import check_memory
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FEATURE_TYPES = ("uint8", ">f4")
@@ -26,6 +27,7 @@ LABEL_TYPES = ("uint8", ">i4")
 _NAME = re.compile(r"^(?P<split>train|t10k|test)[-.](?P<kind>images|labels)[-.]idx\d-ubyte(\.gz)?$")
 _RECOPY = "Copy or download the file again."
 _MAX_EXPANSION = 1032  # uncompressed bytes for one byte of gzip data, at most
+_CHUNK = 1 << 20  # bytes to unpack at a time
 
 
 class Header(NamedTuple):
@@ -275,16 +277,32 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
             header = _parse_header(path, head)
             check(path, header)
             _check_expansion(path, header)
+            check_memory(path, header.payload)
+            array = np.empty(header.shape, header.dtype)
+            payload = _fill(array, file)
             # One byte more than the header says: it shows that a file is longer, and otherwise
             # makes gzip check its own checksum.
-            payload = file.read(header.payload + 1)
+            is_longer = bool(file.read(1))
     except EOFError as error:
         raise _wrong(path, "complete gzip data", "an end in the middle") from error
     except (OSError, zlib.error) as error:
         raise _wrong(path, "intact gzip data", str(error).rstrip(".")) from error
-    is_longer = len(payload) > header.payload
-    _check_size(path, header, header.size + len(payload), at_least=is_longer)
-    return np.frombuffer(payload, header.dtype).reshape(header.shape)
+    _check_size(path, header, header.size + payload + is_longer, at_least=is_longer)
+    array.flags.writeable = False
+    return array
+
+
+def _fill(array: np.ndarray, file: IO[bytes]) -> int:
+    """Read the bytes of an array from a file, in chunks, and return how many there were."""
+    target = memoryview(array.reshape(-1).view(np.uint8))
+    position = 0
+    while position < len(target):
+        chunk = file.read(min(_CHUNK, len(target) - position))
+        if not chunk:
+            break
+        target[position : position + len(chunk)] = chunk
+        position += len(chunk)
+    return position
 
 
 def _check_expansion(path: str, header: Header) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Iterable, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 import numpy as np
 
 from ..errors import DataError
 from .examples import Arrays, Dataset, Split, check_label_range, describe
 from .held_out import DEFAULT_SHARES, Shares, hold_out
+from .memory import check_memory
 
 SPLIT_KEYS = {
     "train": (("x_train", "y_train"),),
@@ -19,6 +20,10 @@ SPLIT_KEYS = {
     "test": (("x_test", "y_test"),),
 }
 WHOLE_KEYS = (("images", "labels"), ("features", "labels"), ("x", "y"))
+_HEADER_READERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
 
 
@@ -46,6 +51,7 @@ def open_npz(path: str, shares: Shares = DEFAULT_SHARES) -> Dataset:
 def read_arrays(path: str) -> Dict[str, np.ndarray]:
     """Every array of an .npz file by its name. Raises DataError if one cannot be used."""
     with _open(path) as file:
+        _check_sizes(path, file, file.files)
         return {key: _read_array(path, file, key) for key in file.files}
 
 
@@ -53,6 +59,7 @@ def _read(path: str) -> Dict[str, Arrays]:
     """Split name -> features and labels."""
     with _open(path) as file:
         splits = _find_keys(path, file.files)
+        _check_sizes(path, file, [key for keys in splits.values() for key in keys])
         return {name: _read_pair(path, file, keys) for name, keys in splits.items()}
 
 
@@ -105,6 +112,49 @@ def _read_pair(path: str, file: Any, keys: Tuple[str, str]) -> Arrays:
     features = _read_array(path, file, keys[0])
     labels = _read_array(path, file, keys[1]) if keys[1] in file.files else None
     return features, labels
+
+
+def _check_sizes(path: str, file: Any, keys: Iterable[str]) -> None:
+    """Refuse arrays that do not fit in memory, before one is unpacked.
+
+    The zip file says how many bytes each unpacks to, and gives no more; the header of an array
+    must promise as many.
+    """
+    members = {member.filename: member for member in file.zip.infolist()}
+    sizes = 0
+    for key in keys:
+        member = members.get(key + ".npy", members.get(key))
+        if member is None:
+            continue  # without labels
+        sizes += member.file_size
+        expected = _header_size(file.zip, member)
+        if expected is not None and expected != member.file_size:
+            raise DataError(
+                f"{path}: expected {expected:,} bytes for the array '{key}', found "
+                f"{member.file_size:,}.",
+                hint="The file is damaged; copy it again.",
+            )
+    check_memory(path, sizes)
+
+
+def _header_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Optional[int]:
+    """The size of a member in bytes by the header of its array; None if it has none that numpy
+    can read, or one of Python objects: reading the array says so.
+    """
+    try:
+        with archive.open(member) as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about files from Python 2, which are fine
+            read_header = _HEADER_READERS[np.lib.format.read_magic(stream)]
+            shape, _, dtype = read_header(stream)
+            start = stream.tell()
+    except Exception:  # damaged bytes can make zipfile and numpy raise anything
+        return None
+    if dtype.hasobject or min(shape, default=0) < 0:
+        return None
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    return start + count * dtype.itemsize
 
 
 def _read_array(path: str, file: Any, key: str) -> np.ndarray:

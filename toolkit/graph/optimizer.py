@@ -49,19 +49,49 @@ def learning_rate(options, step, total_steps: Optional[int], base: Optional[floa
 
 def _decay(options, position, total_steps: Optional[int]):
     """The factor on the full rate; position: float32 scalar, steps since the warm-up."""
-    length = options.decay_steps
-    steps_after_warmup = max((total_steps or 0) - options.warmup_steps, 1)
+    progress = position / float(decay_length(options, total_steps))
     if options.schedule == "cosine":
-        if length is None and total_steps is None:
-            raise UsageError(
-                "The cosine schedule has no length.", hint="Set --decay-steps, --steps or --epochs."
-            )
-        progress = tf.minimum(position / float(length or steps_after_warmup), 1.0)
-        return 0.5 * (1 + tf.cos(math.pi * progress))
-    exponent = position / float(length or max(steps_after_warmup // 10, 1))
-    if options.schedule == "step":
-        exponent = tf.floor(exponent)
-    return tf.pow(options.decay_rate, exponent)
+        return 0.5 * (1 + tf.cos(math.pi * tf.minimum(progress, 1.0)))
+    return tf.pow(
+        options.decay_rate, tf.floor(progress) if options.schedule == "step" else progress
+    )
+
+
+def decay_length(options, total_steps: Optional[int]) -> int:
+    """The steps of the cosine, or between two decays; by default all after the warm-up, or a tenth
+    of them.
+
+    Raises:
+        UsageError: neither the options nor the run have a length.
+    """
+    if options.decay_steps is not None:
+        return int(options.decay_steps)
+    if total_steps is None:
+        raise UsageError(
+            f"The {options.schedule} schedule has no length.",
+            hint="Set --decay-steps, --steps or --epochs.",
+        )
+    steps_after_warmup = max(total_steps - options.warmup_steps, 1)
+    return steps_after_warmup if options.schedule == "cosine" else max(steps_after_warmup // 10, 1)
+
+
+def rate_share(options, step: int, total_steps: Optional[int]) -> float:
+    """`learning_rate` as a share of the full rate, in [0, 1], without a graph.
+
+    Args:
+        options: the core's options.
+        step: the number of steps before the one with this rate.
+        total_steps: the length of the run.
+    """
+    if step < options.warmup_steps:
+        return (step + 1) / options.warmup_steps
+    if options.schedule == "constant":
+        return 1.0
+    progress = (step - options.warmup_steps) / decay_length(options, total_steps)
+    if options.schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+    exponent = math.floor(progress) if options.schedule == "step" else progress
+    return float(options.decay_rate**exponent)
 
 
 def clip(gradients: List[Any], how: str, limit: float) -> List[Any]:

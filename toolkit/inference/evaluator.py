@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 import numpy as np
 
 from ..compat import make_callable, tf
-from ..data.examples import DataSpec, Split
+from ..data.examples import DataSpec, Split, hash_examples
 from ..data.named_arrays import check_arrays
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..files import plain_path
@@ -17,6 +17,7 @@ from ..graph.session_config import session_config
 from ..options import CoreOptions
 from ..plugins import Plugins
 from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
+from .metric_directions import read_directions
 from .scorer_set import ScorerSet
 
 # What a model predicts on: its features, or arrays by the names of the hook `inputs`.
@@ -67,6 +68,7 @@ class Evaluator:
     ):
         self.run = Run(mode, options, spec, folder, total_steps, splits=splits)
         self._graph = build.build_inference(plugins, self.run)
+        self._plugins = plugins
         with self._graph.tf_graph.as_default():
             self._saver = tf.train.Saver()
             self._initialize_locals = tf.group(
@@ -109,6 +111,17 @@ class Evaluator:
         """The names of the metrics that `evaluate` returns."""
         names = {*self._graph.losses, *self._graph.metrics}
         return sorted(names | self._scorers.names if self._scorers else names)
+
+    def metric_directions(self) -> Dict[str, Optional[str]]:
+        """The name of each metric -> "min" or "max", whichever is better, or None if undeclared."""
+        scorers = self._scorers.scorers if self._scorers else []
+        declared = read_directions(self._plugins, self.run, self._graph.losses, scorers)
+        return {name: declared.get(name) for name in self.metric_names}
+
+    def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
+        """What values of a metric depend on besides the model: JSON values by name."""
+        of_scorer = self._scorers.dependencies(metric, split) if self._scorers else {}
+        return {**of_scorer, "examples": hash_examples(split)}
 
     def load(self, path: str) -> None:
         """Load the variables of a checkpoint, then initialise the local variables.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterator, Optional
 
 import numpy as np
 
 from ..compat import tf
 from ..data.named_arrays import random_arrays
-from ..errors import CheckFailed, UsageError
+from ..errors import CheckFailed, RetryError, UsageError
 from ..files import plain_folder
 from .evaluator import Evaluator
 
@@ -40,6 +41,7 @@ def export(
     Raises:
         UsageError: the folder is not empty.
         CheckFailed: the predictions differ; nothing is written.
+        RetryError: the disk is full; nothing is written.
     """
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
@@ -47,18 +49,21 @@ def export(
         inputs = random_arrays(evaluator.graph.input_specs, NUM_CHECKED)
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
-        os.makedirs(temporary)
+        with _writing(folder):
+            os.makedirs(temporary)
         with plain_folder(temporary) as plain:
-            _write(evaluator, plain)
+            with _writing(folder):
+                _write(evaluator, plain)
             difference = _largest_difference(evaluator, plain, inputs)
         if not difference <= TOLERANCE:
             raise CheckFailed(
                 f"The exported model differs by {difference:.2g} from the trained one; "
                 f"{TOLERANCE:g} is allowed."
             )
-        if os.path.isdir(folder):
-            os.rmdir(folder)
-        os.replace(temporary, os.path.abspath(folder))
+        with _writing(folder):
+            if os.path.isdir(folder):
+                os.rmdir(folder)
+            os.replace(temporary, os.path.abspath(folder))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return {
@@ -69,6 +74,19 @@ def export(
         "largest_difference": difference,
         "checked_on": min(map(len, inputs.values())),
     }
+
+
+@contextlib.contextmanager
+def _writing(folder: str) -> Iterator[None]:
+    """Raise a RetryError if the block cannot write to the folder."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
+        raise RetryError(
+            f"{folder} cannot be written: {reason.splitlines()[0].rstrip('.')}.",
+            hint="Free some space, or name another folder.",
+        ) from error
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:

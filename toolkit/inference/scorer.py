@@ -5,7 +5,7 @@ Plugins return scorers from the hook `scorers`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from ..data.examples import Split
 
@@ -31,9 +31,12 @@ class Scorer:
     Attributes:
         names: all metrics that `score` may return. With a metric NAME_noise, the best checkpoint
             by NAME changes only for a gain larger than this noise.
+        directions: the name of a metric -> "min" if lower values are better, or "max". The best
+            checkpoint is chosen by a metric without a direction only where --best-metric sets one.
     """
 
     names: Sequence[str] = ()
+    directions: Mapping[str, str] = {}
 
     def score(
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
@@ -49,6 +52,19 @@ class Scorer:
                 is enough.
         """
         raise NotImplementedError
+
+    def dependencies(self, split: Split) -> Dict[str, Any]:
+        """Return what the scores of a split in training depend on besides the model and the split.
+
+        A resumed run compares its scores with earlier ones only if this is equal.
+
+        Args:
+            split: the `toolkit.Split`.
+
+        Returns:
+            JSON values by name, for instance the hash of a feature extractor.
+        """
+        return {}
 
     def close(self) -> None:
         """Release resources; called once, after the last score."""

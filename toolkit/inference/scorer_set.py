@@ -47,6 +47,19 @@ class ScorerSet:
         """The names of all metrics that the scorers may return."""
         return {name for scorer in self._scorers for name in scorer.names}
 
+    @property
+    def scorers(self) -> List[Scorer]:
+        return self._scorers
+
+    def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
+        """See `Scorer.dependencies`; {} for a metric that no scorer computes."""
+        for scorer in self._scorers:
+            if metric in scorer.names:
+                return dict(
+                    self._plugins.call_plugin_code(_describe(scorer), scorer.dependencies, split)
+                )
+        return {}
+
     def score(
         self, split: Split, predict: Callable[..., Dict[str, Any]], folder: Optional[str]
     ) -> Iterator[ScoreResult]:

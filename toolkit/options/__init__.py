@@ -17,11 +17,9 @@ from .declaration import (
     conditions,
     current_names,
     option,
-    path_form,
-    path_words,
     result_options,
 )
-from .paths import find_path, is_path_text, map_path, map_reference, move_start
+from .paths import find_path, is_path_text, map_paths, map_reference, move_start
 from .resolution import (
     ENVIRONMENT_PREFIX,
     FIXED_FLAGS,
@@ -64,14 +62,12 @@ __all__ = [
     "flag_name",
     "from_text",
     "is_path_text",
-    "map_path",
+    "map_paths",
     "map_reference",
     "merge",
     "misspelt_variables",
     "move_start",
     "option",
-    "path_form",
-    "path_words",
     "preset_values",
     "resolve",
     "result_options",

@@ -21,8 +21,8 @@ import pydantic
 
 from ..errors import UsageError, suggest
 from .core import CoreOptions
-from .declaration import Options, alias_names, path_form, path_words
-from .paths import find_path, is_path_text, map_path
+from .declaration import Options, alias_names
+from .paths import find_path, is_path_text, map_paths
 from .text import from_text
 
 PRESET = "preset"  # the option that names a preset
@@ -214,17 +214,13 @@ class Collection:
 
     def _find_paths(self, name: str, value: Any, origin: str, folders: Sequence[str]) -> Any:
         """Return a value of a file with its paths as they start at the working directory."""
-        form = path_form(self._options, name)
-        if not form or not folders:
-            return value
-        if isinstance(value, list):
-            return [self._find_paths(name, part, origin, folders) for part in value]
-        if not isinstance(value, str):
-            return value  # validation reports what is no path
-        if not is_path_text(value):
-            raise UsageError(f"Option '{name}' ({origin}) is no text that can be a path.")
-        words = path_words(self._options, name)
-        return map_path(value, form, words, lambda path: find_path(path, folders))
+
+        def find(path: str) -> str:
+            if not is_path_text(path):
+                raise UsageError(f"Option '{name}' ({origin}) is no text that can be a path.")
+            return find_path(path, folders)
+
+        return map_paths(self._options, name, value, find) if folders else value
 
     # -------------------------------------------------------------------------------------- presets
 

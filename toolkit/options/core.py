@@ -9,11 +9,15 @@ from typing_extensions import Literal
 
 from .declaration import Options, option
 
+PATH_PREFIXES = ("idx:", "npz:", "images:")  # of the data sources that read files
+
 
 class CoreOptions(Options):
     """The options that every run has, whatever its plugin."""
 
-    data: str = option("mnist5k", "data source; see 'toolkit data list'", group="Data")
+    data: str = option(
+        "mnist5k", "data source; see 'toolkit data list'", group="Data", path=PATH_PREFIXES
+    )
     image_size: Optional[int] = option(
         None,
         "height and width of images, see --fit; files of one size may omit it",

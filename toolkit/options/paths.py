@@ -7,11 +7,9 @@ are then found if the run alone moved, and if they moved with it.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Sequence, Type
 
-from .declaration import PathForm
-
-PATH_PREFIXES = ("idx:", "npz:", "images:")  # of the data sources that read files
+from .declaration import Options, path_form, path_words
 
 MapPath = Callable[[str], str]
 
@@ -24,21 +22,24 @@ def is_path_text(value: Any) -> bool:
         return False
 
 
-def map_path(text: str, form: PathForm, words: Sequence[str], function: MapPath) -> str:
-    """Return the text of an option with `function` applied to the path in it, if there is one.
+def map_paths(options: Type[Options], name: str, value: Any, function: MapPath) -> Any:
+    """Return the value of an option with `function` applied to each path in it.
 
     Args:
-        text: the value of the option.
-        form: of the option; see the parameter `path` of `option`.
-        words: texts that are no paths.
+        options: the class of the options.
+        name: of the option.
+        value: text, or a list of texts; other values are returned unchanged.
         function: from a path to a path.
     """
+    form, words = path_form(options, name), path_words(options, name)
+    if isinstance(value, list):
+        return [map_paths(options, name, part, function) for part in value]
+    if not form or not isinstance(value, str) or value in ("", *words):
+        return value
     if form is True:
-        return text if text in words or not text else function(text)
-    for prefix in form or ():
-        if text.startswith(prefix):
-            return prefix + function(text[len(prefix) :])
-    return text
+        return function(value)
+    prefix = next((prefix for prefix in form if value.startswith(prefix)), None)
+    return value if prefix is None else prefix + function(value[len(prefix) :])
 
 
 def map_reference(reference: str, function: MapPath) -> str:

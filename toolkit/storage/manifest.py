@@ -26,7 +26,7 @@ _MANIFEST = {
     "total_steps?": int,
     "reason?": str,
     "xla?": bool,
-    "best?": (None, {"step": int}),
+    "best?": (None, {"step": int, "metric?": str, "direction?": ("min", "max")}),
     "committed?": int,
     "metrics?": (None, dict),
     "summary?": (None, dict),

@@ -11,6 +11,7 @@ from ..graph.build import TrainingGraph
 from ..options import CoreOptions
 from ..plugins import Plugins
 from ..run_data import RunData
+from .best_metric import BestMetric
 from .hooks.base import Every, PluginHook, SessionHook
 from .hooks.checkpoints import Checkpoints
 from .hooks.guard import Guard
@@ -18,7 +19,7 @@ from .hooks.metrics import Metrics
 from .hooks.profile import Profile
 from .hooks.stop import Stop
 from .hooks.summaries import Summaries
-from .hooks.validation import BestMetric, Validation
+from .hooks.validation import Validation
 from .loop import StepCounter, Writers
 from .setup import Job, evaluates, evaluation_steps, examples_per_step
 from .step_mode import TrainingPlan

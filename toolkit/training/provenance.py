@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Sequence
 
 from .. import __version__
 from ..compat import VERSION
+from ..options import ORIGINS
 from ..plugins import Plugins
 from ..run_data import RunData, measure_brightness
 
@@ -63,7 +64,7 @@ def reproducibility_facts(
         "machine": machine(),
         "plugins": {p.name: p.sha256() for p in plugins.all},
         "data": run_data.dataset.sha256,
-        "options": dict(config),
+        "options": {name: value for name, value in config.items() if name != ORIGINS},
     }
 
 

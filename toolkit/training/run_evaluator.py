@@ -7,8 +7,9 @@ from typing import Any, Dict, Optional
 from ..display.console import Console
 from ..inference.evaluator import Evaluator
 from ..inference.report import report
+from ..options import current_names
 from ..run_data import RunData
-from .hooks.validation import BestMetric
+from .best_metric import SPLIT, BestMetric, choose_best_metric
 from .setup import Job
 from .step_mode import TrainingPlan
 
@@ -41,10 +42,24 @@ class RunEvaluator:
         """What --best-metric names; None without it.
 
         Raises:
-            UsageError: no such metric is computed.
+            UsageError: no such metric is computed, or its direction is not known.
         """
-        name = self._job.options.best_metric
-        return BestMetric(name, self.evaluator.metric_names) if name else None
+        text = self._job.options.best_metric
+        split = self._run_data.prepare_split(SPLIT)
+        if not text or split is None:
+            return None
+        directions = self.evaluator.metric_directions()
+        metric = choose_best_metric(text, directions, self._former_best_metric())
+        dependencies = self.evaluator.dependencies(metric.name, split)
+        return metric._replace(dependencies=dependencies)
+
+    def _former_best_metric(self) -> Optional[str]:
+        """--best-metric of the run's last session; None for a new run."""
+        sessions = [] if self._job.folder.is_new else self._job.folder.commits.sessions()
+        saved = sessions[-1].get("options") if sessions else None
+        if not isinstance(saved, dict):
+            return None
+        return current_names(type(self._job.options), saved).get("best_metric")
 
     def validate(self, path: str) -> Dict[str, float]:
         """The metrics of the validation split by name.
@@ -53,7 +68,7 @@ class RunEvaluator:
             path: of a checkpoint, without its endings.
         """
         self.evaluator.load(path)
-        split = self._run_data.prepare_split("validation")
+        split = self._run_data.prepare_split(SPLIT)
         assert split is not None  # without one there is no hook that validates
         evaluation = self.evaluator.evaluate(split, self._job.options.eval_batch_size)
         for line in evaluation.lines:

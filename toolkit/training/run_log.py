@@ -12,6 +12,7 @@ from ..graph.session_config import effective_threads
 from ..run_data import RunData
 from ..storage.manifest import FINISHED
 from . import provenance
+from .best_metric import BestMetric
 from .hooks.base import HookWrapper, SessionHook
 from .loop import TrainResult
 from .setup import Job, training_reader, training_run
@@ -50,11 +51,14 @@ class RunLog:
             facts["data"] = provenance.run_facts(job.plugins, self._run_data)["data"]
         folder.update_manifest(**facts)
 
-    def announce(self, hooks: Sequence[SessionHook], model_changes: str) -> None:
+    def announce(
+        self, hooks: Sequence[SessionHook], model_changes: str, best: Optional[BestMetric]
+    ) -> None:
         """Say what is about to be trained.
 
         Args:
             model_changes: how the model differs from its checkpoint; may be empty.
+            best: the metric that chooses the best checkpoint, or None.
         """
         log, run_data = self._console.log, self._run_data
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
@@ -62,6 +66,8 @@ class RunLog:
         log(f"data   {run_data.dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
         for note in run_data.dataset.notes:
             log(f"data   {note}")
+        if best is not None:
+            log(f"best   {best.summary}")
         log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
         for note in [self._plan.note, model_changes] + self._changes_since_last_session():
             if note:

@@ -14,6 +14,7 @@ from ..plugins import Plugins
 from ..run_data import RunData
 from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.run_folder import RunFolder
+from .length import check_total_steps
 
 
 class Job(NamedTuple):
@@ -28,6 +29,7 @@ class Job(NamedTuple):
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
         restore_options: how the model may differ from its checkpoint.
         allow_other_data: whether a resume may continue with other data.
+        allow_other_rate: whether the learning rate may jump because the run gets another length.
     """
 
     plugins: Plugins
@@ -38,13 +40,21 @@ class Job(NamedTuple):
     pause_at: Optional[int] = None
     restore_options: RestoreOptions = RestoreOptions()
     allow_other_data: bool = False
+    allow_other_rate: bool = False
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
-    """The step to stop at: --steps, or the number of batches in --epochs, rounded up."""
+    """The step to stop at: --steps, or the number of batches in --epochs, rounded up.
+
+    Raises:
+        UsageError: it cannot be counted, or no weight would change.
+    """
     if options.steps is not None:
-        return options.steps
-    return max(1, math.ceil(options.epochs * num_examples / examples_per_step(options)))
+        total: float = options.steps
+    else:
+        total = max(1.0, options.epochs * num_examples / examples_per_step(options))
+    check_total_steps(options, total)
+    return math.ceil(total)
 
 
 def examples_per_step(options: CoreOptions) -> int:

@@ -54,9 +54,14 @@ class Trainer:
             self.total_steps = self._plan.total_steps
             self._log = RunLog(job, self._run_data, self._plan, console)
             self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
-            best_metric = self._run_evaluator.best_metric()
+            self._best_metric = self._run_evaluator.best_metric()
             self._hooks, self._summaries, self._writers = build_hooks(
-                job, self._run_data, self._plan, console, self._run_evaluator.validate, best_metric
+                job,
+                self._run_data,
+                self._plan,
+                console,
+                self._run_evaluator.validate,
+                self._best_metric,
             )
         except BaseException:
             self.close()
@@ -80,7 +85,7 @@ class Trainer:
             job.options.steps_per_call,
             job.pause_at,
         )
-        self._log.announce(self._hooks, self._restorer.describe_changes())
+        self._log.announce(self._hooks, self._restorer.describe_changes(), self._best_metric)
         # Make the session, restore it, and train.
         scaffold = tf.train.Scaffold(
             saver=plan.saver, init_fn=lambda _, session: self._restore(session, loop)

@@ -47,5 +47,10 @@ def metrics(labels, outputs, run):
 
 
 @hookimpl
+def metric_directions(run):
+    return modules.metrics.directions(run)
+
+
+@hookimpl
 def evaluated(run, examples, folder):
     return modules.reports.write(examples, run.data, folder)

@@ -21,6 +21,7 @@ from typing import Any, Dict, List, Tuple
 from toolkit import tf
 
 from . import latents, losses, norm_moments, penalties, sampling
+from .architecture import conditioning
 
 
 def forward(model, features, labels, run) -> Dict[str, Any]:
@@ -60,7 +61,11 @@ def discriminator_pass(model, run, reals, labels, number: int) -> Tuple[Dict[str
         The outputs of the pass, and the ops that store its power iterations.
     """
     stream = f"critic{number}"  # names the random numbers; runs of any version draw the same
-    fakes, fake_labels = generate(model.generator, run, stream, tf.shape(reals)[0])
+    # A line from a real image to a sample is within one class if both have the same label.
+    is_line = run.options.penalty in penalties.INTERPOLATING
+    fakes, fake_labels = generate(
+        model.generator, run, stream, tf.shape(reals)[0], labels if is_line else None
+    )
     if run.options.update == "alternating":
         fakes = tf.stop_gradient(fakes)
     weights = model.discriminator.weights(iterate=True)
@@ -100,7 +105,7 @@ def evaluation_pass(model, run, reals, labels) -> Dict[str, Any]:
     return named_outputs(real, labels, fake, fakes, fake_labels)
 
 
-def generate(generator, run, stream: str, count) -> Tuple[Any, Any]:
+def generate(generator, run, stream: str, count, labels=None) -> Tuple[Any, Any]:
     """Images [count, H, W, C] from fresh noise, and their labels [count] or None.
 
     Args:
@@ -108,8 +113,11 @@ def generate(generator, run, stream: str, count) -> Tuple[Any, Any]:
         run: the `toolkit.Run`.
         stream: prefix of the names of the random numbers.
         count: an int or an int32 scalar.
+        labels: int32 [count], if not drawn from the class histogram; a generator without classes
+            ignores them.
     """
-    labels = latents.random_labels(run, stream + "/label", count)
+    if labels is None or conditioning(run.options, run.data) == "none":
+        labels = latents.random_labels(run, stream + "/label", count)
     return generator(latents.noise(run, stream + "/z", count), labels), labels
 
 

@@ -32,7 +32,8 @@ MIN_IMAGES = 8
 
 # A class is lost if it has less than a tenth of its real share ...
 LOST_SHARE = 0.1
-# ... where at least so many images of it are expected: by chance one in e^20 such sets has none.
+# ... where at least so many images of it are expected: by chance one in 23 million such sets has
+# less than a tenth of them.
 MIN_EXPECTED = 20
 
 # Nearly always right: all of a batch of 64 and, of larger batches, 99 in a hundred.

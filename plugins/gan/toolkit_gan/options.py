@@ -45,7 +45,8 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "optimizer_args": {"beta1": 0.5, "beta2": 0.9},
         "n_critic": 5,
     },
-    # Miyato et al. 2018
+    # Loss and optimizer of Miyato et al. 2018, who make five updates of the discriminator per step;
+    # this makes one.
     "sn-hinge": {
         "loss": "hinge",
         "spectral_norm": True,
@@ -99,7 +100,11 @@ class GanOptions(Options):
         "none", "penalty on the discriminator's gradient at images", group="Method"
     )
     penalty_weight: Optional[float] = option(
-        None, "weight of the penalty; default: 10, for r1 and r1r2 0.1", group="Method", ge=0
+        None,
+        "weight of the penalty; default: 10, for r1 and r1r2 0.1",
+        group="Method",
+        used_if={"penalty": ("wgan-gp", "lp", "dragan", "r1", "r1r2")},
+        ge=0,
     )
     weight_clip: float = option(
         0.0,
@@ -161,7 +166,11 @@ class GanOptions(Options):
         group="Network",
     )
     class_weight: float = option(
-        1.0, "weight of acgan's class loss (lambda_c)", group="Network", ge=0
+        1.0,
+        "weight of acgan's class loss (lambda_c)",
+        group="Network",
+        used_if={"conditional": "acgan"},
+        ge=0,
     )
     spectral_norm: bool = option(
         False, "divide the discriminator's kernels by their spectral norm", group="Network"
@@ -202,12 +211,15 @@ class GanOptions(Options):
         "auto",
         "source of the scores' features: auto (a classifier, trained once), RUN, or pixels",
         group="Evaluation",
+        path=True,
+        words=("auto", "pixels"),
         resume_may_change=True,
     )
     features_plugin: str = option(
         "classifier",
         "plugin of the classifier that --features auto trains",
         group="Evaluation",
+        used_if={"features": "auto"},
         resume_may_change=True,
     )
     quick_samples: int = option(
@@ -234,6 +246,16 @@ class GanOptions(Options):
         resume_may_change=True,
         ge=1,
     )
+
+    def idle_options(self) -> Dict[str, str]:
+        reasons = super().idle_options()
+        if self.generator_rate is not None and self.discriminator_rate is not None:
+            reasons["learning_rate"] = "generator_rate and discriminator_rate are set"
+        if "batch" not in (self.generator_norm, self.discriminator_norm):
+            reasons["norm_samples"] = "no network has batch norm"
+        if self.sample_steps == 0:
+            reasons["sample_count"] = "sample_steps is 0"
+        return reasons
 
     @property
     def batches_per_step(self) -> int:

@@ -21,6 +21,9 @@ from toolkit import UsageError, tf
 # For R1 and R2 the useful range at 28 pixels is 0.01 to 1: a norm's square has no other scale.
 DEFAULT_WEIGHT = {"wgan-gp": 10.0, "lp": 10.0, "dragan": 10.0, "r1": 0.1, "r1r2": 0.1}
 
+# These take the gradient on lines from a real image to a generated one.
+INTERPOLATING = ("wgan-gp", "lp")
+
 # Added under the square root of a norm: at zero the root itself has no finite slope.
 NORM_EPSILON = 1e-8
 # The same for the standard deviation; smaller, as this one is a scale of images in [-1, 1].
@@ -46,12 +49,12 @@ def penalty_points(run, stream: str, reals, labels, fakes, fake_labels) -> Tuple
         reals: float32 [B, H, W, C].
         labels: int32 [B], or None.
         fakes: float32 [B, H, W, C].
-        fake_labels: int32 [B], or None.
+        fake_labels: int32 [B], or None; with a penalty of `INTERPOLATING` equal to `labels`.
 
     Returns:
         Images [B, H, W, C], or [2B, H, W, C] with r1r2, and their labels or None.
     """
-    if run.options.penalty in ("wgan-gp", "lp"):
+    if run.options.penalty in INTERPOLATING:
         shape = tf.concat([tf.shape(reals)[:1], [1] * (reals.shape.ndims - 1)], 0)
         # The names of the random numbers, "between" and "around", are those of all versions.
         return interpolate(reals, fakes, run.uniform(stream + "/between", shape)), labels

@@ -46,5 +46,10 @@ def metrics(features, outputs):
 
 
 @hookimpl
+def metric_directions():
+    return {"squared_error": "min"}
+
+
+@hookimpl
 def session_hooks(model, features, run):
     return [modules.pictures.Pictures(model, features, run)]

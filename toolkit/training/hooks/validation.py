@@ -2,52 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
-from ...errors import ToolkitError, UsageError, suggest
+from ...errors import ToolkitError
 from ...storage.run_folder import RunFolder
+from ..best_metric import BestMetric
 from .base import SessionHook
-
-LOWER_IS_BETTER = ("loss", "error", "distance")
-
-
-class BestMetric:
-    """The metric that chooses the best checkpoint.
-
-    Args:
-        text: `NAME`, `min:NAME` or `max:NAME`. Without a direction, lower is better for names that
-            end in loss, error or distance, and higher for all others.
-        known: the names of the metrics that are computed.
-
-    Raises:
-        UsageError: no such metric is computed.
-    """
-
-    def __init__(self, text: str, known: Iterable[str]):
-        direction, _, name = text.rpartition(":")
-        if name not in known:
-            raise UsageError(
-                f"There is no metric '{name}' to choose the best checkpoint by.",
-                hint=suggest(name, known),
-            )
-        self.name = name
-        is_lower_better = not direction and name.endswith(LOWER_IS_BETTER)
-        self.lower = direction == "min" or is_lower_better
-
-    def is_better(self, value: float, best: Optional[float], noise: float = 0.0) -> bool:
-        """Whether `value` improves on `best` by more than the noise.
-
-        Args:
-            value: may be nan, which is never better.
-            best: None if there is none yet.
-            noise: a standard deviation; nan counts as 0.
-        """
-        if value != value:
-            return False
-        if best is None:
-            return True
-        gain = best - value if self.lower else value - best
-        return gain > (noise if noise > 0 else 0)
 
 
 class Validation(SessionHook):
@@ -56,6 +16,9 @@ class Validation(SessionHook):
     If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves only by
     a gain larger than the noise of the new value. Where noise alone prevents a move, the record
     says `within_noise`.
+
+    A resumed run begins `best` again, and the count of early stopping, where new values cannot be
+    compared with the recorded one.
 
     Args:
         folder: of the run.
@@ -94,6 +57,10 @@ class Validation(SessionHook):
     def set_state(self, state):
         state = {} if self.loop.is_other_model else state  # its best checkpoint no longer loads
         self._best, self._waited = state.get("best"), state.get("waited", 0)
+        difference = self._find_difference()
+        if difference:
+            self.loop.log(f"note   {difference}")
+            self._best, self._waited = None, 0
 
     def is_due(self, step: int) -> bool:
         return True  # the checkpoint hook, which runs before this one, decides
@@ -136,6 +103,17 @@ class Validation(SessionHook):
         if recorded != (self._best, self._waited):
             self._folder.update_manifest(best=self._best, evaluations_since_best=self._waited)
 
+    def _find_difference(self) -> str:
+        """Why `best` has to begin again, as a sentence; '' if it need not."""
+        if self._best is None:
+            return ""
+        place = f"step {self._best.get('step')} was best"
+        if self._metric is None:
+            return f"no metric chooses the best checkpoint any more; {place}"
+        difference = self._metric.find_difference(self._best)
+        again = "the best checkpoint is chosen again from here"
+        return f"{again}: {difference}; {place}" if difference else ""
+
     @property
     def _best_value(self) -> Optional[float]:
         return self._best["value"] if self._best else None
@@ -148,9 +126,7 @@ class Validation(SessionHook):
     def _compare_with_best(self, metric: BestMetric, step: int, value: float, noise: float) -> None:
         """Move `best`, or count an evaluation without a move; out of patience, ask for the end."""
         if metric.is_better(value, self._best_value, noise):
-            self._best = {"step": step, "metric": metric.name, "value": value}
-            if noise > 0:
-                self._best["noise"] = noise
+            self._best = metric.record(step, value, noise)
             self._waited = 0
             return
         self._waited += 1

@@ -53,17 +53,20 @@ def sample(run_folder, count, seed, out, class_, truncation, interpolate, checkp
     from . import sample_files
 
     kind = sample_files.kind_of(out, count)
+    path = None if out is None else cli_options.resolve_output(out, kind == "folder")
     with open_trained(run_folder, checkpoint, cli_options.warn) as trained:
         sample_files.check_model(trained, kind)
         label = None if class_ is None else sample_files.class_number(class_, trained)
         request = sample_files.SampleRequest(count, seed, label, truncation, interpolate)
-        if not out:
+        if path is None:
             name = sample_files.file_name(request, trained.step)
-            out = os.path.join(run_folder, "samples", name)
-        summary = sample_files.write(kind, out, request, trained)
+            path = out = os.path.join(run_folder, "samples", name)
+        with cli_options.writing_output(out):
+            summary = dict(sample_files.write(kind, path, request, trained), out=out)
     if as_json:
         return cli_options.print_json(dict({"run": run_folder}, **summary))
-    sys.stdout.write("{out}  {count} images of step {step}, seed {seed}\n".format(**summary))
+    with cli_options.optional_output():
+        sys.stdout.write("{out}  {count} images of step {step}, seed {seed}\n".format(**summary))
     return None
 
 

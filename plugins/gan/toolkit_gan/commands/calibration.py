@@ -79,7 +79,7 @@ def measure(train: Any, test: Any, features: Features, limit: int) -> Dict[str, 
 
 def report_lines(result: Dict[str, Any]) -> List[str]:
     """A heading, and a line per mark: its distance, and that as a multiple of the floor."""
-    few_images = reports.few_images_line(result)
+    few_images = reports.few_images_line(dict(result, source="training images"))
     heading = [
         f"{result['data']}: {result['n']} training images against {result['m']} test images",
         reports.features_line(result["features"]),

@@ -6,6 +6,7 @@ Legend: n images, Z latent numbers, H W C of an image, K classes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -215,14 +216,23 @@ def captions(
 
 
 def write_folder(out: str, chunks: Iterable[np.ndarray]) -> None:
-    """Write the images as 000000.png, 000001.png and so on."""
+    """Write the images as 000000.png, 000001.png and so on; after an error, none is left."""
     from PIL import Image
 
     os.makedirs(out, exist_ok=True)
-    images = (image for chunk in chunks for image in chunk)
-    for number, image in enumerate(images):
-        pixels = image[..., 0] if image.shape[-1] == 1 else image
-        Image.fromarray(pixels).save(os.path.join(out, f"{number:06d}.png"))
+    paths: List[str] = []
+    try:
+        for image in (image for chunk in chunks for image in chunk):
+            paths.append(os.path.join(out, f"{len(paths):06d}.png"))
+            pixels = image[..., 0] if image.shape[-1] == 1 else image
+            Image.fromarray(pixels).save(paths[-1])
+    except BaseException:
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.remove(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(out)
+        raise
 
 
 def write_npz(out: str, chunks: Iterable[np.ndarray], inputs: latents.Inputs) -> None:

@@ -112,6 +112,10 @@ def kernel_distance(
 ) -> Tuple[float, float]:
     """The unbiased squared MMD of the kernel (x . y / F + 1)^3, and its standard error.
 
+    Kernel and estimate are those of the KID (Binkowski et al. 2018, Demystifying MMD GANs), but the
+    features are standardised first, so that no feature's unit matters: it is no KID, and has other
+    values.
+
     Each set is divided into disjoint subsets, whose distances are therefore independent: their
     standard deviation gives an unbiased error.
 

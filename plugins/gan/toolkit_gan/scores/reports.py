@@ -21,6 +21,7 @@ RELIABLE_ACCURACY = 0.99
 # Definitions of the terms in a report.
 FLOOR = "floor: the FD that two sets of real images reach by sampling noise"
 RULER = "ruler: the FD of real images with known damage"
+KERNEL = "squared MMD, cubic kernel, on standardised features; not a KID, whose features are raw"
 COVERAGE = "coverage: real images with a sample nearer than their k-th nearest real image"
 
 
@@ -68,9 +69,9 @@ def interval_line(distance: Dict[str, Any]) -> str:
 
 
 def kernel_line(kernel: Dict[str, float]) -> str:
-    """The kernel distance, as "KID 0.0123 with standard error 0.001"."""
+    """The kernel distance, as "kernel distance 0.0123 with standard error 0.001 (...)"."""
     mean, error = short(kernel["mean"]), short(kernel["standard_error"], 2)
-    return f"kernel distance (KID) {mean} with standard error {error}"
+    return f"kernel distance {mean} with standard error {error} ({KERNEL})"
 
 
 def neighbours_line(details: Dict[str, Any]) -> str:
@@ -81,7 +82,10 @@ def neighbours_line(details: Dict[str, Any]) -> str:
 
 
 def classes_line(classes: Dict[str, Any]) -> str:
-    """The lost classes; without any, the class with the smallest part of its share."""
+    """The lost classes; without any, the class with the smallest part of its share.
+
+    A class that is too rare to be called lost may have no sample.
+    """
     if classes["lost"]:
         return f"classes lost (below a tenth of their share): {', '.join(classes['lost'])}"
     fakes, reals = np.array(classes["fakes"], float), np.array(classes["reals"], float)
@@ -89,9 +93,10 @@ def classes_line(classes: Dict[str, Any]) -> str:
     shares = np.full(len(reals), np.inf)
     shares[is_real] = (fakes[is_real] / fakes.sum()) / (reals[is_real] / reals.sum())
     rarest = int(shares.argmin())
+    summary = "all classes present" if fakes[is_real].all() else "no class is certainly lost"
     return (
-        f"all classes present; least frequent: {classes['names'][rarest]}, at "
-        f"{shares[rarest]:.2f} of its share"
+        f"{summary}; least frequent: {classes['names'][rarest]}, at {shares[rarest]:.2f} of its "
+        "share"
     )
 
 
@@ -128,11 +133,14 @@ def features_line(features: Dict[str, Any]) -> str:
 
 
 def few_images_line(details: Dict[str, Any]) -> str:
-    """A warning if there are too few real images for so many features; otherwise empty."""
+    """A warning if one set has too few images for so many features; otherwise empty.
+
+    The distance of two sets of real images is then up to twice the floor, too.
+    """
     size = details["features"]["size"]
-    if details["m"] >= 2 * size:
-        return ""
-    return f"only {details['m']} real images for {size} features: the FD is mostly noise"
+    counts = {"real images": details["m"], details.get("source", "samples"): details["n"]}
+    few = [f"{count} {name}" for name, count in counts.items() if count < 2 * size]
+    return f"only {' and '.join(few)} for {size} features: the FD is mostly noise" if few else ""
 
 
 def image_count(count: int) -> str:

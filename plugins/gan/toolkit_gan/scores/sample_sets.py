@@ -10,12 +10,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ..health import LOST_SHARE, MIN_EXPECTED
 from . import distances, neighbours
 from .distances import Moments
 from .extractor import Features
 
 CHUNK = 5000  # images that are read from a split at a time
-LOST_SHARE = 0.1  # a class is lost below this part of its share among the real images
 
 
 class SampleSet(NamedTuple):
@@ -87,6 +87,9 @@ def class_histogram(
 ) -> Dict[str, List[Any]]:
     """Count the classes of generated and of real images.
 
+    A class is lost below a tenth of its share among the real images. Of a rare class, samples may
+    be missing by chance: it is not lost.
+
     Args:
         fakes: int [n], predicted labels of generated images.
         reals: int [m], predicted labels of real images.
@@ -98,7 +101,8 @@ def class_histogram(
     num_classes = max(int(fakes.max()), int(reals.max()), len(names) - 1) + 1
     names = [str(name) for name in names] + [str(k) for k in range(len(names), num_classes)]
     num_fakes, num_reals = (np.bincount(labels, minlength=num_classes) for labels in (fakes, reals))
-    is_lost = num_fakes / len(fakes) < LOST_SHARE * num_reals / len(reals)
+    num_expected = num_reals / len(reals) * len(fakes)
+    is_lost = (num_fakes < LOST_SHARE * num_expected) & (num_expected >= MIN_EXPECTED)
     return {
         "names": names,
         "fakes": num_fakes.tolist(),

@@ -5,7 +5,7 @@ Legend: n generated and m real images, F features, H height, W width, C channels
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -60,6 +60,16 @@ class GanScorer(toolkit.Scorer):
         "classes_lost",
         *FULL_SCORE_METRICS,
     )
+    directions: Mapping[str, str] = {
+        "frechet_distance": "min",
+        "frechet_ratio": "min",
+        "kernel_distance": "min",
+        "classes_lost": "min",
+        "coverage": "max",
+        "precision": "max",
+        "recall": "max",
+        "density": "max",
+    }
 
     def __init__(
         self,
@@ -95,6 +105,14 @@ class GanScorer(toolkit.Scorer):
             return self._quick_score(reals, predict)
         return self._full_score(reals, predict, folder)
 
+    def dependencies(self, split) -> Dict[str, Any]:
+        """The features, and the sizes of the two sets, on which the floor of a distance depends."""
+        return {
+            "features": self._features.sha256,
+            "samples": self._run.options.quick_samples,
+            "real images": min(len(split), self._max_reals()),
+        }
+
     def close(self) -> None:
         self._features.close()
 
@@ -103,10 +121,11 @@ class GanScorer(toolkit.Scorer):
     def _reference_of(self, split) -> ReferenceSet:
         """The real images, featurized once per split."""
         if self._reference is None or self._reference.split is not split:
-            options = self._run.options
-            limit = max(options.score_samples, options.quick_samples)
-            self._reference = make_reference(split, self._features, limit)
+            self._reference = make_reference(split, self._features, self._max_reals())
         return self._reference
+
+    def _max_reals(self) -> int:
+        return max(self._run.options.score_samples, self._run.options.quick_samples)
 
     def _generate(self, predict, count: int, seed: int) -> SampleSet:
         images = to_bytes(predict(self._inputs(count, seed))["image"])
@@ -189,7 +208,7 @@ class GanScorer(toolkit.Scorer):
         return details
 
     def _measure_ruler(self, distance: float, train, reals: ReferenceSet) -> Dict[str, Any]:
-        """The ruler, measured on as many training images as there are samples."""
+        """The ruler, measured on as many training images as there are samples, or on all."""
         training_set = self._featurize_training_set(train)
         part = even_positions(len(training_set.features), self._run.options.score_samples)
         positions = even_positions(len(train), MAX_TRAINING_IMAGES)[part]

@@ -1,0 +1,121 @@
+"""Compressed files: the size that they promise is compared with memory and with the contents."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from toolkit.data import idx, memory, npz
+from toolkit.errors import DataError
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def limit(monkeypatch):
+    """A function that sets the available memory in bytes."""
+
+    def call(count):
+        monkeypatch.setattr(memory, "available_memory", lambda: count)
+
+    return call
+
+
+def write_gzip(path, shape, payload):
+    """An IDX file of a shape with a payload of its own size, compressed."""
+    with gzip.open(str(path), "wb") as file:
+        file.write(struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape))
+        for _ in range(payload // MEGABYTE):
+            file.write(bytes(MEGABYTE))
+
+
+def write_npz_member(path, name, shape, payload):
+    """An .npz file with one uint8 array whose header says `shape`, with `payload` bytes."""
+    header = str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode() + b"\n"
+    with zipfile.ZipFile(str(path), "w", zipfile.ZIP_DEFLATED) as archive:
+        content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(payload)
+        archive.writestr(name + ".npy", content)
+
+
+def peak_while(call):
+    """The DataError of a call, and the most bytes that it had allocated at once."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError) as error:
+            call()
+        return error.value.message, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_gzip_file_that_does_not_fit_is_refused_before_it_is_unpacked(tmp_path, limit):
+    path = tmp_path / "train.gz"
+    write_gzip(path, (32, 1024, 1024), 32 * MEGABYTE)
+    limit(16 * MEGABYTE)
+    message, peak = peak_while(lambda: idx.read_idx(str(path)))
+    assert message == (
+        f"{path}: expected data that fits in memory, found 33.6 MB where 16.8 MB are available."
+    )
+    assert peak < MEGABYTE
+
+
+def test_a_gzip_file_that_is_longer_than_its_header_says_is_not_unpacked_to_its_end(tmp_path):
+    path = tmp_path / "train.gz"
+    write_gzip(path, (1, 1024, 1024), 64 * MEGABYTE)
+    message, peak = peak_while(lambda: idx.read_idx(str(path)))
+    assert "1,048,592 bytes for dimensions [1, 1024, 1024], found 1,048,593 or more" in message
+    assert peak < 8 * MEGABYTE
+
+
+def test_a_gzip_file_that_fits_is_read_once_into_its_array(tmp_path, limit):
+    path = tmp_path / "train.gz"
+    write_gzip(path, (16, 1024, 1024), 16 * MEGABYTE)
+    limit(16 * MEGABYTE)
+    tracemalloc.start()
+    array = idx.read_idx(str(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert array.shape == (16, 1024, 1024) and not array.any() and not array.flags.writeable
+    assert peak < 24 * MEGABYTE
+
+
+@pytest.mark.parametrize("call", [npz.open_npz, npz.read_arrays], ids=["data", "predict"])
+def test_arrays_that_do_not_fit_together_are_refused_before_one_is_unpacked(tmp_path, limit, call):
+    path = str(tmp_path / "data.npz")
+    zeros = np.zeros((12, 1024, 1024), np.uint8)
+    np.savez_compressed(path, x_train=zeros, x_test=zeros)
+    limit(20 * MEGABYTE)
+    message, peak = peak_while(lambda: call(path))
+    assert message.startswith(f"{path}: expected data that fits in memory, found 25.2 MB where")
+    assert peak < MEGABYTE
+
+
+@pytest.mark.parametrize("payload", [0, 15, 17, 16 * MEGABYTE])
+def test_an_array_whose_header_promises_another_size_is_refused(tmp_path, payload):
+    path = str(tmp_path / "data.npz")
+    write_npz_member(path, "x_train", (4, 4), payload)
+    message, peak = peak_while(lambda: npz.open_npz(path))
+    assert f"{path}: expected" in message and "bytes for the array 'x_train', found" in message
+    assert peak < MEGABYTE
+
+
+def test_the_memory_of_a_container_counts(monkeypatch, tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable:     500 kB\n")
+    (tmp_path / "unlimited").write_text("max\n")
+    (tmp_path / "limit").write_text("2048\n")
+    monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "meminfo"))
+    for name, expected in [("unlimited", 500 * 1024), ("absent", 500 * 1024), ("limit", 2048)]:
+        monkeypatch.setattr(memory, "_CONTAINER_LIMITS", (str(tmp_path / name),))
+        assert memory.available_memory() == expected
+
+
+def test_without_proc_no_size_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "absent"))
+    monkeypatch.setattr(memory, "_CONTAINER_LIMITS", ())
+    assert memory.available_memory() is None
+    memory.check_memory("a.npz", 1 << 60)

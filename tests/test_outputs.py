@@ -1,0 +1,227 @@
+"""Outputs of commands: checked before the work, whole or not at all, and safe in spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import os
+import resource
+import tempfile
+
+import numpy as np
+import pytest
+from file_fixtures import sha256s
+
+from toolkit import RetryError, UsageError
+from toolkit.cli.predict import _write_csv
+from toolkit.cli_options import resolve_output, writing_output
+
+
+@pytest.fixture
+def full_disk():
+    """A function that limits the size of every file, in bytes, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Fails if a command opens a run or data before it has refused its output."""
+
+    import toolkit
+    from toolkit import api
+    from toolkit.cli import common
+    from toolkit.data import check
+
+    def refuse(*arguments, **more):
+        raise AssertionError("the work began")
+
+    assert toolkit.open_trained is api.open_trained is common.open_trained
+    for module in (toolkit, api, common):
+        monkeypatch.setattr(module, "open_trained", refuse)
+    monkeypatch.setattr(check, "check_source", refuse)
+
+
+COMMANDS = {  # name: (arguments, ending of the output)
+    "predict": (["predict", "run", "bars.npz", "-o"], ".csv"),
+    "export": (["export", "run"], ""),
+    "data check": (["data", "check", "npz:bars.npz", "--sheet"], ".png"),
+    "sample": (["sample", "run", "--out"], ".png"),
+    "sample to a folder": (["sample", "run", "--out"], ""),
+}
+BAD_PLACES = {
+    "no folder": ("none/out", "none does not exist."),
+    "a file as the folder": ("file/out", "file is a file."),
+    "a folder": ("folder", "folder"),
+    "a special file": ("pipe", "pipe"),
+    "read-only": ("/proc/out", "/proc/out"),
+    "a long name": ("n" * 300, "File name too long"),
+}
+
+
+@pytest.mark.parametrize("place", list(BAD_PLACES))
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_an_output_is_refused_before_the_work(cli, here, no_work, name, place):
+    argv, ending = COMMANDS[name]
+    path, message = BAD_PLACES[place]
+    path += ending
+    (here / "file").write_text("precious")
+    if place == "a folder":
+        (here / path).mkdir()
+        (here / path / "mine.txt").write_text("precious")
+    if place == "a special file":
+        os.mkfifo(path)
+    before = sha256s(here)
+    result = cli(*argv, path)
+    assert result.code == 2 and result.out == ""
+    assert result.err.startswith("Error: ") and message in result.err
+    assert sha256s(here) == before
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_a_disk_that_is_full_before_the_work_gives_138(cli, here, no_work, monkeypatch, name):
+    def fail(**more):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
+    argv, ending = COMMANDS[name]
+    result = cli(*argv, "out" + ending)
+    assert result.code == 138
+    assert f"out{ending} cannot be written: No space left on device." in result.err
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json", ".npz"])
+def test_a_disk_that_fills_up_leaves_the_earlier_predictions(cli, trained, here, full_disk, ending):
+    path = here / ("out" + ending)
+    path.write_bytes(b"earlier")
+    full_disk(100)
+    result = cli("predict", trained / "run", trained / "bars.npz", "-o", path)
+    full_disk(resource.RLIM_INFINITY)
+    assert result.code == 138 and "File too large" in result.err
+    assert path.read_bytes() == b"earlier" and os.listdir(str(here)).count("out" + ending) == 1
+    assert not [name for name in os.listdir(str(here)) if name.startswith(".writing-")]
+
+
+def test_a_disk_that_fills_up_leaves_no_export(cli, trained, here, full_disk):
+    full_disk(1000)
+    result = cli("export", trained / "run", "model")
+    full_disk(resource.RLIM_INFINITY)
+    assert result.code == 138, result.err
+    assert "Error: model cannot be written: " in result.err or "model cannot" in result.err
+    assert not [name for name in os.listdir(".") if name.startswith("model")]
+
+
+def test_a_disk_that_fills_up_leaves_no_sheet(cli, trained, here, full_disk):
+    full_disk(100)
+    result = cli("data", "check", f"npz:{trained}/bars.npz", "--sheet", "sheet.png")
+    full_disk(resource.RLIM_INFINITY)
+    assert result.code == 138 and "sheet.png cannot be written: File too large." in result.err
+    assert not [name for name in os.listdir(".") if "sheet" in name or "writing" in name]
+
+
+def test_a_disk_that_fills_up_leaves_no_samples(here, full_disk):
+    from toolkit_gan.commands.sample_files import write_folder
+
+    noise = np.random.RandomState(0).randint(0, 256, (3, 40, 40, 1)).astype(np.uint8)
+    full_disk(1000)
+    with pytest.raises(OSError, match="File too large"):
+        write_folder("samples", [np.zeros([2, 4, 4, 1], np.uint8), noise])
+    full_disk(resource.RLIM_INFINITY)
+    assert os.listdir(".") == []
+
+
+def test_an_existing_file_is_overwritten_also_behind_a_link(cli, trained, here):
+    (here / "out.csv").write_text("earlier")
+    (here / "link.csv").symlink_to("out.csv")
+    assert cli("predict", trained / "run", trained / "bars.npz", "-o", "link.csv").code == 0
+    assert (here / "link.csv").is_symlink()
+    assert (here / "out.csv").read_text().startswith("file,label,")
+
+
+def test_predictions_replace_neither_their_input_nor_a_file_of_the_run(cli, trained):
+    before = sha256s(trained)
+    for path in ("bars.npz", "run/config.json", "run/manifest.json"):
+        output = trained / path
+        result = cli("predict", trained / "run", trained / "bars.npz", "-o", output)
+        assert result.code == 2 and str(output) in result.err
+    assert sha256s(trained) == before
+    fresh = trained / "run" / "predictions.json"
+    assert cli("predict", trained / "run", trained / "bars.npz", "-o", fresh).code == 0
+
+
+def test_an_existing_empty_folder_takes_an_export(cli, trained, here):
+    (here / "model").mkdir()
+    (here / "link").symlink_to("model")
+    assert cli("export", trained / "run", "link").code == 0
+    assert (here / "model" / "saved_model.pb").exists()
+
+
+@pytest.mark.parametrize(
+    "number, expected",
+    [
+        (errno.ENOSPC, RetryError),
+        (errno.EDQUOT, RetryError),
+        (errno.EIO, RetryError),
+        (errno.EROFS, UsageError),
+        (errno.EACCES, UsageError),
+        (errno.ENOENT, UsageError),
+    ],
+)
+def test_who_can_mend_a_failed_write_decides_the_exit_code(number, expected):
+    message = f"^out cannot be written: {os.strerror(number)}\\."
+    with pytest.raises(expected, match=message), writing_output("out"):
+        raise OSError(number, os.strerror(number))
+
+
+def test_an_empty_name_is_refused():
+    with pytest.raises(UsageError, match="empty name"):
+        resolve_output("")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_read_only_file_is_not_replaced(here):
+    (here / "out.csv").write_text("precious")
+    (here / "out.csv").chmod(0o444)
+    with pytest.raises(UsageError, match="Permission denied"):
+        resolve_output("out.csv")
+
+
+# --------------------------------------------------------------------------------------------- CSV
+
+
+def test_texts_that_a_spreadsheet_would_run_are_quoted_and_numbers_stay(here):
+    names = ["=cmd|' /C calc'!A0", "+1", "a,b\nc", "plain.png", "esc\x1b", "not UTF-8 \udcff"]
+    count = len(names)
+    columns = {
+        "=label": np.arange(count, dtype=np.int32) - 1,
+        "score": np.linspace(-1, 1, count).astype(np.float32),
+        "wide": np.linspace(-1, 1, count),
+        "pair": np.full([count, 2], -0.5, np.float32),
+        "class": np.array(["@SUM(1)", "-x", "cat", "  =y", "\tz", "ok"]),
+    }
+    _write_csv("out.csv", names, columns)
+    with open("out.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["file", "'=label", "score", "wide", "pair0", "pair1", "class"]
+    assert [row[0] for row in rows[1:]] == [
+        "'=cmd|' /C calc'!A0",
+        "'+1",
+        "a,b\nc",
+        "plain.png",
+        r"esc\x1b",
+        r"not UTF-8 \udcff",
+    ]
+    assert [row[-1] for row in rows[1:]] == ["'@SUM(1)", "'-x", "cat", "'  =y", "'\tz", "ok"]
+    for row, score, wide in zip(rows[1:], columns["score"], columns["wide"]):
+        assert (np.float32(row[2]), float(row[3])) == (score, wide)
+        assert row[4] == row[5] == "-0.5"
+    assert [int(row[1]) for row in rows[1:]] == [-1, 0, 1, 2, 3, 4]
+
+
+def test_the_names_in_a_csv_of_predictions_are_quoted(cli, trained, here):
+    from PIL import Image
+
+    Image.fromarray(np.zeros([6, 6], np.uint8)).save("=1+1.png")
+    assert cli("predict", trained / "run", "=1+1.png", "-o", "out.csv").code == 0
+    assert (here / "out.csv").read_text().splitlines()[1].startswith("'=1+1.png,")

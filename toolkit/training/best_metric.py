@@ -1,0 +1,149 @@
+"""The metric that chooses the best checkpoint: what is better, and what can be compared."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, Mapping, NamedTuple, Optional
+
+from ..errors import UsageError, suggest
+
+WORDS = {"min": "lowest", "max": "highest"}
+SPLIT = "validation"
+
+
+class BestMetric(NamedTuple):
+    """The metric that chooses the best checkpoint.
+
+    Attributes:
+        name: of the metric.
+        direction: "min" where lower values are better, "max" where higher ones are.
+        note: what a user should know of the direction, as a clause; may be empty.
+        dependencies: what its values depend on besides the model: JSON values by name.
+        former_direction: of records without one, which an earlier version of the toolkit wrote.
+    """
+
+    name: str
+    direction: str
+    note: str = ""
+    dependencies: Mapping[str, Any] = {}
+    former_direction: str = ""
+
+    @property
+    def summary(self) -> str:
+        """What the best checkpoint has, as "the highest accuracy on the validation split"."""
+        text = f"the {WORDS[self.direction]} {self.name} on the {SPLIT} split"
+        return f"{text}, {self.note}" if self.note else text
+
+    def is_better(self, value: float, best: Optional[float], noise: float = 0.0) -> bool:
+        """Whether `value` improves on `best` by more than the noise.
+
+        Args:
+            value: if it is not finite, it is never better.
+            best: None if there is none yet.
+            noise: a standard deviation; nan counts as 0.
+        """
+        if not math.isfinite(value):
+            return False
+        if best is None:
+            return True
+        gain = best - value if self.direction == "min" else value - best
+        return gain > (noise if noise > 0 else 0)
+
+    def record(self, step: int, value: float, noise: float) -> Dict[str, Any]:
+        """The record of a best checkpoint, in JSON values.
+
+        Args:
+            step: of the checkpoint.
+            value: of the metric.
+            noise: a standard deviation; 0 where it is not measured.
+        """
+        record = {
+            "step": step,
+            "metric": self.name,
+            "direction": self.direction,
+            "value": value,
+            "split": SPLIT,
+            "depends_on": dict(self.dependencies),
+        }
+        return dict(record, noise=noise) if noise > 0 else record
+
+    def find_difference(self, best: Mapping[str, Any]) -> str:
+        """Why values of this metric cannot be compared with a record; '' if they can.
+
+        What a record of an earlier version of the toolkit lacks is not compared.
+        """
+        value = best.get("value")
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            return f"its value was {value}"
+        if best.get("metric", self.name) != self.name:
+            return f"the metric was {best['metric']}, now {self.name}"
+        direction = best.get("direction", self.former_direction or self.direction)
+        if direction != self.direction:
+            return f"the {WORDS[direction]} {self.name} was best, now the {WORDS[self.direction]}"
+        before = best.get("depends_on", self.dependencies)
+        changes = [
+            f"{name} was {_shorten(before.get(name))}, now {_shorten(self.dependencies.get(name))}"
+            for name in sorted({*before, *self.dependencies})
+            if before.get(name) != self.dependencies.get(name)
+        ]
+        return "; ".join(changes)
+
+
+def choose_best_metric(
+    text: str, directions: Mapping[str, Optional[str]], former_text: Optional[str] = None
+) -> BestMetric:
+    """The metric that --best-metric names.
+
+    Args:
+        text: `NAME`, `min:NAME` or `max:NAME`.
+        directions: the name of each computed metric -> its declared direction or None.
+        former_text: --best-metric of the run's last session; None if there was none.
+
+    Raises:
+        UsageError: no such metric is computed, or the direction is not known.
+    """
+    prefix, _, name = text.partition(":") if ":" in text else ("", "", text)
+    if prefix not in ("", "min", "max") or text.startswith(":"):
+        raise UsageError(
+            f"--best-metric is {text}, which begins with neither min: nor max:.",
+            hint="Write NAME, min:NAME or max:NAME.",
+        )
+    if name not in directions:
+        raise UsageError(
+            f"There is no metric '{name}' to choose the best checkpoint by.",
+            hint=suggest(name, directions),
+        )
+    former = _former_direction(former_text or name)
+    declared = directions[name]
+    if prefix:
+        return BestMetric(name, prefix, _contradiction(prefix, declared), {}, former)
+    if declared:
+        return BestMetric(name, declared, former_direction=former)
+    if text == former_text:  # only an earlier version began this run without a direction
+        note = "as in its sessions so far; no plugin declares what is better"
+        return BestMetric(name, former, note, {}, former)
+    raise UsageError(
+        f"--best-metric is {name}, but nothing declares whether higher or lower values are better.",
+        hint=f"Write min:{name} or max:{name}, or declare it in the plugin's hook "
+        "metric_directions.",
+    )
+
+
+def _contradiction(direction: str, declared: Optional[str]) -> str:
+    if declared in (None, direction):
+        return ""
+    return f"although {'lower' if declared == 'min' else 'higher'} values are declared better"
+
+
+def _former_direction(text: str) -> str:
+    """The direction that earlier versions of the toolkit took from --best-metric."""
+    prefix, _, name = text.rpartition(":")
+    if prefix:
+        return "min" if prefix == "min" else "max"
+    return "min" if name.endswith(("loss", "error", "distance")) else "max"
+
+
+def _shorten(value: Any) -> str:
+    """A value for a message; a hash by its first digits."""
+    text = "unknown" if value is None else str(value)
+    return text[:12] if len(text) == 64 else text
