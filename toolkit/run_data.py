@@ -90,8 +90,8 @@ def open_other_data(
 ) -> RunData:
     """Open data that a model was not trained on, to evaluate it there.
 
-    Nothing is held out: a source without splits is the split "train" as a whole. Images get the size
-    and channels of the model's, and classes its numbers.
+    Nothing is held out: a source without splits is the split "train" as a whole. Images get the
+    size and channels of the model's, and classes its numbers.
 
     Args:
         plugins: the plugins of the run.

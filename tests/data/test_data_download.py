@@ -1,5 +1,6 @@
 """Downloads, from a local server."""
 
+import concurrent.futures
 import functools
 import gzip
 import hashlib
@@ -92,6 +93,17 @@ def files(monkeypatch, tmp_path):
     table = download.DATASETS["mnist"]._replace(files=remote, mirrors=("http://127.0.0.1:9/",))
     monkeypatch.setitem(download.DATASETS, "mnist", table)
     return contents
+
+
+def test_runs_that_start_together_share_a_download(files, serve):
+    url, log, _ = serve(files)
+
+    def download_all(_):
+        return len(download.open_download("mnist", mirrors=[url]).splits["test"])
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:  # flock separates threads as well
+        assert list(pool.map(download_all, range(4))) == [5] * 4
+    assert sorted(path for path, _ in log) == sorted(f"/{name}" for name in files)
 
 
 def test_files_are_downloaded_once_with_progress(files, serve, tmp_path):

@@ -96,7 +96,7 @@ def test_the_order_is_the_same_on_both_versions_of_tensorflow():
         [3, 4, 5, 1, 7, 0, 2, 6]
     ]
     assert read_labels("stream", numbered_split(8), 8, 1, seed=3).tolist() == [
-        [5, 6, 4, 1, 0, 7, 3, 2]
+        [0, 2, 7, 4, 3, 6, 1, 5]
     ]
 
 
@@ -298,7 +298,7 @@ def test_a_split_within_the_limit_is_resident():
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_idx_files_are_streamed_without_a_copy(idx_folder, compress, tmp_path):
+def test_idx_files_are_streamed_and_copied_only_if_compressed(idx_folder, compress, tmp_path):
     train = open_idx(idx_folder(compress)).splits["train"]
     with tf.Graph().as_default(), tf.Session() as session:
         reader = build_reader("stream", train, 9, 1)
@@ -307,7 +307,26 @@ def test_idx_files_are_streamed_without_a_copy(idx_folder, compress, tmp_path):
         images = np.concatenate([session.run(features), session.run(features)])
     expected = train.index.tolist()  # the pixels of an image are its number
     assert np.sort(np.rint(images[:, 0, 0, 0] * 255)).tolist() == expected
-    assert not os.path.exists(str(tmp_path / "cache"))
+    assert os.path.exists(str(tmp_path / "cache")) == compress
+
+
+def test_vectors_of_bytes_are_streamed():
+    split = Split(np.arange(40, dtype=np.uint8).reshape(20, 2))
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = build_reader("stream", split, 20)
+        features = reader.batch(tf.constant(0, tf.int64))[0]
+        reader.initialize(session)
+        values = np.rint(session.run(features) * 255)
+    assert sorted(values.tolist()) == split.features.tolist()
+
+
+@both
+def test_batches_of_data_in_class_order_have_all_classes(kind):
+    labels = np.repeat(np.arange(10), 500)
+    split = Split(labels.astype(np.uint8).reshape(5000, 1, 1), labels)
+    batches = read_labels(kind, split, 50, 100, shuffle_buffer=250)
+    assert np.median([len(set(batch)) for batch in batches]) >= 8
+    assert np.bincount(batches.ravel()).tolist() == [500] * 10  # one epoch
 
 
 # -- filter and convert

@@ -1,4 +1,4 @@
-"""Folders of images as strangers bring them: understood, or refused in a sentence; nothing is lost."""
+"""Folders of images as strangers bring them: understood, or refused in a sentence."""
 
 from __future__ import annotations
 

@@ -99,7 +99,9 @@ def _print(result: Dict[str, Any], step: int) -> None:
     from .common import print_details
 
     metrics = "  ".join(f"{name} {value:.4f}" for name, value in sorted(result["metrics"].items()))
-    sys.stdout.write(f"{result['split']:7} {metrics}  ({result['examples']} examples, step {step})\n")
+    sys.stdout.write(
+        f"{result['split']:7} {metrics}  ({result['examples']} examples, step {step})\n"
+    )
     print_details(result.get("lines", ()))
     if "reports" in result:
         sys.stdout.write(f"reports {result['run']}/{result['reports']}\n")

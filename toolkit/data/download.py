@@ -12,7 +12,8 @@ import hashlib
 import logging
 import os
 import zlib
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from types import ModuleType
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DataError
 from ..files import sha256_of
@@ -20,6 +21,12 @@ from .cache import cache_folder
 from .examples import Dataset, Progress
 from .held_out import DEFAULT_SHARES, Shares
 from .idx import open_idx
+
+fcntl: Optional[ModuleType]
+try:
+    import fcntl
+except ImportError:  # this system has no such locks
+    fcntl = None
 
 _TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
 _CHUNK = 1 << 16  # bytes
@@ -132,9 +139,28 @@ def open_download(
     """
     folder = dataset_folder(name, cache_dir)
     for file in DATASETS[name].files:
-        if not is_intact(os.path.join(folder, file.name), file):
-            _download(name, file, folder, list(mirrors or _mirrors(name)), progress)
+        path = os.path.join(folder, file.name)
+        if is_intact(path, file):
+            continue
+        with _one_process_at_a_time(folder):
+            if not is_intact(path, file):  # another process may have downloaded it until now
+                _download(name, file, folder, list(mirrors or _mirrors(name)), progress)
     return open_idx(folder, name, 0, shares, DATASETS[name].class_names)
+
+
+@contextlib.contextmanager
+def _one_process_at_a_time(folder: str) -> Iterator[None]:
+    """Wait until no other process downloads into a folder, and let others wait."""
+    os.makedirs(folder, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY) if fcntl else -1
+    try:
+        if fcntl:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        if fcntl:
+            os.close(descriptor)
 
 
 def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:

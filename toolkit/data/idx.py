@@ -225,7 +225,7 @@ def _parse_header(path: str, head: bytes) -> Header:
 def _check_images(path: str, header: Header) -> None:
     if header.dtype not in FEATURE_TYPES:
         raise _wrong(path, "element type uint8 (0x08)", _type_name(header.dtype))
-    if len(header.shape) < (3 if header.dtype == "uint8" else 2):
+    if len(header.shape) < 2:
         raise _wrong(path, "images of 3 dimensions", f"{len(header.shape)} dimension(s)")
     _check_not_empty(path, header)
 

@@ -1,8 +1,8 @@
 """`images:DIR`: a folder of image files.
 
 DIR has a folder of images for each class, or images without classes. It may also have folders
-`train`, `validation` and `test`, each with such content. A folder that can be understood in two ways
-is refused: no image is left out without a word.
+`train`, `validation` and `test`, each with such content. A folder that can be understood in two
+ways is refused: no image is left out without a word.
 """
 
 from __future__ import annotations

@@ -121,9 +121,7 @@ class StreamReader:
         """
         with tf.name_scope("positions"), _without_graph_seed():
             epochs = tf.data.Dataset.range(self._epoch, _MAX_EPOCH)
-            numbers = epochs.flat_map(
-                lambda epoch: self._in_order(epoch, self._block_positions)
-            )
+            numbers = epochs.flat_map(lambda epoch: self._in_order(epoch, self._block_positions))
             batches = numbers.batch(self.batch_size, drop_remainder=True)
             iterator = tf.data.make_initializable_iterator(batches)
         self._initializers.append(iterator.initializer)
@@ -240,7 +238,7 @@ class StreamReader:
         return tf.data.Dataset.range(self._block_starts[block], self._block_starts[block + 1])
 
     def _raw_block(self, block: tf.Tensor) -> tf.data.Dataset:
-        """The raw records of a block that are in the split: dicts of features, labels, positions."""
+        """The raw records of a block and of the split: dicts of features, labels, positions."""
         first = block * self._block_size
         last = tf.minimum(first + self._block_size, self._split.num_records)
         records = tf.data.Dataset.zip(self._raw_records(first, last))

@@ -32,6 +32,9 @@ _MIN_CONTRAST = 0.05  # between paper and mean, below which training images have
 _MIN_GAIN = 0.2  # by which inverting has to bring an image's paper closer to the training images'
 
 
+_DEFAULT_FORM = ImageForm()
+
+
 class Examples(NamedTuple):
     """The examples in some files."""
 
@@ -85,7 +88,7 @@ def read_examples(
     convert: Optional[Convert] = None,
     log: Callable[[str], None] = lambda text: None,
     brightness: Optional[Mapping[str, float]] = None,
-    form: ImageForm = ImageForm(),
+    form: ImageForm = _DEFAULT_FORM,
 ) -> Examples:
     """Read image files, .npz files and IDX files.
 
