@@ -101,16 +101,9 @@ _METAVARS = {"str": "TEXT", "int": "N", "float": "X"}
 def _help_text(field: typed.Field) -> str:
     facts = [field.unit, field.limits]
     if field.default not in (None, [], {}):
-        facts.append(f"default {format_value(field.default)}")
+        facts.append(f"default {typed.format_value(field.default)}")
     facts = [fact for fact in facts if fact]
     return field.help + (f" [{'; '.join(facts)}]" if facts else "")
-
-
-def format_value(value: Any) -> str:
-    """Return an option's value as a person reads it."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return str(value)
 
 
 def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:

@@ -144,10 +144,16 @@ def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more:
     if selection.plugins is None:
         raise missing_plugin_error()
     config = configuration.run_values(
-        selection.plugin, selection.extensions, resolved.options, folder.path
+        selection.plugin,
+        selection.extensions,
+        resolved.options,
+        folder.path,
+        resolved.first_origins,
     )
     argv = ["toolkit", *ctx.find_root().obj]
-    return Job(selection.plugins, resolved.options, folder, config, argv, **more)
+    return Job(
+        selection.plugins, resolved.options, folder, config, argv, notes=resolved.notes, **more
+    )
 
 
 def _is_complete(folder: RunFolder) -> bool:

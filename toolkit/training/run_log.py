@@ -67,7 +67,8 @@ class RunLog:
         if best is not None:
             log(f"best   {best.summary}")
         log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
-        for note in [self._plan.note, model_changes] + self._changes_since_last_session():
+        notes = [*self._job.notes, self._plan.note, model_changes]
+        for note in notes + self._changes_since_last_session():
             if note:
                 log(f"note   {note}")
         names = [
