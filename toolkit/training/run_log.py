@@ -125,7 +125,8 @@ class RunLog:
         relative = dict(summary, run=".")
         if result.is_done:  # written last: a resume repeats what a kill prevents
             metrics = self._folder.metrics.position()._asdict()
-            self._folder.update_manifest(status=FINISHED, summary=relative, metrics=metrics)
+            reports = (test or {}).get("reports", "")
+            self._folder.finish(reports, status=FINISHED, summary=relative, metrics=metrics)
         else:
             self._folder.update_manifest(summary=relative)
         return summary
