@@ -229,6 +229,8 @@ def _print_config(selection: Selection, resolved: Resolved, as_json: bool) -> in
     values = resolved.options.model_dump(mode="json")
     rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
     rows.update((name, (value, resolved.origins[name])) for name, value in values.items())
+    for note in resolved.notes:
+        sys.stderr.write(f"note: {note}\n")
     if as_json:
         print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
         return 0
