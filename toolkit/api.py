@@ -59,6 +59,7 @@ def train(
     trainer = open_trainer(plugin, run_dir, options or {}, extensions, console, ["toolkit.train"])
     try:
         trainer.check_data()
+        trainer.check_length()
         folder = RunFolder(os.path.abspath(run_dir))
         summary = folder.read_manifest().get("summary") if trainer.is_finished() else None
         return dict(summary, run=str(folder)) if summary else trainer.train_and_test()

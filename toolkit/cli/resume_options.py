@@ -82,6 +82,12 @@ class ChangeFlags(NamedTuple):
         return "data" in self.allow
 
 
+    @property
+    def other_rate(self) -> bool:
+        """Whether the learning rate may jump because the run gets another length."""
+        return bool({"steps", "epochs"} & set(self.allow))
+
+
 def change_flags(command: Command) -> Command:
     """Add the flags that allow changes which a resume refuses otherwise."""
     for option in (
@@ -104,7 +110,8 @@ def change_flags(command: Command) -> Command:
             "--allow",
             multiple=True,
             metavar="NAME",
-            help="Allow another value of this option; data: other contents too.",
+            help="Allow another value of this option; data: other contents too; steps: a jump of "
+            "the learning rate.",
         ),
     ):
         command = option(command)

@@ -132,6 +132,7 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
             pause_at=settings.pause_at,
             restore_options=restore_options,
             allow_other_data=changes.other_data,
+            allow_other_rate=changes.other_rate,
         )
         return _train(job, settings.as_json)
 
@@ -171,6 +172,7 @@ def _train(job: Job, as_json: bool) -> int:
     try:
         with optional_output():  # of plugins
             trainer.check_data()
+            trainer.check_length()
             summary = None if trainer.is_finished() else trainer.train_and_test()
     finally:
         trainer.close()
