@@ -139,7 +139,7 @@ def test_print_config_as_text_has_one_line_per_option(cli):
     result = cli("run", "--plugin", LINEAR, "--print-config", "--set", "gain=2")
     lines = {line.split()[0]: line.split()[1:] for line in result.out.split("\n") if line}
     assert result.code == 0
-    assert lines["gain"] == ["2.0", "flag", "--gain"]
+    assert lines["gain"] == ["2.0", "--set", "gain"]
     assert lines["steps"] == ["none", "default"]
     assert set(lines) == set(CoreOptions.model_fields) | {"plugin", "with", "gain"}
 

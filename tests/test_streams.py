@@ -266,6 +266,16 @@ def test_names_of_classes_files_and_arrays_are_shown_escaped(cli, here):
     assert_harmless(result.err)
 
 
+def test_a_name_with_a_newline_stays_in_its_line(cli, trained, here):
+    from PIL import Image
+
+    name = "a.png\nb.png  class cat"
+    Image.fromarray(np.zeros([6, 6], np.uint8)).save(name + ".png")
+    result = cli("predict", trained / "run", name + ".png")
+    assert result.code == 0 and len(result.out.splitlines()) == 1
+    assert result.out.startswith(r"a.png\nb.png  class cat.png  label ")
+
+
 def test_a_hostile_manifest_and_configuration_are_shown_escaped(cli, trained):
     for name in ("manifest.json", "config.json"):
         path = trained / "run" / name

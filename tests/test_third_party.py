@@ -65,7 +65,7 @@ class Environment:
         variables = {
             name: value
             for name, value in os.environ.items()
-            if name not in own_variables and not name.startswith("TOOLKIT_")
+            if name not in own_variables and not name.startswith(("TOOLKIT_", "PYTEST_"))
         }
         variables.update(PYTHONNOUSERSITE="1", TOOLKIT_CACHE=os.path.join(self.root, "cache"))
         result = subprocess.run(

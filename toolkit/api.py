@@ -6,9 +6,10 @@ import hashlib
 import io
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
 
 from .display.console import Console
+from .errors import UsageError
 from .plugins import Plugin, Plugins, load
 from .storage.run_folder import RunFolder, open_run, reserve
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     from .data.examples import DataSpec, Split
     from .inference.evaluator import Evaluator
-    from .options import CoreOptions
+    from .option_changes import OptionChange
+    from .options import CoreOptions, Layer, Resolved
     from .run_data import RunData
     from .storage.commit_log import Checkpoint
     from .training.trainer import Trainer
@@ -49,12 +51,15 @@ def train(
         The summary that `toolkit run --json` prints.
 
     Raises:
+        UsageError: the run that is there has another plugin or other options. Options that
+            `toolkit resume` may change without `--allow` may differ.
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
     console = _LineConsole(say)
     trainer = open_trainer(plugin, run_dir, options or {}, extensions, console, ["toolkit.train"])
     try:
         trainer.check_data()
+        trainer.check_length()
         folder = RunFolder(os.path.abspath(run_dir))
         summary = folder.read_manifest().get("summary") if trainer.is_finished() else None
         return dict(summary, run=str(folder)) if summary else trainer.train_and_test()
@@ -80,19 +85,37 @@ def open_trainer(
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
     """
     from . import config
+    from .option_changes import find_option_changes, find_plugin_changes
     from .training.trainer import Job, Trainer
 
     plugins = load_plugins(plugin, extensions)
-    layers = []
+    model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
-        layers.append(config.read_run_config(folder).layer("config.json"))
+        _refuse(find_plugin_changes(folder, model, others))
+        layer = config.read_run_config(folder).layer(folder.file("config.json"))
+        resolved = _resolve_options(plugins, options, [layer])
+        _refuse(find_option_changes(folder, resolved.options))
     else:
         folder = reserve(run_dir)
-    run_options = _resolve_options(plugins, options, layers)
-    references = [extension.reference for extension in plugins.extensions]
-    run_config = config.run_values(plugins.model.reference, references, run_options, folder.path)
-    return Trainer(Job(plugins, run_options, folder, run_config, list(argv), pause_at), console)
+        resolved = _resolve_options(plugins, options)
+    values = config.run_values(
+        model, others, resolved.options, folder.path, resolved.first_origins
+    )
+    job = Job(plugins, resolved.options, folder, values, list(argv), pause_at, notes=resolved.notes)
+    return Trainer(job, console)
+
+
+def _refuse(changes: Sequence[OptionChange]) -> None:
+    """Raise UsageError if there is a change."""
+    from .option_changes import allow_flags, describe_changes
+
+    if changes:
+        raise UsageError(
+            describe_changes(changes),
+            hint="Keep the former values, start a new run, or allow the change on the command "
+            f"line: toolkit resume RUN {allow_flags(changes)}",
+        )
 
 
 def load_plugins(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
@@ -107,21 +130,22 @@ def _load(plugin: Any, kind: str) -> Plugin:
 def _resolve_options(
     plugins: Plugins,
     options: Mapping[str, Any],
-    layers: Iterable[Tuple[str, Mapping[str, Any]]] = (),
-) -> CoreOptions:
+    layers: Iterable[Layer] = (),
+) -> Resolved:
     """Resolve options, with a FutureWarning for each that has an earlier name.
 
     Args:
         options: values or texts by option name.
-        layers: the origin and the values of the run's saved configuration, if there is one.
+        layers: the run's saved configuration, if there is one.
     """
     from .options import FLAGS, resolve
 
-    resolved = resolve(plugins.options(), layers, flags=options)
+    origins = {name: f"option {name}" for name in options}
+    resolved = resolve(plugins.options(), layers, flags=options, flag_origins=origins)
     for use in resolved.earlier_names:
         if use.layer == FLAGS:
             warnings.warn(f"Option {use.alias} is now called {use.name}.", FutureWarning, 4)
-    return resolved.options
+    return resolved
 
 
 def quiet() -> Console:
@@ -179,7 +203,7 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
     from .run_data import open_run_data
 
     plugins = load_plugins(plugin)
-    resolved = _resolve_options(plugins, options or {})
+    resolved = _resolve_options(plugins, options or {}).options
     return PluginData(resolved, open_run_data(plugins, resolved))
 
 

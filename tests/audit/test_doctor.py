@@ -18,6 +18,7 @@ from run_fixtures import (
     damage,
     forget,
     set_manifest,
+    unseal,
     write_plugin,
 )
 
@@ -89,6 +90,7 @@ def test_json_is_one_object(cli, run):
 def test_a_run_that_ended_before_its_first_step(cli, run, here):
     (here / "unstarted").mkdir()
     shutil.copy(str(run / "config.json"), "unstarted")
+    shutil.copy(str(run / ".lock"), "unstarted")
     result = cli("doctor", "unstarted")
     assert result.code == 0
     assert parse_output(result) == {
@@ -109,6 +111,7 @@ def test_a_run_in_training(cli, run):
 
 def test_a_run_that_was_killed(cli, run):
     set_manifest(run, status="running")
+    unseal(run)
     drop_line(run / "commits.jsonl", -1)  # and before it committed step 6
     result = cli("doctor", run)
     report = parse_output(result)
@@ -227,7 +230,8 @@ def test_a_damaged_file_is_reported_once_with_its_repair(cli, run, damage_run, r
     assert not [text for text in advice if text.startswith("Nothing is left")]
 
 
-def test_a_resume_repairs_a_commit_log_without_its_last_entry(cli, run):
+def test_a_resume_repairs_a_commit_log_without_its_last_entries(cli, run):
+    unseal(run)
     drop_line(run / "commits.jsonl", -1)
     result = cli("doctor", run)
     assert result.code == 6

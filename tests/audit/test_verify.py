@@ -19,6 +19,7 @@ from run_fixtures import (
     forget,
     rewrite_last_commit,
     set_manifest,
+    unseal,
     write_plugin,
 )
 
@@ -75,9 +76,10 @@ def test_each_part_of_an_intact_run_has_a_line(cli, trained):
     result = cli("verify", trained / "run")
     assert (result.code, result.err) == (0, "")
     checks = {line[:12].strip(): line[12:] for line in result.out.splitlines()}
-    assert list(checks) == ["manifest", "commit log", "checkpoints", "metrics", "config"]
+    names = ["manifest", "commit log", "checkpoints", "metrics", "config", "seal"]
+    assert list(checks) == names
     assert checks["manifest"] == "finished, step 6"
-    assert checks["commit log"].startswith("4 entries, 1 session, head ")
+    assert checks["commit log"].startswith("5 entries, 1 session, head ")
     assert checks["checkpoints"] == "steps 2, 4, 6"
 
 
@@ -127,7 +129,7 @@ DAMAGES = {
         "commit log: entry 3 has changed since it was written.",
     ),
     "a missing last commit": (
-        lambda run: drop_line(run / "commits.jsonl", -1),
+        lambda run: [drop_line(run / "commits.jsonl", -1) for _ in range(2)],
         "manifest: the run finished at step 6, but the commit log ends at step 4.",
     ),
     "a changed option": (
@@ -144,7 +146,7 @@ DAMAGES = {
     ),
     "another step": (
         lambda run: set_manifest(run, step=8),
-        "manifest: the run finished at step 8, but the commit log ends at step 6.",
+        "manifest: the run finished at step 8, but the commit log ends at step 6 (1 more fault).",
     ),
     "another status": (
         lambda run: set_manifest(run, status="hurried"),
@@ -177,7 +179,7 @@ def test_every_fault_is_listed_and_the_first_is_the_error(cli, trained):
 
 def test_other_tensors_are_detected_even_if_all_file_hashes_match(cli, trained):
     run = trained / "run"
-    files = RunFolder(str(run)).commits.entries()[-1].values["files"]
+    files = RunFolder(str(run)).commits.entries()[-2].values["files"]
     for name in files:  # the checkpoint of step 4 in the place of that of step 6
         path = str(run / "checkpoints" / name)
         os.replace(path.replace("ckpt-6", "ckpt-4"), path)
@@ -185,7 +187,7 @@ def test_other_tensors_are_detected_even_if_all_file_hashes_match(cli, trained):
     rewrite_last_commit(run, 6, files=files, kept=[2, 6])
     result = cli("verify", run)
     assert result.code == 6
-    assert "commit log  4 entries" in result.out and result.out.count("FAULT") == 1
+    assert "commit log  5 entries" in result.out and result.out.count("FAULT") == 1
     assert "the tensors of step 6 are not those that were committed." in result.err
 
 
@@ -193,7 +195,7 @@ def test_an_unreadable_checkpoint_is_detected_even_if_its_file_hashes_match(cli,
     run = trained / "run"
     path = checkpoint_file(run, 6, "index")
     flip_byte(path)
-    files = RunFolder(str(run)).commits.entries()[-1].values["files"]
+    files = RunFolder(str(run)).commits.entries()[-2].values["files"]
     files[os.path.basename(path)]["sha256"] = sha256_of(path)
     rewrite_last_commit(run, 6, files=files)
     result = cli("verify", run)
@@ -203,6 +205,8 @@ def test_an_unreadable_checkpoint_is_detected_even_if_its_file_hashes_match(cli,
 @pytest.mark.parametrize("number, step", [(2, 4), (3, 6)])
 def test_a_commit_that_does_not_follow_the_step_before_it_is_detected(cli, trained, number, step):
     run = trained / "run"
+    unseal(run)
+    set_manifest(run, status="stopped")
     entry = RunFolder(str(run)).commits.entries()[number].values
     values = {name: v for name, v in entry.items() if name not in ("kind", "previous", "hash")}
     RunFolder(str(run)).commits.add("commit", **dict(values, kept=[2, 4, 6]))
@@ -213,7 +217,7 @@ def test_a_commit_that_does_not_follow_the_step_before_it_is_detected(cli, train
 
 def test_a_commit_before_the_first_session_is_detected(cli, trained):
     run = trained / "run"
-    values = RunFolder(str(run)).commits.entries()[-1].values
+    values = RunFolder(str(run)).commits.entries()[-2].values
     values = {name: v for name, v in values.items() if name not in ("kind", "previous", "hash")}
     os.remove(str(run / "commits.jsonl"))
     RunFolder(str(run)).commits.add("commit", **dict(values, kept=[6]))
@@ -233,7 +237,7 @@ def test_a_missing_commit_log_is_detected_in_a_killed_run(cli, trained):
 def test_json_is_one_object(cli, trained):
     result = cli("verify", trained / "run", "--json", "--replay", ":")
     facts = json.loads(result.out)
-    assert result.code == 0 and [check["faults"] for check in facts["checks"]] == [[]] * 5
+    assert result.code == 0 and [check["faults"] for check in facts["checks"]] == [[]] * 6
     assert (facts["replay"]["from"], facts["replay"]["to"]) == (4, 6)
 
 

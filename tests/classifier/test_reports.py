@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 from classifier_fixtures import Data
 from toolkit_classifier import reports
 
@@ -101,3 +102,109 @@ def test_the_scores_of_each_class_are_those_of_scikit_learn():
     for key, column in zip(("precision", "recall", "f1", "examples"), expected):
         np.testing.assert_allclose([row[key] for row in rows], column, rtol=1e-12)
     assert [row["class"] for row in rows] == names
+
+
+# ------------------------------------------------------------------------------- names of classes
+
+STRANGE_NAMES = (
+    r"a$\frac$b",
+    "$x$",
+    r"cost\$5 or $6",
+    "two\nlines\tand \x1b[31mred",
+    "n" * 5000,
+    "猫",
+    "قطة",
+    "חתול",
+    "e\u0301",
+    "\u202egnp.exe",
+    "\udcff",
+    "",
+    " ",
+    "=1+1",
+    "_^{}%#&",
+)
+
+
+def strange_examples(count):
+    """Each class once right, and once taken for the next one."""
+    labels = np.repeat(np.arange(count, dtype=np.int32), 2)
+    predicted = np.where(np.arange(2 * count) % 2, (labels + 1) % count, labels)
+    return {
+        "labels": labels,
+        "label": predicted,
+        "probability": np.full(2 * count, 0.5, np.float32),
+        "features": np.ones([2 * count, 8, 8, 1], np.float32),
+    }
+
+
+@pytest.mark.filterwarnings("error")
+def test_any_name_of_a_class_can_be_reported(tmp_path):
+    count = len(STRANGE_NAMES)
+    summary = reports.write(
+        strange_examples(count), Data((8, 8, 1), count, STRANGE_NAMES), str(tmp_path)
+    )
+    assert summary["mistakes"] == count and len(summary["files"]) == 4
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert tuple(report["class_names"]) == STRANGE_NAMES
+    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert len(text.splitlines()) == 2 * count + 5 and max(map(len, text.splitlines())) < 120
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES[:3])
+def test_a_dollar_in_a_name_is_drawn_as_a_dollar(name):
+    from matplotlib.text import Text
+
+    text, is_formula = Text()._preprocess_math(reports.without_tex(name))
+    assert (text, bool(is_formula)) == (name, False)
+
+
+def test_a_name_without_glyphs_is_drawn_as_the_number_of_its_class():
+    names = ["cat", "猫", "two\nlines", " ", "$x$"]
+    assert reports.drawable_names(names) == ["cat", "1", r"two\nlines", "3", "$x$"]
+
+
+def test_wide_letters_do_not_shift_the_columns():
+    wide = [reports.columns(reports.align(name, 9)) for name in ("猫猫", "e\u0301", "cat")]
+    assert wide == [9, 9, 9]
+
+
+# --------------------------------------------------------------------------------- known answers
+
+
+def test_the_numbers_of_a_known_confusion(tmp_path):
+    """Ten of class 0, of which two become 1; ten of class 1, all right; class 2 has no example."""
+    labels = np.repeat([0, 1], 10).astype(np.int32)
+    predicted = labels.copy()
+    predicted[[0, 5]] = 1
+    outcome = {
+        "labels": labels,
+        "label": predicted,
+        "probability": np.linspace(0.5, 0.9, 20).astype(np.float32),
+        "features": np.ones([20, 8, 8, 1], np.float32),
+    }
+    reports.write(outcome, data(), str(tmp_path))
+    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert text.splitlines() == [
+        "   class  precision  recall      f1  examples",
+        "     cat     1.0000  0.8000  0.8889        10",
+        "     dog     0.8333  1.0000  0.9091        10",
+        "     cow     0.0000  0.0000  0.0000         0",
+        "",
+        "accuracy 0.9000 on 20 examples",
+        "",
+        "    true  predicted, in the order of the rows",
+        "     cat   8  2  .",
+        "     dog   . 10  .",
+        "     cow   .  .  .",
+    ]
+    assert reports.worst_mistakes(outcome, (8, 8, 1)).tolist() == [5, 0]
+
+
+def test_a_report_of_one_example(tmp_path):
+    one = {name: array[1:2] for name, array in examples().items()}
+    summary = reports.write(one, data(), str(tmp_path))
+    assert summary["mistakes"] == 1
+    assert summary["worst_classes"] == [{"class": "cat", "recall": 0.0, "examples": 1}]
+    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert "accuracy 0.0000 on 1 examples" in text

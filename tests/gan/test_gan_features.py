@@ -27,7 +27,7 @@ from toolkit_gan.scores.extractor import ClassifierFeatures, PixelFeatures, open
 from toolkit_gan.scores.scorer import GanScorer
 
 import toolkit
-from toolkit import CheckpointError, DataError, DataSpec, UsageError
+from toolkit import CheckpointError, DataError, DataSpec, InterruptedRun, UsageError
 
 # --------------------------------------------------------------------------------- pixel features
 
@@ -217,23 +217,30 @@ def test_a_batch_has_no_more_images_than_the_data():
     assert extractor.training_options(make_options(), 10)["batch_size"] == 10
 
 
-def test_a_classifier_is_available_once_it_is_in_the_cache(cache):
-    train = SPLITS["train"]
-    assert extractor.available_classifier(make_options(), SPEC, train) is None
-    cache.features()
-    assert extractor.available_classifier(make_options(features="pixels"), SPEC, train) is None
-    features = extractor.available_classifier(make_options(), SPEC, train)
-    assert (features.labels(train.features) == train.labels).mean() > 0.5
-    assert len(cache.trainings) == 1
-    features.close()
-
-
 def test_a_training_that_fails_leaves_nothing(monkeypatch, tmp_path, classifier_run):
     def fail(run_dir):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         Cache(monkeypatch, tmp_path, classifier_run[0], fail).features()
+    assert os.listdir(str(tmp_path / "features")) == []
+
+
+@pytest.mark.parametrize("signum", [2, 15])
+def test_an_interrupted_training_does_not_name_its_deleted_folder(
+    monkeypatch, tmp_path, classifier_run, signum
+):
+    def interrupt(run_dir):
+        message = f"Interrupted; step 2 is saved in {run_dir}."
+        raise InterruptedRun(
+            message, hint=f"Continue with: toolkit resume {run_dir}", signum=signum
+        )
+
+    with pytest.raises(InterruptedRun) as raised:
+        Cache(monkeypatch, tmp_path, classifier_run[0], interrupt).features()
+    assert str(tmp_path) not in str(raised.value) + raised.value.hint
+    assert "a classifier was trained for the scores; it is not saved" in raised.value.message
+    assert raised.value.exit_code == 128 + signum
     assert os.listdir(str(tmp_path / "features")) == []
 
 

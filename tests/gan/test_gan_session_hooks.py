@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 
 import numpy as np
 import pytest
 from gan_fixtures import make_run
 from toolkit_gan import health, latents
+from toolkit_gan.scores import extractor
 from toolkit_gan.scores.extractor import ClassifierFeatures
 from toolkit_gan.scores.sample_sets import to_bytes
 
@@ -111,18 +113,45 @@ def test_the_classifier_is_opened_at_the_first_call_once_and_closed(
     assert closed_runs == [classifier]
 
 
+SPLITS = {"train": SortedImages(40), "validation": SortedImages(20)}
+
+
 @pytest.mark.parametrize("features, classes", [("pixels", 4), ("auto", 0)])
 def test_without_a_classifier_no_classes_are_counted(features, classes):
     run = make_run(classes=classes, features=features)
-    assert not session_hooks.may_have_classifier(run, SortedImages(40))
-    assert session_hooks.may_have_classifier(make_run(classes=4), SortedImages(40))
+    assert not session_hooks.has_classifier(run, SPLITS.get)
+    assert session_hooks.has_classifier(make_run(classes=4), SPLITS.get)
 
 
-def test_no_classifier_is_trained_for_the_health_alone(monkeypatch, tmp_path):
-    monkeypatch.setattr(toolkit, "cache_folder", lambda: str(tmp_path))
-    monkeypatch.setattr(toolkit, "train", None)  # a training would fail
+def test_no_classifier_is_trained_for_the_health_alone():
+    run = make_run(classes=4, features="auto", evaluate=False)
+    assert not session_hooks.has_classifier(run, SPLITS.get)
+    without_validation = {"train": SPLITS["train"]}
+    assert not session_hooks.has_classifier(make_run(classes=4), without_validation.get)
+    assert session_hooks.has_classifier(
+        make_run(classes=4, features="runs/a", evaluate=False), SPLITS.get
+    )
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_the_counts_of_classes_do_not_depend_on_the_cache(
+    monkeypatch, tmp_path, classifier, is_cached
+):
+    trainings, path = [], tmp_path / "features" / "classifier-key"
+
+    def train(plugin, run_dir, *args, **kwargs):
+        shutil.copytree(classifier, run_dir)
+        trainings.append(plugin)
+
+    if is_cached:
+        shutil.copytree(classifier, path)
+    monkeypatch.setattr(extractor, "cache_path", lambda options, train: str(path))
+    monkeypatch.setattr(toolkit, "train", train)
     run = make_run(classes=4, features="auto")
-    classify = session_hooks.LazyClassifier(run.options, run.data, SortedImages(40))
-    assert classify(np.zeros([2, 8, 8, 1], np.float32)) is None
-    assert list(tmp_path.iterdir()) == []
+    classify = session_hooks.LazyClassifier(run.options, run.data, SPLITS["train"])
+    images = np.random.RandomState(0).uniform(size=[5, 8, 8, 1]).astype(np.float32)
+    with toolkit.open_trained(classifier) as trained:
+        expected = ClassifierFeatures(trained).labels(to_bytes(images))
+    np.testing.assert_array_equal(classify(images), expected)
+    assert trainings == ([] if is_cached else ["classifier"])
     classify.close()

@@ -88,7 +88,9 @@ def run_pytest(checkout: str, arguments: Sequence[str], timeout_secs: float) -> 
         subprocess.TimeoutExpired: the tests do not end.
     """
     roots = [os.path.join(checkout, root) for root in IMPORT_ROOTS]
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(roots), PYTHONDONTWRITEBYTECODE="1")
+    # Without PYTEST_ADDOPTS, which may leave out the summary that is read below.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment.update(PYTHONPATH=os.pathsep.join(roots), PYTHONDONTWRITEBYTECODE="1")
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
     process = subprocess.run(
         [*command, *arguments],

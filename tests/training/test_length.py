@@ -50,7 +50,7 @@ def test_an_accumulation_that_is_longer_than_the_run_is_refused():
         ({"schedule": "step", "decay_rate": 0.1}, 1000, ["after step 700 of 1000 "]),
         ({"accumulate": 4}, 12, []),
         ({"warmup_steps": 11}, 12, []),
-        ({"accumulate": 4}, 10, ["the last 2 of 10 steps change no weight"]),
+        ({"accumulate": 4}, 10, ["the last 2 steps change no weight: "]),
         (
             {"warmup_steps": 20},
             10,

@@ -295,6 +295,7 @@ def test_an_invalid_pause_is_refused(cli, run, text):
 def test_a_run_that_ended_before_its_first_step_continues(cli, straight):
     os.mkdir("unstarted")
     shutil.copy("straight/config.json", "unstarted")
+    shutil.copy("straight/.lock", "unstarted")
     assert cli("resume", "unstarted").code == 0
     assert bits("unstarted") == straight
 

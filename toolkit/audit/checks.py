@@ -16,6 +16,7 @@ from ..storage.commit_log import Checkpoint, Entry
 from ..storage.jsonl import parse_object
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder
+from ..storage.seal import find_changes
 
 # The states of a run in its manifest; in the first ones, the last step is committed.
 COMMITTED = (FINISHED, "trained", "stopped")
@@ -49,6 +50,7 @@ def run_checks(folder: RunFolder) -> List[Check]:
         ("checkpoints", _check_checkpoints),
         ("metrics", _check_metrics),
         ("config", _check_config),
+        ("seal", _check_seal),
     ]
     checks = []
     for name, check in parts:
@@ -81,7 +83,28 @@ def _check_manifest(folder: RunFolder) -> Tuple[str, List[Fault]]:
     manifest = folder.read_manifest()
     status, step = manifest["status"], manifest.get("step", 0)
     fault = _find_status_fault(status, step, max(folder.commits.current_commits(), default=0))
-    return f"{status}, step {step}", [Fault("manifest", fault)] if fault else []
+    faults = [fault] if fault else []
+    faults += _find_source_faults(manifest, folder.commits.sessions())
+    return f"{status}, step {step}", [Fault("manifest", fault) for fault in faults]
+
+
+def _find_source_faults(manifest: Dict[str, Any], sessions: List[Dict[str, Any]]) -> Iterator[str]:
+    """The hashes of plugins and data that are not those of the sessions, a clause each.
+
+    Plugins are recorded when a run begins, and data also when a resume allows other data.
+    """
+    plugins = manifest.get("plugins")
+    if sessions and isinstance(plugins, dict) and isinstance(sessions[0].get("plugins"), dict):
+        expected = sessions[0]["plugins"]
+        for name in sorted(set(plugins) & set(expected)):
+            values = plugins[name] if isinstance(plugins[name], dict) else {}
+            if values.get("sha256") != expected[name]:
+                yield f"the hash of plugin {name!a} is not that of the first session"
+    if sessions and manifest["status"] in COMMITTED and "data" in sessions[-1]:
+        now, expected = manifest["data"]["sha256"], sessions[-1]["data"]
+        for name in sorted(set(now) | set(expected)):
+            if now.get(name) != expected.get(name):
+                yield f"the hash of data {name!a} is not that of the last session"
 
 
 def _find_status_fault(status: str, step: int, last: int) -> str:
@@ -196,6 +219,34 @@ def _compare_options(values: Dict[str, Any], expected: Dict[str, Any]) -> Iterat
         if values.get(name) != expected.get(name):
             value, old = values.get(name, "missing"), expected.get(name, "no such option")
             yield Fault("config", f"{name} is {value}, but the last session had {old}", name)
+
+
+def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
+    """Whether what people quote of a finished run is what the end of its commit log contains."""
+    manifest, entry = folder.read_manifest(), folder.commits.seal()
+    is_finished = manifest["status"] == FINISHED
+    if entry is None and is_finished and _is_seal_expected(folder):
+        # Where the last commit is missing too, the manifest's check says so.
+        is_cut = manifest.get("step") not in folder.commits.current_commits()
+        fault = Fault("seal", "the run is finished, but commits.jsonl has no seal")
+        return "missing", [] if is_cut else [fault]
+    if entry is None:
+        reason = "an earlier version finished the run" if is_finished else "the run is not finished"
+        return f"not sealed: {reason}", []
+    if manifest["status"] not in COMMITTED:
+        return f"of step {entry.step}, from which the run is continued", []
+    # A run that is killed between its seal and the end of its manifest is still "trained".
+    pending = ("status", "summary", "metrics") if manifest["status"] == "trained" else ()
+    changes = find_changes(folder, manifest, entry.values, pending)
+    reports = count_noun(len(entry.values["reports"]), "report file")
+    summary = f"manifest and {reports} at step {entry.step}"
+    return summary, [Fault("seal", change) for change in changes]
+
+
+def _is_seal_expected(folder: RunFolder) -> bool:
+    """Whether the last session is of a version that seals a finished run."""
+    sessions = folder.commits.sessions()
+    return bool(sessions and sessions[-1].get("seals"))
 
 
 def declared_options(config: Config) -> Type[CoreOptions]:

@@ -148,6 +148,8 @@ REPAIRS = {
     "config": "Copy config.json back, or restore its values: those of the last session are in "
     'commits.jsonl, in the last entry with "kind": "session".',
 }
+    "seal": "Copy manifest.json, commits.jsonl and the reports back; the numbers in them are not "
+    "those of the run.",
 RESTORE_MANIFEST = "Copy an intact manifest.json back; no command continues without it."
 
 

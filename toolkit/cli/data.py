@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional
 import click
 
 from ..cli_options import json_option, print_json, resolve_output, writing_output
+from ..display.escapes import escape_line
 
 
 @click.group()
@@ -80,22 +81,22 @@ def check(
 
 
 def _print(report: Dict[str, Any]) -> None:
-    out = sys.stdout.write
-    out(f"data     {report['data']}\n")
+    def out(line: str) -> None:
+        sys.stdout.write(escape_line(line) + "\n")
+
+    out(f"data     {report['data']}")
     for fault in report["corrupt"]:
-        out(f"corrupt  {fault['file']}: {fault['reason']}\n")
+        out(f"corrupt  {fault['file']}: {fault['reason']}")
     if not report["ok"]:
         return
-    out(f"shape    {'x'.join(map(str, report['shape']))} {report['dtype']}\n")
+    out(f"shape    {'x'.join(map(str, report['shape']))} {report['dtype']}")
     for name, split in report["splits"].items():
-        out(f"{name:8} {split['examples']} examples")
         counts = split.get("class_counts") or {}
-        if counts:
-            out(f"; class: {', '.join(f'{c} {n}' for c, n in counts.items())}")
-        out(f"; {split['duplicates']} duplicates\n")
+        classes = f"; class: {', '.join(f'{c} {n}' for c, n in counts.items())}" if counts else ""
+        out(f"{name:8} {split['examples']} examples{classes}; {split['duplicates']} duplicates")
     for name in ("test", "validation"):
-        out(f"shared   {report['in_train_and_' + name]} examples are in train and {name}\n")
+        out(f"shared   {report['in_train_and_' + name]} examples are in train and {name}")
     for name, digest in report["sha256"].items():
-        out(f"sha256   {digest}  {name}\n")
+        out(f"sha256   {digest}  {name}")
     if "sheet" in report:
-        out(f"sheet    {report['sheet']}\n")
+        out(f"sheet    {report['sheet']}")

@@ -10,16 +10,14 @@ import click
 from .. import config as configuration
 from ..cli_options import json_option, print_json, verbose_option
 from ..errors import ToolkitError
-from ..options import CoreOptions
+from ..option_changes import OptionChange, allow_flags, find_changes
+from ..options import CoreOptions, format_value
 from ..storage.run_folder import RunFolder, open_run
-from .plugin_options import NO_SELECTION, Selection, format_value, option_values, resolve
+from .plugin_options import NO_SELECTION, Selection, option_values, resolve
 from .resume_options import (
     ChangeFlags,
-    OptionChange,
     ResumeCommand,
-    allow_flags,
     change_flags,
-    find_changes,
     parse_allow,
 )
 

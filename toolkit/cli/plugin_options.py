@@ -101,16 +101,9 @@ _METAVARS = {"str": "TEXT", "int": "N", "float": "X"}
 def _help_text(field: typed.Field) -> str:
     facts = [field.unit, field.limits]
     if field.default not in (None, [], {}):
-        facts.append(f"default {format_value(field.default)}")
+        facts.append(f"default {typed.format_value(field.default)}")
     facts = [fact for fact in facts if fact]
     return field.help + (f" [{'; '.join(facts)}]" if facts else "")
-
-
-def format_value(value: Any) -> str:
-    """Return an option's value as a person reads it."""
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return str(value)
 
 
 def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
@@ -162,6 +155,8 @@ class OptionsCommand(click.Command):
         with report_interrupt_of_loading():
             ctx.obj = self.select(args)
         self.params = [*self._own_params, *option_flags(ctx.obj.plugins)]
+        for param in self.params:
+            _refuse_two_values(param, args)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -176,18 +171,57 @@ class OptionsCommand(click.Command):
                 formatter.write_dl(groups[title])
 
 
+def _refuse_two_values(param: click.Parameter, args: List[str]) -> None:
+    """Raise UsageError if a flag that takes one value is set twice, to different values."""
+    if not isinstance(param, click.Option) or param.multiple:
+        return
+    if param.is_flag:
+        values = [flag for flag in [*param.opts, *param.secondary_opts] if flag in args]
+        sides = [param.opts, param.secondary_opts]
+        is_twice = not any(set(values) <= set(side) for side in sides)
+    else:
+        values = [value for flag in param.opts for value in _flag_values(args, flag)]
+        values = [f"{param.opts[0]} {value}" for value in dict.fromkeys(values)]
+        is_twice = len(values) > 1
+    if is_twice:
+        raise UsageError(f"Both {' and '.join(values)} are set.", hint="Set one of them.")
+
+
 # ------------------------------------------------------------------------------------------ values
 
 
-def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> Dict[str, Any]:
+class FlagTexts(Dict[str, Any]):
+    """The text of each option that a flag or a `--set name=value` sets.
+
+    Attributes:
+        origins: "--set name" for each name that --set sets.
+    """
+
+    def __init__(self, texts: Mapping[str, Any]):
+        super().__init__(texts)
+        self.origins: Dict[str, str] = {}
+
+    def set(self, name: str, text: str) -> None:
+        """Add what a --set sets. Raises UsageError if the option has another value already."""
+        if name in self and str(self[name]).lower() != text.lower():
+            flag = self.origins.get(name, typed.flag_name(name))
+            raise UsageError(
+                f"'{name}' is set to {self[name]} ({flag}) and to {text} (--set {name}).",
+                hint="Set it once.",
+            )
+        self[name] = text
+        self.origins[name] = f"--set {name}"
+
+
+def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> FlagTexts:
     """Return the text of each option that a flag or a `--set name=value` sets."""
-    values = {name: value for name, value in flags.items() if value is not None}
+    texts = FlagTexts({name: value for name, value in flags.items() if value is not None})
     for text in sets:
         name, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--set {text}: expected name=value.")
-        values[name.strip().replace("-", "_")] = value
-    return values
+        texts.set(name.strip().replace("-", "_"), value)
+    return texts
 
 
 def resolve(
@@ -205,7 +239,9 @@ def resolve(
     """
     classes = selection.plugins.options() if selection.plugins else []
     variables = typed.environment() if use_environment else None
-    resolved = typed.resolve(classes, selection.layers, variables, values)
+    resolved = typed.resolve(
+        classes, selection.layers, variables, values, getattr(values, "origins", None)
+    )
     for use in resolved.earlier_names:
         if not configuration.is_run_config(use.layer):
             warn(_earlier_name_note(use))

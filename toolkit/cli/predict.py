@@ -18,7 +18,7 @@ from ..cli_options import (
     warn,
     writing_output,
 )
-from ..display.escapes import table_cell
+from ..display.escapes import escape_line, table_cell
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _print(names: List[str], predictions: Columns) -> None:
     """Print a line per example, with numbers in full and arrays by their shape."""
     for i, name in enumerate(names):
         cells = [f"{column} {_format(values[i])}" for column, values in predictions.items()]
-        sys.stdout.write(f"{name}  {'  '.join(cells)}\n")
+        sys.stdout.write(escape_line(f"{name}  {'  '.join(cells)}") + "\n")
     if any(values.ndim > 1 for values in predictions.values()):
         sys.stderr.write("Arrays are shown by their shape; --json or -o FILE has their values.\n")
 

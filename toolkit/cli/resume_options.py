@@ -11,9 +11,10 @@ from .. import config as configuration
 from .. import options as typed
 from ..cli_options import warn
 from ..errors import UsageError, suggest
+from ..option_changes import allow_flags, describe_changes, find_changes
 from ..plugins import Plugins
 from ..storage.run_folder import RunFolder, open_run
-from .plugin_options import NO_SELECTION, OptionsCommand, Selection, format_value
+from .plugin_options import NO_SELECTION, OptionsCommand, Selection
 
 if TYPE_CHECKING:
     from ..storage.checkpoint_diff import RestoreOptions
@@ -81,6 +82,12 @@ class ChangeFlags(NamedTuple):
         return "data" in self.allow
 
 
+    @property
+    def other_rate(self) -> bool:
+        """Whether the learning rate may jump because the run gets another length."""
+        return bool({"steps", "epochs"} & set(self.allow))
+
+
 def change_flags(command: Command) -> Command:
     """Add the flags that allow changes which a resume refuses otherwise."""
     for option in (
@@ -103,7 +110,8 @@ def change_flags(command: Command) -> Command:
             "--allow",
             multiple=True,
             metavar="NAME",
-            help="Allow another value of this option; data: other contents too.",
+            help="Allow another value of this option; data: other contents too; steps: a jump of "
+            "the learning rate.",
         ),
     ):
         command = option(command)
@@ -111,37 +119,6 @@ def change_flags(command: Command) -> Command:
 
 
 # ----------------------------------------------------------------------------------------- changes
-
-
-class OptionChange(NamedTuple):
-    """An option whose value differs from that of the run."""
-
-    name: str
-    before: Any
-    now: Any
-
-
-def find_changes(folder: RunFolder, options: typed.CoreOptions) -> List[OptionChange]:
-    """Return the changed options that a resume refuses unless they are allowed.
-
-    The values are compared with those that the commit log recorded for the last session, so that
-    an edited config.json is noticed. Whether the data changed is decided by its hash, not here.
-    """
-    sessions = folder.commits.sessions()
-    saved = sessions[-1].get("options") if sessions else None
-    if not isinstance(saved, dict):
-        return []
-    cls = type(options)
-    saved = typed.current_names(cls, saved)
-    present = options.model_dump(mode="json")
-    config = folder.read_config()  # plugins are compared as files of the folder name them
-    present.update(plugin=config.get("plugin"), **{"with": config.get("with")})
-    changeable = typed.changeable_options(cls) | {"data"}
-    return [
-        OptionChange(name, saved[name], value)
-        for name, value in present.items()
-        if name in saved and name not in changeable and saved[name] != value
-    ]
 
 
 def parse_allow(options: typed.CoreOptions, allow: Sequence[str]) -> List[str]:
@@ -163,16 +140,8 @@ def refuse_changes(folder: RunFolder, options: typed.CoreOptions, allow: Sequenc
     names = parse_allow(options, allow)
     changes = [change for change in find_changes(folder, options) if change.name not in names]
     if changes:
-        texts = [
-            f"{c.name} was {format_value(c.before)}, now {format_value(c.now)}" for c in changes
-        ]
         raise UsageError(
-            f"The run was trained with other options: {'; '.join(texts)}.",
+            describe_changes(changes),
             hint="Keep the former values, start a new run, or allow the change: "
             + allow_flags(changes),
         )
-
-
-def allow_flags(changes: Sequence[OptionChange]) -> str:
-    """Return the flags that allow these changes."""
-    return " ".join(f"--allow {change.name}" for change in changes)

@@ -132,6 +132,7 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
             pause_at=settings.pause_at,
             restore_options=restore_options,
             allow_other_data=changes.other_data,
+            allow_other_rate=changes.other_rate,
         )
         return _train(job, settings.as_json)
 
@@ -144,10 +145,16 @@ def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more:
     if selection.plugins is None:
         raise missing_plugin_error()
     config = configuration.run_values(
-        selection.plugin, selection.extensions, resolved.options, folder.path
+        selection.plugin,
+        selection.extensions,
+        resolved.options,
+        folder.path,
+        resolved.first_origins,
     )
     argv = ["toolkit", *ctx.find_root().obj]
-    return Job(selection.plugins, resolved.options, folder, config, argv, **more)
+    return Job(
+        selection.plugins, resolved.options, folder, config, argv, notes=resolved.notes, **more
+    )
 
 
 def _is_complete(folder: RunFolder) -> bool:
@@ -165,6 +172,7 @@ def _train(job: Job, as_json: bool) -> int:
     try:
         with optional_output():  # of plugins
             trainer.check_data()
+            trainer.check_length()
             summary = None if trainer.is_finished() else trainer.train_and_test()
     finally:
         trainer.close()
@@ -223,6 +231,8 @@ def _print_config(selection: Selection, resolved: Resolved, as_json: bool) -> in
     values = resolved.options.model_dump(mode="json")
     rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
     rows.update((name, (value, resolved.origins[name])) for name, value in values.items())
+    for note in resolved.notes:
+        sys.stderr.write(f"note: {note}\n")
     if as_json:
         print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
         return 0

@@ -185,13 +185,14 @@ def open_closed_descriptors() -> None:
 
 
 def restart_in_utf8_mode() -> None:
-    """Replace this process by one in Python's UTF-8 mode if file names are limited to ASCII.
+    """Replace this process by one in Python's UTF-8 mode if its file names are not UTF-8.
 
-    The locale C without UTF-8 mode reads every other letter of a path as a lone surrogate, which
-    TensorFlow, JSON and other runs do not understand. Returns if nothing has to be done.
+    TensorFlow's always are, so that both would mean different files by one name; and in the locale
+    C, no run could be read whose names have other letters. Returns if nothing has to be done.
     """
     command = _command()
-    if sys.getfilesystemencoding() != "ascii" or os.environ.get("PYTHONUTF8") == "1" or not command:
+    has_utf8 = sys.getfilesystemencoding() == "utf-8" or os.environ.get("PYTHONUTF8") == "1"
+    if has_utf8 or not command:
         return
     os.environ["PYTHONUTF8"] = "1"
     with contextlib.suppress(OSError):

@@ -10,6 +10,7 @@ from ..data.resident import scale
 from ..errors import ToolkitError
 from ..plugins import Plugins
 from .guard import GuardValues
+from .omitted_losses import count_omitted_losses
 from .run import Run, step_builder_of
 from .updates import state_updates
 from .while_loop import (
@@ -282,6 +283,7 @@ def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
             "expected one tf.Operation.",
             hint="Return what run.minimize returns, or a tf.group.",
         )
+    builder.omitted_losses = count_omitted_losses(model, [v.loss for v in builder.guard_values])
     batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
     step = StepOutputs(batch, builder.guard_values, outputs, scalars, ())
     return StepOps(train_op, step)

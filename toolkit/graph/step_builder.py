@@ -26,12 +26,14 @@ class StepBuilder:
         strategy: as given.
         guard_values: what the guard looks at in the step, update by update.
         all_finite: bool scalar of a compiled step, False where it was refused; None if it never is.
+        omitted_losses: how many losses of regularizers the step does not minimize.
     """
 
     def __init__(self, options, total_steps: Optional[int], strategy: PlainStep):
         self.strategy = strategy
         self.guard_values: List[GuardValues] = []
         self.all_finite: Any = None
+        self.omitted_losses = 0
         self._options = options
         self._total_steps = total_steps
         self._counters: Dict[str, Any] = {}

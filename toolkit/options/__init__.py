@@ -37,7 +37,7 @@ from .resolution import (
     resolve,
     variable_name,
 )
-from .text import Field, describe, from_text, type_name
+from .text import Field, describe, format_value, from_text, type_name
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
@@ -60,6 +60,7 @@ __all__ = [
     "environment",
     "find_path",
     "flag_name",
+    "format_value",
     "from_text",
     "is_path_text",
     "map_paths",

@@ -35,6 +35,15 @@ def from_text(annotation: Any, value: Any) -> Any:
     return value
 
 
+def format_value(value: Any) -> str:
+    """Return an option's value as a person reads it."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={part}" for name, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value)
+
+
 def _without_none(annotation: Any) -> Any:
     return next(a for a in get_args(annotation) if a is not type(None))
 

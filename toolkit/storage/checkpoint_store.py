@@ -69,7 +69,8 @@ class CheckpointStore:
         with self._folder.writing():
             names = self._clear(steps)
             self._remove_temporary_files()
-            self.commits.add("session", **dict({"from": step, "kept": steps}, **facts))
+            entry = {"from": step, "kept": steps, "seals": True}
+            self.commits.add("session", **dict(entry, **facts))
         return names
 
     def commit(self, step: int, now: float, retain: RetentionRule, tensors: str) -> None:

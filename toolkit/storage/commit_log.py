@@ -1,7 +1,8 @@
 """The commit log, `commits.jsonl`: which checkpoints a run has, and how each was trained.
 
 There is one entry per training session (the step that it started from, and its options, versions
-and data) and one per checkpoint (the hashes of its files and of its tensors). Each entry ends in
+and data), one per checkpoint (the hashes of its files and of its tensors), and one at the end of a
+finished run, its seal (what people quote of it, see seal.py). Each entry ends in
 its own hash and contains the hash of the entry before it, so that a changed, removed or inserted
 entry is detected. `kept` lists the steps whose checkpoints exist from this entry on; the last
 readable entry decides.
@@ -55,9 +56,13 @@ class Entry(NamedTuple):
         return self.values.get("kind") == "commit"
 
     @property
+    def is_seal(self) -> bool:
+        return self.values.get("kind") == "seal"
+
+    @property
     def step(self) -> int:
-        """The step that was committed, or from which the session started."""
-        return self.values["step" if self.is_commit else "from"]
+        """The step that was committed or sealed, or from which the session started."""
+        return self.values["from" if self.is_session else "step"]
 
 
 class CommitLog:
@@ -98,7 +103,7 @@ class CommitLog:
         """Append an entry, and wait until it is on the disk.
 
         Args:
-            kind: "session" or "commit".
+            kind: "session", "commit" or "seal".
             values: what the entry contains besides; `kept` is required.
         """
         entries = self.entries()
@@ -157,6 +162,11 @@ class CommitLog:
         """The contents of the session entries, oldest first."""
         return [entry.values for entry in self.entries() if entry.is_session]
 
+    def seal(self) -> Optional[Entry]:
+        """The seal at the end of the log; None if the run is not finished, or not sealed."""
+        last = self.entries()[-1:]
+        return last[0] if last and last[0].is_seal else None
+
     def faults(self) -> List[str]:
         """What is wrong with the log, one clause per faulty entry."""
         return [f"entry {entry.number} {entry.fault}" for entry in self.entries() if entry.fault]
@@ -212,6 +222,8 @@ def _is_valid(values: Dict[str, Any]) -> bool:
             return _is_count(values["from"]) and all(
                 isinstance(values.get(name, {}), dict) for name in _SESSION_DICTS
             )
+        if values["kind"] == "seal":
+            return _is_valid_seal(values)
         return values["kind"] == "commit" and _is_valid_commit(values)
     except (KeyError, TypeError, AttributeError):
         return False
@@ -225,6 +237,14 @@ def _is_valid_commit(values: Dict[str, Any]) -> bool:
         and isinstance(values["tensors"], str)
         and _is_digest(values["metrics"])
         and all(_is_file(step, name, digest) for name, digest in values["files"].items())
+    )
+
+
+def _is_valid_seal(values: Dict[str, Any]) -> bool:
+    return (
+        _is_count(values["step"])
+        and isinstance(values["manifest"], dict)
+        and all(_is_report(name, digest) for name, digest in values["reports"].items())
     )
 
 
@@ -250,6 +270,13 @@ def _is_file(step: int, name: str, digest: Dict[str, Any]) -> bool:
     """Whether it is a checkpoint file of this step, inside the checkpoints folder."""
     start = f"model.ckpt-{step}."
     return name.startswith(start) and bool(_FILE_NAME.fullmatch(name)) and _is_digest(digest)
+
+
+def _is_report(name: str, digest: Dict[str, Any]) -> bool:
+    """Whether it is a file inside the folder of the reports."""
+    parts = name.split("/")
+    is_inside = parts[0] == "reports" and not {"", ".", ".."} & set(parts)
+    return is_inside and "\0" not in name and _is_digest(digest)
 
 
 RetentionRule = Callable[[List[Checkpoint]], Iterable[int]]

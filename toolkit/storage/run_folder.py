@@ -26,6 +26,7 @@ from .checkpoint_store import CHECKPOINTS, CheckpointStore
 from .folder import Folder
 from .folder_lock import LOCK, FolderLock
 from .record_log import RecordLog
+from .seal import seal_values
 
 EVENTS = "events"
 CONFIG = "config.json"
@@ -119,6 +120,19 @@ class RunFolder(Folder):
         exists = os.path.exists(self.file("manifest.json"))
         contents = self.read_manifest() if exists else {"format": manifest.FORMAT}
         contents.update(values)
+        self._write("manifest.json", contents)
+
+    def finish(self, reports: str, **values: Any) -> None:
+        """Add the seal of the finished run, then replace these values of the manifest.
+
+        Args:
+            reports: the path of the reports in the folder; '' if there are none.
+            values: of the manifest.
+        """
+        contents = dict(self.read_manifest(), **values)
+        steps = [checkpoint.step for checkpoint in self.checkpoints.list()]
+        with self.writing():
+            self.commits.add("seal", kept=steps, **seal_values(self, contents, reports))
         self._write("manifest.json", contents)
 
     def _write(self, name: str, values: Dict[str, Any]) -> None:

@@ -86,9 +86,11 @@ def describe_length(options: CoreOptions, total: int) -> List[str]:
             f"{total:.3g} steps take {least_years:,.0f} years at a million steps a second{limit}"
         )
     if total % options.accumulate:
+        count = total % options.accumulate
+        steps = "step changes" if count == 1 else f"{count} steps change"
         notes.append(
-            f"the last {total % options.accumulate} of {total} steps change no weight: "
-            f"--accumulate makes one update of {options.accumulate} steps"
+            f"the last {steps} no weight: --accumulate makes one update of {options.accumulate} "
+            f"steps, which does not divide {total}"
         )
     if options.warmup_steps >= total:
         rate = rate_share(options, total - 1, total) * full

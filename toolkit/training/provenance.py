@@ -83,6 +83,9 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
         for name in [n for n in names if n in before and n in after]:
             if before[name] != after[name]:
                 changes.append(f"{name} was {before[name]}, now {after[name]}")
+    before, after = (facts.get("compiled") for facts in (session, now))
+    if None not in (before, after) and before != after:
+        changes.append(f"compiled by XLA was {_yes_no(before)}, now {_yes_no(after)}")
     for plugin, files in sorted((session.get("plugins") or {}).items()):
         others = now["plugins"].get(plugin, files)
         file_names = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
@@ -91,6 +94,10 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     if (session.get("data") or now["data"]) != now["data"]:
         changes.append("the data has changed")
     return changes
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def machine() -> Dict[str, Any]:

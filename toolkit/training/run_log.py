@@ -15,6 +15,7 @@ from . import provenance
 from .best_metric import BestMetric
 from .hooks.base import HookWrapper, SessionHook
 from .loop import TrainResult
+from .notes import plan_notes
 from .setup import Job, training_reader, training_run
 from .step_mode import TrainingPlan
 
@@ -52,12 +53,12 @@ class RunLog:
         folder.update_manifest(**facts)
 
     def announce(
-        self, hooks: Sequence[SessionHook], model_changes: str, best: Optional[BestMetric]
+        self, hooks: Sequence[SessionHook], changes: Sequence[str], best: Optional[BestMetric]
     ) -> None:
         """Say what is about to be trained.
 
         Args:
-            model_changes: how the model differs from its checkpoint; may be empty.
+            changes: what differs from the session before; the texts may be empty.
             best: the metric that chooses the best checkpoint, or None.
         """
         log, run_data = self._console.log, self._run_data
@@ -69,9 +70,9 @@ class RunLog:
         if best is not None:
             log(f"best   {best.summary}")
         log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
-        for note in [self._plan.note, model_changes] + self._changes_since_last_session():
-            if note:
-                log(f"note   {note}")
+        notes = [*self._job.notes, *plan_notes(self._plan), *changes]
+        for note in notes + self._changes_since_last_session():
+            self.note(note)
         names = [
             hook.name
             for hook in hooks
@@ -82,6 +83,11 @@ class RunLog:
                 "note   one step per call, which is slower; called on every step: "
                 f"{', '.join(names)}"
             )
+
+    def note(self, text: str) -> None:
+        """Show what a user should know, if there is a text."""
+        if text:
+            self._console.log(f"note   {text}")
 
     def session_facts(self) -> Dict[str, Any]:
         """What the commit log records of this session: all that its bits depend on."""
@@ -126,7 +132,8 @@ class RunLog:
         relative = dict(summary, run=".")
         if result.is_done:  # written last: a resume repeats what a kill prevents
             metrics = self._folder.metrics.position()._asdict()
-            self._folder.update_manifest(status=FINISHED, summary=relative, metrics=metrics)
+            reports = (test or {}).get("reports", "")
+            self._folder.finish(reports, status=FINISHED, summary=relative, metrics=metrics)
         else:
             self._folder.update_manifest(summary=relative)
         return summary

@@ -30,6 +30,7 @@ class Job(NamedTuple):
         restore_options: how the model may differ from its checkpoint.
         allow_other_data: whether a resume may continue with other data.
         allow_other_rate: whether the learning rate may jump because the run gets another length.
+        notes: sentences on the choice of options, for the first lines of the run.
     """
 
     plugins: Plugins
@@ -41,6 +42,7 @@ class Job(NamedTuple):
     restore_options: RestoreOptions = RestoreOptions()
     allow_other_data: bool = False
     allow_other_rate: bool = False
+    notes: Sequence[str] = ()
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:

@@ -11,7 +11,7 @@ import enum
 import math
 import statistics
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import HAS_XLA, tf
 from ..errors import ToolkitError, UsageError
@@ -22,6 +22,7 @@ from ..options import CoreOptions
 from ..plugins import Plugins
 from .autotune import MAX_STEPS
 from .hooks.base import SessionHook
+from .random_ops import RandomOp, find_random_ops
 from .step_runner import StepRunner
 
 # XLA has to compile, here and again in the session of the run, which takes seconds.
@@ -51,6 +52,7 @@ class TrainingPlan(NamedTuple):
         note: what a user should know of the mode; may be empty.
         saver: of the variables; None until the plan is complete.
         plugin_hooks: of the hook `session_hooks`; empty until the plan is complete.
+        random_ops: those of a step whose state is not in checkpoints.
     """
 
     graph: TrainingGraph
@@ -60,6 +62,7 @@ class TrainingPlan(NamedTuple):
     note: str = ""
     saver: Any = None
     plugin_hooks: List[SessionHook] = []
+    random_ops: Sequence[RandomOp] = ()
 
     @property
     def is_compiled(self) -> bool:
@@ -152,7 +155,9 @@ class PlanBuilder:
         tf_graph, reader, run = self._begin(PLAIN)
         in_loop = mode is StepMode.LOOP
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
-        return TrainingPlan(graph, reader, choose_threads(self._options, tf_graph), mode)
+        random_ops = find_random_ops(graph.train_op)
+        options = choose_threads(self._options, tf_graph)
+        return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)
 
     def _build_loop(self) -> TrainingPlan:
         try:
@@ -192,7 +197,7 @@ class PlanBuilder:
         max_steps = min(COMPILED_STEPS, reader.max_chunk_steps)
         graph = build_compiled(self._plugins, run, reader, tf_graph, plain.graph, max_steps)
         note = "the step is compiled by XLA"
-        return TrainingPlan(graph, reader, plain.options, StepMode.XLA, note)
+        return plain._replace(graph=graph, reader=reader, mode=StepMode.XLA, note=note)
 
     def _begin(self, strategy: PlainStep):
         """A new graph, with its reader and its run."""
@@ -240,7 +245,10 @@ class PlanBuilder:
             plan, xla_secs = self._try_xla(plain, TRIAL_SECS)
         except (UsageError, tf.errors.OpError):  # training reports a fault of the step itself
             return None
-        return plan if xla_secs * MIN_SPEEDUP < plain_secs else None
+        if xla_secs * MIN_SPEEDUP >= plain_secs:
+            return None
+        choice = "a timing chose this, so another run of this seed may have other bits"
+        return plan._replace(note=f"{plan.note}; {choice} (--xla on or off: the same each time)")
 
     def _time_step(self, plan: TrainingPlan, secs: float) -> float:
         """The median seconds of a step, in a session of its own, after the first calls."""

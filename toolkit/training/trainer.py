@@ -17,6 +17,7 @@ from .hook_list import build_hooks, build_plugin_hooks
 from .hooks import hook_state
 from .hooks.base import SessionHook
 from .hooks.hook_profiler import HookProfiler
+from .length import check_other_length, describe_early_end
 from .loop import Loop, TrainResult
 from .restore import Restorer
 from .run_evaluator import RunEvaluator
@@ -52,6 +53,7 @@ class Trainer:
             check_options(job.options, self._run_data)
             self._plan = self._build_plan()
             self.total_steps = self._plan.total_steps
+            self._steps_before = self._read_total_steps()
             self._log = RunLog(job, self._run_data, self._plan, console)
             self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
             self._best_metric = self._run_evaluator.best_metric()
@@ -85,7 +87,7 @@ class Trainer:
             job.options.steps_per_call,
             job.pause_at,
         )
-        self._log.announce(self._hooks, self._restorer.describe_changes(), self._best_metric)
+        self._log.announce(self._hooks, self._describe_changes(), self._best_metric)
         # Make the session, restore it, and train.
         scaffold = tf.train.Scaffold(
             saver=plan.saver, init_fn=lambda _, session: self._restore(session, loop)
@@ -121,6 +123,8 @@ class Trainer:
         result = self.train()
         pause_at = self._job.pause_at
         is_paused = pause_at is not None and not result.is_done and result.step >= pause_at
+        if not is_paused:
+            self._log.note(describe_early_end(self._job.options, result.step, self.total_steps))
         summary = self._log.finish(result, None if is_paused else self.test())
         self._job.plugins.call_hook("run_finished", run=self._plan.graph.run, summary=summary)
         return summary
@@ -152,6 +156,14 @@ class Trainer:
         check_same_classes(record, dataset)
         if not self._job.allow_other_data:
             check_same_data(record, dataset)
+
+    def check_length(self) -> None:
+        """Refuse another length at which the learning rate would jump, unless that is allowed.
+
+        Raises:
+            UsageError: names both rates.
+        """
+        self._describe_other_length(self._job.allow_other_rate)
 
     def is_finished(self) -> bool:
         """Whether the run is finished, and its newest checkpoint at the target."""
@@ -188,6 +200,21 @@ class Trainer:
             return builder.build()
         was_compiled = job.folder.read_manifest().get("xla", False)
         return builder.build(self._start.step if self._start else 0, was_compiled)
+
+    def _read_total_steps(self) -> Optional[int]:
+        """The length of the run in its last session; None if it has none."""
+        folder = self._job.folder
+        return None if folder.is_new else folder.read_manifest().get("total_steps")
+
+    def _describe_other_length(self, is_allowed: bool) -> str:
+        if self._start is None or self._steps_before is None:
+            return ""
+        step, before, now = self._start.step, self._steps_before, self.total_steps
+        return check_other_length(self._job.options, step, before, now, is_allowed)
+
+    def _describe_changes(self) -> List[str]:
+        """How the model and the learning rate differ from the session before."""
+        return [self._restorer.describe_changes(), self._describe_other_length(True)]
 
     def _profile_hooks(self) -> Tuple[Optional[HookProfiler], List[SessionHook]]:
         """The hooks, each measured if the options ask for it."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 
 import numpy as np
 
 MISTAKE_COLUMNS, MISTAKE_ROWS = 8, 5  # of images in mistakes.png
 MAX_LISTED = 5  # classes and confusions in the summary
+MAX_NAME = 40  # letters of a name in report.txt
 MAX_LABELLED = 25  # classes up to which confusion.png has numbers and names
 BLUE, ORANGE = np.array([0.13, 0.38, 0.66]), np.array([0.85, 0.37, 0.05])
 
@@ -37,15 +39,16 @@ def write(examples, data, folder):
     matrix = confusion_matrix(labels, examples["label"], len(names))
     report = class_scores(matrix, names)
     files = ["report.txt", "report.json", "confusion.png"]
-    with open(os.path.join(folder, "report.txt"), "w", encoding="utf-8") as file:
+    with open_text(folder, "report.txt") as file:
         file.write(format_report(matrix, report, names))
-    with open(os.path.join(folder, "report.json"), "w", encoding="utf-8") as file:
+    with open_text(folder, "report.json") as file:
         content = {"classes": report, "class_names": names, "confusion": matrix.tolist()}
         json.dump(content, file, indent=2, ensure_ascii=False)
-    draw_confusion(matrix, names, os.path.join(folder, "confusion.png"))
+    drawable = drawable_names(names)
+    draw_confusion(matrix, drawable, os.path.join(folder, "confusion.png"))
     indices = worst_mistakes(examples, data.shape)
     if len(indices):
-        draw_mistakes(examples, indices, names, os.path.join(folder, "mistakes.png"))
+        draw_mistakes(examples, indices, drawable, os.path.join(folder, "mistakes.png"))
         files.append("mistakes.png")
     return {
         "files": files,
@@ -53,6 +56,12 @@ def write(examples, data, folder):
         "worst_classes": worst_classes(report),
         "confusions": most_common_confusions(matrix, names),
     }
+
+
+def open_text(folder, name):
+    """A new text file. Of a name that is not valid text, it gets the escapes that JSON uses."""
+    path = os.path.join(folder, name)
+    return open(path, "w", encoding="utf-8", errors="backslashreplace")
 
 
 def class_names(data):
@@ -86,22 +95,23 @@ def share(part, whole):
 
 def format_report(matrix, report, names):
     """The scores and the confusion matrix as plain text."""
-    wide = max(8, max(len(name) for name in names))
-    lines = ["{:>{}}  precision  recall      f1  examples".format("class", wide)]
-    for row in report:
+    names = [shorten(escape(name), MAX_NAME) for name in names]
+    wide = max(8, max(columns(name) for name in names))
+    lines = [f"{align('class', wide)}  precision  recall      f1  examples"]
+    for name, row in zip(names, report):
         lines.append(
-            "{:>{}}     {:.4f}  {:.4f}  {:.4f}  {:>8}".format(
-                row["class"], wide, row["precision"], row["recall"], row["f1"], row["examples"]
+            "{}     {:.4f}  {:.4f}  {:.4f}  {:>8}".format(
+                align(name, wide), row["precision"], row["recall"], row["f1"], row["examples"]
             )
         )
     total = int(matrix.sum())
     accuracy = f"{matrix.trace() / total:.4f}"
     lines += ["", f"accuracy {accuracy} on {total} examples", ""]
-    lines.append("{:>{}}  predicted, in the order of the rows".format("true", wide))
+    lines.append(f"{align('true', wide)}  predicted, in the order of the rows")
     cell = len(str(matrix.max())) + 1
     for name, row in zip(names, matrix):
         counts = "".join("{:>{}}".format(count or ".", cell) for count in row.tolist())
-        lines.append("{:>{}} {}".format(name, wide, counts))
+        lines.append(f"{align(name, wide)} {counts}")
     return "\n".join(lines) + "\n"
 
 
@@ -177,7 +187,7 @@ def draw_confusion(matrix, names, path):
 
 
 def label_confusion(axes, matrix, names):
-    short = [shorten(name, 12) for name in names]
+    short = [without_tex(shorten(name, 12)) for name in names]
     rotation = {"rotation": 45, "ha": "right"} if max(map(len, short)) > 2 else {}
     axes.set_xticks(range(len(names)))
     axes.set_xticklabels(short, **rotation)
@@ -219,7 +229,7 @@ def draw_mistakes(examples, indices, names, path):
 
 def caption(examples, index, names):
     pair = (int(examples[key][index]) for key in ("labels", "label"))
-    words = " \u2192 ".join(shorten(names[k], 9) for k in pair)
+    words = " \u2192 ".join(without_tex(shorten(names[k], 9)) for k in pair)
     return f"{words}\n{examples['probability'][index]:.2f}"
 
 
@@ -235,3 +245,44 @@ def show_image(axes, image):
 
 def shorten(name, length):
     return name if len(name) <= length else name[: length - 1] + "\u2026"
+
+
+def escape(name):
+    """The name in one line: an escape in place of each letter that does not print."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in name
+    )
+
+
+def columns(text):
+    """How many columns of a terminal a text takes: two for a wide letter, none for an accent."""
+    return sum(
+        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF")
+        for letter in text
+    )
+
+
+def align(text, wide):
+    """The text at the right of so many columns."""
+    return " " * (wide - columns(text)) + text
+
+
+def drawable_names(names):
+    """The names for a figure; in place of a name that the font cannot draw, the class's number.
+
+    matplotlib would warn, and draw a box for each letter.
+    """
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    glyphs = get_font(findfont(FontProperties())).get_charmap()
+    escaped = [escape(name).strip() for name in names]
+    return [
+        name if name and all(ord(letter) in glyphs for letter in name) else str(number)
+        for number, name in enumerate(escaped)
+    ]
+
+
+def without_tex(text):
+    """The text as matplotlib draws it unchanged; text between two dollars would be a formula."""
+    return text.replace("$", r"\$")

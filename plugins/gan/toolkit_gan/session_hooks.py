@@ -35,7 +35,7 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
     reals = real_grid_images(splits("train"), inputs, run)
     return [
         create_grid_hook(run, steps, images, inputs, reals, columns),
-        create_health_hook(run, steps, images, model, losses, splits("train")),
+        create_health_hook(run, steps, images, model, losses, splits),
     ]
 
 
@@ -55,7 +55,7 @@ def create_grid_hook(run, steps, images, inputs, reals, columns) -> SampleGrids:
     return SampleGrids(folder, toolkit.Every(steps), images, inputs, reals, columns)
 
 
-def create_health_hook(run, steps, images, model, losses, train) -> HealthHook:
+def create_health_hook(run, steps, images, model, losses, splits) -> HealthHook:
     """The hook that checks the training's health.
 
     Args:
@@ -64,7 +64,7 @@ def create_health_hook(run, steps, images, model, losses, train) -> HealthHook:
         images: tensor float32 [n, H, W, C] in [0, 1]: the samples, unless classes are counted.
         model: the `networks.Gan`.
         losses: the named losses of the step.
-        train: the `Split` of training images.
+        splits: name -> `Split`, or None.
     """
     scalars = {
         "accuracy_real": losses["d_accuracy_real"],
@@ -72,10 +72,11 @@ def create_health_hook(run, steps, images, model, losses, train) -> HealthHook:
         "discriminator_gradient_norm": run.logged[DISCRIMINATOR + "/gradient_norm"],
         "generator_gradient_norm": run.logged[GENERATOR + "/gradient_norm"],
     }
+    train = splits("train")
     # Evenly spaced: a folder of images is read class after class.
     reals = to_unit_range(train.take(even_positions(len(train), NUM_REALS))[0])
     classify = None
-    if may_have_classifier(run, train):
+    if has_classifier(run, splits):
         classify = LazyClassifier(run.options, run.data, train)
         inputs = latents.random_inputs(run.options, run.data, NUM_CLASSIFIED, run.seed("health"))
         images = sampling.sample_fixed_inputs(model.average, inputs, run)
@@ -85,18 +86,22 @@ def create_health_hook(run, steps, images, model, losses, train) -> HealthHook:
     )
 
 
-def may_have_classifier(run, train) -> bool:
-    """Whether a classifier may be available when the training has started."""
+def has_classifier(run, splits) -> bool:
+    """Whether the scores during training have a classifier, which may count samples' classes, too.
+
+    With features=auto they train it if it is not in the cache. This follows from options and data
+    alone, not from the cache: runs of one seed have the same records.
+    """
     if run.options.features == "auto":
-        return extractor.has_learnable_classes(run.data, train)
+        is_scored = run.options.evaluate and splits("validation") is not None
+        return is_scored and extractor.has_learnable_classes(run.data, splits("train"))
     return run.options.features != "pixels"
 
 
 class LazyClassifier:
-    """The classifier of the scores, looked up at the first call; it is never trained for this.
+    """The classifier of the scores, opened (with features=auto, trained if needed) at the first call.
 
-    It cannot be looked up sooner: with features=auto it may be trained after the hooks are created
-    and before the first step.
+    It is not opened sooner, because the scores may train it after the hooks are created.
 
     Args:
         options: of the run.
@@ -107,23 +112,19 @@ class LazyClassifier:
     def __init__(self, options: Any, data: Any, train: Any):
         self._options, self._data, self._train = options, data, train
         self._features: Optional[extractor.Features] = None
-        self._is_looked_up = False
 
     def __call__(self, images: np.ndarray) -> Optional[np.ndarray]:
-        """int [N] labels of images float32 [N, H, W, C] in [0, 1]; None without a classifier."""
+        """int [N] labels of images float32 [N, H, W, C] in [0, 1]; None if it knows no classes."""
         with tf.Graph().as_default():  # the training graph is finalized
-            if not self._is_looked_up:
-                self._features = extractor.available_classifier(
-                    self._options, self._data, self._train
-                )
-                self._is_looked_up = True
-            return None if self._features is None else self._features.labels(to_bytes(images))
+            if self._features is None:
+                self._features = extractor.open_features(self._options, self._data, self._train)
+            return self._features.labels(to_bytes(images))
 
     def close(self) -> None:
         """Release the classifier."""
         if self._features is not None:
             self._features.close()
-        self._features, self._is_looked_up = None, False
+        self._features = None
 
 
 def real_grid_images(split, inputs: Dict[str, np.ndarray], run) -> np.ndarray:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import numpy as np
 
 import toolkit
-from toolkit import CheckpointError, DataError, UsageError
+from toolkit import CheckpointError, DataError, InterruptedRun, UsageError
 
 CELLS = 8  # per side, of the pixel features
 MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional classifier
@@ -221,21 +221,6 @@ def open_features(
     return open_classifier(options.features, data)
 
 
-def available_classifier(options: Any, data: Any, train: Any) -> Optional[Features]:
-    """The features of `open_features` if they know classes and need no training first."""
-    if options.features == "pixels":
-        return None
-    if options.features == "auto":
-        is_learnable = has_learnable_classes(data, train)
-        if not is_learnable or not os.path.isdir(cache_path(options, train)):
-            return None
-    features = open_features(options, data, train)
-    if features.knows_classes:
-        return features
-    features.close()
-    return None
-
-
 def has_learnable_classes(data: Any, train: Any) -> bool:
     """Whether a classifier can be trained on the data."""
     is_image = len(data.shape) == 3 and min(data.shape[:2]) >= MIN_SIDE
@@ -335,6 +320,12 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
             os.rename(run_folder, folder)
         if not os.path.isdir(folder):
             os.rename(run_folder, folder)  # raises the error that was suppressed
+    except InterruptedRun as error:
+        raise InterruptedRun(
+            "Interrupted while a classifier was trained for the scores; it is not saved.",
+            hint="The same command trains it from the start.",
+            signum=error.exit_code - 128,
+        ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

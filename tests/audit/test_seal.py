@@ -1,0 +1,227 @@
+"""The seal of a finished run: `toolkit verify` names each value that has changed since."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from file_fixtures import drop_line, read_json
+from linear_fixtures import LINEAR, Linear, write_bars
+from run_fixtures import set_manifest, unseal
+
+from toolkit import hookimpl, testing
+from toolkit.storage.run_folder import RunFolder
+
+
+class Reporting(Linear):
+    @hookimpl
+    def evaluated(self, folder, metrics):
+        os.makedirs(os.path.join(folder, "inner"))
+        for name in ("metrics.json", os.path.join("inner", "text.txt")):
+            with open(os.path.join(folder, name), "w") as file:
+                json.dump(metrics, file)
+
+
+@pytest.fixture
+def run(trained):
+    return trained / "run"
+
+
+@pytest.fixture
+def run_with_reports(here):
+    testing.train(Reporting, str(here / "run"), data=write_bars("bars.npz"), steps=4)
+    return here / "run"
+
+
+def seals(run):
+    with open(str(run / "commits.jsonl")) as file:
+        entries = [json.loads(line) for line in file]
+    return [entry for entry in entries if entry["kind"] == "seal"]
+
+
+def faults(cli, run):
+    """What verify finds wrong, without the names of the checks."""
+    result = cli("verify", run, "--json")
+    texts = [fault for check in json.loads(result.out)["checks"] for fault in check["faults"]]
+    assert result.code == (6 if texts else 0)
+    return texts
+
+
+def test_the_last_entry_of_a_finished_run_contains_its_manifest(run):
+    (seal,) = seals(run)
+    assert RunFolder(str(run)).commits.entries()[-1].is_seal
+    manifest = read_json(run, "manifest.json")
+    assert seal["step"] == 6 and seal["reports"] == {}
+    assert seal["manifest"]["summary"] == manifest["summary"]
+    assert seal["manifest"]["best"] == manifest["best"]
+
+
+def test_the_table_of_the_data_files_is_sealed_by_one_hash(run):
+    assert len(seals(run)[0]["manifest"]["data"]["sha256"]) == 64
+
+
+def change(values, place, value):
+    """Replace the value at a place such as "summary.steps"."""
+    *names, last = place.split(".")
+    for name in names:
+        values = values[name]
+    values[last] = value
+
+
+@pytest.mark.parametrize(
+    "place, value",
+    [
+        ("summary.test.metrics.accuracy", 0.99),
+        ("summary.steps", 9),
+        ("summary.seconds", 0.1),
+        ("best.step", 2),
+        ("best.value", 0.99),
+        ("best", None),
+        ("reason", "stopped early"),
+        ("versions.tensorflow", "9.0"),
+        ("data.name", "mnist"),
+        ("data.spec.num_classes", 9),
+        ("created", "2020-01-01"),
+        ("note", "an addition"),
+    ],
+)
+def test_each_value_of_the_manifest_that_has_changed_is_named(cli, run, place, value):
+    manifest = read_json(run, "manifest.json")
+    change(manifest, place, value)
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    (fault,) = faults(cli, run)
+    assert fault.startswith(f"{place} is {json.dumps(value)}, ")
+    assert "seal: " + fault.rstrip(".") in cli("verify", run).err
+
+
+def test_several_changes_are_all_named(cli, run):
+    set_manifest(run, reason="x", created="y")
+    assert [fault.split()[0] for fault in faults(cli, run)] == ["created", "reason"]
+
+
+@pytest.mark.parametrize("status", ["finished", "stopped"])
+def test_another_hash_of_data_or_plugin_is_named_beside_the_sessions(cli, run, status):
+    if status == "stopped":
+        unseal(run)
+    manifest = read_json(run, "manifest.json")
+    (name,) = manifest["data"]["sha256"]
+    manifest["data"]["sha256"][name] = "0" * 64
+    (plugin,) = manifest["plugins"]
+    manifest["plugins"][plugin]["sha256"] = {"other.py": "0" * 64}
+    (run / "manifest.json").write_text(json.dumps(dict(manifest, status=status)))
+    expected = [
+        f"the hash of plugin '{plugin}' is not that of the first session",
+        f"the hash of data '{name}' is not that of the last session",
+    ]
+    assert faults(cli, run)[:2] == expected
+
+
+def test_the_forged_manifest_of_a_run_that_was_killed_after_its_seal_is_named(cli, run):
+    set_manifest(run, status="trained", summary=None, metrics=None)
+    assert faults(cli, run) == []  # as a kill leaves it
+    set_manifest(run, best={"step": 2, "metric": "accuracy", "value": 0.99})
+    assert [fault.split()[0] for fault in faults(cli, run)][-1:] == ["best.value"]
+
+
+def test_a_removed_seal_is_named_and_one_of_an_earlier_version_is_none(cli, run):
+    unseal(run)
+    assert faults(cli, run) == ["the run is finished, but commits.jsonl has no seal"]
+    commits = RunFolder(str(run)).commits
+    first = dict(commits.entries()[0].values)
+    entries = [first] + [entry.values for entry in commits.entries()[1:]]
+    del first["seals"]  # as an earlier version wrote it
+    os.remove(commits.path)
+    commits = RunFolder(str(run)).commits
+    for entry in entries:
+        values = {n: v for n, v in entry.items() if n not in ("kind", "previous", "hash")}
+        commits.add(entry["kind"], **values)
+    result = cli("verify", run)
+    assert result.code == 0
+    assert "seal        not sealed: an earlier version finished the run\n" in result.out
+
+
+def test_a_run_that_is_not_finished_has_no_seal(cli, here):
+    flags = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 6, "--pause-at", 2]
+    assert cli("run", "--run-dir", "run", *flags).code == 0
+    assert seals(here / "run") == []
+    assert "not sealed: the run is not finished" in cli("verify", "run").out
+    assert cli("resume", "run").code == 0
+    assert len(seals(here / "run")) == 1 and faults(cli, "run") == []
+
+
+def test_a_run_that_is_continued_is_sealed_again(cli, run, trained, monkeypatch):
+    monkeypatch.chdir(trained)
+    assert cli("resume", run, "--steps", 8).code == 0
+    assert [seal["step"] for seal in seals(run)] == [6, 8]
+    assert faults(cli, run) == []
+    drop_line(run / "commits.jsonl", -1)
+    assert faults(cli, run) == ["the run is finished, but commits.jsonl has no seal"]
+
+
+class Crash(BaseException):
+    """Simulates the end of the process."""
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_kill_around_the_seal_is_repaired_by_a_resume(cli, here, monkeypatch, is_sealed):
+    finish = RunFolder.finish
+
+    def crash(*arguments, **named):
+        raise Crash
+
+    def crash_after_the_seal(folder, *arguments, **named):
+        monkeypatch.setattr(RunFolder, "_write", crash)
+        finish(folder, *arguments, **named)
+
+    monkeypatch.setattr(RunFolder, "finish", crash_after_the_seal if is_sealed else crash)
+    with pytest.raises(Crash):
+        flags = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 4]
+        cli("run", "--run-dir", "run", *flags)
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert len(seals(here / "run")) == is_sealed
+    assert faults(cli, "run") == []
+    assert cli("resume", "run").code == 0
+    assert faults(cli, "run") == []
+    assert read_json(here, "run", "manifest.json")["status"] == "finished"
+
+
+def test_each_report_that_has_changed_is_named(cli, run_with_reports):
+    reports = run_with_reports / "reports" / "test-4"
+    assert sorted(seals(run_with_reports)[0]["reports"]) == [
+        "reports/test-4/inner/text.txt",
+        "reports/test-4/metrics.json",
+    ]
+    assert faults(cli, run_with_reports) == []
+    (reports / "metrics.json").write_text("forged")
+    os.remove(str(reports / "inner" / "text.txt"))
+    assert faults(cli, run_with_reports) == [
+        "reports/test-4/inner/text.txt is missing",
+        "reports/test-4/metrics.json has changed since it was sealed",
+    ]
+
+
+def test_doctor_names_the_change_too(cli, run):
+    set_manifest(run, reason="x")
+    result = cli("doctor", run)
+    assert result.code == 6 and 'seal: reason is "x", sealed as "reached step 6".' in result.out
+    assert "the numbers in them are not those of the run" in result.out
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"step": -1},
+        {"manifest": []},
+        {"reports": []},
+        {"reports": {"../../outside": {"bytes": 1, "sha256": ""}}},
+        {"reports": {"reports/../../x": {"bytes": 1, "sha256": ""}}},
+        {"reports": {"/etc/passwd": {"bytes": 1, "sha256": ""}}},
+    ],
+)
+def test_a_seal_in_another_format_is_a_fault(cli, run, values):
+    seal = {n: v for n, v in seals(run)[0].items() if n not in ("kind", "previous", "hash")}
+    unseal(run)
+    RunFolder(str(run)).commits.add("seal", **dict(seal, **values))
+    assert faults(cli, run)[0] == "entry 5 is not in the format of this version"

@@ -1,0 +1,99 @@
+"""Losses of regularizers that are not minimized are counted."""
+
+from __future__ import annotations
+
+import pytest
+from linear_fixtures import Linear, write_bars
+
+import toolkit
+from toolkit import hookimpl, tf
+from toolkit.graph.omitted_losses import count_omitted_losses
+
+L2 = tf.keras.regularizers.l2
+
+
+def dense(name, **more):
+    """A Keras layer from 3 to 2 numbers."""
+    layer = tf.keras.layers.Dense(2, name=name, **more)
+    layer.build([None, 3])
+    return layer
+
+
+class Holder:
+    """An object of a plugin."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+@pytest.mark.usefixtures("graph")
+@pytest.mark.parametrize("number_added, omitted", [(0, 3), (1, 2), (2, 0)])
+def test_losses_of_keras_layers_are_counted_where_they_are_not_added(number_added, omitted):
+    first = dense("dense", kernel_regularizer=L2(0.1))
+    second = dense("dense_1", kernel_regularizer=L2(0.1), bias_regularizer=L2(0.1))
+    model = {"layers": [first, Holder(inner=(second,))]}
+    loss = tf.reduce_sum(first(tf.ones([1, 3])) + second(tf.ones([1, 3])))
+    for layer in (first, second)[:number_added]:
+        loss += tf.add_n(layer.losses)
+    assert count_omitted_losses(model, [loss]) == omitted
+
+
+@pytest.mark.usefixtures("graph")
+def test_losses_of_the_collection_are_counted_where_they_are_not_added():
+    w = tf.get_variable("w", [3], regularizer=lambda w: 0.1 * tf.reduce_sum(tf.square(w)))
+    loss = tf.reduce_sum(w)
+    assert count_omitted_losses(None, [loss]) == 1
+    assert count_omitted_losses(None, [loss + tf.losses.get_regularization_loss()]) == 0
+    assert count_omitted_losses(None, [loss, 2 * tf.losses.get_regularization_loss()]) == 0
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_model_without_regularizers_omits_nothing():
+    model = [dense("plain"), Holder(itself=None), {"number": 3}]
+    model[1].itself = model
+    assert count_omitted_losses(model, [tf.constant(1.0)]) == 0
+
+
+class Regularized(Linear):
+    """Linear, and a Keras layer with a penalty of its weights and one of its outputs."""
+
+    adds = False
+
+    @hookimpl
+    def build(self, run):
+        self.layer = tf.keras.layers.Dense(
+            3, kernel_regularizer=L2(0.1), activity_regularizer=L2(0.1)
+        )
+        self.layer.build([None, 36])
+        return Linear.build(self, run) + (self.layer,)
+
+    @hookimpl
+    def call(self, model, features, run):
+        outputs = Linear.call(self, model[:2], features, run)
+        return dict(outputs, logits=outputs["logits"] + model[2](outputs["flat"]))
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        loss = Linear.loss(self, labels, outputs)
+        return loss + tf.add_n(self.layer.losses) if self.adds else loss
+
+
+class Added(Regularized):
+    """Regularized, with the penalties in its loss."""
+
+    adds = True
+
+
+@pytest.mark.parametrize("steps_per_call", [1, "auto"])
+@pytest.mark.parametrize("plugin, count", [(Regularized, 1), (Added, 0)])
+def test_a_run_says_once_how_many_losses_it_does_not_minimize(
+    tmp_path, plugin, count, steps_per_call
+):
+    lines = []
+    options = {"data": write_bars(tmp_path / "bars.npz"), "steps": 4, "evaluate": "no"}
+    options["steps_per_call"] = steps_per_call
+    toolkit.train(plugin, str(tmp_path / "run"), options, lines.append)
+    notes = [line for line in lines if "not minimized" in line]
+    assert len(notes) == count
+    for note in notes:
+        assert note.startswith("note   2 losses of regularizers are not minimized. Add tf.add_n(")

@@ -1,0 +1,96 @@
+"""Choices on the command line that contradict one another, or have no effect."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from linear_fixtures import LINEAR, write_bars
+
+RUN = ["run", "--plugin", LINEAR, "--print-config"]
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--seed", "1", "--seed", "2"], "Both --seed 1 and --seed 2 are set."),
+        (["--seed=1", "--seed", "2"], "Both --seed 1 and --seed 2 are set."),
+        (["--evaluate", "--no-evaluate"], "Both --evaluate and --no-evaluate are set."),
+        (["--run-dir", "a", "--run-dir=b"], "Both --run-dir a and --run-dir b are set."),
+        (
+            ["--seed", "1", "--set", "seed=2"],
+            "'seed' is set to 1 (--seed) and to 2 (--set seed).",
+        ),
+        (
+            ["--set", "seed=1", "--set", "seed=2"],
+            "'seed' is set to 1 (--set seed) and to 2 (--set seed).",
+        ),
+        (
+            ["--clip-at", "1", "--set", "clip-limit=2"],
+            "Options 'clip_at' (flag --clip-at) and 'clip_limit' (--set clip_limit) are two names "
+            "of 'clip_limit' and have different values.",
+        ),
+        (
+            ["--steps", "5", "--set", "epochs=2"],
+            "Both steps (flag --steps) and epochs (--set epochs) set the length of the run.",
+        ),
+    ],
+)
+def test_an_option_with_two_values_is_refused(cli, argv, message):
+    result = cli(*RUN, *argv)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"Error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--seed", "3", "--seed=3"],
+        ["--seed", "3", "--set", "seed=3"],
+        ["--set", "seed=3", "--set", "seed=3"],
+        ["--evaluate", "--set", "evaluate=true", "--seed", "3"],
+        ["--evaluate", "--evaluate", "--seed", "3"],
+    ],
+)
+def test_an_option_with_one_value_may_be_set_twice(cli, argv):
+    result = cli(*RUN, *argv, "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["seed"]["value"] == 3
+
+
+def test_a_value_that_set_sets_has_set_as_its_origin(cli):
+    rows = json.loads(cli(*RUN, "--json", "--set", "seed=3", "--log-steps", "2").out)
+    assert rows["seed"]["origin"] == "--set seed"
+    assert rows["log_steps"]["origin"] == "flag --log-steps"
+    refused = cli(*RUN, "--set", "seed=x")
+    assert "Option 'seed' is 'x' (--set seed): should be a valid integer" in refused.err
+
+
+def test_a_choice_without_effect_is_noted_at_the_start_and_by_print_config(cli):
+    note = "clip_limit (flag --clip-limit) has no effect: clip is none"
+    choice = ["--clip", "none", "--clip-limit", "2"]
+    printed = cli(*RUN, *choice)
+    assert (printed.code, printed.err) == (0, f"note: {note}\n")
+    argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "r"]
+    trained = cli(*argv, "--steps", "2", *choice)
+    assert trained.code == 0 and trained.err.count(f"note   {note}\n") == 1
+    assert "has no effect" not in cli("resume", "r", "--steps", "4").err
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--epochs", "inf"], "Option 'epochs' is 'inf' (flag --epochs): should be a finite"),
+        (["--learning-rate", "nan"], "Option 'learning_rate' is 'nan' (flag --learning-rate): "),
+        (["--set", "clip_limit=inf"], "Option 'clip_limit' is 'inf' (--set clip_limit): should"),
+        (["--batch-size", "1e3"], "Option 'batch_size' is '1e3' (flag --batch-size): should be"),
+        (["--batch-size", ""], "Option 'batch_size' is '' (flag --batch-size): should be a valid"),
+        (["--seed", "-1"], "Option 'seed' is '-1' (flag --seed): should be greater than or"),
+        (["--data", ""], "Option 'data' is '' (flag --data): "),
+        (["--optimizer", " "], "Option 'optimizer' is ' ' (flag --optimizer): "),
+    ],
+)
+def test_a_value_that_is_none_is_refused_in_one_sentence(cli, argv, message):
+    result = cli(*RUN, *argv)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"Error: {message}") and result.err.count("\n") == 1

@@ -1,0 +1,98 @@
+"""What a resume refuses without a permission: on the command line and in `toolkit.train`."""
+
+from __future__ import annotations
+
+import pytest
+from file_fixtures import read_json
+from linear_fixtures import LINEAR, Linear, write_bars
+from run_fixtures import sessions, write_plugin
+
+import toolkit
+from toolkit import UsageError, hookimpl
+
+
+class Quiet:
+    """An extension that does nothing."""
+
+    @hookimpl
+    def run_finished(self, run, summary):
+        pass
+
+
+@pytest.fixture
+def train(here):
+    """A function that trains the linear plugin in the folder `r`, as its first call did."""
+    data = write_bars("bars.npz")
+
+    def call(plugin=LINEAR, extensions=(), **options):
+        return toolkit.train(plugin, "r", dict(options, data=data), extensions=extensions)
+
+    call(steps=4, log_steps=2)
+    return call
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"learning_rate": 0.5}, "learning_rate was 0.02, now 0.5."),
+        ({"gain": 3}, "gain was 1.0, now 3.0."),
+        (
+            {"learning_rate": 0.5, "batch_size": 4},
+            "batch_size was 8, now 4; learning_rate was 0.02, now 0.5.",
+        ),
+    ],
+)
+def test_train_refuses_other_options_than_those_of_the_run(train, here, options, message):
+    before = (here / "r" / "config.json").read_bytes()
+    with pytest.raises(UsageError) as caught:
+        train(steps=8, **options)
+    assert caught.value.message == f"The run was trained with other options: {message}"
+    assert "--allow " + sorted(options)[0] in caught.value.hint
+    assert (here / "r" / "config.json").read_bytes() == before
+
+
+def test_train_accepts_what_a_resume_may_change(train, here):
+    summary = train(steps=6, log_steps=3, evaluate=False)
+    assert summary["steps"] == 6
+    assert read_json(here, "r", "config.json")["log_steps"] == 3
+
+
+def test_train_continues_with_the_options_of_the_run_where_none_is_set(train, here):
+    assert train(steps=6)["steps"] == 6
+    config = read_json(here, "r", "config.json")
+    assert config["log_steps"] == 2
+    assert config["origins"]["log_steps"] == "option log_steps"
+    assert config["origins"]["learning_rate"] == "plugin Linear"
+
+
+def test_train_refuses_another_plugin_and_other_extensions(train, here):
+    with pytest.raises(UsageError, match="options: plugin was linear_fixtures:Linear, now ./mine"):
+        train(plugin=write_plugin(), steps=8)
+    with pytest.raises(UsageError, match="options: with was none, now quiet."):
+        train(extensions=[Quiet], steps=8)
+    assert len(sessions(here / "r")) == 1
+
+
+def test_train_accepts_the_runs_plugin_as_an_object(train):
+    assert train(plugin=Linear, steps=6)["steps"] == 6
+    assert train(plugin=Linear(), steps=8)["steps"] == 8
+    assert train(plugin=LINEAR, steps=10)["steps"] == 10
+
+
+def test_a_plugin_file_by_another_path_is_the_same_plugin(here, monkeypatch):
+    data, plugin = write_bars("bars.npz"), write_plugin()
+    toolkit.train(plugin, "r", {"data": data, "steps": 2})
+    (here / "link.py").symlink_to(here / "mine.py")
+    for other in ("mine.py", str(here / "mine.py"), "link.py"):
+        steps = toolkit.train(other, "r", {"steps": 4})["steps"]
+        assert steps == 4, other
+
+
+def test_a_number_that_was_saved_as_null_is_one_of_the_changes(cli, trained):
+    """An earlier version saved infinite values so; the entry in the commit log has null, too."""
+    path = trained / "run" / "config.json"
+    text = path.read_text()
+    path.write_text(text.replace('"weight_decay": 0.0', '"weight_decay": null'))
+    result = cli("resume", trained / "run", "--steps", 8)
+    assert result.code == 0, result.err
+    assert "weight_decay was saved as a number that is not finite" in result.err

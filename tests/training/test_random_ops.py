@@ -1,0 +1,141 @@
+"""Random ops whose state is not in checkpoints: where they are, and what a run says of them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from graph_fixtures import session
+from linear_fixtures import Linear, bars, write_bars
+from run_fixtures import UNSEEDED, write_plugin
+
+import toolkit
+from toolkit import hookimpl, testing, tf
+from toolkit.training.random_ops import STATEFUL_OPS, describe_random_ops, find_random_ops
+
+
+def types_of(op):
+    return [random_op.type for random_op in find_random_ops(op)]
+
+
+RANDOM_TENSORS = {
+    "RandomUniform": lambda: tf.random.uniform([2]),
+    "RandomUniformInt": lambda: tf.random.uniform([2], 0, 5, tf.int32),
+    "RandomStandardNormal": lambda: tf.random.normal([2], seed=3),
+    "TruncatedNormal": lambda: tf.random.truncated_normal([2]),
+    "RandomShuffle": lambda: tf.random.shuffle([1.0, 2.0]),
+    "RandomGamma": lambda: tf.random.gamma([2], 1.0),
+    "RandomPoissonV2": lambda: tf.random.poisson(1.0, [2]),
+    "Multinomial": lambda: tf.random.categorical([[0.0, 1.0]], 2),
+}
+
+
+@pytest.mark.usefixtures("graph")
+@pytest.mark.parametrize("op_type", sorted(RANDOM_TENSORS))
+def test_each_stateful_op_of_a_step_is_found(op_type):
+    tensor = RANDOM_TENSORS[op_type]()
+    assert op_type in STATEFUL_OPS
+    assert types_of(tf.group(tensor * 2)) == [op_type]
+
+
+@pytest.mark.usefixtures("graph")
+def test_an_op_in_a_condition_a_loop_or_a_function_is_found():
+    def body(number, total):
+        return number + 1, total + tf.random.uniform([])
+
+    loop = tf.while_loop(lambda number, total: number < 3, body, [0, 0.0])
+    assert types_of(loop[1].op) == ["RandomUniform"]
+    condition = tf.cond(loop[1] > 0, lambda: tf.random.normal([]), lambda: tf.constant(1.0))
+    assert types_of(condition.op) == ["RandomStandardNormal", "RandomUniform"]
+
+
+@pytest.mark.usefixtures("graph")
+def test_an_op_in_a_nested_function_is_found_at_the_line_of_its_call():
+    @tf.function
+    def inner():
+        return tf.random.uniform([])
+
+    @tf.function
+    def outer():
+        return inner() + 1
+
+    (op,) = find_random_ops(tf.group(outer()))
+    assert op.type == "RandomUniform" and os.path.basename(__file__) in op.location
+
+
+@pytest.mark.usefixtures("graph")
+def test_stateless_ops_initializers_and_ops_of_no_step_are_not_listed():
+    w = tf.get_variable("w", initializer=tf.random.uniform([2]))
+    tf.random.normal([2])
+    step = w.assign_add(tf.random.stateless_uniform([2], [1, 2]), read_value=False)
+    assert types_of(step) == []
+    with session() as tf_session:
+        tf_session.run(step)
+
+
+def log_of(plugin, folder, **options):
+    """The lines that training a run logs."""
+    lines = []
+    values = {"data": write_bars(folder / "bars.npz"), "steps": 4, "evaluate": "no"}
+    toolkit.train(plugin, str(folder / "run"), dict(values, **options), lines.append)
+    return lines
+
+
+def exactness_notes(lines):
+    return [line for line in lines if "is not exact" in line]
+
+
+@pytest.mark.parametrize("options", [{}, {"steps_per_call": 1}])
+def test_a_run_says_once_where_a_plugin_draws_numbers_that_a_resume_does_not_repeat(here, options):
+    (note,) = exactness_notes(log_of(write_plugin(UNSEEDED), here, **options))
+    assert note.startswith(
+        "note   a resume of this run is not exact: RandomUniform at mine.py:9 in loss"
+    )
+
+
+class WithDropout(Linear):
+    """Noise and dropout of the toolkit, in functions of the step."""
+
+    @hookimpl
+    def call(self, model, features, run):
+        features = run.dropout(features, 0.5, "dropout") + run.normal("noise", [1])
+        return Linear.call(self, model, features, run)
+
+
+def test_dropout_and_noise_of_the_toolkit_are_exact(tmp_path):
+    assert exactness_notes(log_of(WithDropout, tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "plugin, options",
+    [
+        (
+            "classifier",
+            {
+                "network": "cnn",
+                "mixup": 0.2,
+                "shift": 1,
+                "rotate": 5,
+                "zoom": 0.1,
+                "elastic": 1,
+            },
+        ),
+        ("classifier", {"network": "mlp", "hidden": "8", "dropout": 0.5}),
+        ("gan", {"preset": "wgan-gp", "network": "mlp", "width": 4}),
+    ],
+)
+def test_the_plugins_of_the_toolkit_have_no_stateful_random_ops(tmp_path, plugin, options):
+    labels = np.arange(80) % 3
+    np.savez(str(tmp_path / "bars.npz"), x=bars(labels).repeat(2, 1).repeat(2, 2), y=labels)
+    data = f"npz:{tmp_path / 'bars.npz'}"
+    options = dict({"data": data, "batch_size": 8, "steps": 4, "evaluate": "no"}, **options)
+    trainer = testing.open_trainer(plugin, str(tmp_path / "run"), **options)
+    try:
+        assert trainer._plan.random_ops == []
+    finally:
+        trainer.close()
+
+
+def test_no_op_has_no_description():
+    assert describe_random_ops([]) == ""

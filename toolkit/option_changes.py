@@ -1,0 +1,141 @@
+"""What differs between the options and plugins of a run and those with which it is to continue."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, List, NamedTuple, Optional, Sequence, Type
+
+from . import config as configuration
+from .config import Config
+from .options import (
+    CoreOptions,
+    changeable_options,
+    current_names,
+    find_path,
+    format_value,
+    map_paths,
+    map_reference,
+)
+from .storage.run_folder import RunFolder
+
+
+class OptionChange(NamedTuple):
+    """An option whose value differs from that of the run, or its plugin or extensions.
+
+    Attributes:
+        name: of the option; "plugin" or "with".
+        before: the value of the run.
+        now: the value with which it is to continue.
+    """
+
+    name: str
+    before: Any
+    now: Any
+
+
+def find_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
+    """Return the changes that need a permission, with the plugins that config.json names.
+
+    The values are compared with those that the commit log recorded for the last session, so that
+    an edited config.json is noticed. Whether the data changed is decided by its hash, not here.
+    """
+    config = configuration.read_run_config(folder)
+    return [
+        *find_option_changes(folder, options),
+        *find_plugin_changes(folder, config.plugin, config.extensions),
+    ]
+
+
+def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionChange]:
+    """Return the options that affect the state of a run and have another value than in the run."""
+    session = _last_session(folder, type(options))
+    if session is None:
+        return []
+    saved, cls, here = session.values, type(options), (os.getcwd(),)
+    changeable = changeable_options(cls) | {"data"}
+    return [
+        OptionChange(name, saved[name], value)
+        for name, value in options.model_dump(mode="json").items()
+        if name in saved
+        and name not in changeable
+        and _real_value(cls, name, saved[name], session.folders)
+        != _real_value(cls, name, value, here)
+    ]
+
+
+def find_plugin_changes(
+    folder: RunFolder, plugin: str, extensions: Sequence[str]
+) -> List[OptionChange]:
+    """Return whether the run had another plugin, and whether it had other extensions.
+
+    Args:
+        folder: of the run.
+        plugin: the reference of the model plugin, or the name of an object with hooks.
+        extensions: those of the extensions.
+    """
+    session = _last_session(folder, CoreOptions)
+    if session is None:
+        return []
+    pairs = [("plugin", [session.plugin], [plugin]), ("with", session.extensions, [*extensions])]
+    return [
+        OptionChange(name, _join(before), _join(now))
+        for name, before, now in pairs
+        if not _are_same(before, now)
+    ]
+
+
+def describe_changes(changes: Sequence[OptionChange]) -> str:
+    """Return a sentence that lists the changes."""
+    texts = [f"{c.name} was {format_value(c.before)}, now {format_value(c.now)}" for c in changes]
+    return f"The run was trained with other options: {'; '.join(texts)}."
+
+
+def allow_flags(changes: Sequence[OptionChange]) -> str:
+    """Return the flags that allow these changes."""
+    return " ".join(f"--allow {change.name}" for change in changes)
+
+
+def _last_session(folder: RunFolder, options: Type[CoreOptions]) -> Optional[Config]:
+    """Return the plugins and options of the last session; None before the first commit."""
+    sessions = folder.commits.sessions()
+    saved = sessions[-1].get("options") if sessions else None
+    if not isinstance(saved, dict):
+        return None
+    return configuration.parse_values(
+        folder.path, current_names(options, saved), folder.file("commits.jsonl")
+    )
+
+
+def _real_value(cls: Type[CoreOptions], name: str, value: Any, folders: Sequence[str]) -> Any:
+    """Return the value of an option with the absolute path of each file in it."""
+    return map_paths(cls, name, value, lambda path: os.path.realpath(find_path(path, folders)))
+
+
+def _join(references: Sequence[str]) -> str:
+    return ", ".join(references) or "none"
+
+
+def _are_same(references: Sequence[str], others: Sequence[str]) -> bool:
+    return len(references) == len(others) and all(map(_is_same, references, others))
+
+
+def _is_same(reference: str, other: str) -> bool:
+    """Whether two references can be of one plugin.
+
+    The reference of an object with hooks is only a name, in lower case.
+    """
+    if _is_code(reference) and _is_code(other):
+        return map_reference(reference, os.path.realpath) == map_reference(other, os.path.realpath)
+    return reference == other or _name(reference) == _name(other)
+
+
+def _is_code(reference: str) -> bool:
+    """Whether a reference is a file or a module, not a name."""
+    return ":" in reference or reference.endswith(".py") or os.sep in reference
+
+
+def _name(reference: str) -> str:
+    """Return the name that an object behind a reference would have."""
+    module, _, attribute = os.path.basename(reference).partition(":")
+    name = attribute or module
+    return (name[: -len(".py")] if name.endswith(".py") else name).lower()
