@@ -309,8 +309,9 @@ def evaluated(run, split, step, metrics, examples, folder):
         split: the name of the split.
         step: the step of the checkpoint, an int.
         metrics: a dict from the name of a metric to a float.
-        examples: a dict of numpy arrays [N, ...] over the whole split, in its order: "features" and
+        examples: a dict of arrays [N, ...] over the whole split, in its order: "features" and
             "labels" as the model was fed them, and each other tensor of `predict` by its name.
+            Features are read when they are indexed: take those that the report shows.
         folder: an existing folder for reports.
 
     Returns:

@@ -8,6 +8,7 @@ from data_fixtures import numbered_images
 
 from toolkit.compat import tf
 from toolkit.data.examples import Split
+from toolkit.data.held_out import NOTHING
 from toolkit.data.idx import open_idx
 from toolkit.data.prepare import ExampleHooks, model_spec, prepare
 from toolkit.data.reader import ReaderOptions, make_reader
@@ -410,3 +411,48 @@ def test_a_shape_that_differs_names_both_examples():
 def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
     with tf.Graph().as_default(), pytest.raises(DataError, match="kept none of 4 examples"):
         build_reader(kind, numbered_split(4), 2, filter=lambda features, labels: False)
+
+
+# -- files that change
+
+
+def read_epoch(folder, change):
+    """Start to read a streamed epoch, change the files, and read on; the failure of the reader."""
+    train = open_idx(folder, shares=NOTHING).splits["train"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = build_reader("stream", train, 2, shuffle=True, shuffle_buffer=2)
+        features = reader.batch(tf.constant(0, tf.int64))[0]
+        reader.initialize(session)
+        session.run(features)
+        assert reader.failure is None
+        change(os.path.join(folder, "train-images-idx3-ubyte"))
+        try:
+            for _ in range(200):
+                session.run(features)
+        except tf.errors.OpError:
+            pass
+        return reader.failure
+
+
+def cut_file(path):
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) // 2)
+
+
+def append_record(path):
+    with open(path, "ab") as file:
+        file.write(bytes(16))
+
+
+@pytest.mark.parametrize("change", [cut_file, append_record, os.remove])
+def test_a_file_that_changes_while_it_streams_is_named(idx_folder, change):
+    failure = read_epoch(idx_folder(), change)
+    assert failure.exit_code == 4 and "train-images-idx3-ubyte changed" in failure.message
+
+
+def test_a_mapped_file_that_is_cut_is_refused_before_it_is_read(idx_folder):
+    folder = idx_folder()
+    train = open_idx(folder).splits["train"]
+    cut_file(os.path.join(folder, "train-images-idx3-ubyte"))
+    with pytest.raises(DataError, match="it changed while it was used"):
+        train.take([17])

@@ -59,7 +59,29 @@ def test_examples_are_returned_in_the_order_of_the_split():
     split = Split(bars(LABELS), LABELS).subset([7, 2, 11, 0, 5])
     examples = evaluator_of(Linear, spec=IMAGES).evaluate(split, 2, keep_examples=True).examples
     stored = bars(LABELS)[[7, 2, 11, 0, 5]]
-    assert examples["features"].tolist() == (stored * np.float32(1 / 255)).tolist()
+    features = examples["features"]
+    assert features.tolist() == (stored * np.float32(1 / 255)).tolist()
+    assert features[1].tolist() == features[np.array([3, 1])][1].tolist() == features[1:2][0].tolist()
+    assert features[1, 0].tolist() == features[1][0].tolist() and len(features) == 5
+    assert (2 * features == np.asarray(features) * 2).all() and features.mean() > 0
+    assert features.shape == (5, 6, 6, 1) and (features > 0.5).any()
+
+
+def test_an_evaluation_holds_no_copy_of_the_features(monkeypatch):
+    split = Split(bars(LABELS), LABELS)
+    largest = []
+    take = Split.take
+    monkeypatch.setattr(
+        Split, "take", lambda self, positions: _log_size(largest, take(self, positions))
+    )
+    examples = evaluator_of(Linear, spec=IMAGES).evaluate(split, 4, keep_examples=True).examples
+    assert examples["features"][7].shape == (6, 6, 1)
+    assert max(largest) == 4  # a batch
+
+
+def _log_size(sizes, arrays):
+    sizes.append(len(arrays[0]))
+    return arrays
     assert examples["labels"].tolist() == LABELS[[7, 2, 11, 0, 5]].tolist()
 
 

@@ -7,6 +7,7 @@ example, H height, W width, C channels.
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -128,6 +129,7 @@ class Split:
             labels: int32 [n], or None.
         """
         records = positions if self._index is None else self._index[positions]
+        _check_map(self._records)
         features = np.asarray(self._records[records], dtype=self.dtype)
         return features, None if self.labels is None else self.labels[positions]
 
@@ -264,6 +266,23 @@ def _check_features(features: Any) -> np.ndarray:
         f"Features are of type {array.dtype}, expected uint8 or a float type.",
         hint="Store images as uint8 from 0 to 255, other features as float32.",
     )
+
+
+def _check_map(records: np.ndarray) -> None:
+    """Refuse a memory map whose file has become shorter: reading it would end the process."""
+    base: Any = records
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    path = getattr(base, "filename", None)
+    if path is None or not os.path.exists(path):  # what is mapped of a removed file stays
+        return
+    size = os.path.getsize(path)
+    if size < base.offset + base.nbytes:
+        raise DataError(
+            f"{path}: expected {base.offset + base.nbytes:,} bytes, found {size:,}: it changed "
+            "while it was used.",
+            hint="Put the same file back.",
+        )
 
 
 def _check_labels(labels: Any, count: int, index: Optional[np.ndarray]) -> Optional[np.ndarray]:

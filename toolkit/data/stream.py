@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
 from ..compat import tf
-from ..errors import ToolkitError
+from ..errors import DataError, ToolkitError
 from .cache import cache_folder
 from .examples import RecordFiles, Split
 from .idx import read_pair, write_idx
@@ -62,8 +62,6 @@ class StreamReader:
         num_examples: examples that the filter keeps.
         batch_size: B.
         shape: of one example, after `convert`.
-        failure: None, or the error of a hook that failed while reading. `session.run` then raises
-            some tf.errors.OpError in its place.
     """
 
     in_memory = False
@@ -82,7 +80,8 @@ class StreamReader:
         self.num_examples = len(self._subset)
         check_batch_size(batch_size, self.num_examples)
         self.batch_size = batch_size
-        self.failure: Optional[ToolkitError] = None
+        self._hook_failure: Optional[ToolkitError] = None
+        self._file_states = _file_states(self._files)
         self._convert = hooks.convert
         self._seed = seed
         self._buffer_size = min(shuffle_buffer, self.num_examples)
@@ -100,6 +99,19 @@ class StreamReader:
             self._block_starts = tf.placeholder(tf.int64, [self._num_blocks + 1])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
         self._initializers = [self._iterator.initializer]
+
+    @property
+    def failure(self) -> Optional[ToolkitError]:
+        """The error of a hook, or of a file that has changed since the start; None if neither."""
+        if self._hook_failure is not None:
+            return self._hook_failure
+        for path, state in self._file_states.items():
+            if _file_state(path) != state:
+                return DataError(
+                    f"{path} changed while it was read.",
+                    hint="Put the same file back, and continue with 'toolkit resume'.",
+                )
+        return None
 
     def batch(self, step: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
         """The next batch.
@@ -167,7 +179,7 @@ class StreamReader:
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the records of its epoch before it are read and dropped."""
-        self.failure = None
+        self._hook_failure = None
         epoch, skip = divmod(int(step) * self.batch_size, self.num_examples)
         mask = np.ones(self._split.num_records, bool)
         if self._subset.index is not None:
@@ -252,16 +264,15 @@ class StreamReader:
     def _raw_records(self, first: tf.Tensor, last: tf.Tensor) -> Dict[str, tf.data.Dataset]:
         """One data set for each component of the raw records [first, last), int64 scalars."""
         files = self._files
-        num_records = self._split.num_records
 
         def read(path: str, header: int, width: int) -> tf.data.Dataset:
-            return tf.data.FixedLengthRecordDataset(
+            block = tf.data.FixedLengthRecordDataset(
                 path,
                 width,
                 header_bytes=header + first * width,
-                footer_bytes=(num_records - last) * width,
                 buffer_size=(last - first) * width,  # the default would read beyond the block
             )
+            return block.take(last - first)
 
         width = int(np.prod(self._split.shape)) * np.dtype(files.feature_dtype).itemsize
         records = {"features": read(files.features, files.feature_header, width)}
@@ -311,9 +322,23 @@ class StreamReader:
                 self._convert, (array, label), position, self._example_shape
             )
         except ToolkitError as error:
-            self.failure = self.failure or error
+            self._hook_failure = self._hook_failure or error
             raise
         return features, np.int32(0 if label is None else label)
+
+
+def _file_states(files: RecordFiles) -> Dict[str, Any]:
+    """The state of each file by its path."""
+    return {path: _file_state(path) for path in (files.features, files.labels) if path}
+
+
+def _file_state(path: str) -> Optional[Tuple[int, int, int]]:
+    """Size, time of the last change and inode of a file; None if it is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def split_on_disk(split: Split, cache_dir: Optional[str] = None) -> Tuple[Split, RecordFiles]:

@@ -18,6 +18,7 @@ from ..options import CoreOptions
 from ..plugins import Plugins
 from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
 from .metric_directions import read_directions
+from .model_features import ModelFeatures
 from .scorer_set import ScorerSet
 
 # What a model predicts on: its features, or arrays by the names of the hook `inputs`.
@@ -31,13 +32,13 @@ class Evaluation(NamedTuple):
     Attributes:
         metrics: name -> value over the whole split.
         examples: arrays [N, ...] by name, in the split's order: the tensors of `predict`,
-            "features" and "labels"; None unless they were requested.
+            "features" (a `ModelFeatures`) and "labels"; None unless they were requested.
         lines: text of the scorers, to print below the metrics.
         details: JSON values of the scorers.
     """
 
     metrics: Dict[str, float]
-    examples: Optional[Dict[str, Optional[np.ndarray]]]
+    examples: Optional[Dict[str, Any]]
     lines: List[str]
     details: Dict[str, Any]
 
@@ -202,10 +203,10 @@ class Evaluator:
 
     def _measure(
         self, split: Split, batch_size: int, keep_examples: bool
-    ) -> Tuple[Dict[str, float], Optional[Dict[str, Optional[np.ndarray]]]]:
+    ) -> Tuple[Dict[str, float], Optional[Dict[str, Any]]]:
         """Losses and metrics of one pass over the split, and its examples or None."""
         graph = self._graph
-        tensors = dict(graph.predictions, features=graph.model_features) if keep_examples else {}
+        tensors = graph.predictions if keep_examples else {}
         measure_batch, arrays = self._measure_call(tensors), _ExampleArrays(tensors, len(split))
         sums = dict.fromkeys(graph.losses, 0.0)
         self._prepare_call("reset", [self._reset_metrics])()
@@ -221,7 +222,7 @@ class Evaluator:
         if not keep_examples:
             return metrics, None
         labels = None if split.labels is None else np.array(split.labels)
-        return metrics, dict(arrays.by_name, labels=labels)
+        return metrics, dict(arrays.by_name, features=ModelFeatures(split), labels=labels)
 
     def _measure_call(self, tensors: Dict[str, tf.Tensor]) -> Call:
         """A function of a batch's position, features and labels that updates the metrics.
