@@ -18,6 +18,8 @@ from .graph.run import Run
 from .options import CoreOptions
 from .plugins import Plugins
 
+_CHUNK = 4096  # examples
+
 
 class RunData:
     """The data set of a run and the hooks that its examples pass through.
@@ -37,7 +39,9 @@ class RunData:
         )
         self._cache: Dict[str, Split] = {}
         spec = model_spec(dataset.spec, train, self.hooks)
-        self.spec: DataSpec = spec._replace(class_counts=self._count_classes(spec))
+        self.spec: DataSpec = spec._replace(
+            class_counts=self._count_classes(spec), value_range=self._value_range(spec)
+        )
 
     @property
     def splits(self) -> Dict[str, Split]:
@@ -56,6 +60,17 @@ class RunData:
             self._cache[name] = prepare(split, self.hooks)
         return self._cache[name]
 
+    def _value_range(self, spec: DataSpec) -> Tuple[float, ...]:
+        """The lowest and the highest value of the training split; empty unless of float images."""
+        train = self.prepare_split("train") if _are_float_images(spec) else None
+        if train is None:
+            return ()
+        lowest, highest = np.inf, -np.inf
+        for start in range(0, len(train), _CHUNK):
+            part = train.take(slice(start, start + _CHUNK))[0]
+            lowest, highest = min(lowest, part.min()), max(highest, part.max())
+        return float(lowest), float(highest)
+
     def _count_classes(self, spec: DataSpec) -> Tuple[int, ...]:
         """Training examples of each class after `filter` and `convert`; empty without classes."""
         train = self.splits["train"]
@@ -69,6 +84,10 @@ class RunData:
         if labels is None:
             return ()
         return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
+
+
+def _are_float_images(spec: DataSpec) -> bool:
+    return len(spec.shape) == 3 and spec.shape[2] in (1, 3, 4) and spec.dtype == "float32"
 
 
 def open_run_data(

@@ -44,6 +44,7 @@ def list_(as_json: bool) -> None:
     metavar="FILE.png",
     help="Write a contact sheet of 100 training examples; the file is overwritten.",
 )
+@click.option("--hashes", is_flag=True, help="Print the SHA-256 of each file.")
 @json_option
 def check(
     value: str,
@@ -52,12 +53,13 @@ def check(
     fit: str,
     background: str,
     sheet: Optional[str],
+    hashes: bool,
     as_json: bool,
 ) -> int:
     """Read all examples and report on them.
 
-    The report has counts, shapes, classes, damaged files, duplicates within and across splits, and
-    SHA-256 hashes. The exit code is 4 if data is damaged.
+    The report has counts, shapes, ranges, classes, damaged files, and duplicates within and across
+    splits. The exit code is 4 if data is damaged.
     """
     from ..data.check import check_source, contact_sheet
     from ..data.sources import ImageOptions
@@ -76,11 +78,11 @@ def check(
     if as_json:
         print_json(report)
     else:
-        _print(report)
+        _print(report, hashes)
     return 0 if report["ok"] else 4
 
 
-def _print(report: Dict[str, Any]) -> None:
+def _print(report: Dict[str, Any], with_hashes: bool) -> None:
     def out(line: str) -> None:
         sys.stdout.write(escape_line(line) + "\n")
 
@@ -93,10 +95,14 @@ def _print(report: Dict[str, Any]) -> None:
     for name, split in report["splits"].items():
         counts = split.get("class_counts") or {}
         classes = f"; class: {', '.join(f'{c} {n}' for c, n in counts.items())}" if counts else ""
-        out(f"{name:8} {split['examples']} examples{classes}; {split['duplicates']} duplicates")
+        values = f"; values {split['min']:g} to {split['max']:g}, mean {split['mean']:g}"
+        duplicates = f"; {split['duplicates']} duplicates"
+        out(f"{name:8} {split['examples']} examples{classes}{values}{duplicates}")
     for name in ("test", "validation"):
         out(f"shared   {report['in_train_and_' + name]} examples are in train and {name}")
-    for name, digest in report["sha256"].items():
+    for note in report["notes"]:
+        out(f"note     {note}")
+    for name, digest in report["sha256"].items() if with_hashes else ():
         out(f"sha256   {digest}  {name}")
     if "sheet" in report:
         out(f"sheet    {report['sheet']}")

@@ -64,6 +64,7 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
         "splits": splits,
         "in_train_and_test": len(hashes["train"] & hashes.get("test", set())),
         "in_train_and_validation": len(hashes["train"] & hashes.get("validation", set())),
+        "notes": dataset.notes,
         "sha256": dataset.sha256,
     }
 

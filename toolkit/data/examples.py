@@ -42,6 +42,7 @@ class DataSpec(NamedTuple):
     num_classes: int = 0  # 0: no labels
     class_names: Tuple[str, ...] = ()
     class_counts: Tuple[int, ...] = ()  # training examples of each class; empty if not counted
+    value_range: Tuple[float, ...] = ()  # lowest and highest training value of float images
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:

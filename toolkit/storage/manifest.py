@@ -19,6 +19,7 @@ _SPEC = {
     "num_classes?": int,
     "class_names?": [str],
     "class_counts?": [int],
+    "value_range?": [float],
 }
 _MANIFEST = {
     "status": str,

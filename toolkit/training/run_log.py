@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, List, Optional, Sequence
 
+import numpy as np
+
 from .. import autopsy
 from ..display.console import Console
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
@@ -65,7 +67,7 @@ class RunLog:
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
         log(f"run    {self._folder}")
         log(f"data   {run_data.dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
-        for note in run_data.dataset.notes:
+        for note in [*_describe_classes(run_data), *run_data.dataset.notes]:
             log(f"data   {note}")
         if best is not None:
             log(f"best   {best.summary}")
@@ -200,3 +202,18 @@ class RunLog:
 def _describe_examples(spec) -> str:
     text = "x".join(map(str, spec.shape)) + " " + spec.dtype
     return text + (f", {spec.num_classes} classes" if spec.num_classes else ", unlabelled")
+
+
+def _describe_classes(run_data: RunData) -> List[str]:
+    """How many examples each split has of a class, in one line; none without classes."""
+    names = run_data.dataset.spec.class_names
+    parts = []
+    for name, split in run_data.splits.items():
+        if split.labels is None or len(names) < 2:
+            continue
+        counts = np.bincount(split.labels, minlength=len(names))
+        low, high = counts.min(), counts.max()
+        part = f"{name} {low} each" if low == high else f"{name} {low} to {high}"
+        absent = [names[i] for i in np.flatnonzero(counts == 0)[:5]]
+        parts.append(part + (f" (none of {', '.join(absent)})" if absent else ""))
+    return [f"examples of a class: {', '.join(parts)}"] if parts else []

@@ -1,0 +1,112 @@
+"""The examples of a run as its plugins see them: counts, ranges, hashes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from file_fixtures import read_json
+from linear_fixtures import LINEAR, Linear
+
+import toolkit
+from toolkit import Split, hookimpl
+from toolkit.options import CoreOptions
+from toolkit.plugins import Plugin, Plugins
+from toolkit.run_data import open_run_data
+
+
+def run_data_of(plugin, **options):
+    return open_run_data(Plugins(Plugin.from_object(plugin, "model")), CoreOptions(**options))
+
+
+def write_npz(path, features, labels):
+    np.savez(str(path), x=features, y=labels)
+    return f"npz:{path}"
+
+
+class WithoutClassZero(Linear):
+    @hookimpl
+    def filter(self, labels):
+        return labels != 0
+
+
+class Swapped(WithoutClassZero):
+    @hookimpl
+    def convert(self, features, labels):
+        return features, 3 - labels
+
+
+IMAGES = np.random.RandomState(0).randint(0, 256, (400, 4, 4)).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    "plugin, counts", [(Linear, (81, 81, 81, 81)), (WithoutClassZero, (0, 81, 81, 81))]
+)
+def test_classes_are_counted_as_training_sees_them(tmp_path, plugin, counts):
+    data = write_npz(tmp_path / "d.npz", IMAGES, np.arange(400) % 4)
+    assert run_data_of(plugin(), data=data).spec.class_counts == counts
+
+
+def test_classes_are_counted_after_convert(tmp_path):
+    data = write_npz(tmp_path / "d.npz", IMAGES, np.repeat(np.arange(4), [200, 100, 60, 40]))
+    counts = run_data_of(Swapped(), data=data).spec.class_counts
+    assert counts[3] == 0 and counts[0] < counts[1] < counts[2] and len(counts) == 4
+
+
+@pytest.mark.parametrize("scale, shift", [(1, 0), (255, 0), (2, -1)])
+def test_the_range_of_float_images_is_known(tmp_path, scale, shift):
+    images = IMAGES[..., np.newaxis] / 255.0 * scale + shift
+    data = write_npz(tmp_path / "d.npz", images.astype(np.float32), np.arange(400) % 4)
+    assert run_data_of(Linear(), data=data).spec.value_range == pytest.approx((shift, scale + shift))
+
+
+def test_bytes_and_vectors_have_no_range(tmp_path):
+    data = write_npz(tmp_path / "d.npz", IMAGES, np.arange(400) % 4)
+    assert run_data_of(Linear(), data=data).spec.value_range == ()
+
+
+def test_a_gan_refuses_images_that_it_cannot_reach(cli, here):
+    images = IMAGES[..., np.newaxis].astype(np.float32)
+    data = write_npz(here / "d.npz", images.repeat(3, 1).repeat(3, 2), np.arange(400) % 4)
+    result = cli("run", "--plugin", "gan", "--data", data, "--steps", 2)
+    assert result.code == 4
+    assert "values from 0 to 255, and the generator makes values from 0 to 1" in result.err
+
+
+class Drawn(Linear):
+    """Linear on examples that the plugin draws itself."""
+
+    seed = 0
+
+    @hookimpl
+    def data(self, split):
+        if split == "validation":
+            return None
+        random = np.random.RandomState(Drawn.seed)
+        return Split(random.randint(0, 256, (60, 4, 4)).astype(np.uint8), np.arange(60) % 3)
+
+
+def test_data_of_a_plugin_is_hashed(tmp_path, monkeypatch):
+    first = run_data_of(Drawn()).dataset.sha256
+    assert sorted(first) == ["test", "train"] and first == run_data_of(Drawn()).dataset.sha256
+    monkeypatch.setattr(Drawn, "seed", 1)
+    assert run_data_of(Drawn()).dataset.sha256["train"] != first["train"]
+
+
+def test_a_resume_on_other_data_of_a_plugin_is_refused(tmp_path, monkeypatch):
+    run = str(tmp_path / "run")
+    toolkit.train(Drawn(), run, {"steps": 2, "batch_size": 8})
+    assert len(read_json(run, "manifest.json")["data"]["sha256"]["train"]) == 64
+    monkeypatch.setattr(Drawn, "seed", 1)
+    with pytest.raises(toolkit.DataError, match="test has SHA-256"):
+        toolkit.train(Drawn(), run, {"steps": 4, "batch_size": 8})
+
+
+def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):
+    labels = np.repeat(np.arange(3), [300, 80, 20])
+    data = write_npz(here / "d.npz", IMAGES, labels)
+    result = cli("run", "--plugin", LINEAR, "--data", data, "--steps", 1, "--run-dir", "run")
+    assert result.code == 0
+    assert "examples of a class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
+    assert json.loads((here / "run" / "manifest.json").read_text())["data"]["partition"]
