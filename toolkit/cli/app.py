@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": ("doctor", "Report the state of a run, and what to do about faults."),
     "plugins": ("plugins", "List plugins, and show their hooks and options."),
     "data": ("data", "List data sources, and check data."),
+    "cache": ("cache", "List and remove downloads and converted data."),
 }
 
 # Exceptions of a plugin's command that keep their own message and exit code.

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+import shutil
+from typing import Iterable, List, NamedTuple, Optional
+
+from ..errors import UsageError, suggest
+
+# Folders of the cache with one folder for each entry.
+GROUPS = ("streams", "features")
+
+
+class CacheEntry(NamedTuple):
+    """A folder of the cache that can be removed: what it held is downloaded or computed again."""
+
+    name: str  # its path in the cache folder
+    num_bytes: int
+    last_change: float  # in seconds since the epoch
 
 
 def cache_folder(cache_dir: Optional[str] = None) -> str:
@@ -17,3 +31,62 @@ def cache_folder(cache_dir: Optional[str] = None) -> str:
     import pooch
 
     return str(pooch.os_cache("toolkit"))
+
+
+def list_entries(names: Iterable[str], cache_dir: Optional[str] = None) -> List[CacheEntry]:
+    """What is in the cache, sorted by name. Files of anybody else in the folder are left out.
+
+    Args:
+        names: of the data sets that are downloaded.
+        cache_dir: as for `cache_folder`.
+    """
+    root = cache_folder(cache_dir)
+    paths = [name for name in names if os.path.isdir(os.path.join(root, name))]
+    for group in GROUPS:
+        folder = os.path.join(root, group)
+        if os.path.isdir(folder):
+            paths += [os.path.join(group, name) for name in os.listdir(folder)]
+    return [_measure(root, path) for path in sorted(paths)]
+
+
+def _measure(root: str, name: str) -> CacheEntry:
+    folder = os.path.join(root, name)
+    files = [os.path.join(base, file) for base, _, names in os.walk(folder) for file in names]
+    states = [os.lstat(path) for path in [folder, *files]]
+    num_bytes = sum(state.st_size for state in states[1:])
+    return CacheEntry(name, num_bytes, max(state.st_mtime for state in states))
+
+
+def remove_entries(
+    entries: Iterable[CacheEntry], names: Iterable[str], cache_dir: Optional[str] = None
+) -> List[CacheEntry]:
+    """Remove entries of the cache.
+
+    Args:
+        entries: what is in the cache.
+        names: of the entries to remove, or of groups: "streams" removes all that it holds.
+        cache_dir: as for `cache_folder`.
+
+    Returns:
+        The entries that were removed.
+
+    Raises:
+        UsageError: there is no such entry; nothing is removed.
+    """
+    entries = list(entries)
+    chosen = []
+    for name in names:
+        name = name.rstrip("/")
+        matches = [e for e in entries if e.name == name or os.path.dirname(e.name) == name]
+        if not matches and name not in GROUPS:
+            raise UsageError(
+                f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
+            )
+        chosen += [entry for entry in matches if entry not in chosen]
+    for entry in chosen:
+        path = os.path.join(cache_folder(cache_dir), entry.name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+    return chosen

@@ -1,0 +1,69 @@
+"""`toolkit cache`: what the cache holds, and its removal; nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from linear_fixtures import LINEAR, write_bars
+
+
+@pytest.fixture
+def cache(cli, here, monkeypatch):
+    """A cache with a stream, a data set, and a file and a folder of somebody else."""
+    root = here / "cache"
+    monkeypatch.setenv("TOOLKIT_CACHE", str(root))
+    argv = ["--data", write_bars("bars.npz"), "--reader", "stream", "--steps", "1"]
+    assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
+    for name in ("mnist/a.gz", "features/one/b", "mine/c"):
+        path = root / name
+        os.makedirs(str(path.parent), exist_ok=True)
+        path.write_bytes(b"12345")
+    (root / "notes.txt").write_bytes(b"mine")
+    return root
+
+
+def names(cli):
+    return [entry["name"] for entry in json.loads(cli("cache", "list", "--json").out)]
+
+
+def test_the_list_has_entries_with_their_sizes(cli, cache):
+    entries = json.loads(cli("cache", "list", "--json").out)
+    stream = os.listdir(str(cache / "streams"))[0]
+    assert [e["name"] for e in entries] == ["features/one", "mnist", f"streams/{stream}"]
+    assert [e["num_bytes"] for e in entries[:2]] == [5, 5] and entries[2]["num_bytes"] > 1000
+    assert str(cache) in cli("cache", "list").out
+
+
+def test_an_entry_is_removed_by_its_name_and_a_group_by_its_own(cli, cache):
+    assert cli("cache", "clear", "mnist").out == "removed 1 entries, 0.0 MB\n"
+    assert cli("cache", "clear", "streams/").code == 0
+    assert names(cli) == ["features/one"]
+    assert cli("resume", "run", "--steps", "2").code == 0  # it is written again
+    assert len(names(cli)) == 2
+
+
+def test_everything_is_what_the_toolkit_wrote(cli, cache):
+    assert cli("cache", "clear", "--all").code == 0
+    assert names(cli) == [] and (cache / "mine" / "c").exists() and (cache / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["mine", "..", "/", "notes.txt", "streams/../mine", "mnsit"])
+def test_other_names_are_refused_and_nothing_is_removed(cli, cache, name):
+    result = cli("cache", "clear", "mnist", name)
+    assert result.code == 2 and "The cache has no" in result.err
+    assert len(names(cli)) == 3 and (cache / "mine" / "c").exists()
+
+
+def test_clear_wants_names_or_all(cli, cache):
+    assert cli("cache", "clear").code == 2
+    assert cli("cache", "clear", "mnist", "--all").code == 2
+    assert len(names(cli)) == 3
+
+
+def test_an_empty_cache_is_no_error(cli, here, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(here / "none"))
+    assert cli("cache", "list").out == f"    0.0 MB  in {here / 'none'}\n"
+    assert cli("cache", "clear", "--all").code == 0
+    assert cli("cache", "clear", "streams").code == 0

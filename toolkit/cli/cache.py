@@ -1,0 +1,63 @@
+"""`toolkit cache list` and `toolkit cache clear`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import List, Sequence
+
+import click
+
+from ..cli_options import json_option, print_json
+
+
+@click.group()
+def cache() -> None:
+    """List and remove downloads and converted data."""
+
+
+@cache.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List what is in the cache: its size, and when it was written."""
+    from ..data.cache import cache_folder
+
+    entries = _entries()
+    if as_json:
+        return print_json([dict(entry._asdict()) for entry in entries])
+    for entry in entries:
+        date = time.strftime("%Y-%m-%d", time.localtime(entry.last_change))
+        sys.stdout.write(f"{_format_bytes(entry.num_bytes):>10}  {date}  {entry.name}\n")
+    total = _format_bytes(sum(entry.num_bytes for entry in entries))
+    sys.stdout.write(f"{total:>10}  in {cache_folder()}\n")
+    return None
+
+
+@cache.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="Remove everything that the list names.")
+def clear(names: Sequence[str], everything: bool) -> None:
+    """Remove entries of the cache, by the names that the list gives.
+
+    A name without a slash removes all that it holds, for example 'streams'. What is removed is
+    downloaded or computed again when it is needed.
+    """
+    from ..data.cache import remove_entries
+
+    if bool(names) == everything:
+        raise click.UsageError("Name entries of 'toolkit cache list', or write --all.")
+    entries = _entries()
+    removed = remove_entries(entries, [entry.name for entry in entries] if everything else names)
+    total = _format_bytes(sum(entry.num_bytes for entry in removed))
+    sys.stdout.write(f"removed {len(removed)} entries, {total}\n")
+
+
+def _entries() -> List:
+    from ..data.cache import list_entries
+    from ..data.download import DATASETS
+
+    return list_entries(DATASETS)
+
+
+def _format_bytes(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"
