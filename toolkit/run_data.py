@@ -4,7 +4,7 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -34,6 +34,9 @@ class RunData:
             convert=example_hook(plugins, "convert"),
         )
         spec = model_spec(dataset.spec, train, self.hooks)
+        if self.hooks.convert is not None and spec.num_classes:
+            convert = _with_label_check(self.hooks.convert, spec.num_classes)
+            self.hooks = self.hooks._replace(convert=convert)
         self.spec: DataSpec = spec._replace(class_counts=_count_classes(train, spec))
         self._cache: Dict[str, Split] = {}
 
@@ -99,7 +102,32 @@ def _open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Datase
         return None
     if "train" not in splits:
         raise DataError(f"The 'data' hook of plugin '{plugins.model.name}' gives no 'train'.")
-    return Dataset(f"plugin {plugins.model.name}", describe(splits["train"]), splits)
+    return Dataset(f"plugin {plugins.model.name}", _describe_all(splits), splits)
+
+
+def _describe_all(splits: Dict[str, Split]) -> DataSpec:
+    """The spec of the examples; a class may be missing among those of "train"."""
+    labels = [split.labels for split in splits.values() if split.labels is not None]
+    count = 1 + max((int(array.max()) for array in labels if len(array)), default=-1)
+    return describe(splits["train"], num_classes=count)
+
+
+def _with_label_check(convert: Callable, num_classes: int) -> Callable:
+    """The hook `convert`, whose labels have to be among the classes of the model."""
+
+    def convert_and_check(features: np.ndarray, labels: Optional[int]) -> Any:
+        answer = convert(features, labels)
+        is_pair = isinstance(answer, (tuple, list)) and len(answer) == 2
+        label = np.asarray(answer[1] if is_pair else None)
+        if label.dtype.kind in "iu" and not label.ndim and not 0 <= label < num_classes:
+            raise DataError(
+                f"The hook 'convert' returned the label {label}, and the data has {num_classes} "
+                "classes.",
+                hint=f"Return a label from 0 to {num_classes - 1}.",
+            )
+        return answer
+
+    return convert_and_check
 
 
 def _count_classes(split: Split, spec: DataSpec) -> Tuple[int, ...]:
