@@ -77,6 +77,8 @@ def _print(result: Dict[str, Any], split: str, step: int) -> None:
     if "reports" in result:
         sys.stdout.write(f"reports {result['run']}/{result['reports']}\n")
 
+    if "reports_omitted" in result:
+        sys.stderr.write(f"warning: no report is kept: {result['reports_omitted']}\n")
 
 def _check_fit(spec: Any, expected: Any) -> None:
     """Raise DataError if the model cannot be fed the data.
