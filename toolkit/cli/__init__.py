@@ -30,9 +30,10 @@ def run_command(argv: List[str]) -> int:
     """Run the command line and return its exit code."""
     with streams.guarded() as stdout:
         code = _exit_code(lambda: _call_app(argv))
-        if not stdout.has_failed:  # a failure was reported
-            code = code or _exit_code(stdout.flush)
-        return code
+        if stdout.has_failed:  # which was reported
+            return code
+        failure = _exit_code(stdout.flush)
+        return code or failure
 
 
 def _call_app(argv: List[str]) -> Any:
