@@ -28,6 +28,7 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
 
     The SavedModel is loaded again, and its predictions are compared with the model's.
     """
+    from ..inference.export import describe_input_hooks
     from ..inference.export import export as write
     from .common import open_with_warnings
 
@@ -43,4 +44,6 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
             f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
             f"difference {result['largest_difference']:.1g} on {result['checked_on']} examples\n"
         )
+        if result["input_hooks"]:
+            sys.stdout.write(describe_input_hooks(result["input_hooks"]) + "\n")
     return None
