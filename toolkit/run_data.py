@@ -16,6 +16,8 @@ from .graph.run import Run
 from .options import CoreOptions
 from .plugins import Plugins
 
+FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
+
 
 class RunData:
     """The data set of a run and the hooks that its examples pass through.
@@ -68,11 +70,12 @@ def open_run_data(
         options: the resolved options.
         progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
     """
-    dataset = _open_from_plugin(plugins, options) or _open_from_options(options, progress)
+    dataset = _open_from_plugin(plugins, options) or open_from_options(options, progress)
     return RunData(dataset, plugins)
 
 
-def _open_from_options(options: CoreOptions, progress: Optional[Progress]) -> Dataset:
+def open_from_options(options: CoreOptions, progress: Optional[Progress] = None) -> Dataset:
+    """Open the data that the options name, without a plugin."""
     return open_data(
         options.data,
         image_size=options.image_size,
@@ -102,7 +105,7 @@ def _open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Datase
         return None
     if "train" not in splits:
         raise DataError(f"The 'data' hook of plugin '{plugins.model.name}' gives no 'train'.")
-    return Dataset(f"plugin {plugins.model.name}", _describe_all(splits), splits)
+    return Dataset(FROM_PLUGIN + plugins.model.name, _describe_all(splits), splits)
 
 
 def _describe_all(splits: Dict[str, Split]) -> DataSpec:

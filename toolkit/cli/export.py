@@ -13,6 +13,7 @@ from ..cli_options import (
     optional_output,
     print_json,
     resolve_output,
+    trust_option,
     verbose_option,
 )
 
@@ -21,6 +22,7 @@ from ..cli_options import (
 @click.argument("run_folder", metavar="RUN")
 @click.argument("folder", metavar="DIR")
 @checkpoint_option
+@trust_option
 @json_option
 @verbose_option
 def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: bool) -> None:
