@@ -120,6 +120,15 @@ class Options(pydantic.BaseModel):
 
     @pydantic.field_validator("*")
     @classmethod
+    def _check_is_text(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """Refuse blank text, for example of a variable that a script did not set."""
+        default = cls.model_fields[info.field_name].default
+        if isinstance(value, str) and isinstance(default, str) and default and not value.strip():
+            raise ValueError("should not be empty")
+        return value
+
+    @pydantic.field_validator("*")
+    @classmethod
     def _check_size(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuse integers beyond 64 bits, and numbers that are not finite."""
         allow_infinite = _declared(cls, info.field_name).get("allow_infinite", False)
