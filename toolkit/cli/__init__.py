@@ -74,6 +74,10 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _print_error("Interrupted.")
         return 130
+    except SystemExit as error:  # of a plugin's command
+        if error.code is not None and not isinstance(error.code, int):
+            _print_error(str(error.code))
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
 def _print_error(message: str, error: Optional[BaseException] = None) -> None:

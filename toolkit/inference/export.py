@@ -101,7 +101,7 @@ def _writing(folder: str) -> Iterator[None]:
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
+        reason = str(getattr(error, "strerror", None) or getattr(error, "message", error))
         raise RetryError(
             f"{folder} cannot be written: {reason.splitlines()[0].rstrip('.')}.",
             hint="Free some space, or name another folder.",
