@@ -395,3 +395,30 @@ def test_a_wrong_flag_is_a_usage_error(cli, run, argv, message):
 def test_a_folder_without_a_run_is_refused(cli, run, name, fault):
     result = cli("doctor", name)
     assert result.code == 2 and f"{name} {fault}." in result.err
+
+
+@pytest.mark.parametrize("name", ["", ".lock", "checkpoints", "metrics.jsonl"])
+def test_what_a_resume_cannot_write_is_reported(cli, run, monkeypatch, name):
+    access = os.access
+    path = os.path.join(str(run), name).rstrip("/")
+    monkeypatch.setattr(os, "access", lambda each, mode: each != path and access(each, mode))
+    result = cli("doctor", run)
+    assert result.code == 6
+    place = os.path.join("trained/run", name).rstrip("/")
+    assert parse_output(result)["FAULT"] == [
+        f"folder: this user cannot write to {place}, so the run can be read but not resumed."
+    ]
+
+
+def test_a_checkpoints_folder_that_cannot_be_read_is_reported(cli, run, monkeypatch):
+    listdir = os.listdir
+
+    def refuse(path="."):
+        if str(path).endswith("checkpoints"):
+            raise PermissionError(13, "Permission denied", path)
+        return listdir(path)
+
+    damage(run, 2)  # as no file in it could be opened
+    monkeypatch.setattr(os, "listdir", refuse)
+    result = cli("doctor", run)
+    assert result.code == 6 and parse_output(result)["state"]

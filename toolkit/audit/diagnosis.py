@@ -67,10 +67,31 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
     _add_advice(diagnosis, folder, checks, resume)
     _check_disk_space(diagnosis, folder)
-    if not os.access(folder.path, os.W_OK | os.X_OK):
-        message = f"this user cannot write to {folder}, so the run can be read but not resumed"
-        diagnosis.faults.append(Fault("folder", message, folder.path))
+    _check_permissions(diagnosis, folder)
     return diagnosis
+
+
+# What a resume writes to in place, besides the folder itself; it replaces other files.
+_WRITTEN_NAMES = (
+    ".lock",
+    "checkpoints",
+    "events",
+    "commits.jsonl",
+    "metrics.jsonl",
+    "speed.jsonl",
+)
+
+
+def _check_permissions(diagnosis: Diagnosis, folder: RunFolder) -> None:
+    """Add what a resume cannot write to."""
+    for name in ("", *_WRITTEN_NAMES):
+        path = os.path.join(folder.path, name).rstrip(os.sep)
+        mode = os.W_OK | (os.X_OK if os.path.isdir(path) else 0)
+        if os.path.exists(path) and not os.access(path, mode):
+            place = os.path.join(str(folder), name).rstrip(os.sep)
+            message = f"this user cannot write to {place}, so the run can be read but not resumed"
+            diagnosis.faults.append(Fault("folder", message, path))
+            return
 
 
 def _describe_state(folder: RunFolder) -> str:
@@ -114,7 +135,8 @@ def _describe_progress(folder: RunFolder) -> List[str]:
 
 
 def _describe_leftovers(folder: RunFolder) -> List[str]:
-    names = folder.checkpoints.leftovers(c.step for c in folder.checkpoints.list())
+    steps = [checkpoint.step for checkpoint in folder.checkpoints.list()]
+    names = _try(lambda: folder.checkpoints.leftovers(steps))
     if not names:
         return []
     some = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")

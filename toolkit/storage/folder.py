@@ -66,8 +66,9 @@ class Folder:
             yield
         except OSError as error:
             reason = error.strerror or str(error)
-            if isinstance(error, PermissionError) and error.filename not in (None, self.path):
-                reason = f"{os.path.relpath(error.filename, self.path)}: {reason}"
+            if isinstance(error, PermissionError) and isinstance(error.filename, str):
+                name = os.path.relpath(error.filename, self.path)
+                reason = reason if name == "." else f"{name}: {reason}"
             raise self.write_error(reason) from error
 
     def write_error(self, reason: str) -> ToolkitError:
