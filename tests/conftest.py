@@ -34,6 +34,18 @@ def _one_thread_within_an_op():
         tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=1)).close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder(tmp_path_factory):
+    """Record the plugins that tests run in a folder of the tests."""
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    yield
+    if before is None:
+        del os.environ["XDG_STATE_HOME"]
+    else:
+        os.environ["XDG_STATE_HOME"] = before
+
+
 @pytest.fixture
 def graph():
     """A fresh default graph."""
@@ -48,6 +60,7 @@ def here(tmp_path, monkeypatch):
     """An empty working directory, without options in the environment; its imports are undone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     for name in list(os.environ):
         if name.startswith("TOOLKIT_"):
             monkeypatch.delenv(name)

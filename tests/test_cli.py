@@ -577,7 +577,8 @@ def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, earlier_run):
 
 
 def test_a_saved_configuration_with_earlier_names_starts_a_run_silently(cli, earlier_run):
-    result = cli("run", "--config", earlier_run / "config.json", "--print-config")
+    argv = ["--config", earlier_run / "config.json", "--plugin", LINEAR]
+    result = cli("run", *argv, "--print-config")
     assert result.code == 0 and result.err == ""
 
 

@@ -12,6 +12,7 @@ from file_fixtures import REPOSITORY
 from test_plugins import distribution
 
 SOURCE = '''
+import sys
 import click
 from toolkit import CheckFailed, DataError
 
@@ -26,6 +27,8 @@ def greet(name):
         raise DataError("Nobody is there.", hint="Name somebody.")
     if name == "fault":
         raise ValueError("no such name")
+    if name.startswith("exit"):
+        sys.exit({"exit": None, "exit 3": 3}.get(name, name))
     click.echo("hello " + name)
     return 6 if name == "six" else 0
 
@@ -148,8 +151,11 @@ def test_an_added_command_is_called_by_its_name(cli, offer):
         (["greet", "nobody"], 4, "Error: Nobody is there.\nName somebody.\n"),
         (["greet"], 2, "Missing argument 'NAME'"),
         (["greet", "fault"], 1, "Error: Command 'greet' failed: ValueError: no such name ("),
+        (["greet", "exit"], 0, ""),
+        (["greet", "exit 3"], 3, ""),
+        (["greet", "exit \x1b"], 1, "Error: exit \\x1b\n"),
     ],
-    ids=["code", "toolkit error", "usage", "fault"],
+    ids=["code", "toolkit error", "usage", "fault", "exit", "exit 3", "exit text"],
 )
 def test_an_added_command_has_the_exit_codes_and_messages_of_the_core(
     cli, offer, argv, code, message

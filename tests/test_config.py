@@ -125,7 +125,8 @@ def test_every_layer_shows_in_print_config_with_its_origin(cli, here, monkeypatc
     )
     (here / "b.toml").write_text("seed = 3\nlog_steps = 3\n")
     monkeypatch.setenv("TOOLKIT_LOG_STEPS", "4")
-    rows = printed(cli, "--config", "a.toml", "--config", "b.toml", "--steps", "5")
+    files = ["--config", "a.toml", "--config", "b.toml"]
+    rows = printed(cli, "--plugin", LINEAR, *files, "--steps", "5")
     assert rows["plugin"]["value"] == LINEAR
     assert rows["clip"] == {"value": "value", "origin": "default"}
     assert rows["batch_size"] == {"value": 8, "origin": "plugin Linear"}
@@ -177,7 +178,7 @@ def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):
 
 def test_an_unknown_name_in_a_file_exits_2_with_file_and_nearest(cli, here):
     path = write(here / "a.json", plugin=LINEAR, lerning_rate=1)
-    result = cli("run", "--config", path, "--print-config")
+    result = cli("run", "--config", path, "--plugin", LINEAR, "--print-config")
     assert result.code == 2 and result.out == ""
     assert (
         f"There is no option 'lerning_rate' ({path}).\nDid you mean 'learning_rate'?" in result.err

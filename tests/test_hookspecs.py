@@ -485,6 +485,30 @@ def test_data_without_a_training_split_is_refused():
         run_data_of(broken("data", only_test))
 
 
+@pytest.mark.parametrize("held_out", ["validation", "test"])
+def test_a_class_that_only_held_out_data_of_a_plugin_has_is_a_class(held_out):
+    labels = {"train": [0, 1, 1], held_out: [3, 0]}
+
+    def data(self, split):
+        count = len(labels.get(split, []))
+        return Split(np.zeros([count, 4], np.float32), labels[split]) if count else None
+
+    spec = run_data_of(broken("data", data)).spec
+    assert (spec.num_classes, spec.class_counts) == (4, (1, 2, 0, 0))
+
+
+@pytest.mark.parametrize("label", [3, -1, np.int64(7)])
+def test_a_label_of_convert_beyond_the_classes_is_refused(here, label):
+    run_data = run_data_of(
+        broken("convert", lambda self, features, labels: (features, label if labels == 2 else 0)),
+        data=write_bars("bars.npz"),
+    )
+    with pytest.raises(
+        DataError, match=f"'convert' returned the label {label}, and the data has 3"
+    ):
+        run_data.prepare_split("train")
+
+
 def test_convert_may_change_shape_and_type(here):
     def rows(self, features, labels):
         return features.astype(np.float32).mean(axis=(1, 2)), labels

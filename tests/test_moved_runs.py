@@ -120,6 +120,7 @@ class WithPaths(Options):
     weights: str = option("auto", "weights to start from", path=True, words=("auto", "none"))
     masks: list = option([], "files", path=True)
     either: str = option("none", "a file behind a prefix", path=("file:",))
+    other: str = option("classifier", "a plugin", path="reference")
 
 
 CLASSES = [("paths", WithPaths)]
@@ -130,19 +131,21 @@ def resolved(layer):
 
 
 def test_paths_of_a_plugins_options_start_at_the_folder_of_their_file(here):
-    values = {"weights": "w.npz", "masks": ["a", "/b"], "either": "file:c"}
+    values = {"weights": "w.npz", "masks": ["a", "/b"], "either": "file:c", "other": "./p.py"}
     config = parse_values(str(here / "sub"), values, "sub/a.toml", is_saved=False)
     options = resolved(config.layer("sub/a.toml"))
     assert options["weights"] == "sub/w.npz"
     assert options["masks"] == ["sub/a", "/b"]
     assert options["either"] == "file:sub/c"
+    assert options["other"] == "sub/p.py"
 
 
-@pytest.mark.parametrize("value", ["auto", "none", ""])
+@pytest.mark.parametrize("value", ["auto", "none"])
 def test_words_of_a_path_option_are_no_paths(here, value):
     config = parse_values(str(here / "sub"), {"weights": value, "either": "c"}, "a", False)
     assert resolved(config.layer("a"))["weights"] == value
     assert resolved(config.layer("a"))["either"] == "c"
+    assert resolved(config.layer("a"))["other"] == "classifier"
 
 
 def test_a_run_saves_the_paths_of_a_plugin_so_that_it_reads_them_again(here):
@@ -177,3 +180,12 @@ def test_a_path_goes_up_from_where_a_link_leads(here):
     assert find_path("link/../x", [str(here)]) == "deep/x"
     assert move_start("link/../x", str(here), str(here / "link")) == "../x"
     assert move_start("link", str(here), str(here)) == "link"
+
+
+def test_the_features_of_a_gan_are_found_from_the_file_that_names_them(cli, here):
+    (here / "sub").mkdir()
+    (here / "sub" / "a.toml").write_text('plugin = "gan"\nfeatures = "run"\n')
+    printed = cli("run", "--config", "sub/a.toml", "--print-config", "--json")
+    assert json.loads(printed.out)["features"]["value"] == "sub/run"
+    printed = cli("run", "--plugin", "gan", "--features", "pixels", "--print-config", "--json")
+    assert json.loads(printed.out)["features"]["value"] == "pixels"

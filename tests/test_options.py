@@ -216,6 +216,35 @@ def test_a_dict_reads_pairs_between_commas():
     assert many("rates", "a=1, b=0.5") == {"a": 1.0, "b": 0.5}
 
 
+def test_arguments_of_the_optimizer_are_numbers_booleans_or_text():
+    text = "momentum=0.5,use_nesterov=true,centered=NO,accum_name=sums,batches=3"
+    values = one("optimizer_args", text)
+    expected = {"momentum": 0.5, "use_nesterov": True, "centered": False, "accum_name": "sums"}
+    assert values == dict(expected, batches=3.0)
+    from_json = one("optimizer_args", dict(values, batches=3))
+    assert from_json == values and isinstance(from_json["batches"], float)
+    assert isinstance(from_json["use_nesterov"], bool)
+
+
+@pytest.mark.parametrize("value", [{"a": None}, {"a": [1]}, {"a": 10**400}, {"a": {"b": 1}}])
+def test_an_argument_of_the_optimizer_of_another_type_is_refused_in_one_sentence(value):
+    with pytest.raises(UsageError, match="should be numbers, true, false or text") as caught:
+        one("optimizer_args", value)
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["a=1,a=2", "a=1,,b=2", ",a=1", "a"])
+def test_pairs_that_contradict_or_lack_something_are_refused(text):
+    with pytest.raises(UsageError, match=text):
+        many("rates", text)
+
+
+@pytest.mark.parametrize("text", ["1,,2", ",1", "1, ,2"])
+def test_a_list_with_nothing_between_two_commas_is_refused(text):
+    with pytest.raises(UsageError, match="nothing between two commas"):
+        many("sizes", text)
+
+
 def test_a_pair_without_an_equals_sign_is_an_error():
     with pytest.raises(UsageError, match="'beta1' is not of the form name=value"):
         one("optimizer_args", "beta1")

@@ -58,7 +58,8 @@ def test_classes_are_counted_after_convert(tmp_path):
 def test_the_range_of_float_images_is_known(tmp_path, scale, shift):
     images = IMAGES[..., np.newaxis] / 255.0 * scale + shift
     data = write_npz(tmp_path / "d.npz", images.astype(np.float32), np.arange(400) % 4)
-    assert run_data_of(Linear(), data=data).spec.value_range == pytest.approx((shift, scale + shift))
+    value_range = run_data_of(Linear(), data=data).spec.value_range
+    assert value_range == pytest.approx((shift, scale + shift))
 
 
 def test_bytes_and_vectors_have_no_range(tmp_path):

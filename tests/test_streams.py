@@ -180,6 +180,15 @@ def test_a_process_ends_without_a_traceback(here, redirection, codes):
         assert result.stderr.count("Error") <= 1
 
 
+@needs_full
+def test_a_failed_command_keeps_its_exit_code_where_its_report_is_lost(here):
+    (here / "images").mkdir()
+    (here / "images" / "bad.png").write_bytes(b"no image")
+    result = toolkit(FULL_OUT, "data", "check", "images:images", cwd=str(here))
+    assert result.returncode == 4
+    assert result.stderr.startswith("Error: stdout cannot be written: No space left on device.")
+
+
 @pytest.mark.parametrize("argv", COMMANDS[2:5], ids=" ".join)
 def test_a_process_whose_reader_has_gone_exits_141_silently(here, argv):
     result = toolkit("; echo $? > code; } | true", *argv, cwd=str(here), start="{ ")

@@ -1,5 +1,12 @@
 """`python -m toolkit`: the same as the command `toolkit`."""
 
-from .cli import main
+import os
+import sys
+
+# Python looks for modules in the working directory first; a json.py there is not to be imported.
+if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(os.getcwd()):
+    del sys.path[0]
+
+from .cli import main  # noqa: E402
 
 main()

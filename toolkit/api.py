@@ -34,6 +34,7 @@ def train(
     options: Optional[Mapping[str, Any]] = None,
     say: Optional[Callable[[str], None]] = None,
     extensions: Iterable[Any] = (),
+    named_by: str = "",
 ) -> Dict[str, Any]:
     """Train in `run_dir`, or resume the run that is there.
 
@@ -46,6 +47,8 @@ def train(
         options: values or texts by option name. Environment variables are ignored.
         say: called with each line of the run's log, without progress; None for silence.
         extensions: references or objects, as for `plugin`.
+        named_by: what names the plugins, such as a file, if it is not the caller. Those that are
+            files or modules are then executed only if this user ran them before.
 
     Returns:
         The summary that `toolkit run --json` prints.
@@ -56,7 +59,15 @@ def train(
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
     console = _LineConsole(say)
-    trainer = open_trainer(plugin, run_dir, options or {}, extensions, console, ["toolkit.train"])
+    trainer = open_trainer(
+        plugin,
+        run_dir,
+        options or {},
+        extensions,
+        console,
+        ["toolkit.train"],
+        named_by=named_by,
+    )
     try:
         trainer.check_data()
         trainer.check_length()
@@ -75,11 +86,12 @@ def open_trainer(
     console: Console,
     argv: Sequence[str],
     pause_at: Optional[int] = None,
+    named_by: str = "",
 ) -> Trainer:
     """The `Trainer` of a new run in `run_dir`, or of the run that is there; the caller closes it.
 
     Args:
-        plugin, run_dir, options, extensions: as for `train`.
+        plugin, run_dir, options, extensions, named_by: as for `train`.
         console: shows the run's log and progress.
         argv: the command that the manifest records.
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
@@ -88,7 +100,7 @@ def open_trainer(
     from .option_changes import find_option_changes, find_plugin_changes
     from .training.trainer import Job, Trainer
 
-    plugins = load_plugins(plugin, extensions)
+    plugins = load_plugins(plugin, extensions, named_by)
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
@@ -99,9 +111,7 @@ def open_trainer(
     else:
         folder = reserve(run_dir)
         resolved = _resolve_options(plugins, options)
-    values = config.run_values(
-        model, others, resolved.options, folder.path, resolved.first_origins
-    )
+    values = config.run_values(model, others, resolved.options, folder.path, resolved.first_origins)
     job = Job(plugins, resolved.options, folder, values, list(argv), pause_at, notes=resolved.notes)
     return Trainer(job, console)
 
@@ -118,13 +128,16 @@ def _refuse(changes: Sequence[OptionChange]) -> None:
         )
 
 
-def load_plugins(plugin: Any, extensions: Iterable[Any] = ()) -> Plugins:
+def load_plugins(plugin: Any, extensions: Iterable[Any] = (), named_by: str = "") -> Plugins:
     """The plugins of a run, each a reference as on the command line or an object with hooks."""
-    return Plugins(_load(plugin, "model"), [_load(item, "extension") for item in extensions])
+    model = _load(plugin, "model", named_by)
+    return Plugins(model, [_load(item, "extension", named_by) for item in extensions])
 
 
-def _load(plugin: Any, kind: str) -> Plugin:
-    return load(plugin, kind) if isinstance(plugin, str) else Plugin.from_object(plugin, kind)
+def _load(plugin: Any, kind: str, named_by: str) -> Plugin:
+    if isinstance(plugin, str):
+        return load(plugin, kind, named_by)
+    return Plugin.from_object(plugin, kind)
 
 
 def _resolve_options(
@@ -211,7 +224,10 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
 
 
 def open_trained(
-    path: str, checkpoint: Optional[str] = None, warn: Callable[[str], None] = lambda text: None
+    path: str,
+    checkpoint: Optional[str] = None,
+    warn: Callable[[str], None] = lambda text: None,
+    trust: bool = False,
 ) -> Trained:
     """Open a run's folder with one of its checkpoints.
 
@@ -219,9 +235,11 @@ def open_trained(
         path: the run's folder.
         checkpoint: "best", "last" or a step; None for the best if the run has one, else the last.
         warn: called with a message for each damaged checkpoint that is skipped.
+        trust: whether to execute a plugin that is a file or a module even if it is not code that
+            this user ran before.
 
     Raises:
-        UsageError: the folder holds no run.
+        UsageError: the folder holds no run, or names a plugin that is not trusted.
         CheckpointError: there is no such checkpoint, or it is damaged.
         ToolkitError: one of the run's plugins cannot be loaded.
     """
@@ -230,7 +248,8 @@ def open_trained(
 
     folder = open_run(path)
     config = read_run_config(folder)
-    plugins = Plugins.load(config.plugin, config.extensions)
+    named_by = "" if trust else os.path.join(str(folder), "config.json")
+    plugins = Plugins.load(config.plugin, config.extensions, named_by)
     options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
     manifest = folder.read_manifest()
     which = checkpoint or ("best" if manifest.get("best") else "last")

@@ -63,6 +63,28 @@ def _enable_verbose(context: click.Context, parameter: click.Parameter, value: b
         os.environ["TOOLKIT_VERBOSE"] = "1"
 
 
+def trust_option(command: Command) -> Command:
+    """Add `--trust`: load plugins that are files or modules, whatever file names them.
+
+    It holds for the whole command, also for `toolkit.open_trained`.
+    """
+    return click.option(
+        "--trust",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_trust_everything,
+        help="Execute plugin files and modules that a run or a configuration names.",
+    )(command)
+
+
+def _trust_everything(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    from .plugins import trust_everything
+
+    if value:
+        trust_everything()
+
+
 def checkpoint_option(command: Command) -> Command:
     """Add `--checkpoint`, whose value `toolkit.open_trained` takes; None by default."""
     return click.option(

@@ -98,12 +98,16 @@ with _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     tf.logging.set_verbosity(tf.logging.INFO if VERBOSE else tf.logging.ERROR)
     tf.disable_v2_behavior()
     tf.enable_resource_variables()
+    from tensorflow.core.framework.variable_pb2 import VariableDef as VariableProto
     from tensorflow.core.protobuf import config_pb2
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
     from tensorflow.python.client import timeline
 
 __all__ = [
     "HAS_XLA",
     "ONEDNN",
+    "SavedModelProto",
+    "VariableProto",
     "VERSION",
     "VERSION_FAMILY",
     "chrome_trace",

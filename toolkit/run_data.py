@@ -4,7 +4,7 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from .data.classes import match_classes
 from .data.examples import Dataset, DataSpec, Progress, Split, describe
 from .data.held_out import NOTHING, Shares
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
+from .data.reader import RESIDENT_LIMIT
 from .data.sources import ImageOptions, open_data
 from .errors import DataError, ToolkitError
 from .graph.run import Run
 from .options import CoreOptions
 from .plugins import Plugins
 
+FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
 _CHUNK = 4096  # examples
 
 
@@ -37,8 +39,11 @@ class RunData:
             filter=example_hook(plugins, "filter"),
             convert=example_hook(plugins, "convert"),
         )
-        self._cache: Dict[str, Split] = {}
         spec = model_spec(dataset.spec, train, self.hooks)
+        if self.hooks.convert is not None and spec.num_classes:
+            convert = _with_label_check(self.hooks.convert, spec.num_classes)
+            self.hooks = self.hooks._replace(convert=convert)
+        self._cache: Dict[str, Split] = {}
         self.spec: DataSpec = spec._replace(
             class_counts=self._count_classes(spec), value_range=self._value_range(spec)
         )
@@ -78,9 +83,11 @@ class RunData:
             return ()
         if self.hooks.convert is None:  # labels stay as stored, so no features are copied
             labels = filter_split(train, self.hooks.filter).labels
-        else:
+        elif train.nbytes <= RESIDENT_LIMIT:
             prepared = self.prepare_split("train")
             labels = prepared.labels if prepared else None
+        else:
+            return ()  # to convert all examples takes as long as an epoch
         if labels is None:
             return ()
         return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
@@ -100,7 +107,7 @@ def open_run_data(
         options: the resolved options.
         progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
     """
-    dataset = _open_from_plugin(plugins, options) or _open_from_options(options, progress)
+    dataset = _open_from_plugin(plugins, options) or open_from_options(options, progress)
     return RunData(dataset, plugins)
 
 
@@ -146,7 +153,8 @@ def held_out_shares(options: CoreOptions) -> Shares:
     )
 
 
-def _open_from_options(options: CoreOptions, progress: Optional[Progress]) -> Dataset:
+def open_from_options(options: CoreOptions, progress: Optional[Progress] = None) -> Dataset:
+    """Open the data that the options name, without a plugin."""
     return open_data(
         options.data,
         images=image_options(options),
@@ -175,7 +183,32 @@ def _open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Datase
         return None
     if "train" not in splits:
         raise DataError(f"The 'data' hook of plugin '{plugins.model.name}' gives no 'train'.")
-    return Dataset(f"plugin {plugins.model.name}", describe(splits["train"]), splits)
+    return Dataset(FROM_PLUGIN + plugins.model.name, _describe_all(splits), splits)
+
+
+def _describe_all(splits: Dict[str, Split]) -> DataSpec:
+    """The spec of the examples; a class may be missing among those of "train"."""
+    labels = [split.labels for split in splits.values() if split.labels is not None]
+    count = 1 + max((int(array.max()) for array in labels if len(array)), default=-1)
+    return describe(splits["train"], num_classes=count)
+
+
+def _with_label_check(convert: Callable, num_classes: int) -> Callable:
+    """The hook `convert`, whose labels have to be among the classes of the model."""
+
+    def convert_and_check(features: np.ndarray, labels: Optional[int]) -> Any:
+        answer = convert(features, labels)
+        is_pair = isinstance(answer, (tuple, list)) and len(answer) == 2
+        label = np.asarray(answer[1] if is_pair else None)
+        if label.dtype.kind in "iu" and not label.ndim and not 0 <= label < num_classes:
+            raise DataError(
+                f"The hook 'convert' returned the label {label}, and the data has {num_classes} "
+                "classes.",
+                hint=f"Return a label from 0 to {num_classes - 1}.",
+            )
+        return answer
+
+    return convert_and_check
 
 
 def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:

@@ -59,7 +59,7 @@ def start_run(cli, *more):
 
 
 def test_a_finished_run_has_nothing_left_to_do(cli, run):
-    result = cli("doctor", run)
+    result = cli("doctor", run, "--plugin", LINEAR)
     assert result.code == 0
     assert parse_output(result) == {
         "state": ["The run is finished and evaluated: reached step 6."],
@@ -303,7 +303,7 @@ def test_a_plugin_that_cannot_be_loaded_is_a_fault(cli, here, text):
     trained_with_file(cli)
     (here / "mine.py").write_text(text)
     forget()
-    result = cli("doctor", "run")
+    result = cli("doctor", "run", "--plugin", "./mine.py")
     assert result.code == 6
     assert parse_output(result)["state"] == ["The run is finished and evaluated: reached step 4."]
     assert len(parse_output(result)["FAULT"]) == 1 and "mine" in parse_output(result)["FAULT"][0]
@@ -312,7 +312,7 @@ def test_a_plugin_that_cannot_be_loaded_is_a_fault(cli, here, text):
 def test_a_plugin_whose_network_cannot_be_built_is_a_fault(cli, here):
     trained_with_file(cli)
     write_plugin(FAILING)
-    result = cli("doctor", "run")
+    result = cli("doctor", "run", "--plugin", "./mine.py")
     assert result.code == 6
     assert "there is no such network" in parse_output(result)["FAULT"][0]
 
@@ -346,12 +346,12 @@ def test_another_model_is_reported_with_the_flags_that_make_it_fit(
 ):
     trained_with_file(cli, before)
     write_plugin(after)
-    result = cli("doctor", "run")
+    result = cli("doctor", "run", "--plugin", "./mine.py")
     assert result.code == 6
     assert parse_output(result)["FAULT"] == ["model: it differs from its checkpoint."]
     assert "Model: " + difference in result.out
     assert parse_output(result)["do"][0].startswith("Allow it with --")
-    result = cli("doctor", "run", *flags)
+    result = cli("doctor", "run", "--plugin", "./mine.py", *flags)
     assert result.code == 0
     assert "With these flags the model fits. " in result.out and change in result.out
 
@@ -395,3 +395,30 @@ def test_a_wrong_flag_is_a_usage_error(cli, run, argv, message):
 def test_a_folder_without_a_run_is_refused(cli, run, name, fault):
     result = cli("doctor", name)
     assert result.code == 2 and f"{name} {fault}." in result.err
+
+
+@pytest.mark.parametrize("name", ["", ".lock", "checkpoints", "metrics.jsonl"])
+def test_what_a_resume_cannot_write_is_reported(cli, run, monkeypatch, name):
+    access = os.access
+    path = os.path.join(str(run), name).rstrip("/")
+    monkeypatch.setattr(os, "access", lambda each, mode: each != path and access(each, mode))
+    result = cli("doctor", run)
+    assert result.code == 6
+    place = os.path.join("trained/run", name).rstrip("/")
+    assert parse_output(result)["FAULT"] == [
+        f"folder: this user cannot write to {place}, so the run can be read but not resumed."
+    ]
+
+
+def test_a_checkpoints_folder_that_cannot_be_read_is_reported(cli, run, monkeypatch):
+    listdir = os.listdir
+
+    def refuse(path="."):
+        if str(path).endswith("checkpoints"):
+            raise PermissionError(13, "Permission denied", path)
+        return listdir(path)
+
+    damage(run, 2)  # as no file in it could be opened
+    monkeypatch.setattr(os, "listdir", refuse)
+    result = cli("doctor", run)
+    assert result.code == 6 and parse_output(result)["state"]

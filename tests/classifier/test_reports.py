@@ -34,6 +34,19 @@ def test_an_evaluation_writes_four_files_that_the_result_names(tmp_path):
         assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
 
 
+def test_settings_of_matplotlib_do_not_change_reports(tmp_path):
+    """A matplotlibrc in the working directory may be anybody's; usetex would start LaTeX."""
+    import matplotlib
+
+    folders = [tmp_path / "plain", tmp_path / "other"]
+    for folder, values in zip(folders, [{}, {"text.usetex": True, "savefig.facecolor": "red"}]):
+        folder.mkdir()
+        with matplotlib.rc_context(values):
+            reports.write(examples(), data(), str(folder))
+    for name in ("confusion.png", "mistakes.png"):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
 def test_the_result_names_the_worst_classes_and_confusions(tmp_path):
     summary = reports.write(examples(), data(), str(tmp_path))
     assert summary["mistakes"] == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -166,7 +167,7 @@ class Cache:
         monkeypatch.setattr(toolkit, "cache_folder", lambda: str(folder))
         monkeypatch.setattr(toolkit, "train", self.train)
 
-    def train(self, plugin, run_dir, options):
+    def train(self, plugin, run_dir, options, named_by):
         shutil.copytree(self._run, run_dir)
         self.trainings.append((plugin, options))
         self._after_training(run_dir)
@@ -270,6 +271,38 @@ def test_a_damaged_classifier_in_the_cache_is_reported_with_its_folder(cache):
         os.truncate(path, 100)
     with pytest.raises(CheckpointError, match="Delete .*features.classifier-"):
         cache.features()
+
+
+# --------------------------------------------------------------------------- code of a stranger
+
+STRANGER = "import os\nopen(os.path.join(os.path.dirname(__file__), 'executed'), 'w').close()\n"
+
+
+def test_code_that_the_run_of_the_features_names_is_not_executed(tmp_path, classifier_run):
+    shutil.copytree(classifier_run[0], str(tmp_path / "run"))
+    (tmp_path / "run" / "stranger.py").write_text(STRANGER)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_text(json.dumps(dict(config, plugin="./stranger.py")))
+    with pytest.raises(UsageError, match=r"config.json names the plugin '.*stranger.py', code"):
+        open_features(make_options(features=str(tmp_path / "run")), SPEC)
+    assert not (tmp_path / "run" / "executed").exists()
+
+
+def test_a_plugin_file_that_options_name_for_the_features_is_not_executed(monkeypatch, tmp_path):
+    """The options may be those of a stranger's run."""
+    (tmp_path / "stranger.py").write_text(STRANGER)
+    monkeypatch.setattr(toolkit, "cache_folder", lambda: str(tmp_path / "a" / "b" / "cache"))
+    options = make_options(features_plugin=str(tmp_path / "stranger.py"))
+    with pytest.raises(UsageError, match="option features_plugin names the plugin '.*stranger.py'"):
+        open_features(options, SPEC, SPLITS["train"], lambda text: None)
+    assert sorted(os.listdir(str(tmp_path))) == ["a", "stranger.py"]
+    assert os.listdir(str(tmp_path / "a" / "b" / "cache" / "features")) == []
+
+
+def test_the_cached_features_of_a_plugin_file_are_in_the_cache(cache):
+    cache.features(features_plugin="../../../mine.py")
+    (name,) = os.listdir(cache.folder)
+    assert name.startswith("..-..-..-mine.py-")
 
 
 # ------------------------------------------------------------------------------------- imports

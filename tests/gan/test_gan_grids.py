@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
 from PIL import Image, ImageSequence
-from toolkit_gan import animation
+from toolkit_gan import animation, grids
 from toolkit_gan.grids import SampleGrids
 
-from toolkit import DivergedError, Every, ToolkitError, UsageError, atomic_write, hookimpl, tf
+from toolkit import DivergedError, Every, ToolkitError, atomic_write, hookimpl, tf
 
 NOISE = {"z": np.array([[0.25], [0.75]], np.float32), "label": np.array([0, 1], np.int32)}
 REALS = np.array([[[[255]]], [[[0]]]], np.uint8)  # two images of one pixel
@@ -23,7 +23,10 @@ class Loop:
     """The part of the loop that the hook uses; `summaries` is what reached TensorBoard."""
 
     def __init__(self, target=10):
-        self.step, self.target, self.summaries = 0, target, {}
+        self.step, self.target, self.summaries, self.lines = 0, target, {}, []
+
+    def log(self, text):
+        self.lines.append(text)
 
     def is_last(self, step):
         return step >= self.target
@@ -136,11 +139,42 @@ def test_the_noise_is_saved_in_the_run(tmp_path):
         }
 
 
-def test_other_noise_than_the_saved_one_is_refused_with_a_hint(tmp_path):
-    Training(tmp_path).to(0)
+def test_a_resume_with_other_noise_keeps_the_earlier_noise_and_says_so(tmp_path):
+    Training(tmp_path).to(5)
+    before = (tmp_path / "noise.npz").read_bytes()
     other = dict(NOISE, z=NOISE["z"] + 1)
-    with pytest.raises(UsageError, match="has other noise(.|\n)*seed"):
-        Training(tmp_path, other).to(0)
+    resumed = Training(tmp_path, other)
+    resumed.loop.step = 5
+    resumed.to(10)
+    assert (tmp_path / "noise-to-step-00000005.npz").read_bytes() == before
+    with np.load(str(tmp_path / "noise.npz")) as file:
+        np.testing.assert_array_equal(file["z"], other["z"])
+    (line,) = resumed.loop.lines
+    assert line.startswith("note: the grids after step 5 show other samples than those before; ")
+    again = Training(tmp_path, other)
+    again.loop.step = 10
+    again.to(10)
+    assert again.loop.lines == []
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"no archive"])
+def test_a_damaged_file_of_noise_is_kept_under_another_name(tmp_path, content):
+    (tmp_path / "noise.npz").write_bytes(content)
+    Training(tmp_path).to(0)
+    assert (tmp_path / "noise-to-step-00000000.npz").read_bytes() == content
+    with np.load(str(tmp_path / "noise.npz")) as file:
+        assert sorted(file.files) == ["label", "z"]
+
+
+def test_the_animation_shows_the_grids_of_one_noise(tmp_path, monkeypatch):
+    paths = []
+    monkeypatch.setattr(grids, "write_gif", lambda files, out, scale: paths.extend(files))
+    Training(tmp_path).to(5)
+    resumed = Training(tmp_path, dict(NOISE, z=NOISE["z"] + 1))
+    resumed.loop.step, resumed.loop.target = 5, 15
+    resumed.to(15)
+    resumed.hook.on_stop(resumed.session, 15, None)
+    assert [os.path.basename(path) for path in paths] == ["step-00000010.png", "step-00000015.png"]
 
 
 def test_resuming_deletes_the_grids_of_later_steps(tmp_path):

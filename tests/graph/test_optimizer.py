@@ -240,6 +240,38 @@ def test_arguments_reach_the_optimizer():
     assert weights == [pytest.approx(-2.5)]
 
 
+@pytest.mark.parametrize("value", [True, 1, 1.0])
+def test_nesterov_momentum_looks_ahead(value):
+    # Each update is the gradient and 0.9 times the new momentum: 1.9, then 1 + 0.9 * 1.9.
+    arguments = {"use_nesterov": value}
+    weights = descend([1.0], 2, optimizer="momentum", optimizer_args=arguments)
+    assert weights == [pytest.approx(-1.9 - 2.71)]
+
+
+@pytest.mark.parametrize("centered, update", [(False, 1.0), (True, 0.75**-0.5)])
+def test_rmsprop_may_be_centered(centered, update):
+    # The mean square starts at 1 and stays there; the mean is 1/2, and its square 1/4.
+    arguments = {"centered": centered, "decay": 0.5}
+    weights = descend([1.0], optimizer="rmsprop", optimizer_args=arguments)
+    assert weights == [pytest.approx(-update, rel=1e-3)]
+
+
+@pytest.mark.parametrize(
+    "name, arguments, message",
+    [
+        ("momentum", {"use_nesterov": "maybe"}, "'use_nesterov' .* 'maybe', but should be true or"),
+        ("momentum", {"use_nesterov": 2.0}, "'use_nesterov' .* 2.0, but should be true or false"),
+        ("momentum", {"momentum": "much"}, None),
+        ("adam", {"beta1": "half"}, "'beta1' of optimizer 'adam' is 'half', but should be a numb"),
+        ("adam", {"beta1": True}, "'beta1' of optimizer 'adam' is True, but should be a number"),
+        ("ftrl", {"learning_rate_power": 1.0}, "Optimizer 'ftrl' refuses its arguments: "),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_in_one_sentence(name, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        descend([1.0], optimizer=name, optimizer_args=arguments)
+
+
 def test_the_error_for_an_unknown_optimizer_suggests_the_nearest_name():
     with pytest.raises(UsageError, match="There is no optimizer 'adm' in tf.train") as error:
         opt.make_optimizer("adm", 1.0, {})

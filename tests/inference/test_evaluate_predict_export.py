@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, TEST_LABELS, bars, expected_logits, write_bars
+from run_fixtures import write_plugin
 
 from toolkit import DataSpec, tf
 from toolkit.inference.predict import columns, read_examples
@@ -375,6 +376,68 @@ def test_an_export_that_differs_exits_6_and_leaves_nothing(cli, trained, here, m
     assert result.code == 6
     assert "The exported model differs by 0.5 from the trained one; 1e-05 is allowed." in result.err
     assert list(here.glob("model*")) == []
+
+
+def read_saved_model(folder):
+    """The only meta graph of a SavedModel."""
+    from toolkit.compat import SavedModelProto
+
+    (meta_graph,) = SavedModelProto.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs
+    return meta_graph
+
+
+def test_an_export_has_nothing_that_earlier_versions_of_tensorflow_do_not_know(cli, trained, here):
+    assert cli("export", trained / "run", "model").code == 0
+    nodes = {node.name: node for node in read_saved_model(here / "model").graph_def.node}
+    assert {"linear/w", "linear/w/Assign", "linear/w/Assign/zeros"} <= set(nodes)
+    assert nodes["linear/w/Assign"].input[1] == "linear/w/Assign/zeros"
+    assert not any("Initializer" in name for name in nodes)
+    for node in nodes.values():  # what 2.x adds to these ops, and 1.15 refuses
+        assert not {"debug_name", "grad_a", "validate_shape", "allowed_devices"} & set(node.attr)
+    assert "transpose_a" not in nodes["MatMul"].attr  # a default value
+
+
+def test_the_variables_of_an_export_start_at_zero_and_are_restored(cli, trained, here):
+    assert cli("export", trained / "run", "model").code == 0
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.saved_model.loader.load(session, ["serve"], "model")
+        variables = {v.op.name: v for v in tf.global_variables()}
+        restored = session.run(variables["linear/w"])
+        session.run(tf.global_variables_initializer())
+        assert not session.run(variables["linear/w"]).any()
+    assert restored.any() and restored.shape == (36, 3)
+
+
+CONVERTING = """
+    @hookimpl
+    def convert(self, features, labels):
+        return features / 255.0 - 0.5, labels
+"""
+
+
+def test_an_export_says_what_examples_pass_through_before_it(cli, here):
+    plugin = write_plugin(CONVERTING)
+    with open(plugin, "a") as file:
+        file.write("convert = plugin.convert\n")
+    argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    assert cli("run", *argv, "--steps", 2, "--no-evaluate").code == 0
+    result = cli("export", "run", "model")
+    sentence = (
+        "The SavedModel begins behind the plugin's 'convert': give it examples as this hook "
+        "returns them."
+    )
+    assert result.code == 0 and result.out.endswith(sentence + "\n")
+    text = (here / "model" / "assets.extra" / "README.md").read_text()
+    assert sentence in text and "- features: float32 [N, 6, 6, 1]\n" in text
+    assert json.loads(cli("export", "run", "other", "--json").out)["input_hooks"] == ["convert"]
+
+
+def test_an_export_of_a_plugin_without_such_hooks_says_nothing_of_them(cli, trained, here):
+    result = json.loads(cli("export", trained / "run", "model", "--json").out)
+    assert result["input_hooks"] == [] and result["tensorflow"] == tf.__version__
+    text = (here / "model" / "assets.extra" / "README.md").read_text()
+    assert "- features: uint8 [N, 6, 6, 1]\n" in text and "begins behind" not in text
+    assert text.endswith("Another version loads it if it knows the plugin's ops.\n")
 
 
 def test_reading_a_run_changes_none_of_its_files(cli, trained, here):

@@ -61,7 +61,9 @@ def test_examples_are_returned_in_the_order_of_the_split():
     stored = bars(LABELS)[[7, 2, 11, 0, 5]]
     features = examples["features"]
     assert features.tolist() == (stored * np.float32(1 / 255)).tolist()
-    assert features[1].tolist() == features[np.array([3, 1])][1].tolist() == features[1:2][0].tolist()
+    assert (
+        features[1].tolist() == features[np.array([3, 1])][1].tolist() == features[1:2][0].tolist()
+    )
     assert features[1, 0].tolist() == features[1][0].tolist() and len(features) == 5
     assert (2 * features == np.asarray(features) * 2).all() and features.mean() > 0
     assert features.shape == (5, 6, 6, 1) and (features > 0.5).any()

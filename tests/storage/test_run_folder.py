@@ -200,7 +200,7 @@ def test_a_folder_with_a_checkpoint_or_an_event_is_refused(tmp_path, name):
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="is not empty"):
+    with pytest.raises(UsageError, match="is a file"):
         reserve(str(tmp_path / "file"))
     with pytest.raises(UsageError, match="cannot be created: Not a directory"):
         reserve(str(tmp_path / "file" / "run")).create({})

@@ -77,7 +77,7 @@ def test_another_extension_in_an_edited_configuration_is_refused(cli, here):
         )
     assert start_run(cli, "run", LINEAR, "--with", "./one.py").code == 0
     edit(here / "run" / "config.json", "../one.py", "../two.py")
-    result = cli("resume", "run", "--steps", 8)
+    result = cli("resume", "run", "--steps", 8, "--trust")
     assert result.code == 2 and "with was ../one.py, now ../two.py." in result.err
     assert cli("resume", "run", "--steps", 8, "--allow", "with").code == 0
 

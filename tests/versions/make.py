@@ -1,7 +1,8 @@
-"""Write the committed run of the present TensorFlow version: python tests/versions/make.py
+"""Write the committed run and model of this TensorFlow version: python tests/versions/make.py
 
-A linear model after 4 of 8 steps, with Adam's slots. The test in this folder resumes the runs of
-both versions on either.
+A linear model after 4 of 8 steps, with Adam's slots, and its SavedModel. The tests in this folder
+resume the runs and load the models of both versions on either. With the argument `model`, only the
+model is written, of the run that is there.
 """
 
 import os
@@ -14,10 +15,26 @@ sys.path.insert(0, os.path.dirname(HERE))
 
 from linear_fixtures import Linear, write_bars  # noqa: E402
 
-from toolkit import compat, testing  # noqa: E402
+from toolkit import api, compat, testing  # noqa: E402
+from toolkit.inference.export import export  # noqa: E402
+from toolkit.options import resolve  # noqa: E402
+from toolkit.storage.run_folder import RunFolder  # noqa: E402
 
 
-def main():
+def write_model():
+    """Write the SavedModel of the run of the present version."""
+    target = os.path.join(HERE, "models", compat.VERSION_FAMILY)
+    shutil.rmtree(target, ignore_errors=True)
+    folder = RunFolder(os.path.join(HERE, compat.VERSION_FAMILY))
+    plugins = api.load_plugins(Linear)
+    options = resolve(plugins.options()).options
+    checkpoint = folder.checkpoints.find("last")
+    with api.Trained(folder, plugins, options, folder.read_manifest(), checkpoint) as trained:
+        export(trained.predictor, target)
+
+
+def write_run():
+    """Write the run of the present version."""
     folder = tempfile.mkdtemp()
     os.chdir(folder)
     write_bars("bars.npz")
@@ -28,4 +45,6 @@ def main():
     shutil.rmtree(folder)
 
 
-main()
+if sys.argv[1:] != ["model"]:
+    write_run()
+write_model()

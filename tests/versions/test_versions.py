@@ -1,13 +1,13 @@
-"""A run that one TensorFlow version started resumes on the other."""
+"""What one TensorFlow version wrote is read on the other: a run resumes, a SavedModel predicts."""
 
 import os
 import shutil
 
 import numpy as np
 import pytest
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import TEST_LABELS, Linear, bars, expected_logits, write_bars
 
-from toolkit import testing
+from toolkit import testing, tf
 from toolkit.storage.run_folder import RunFolder
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,3 +27,16 @@ def test_a_run_of_either_version_resumes_here(here, version):
     assert actual["global_step"] == 8
     for name in expected:
         np.testing.assert_allclose(actual[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("version", ["1.15", "2.x"])
+def test_a_saved_model_of_either_version_predicts_here(version):
+    images = bars(TEST_LABELS, 2)
+    path = os.path.join(HERE, "models", version)
+    with tf.Graph().as_default(), tf.Session() as session:
+        loaded = tf.saved_model.loader.load(session, ["serve"], path)
+        signature = loaded.signature_def["serving_default"]
+        feeds = {signature.inputs["features"].name: images}
+        logits = session.run(signature.outputs["logits"].name, feeds)
+    expected = expected_logits(os.path.join(HERE, version), images, step=4)
+    np.testing.assert_allclose(logits, expected, atol=1e-5)

@@ -21,9 +21,10 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Set
 from ..errors import CheckFailed, InterruptedRun
 from ..files import write_json
 from ..options import ENVIRONMENT_PREFIX
+from ..plugins import require_trust
 from ..storage.run_folder import RunFolder
 from .checks import declared_options
-from .replay import Segment, compare_runs, session_config
+from .replay import Segment, compare_runs, session_config, session_place
 
 POLL_SECS = 0.0005
 START_SECS = 3.0  # from the start of a process to its first step, about
@@ -107,6 +108,8 @@ class Chaos:
         from ..config import move
 
         config = session_config(self._folder, self._segment.session)
+        for reference in (config.plugin, *config.extensions):
+            require_trust(reference, session_place(self._folder))
         path = os.path.join(self._path, "config.json")
         write_json(path, move(config, declared_options(config), self._path))
         return path
@@ -137,10 +140,10 @@ class Chaos:
             command = ["resume", copy.path]
         else:
             command = ["run", "--config", config, "--run-dir", copy.path]
-        command += ["--pause-at", str(self._segment.end.step)]
+        command += ["--trust", "--pause-at", str(self._segment.end.step)]
         with open(self._stderr_path, "wb") as stderr:  # a pipe that nobody reads would fill up
             return subprocess.Popen(
-                [sys.executable, "-m", "toolkit"] + command,
+                [sys.executable, "-c", _main_code()] + command,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 env=_environment(),
@@ -161,6 +164,16 @@ class Chaos:
             if not _wait_until(process, functools.partial(_has_new_checkpoint, copy, saves)):
                 return False
         return _outlives(process, self._random.uniform(0, SAVE_SECS))
+
+
+def _main_code() -> str:
+    """Code that runs the command line with this process's modules.
+
+    `python -m toolkit` would look for modules in the working directory first.
+    """
+    here = os.path.realpath(os.getcwd())
+    paths = [path for path in sys.path if path and os.path.realpath(path) != here]
+    return f"import sys; sys.path[:] = {paths!r}; from toolkit.cli import main; main()"
 
 
 @contextlib.contextmanager

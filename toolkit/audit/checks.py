@@ -10,7 +10,7 @@ from .. import config as configuration
 from ..config import Config
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
-from ..plugins import Plugins
+from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry
 from ..storage.jsonl import parse_object
@@ -73,7 +73,9 @@ def refuse_faults(folder: RunFolder, checks: List[Check]) -> None:
     if faults:
         first = str(faults[0]).rstrip(".")
         more = f" ({count_noun(len(faults) - 1, 'more fault')})" if faults[1:] else ""
-        raise CheckFailed(f"{first}{more}.", hint=f"For advice, run: toolkit doctor {folder}")
+        raise CheckFailed(
+            f"{first}{more}.", hint=f"For advice, run: toolkit doctor {folder.argument}"
+        )
 
 
 # ----------------------------------------------------------------------------------------- checks
@@ -250,8 +252,14 @@ def _is_seal_expected(folder: RunFolder) -> bool:
 
 
 def declared_options(config: Config) -> Type[CoreOptions]:
-    """The options class of a run, or the core's if a plugin cannot be loaded."""
+    """The options class of a run, or the core's if not all of its plugins are installed.
+
+    A plugin that is a file or a module is not executed.
+    """
+    references = [config.plugin, *config.extensions]
     try:
+        if not all(map(is_name, references)):
+            return CoreOptions
         return merge(Plugins.load(config.plugin, config.extensions).options())
     except ToolkitError:
         return CoreOptions

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, TypeVar
 
 from ..compat import tf
 from ..errors import CheckpointError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions
-from ..plugins import Plugins
-from ..run_data import RunData, open_run_data
+from ..plugins import Plugins, locate
+from ..run_data import FROM_PLUGIN, RunData, open_from_options, open_run_data
 from ..storage.checkpoint_diff import (
     RestoreOptions,
     difference,
@@ -20,7 +20,7 @@ from ..storage.checkpoint_diff import (
     variable_specs,
 )
 from ..storage.commit_log import Checkpoint
-from ..storage.manifest import FINISHED
+from ..storage.manifest import FINISHED, FormatError
 from ..storage.run_folder import RunFolder
 from ..training import provenance
 from ..training.setup import training_reader, training_run
@@ -48,22 +48,50 @@ class Diagnosis(NamedTuple):
 
 def diagnose_folder(folder: RunFolder) -> Diagnosis:
     """Diagnose what the folder alone shows: how the run ended, what is committed or damaged."""
-    resume = f"toolkit resume {folder}"
+    resume = f"toolkit resume {folder.argument}"
     if folder.is_new:
         state = "The run ended before its first step."
         return Diagnosis(state, [], [], ["Continue with: " + resume])
     if folder.is_locked():
         return Diagnosis("A process is training it now.", _describe_progress(folder), [], [])
+    try:
+        folder.read_manifest()
+    except FormatError as error:  # no check can read it, and nothing is damaged
+        state = "The run was written by another version of the toolkit."
+        return Diagnosis(state, [], [fault_of_error("manifest", error)], [error.hint])
+    except CheckpointError:
+        pass  # a check reports it
     checks = run_checks(folder)
     faults = [fault for check in checks for fault in check.faults]
     notes = _describe_progress(folder) + _describe_leftovers(folder)
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
     _add_advice(diagnosis, folder, checks, resume)
     _check_disk_space(diagnosis, folder)
-    if not os.access(folder.path, os.W_OK | os.X_OK):
-        message = f"this user cannot write to {folder}, so the run can be read but not resumed"
-        diagnosis.faults.append(Fault("folder", message, folder.path))
+    _check_permissions(diagnosis, folder)
     return diagnosis
+
+
+# What a resume writes to in place, besides the folder itself; it replaces other files.
+_WRITTEN_NAMES = (
+    ".lock",
+    "checkpoints",
+    "events",
+    "commits.jsonl",
+    "metrics.jsonl",
+    "speed.jsonl",
+)
+
+
+def _check_permissions(diagnosis: Diagnosis, folder: RunFolder) -> None:
+    """Add what a resume cannot write to."""
+    for name in ("", *_WRITTEN_NAMES):
+        path = os.path.join(folder.path, name).rstrip(os.sep)
+        mode = os.W_OK | (os.X_OK if os.path.isdir(path) else 0)
+        if os.path.exists(path) and not os.access(path, mode):
+            place = os.path.join(str(folder), name).rstrip(os.sep)
+            message = f"this user cannot write to {place}, so the run can be read but not resumed"
+            diagnosis.faults.append(Fault("folder", message, path))
+            return
 
 
 def _describe_state(folder: RunFolder) -> str:
@@ -107,7 +135,8 @@ def _describe_progress(folder: RunFolder) -> List[str]:
 
 
 def _describe_leftovers(folder: RunFolder) -> List[str]:
-    names = folder.checkpoints.leftovers(c.step for c in folder.checkpoints.list())
+    steps = [checkpoint.step for checkpoint in folder.checkpoints.list()]
+    names = _try(lambda: folder.checkpoints.leftovers(steps))
     if not names:
         return []
     some = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
@@ -147,9 +176,9 @@ REPAIRS = {
     "that are there.",
     "config": "Copy config.json back, or restore its values: those of the last session are in "
     'commits.jsonl, in the last entry with "kind": "session".',
-}
     "seal": "Copy manifest.json, commits.jsonl and the reports back; the numbers in them are not "
     "those of the run.",
+}
 RESTORE_MANIFEST = "Copy an intact manifest.json back; no command continues without it."
 
 
@@ -215,7 +244,7 @@ def _advise_on_divergence(folder: RunFolder, step: int) -> str:
         "The same step would diverge again. "
         + (f"{report} shows where it starts. " if exists else "")
         + "Change its cause, for example: "
-        f"toolkit resume {folder} --allow on_nonfinite --on-nonfinite skip"
+        f"toolkit resume {folder.argument} --allow on_nonfinite --on-nonfinite skip"
     )
 
 
@@ -244,17 +273,15 @@ def diagnose_model(
     try:
         run_data = open_run_data(plugins, options)
     except ToolkitError as error:
-        advice = "Restore the data at its former place, or name its new place with --data."
-        diagnosis.add_error("data", error, advice)
+        diagnosis.add_error("data", error, DATA_ADVICE)
         return diagnosis
     sessions = folder.commits.sessions()
     facts = provenance.reproducibility_facts(plugins, run_data, config)
     differences = provenance.changes_since(sessions[-1], facts) if sessions else []
     if differences:
         diagnosis.notes.append(f"A resume here is not exact: {'; '.join(differences)}.")
-    if not allow_other_data and _is_other_data(folder, run_data):
-        diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
-        diagnosis.advice.append("Restore the files, or continue with these: --allow data")
+    if not allow_other_data:
+        _compare_data(diagnosis, folder, run_data.dataset.sha256)
     start = _try(folder.checkpoints.newest)
     if start is not None:
         try:
@@ -265,10 +292,61 @@ def diagnose_model(
     return diagnosis
 
 
-def _is_other_data(folder: RunFolder, run_data: RunData) -> bool:
-    """Whether the data differs from that in the manifest, which a resume refuses."""
+def diagnose_data(
+    folder: RunFolder, options: CoreOptions, allow_other_data: bool = False
+) -> Diagnosis:
+    """Diagnose, without the plugins, whether the data is still that of the run.
+
+    For the arguments, see `diagnose_model`.
+    """
+    diagnosis = Diagnosis("", [], [], [])
+    data = (_try(folder.read_manifest) or {}).get("data") or {}
+    if str(data.get("name", "")).startswith(FROM_PLUGIN):
+        return diagnosis
+    try:
+        dataset = open_from_options(options)
+    except ToolkitError as error:
+        diagnosis.add_error("data", error, DATA_ADVICE)
+        return diagnosis
+    if not allow_other_data:
+        _compare_data(diagnosis, folder, dataset.sha256)
+    return diagnosis
+
+
+def diagnose_code(folder: RunFolder, references: Iterable[str]) -> Diagnosis:
+    """Diagnose, without executing them, whether plugins that are files or modules have changed."""
+    diagnosis = Diagnosis("", [], [], [])
+    sessions = folder.commits.sessions()
+    recorded = (sessions[-1].get("plugins") or {}) if sessions else {}
+    for reference in references:
+        try:
+            hashes = locate(reference).hashes
+        except ToolkitError as error:
+            diagnosis.add_error("resume", error)
+            continue
+        for plugin, files in sorted(recorded.items()):
+            names = sorted(n for n in hashes if files.get(n, hashes[n]) != hashes[n])
+            if names:
+                text = f"plugin '{plugin}' has changed ({', '.join(names[:3])})"
+                diagnosis.notes.append(f"A resume here is not exact: {text}.")
+    return diagnosis
+
+
+DATA_ADVICE = "Restore the data at its former place, or name its new place with --data."
+
+
+def _compare_data(diagnosis: Diagnosis, folder: RunFolder, sha256: Dict[str, str]) -> None:
+    """Add whether the data differs from that in the manifest, which a resume refuses.
+
+    Args:
+        diagnosis: to add to.
+        folder: of the run.
+        sha256: the SHA-256 of each file of the data.
+    """
     data = (_try(folder.read_manifest) or {}).get("data")
-    return isinstance(data, dict) and data.get("sha256") != run_data.dataset.sha256
+    if isinstance(data, dict) and data.get("sha256") != sha256:
+        diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
+        diagnosis.advice.append("Restore the files, or continue with these: --allow data")
 
 
 def _compare_model(

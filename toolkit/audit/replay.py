@@ -60,7 +60,7 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
     if not commits:
         raise UsageError(
             f"{folder} has no checkpoint yet, so there are no steps to replay.",
-            hint=f"Train it: toolkit resume {folder}",
+            hint=f"Train it: toolkit resume {folder.argument}",
         )
     last = max(commits) if last is None else last
     if last not in commits:
@@ -160,6 +160,11 @@ def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
     return config
 
 
+def session_place(folder: RunFolder) -> str:
+    """The file that names the plugins of a session, for messages."""
+    return os.path.join(str(folder), "commits.jsonl")
+
+
 # ----------------------------------------------------------------------------------------- replay
 
 
@@ -182,7 +187,7 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
     from ..training.trainer import Job, Trainer
 
     config = session_config(folder, segment.session)
-    plugins = Plugins.load(config.plugin, config.extensions)
+    plugins = Plugins.load(config.plugin, config.extensions, session_place(folder))
     options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
     target = _copy_start(folder, segment, path)
     values = configuration.run_values(config.plugin, config.extensions, options, target.path)

@@ -30,9 +30,10 @@ def run_command(argv: List[str]) -> int:
     """Run the command line and return its exit code."""
     with streams.guarded() as stdout:
         code = _exit_code(lambda: _call_app(argv))
-        if not stdout.has_failed:  # a failure was reported
-            code = code or _exit_code(stdout.flush)
-        return code
+        if stdout.has_failed:  # which was reported
+            return code
+        failure = _exit_code(stdout.flush)
+        return code or failure
 
 
 def _call_app(argv: List[str]) -> Any:
@@ -73,6 +74,10 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _print_error("Interrupted.")
         return 130
+    except SystemExit as error:  # of a plugin's command
+        if error.code is not None and not isinstance(error.code, int):
+            _print_error(str(error.code))
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
 def _print_error(message: str, error: Optional[BaseException] = None) -> None:

@@ -13,11 +13,18 @@ from ..errors import ToolkitError
 from ..option_changes import OptionChange, allow_flags, find_changes
 from ..options import CoreOptions, format_value
 from ..storage.run_folder import RunFolder, open_run
-from .plugin_options import NO_SELECTION, Selection, option_values, resolve
+from .plugin_options import (
+    NO_SELECTION,
+    Selection,
+    option_values,
+    resolve,
+    untyped_values,
+)
 from .resume_options import (
     ChangeFlags,
     ResumeCommand,
     change_flags,
+    name_flags,
     parse_allow,
 )
 
@@ -28,10 +35,13 @@ if TYPE_CHECKING:
 class DoctorCommand(ResumeCommand):
     """A command that also runs if the configuration or a plugin cannot be loaded.
 
+    It executes no plugin that is a file or a module, unless a flag names it.
+
     Attributes:
         failure: the error of loading them, or None.
     """
 
+    executes_code = False
     failure: Optional[ToolkitError] = None
 
     def select(self, args: List[str]) -> Selection:
@@ -46,6 +56,7 @@ class DoctorCommand(ResumeCommand):
 @click.command(cls=DoctorCommand)
 @click.argument("run_folder", metavar="RUN")
 @change_flags
+@name_flags
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
 @json_option
 @verbose_option
@@ -66,7 +77,7 @@ def doctor(
     if failure is not None:
         _add_failure(diagnosis, failure)
     changes = ChangeFlags.pop(flags)
-    if ctx.obj.plugins is not None and not folder.is_new:
+    if ctx.obj.layers and not folder.is_new:
         _add_resume(diagnosis, folder, ctx.obj, option_values(flags, sets), changes)
     if as_json:
         faults = [str(fault) for fault in diagnosis.faults]
@@ -99,7 +110,7 @@ def _add_resume(
     except ToolkitError as error:  # in config.json; a wrong flag is a usage error
         return _add_failure(diagnosis, error)
     options = resolve(selection, values, use_environment=False).options
-    names = parse_allow(options, changes.allow)
+    names = parse_allow(options, changes.allow, untyped_values(selection))
     _add_changes(diagnosis, [c for c in find_changes(folder, options) if c.name not in names])
     _add_model(diagnosis, folder, selection, options, changes)
     return None
@@ -128,16 +139,35 @@ def _add_model(
     options: CoreOptions,
     changes: ChangeFlags,
 ) -> None:
-    """Add whether the data and the model fit what was committed."""
-    from ..audit.diagnosis import diagnose_model
+    """Add whether the plugins, the data and the model fit what was committed."""
+    from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model
 
-    if selection.plugins is None:
-        return
     config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
     restore_options = changes.restore_options()
-    more = diagnose_model(
-        folder, selection.plugins, options, restore_options, config, changes.other_data
+    if selection.plugins is None or selection.unloaded:
+        _add(diagnosis, diagnose_code(folder, selection.unloaded))
+        more = diagnose_data(folder, options, changes.other_data)
+        more.notes.append(_model_note(selection))
+    else:
+        more = diagnose_model(
+            folder, selection.plugins, options, restore_options, config, changes.other_data
+        )
+    _add(diagnosis, more)
+
+
+def _model_note(selection: Selection) -> str:
+    """Return why the model was not checked, and how to check it."""
+    flags = [
+        f"{'--plugin' if name == selection.plugin else '--with'} {name}"
+        for name in selection.unloaded
+    ]
+    return (
+        "Whether the model fits was not checked, since that executes "
+        f"{' and '.join(selection.unloaded)}; to check it, add {' '.join(flags)}."
     )
+
+
+def _add(diagnosis: Diagnosis, more: Diagnosis) -> None:
     diagnosis.notes.extend(more.notes)
     diagnosis.faults.extend(more.faults)
     diagnosis.advice[:0] = [text for text in more.advice if text]

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 
 import click
 
-from ..cli_options import checkpoint_option, json_option, print_json, verbose_option
+from ..cli_options import checkpoint_option, json_option, print_json, trust_option, verbose_option
 
 
 @click.command()
@@ -25,6 +25,7 @@ from ..cli_options import checkpoint_option, json_option, print_json, verbose_op
     metavar="DATA",
     help="Data to use instead of the run's own; its classes are matched by name.",
 )
+@trust_option
 @json_option
 @verbose_option
 def evaluate(
@@ -105,6 +106,8 @@ def _print(result: Dict[str, Any], step: int) -> None:
     print_details(result.get("lines", ()))
     if "reports" in result:
         sys.stdout.write(f"reports {result['run']}/{result['reports']}\n")
+    if "reports_omitted" in result:
+        sys.stderr.write(f"warning: no report is kept: {result['reports_omitted']}\n")
 
 
 def _check_fit(spec: Any, expected: Any) -> None:

@@ -13,6 +13,7 @@ from ..cli_options import (
     optional_output,
     print_json,
     resolve_output,
+    trust_option,
     verbose_option,
 )
 
@@ -21,6 +22,7 @@ from ..cli_options import (
 @click.argument("run_folder", metavar="RUN")
 @click.argument("folder", metavar="DIR")
 @checkpoint_option
+@trust_option
 @json_option
 @verbose_option
 def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: bool) -> None:
@@ -28,6 +30,7 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
 
     The SavedModel is loaded again, and its predictions are compared with the model's.
     """
+    from ..inference.export import describe_input_hooks
     from ..inference.export import export as write
     from .common import open_with_warnings
 
@@ -43,4 +46,6 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
             f"{', '.join(result['inputs'])} -> {', '.join(result['outputs'])}; largest "
             f"difference {result['largest_difference']:.1g} on {result['checked_on']} examples\n"
         )
+        if result["input_hooks"]:
+            sys.stdout.write(describe_input_hooks(result["input_hooks"]) + "\n")
     return None

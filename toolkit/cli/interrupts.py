@@ -34,5 +34,6 @@ def _interrupted_run(folder: RunFolder) -> InterruptedRun:
     checkpoints = folder.checkpoints.list()
     saved = f"step {checkpoints[-1].step} is saved" if checkpoints else "no step was saved yet"
     return InterruptedRun(
-        f"Interrupted; {saved} in {folder}.", hint=f"Continue with: toolkit resume {folder}"
+        f"Interrupted; {saved} in {folder}.",
+        hint=f"Continue with: toolkit resume {folder.argument}",
     )

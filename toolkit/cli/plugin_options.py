@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple, Type
+import re
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 import click
 
@@ -11,7 +12,15 @@ from .. import config as configuration
 from .. import options as typed
 from ..cli_options import warn
 from ..errors import UsageError
-from ..plugins import Plugins, list_plugins
+from ..plugins import (
+    Plugins,
+    choose,
+    is_chosen,
+    is_name,
+    list_plugins,
+    load,
+    trust_everything,
+)
 from .interrupts import report_interrupt_of_loading
 
 
@@ -23,12 +32,24 @@ class Selection(NamedTuple):
         extensions: the references of the extensions.
         plugins: the loaded plugins, or None if no model plugin is named.
         layers: the values of each configuration file, weakest first.
+        unloaded: the references of files and modules that this command does not execute; the
+            values of their options are not typed.
     """
 
     plugin: str
     extensions: List[str]
     plugins: Optional[Plugins]
     layers: List[typed.Layer]
+    unloaded: Sequence[str] = ()
+
+    @property
+    def note(self) -> str:
+        """What the command lacks without the code that it does not execute."""
+        flag = "--plugin" if self.plugin in self.unloaded else "--with"
+        return (
+            f"This command does not execute {' and '.join(self.unloaded)} unless you name it "
+            f"({flag} {self.unloaded[0]}), and so does not know its options."
+        )
 
 
 NO_SELECTION = Selection("", [], None, [])
@@ -39,19 +60,70 @@ def select(args: List[str]) -> Selection:
     layers: List[typed.Layer] = []
     plugin = ""
     extensions: List[str] = []
-    for path in _flag_values(args, "--config"):
+    origins: Dict[str, str] = {}
+    for path in flag_values(args, "--config"):
         config = configuration.read(path)
         plugin = config.plugin or plugin
         extensions = config.extensions or extensions
+        origins.update(dict.fromkeys([config.plugin, *config.extensions], path))
         layers.append(config.layer(path))
-    plugin = os.environ.get(typed.variable_name("plugin"), plugin)
-    plugin = (_flag_values(args, "--plugin") or [plugin])[-1]
-    extensions = _flag_values(args, "--with") or extensions
-    plugins = Plugins.load(plugin, extensions) if plugin else None
-    return Selection(plugin, extensions, plugins, layers)
+    variable = os.environ.get(typed.variable_name("plugin"))
+    if variable is not None:
+        choose(variable)
+        plugin = variable
+    plugin = (flag_values(args, "--plugin") or [plugin])[-1]
+    extensions = flag_values(args, "--with") or extensions
+    return load_selection(plugin, extensions, origins, layers, not only_prints(args))
 
 
-def _flag_values(args: List[str], flag: str) -> List[str]:
+def only_prints(args: Sequence[str]) -> bool:
+    """Whether the arguments ask for the help or the configuration alone."""
+    return any(word == "--print-config" or HELP.fullmatch(word) for word in args)
+
+
+HELP = re.compile("--help|-[a-z]*h[a-z]*")
+
+
+def choose_named_plugins(args: List[str]) -> None:
+    """Note which plugins the flags of the command name: they are the user's own choice."""
+    for reference in flag_values(args, "--plugin") + flag_values(args, "--with"):
+        choose(reference)
+    if "--trust" in args:
+        trust_everything()
+
+
+def load_selection(
+    plugin: str,
+    extensions: Sequence[str],
+    origins: Mapping[str, str],
+    layers: List[typed.Layer],
+    executes_code: bool,
+) -> Selection:
+    """Load the plugins that the arguments name.
+
+    Args:
+        plugin: reference of the model plugin, or "".
+        extensions: references of the extensions.
+        origins: reference -> the file that names it.
+        layers: see `Selection`.
+        executes_code: whether to load files and modules that a file names, as far as they are
+            trusted. What the user names, and installed plugins, are loaded in any case.
+    """
+    unloaded = [] if executes_code else [r for r in [plugin, *extensions] if _is_code(r, origins)]
+    if not plugin or plugin in unloaded:
+        return Selection(plugin, list(extensions), None, layers, unloaded)
+    model = load(plugin, "model", origins.get(plugin, ""))
+    others = [load(r, "extension", origins.get(r, "")) for r in extensions if r not in unloaded]
+    return Selection(plugin, list(extensions), Plugins(model, others), layers, unloaded)
+
+
+def _is_code(reference: str, origins: Mapping[str, str]) -> bool:
+    """Whether a reference is a file or a module that the user does not name."""
+    return reference in origins and not is_name(reference) and not is_chosen(reference)
+
+
+def flag_values(args: List[str], flag: str) -> List[str]:
+    """Return the values of a flag, before the arguments are parsed."""
     values = []
     for position, argument in enumerate(args):
         if argument == flag and position + 1 < len(args):
@@ -152,12 +224,18 @@ class OptionsCommand(click.Command):
         return select(args)
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        choose_named_plugins(args)
         with report_interrupt_of_loading():
             ctx.obj = self.select(args)
         self.params = [*self._own_params, *option_flags(ctx.obj.plugins)]
         for param in self.params:
             _refuse_two_values(param, args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if ctx.obj.unloaded:
+                raise click.UsageError(f"{error.format_message()}\n{ctx.obj.note}") from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: Dict[str, List[Tuple[str, str]]] = {"Options": []}
@@ -169,6 +247,9 @@ class OptionsCommand(click.Command):
         for title in sorted(groups, key=lambda title: title.startswith("Plugin ")):
             with formatter.section(title):
                 formatter.write_dl(groups[title])
+        if ctx.obj.unloaded:
+            formatter.write_paragraph()
+            formatter.write_text(ctx.obj.note)
 
 
 def _refuse_two_values(param: click.Parameter, args: List[str]) -> None:
@@ -180,7 +261,7 @@ def _refuse_two_values(param: click.Parameter, args: List[str]) -> None:
         sides = [param.opts, param.secondary_opts]
         is_twice = not any(set(values) <= set(side) for side in sides)
     else:
-        values = [value for flag in param.opts for value in _flag_values(args, flag)]
+        values = [value for flag in param.opts for value in flag_values(args, flag)]
         values = [f"{param.opts[0]} {value}" for value in dict.fromkeys(values)]
         is_twice = len(values) > 1
     if is_twice:
@@ -239,8 +320,11 @@ def resolve(
     """
     classes = selection.plugins.options() if selection.plugins else []
     variables = typed.environment() if use_environment else None
+    for name, value in [*values.items(), *(variables or {}).items()]:
+        if name in values or name.startswith(typed.ENVIRONMENT_PREFIX):
+            choose(str(value))  # the value of an option may be the reference of a plugin
     resolved = typed.resolve(
-        classes, selection.layers, variables, values, getattr(values, "origins", None)
+        classes, _typed_layers(selection), variables, values, getattr(values, "origins", None)
     )
     for use in resolved.earlier_names:
         if not configuration.is_run_config(use.layer):
@@ -248,6 +332,29 @@ def resolve(
     for sentence in typed.misspelt_variables(type(resolved.options), variables or {}):
         warn(sentence)
     return resolved
+
+
+def untyped_values(selection: Selection) -> Dict[str, Tuple[Any, str]]:
+    """Return the value and the file of each saved option that no loaded plugin declares."""
+    if not selection.unloaded:
+        return {}
+    options = typed.merge(selection.plugins.options() if selection.plugins else [])
+    names = {*options.model_fields, *typed.alias_names(options)}
+    return {
+        name: (value, layer.file)
+        for layer in selection.layers
+        for name, value in layer.values.items()
+        if name not in names
+    }
+
+
+def _typed_layers(selection: Selection) -> List[typed.Layer]:
+    """Return the layers without the options of plugins that are not loaded."""
+    others = untyped_values(selection)
+    return [
+        layer._replace(values={n: v for n, v in layer.values.items() if n not in others})
+        for layer in selection.layers
+    ]
 
 
 def _earlier_name_note(use: typed.EarlierName) -> str:

@@ -14,6 +14,7 @@ from ..cli_options import (
     json_option,
     print_json,
     resolve_output,
+    trust_option,
     verbose_option,
     warn,
     writing_output,
@@ -73,6 +74,7 @@ def _rewrite_invert(args: List[str]) -> List[str]:
     is_flag=True,
     help="Swap light and dark in all images, if the training images are the reverse of these.",
 )
+@trust_option
 @json_option
 @verbose_option
 def predict(

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Sequence, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    NamedTuple,
+    Sequence,
+    TypeVar,
+)
 
 import click
 
@@ -12,9 +22,17 @@ from .. import options as typed
 from ..cli_options import warn
 from ..errors import UsageError, suggest
 from ..option_changes import allow_flags, describe_changes, find_changes
-from ..plugins import Plugins
+from ..plugins import is_same
 from ..storage.run_folder import RunFolder, open_run
-from .plugin_options import NO_SELECTION, OptionsCommand, Selection
+from .plugin_options import (
+    HELP,
+    NO_SELECTION,
+    OptionsCommand,
+    Selection,
+    flag_values,
+    load_selection,
+    only_prints,
+)
 
 if TYPE_CHECKING:
     from ..storage.checkpoint_diff import RestoreOptions
@@ -23,13 +41,21 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class ResumeCommand(OptionsCommand):
-    """A command that takes the plugins from the saved configuration of the run."""
+    """A command that takes the plugins from the saved configuration of the run.
+
+    Attributes:
+        executes_code: whether to load plugins that are files or modules and that no flag names, as
+            far as they are trusted.
+    """
+
+    executes_code = True
 
     def select(self, args: List[str]) -> Selection:
         path = _find_run_argument(args)
-        if not path or {"-h", "--help"} & set(args):
+        if not path or any(map(HELP.fullmatch, args)):
             return NO_SELECTION
-        return select_from_run(open_run(path, allow_unstarted=True))
+        folder = open_run(path, allow_unstarted=True)
+        return select_from_run(folder, args, self.executes_code and not only_prints(args))
 
 
 def _find_run_argument(args: List[str]) -> str:
@@ -45,12 +71,52 @@ def _find_run_argument(args: List[str]) -> str:
     return next(iter(runs + [word for word in after_no_flag if word in words] + words), "")
 
 
-def select_from_run(folder: RunFolder) -> Selection:
-    """Return the selection that the saved configuration of a run names."""
+def select_from_run(folder: RunFolder, args: List[str], executes_code: bool) -> Selection:
+    """Return the selection that the saved configuration of a run names.
+
+    Args:
+        folder: of the run.
+        args: of the command; --plugin and --with may repeat what the configuration names.
+        executes_code: see `load_selection`.
+    """
     config = configuration.read_run_config(folder)
-    plugins = Plugins.load(config.plugin, config.extensions)
+    _check_names("--plugin", flag_values(args, "--plugin"), [config.plugin])
+    _check_names("--with", flag_values(args, "--with"), config.extensions)
+    named_by = os.path.join(str(folder), "config.json")
+    origins = dict.fromkeys([config.plugin, *config.extensions], named_by)
     layers = [config.layer(folder.file("config.json"))]
-    return Selection(config.plugin, config.extensions, plugins, layers)
+    return load_selection(config.plugin, config.extensions, origins, layers, executes_code)
+
+
+def _check_names(flag: str, names: Sequence[str], references: Sequence[str]) -> None:
+    """Raise UsageError if a flag names another plugin than the saved configuration does."""
+    for name in names:
+        if not any(is_same(name, reference) for reference in references):
+            raise UsageError(
+                f"{flag} {name} is not what the run names: {', '.join(references) or 'none'}.",
+                hint="A run keeps its plugins; to train another, start a new run.",
+            )
+
+
+def name_flags(command: Command) -> Command:
+    """Add --plugin and --with, which repeat what a run names, so that its code is executed."""
+    for option in (
+        click.option(
+            "--with",
+            multiple=True,
+            metavar="NAME",
+            expose_value=False,
+            help="The run's extension, if it is a file or a module: execute it.",
+        ),
+        click.option(
+            "--plugin",
+            metavar="NAME",
+            expose_value=False,
+            help="The run's plugin, if it is a file or a module: execute it.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 # ------------------------------------------------------------------------------------------- flags
@@ -80,7 +146,6 @@ class ChangeFlags(NamedTuple):
     def other_data(self) -> bool:
         """Whether the run may continue with other data."""
         return "data" in self.allow
-
 
     @property
     def other_rate(self) -> bool:
@@ -121,10 +186,18 @@ def change_flags(command: Command) -> Command:
 # ----------------------------------------------------------------------------------------- changes
 
 
-def parse_allow(options: typed.CoreOptions, allow: Sequence[str]) -> List[str]:
-    """Return the option names of `--allow`. Warns of earlier names; raises UsageError."""
+def parse_allow(
+    options: typed.CoreOptions, allow: Sequence[str], untyped: Iterable[str] = ()
+) -> List[str]:
+    """Return the option names of `--allow`. Warns of earlier names; raises UsageError.
+
+    Args:
+        options: of the run.
+        allow: the values of the flag.
+        untyped: the names of further options, of plugins that are not loaded.
+    """
     cls = type(options)
-    names, aliases = [*cls.model_fields, "plugin", "with"], typed.alias_names(cls)
+    names, aliases = [*cls.model_fields, *untyped, "plugin", "with"], typed.alias_names(cls)
     result = []
     for name in (text.replace("-", "_") for text in allow):
         if name in aliases:
@@ -135,9 +208,17 @@ def parse_allow(options: typed.CoreOptions, allow: Sequence[str]) -> List[str]:
     return result
 
 
-def refuse_changes(folder: RunFolder, options: typed.CoreOptions, allow: Sequence[str]) -> None:
-    """Raise UsageError if options that the result depends on changed and are not allowed to."""
-    names = parse_allow(options, allow)
+def refuse_changes(
+    folder: RunFolder,
+    options: typed.CoreOptions,
+    allow: Sequence[str],
+    untyped: Iterable[str] = (),
+) -> None:
+    """Raise UsageError if options that the result depends on changed and are not allowed to.
+
+    For `untyped`, see `parse_allow`.
+    """
+    names = parse_allow(options, allow, untyped)
     changes = [change for change in find_changes(folder, options) if change.name not in names]
     if changes:
         raise UsageError(

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, NamedTuple, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
 
 import click
 
 from .. import config as configuration
-from ..cli_options import json_option, optional_output, print_json, verbose_option
+from ..cli_options import (
+    json_option,
+    optional_output,
+    print_json,
+    trust_option,
+    verbose_option,
+    warn,
+)
 from ..options import Resolved
+from ..storage.folder import shell_argument
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from .interrupts import report_interrupt_of
@@ -20,8 +28,9 @@ from .plugin_options import (
     missing_plugin_error,
     option_values,
     resolve,
+    untyped_values,
 )
-from .resume_options import ChangeFlags, ResumeCommand, change_flags, refuse_changes
+from .resume_options import ChangeFlags, ResumeCommand, change_flags, name_flags, refuse_changes
 
 if TYPE_CHECKING:
     from ..training.trainer import Job
@@ -71,6 +80,7 @@ def train_flags(command: Command) -> Command:
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
+@trust_option
 @train_flags
 @click.pass_context
 def run(
@@ -96,7 +106,7 @@ def run(
         return _print_config(selection, resolved, settings.as_json)
     run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
     path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
-    folder = reserve(path, force)
+    folder = reserve(path, force, _inputs(selection, resolved))
     with report_interrupt_of(folder):
         job = _make_job(ctx, resolved, folder, pause_at=settings.pause_at)
         return _train(job, settings.as_json)
@@ -105,6 +115,8 @@ def run(
 @click.command(cls=ResumeCommand)
 @click.argument("run_folder", metavar="RUN")
 @change_flags
+@name_flags
+@trust_option
 @train_flags
 @click.pass_context
 def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
@@ -118,7 +130,7 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
     settings, changes = TrainFlags.pop(flags), ChangeFlags.pop(flags)
     values = option_values(flags, settings.sets)
     resolved = resolve(ctx.obj, values, use_environment=False)
-    refuse_changes(folder, resolved.options, changes.allow)
+    refuse_changes(folder, resolved.options, changes.allow, untyped_values(ctx.obj))
     if settings.print_config:
         return _print_config(ctx.obj, resolved, settings.as_json)
     restore_options = changes.restore_options()
@@ -135,6 +147,14 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
             allow_other_rate=changes.other_rate,
         )
         return _train(job, settings.as_json)
+
+
+def _inputs(selection: Selection, resolved: Resolved) -> List[str]:
+    """Return the files and folders that a new run reads: its data and its plugin files."""
+    from ..data.sources import resolve_path
+
+    paths = [resolve_path(resolved.options.data), selection.plugin, *selection.extensions]
+    return [path for path in paths if os.path.exists(path)]
 
 
 def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more: Any) -> Job:
@@ -222,7 +242,7 @@ def _print_summary(summary: Dict[str, Any]) -> None:
             rows.append(("reports", f"{summary['run']}/{test['reports']}"))
     rows.append(("run", summary["run"]))
     if not summary["finished"]:
-        rows.append(("resume", f"toolkit resume {summary['run']}"))
+        rows.append(("resume", f"toolkit resume {shell_argument(summary['run'])}"))
     for name, text in rows:
         sys.stdout.write(f"{name:8}{text}\n")
 
@@ -231,6 +251,9 @@ def _print_config(selection: Selection, resolved: Resolved, as_json: bool) -> in
     values = resolved.options.model_dump(mode="json")
     rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
     rows.update((name, (value, resolved.origins[name])) for name, value in values.items())
+    rows.update(untyped_values(selection))
+    if selection.unloaded:
+        warn(selection.note)
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")
     if as_json:

@@ -167,6 +167,7 @@ def guarded() -> Iterator[ResultStream]:
     try:
         yield results
     finally:
+        log.flush()  # a flush that fails at exit would change the exit code
         sys.stdout, sys.stderr = stdout, stderr
 
 

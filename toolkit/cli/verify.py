@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
 
 import click
 
-from ..cli_options import json_option, optional_output, print_json, verbose_option
+from ..cli_options import json_option, optional_output, print_json, trust_option, verbose_option
 
 if TYPE_CHECKING:
     from ..audit.checks import Check
@@ -36,6 +36,7 @@ Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 @click.option(
     "--seed", default=0, metavar="N", help="Seed of the random moments of --chaos [default 0]."
 )
+@trust_option
 @json_option
 @verbose_option
 def verify(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 from ..compat import tf
 from ..errors import UsageError, suggest
@@ -121,16 +121,16 @@ def optimizer_names() -> List[str]:
     return names
 
 
-def make_optimizer(name: str, rate, arguments: Mapping[str, float]) -> tf.train.Optimizer:
+def make_optimizer(name: str, rate, arguments: Mapping[str, Any]) -> tf.train.Optimizer:
     """Make a tf.train optimizer.
 
     Args:
         name: one of `optimizer_names`, or "sgd"; case, hyphens and underscores do not count.
         rate: float32 scalar tensor, the learning rate.
-        arguments: of the optimizer's constructor, by name.
+        arguments: of the optimizer's constructor by name: numbers, booleans or text.
 
     Raises:
-        UsageError: for an unknown name or argument.
+        UsageError: for an unknown name or argument, or a value that the optimizer refuses.
     """
     short_name = name.lower().replace("-", "").replace("_", "")
     short_name = {"sgd": "gradientdescent"}.get(short_name, short_name)
@@ -141,21 +141,51 @@ def make_optimizer(name: str, rate, arguments: Mapping[str, float]) -> tf.train.
             hint=suggest(short_name, optimizer_names() + ["sgd"]),
         )
     cls = classes[short_name + "optimizer"]
-    parameters = list(inspect.signature(cls.__init__).parameters)
-    values = dict(arguments)
+    parameters = inspect.signature(cls.__init__).parameters
+    values = _typed_arguments(name, arguments, parameters)
     if short_name == "momentum":
         values.setdefault("momentum", 0.9)
-    _check_arguments(name, values, parameters)
     if "global_step" in parameters:
         values["global_step"] = tf.train.get_or_create_global_step()
-    return cls(learning_rate=rate, **values)
+    try:
+        return cls(learning_rate=rate, **values)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"Optimizer '{name}' refuses its arguments: {error}.") from error
 
 
-def _check_arguments(optimizer: str, values: Mapping[str, float], parameters: List[str]) -> None:
+def _typed_arguments(
+    optimizer: str, arguments: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
+) -> Dict[str, Any]:
+    """The arguments with the types of the optimizer's defaults. Raises UsageError."""
     reserved = ("self", "learning_rate", "name", "use_locking", "global_step")
-    allowed = [name for name in parameters if name not in reserved]
-    for name in values:
-        if name not in allowed:
+    names = [name for name in parameters if name not in reserved]
+    values = {}
+    for name, value in arguments.items():
+        if name not in names:
             raise UsageError(
-                f"Optimizer '{optimizer}' has no argument '{name}'.", hint=suggest(name, allowed)
+                f"Optimizer '{optimizer}' has no argument '{name}'.", hint=suggest(name, names)
             )
+        default = parameters[name].default
+        values[name] = _to_bool(value) if isinstance(default, bool) else value
+        fault = _type_fault(values[name], default)
+        if fault:
+            raise UsageError(
+                f"Argument '{name}' of optimizer '{optimizer}' is {value!r}, but {fault}.",
+                hint="Set it with --optimizer-args.",
+            )
+    return values
+
+
+def _to_bool(value: Any) -> Any:
+    """True and false for 1 and 0; other values as they are."""
+    return bool(value) if isinstance(value, (int, float)) and value in (0, 1) else value
+
+
+def _type_fault(value: Any, default: Any) -> str:
+    """Why a value does not have the type of a parameter's default, as a clause; '' if it has."""
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "should be true or false"
+    if default is None:  # a name, or a number; the optimizer itself checks it
+        return ""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return "" if is_number else "should be a number"

@@ -108,6 +108,13 @@ class Evaluator:
         return self._path
 
     @property
+    def input_hooks(self) -> List[str]:
+        """The hooks, of `filter` and `convert`, that examples pass through before this graph."""
+        if not self._graph.takes_examples:
+            return []
+        return [name for name in ("filter", "convert") if self._plugins.has_hook(name)]
+
+    @property
     def metric_names(self) -> List[str]:
         """The names of the metrics that `evaluate` returns."""
         names = {*self._graph.losses, *self._graph.metrics}

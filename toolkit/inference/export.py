@@ -6,15 +6,16 @@ import contextlib
 import os
 import secrets
 import shutil
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
-from ..compat import tf
+from ..compat import VERSION, tf
 from ..data.named_arrays import random_arrays
 from ..errors import CheckFailed, RetryError, UsageError
 from ..files import plain_folder
 from .evaluator import Evaluator
+from .portable import make_portable
 
 SIGNATURE = "serving_default"
 TOLERANCE = 1e-5  # the largest difference allowed between any two outputs
@@ -28,7 +29,10 @@ def export(
 
     The signature `serving_default` takes `features` [N, ...] of the data's dtype (uint8 images in
     [0, 255]), or the inputs that the plugin's hook `inputs` names. It returns each tensor of the
-    hook `predict`. Loading the SavedModel initialises its local variables.
+    hook `predict`. Loading the SavedModel initialises its local variables. The SavedModel begins
+    behind the hooks `filter` and `convert`, which are Python: whoever serves it has to repeat them.
+
+    Other versions of TensorFlow can load it if they know the ops of the model; see `portable`.
 
     Args:
         evaluator: in mode "predict", with a loaded checkpoint.
@@ -47,6 +51,7 @@ def export(
         raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
     if inputs is None:
         inputs = random_arrays(evaluator.graph.input_specs, NUM_CHECKED)
+    hooks = evaluator.input_hooks
     temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
     try:
         with _writing(folder):
@@ -54,6 +59,7 @@ def export(
         with plain_folder(temporary) as plain:
             with _writing(folder):
                 _write(evaluator, plain)
+                _write_description(evaluator, plain, hooks)
             difference = _largest_difference(evaluator, plain, inputs)
         if not difference <= TOLERANCE:
             raise CheckFailed(
@@ -73,7 +79,20 @@ def export(
         "outputs": sorted(evaluator.graph.predictions),
         "largest_difference": difference,
         "checked_on": min(map(len, inputs.values())),
+        "tensorflow": VERSION,
+        "input_hooks": hooks,
     }
+
+
+def describe_input_hooks(hooks: Sequence[str]) -> str:
+    """What a caller of the SavedModel has to do before it; empty for no hooks."""
+    if not hooks:
+        return ""
+    names = " and ".join(f"'{name}'" for name in hooks)
+    return (
+        f"The SavedModel begins behind the plugin's {names}: give it examples as "
+        f"{'these hooks return' if len(hooks) > 1 else 'this hook returns'} them."
+    )
 
 
 @contextlib.contextmanager
@@ -82,7 +101,7 @@ def _writing(folder: str) -> Iterator[None]:
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
+        reason = str(getattr(error, "strerror", None) or getattr(error, "message", error))
         raise RetryError(
             f"{folder} cannot be written: {reason.splitlines()[0].rstrip('.')}.",
             hint="Free some space, or name another folder.",
@@ -104,8 +123,33 @@ def _write(evaluator: Evaluator, folder: str) -> None:
             [tf.saved_model.tag_constants.SERVING],
             signature_def_map={SIGNATURE: signature},
             saver=evaluator.saver,
+            strip_default_attrs=True,
         )
         builder.save()
+    path = os.path.join(folder, tf.saved_model.constants.SAVED_MODEL_FILENAME_PB)
+    with open(path, "rb") as file:
+        content = make_portable(file.read())
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def _write_description(evaluator: Evaluator, folder: str, hooks: Sequence[str]) -> None:
+    """Write assets.extra/README.md: the signature, and what a caller has to do before it."""
+    graph = evaluator.graph
+    inputs = [
+        f"- {name}: {dtype} [N, {', '.join(map(str, shape))}]".replace(", ]", "]")
+        for name, (dtype, shape) in sorted(graph.input_specs.items())
+    ]
+    outputs = [f"- {name}" for name in sorted(graph.predictions)]
+    lines = [f"# Signature {SIGNATURE}", "", "Inputs:", *inputs, "", "Outputs:", *outputs, ""]
+    lines += [describe_input_hooks(hooks), ""] if hooks else []
+    lines.append(
+        f"Written by TensorFlow {VERSION}. Another version loads it if it knows the plugin's ops."
+    )
+    path = os.path.join(folder, "assets.extra")
+    os.makedirs(path)
+    with open(os.path.join(path, "README.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
 
 
 def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import os
 from typing import Any, Dict
 
 from ..data.examples import Split
+from ..errors import ToolkitError
 from ..plugins import Plugins
+from ..storage.report_folder import open_report_folder
 from ..storage.run_folder import RunFolder
 from .evaluator import Evaluator
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def report(
@@ -26,7 +30,7 @@ def report(
     Args:
         plugins: the run's plugins.
         evaluator: with the loaded checkpoint.
-        folder: the run's folder; reports go to `reports/NAME-STEP` in it.
+        folder: the run's folder; reports go to `reports/NAME-STEP` in it, if it can be written.
         name: of the split.
         split: its examples.
         step: of the checkpoint.
@@ -35,19 +39,27 @@ def report(
 
     Returns:
         The result as JSON values: "split", "step", "examples", "metrics", "reports" if there are
-        any, "lines" and "details" if a scorer returned some, and what plugins add.
+        any, or else "reports_omitted" if they could not be written, "lines" and "details" if a
+        scorer returned some, and what plugins add.
+
+    Raises:
+        RetryError: the disk is full.
     """
-    place = os.path.join("reports", f"{name}-{step}")
+    place = f"{name}-{step}"
     if other_data:
         place += "-" + hashlib.sha256(other_data.encode("utf-8")).hexdigest()[:6]
-    reports = folder.make_subfolder(place)
-    try:
-        result = _evaluate(plugins, evaluator, name, split, step, reports)
-        if os.listdir(reports):
-            result["reports"] = place
-    finally:
-        if not os.listdir(reports):
-            os.removedirs(reports)
+    with open_report_folder(folder, place) as reports:
+        try:
+            result = _evaluate(plugins, evaluator, name, split, step, reports.path)
+        except ToolkitError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in _NO_SPACE:
+                raise folder.write_error(cause.strerror) from error
+            raise
+    if reports.place:
+        result["reports"] = reports.place
+    elif reports.omission:
+        result["reports_omitted"] = reports.omission
     return result
 
 

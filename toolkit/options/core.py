@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Union
 
 import pydantic
 from typing_extensions import Literal
@@ -110,9 +110,9 @@ class CoreOptions(Options):
     )
 
     optimizer: str = option("adam", "name of a tf.train optimizer", group="Optimisation")
-    optimizer_args: Dict[str, float] = option(
+    optimizer_args: Dict[str, Union[bool, float, str]] = option(
         {},
-        "further arguments of the optimizer, for example beta1=0.5,beta2=0.9",
+        "further arguments of the optimizer, for example beta1=0.5,beta2=0.9 or use_nesterov=true",
         group="Optimisation",
     )
     learning_rate: float = option(
@@ -340,6 +340,14 @@ class CoreOptions(Options):
         affects_result=False,
     )
 
+    @pydantic.field_validator("optimizer_args", mode="before")
+    @classmethod
+    def _read_arguments(cls, value: Any) -> Any:
+        """Read what a flag has as text; TOML and JSON have numbers and booleans."""
+        if not isinstance(value, dict):
+            return value
+        return {name: _read_argument(argument) for name, argument in value.items()}
+
     @pydantic.field_validator("steps_per_call", mode="before")
     @classmethod
     def _read_auto(cls, value: Any) -> Any:
@@ -365,3 +373,22 @@ class CoreOptions(Options):
         if (self.best_metric or self.early_stopping) and not self.evaluate:
             raise ValueError("best_metric needs evaluations: set evaluate, or leave it out")
         return self
+
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def _read_argument(value: Any) -> Any:
+    """Return the boolean or number that a text is, or else the value; integers as floats."""
+    if isinstance(value, str):
+        if value.lower() in _BOOLEANS:
+            return _BOOLEANS[value.lower()]
+        try:
+            return float(value) if value.isascii() else value
+        except ValueError:
+            return value
+    if isinstance(value, (bool, float)):
+        return value
+    if not isinstance(value, int) or abs(value) >= 2**63:
+        raise ValueError("should be numbers, true, false or text")
+    return float(value)

@@ -20,7 +20,7 @@ from typing import (
 import pydantic
 from typing_extensions import get_args, get_origin
 
-PathForm = Union[bool, Sequence[str]]  # see the parameter `path` of `option`
+PathForm = Union[bool, str, Sequence[str]]  # see the parameter `path` of `option`
 
 
 def option(
@@ -54,8 +54,9 @@ def option(
             this option has an effect. A value that is set by name without one is noted at the
             start of a run. See also `Options.idle_options`.
         path: True if the value is the path of a file or folder; a tuple of prefixes, such as
-            ("npz:",), if a path follows one of them. A relative path in a configuration file
-            starts at the folder of the file, and the paths of a run are still valid after a move.
+            ("npz:",), if a path follows one of them; "reference" if the value names a plugin, which
+            may be a file. A relative path in a configuration file starts at the folder of the
+            file, and the paths of a run are still valid after a move.
         words: values that are words with a meaning of their own, although `path` is True.
         allow_infinite: whether a float may be infinite or NaN.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
@@ -69,7 +70,7 @@ def option(
         ),
         "aliases": list(aliases),
         "used_if": {name: _as_tuple(values) for name, values in (used_if or {}).items()},
-        "path": path if isinstance(path, bool) else tuple(path),
+        "path": path if isinstance(path, (bool, str)) else tuple(path),
         "words": tuple(words),
         "allow_infinite": allow_infinite,
     }
@@ -116,6 +117,15 @@ class Options(pydantic.BaseModel):
         has_bool = any(isinstance(part, bool) for part in parts)
         if has_bool and _is_number(cls.model_fields[info.field_name].annotation):
             raise ValueError("should be a number")
+        return value
+
+    @pydantic.field_validator("*")
+    @classmethod
+    def _check_is_text(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """Refuse blank text, for example of a variable that a script did not set."""
+        default = cls.model_fields[info.field_name].default
+        if isinstance(value, str) and isinstance(default, str) and default and not value.strip():
+            raise ValueError("should not be empty")
         return value
 
     @pydantic.field_validator("*")

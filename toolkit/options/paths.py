@@ -11,6 +11,8 @@ from typing import Any, Callable, Sequence, Type
 
 from .declaration import Options, path_form, path_words
 
+REFERENCE = "reference"  # the `path` of an option whose value names a plugin
+
 MapPath = Callable[[str], str]
 
 
@@ -38,6 +40,8 @@ def map_paths(options: Type[Options], name: str, value: Any, function: MapPath) 
         return value
     if form is True:
         return function(value)
+    if form == REFERENCE:
+        return map_reference(value, function)
     prefix = next((prefix for prefix in form if value.startswith(prefix)), None)
     return value if prefix is None else prefix + function(value[len(prefix) :])
 

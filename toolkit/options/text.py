@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Tuple, Type
+from typing import Any, Dict, List, NamedTuple, Tuple, Type, Union
 
 from pydantic.fields import FieldInfo
 from typing_extensions import Literal, get_args, get_origin
@@ -27,9 +27,9 @@ def from_text(annotation: Any, value: Any) -> Any:
     if origin in (int, float, bool):
         return value.strip()  # earlier versions of pydantic do not
     if origin in (list, tuple):
-        return [part.strip() for part in value.split(",") if part.strip()]
+        return _split(value)
     if origin is dict:
-        return dict(_parse_pair(part) for part in value.split(",") if part.strip())
+        return _parse_pairs(value)
     if origin is Literal:
         return next((a for a in get_args(annotation) if str(a) == value), value)
     return value
@@ -46,6 +46,24 @@ def format_value(value: Any) -> str:
 
 def _without_none(annotation: Any) -> Any:
     return next(a for a in get_args(annotation) if a is not type(None))
+
+
+def _split(text: str) -> List[str]:
+    """Split at commas; one may end the text."""
+    parts = [part.strip() for part in text.split(",")]
+    if not parts[-1]:
+        del parts[-1]
+    if not all(parts):
+        raise UsageError(f"'{text}' has nothing between two commas.")
+    return parts
+
+
+def _parse_pairs(text: str) -> Dict[str, str]:
+    pairs: Dict[str, str] = {}
+    for name, value in map(_parse_pair, _split(text)):
+        if pairs.setdefault(name, value) != value:
+            raise UsageError(f"'{text}' sets {name} to {pairs[name]} and to {value}.")
+    return pairs
 
 
 def _parse_pair(text: str) -> Tuple[str, str]:
@@ -106,4 +124,6 @@ def type_name(annotation: Any) -> str:
         return type_name(args[0]) + ",..."
     if origin is dict:
         return f"name={type_name(args[1])},..."
+    if origin is Union:
+        return "value"
     return getattr(annotation, "__name__", str(annotation))

@@ -7,6 +7,8 @@ the metadata of the installed packages.
 
 entry_points: the installed plugins and commands.
 loader: import a plugin by name, module or file.
+source_files, neighbours: the files of a plugin that is a file or a module, and their import.
+trust: which of those may be executed, and the record of what this user ran.
 plugin: a loaded plugin, its hook functions, and their check.
 calls: the plugins of a run, and calls of their hooks.
 failures: an exception of a plugin in one line.
@@ -15,8 +17,10 @@ failures: an exception of a plugin in one line.
 from .calls import Plugins
 from .entry_points import Entry, list_commands, list_plugins
 from .failures import summarize_exception
-from .loader import load, load_command
+from .loader import load, load_command, require_trust
 from .plugin import HOOKS, Implementation, Plugin, check_hooks, hook_names, implementations
+from .source_files import is_name, locate
+from .trust import choose, is_chosen, is_same, separate_command, trust_everything
 
 __all__ = [
     "HOOKS",
@@ -25,11 +29,19 @@ __all__ = [
     "Plugin",
     "Plugins",
     "check_hooks",
+    "choose",
     "hook_names",
     "implementations",
+    "is_chosen",
+    "is_name",
+    "is_same",
     "list_commands",
     "list_plugins",
     "load",
+    "locate",
     "load_command",
+    "require_trust",
+    "separate_command",
     "summarize_exception",
+    "trust_everything",
 ]

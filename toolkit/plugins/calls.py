@@ -62,8 +62,10 @@ class Plugins:
         self._manager.check_pending()
 
     @classmethod
-    def load(cls, reference: str, extensions: Iterable[str] = ()) -> Plugins:
-        return cls(load(reference), [load(name, "extension") for name in extensions])
+    def load(cls, reference: str, extensions: Iterable[str] = (), named_by: str = "") -> Plugins:
+        """Load the plugins of a run; for `named_by` and errors, see `load`."""
+        model = load(reference, "model", named_by)
+        return cls(model, [load(name, "extension", named_by) for name in extensions])
 
     @property
     def all(self) -> List[Plugin]:

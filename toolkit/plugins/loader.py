@@ -8,30 +8,56 @@ import inspect
 import os
 import sys
 import types
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from ..errors import ToolkitError, UsageError, suggest
+from . import trust
 from .entry_points import Entry, list_plugins
 from .failures import summarize_exception
+from .neighbours import let_import
 from .plugin import Plugin, check_hooks
+from .source_files import SourceFiles, find_module, is_file, is_name, locate
 
 
-def load(reference: str, kind: str = "model") -> Plugin:
+def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
     """Import one plugin and check it.
 
     Args:
         reference: an installed name, `module:attribute`, `module:`, or the path of a .py file.
         kind: "model" or "extension".
+        named_by: the file that names the plugin; "" if the user does. What a file names is loaded
+            only if it is installed or trusted, see `trust`.
 
     Raises:
-        UsageError: there is no such plugin, or its hooks are wrong.
+        UsageError: there is no such plugin, it is not trusted, or its hooks are wrong.
         ToolkitError: its import fails.
     """
-    if reference.endswith(".py") or os.sep in reference:
+    files = require_trust(reference, named_by)
+    if files is None:
+        return _load_by_name(reference, kind)
+    if is_file(reference):
         return _load_file(reference, kind)
-    if ":" in reference:
-        return _load_module(reference, kind)
-    return _load_by_name(reference, kind)
+    return _load_module(reference, kind, files)
+
+
+def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
+    """Check that `load` may load a plugin, without importing anything.
+
+    Args:
+        reference: of the plugin.
+        named_by: the file that names it; "" if the user does.
+
+    Returns:
+        Its files; None for the name of an installed plugin.
+
+    Raises:
+        UsageError: it is not trusted, or there is no such file or module.
+    """
+    if is_name(reference):
+        return None
+    files = locate(reference)
+    trust.check(reference, files, named_by)
+    return files
 
 
 def load_command(entry: Entry) -> Any:
@@ -40,12 +66,10 @@ def load_command(entry: Entry) -> Any:
     return _import_target("Command", entry.name, module, attribute)[0]
 
 
-def _load_module(reference: str, kind: str) -> Plugin:
+def _load_module(reference: str, kind: str, files: SourceFiles) -> Plugin:
     module, _, attribute = reference.partition(":")
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"'{reference}' names no module.", hint="Write module:attribute.")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    if not files.is_installed:
+        let_import(files.folder, trust.permit)
     name = attribute if attribute.isidentifier() else module
     return _load_target(name, reference, module, attribute, kind, "")
 
@@ -112,20 +136,30 @@ def _import_target(
 
 
 def _load_file(path: str, kind: str) -> Plugin:
-    if not os.path.isfile(path):
-        raise UsageError(f"There is no plugin file '{path}'.")
     name = os.path.splitext(os.path.basename(path))[0]
-    folder = os.path.dirname(os.path.abspath(path))
-    if folder not in sys.path:
-        sys.path.insert(0, folder)  # so that the file can import its neighbours
-    module = _import("Plugin", path, lambda: _execute_file(name, path))
+    try:
+        module = _import("Plugin", path, lambda: _execute_file(name, path))
+    except ToolkitError as error:
+        error.hint = error.hint or _explain_precedence(error.__cause__, os.path.dirname(path))
+        raise
     return _make_plugin(name, path, kind, module, module, "")
 
 
+def _explain_precedence(error: Optional[BaseException], folder: str) -> str:
+    """What to do if a plugin got an installed module in place of its neighbour; else ''."""
+    name = error.name or "" if isinstance(error, ImportError) else ""
+    if not name.isidentifier() or not os.path.exists(os.path.join(folder, name + ".py")):
+        return ""
+    return f"The installed module '{name}' precedes the file {name}.py; rename the file."
+
+
 def _execute_file(name: str, path: str) -> types.ModuleType:
-    """Import a file as a module, under another name if a module of its name is imported already."""
-    module_name = name if name not in sys.modules else "toolkit_file_" + name
-    spec: Any = importlib.util.spec_from_file_location(module_name, path)
+    """Import a file as a module, under another name if there is another module of its name."""
+    neighbours = let_import(os.path.dirname(os.path.abspath(path)), trust.permit)
+    is_free = name not in sys.modules and find_module(name) is None
+    module_name = name if is_free else "toolkit_file_" + name
+    loader = neighbours.loader(module_name, path)
+    spec: Any = importlib.util.spec_from_file_location(module_name, path, loader=loader)
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

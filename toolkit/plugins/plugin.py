@@ -14,6 +14,7 @@ from .. import hookspecs
 from ..errors import UsageError, suggest
 from ..files import sha256_of
 from ..hookspecs import MODEL_HOOKS, PROJECT, hook_functions
+from .source_files import is_file, locate_file
 
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, PROJECT + "_spec"))
 
@@ -40,9 +41,14 @@ class Plugin(NamedTuple):
         return plugin
 
     def sha256(self) -> Dict[str, str]:
-        """Path -> SHA-256 of each Python file of the plugin: its whole package, or its one file."""
+        """Path -> SHA-256 of each Python file of the plugin: its whole package, or its one file.
+
+        For a plugin named by its file, also of the neighbours that it imports.
+        """
         if not os.path.isfile(self.file):
             return {}
+        if is_file(self.reference):
+            return locate_file(self.file).hashes
         folder = os.path.dirname(self.file)
         if os.path.basename(self.file) != "__init__.py":
             return {os.path.basename(self.file): sha256_of(self.file)}

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set
 
 from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
 from .commit_log import Checkpoint, CommitLog, RetentionRule
 from .folder import Folder
+from .folder_lock import is_locked
 from .jsonl import FileDigest, JsonLines
 
 CHECKPOINTS = "checkpoints"
@@ -136,9 +138,13 @@ class CheckpointStore:
         valid = set(steps)
         names = {name for c in self.list() if c.step in valid for name in c.files}
         folder = self._folder.file(CHECKPOINTS)
+        try:
+            all_names = sorted(os.listdir(folder) if os.path.isdir(folder) else ())
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be read: {error.strerror}.") from None
         return [
             name
-            for name in sorted(os.listdir(folder) if os.path.isdir(folder) else ())
+            for name in all_names
             if name.startswith(("model.ckpt-", TEMPORARY_PREFIX)) and name not in names
         ]
 
@@ -173,10 +179,15 @@ class CheckpointStore:
         return unknown if len({name.split(".")[1] for name in unknown}) > 1 else set()
 
     def _remove_temporary_files(self) -> None:
-        """Remove the files in the run folder itself that a killed process was writing."""
-        for name in os.listdir(self._folder.path):
-            if name.startswith(TEMPORARY_PREFIX):
-                os.remove(self._folder.file(name))
+        """Remove the files and folders of the run that a killed process was writing."""
+        for path, folders, names in os.walk(self._folder.path):
+            for name in names:
+                if name.startswith(TEMPORARY_PREFIX):
+                    os.remove(os.path.join(path, name))
+            for name in [name for name in folders if name.startswith(TEMPORARY_PREFIX)]:
+                folders.remove(name)
+                if not is_locked(os.path.join(path, name)):  # by an evaluation that is under way
+                    shutil.rmtree(os.path.join(path, name))
 
     # --------------------------------------------------------------------------------------- read
 
@@ -199,7 +210,7 @@ class CheckpointStore:
             if newest is None:
                 raise CheckpointError(
                     f"{self._folder} has no checkpoint yet.",
-                    hint=f"Train it: toolkit resume {self._folder}",
+                    hint=f"Train it: toolkit resume {self._folder.argument}",
                 )
             return newest
         steps = {str(checkpoint.step): checkpoint for checkpoint in self.list()}

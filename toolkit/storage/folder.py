@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 
 from ..errors import CheckpointError, RetryError, ToolkitError, UsageError
 
@@ -17,6 +18,11 @@ class Folder:
     def __str__(self) -> str:
         relative = os.path.relpath(self.path)
         return self.path if relative.startswith("..") else relative
+
+    @property
+    def argument(self) -> str:
+        """The folder as an argument of a command in a shell: quoted, and never taken for a flag."""
+        return shell_argument(str(self))
 
     def file(self, *parts: str) -> str:
         """The path of a file in the folder, such as file("checkpoints", NAME)."""
@@ -59,7 +65,11 @@ class Folder:
         try:
             yield
         except OSError as error:
-            raise self.write_error(error.strerror or str(error)) from error
+            reason = error.strerror or str(error)
+            if isinstance(error, PermissionError) and isinstance(error.filename, str):
+                name = os.path.relpath(error.filename, self.path)
+                reason = reason if name == "." else f"{name}: {reason}"
+            raise self.write_error(reason) from error
 
     def write_error(self, reason: str) -> ToolkitError:
         """The error to raise when the system refuses a write: a RetryError, or a CheckpointError
@@ -79,3 +89,8 @@ class Folder:
             f"{self} is gone: it was removed or moved during training.",
             hint="If it was moved, continue there with: toolkit resume",
         )
+
+
+def shell_argument(path: str) -> str:
+    """A path as an argument of a command in a shell: quoted, and never taken for a flag."""
+    return shlex.quote(os.path.join(".", path) if path.startswith("-") else path)

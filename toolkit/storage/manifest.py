@@ -41,12 +41,20 @@ _MANIFEST = {
 }
 
 
+class FormatError(CheckpointError):
+    """A manifest of another version of the toolkit."""
+
+
 def read(path: str) -> Dict[str, Any]:
     """The contents of a manifest. Raises CheckpointError if it is missing or damaged."""
     manifest = read_json(path)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path}: expected a manifest of format {FORMAT}.",
+    format = manifest.get("format") if isinstance(manifest, dict) else None
+    if format != FORMAT:
+        text = f"{path}: expected a manifest of format {FORMAT}"
+        if not isinstance(format, int):
+            raise CheckpointError(f"{text}.", path=path)
+        raise FormatError(
+            f"{text}, found {format}.",
             hint="Read it with the version of the toolkit that wrote it.",
             path=path,
         )

@@ -17,13 +17,13 @@ import os
 import re
 import secrets
 import stat
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Optional
 
 from ..errors import CheckpointError, UsageError
 from ..files import TEMPORARY_PREFIX, make_folders, write_json
 from . import folder_lock, manifest
 from .checkpoint_store import CHECKPOINTS, CheckpointStore
-from .folder import Folder
+from .folder import Folder, shell_argument
 from .folder_lock import LOCK, FolderLock
 from .record_log import RecordLog
 from .seal import seal_values
@@ -200,28 +200,57 @@ def new_path(base: str, plugin: str) -> str:
     return os.path.join(base, plugin, now.strftime("%Y%m%d-%H%M%S") + "-" + secrets.token_hex(2))
 
 
-def reserve(path: str, force: bool = False) -> RunFolder:
+def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFolder:
     """The folder of a new run; nothing is written until `create` is called.
 
     Args:
         path: of the folder.
         force: let `create` rename an existing folder that is not empty.
+        inputs: paths that the new run reads.
 
     Raises:
-        UsageError: the folder is not empty, and `force` is not set.
+        UsageError: the folder is not empty, and `force` is not set or would rename one of `inputs`
+            or the working directory; or it is a file.
     """
     folder = RunFolder(os.path.abspath(path), is_new=True, force=force)
-    if _is_used(folder.path) and not force:
-        raise UsageError(
-            f"{folder} is not empty.",
-            hint=f"Continue it (toolkit resume {folder}), choose another --run-dir, or rename the "
-            "folder with --force.",
-        )
+    if _is_used(folder.path):
+        _refuse_file(folder)
+        if not force:
+            way = f"Continue it (toolkit resume {folder.argument}), c" if _is_run(folder) else "C"
+            raise UsageError(
+                f"{folder} is not empty.",
+                hint=f"{way}hoose another --run-dir, or rename the folder with --force.",
+            )
+        _refuse_rename(folder, inputs)
     if folder.is_locked():
         raise UsageError(
             f"Another process is training in {folder}.", hint="Wait for it, or stop it."
         )
     return folder
+
+
+def _refuse_file(folder: RunFolder) -> None:
+    if not os.path.isdir(folder.path):
+        raise UsageError(
+            f"{folder} is a file, and a run needs a folder.", hint="Choose another --run-dir."
+        )
+
+
+def _refuse_rename(folder: RunFolder, inputs: Iterable[str]) -> None:
+    """Refuse to rename a folder that contains the working directory or an input of the run."""
+    real_path = os.path.join(os.path.realpath(folder.path), "")
+    for path in (os.curdir, *inputs):
+        if os.path.join(os.path.realpath(path), "").startswith(real_path):
+            what = "the working directory" if path == os.curdir else f"{path}, which the run reads,"
+            raise UsageError(
+                f"--force cannot rename {folder}: {what} is in it.",
+                hint="Choose another --run-dir.",
+            )
+
+
+def _is_run(folder: RunFolder) -> bool:
+    """Whether there is a run in a folder that has taken a step."""
+    return os.path.isfile(folder.file("manifest.json")) or bool(folder.commits.entries())
 
 
 def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
@@ -236,17 +265,21 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
         UsageError: there is no run in the folder.
     """
     folder = RunFolder(os.path.abspath(path))
-    if os.path.isfile(folder.file("manifest.json")) or folder.commits.entries():
-        return folder
     if not os.path.isdir(folder.path):
-        fault = "does not exist"
+        fault = "is a file" if os.path.lexists(folder.path) else "does not exist"
+    elif _is_run(folder):
+        return folder
     elif os.path.isfile(folder.file(CONFIG)) and not _is_used(folder.path):
         if allow_unstarted:
             return RunFolder(folder.path, is_new=True)
-        fault = f"ended before its first step; continue with: toolkit resume {path}"
+        fault = f"ended before its first step; continue with: toolkit resume {shell_argument(path)}"
     else:
         fault = "contains no run"
-    raise UsageError(f"{path} {fault}.", hint="A run's folder has a manifest.json; see runs/.")
+    hint = "A run's folder has a manifest.json; see runs/."
+    parent = RunFolder(os.path.dirname(folder.path))
+    if os.path.isfile(parent.file("manifest.json")):
+        hint = f"Give the run's folder, {parent}."
+    raise UsageError(f"{path or repr(path)} {fault}.", hint=hint)
 
 
 def _is_used(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import multiprocessing
+import os
 import platform
 import sys
 from typing import Any, Dict, List, Sequence
@@ -88,7 +89,10 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
         changes.append(f"compiled by XLA was {_yes_no(before)}, now {_yes_no(after)}")
     for plugin, files in sorted((session.get("plugins") or {}).items()):
         others = now["plugins"].get(plugin, files)
-        file_names = sorted(n for n in set(files) | set(others) if files.get(n) != others.get(n))
+        names = set(files)  # a plugin that imports another file has changed itself
+        if any(os.path.basename(name) == "__init__.py" for name in files):
+            names |= set(others)  # all files of a package
+        file_names = sorted(n for n in names if files.get(n) != others.get(n))
         if file_names:
             changes.append(f"plugin '{plugin}' has changed ({', '.join(file_names[:3])})")
     if (session.get("data") or now["data"]) != now["data"]:

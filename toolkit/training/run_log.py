@@ -43,9 +43,9 @@ class RunLog:
             folder.create(job.config)
         else:
             folder.write_config(job.config)
-        total = self._plan.total_steps
         if not folder.has_lock:
             self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
+        total = self._plan.total_steps
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
         facts.update(xla=self._plan.is_compiled, metrics=None)
         if is_new:
@@ -147,7 +147,7 @@ class RunLog:
         Args:
             step: the last good step.
         """
-        resume = f"Continue with: toolkit resume {self._folder}"
+        resume = f"Continue with: toolkit resume {self._folder.argument}"
         status = "failed"
         if isinstance(error, InterruptedRun):
             status = "interrupted"

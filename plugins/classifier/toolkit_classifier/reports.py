@@ -44,12 +44,13 @@ def write(examples, data, folder):
     with open_text(folder, "report.json") as file:
         content = {"classes": report, "class_names": names, "confusion": matrix.tolist()}
         json.dump(content, file, indent=2, ensure_ascii=False)
-    drawable = drawable_names(names)
-    draw_confusion(matrix, drawable, os.path.join(folder, "confusion.png"))
     indices = worst_mistakes(examples, data.shape)
-    if len(indices):
-        draw_mistakes(examples, indices, drawable, os.path.join(folder, "mistakes.png"))
-        files.append("mistakes.png")
+    with default_style():
+        drawable = drawable_names(names)
+        draw_confusion(matrix, drawable, os.path.join(folder, "confusion.png"))
+        if len(indices):
+            draw_mistakes(examples, indices, drawable, os.path.join(folder, "mistakes.png"))
+            files.append("mistakes.png")
     return {
         "files": files,
         "mistakes": int(matrix.sum() - matrix.trace()),
@@ -144,6 +145,16 @@ def worst_mistakes(examples, shape):
     wrong = np.flatnonzero(examples["label"] != examples["labels"])
     order = np.argsort(-examples["probability"][wrong], kind="stable")
     return wrong[order][: MISTAKE_COLUMNS * MISTAKE_ROWS]
+
+
+def default_style():
+    """matplotlib's own settings: anybody can put a matplotlibrc in the working directory.
+
+    One with `text.usetex` would pass the names of classes to LaTeX.
+    """
+    from matplotlib import style
+
+    return style.context("default")
 
 
 def new_figure(width, height):

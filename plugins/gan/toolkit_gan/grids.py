@@ -5,8 +5,10 @@ Legend: n images in a grid, H height, W width, C channels.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import zipfile
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -18,6 +20,7 @@ from .animation import write_gif
 
 DISPLAY_SIZE = 56  # pixels: images in the animation are enlarged to about this height
 GRID = re.compile(r"step-(\d{8,})\.png$")
+FORMER_NOISE = re.compile(r"noise-to-step-(\d{8,})\.npz$")  # of the grids up to that step
 
 
 class SampleGrids(toolkit.SessionHook):
@@ -55,8 +58,8 @@ class SampleGrids(toolkit.SessionHook):
         self._labels = labels
 
     def on_restore(self, session, step):
-        self._save_noise()
         self._delete_after(step)
+        self._save_noise(step)
         if step == 0 or not os.path.exists(self._file("reals.png")):
             toolkit.save_grid(self._file("reals.png"), self._reals, self._columns)
         if step == 0:
@@ -68,7 +71,8 @@ class SampleGrids(toolkit.SessionHook):
     def on_stop(self, session, step, error):
         # A divergence is worth seeing. After another error, no second one may hide it.
         if error is None or isinstance(error, (toolkit.InterruptedRun, toolkit.DivergedError)):
-            paths = grids(self._folder)
+            first = last_change_of_noise(self._folder)
+            paths = [path for path in grids(self._folder) if step_of(path) >= first]
             if paths:
                 write_gif(paths, self._file("progress.gif"), scale=self._scale())
 
@@ -81,26 +85,36 @@ class SampleGrids(toolkit.SessionHook):
         value = tf.Summary.Value(tag=self.name, image=image_summary(path))
         self.loop.summarize(step, tf.Summary(value=[value]))
 
-    def _save_noise(self) -> None:
-        """Write noise.npz, or check that an existing one has the noise of these grids."""
+    def _save_noise(self, step: int) -> None:
+        """Write noise.npz. Keep an existing file of other noise under another name.
+
+        A run draws other noise after a resume that was allowed to change its seed or its grids.
+        """
         path = self._file("noise.npz")
-        if not os.path.exists(path):
-            with toolkit.atomic_write(path) as file:
-                arrays: Dict[str, Any] = self._noise
-                np.savez(file, **arrays)
-        elif not has_arrays(path, self._noise):
-            raise toolkit.UsageError(
-                f"{path} has other noise than this run draws.",
-                hint="Continue with the seed and the options that the run started with.",
+        if os.path.exists(path):
+            if has_arrays(path, self._noise):
+                return
+            former = self._file(f"noise-to-step-{step:08d}.npz")
+            os.replace(path, former)
+            self._remove(["reals.png"])
+            self.loop.log(
+                f"note: the grids after step {step} show other samples than those before; the "
+                f"earlier noise is in {former}"
             )
+        with toolkit.atomic_write(path) as file:
+            arrays: Dict[str, Any] = self._noise
+            np.savez(file, **arrays)
 
     def _delete_after(self, step: int) -> None:
         """Delete the grids of later steps, and the animation of them: they will be repeated."""
-        later = [path for path in grids(self._folder) if step_of(path) > step]
+        later = [os.path.basename(p) for p in grids(self._folder) if step_of(p) > step]
         if later:
-            later += [self._file("progress.gif")] * os.path.exists(self._file("progress.gif"))
-        for path in later:
-            os.remove(path)
+            self._remove([*later, "progress.gif"])
+
+    def _remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self._file(name))
 
     def _scale(self) -> int:
         return max(1, int(round(DISPLAY_SIZE / int(self._images.shape[1]))))
@@ -122,12 +136,21 @@ def step_of(path: str) -> int:
     return int(match.group(1))
 
 
+def last_change_of_noise(folder: str) -> int:
+    """The step of the last resume with other noise, whose grids are later; 0 without one."""
+    matches = [FORMER_NOISE.match(name) for name in os.listdir(folder)]
+    return max([int(match.group(1)) + 1 for match in matches if match], default=0)
+
+
 def has_arrays(path: str, arrays: Dict[str, np.ndarray]) -> bool:
-    """Whether an .npz file holds exactly these arrays."""
-    with np.load(path) as file:
-        return set(file.files) == set(arrays) and all(
-            np.array_equal(file[name], arrays[name]) for name in arrays
-        )
+    """Whether a file is an .npz of exactly these arrays."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return set(file.files) == set(arrays) and all(
+                np.array_equal(file[name], arrays[name]) for name in arrays
+            )
+    except (AttributeError, EOFError, ValueError, zipfile.BadZipFile):  # no whole archive
+        return False
 
 
 def image_summary(path: str) -> tf.Summary.Image:

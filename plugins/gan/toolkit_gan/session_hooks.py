@@ -99,7 +99,7 @@ def has_classifier(run, splits) -> bool:
 
 
 class LazyClassifier:
-    """The classifier of the scores, opened (with features=auto, trained if needed) at the first call.
+    """The classifier of the scores, opened at the first call; features=auto may train it then.
 
     It is not opened sooner, because the scores may train it after the hooks are created.
 

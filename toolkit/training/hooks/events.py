@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from ...compat import tf
-from ...files import plain_path, sync
+from ...files import open_without_links, plain_path, sync
 
 FLUSH_SECS = 30.0  # so that a TensorBoard that is open shows them soon
 
@@ -54,9 +54,13 @@ class EventFile:
 
 
 def _new_path(folder: str) -> str:
-    """A name that no file has; TensorBoard reads the files in the order of their names."""
+    """A new empty file; TensorBoard reads the files in the order of their names."""
     start = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}"
     number = 0
-    while os.path.exists(os.path.join(folder, f"{start}.{number}")):
-        number += 1
-    return os.path.join(folder, f"{start}.{number}")
+    while True:
+        path = os.path.join(folder, f"{start}.{number}")
+        try:
+            os.close(open_without_links(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            return path
+        except FileExistsError:
+            number += 1

@@ -6,6 +6,7 @@ import os
 from typing import Iterable
 
 from ...compat import chrome_trace, tf
+from ...files import atomic_write
 from .base import NEVER, SessionHook
 
 
@@ -33,7 +34,6 @@ class Profile(SessionHook):
 
     def after_run(self, run_context, run_values):
         if self._is_due_now:
-            os.makedirs(self._folder, exist_ok=True)
             path = os.path.join(self._folder, f"step-{self.loop.step}.json")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(chrome_trace(run_values.run_metadata.step_stats))
+            with atomic_write(path) as file:
+                file.write(chrome_trace(run_values.run_metadata.step_stats).encode("utf-8"))

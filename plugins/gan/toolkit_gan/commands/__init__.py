@@ -44,6 +44,7 @@ from toolkit import cli_options
 )
 @click.option("--interpolate", is_flag=True, help="Interpolate between random points.")
 @cli_options.checkpoint_option
+@cli_options.trust_option
 @cli_options.json_option
 @cli_options.verbose_option
 def sample(run_folder, count, seed, out, class_, truncation, interpolate, checkpoint, as_json):
@@ -85,6 +86,7 @@ def gan():
     metavar="RUN|auto|pixels",
     help="Source of the features: a classifier's run; auto trains one once, pixels needs none.",
 )
+@cli_options.trust_option
 @cli_options.json_option
 @cli_options.verbose_option
 def calibrate(data, image_size, channels, features, as_json):

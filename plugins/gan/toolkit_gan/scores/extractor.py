@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -260,7 +261,8 @@ def cache_path(options: Any, train: Any) -> str:
     """The folder in the cache for the classifier of this data."""
     plugin = options.features_plugin
     key = cache_key(plugin, training_options(options, len(train)), train)
-    return os.path.join(toolkit.cache_folder(), "features", f"{plugin}-{key}")
+    name = re.sub(r"[^\w.-]+", "-", plugin)  # the path of a file would leave the cache
+    return os.path.join(toolkit.cache_folder(), "features", f"{name}-{key}")
 
 
 def log_to_stderr(text: str) -> None:
@@ -315,7 +317,8 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
     temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
     try:
         run_folder = os.path.join(temporary, "run")
-        toolkit.train(plugin, run_folder, dict(run_options))
+        # The plugin may come from the configuration of a stranger's run.
+        toolkit.train(plugin, run_folder, dict(run_options), named_by="option features_plugin")
         with contextlib.suppress(OSError):
             os.rename(run_folder, folder)
         if not os.path.isdir(folder):

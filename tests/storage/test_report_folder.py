@@ -1,0 +1,147 @@
+"""The reports of an evaluation: kept as a whole or not at all, and never over sealed ones."""
+
+import os
+
+import pytest
+from file_fixtures import sha256s
+from linear_fixtures import Linear, write_bars
+
+from toolkit import hookimpl, testing
+from toolkit.errors import RetryError
+from toolkit.files import write_json
+from toolkit.inference.report import report
+from toolkit.storage.folder_lock import FolderLock
+from toolkit.storage.report_folder import open_report_folder
+from toolkit.storage.run_folder import reserve
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = reserve(str(tmp_path / "run"))
+    folder.create({})
+    folder.checkpoints.begin_session(None)
+    yield folder
+    folder.unlock()
+
+
+def write(run, text, name="test-2"):
+    """Write a report with this text; return the `ReportFolder`."""
+    with open_report_folder(run, name) as reports:
+        write_text(os.path.join(reports.path, "a.txt"), text)
+    return reports
+
+
+def write_text(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def read(run, name="test-2"):
+    with open(run.file("reports", name, "a.txt")) as file:
+        return file.read()
+
+
+def test_reports_are_at_their_place_when_they_are_complete(run):
+    with open_report_folder(run, "test-2") as reports:
+        assert os.path.basename(reports.path) == "test-2" and not os.listdir(reports.path)
+        assert not os.path.exists(run.file("reports", "test-2"))
+        write_json(os.path.join(reports.path, "inner", "a.json"), {})
+    assert reports.place == os.path.join("reports", "test-2") and not reports.omission
+    assert os.listdir(run.file("reports")) == ["test-2"]
+    assert os.listdir(run.file("reports", "test-2")) == ["inner"]
+
+
+def test_without_a_report_no_folder_is_left(run):
+    with open_report_folder(run, "test-2") as reports:
+        pass
+    assert (reports.place, reports.omission) == ("", "")
+    assert not os.path.exists(run.file("reports"))
+
+
+def test_later_reports_replace_earlier_ones(run):
+    write(run, "first")
+    write(run, "second")
+    assert read(run) == "second" and os.listdir(run.file("reports")) == ["test-2"]
+
+
+def test_reports_that_fail_leave_the_earlier_ones(run):
+    write(run, "first")
+    with pytest.raises(OSError), open_report_folder(run, "test-2") as reports:
+        write_text(os.path.join(reports.path, "a.txt"), "half")
+        raise OSError(28, "No space left on device")
+    assert read(run) == "first" and os.listdir(run.file("reports")) == ["test-2"]
+
+
+def test_sealed_reports_stay_and_others_get_another_place(run):
+    write(run, "first")
+    digest = {"bytes": 5, "sha256": ""}
+    seal = {"step": 2, "manifest": {}, "reports": {"reports/test-2/a.txt": digest}}
+    run.commits.add("seal", kept=[], **seal)
+    assert write(run, "first").place == os.path.join("reports", "test-2")
+    place = write(run, "second").place
+    assert place.startswith(os.path.join("reports", "test-2-")) and read(run) == "first"
+    assert write(run, "second").place == place
+    assert sorted(os.listdir(run.file("reports"))) == ["test-2", os.path.basename(place)]
+    write(run, "third", "test-20")  # which only starts with the same letters
+    assert write(run, "fourth", "test-20").place == os.path.join("reports", "test-20")
+
+
+def test_a_link_in_the_place_of_reports_is_replaced(run, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.txt").write_text("mine")
+    write(run, "first", "other")
+    os.symlink(str(tmp_path / "outside"), run.file("reports", "test-2"))
+    write(run, "second")
+    assert read(run) == "second" and (tmp_path / "outside" / "a.txt").read_text() == "mine"
+
+
+def test_without_permission_reports_are_omitted(run, tmp_path):
+    os.symlink(str(tmp_path), run.file("reports"))
+    reports = write(run, "first")
+    assert reports.place == "" and "is a symbolic link" in reports.omission
+    os.remove(run.file("reports"))
+    write_text(run.file("reports"), "")
+    reports = write(run, "first")
+    assert reports.place == "" and reports.omission.endswith("cannot be written: File exists")
+    assert not os.path.exists(reports.path)
+
+
+def test_a_session_removes_what_killed_processes_were_writing(run):
+    for name in ("samples/.writing-1", "reports/.writing-2/a.txt", "reports/.writing-3/a.txt"):
+        os.makedirs(os.path.dirname(run.file(name)), exist_ok=True)
+        write_text(run.file(name), "")
+    lock = FolderLock(run.file("reports", ".writing-3"))
+    lock.acquire(create=False)  # by an evaluation that is under way
+    run.checkpoints.begin_session(None)
+    lock.release()
+    assert os.listdir(run.file("samples")) == []
+    assert os.listdir(run.file("reports")) == [".writing-3"]
+
+
+class Failing(Linear):
+    error = OSError(28, "No space left on device")
+
+    @hookimpl
+    def evaluated(self, folder):
+        if os.path.exists(os.path.join(os.path.dirname(folder), "..", "..", "..", "full")):
+            write_text(os.path.join(folder, "half.txt"), "half")
+            raise self.error
+        write_text(os.path.join(folder, "whole.txt"), "whole")
+
+
+def test_a_full_disk_changes_no_file_of_an_evaluated_run(tmp_path):
+    path = str(tmp_path / "run")
+    data = write_bars(tmp_path / "bars.npz")
+    testing.train(Failing, path, data=data, steps=2)
+    (tmp_path / "full").write_text("")
+    before = sha256s(path)
+    trainer = testing.open_trainer(Failing, path)
+    try:
+        folder, evaluator = trainer._job.folder, trainer.evaluator
+        split = trainer._run_data.prepare_split("test")
+        evaluator.load(folder.checkpoints.newest().path)
+        with pytest.raises(RetryError, match="cannot be written: No space left on device"):
+            report(trainer._job.plugins, evaluator, folder, "test", split, 2)
+    finally:
+        trainer.close()
+    assert sha256s(path) == before

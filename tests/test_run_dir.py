@@ -1,0 +1,94 @@
+"""The folders that users name: for a new run, and of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+
+import pytest
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import set_manifest
+
+FLAGS = ["run", "--plugin", LINEAR, "--steps", "2"]
+HINT = "Choose another --run-dir, or rename the folder with --force."
+
+
+@pytest.fixture
+def data(here):
+    os.makedirs("data")
+    return write_bars(here / "data" / "bars.npz")
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["plain", "force"])
+def test_a_file_is_refused_as_the_folder_of_a_new_run(cli, data, force):
+    result = cli(*FLAGS, "--data", data, "--run-dir", "data/bars.npz", *force)
+    assert (result.code, result.err) == (
+        2,
+        "Error: data/bars.npz is a file, and a run needs a folder.\nChoose another --run-dir.\n",
+    )
+    assert os.listdir("data") == ["bars.npz"]
+
+
+@pytest.mark.parametrize(
+    "folder, place",
+    [
+        ("data", "data/bars.npz, which the run reads,"),
+        ("./data/../data/", "data/bars.npz, which the run reads,"),
+        (".", "the working directory"),
+        ("..", "the working directory"),
+        ("/", "the working directory"),
+    ],
+)
+def test_force_does_not_rename_a_folder_that_the_run_needs(cli, data, folder, place):
+    result = cli(*FLAGS, "--data", "npz:data/bars.npz", "--run-dir", folder, "--force")
+    assert result.code == 2
+    assert result.err.startswith("Error: --force cannot rename ")
+    assert result.err.endswith(f": {place} is in it.\nChoose another --run-dir.\n")
+    assert os.listdir(".") == ["data"] and os.listdir("data") == ["bars.npz"]
+
+
+def test_a_folder_without_a_run_is_not_offered_for_a_resume(cli, data):
+    result = cli(*FLAGS, "--data", data, "--run-dir", "data")
+    assert (result.code, result.err) == (2, f"Error: data is not empty.\n{HINT}\n")
+
+
+@pytest.mark.parametrize("name", ["my run", "-x", "a'b", "plain"])
+def test_the_command_that_continues_a_run_can_be_copied(cli, data, name):
+    paused = cli(*FLAGS, "--data", data, f"--run-dir={name}", "--pause-at", "1")
+    assert paused.code == 0
+    (command,) = [line for line in paused.out.splitlines() if line.startswith("resume ")]
+    words = shlex.split(command)[1:]
+    assert words[:2] == ["toolkit", "resume"]
+    assert cli(*words[1:]).code == 0
+    refused = cli(*FLAGS, "--data", data, f"--run-dir={name}")
+    assert f"(toolkit resume {command.split('resume ', 2)[2]})" in refused.err
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "doctor", "verify"])
+@pytest.mark.parametrize(
+    "path, fault, hint",
+    [
+        ("r/config.json", "is a file", "Give the run's folder, r."),
+        ("r/checkpoints", "contains no run", "Give the run's folder, r."),
+        ("data/bars.npz", "is a file", "A run's folder has a manifest.json; see runs/."),
+        ("nowhere", "does not exist", "A run's folder has a manifest.json; see runs/."),
+    ],
+)
+def test_a_path_that_is_no_run_is_a_usage_error(cli, data, command, path, fault, hint):
+    if path.startswith("r/"):
+        assert cli(*FLAGS, "--data", data, "--run-dir", "r").code == 0
+    result = cli(command, path)
+    assert (result.code, result.err) == (2, f"Error: {path} {fault}.\n{hint}\n")
+
+
+def test_the_run_of_a_later_version_is_not_called_damaged(cli, data, here):
+    assert cli(*FLAGS, "--data", data, "--run-dir", "r").code == 0
+    set_manifest(here / "r", format=3)
+    result = cli("doctor", "r", "--json")
+    assert result.code == 6
+    diagnosis = json.loads(result.out)
+    assert diagnosis["state"] == "The run was written by another version of the toolkit."
+    (fault,) = diagnosis["faults"]
+    assert fault.endswith("manifest.json: expected a manifest of format 2, found 3.")
+    assert diagnosis["advice"] == ["Read it with the version of the toolkit that wrote it."]

@@ -1,0 +1,442 @@
+"""The code of a stranger: what a run or a configuration cannot make the toolkit execute."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+
+import pytest
+from file_fixtures import REPOSITORY, edit, read_json
+from linear_fixtures import write_bars
+
+import toolkit
+from toolkit import ToolkitError, UsageError
+from toolkit.cli import run_command
+from toolkit.plugins import load, separate_command, trust
+
+# Each of the stranger's files leaves a file behind when it is executed.
+MARK = """
+import os
+open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "executed"), "a").close()
+"""
+PLUGIN = (
+    MARK
+    + """
+from stranger_helper import plugin
+for name in ("options", "build", "call", "loss", "optimize", "predict", "metrics"):
+    globals()[name] = getattr(plugin, name)
+"""
+)
+HELPER = MARK + "from linear_fixtures import Linear\nplugin = Linear()\n"
+EXTENSION = (
+    MARK
+    + """
+from toolkit import hookimpl
+@hookimpl
+def run_finished(run, summary): pass
+"""
+)
+FILES = {
+    "stranger.py": PLUGIN,
+    "stranger_helper.py": HELPER,
+    "stranger_extension.py": EXTENSION,
+}
+CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--batch-size", "8"]
+REFERENCES = {
+    "file": ["--plugin", "./stranger.py"],
+    "module": ["--plugin", "stranger:"],
+    "extension": [*CLASSIFIER, "--with", "./stranger_extension.py"],
+}
+
+
+def forget_modules():
+    for name in [name for name in sys.modules if "stranger" in name]:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def _strangers(tmp_path_factory):
+    """Reference -> a folder with a stranger's plugin and a run of it; read-only."""
+    root = tmp_path_factory.mktemp("strangers")
+    before, state, finders = os.getcwd(), os.environ["XDG_STATE_HOME"], list(sys.meta_path)
+    os.environ["XDG_STATE_HOME"] = str(root / "state")
+    try:
+        for name, flags in REFERENCES.items():
+            (root / name).mkdir()
+            os.chdir(str(root / name))
+            for file, text in FILES.items():
+                (root / name / file).write_text(text)
+            argv = ["run", *flags, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+            assert run_command([*argv, "--steps", "4", "--checkpoint-steps", "2"]) == 0
+            assert os.path.exists("executed")
+            os.remove("executed")
+            forget_modules()
+    finally:
+        os.chdir(before)
+        os.environ["XDG_STATE_HOME"] = state
+        sys.meta_path[:] = finders
+    return root
+
+
+@pytest.fixture
+def user(here, monkeypatch):
+    """The state folder of a user who has run nothing yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
+    yield here / "state"
+    forget_modules()
+
+
+@pytest.fixture(params=sorted(REFERENCES))
+def reference(request):
+    return request.param
+
+
+@pytest.fixture
+def stranger(user, here, monkeypatch, _strangers, reference):
+    """A copy of a stranger's folder, which is the working directory."""
+    shutil.copytree(str(_strangers / reference), str(here / "theirs"))
+    monkeypatch.chdir(here / "theirs")
+    return here / "theirs"
+
+
+@pytest.fixture
+def run_of_file(user, here, monkeypatch, _strangers):
+    """A copy of the stranger's folder whose run names a file."""
+    shutil.copytree(str(_strangers / "file"), str(here / "theirs"))
+    monkeypatch.chdir(here / "theirs")
+    return here / "theirs"
+
+
+def was_executed(folder):
+    return (folder / "executed").exists()
+
+
+# --------------------------------------------------------------------------------- what is refused
+
+NEEDS_TRUST = [
+    ["resume", "run", "--steps", "6"],
+    ["resume", "run"],
+    ["evaluate", "run"],
+    ["predict", "run", "bars.npz"],
+    ["export", "run", "model"],
+    ["sample", "run"],
+    ["verify", "run", "--replay", ":"],
+    ["verify", "run", "--chaos", "1"],
+    ["run", "--config", "run/config.json", "--run-dir", "new"],
+]
+
+
+@pytest.mark.parametrize("argv", NEEDS_TRUST, ids=" ".join)
+def test_a_command_refuses_code_that_a_run_names_and_the_user_did_not_run(cli, stranger, argv):
+    result = cli(*argv)
+    assert result.code == 2, result.err
+    assert not was_executed(stranger)
+    assert result.err.startswith("Error: run/") and "stranger" in result.err
+    assert "code that you have not run before; it was not executed.\n" in result.err
+    assert "--trust" in result.err and "trust=True" in result.err
+    assert not os.path.exists("new") and not os.path.exists("model")
+
+
+NEVER_EXECUTES = [
+    ["doctor", "run"],
+    ["doctor", "run", "--learning-rate", "0.5", "--allow", "learning_rate"],
+    ["verify", "run"],
+    ["resume", "run", "--print-config"],
+    ["resume", "run", "--print-config", "--json", "--trust"],
+    ["resume", "run", "--help"],
+    ["evaluate", "run", "--help"],
+    ["run", "--config", "run/config.json", "--print-config"],
+    ["run", "--config", "run/config.json", "--trust", "--help"],
+    ["run", "--config", "run/config.json", "-vh"],
+    ["plugins", "list"],
+    ["--help"],
+]
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known"])
+@pytest.mark.parametrize("argv", NEVER_EXECUTES, ids=" ".join)
+def test_looking_at_a_run_executes_no_code_even_if_it_is_trusted(cli, stranger, argv, is_known):
+    if is_known:
+        assert cli("evaluate", "run", "--trust").code == 0
+        os.remove("executed")
+        forget_modules()
+    result = cli(*argv)
+    assert result.code == 0, result.err
+    assert not was_executed(stranger)
+
+
+def test_open_trained_refuses_the_code_too(run_of_file):
+    with pytest.raises(UsageError, match="run/config.json names the plugin 'stranger.py'"):
+        toolkit.open_trained("run")
+    assert not was_executed(run_of_file)
+    with toolkit.open_trained("run", trust=True) as trained:
+        assert trained.step == 4
+    assert was_executed(run_of_file)
+
+
+def test_the_configuration_is_printed_without_the_plugin(cli, run_of_file):
+    result = cli("resume", "run", "--print-config", "--json")
+    rows = json.loads(result.out)
+    assert rows["plugin"]["value"] == "stranger.py"
+    assert rows["gain"]["value"] == 1.0 and rows["batch_size"]["value"] == 8
+    assert "does not execute stranger.py unless you name it (--plugin stranger.py)" in result.err
+
+
+def test_an_option_of_a_plugin_that_is_not_loaded_is_refused_with_the_way_out(cli, run_of_file):
+    result = cli("resume", "run", "--gain", "2", "--print-config")
+    assert result.code == 2 and "(--plugin stranger.py)" in result.err
+    result = cli("resume", "run", "--gain", "2", "--plugin", "./stranger.py", "--print-config")
+    assert result.code == 2 and "gain was 1.0, now 2.0" in result.err
+    assert was_executed(run_of_file)
+
+
+def test_the_doctor_says_what_it_did_not_check_and_checks_the_rest(cli, run_of_file):
+    result = cli("doctor", "run")
+    assert "Whether the model fits was not checked, since that executes stranger.py" in result.out
+    assert "to check it, add --plugin stranger.py." in result.out
+    write_bars("bars.npz", train=41)
+    (run_of_file / "stranger_helper.py").write_text(HELPER + "# another\n")
+    result = cli("doctor", "run")
+    assert result.code == 6
+    assert "data: it differs from the data of the run." in result.out
+    assert "plugin 'stranger' has changed (stranger_helper.py)." in result.out
+    edit(run_of_file / "run" / "config.json", "../stranger.py", "../stranger_absent.py")
+    assert "There is no plugin file 'stranger_absent.py'." in cli("doctor", "run").out
+    assert not was_executed(run_of_file)
+
+
+def test_a_plugin_that_a_flag_names_has_to_be_the_runs(cli, run_of_file):
+    result = cli("doctor", "run", "--plugin", "classifier")
+    assert "--plugin classifier is not what the run names: stranger.py." in result.out
+    assert cli("resume", "run", "--with", "./stranger_extension.py").code == 2
+    assert not was_executed(run_of_file)
+
+
+# --------------------------------------------------------------------------------- what is trusted
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["evaluate", "run", "--trust"],
+        ["resume", "run", "--steps", "6", "--trust"],
+        ["resume", "run", "--steps", "6", "--plugin", "./stranger.py"],
+        ["doctor", "run", "--plugin", "../theirs/stranger.py"],
+        ["verify", "run", "--replay", ":", "--trust"],
+        ["run", "--config", "run/config.json", "--run-dir", "new", "--trust"],
+        ["run", "--config", "run/config.json", "--run-dir", "new", "--plugin", "stranger.py"],
+        ["plugins", "show", "./stranger.py"],
+    ],
+    ids=" ".join,
+)
+def test_code_that_the_user_names_or_trusts_is_executed_and_then_known(cli, run_of_file, argv):
+    assert cli(*argv).code == 0
+    assert was_executed(run_of_file)
+    forget_modules()
+    assert cli("evaluate", "run").code == 0
+
+
+def test_a_variable_is_the_users_own_choice(cli, run_of_file, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_PLUGIN", "./stranger.py")
+    assert cli("run", "--config", "run/config.json", "--print-config").code == 0
+    assert was_executed(run_of_file)
+
+
+@pytest.mark.parametrize("file", ["stranger.py", "stranger_helper.py"])
+def test_code_that_has_changed_is_refused_again(cli, run_of_file, file):
+    assert cli("evaluate", "run", "--trust").code == 0
+    os.remove("executed")
+    forget_modules()
+    edit(run_of_file / file, "import os", "import os  # and more")
+    result = cli("evaluate", "run")
+    assert result.code == 2
+    assert f"code that has changed since you ran it ({file}); it was not executed." in result.err
+    assert not was_executed(run_of_file)
+
+
+def test_the_same_code_in_another_folder_is_known(cli, run_of_file, here):
+    assert cli("evaluate", "run", "--trust").code == 0
+    forget_modules()
+    shutil.copytree(str(run_of_file), str(here / "moved"))
+    assert cli("evaluate", here / "moved" / "run").code == 0
+
+
+def test_another_neighbour_than_before_is_refused(cli, run_of_file, here):
+    """The same plugin, beside a module that it did not have when the user ran it."""
+    optional = "try:\n    import stranger_extra\nexcept ImportError:\n    pass\n"
+    edit(run_of_file / "stranger.py", "from stranger_helper", optional + "from stranger_helper")
+    assert cli("evaluate", "run", "--trust").code == 0
+    os.remove("executed")
+    forget_modules()
+    (run_of_file / "stranger_extra.py").write_text(MARK)
+    result = cli("evaluate", "run")
+    assert result.code == 2 and "(stranger_extra.py)" in result.err
+    assert not was_executed(run_of_file)
+
+
+def test_a_neighbour_that_no_import_statement_names_is_checked_when_it_is_imported(
+    cli, run_of_file
+):
+    late = "import importlib\nimportlib.import_module('stranger_late')\n"
+    edit(run_of_file / "stranger_helper.py", "plugin = ", late + "plugin = ")
+    (run_of_file / "stranger_late.py").write_text("")
+    assert cli("evaluate", "run", "--trust").code == 0
+    forget_modules()
+    assert cli("evaluate", "run").code == 0
+    forget_modules()
+    (run_of_file / "stranger_late.py").write_text("open('late', 'w')")
+    result = cli("evaluate", "run")
+    assert result.code == 2 and "stranger_late.py', code that you have not run" in result.err
+    assert not os.path.exists("late")
+
+
+def test_compiled_code_beside_the_source_is_not_executed(cli, run_of_file):
+    """A .pyc file of the same time and size as the source, as Python would accept it."""
+    assert cli("evaluate", "run", "--trust").code == 0
+    forget_modules()
+    for name in ("stranger", "stranger_helper"):
+        source = run_of_file / (name + ".py")
+        original, status = source.read_text(), os.stat(str(source))
+        source.write_text("open('compiled', 'w')".ljust(len(original)))
+        os.utime(str(source), ns=(status.st_atime_ns, status.st_mtime_ns))
+        py_compile.compile(str(source), importlib.util.cache_from_source(str(source)))
+        source.write_text(original)
+        os.utime(str(source), ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert cli("evaluate", "run").code == 0
+    assert not os.path.exists("compiled")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"plugin": 1}\n', '{"plugin": "a"}\n\xff\n'])
+def test_a_damaged_record_knows_nothing_and_is_continued(cli, run_of_file, user, content):
+    path = user / "toolkit" / "trusted-plugins.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content.encode("latin-1") + b"\n")
+    path.chmod(0o600)
+    assert cli("evaluate", "run").code == 2
+    assert not was_executed(run_of_file)
+    assert cli("evaluate", "run", "--trust").code == 0
+    trust._recorded.clear()  # a later process
+    forget_modules()
+    assert cli("evaluate", "run").code == 0
+
+
+def test_a_record_that_others_can_write_is_ignored(cli, run_of_file, user):
+    assert cli("evaluate", "run", "--trust").code == 0
+    trust._recorded.clear()
+    forget_modules()
+    os.chmod(trust.record_path(), 0o666)
+    assert cli("evaluate", "run").code == 2
+    os.chmod(trust.record_path(), 0o600)
+    assert cli("evaluate", "run").code == 0
+
+
+def test_a_state_folder_that_cannot_be_written_only_has_no_memory(cli, run_of_file, user):
+    user.write_text("a file")
+    assert cli("evaluate", "run", "--trust").code == 0
+    forget_modules()
+    trust._recorded.clear()
+    assert cli("evaluate", "run").code == 2
+
+
+def test_trust_ends_with_the_command(cli, run_of_file):
+    with separate_command():
+        trust.trust_everything()
+    assert cli("evaluate", "run").code == 2
+
+
+@pytest.mark.parametrize("attribute", ["os:system", "antigravity:", "json.tool:main", "sys:exit"])
+def test_a_run_cannot_choose_any_module_of_the_installation(cli, run_of_file, attribute):
+    before = set(sys.modules)
+    config = dict(read_json("run", "config.json"), plugin=attribute)
+    (run_of_file / "run" / "config.json").write_text(json.dumps(config))
+    result = cli("evaluate", "run")
+    assert result.code == 2 and f"names the plugin '{attribute}'" in result.err
+    assert not {"antigravity", "json.tool"} & (set(sys.modules) - before)
+
+
+# -------------------------------------------------------------------------- modules and neighbours
+
+PLAIN = "from toolkit import hookimpl\n@hookimpl\ndef run_finished(run, summary): pass\n"
+
+
+def test_a_neighbour_does_not_replace_an_installed_module(user, here):
+    (here / "colorsys.py").write_text("open('replaced', 'w')")
+    (here / "plain.py").write_text("import colorsys\n" + PLAIN)
+    sys.modules.pop("colorsys", None)
+    assert hasattr(load("./plain.py", "extension").object.colorsys, "rgb_to_hsv")
+    assert not os.path.exists("replaced")
+
+
+def test_a_neighbour_behind_an_installed_module_is_named(user, here):
+    (here / "colorsys.py").write_text("ANSWER = 42")
+    (here / "plain.py").write_text("from colorsys import ANSWER\n" + PLAIN)
+    with pytest.raises(ToolkitError, match="'colorsys' precedes the file colorsys.py; rename"):
+        load("./plain.py", "extension")
+
+
+def test_a_plugin_with_the_name_of_an_installed_module_does_not_replace_it(user, here):
+    (here / "colorsys.py").write_text(PLAIN)
+    sys.modules.pop("colorsys", None)
+    assert load("./colorsys.py", "extension").name == "colorsys"
+    import colorsys
+
+    assert hasattr(colorsys, "rgb_to_hsv")
+
+
+def test_neighbours_may_be_packages(user, here):
+    (here / "stranger_package" / "inner").mkdir(parents=True)
+    (here / "stranger_package" / "__init__.py").write_text("from .inner.part import ANSWER\n")
+    (here / "stranger_package" / "inner" / "part.py").write_text("ANSWER = 42\n")
+    text = "import stranger_package.inner.part\n" + PLAIN
+    (here / "plain.py").write_text(text)
+    plugin = load("./plain.py", "extension")
+    assert plugin.object.stranger_package.ANSWER == 42
+    assert sorted(plugin.sha256()) == [
+        "plain.py",
+        os.path.join("stranger_package", "__init__.py"),
+        os.path.join("stranger_package", "inner", "part.py"),
+    ]
+    assert load("./plain.py", "extension", named_by="a file").object.stranger_package.ANSWER == 42
+    assert not list(here.glob("**/__pycache__"))
+
+
+def test_a_module_of_the_working_directory_is_found_without_a_path(user, here):
+    (here / "plain_module.py").write_text(PLAIN)
+    before = list(sys.path)
+    assert load("plain_module:", "extension").name == "plain_module"
+    assert sys.path == before
+
+
+def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here):
+    for name in ("json", "click", "numpy", "toolkit_classifier", "sitecustomize"):
+        (here / (name + ".py")).write_text("open('replaced', 'w')")
+    paths = [REPOSITORY, *(path for path in sys.path if path)]
+    result = subprocess.run(
+        [sys.executable, "-m", "toolkit", "plugins", "show", "classifier"],
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(paths)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert not os.path.exists("replaced")
+
+
+@pytest.mark.slow
+def test_chaos_imports_no_module_of_the_working_directory(run_of_file, user):
+    (run_of_file / "json.py").write_text("open('replaced', 'w')")
+    paths = [os.path.join(REPOSITORY, "tests"), *(path for path in sys.path if path)]
+    result = subprocess.run(
+        [sys.executable, "-m", "toolkit", "verify", "run", "--chaos", "1", "--trust"],
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(paths)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    assert not os.path.exists("replaced")

@@ -1,0 +1,195 @@
+"""Which code the toolkit may execute: installed plugins, and what is the user's own choice.
+
+A run's folder and a configuration file can name a plugin that is a file or a module. It is loaded
+only if the user names it too, if the command has `--trust`, or if its files are the same as when
+this user last ran them. The user's state folder has a record of those, a JSON object per line:
+{"plugin": NAME, "folder": FOLDER, "files": {PATH: SHA-256}}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from typing import Any, Dict, Iterator, List, Set
+
+from ..errors import UsageError
+from .source_files import SourceFiles, is_file, locate_file
+
+
+class _Choice:
+    """What the user of a command chose, and what it may therefore execute.
+
+    Attributes:
+        everything: whether the command has `--trust`.
+        references: the identities of the plugins that its flags and variables name.
+        folders: of the plugins that are the user's own choice; their neighbours are, too.
+        files: path -> SHA-256 of each file that was checked.
+    """
+
+    def __init__(self) -> None:
+        self.everything = False
+        self.references: Set[str] = set()
+        self.folders: Set[str] = set()
+        self.files: Dict[str, str] = {}
+
+
+_choice = _Choice()
+
+
+@contextlib.contextmanager
+def separate_command() -> Iterator[None]:
+    """Forget in the block, and again after it, what the user of another command chose."""
+    global _choice
+    outer, _choice = _choice, _Choice()
+    try:
+        yield
+    finally:
+        _choice = outer
+
+
+def trust_everything() -> None:
+    """Let the command load whatever a file names."""
+    _choice.everything = True
+
+
+def choose(reference: str) -> None:
+    """Note that a flag or a variable of the command names a plugin."""
+    _choice.references.add(_identity(reference))
+
+
+def is_chosen(reference: str) -> bool:
+    """Whether a flag or a variable of the command names the plugin."""
+    return _identity(reference) in _choice.references
+
+
+def is_same(reference: str, other: str) -> bool:
+    """Whether two references are of the same plugin."""
+    return _identity(reference) == _identity(other)
+
+
+def _identity(reference: str) -> str:
+    return os.path.realpath(os.path.expanduser(reference)) if is_file(reference) else reference
+
+
+def check(reference: str, files: SourceFiles, named_by: str) -> None:
+    """Check that a plugin may be loaded; record it if it is the user's own choice.
+
+    Args:
+        reference: of the plugin.
+        files: of the plugin.
+        named_by: the file that names the plugin; "": the user.
+
+    Raises:
+        UsageError: it may not be loaded.
+    """
+    if not named_by or _choice.everything or is_chosen(reference):
+        _record(files)
+        _choice.folders.add(files.folder)
+    elif not _is_recorded(files):
+        changes = _changed_files(files)
+        history = f"that has changed since you ran it ({changes})" if changes else UNKNOWN
+        raise UsageError(
+            f"{named_by} names the plugin '{reference}', code {history}; it was not executed.",
+            hint=HINT,
+        )
+    for name, sha256 in files.hashes.items():
+        _choice.files[os.path.join(files.folder, name)] = sha256
+
+
+UNKNOWN = "that you have not run before"
+HINT = "Read it first. To run it, add --trust (in Python: trust=True)."
+
+
+def permit(folder: str, path: str, sha256: str) -> None:
+    """Check a file before it is executed: a plugin's, or a neighbour that a plugin imports.
+
+    Args:
+        folder: of the plugin.
+        path: absolute.
+        sha256: of what will be executed.
+
+    Raises:
+        UsageError: it may not be executed.
+    """
+    if _choice.files.get(path) == sha256:
+        return
+    files = locate_file(path)  # no import statement of the plugin names it
+    if folder in _choice.folders:
+        _record(files)
+    elif not _is_recorded(files):
+        raise UsageError(
+            f"A plugin imports '{path}', code {UNKNOWN}; it was not executed.", hint=HINT
+        )
+
+
+def _changed_files(files: SourceFiles) -> str:
+    """The names of the files that differ from the last record of the same plugin; "" if none is."""
+    places = (files.name, files.folder)
+    for entry in reversed(_read()):
+        if (entry["plugin"], entry.get("folder")) == places:
+            earlier = entry["files"]
+            names = sorted(set(earlier) | set(files.hashes))
+            return ", ".join([n for n in names if earlier.get(n) != files.hashes.get(n)][:3])
+    return ""
+
+
+# ----------------------------------------------------------------------------------------- record
+
+# What this process recorded, by the path of the record: the file may be one that cannot be written.
+_recorded: Dict[str, List[Dict[str, Any]]] = {}
+
+
+def record_path() -> str:
+    """The file that records which code this user ran."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "toolkit", "trusted-plugins.jsonl")
+
+
+def _record(files: SourceFiles) -> None:
+    """Record that the user ran a plugin. Where that cannot be written, only this process knows."""
+    if _is_recorded(files):
+        return
+    entry = {"plugin": files.name, "folder": files.folder, "files": files.hashes}
+    path = record_path()
+    _recorded.setdefault(path, []).append(entry)
+    with contextlib.suppress(OSError, ValueError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write((json.dumps(entry, sort_keys=True) + "\n").encode("ascii"))
+
+
+def _is_recorded(files: SourceFiles) -> bool:
+    """Whether the user ran a plugin with exactly these files, here or in another folder."""
+    return any((e["plugin"], e["files"]) == (files.name, files.hashes) for e in _read())
+
+
+def _read() -> List[Dict[str, Any]]:
+    """The entries of the record, the oldest first. Lines that are none are ignored."""
+    path = record_path()
+    entries = []
+    with contextlib.suppress(OSError, ValueError):
+        with open(path, encoding="ascii", errors="replace") as file:
+            lines = file.readlines() if _is_private(os.fstat(file.fileno())) else []
+        entries = [entry for entry in map(_parse, lines) if entry]
+    return entries + _recorded.get(path, [])
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether nobody but this user can write a file."""
+    is_own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return is_own and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _parse(line: str) -> Dict[str, Any]:
+    """An entry of the record; {} if the line is none."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    is_entry = isinstance(entry, dict) and isinstance(entry.get("plugin"), str)
+    return entry if is_entry and isinstance(entry.get("files"), dict) else {}
