@@ -74,19 +74,19 @@ def remove_entries(
         UsageError: there is no such entry; nothing is removed.
     """
     entries = list(entries)
-    chosen = []
+    selection = []
     for name in names:
         name = name.rstrip("/")
-        matches = [e for e in entries if e.name == name or os.path.dirname(e.name) == name]
+        matches = [e for e in entries if name in (e.name, os.path.dirname(e.name)) and name]
         if not matches and name not in GROUPS:
             raise UsageError(
                 f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
             )
-        chosen += [entry for entry in matches if entry not in chosen]
-    for entry in chosen:
+        selection += [entry for entry in matches if entry not in selection]
+    for entry in selection:
         path = os.path.join(cache_folder(cache_dir), entry.name)
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:
             os.remove(path)
-    return chosen
+    return selection

@@ -274,14 +274,13 @@ def _check_map(records: np.ndarray) -> None:
     base: Any = records
     while base is not None and not isinstance(base, np.memmap):
         base = getattr(base, "base", None)
-    path = getattr(base, "filename", None)
-    if path is None or not os.path.exists(path):  # what is mapped of a removed file stays
-        return
-    size = os.path.getsize(path)
-    if size < base.offset + base.nbytes:
+    if base is None or base.filename is None or not os.path.exists(base.filename):
+        return  # what is mapped of a removed file stays
+    size, expected = os.path.getsize(base.filename), base.offset + base.nbytes
+    if size < expected:
         raise DataError(
-            f"{path}: expected {base.offset + base.nbytes:,} bytes, found {size:,}: it changed "
-            "while it was used.",
+            f"{base.filename}: expected {expected:,} bytes, found {size:,}: it changed while it "
+            "was used.",
             hint="Put the same file back.",
         )
 
