@@ -137,8 +137,8 @@ class Split:
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""
         digest = hashlib.sha256(repr((self.dtype, self.shape, len(self))).encode())
-        for start in range(0, len(self), 4096):
-            for array in self.take(slice(start, start + 4096)):
+        for start in range(0, len(self), HASHED_AT_ONCE):
+            for array in self.take(slice(start, start + HASHED_AT_ONCE)):
                 if array is not None:
                     digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
@@ -219,16 +219,6 @@ def describe(split: Split, class_names: Sequence[str] = (), num_classes: int = 0
     count = len(class_names) or num_classes or int(split.labels.max()) + 1
     names = tuple(class_names) or tuple(str(i) for i in range(count))
     return DataSpec(split.shape, split.dtype, count, names)
-
-
-def hash_examples(split: Split) -> str:
-    """The SHA-256 (64 hex digits) of a split's examples and labels in their order."""
-    digest = hashlib.sha256(repr((len(split), split.shape, split.dtype)).encode("utf-8"))
-    for start in range(0, len(split), HASHED_AT_ONCE):
-        features, labels = split.take(slice(start, start + HASHED_AT_ONCE))
-        digest.update(np.ascontiguousarray(features).tobytes())
-        digest.update(b"" if labels is None else np.asarray(labels, "<i4").tobytes())
-    return digest.hexdigest()
 
 
 def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 import numpy as np
 
 from ..compat import make_callable, tf
-from ..data.examples import DataSpec, Split, hash_examples
+from ..data.examples import DataSpec, Split
 from ..data.named_arrays import check_arrays
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..files import plain_path
@@ -129,7 +129,7 @@ class Evaluator:
     def dependencies(self, metric: str, split: Split) -> Dict[str, Any]:
         """What values of a metric depend on besides the model: JSON values by name."""
         of_scorer = self._scorers.dependencies(metric, split) if self._scorers else {}
-        return {**of_scorer, "examples": hash_examples(split)}
+        return {**of_scorer, "examples": split.sha256()}
 
     def load(self, path: str) -> None:
         """Load the variables of a checkpoint, then initialise the local variables.
