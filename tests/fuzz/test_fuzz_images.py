@@ -105,14 +105,23 @@ def test_any_bytes_are_refused_by_name(check, content):
     assert "dog/mutant.png" in result.out
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16", "CMYK", "F"])
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16", "CMYK"])
 @pytest.mark.parametrize("channels", ["1", "3"])
 def test_each_mode_of_pillow_is_accepted(check, mode, channels):
-    form = "TIFF" if mode in ("I", "CMYK", "F") else "PNG"
+    form = "TIFF" if mode == "CMYK" else "PNG"
     image = Image.new("I", (6, 5), 9).convert("I" if mode == "I;16" else "L").convert(mode)
     stream = io.BytesIO()
     image.save(stream, form)
     check(stream.getvalue(), "--channels", channels, codes=(0,))
+
+
+@pytest.mark.parametrize("mode, text", [("I", "32-bit integers"), ("F", "floats from 9 to 9")])
+@pytest.mark.parametrize("channels", ["1", "3"])
+def test_values_without_a_fixed_range_are_refused_by_name(check, mode, text, channels):
+    stream = io.BytesIO()
+    Image.new(mode, (6, 5), 9).save(stream, "TIFF")
+    result = check(stream.getvalue(), "--channels", channels, codes=(4,))
+    assert "dog/mutant.png" in result.out and text in result.out
 
 
 # --------------------------------------------------------------------------------------- the folder
