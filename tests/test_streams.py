@@ -196,6 +196,13 @@ def test_a_process_whose_reader_has_gone_exits_141_silently(here, argv):
     assert (here / "code").read_text() == "141\n"
 
 
+def test_tensorflow_is_imported_without_stderr(here):
+    """By code that calls the library: the command line would open the descriptor."""
+    code = "from toolkit import tf; tf.constant(1)"
+    command = ["sh", "-c", '"$@" 2>&-', "sh", sys.executable, "-c", code]
+    assert subprocess.run(command, cwd=str(here), timeout=100).returncode == 0
+
+
 SLOW_COMMANDS = {
     "run": (["run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", 2], 0),
     "resume": (["resume", "run", "--steps", 7], 0),

@@ -24,7 +24,7 @@ import os
 import sys
 import tempfile
 import warnings
-from typing import Any, Callable, Dict, Iterable, Iterator, List, TextIO
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
 
 # Keras imports pandas if it is installed, for DataFrames in `fit`. Graphs do not need it, and it
 # would cost memory and a large part of the import's time.
@@ -42,15 +42,17 @@ def _prepare_environment() -> None:
 
 
 @contextlib.contextmanager
-def _capture_output(stream: TextIO) -> Iterator[None]:
+def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
     """Capture what C++ code writes to a stream; if the block raises an Exception (not if Ctrl-C
     ends it), write it to stderr.
 
     Args:
-        stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected.
+        stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected. None if it is
+            closed: then nothing is captured.
     """
     descriptor = 1 if stream is sys.stdout else 2
-    if VERBOSE and descriptor == 2:  # stdout is for results, even if the output is verbose
+    is_log = VERBOSE and descriptor == 2  # stdout is for results, even if the output is verbose
+    if stream is None or is_log:
         yield
         return
     stream.flush()
