@@ -121,6 +121,9 @@ def cell_weights(size: int) -> np.ndarray:
 class ClassifierFeatures(Features):
     """The features that a trained run predicts.
 
+    Attributes:
+        is_finished: whether the run trained to its end.
+
     Args:
         trained: of `toolkit.open_trained`.
         name: for a person to read; by default plugin, folder and step.
@@ -134,7 +137,9 @@ class ClassifierFeatures(Features):
         self.name = name or f"{trained.plugin} {trained.folder}, step {trained.step}"
         self.sha256 = trained.sha256
         self.size = self._find_size()
-        test = (trained.summary or {}).get("test") or {}
+        summary = trained.summary or {}
+        self.is_finished = bool(summary.get("finished"))
+        test = summary.get("test") or {}
         self.accuracy = test.get("metrics", {}).get("accuracy")
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
@@ -246,10 +251,21 @@ def cached_classifier(
         log(f"Training a {plugin} on {options.data} for the scores (once, then cached).")
         train_into_cache(folder, plugin, training_options(options, len(train)))
     try:
-        return open_classifier(folder, data, f"{plugin} of {options.data}")
+        return open_finished(folder, data, f"{plugin} of {options.data}")
     except CheckpointError as error:
         hint = f"Delete {folder}; it will be trained again."
         raise CheckpointError(error.message, hint=hint) from error
+
+
+def open_finished(folder: str, data: Any, name: str) -> ClassifierFeatures:
+    """Open a run of the cache. Raises CheckpointError if it is not trained to its end."""
+    features = open_classifier(folder, data, name)
+    if (
+        not features.is_finished
+    ):  # copied from elsewhere; a training here appears when it is finished
+        features.close()
+        raise CheckpointError(f"The classifier in {folder} is not trained to its end.")
+    return features
 
 
 def cache_path(options: Any, train: Any) -> str:
