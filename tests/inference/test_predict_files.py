@@ -14,7 +14,7 @@ from PIL import Image
 from toolkit.cli.predict import _rewrite_invert
 from toolkit.data.examples import DataSpec
 from toolkit.data.idx import write_idx
-from toolkit.errors import UsageError
+from toolkit.errors import DataError, UsageError
 from toolkit.inference.predict import invert, look_inverted, read_examples
 from toolkit.run_data import border_means
 
@@ -265,3 +265,15 @@ def test_an_idx_file_is_known_by_its_ending_or_its_first_bytes(here, name):
     (here / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     pixels, _ = read([name])
     assert np.array_equal(pixels, images)
+
+
+def test_what_is_no_file_is_called_what_it_is(here):
+    os.mkdir("folder.png")
+    os.mkfifo("pipe.png")
+    for name, message in (
+        ("folder.png", "folder.png is a folder"),
+        ("pipe.png", "pipe.png: is not a regular file"),
+        ("none.png", "none.png: no such file"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read([name])
