@@ -280,6 +280,17 @@ def test_a_segment_trains_to_the_same_bits_again(cli, trained, steps, first, las
     assert line.endswith("bytes of metrics.jsonl are equal")
 
 
+@pytest.mark.parametrize("flags", [["--replay", ":"], ["--chaos", 1]])
+def test_a_replay_is_nowhere_but_in_the_temporary_folder(cli, trained, monkeypatch, flags):
+    monkeypatch.setenv("TMPDIR", "file")
+    (trained.parent / "file").write_text("")
+    result = cli("verify", trained / "run", *flags)
+    assert result.code == 138
+    assert (
+        "Error: file cannot be written: Not a directory." in result.err and "TMPDIR" in result.err
+    )
+
+
 def test_a_replay_changes_no_file(cli, trained):
     before = sha256s(trained)
     assert cli("verify", trained / "run", "--replay", "0:4").code == 0
