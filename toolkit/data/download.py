@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DataError
 from ..files import sha256_of
-from .cache import cache_folder
+from .cache import cache_folder, writing_to_cache
 from .examples import Dataset, Progress
 from .idx import open_idx
 
@@ -178,6 +178,8 @@ def _download(
 ) -> None:
     """Download one file from the first mirror that serves it with the correct SHA-256."""
     failures: List[str] = []
+    with writing_to_cache():
+        os.makedirs(folder, exist_ok=True)
     for mirror in mirrors:
         errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress)
         if not errors:

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import numpy as np
 
 import toolkit
-from toolkit import CheckpointError, DataError, InterruptedRun, UsageError
+from toolkit import CheckpointError, DataError, InterruptedRun, RetryError, UsageError
 
 CELLS = 8  # per side, of the pixel features
 MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional classifier
@@ -323,9 +323,15 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
     If two processes do this at once, both use the run that is complete first.
     """
     parent = os.path.dirname(folder)
-    os.makedirs(parent, exist_ok=True)
-    remove_abandoned(parent)
-    temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
+    try:
+        os.makedirs(parent, exist_ok=True)
+        remove_abandoned(parent)
+        temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
+    except OSError as error:
+        raise RetryError(
+            f"The cache cannot be written: {error.filename}: {error.strerror}.",
+            hint="Set TOOLKIT_CACHE to a folder that can be written, or --features pixels.",
+        ) from error
     try:
         run_folder = os.path.join(temporary, "run")
         # The plugin may come from the configuration of a stranger's run.
