@@ -44,7 +44,9 @@ def _measure(trained: Any, split: str, data: Optional[str]) -> Dict[str, Any]:
     from ..inference.report import report
     from ..run_data import open_run_data
 
-    options = trained.options.model_copy(update={"data": data}) if data else trained.options
+    options = trained.options
+    if data is not None:
+        options = options.model_copy(update={"data": data})
     run_data = open_run_data(trained.plugins, options)
     _check_fit(run_data.spec, trained.data)
     examples = run_data.prepare_split(split)
