@@ -750,6 +750,44 @@ GAN = [
     ),
 ]
 
+COMMAND_LINE: List[Mutant] = [
+    Mutant(
+        "images-that-look-inverted-are-inverted",
+        "toolkit/inference/predict.py",
+        "    if is_inverted:\n        features",
+        "    if is_inverted or look_inverted(features, brightness):\n        features",
+        ("tests/inference/test_predict_files.py",),
+    ),
+    Mutant(
+        "control-characters-reach-the-terminal",
+        "toolkit/cli/streams.py",
+        "printable = self._escape(text)",
+        "printable = text",
+        ("tests/test_streams.py",),
+    ),
+    Mutant(
+        "what-is-left-in-the-buffer-fails-at-exit",
+        "toolkit/cli/streams.py",
+        "                self._discard_buffer()\n",
+        "",
+        ("tests/test_streams.py",),
+    ),
+    Mutant(
+        "formulas-reach-a-table",
+        "toolkit/display/escapes.py",
+        """escape_controls("'" + text if _FORMULA.match(text) else text)""",
+        "escape_controls(text)",
+        ("tests/display/test_escapes.py",),
+    ),
+    Mutant(
+        "predictions-replace-their-input",
+        "toolkit/cli/predict.py",
+        "if output in [os.path.realpath(path) for path in files]:",
+        "if output in files:",
+        ("tests/test_outputs.py",),
+    ),
+]
+
 MUTANTS: List[Mutant] = [
     *GRAPH,
     *DATA,
@@ -760,6 +798,7 @@ MUTANTS: List[Mutant] = [
     *AUDIT,
     *CLASSIFIER,
     *GAN,
+    *COMMAND_LINE,
 ]
 
 
