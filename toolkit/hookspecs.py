@@ -311,7 +311,7 @@ def evaluated(run, split, step, metrics, examples, folder):
         metrics: a dict from the name of a metric to a float.
         examples: a dict of numpy arrays [N, ...] over the whole split, in its order: "features" and
             "labels" as the model was fed them, and each other tensor of `predict` by its name.
-        folder: an existing folder for reports.
+        folder: an empty folder for reports; its files are kept if the evaluation succeeds.
 
     Returns:
         None, or a dict of JSON values to add to the result of the evaluation.
