@@ -472,6 +472,27 @@ TRAINING = [
         LOOP + CHECKPOINTS + ("tests/inference/test_scorer.py",),
     ),
     Mutant(
+        "infinite-value-becomes-the-best",
+        "toolkit/training/best_metric.py",
+        "        if not math.isfinite(value):\n            return False\n",
+        "        if value != value:\n            return False\n",
+        ("tests/training/test_best_metric.py",),
+    ),
+    Mutant(
+        "values-by-other-features-are-compared",
+        "toolkit/training/best_metric.py",
+        'return "; ".join(changes)',
+        'return ""',
+        ("tests/training/test_best_metric.py",),
+    ),
+    Mutant(
+        "direction-of-a-scorer-is-ignored",
+        "toolkit/inference/metric_directions.py",
+        '    sources += [(f"Scorer {type(s).__name__}", s.directions) for s in scorers]\n',
+        "",
+        ("tests/training/test_best_metric.py",),
+    ),
+    Mutant(
         "patience-is-forgotten-on-resume",
         "toolkit/training/hooks/validation.py",
         'state.get("waited", 0)',
