@@ -340,7 +340,7 @@ def test_a_plugin_that_has_changed_is_refused(cli, here):
     train_with(cli, write_plugin())
     assert cli("verify", "run", "--replay", ":").code == 0
     write_plugin(UNCHANGED + "  # and a remark")
-    result = cli("verify", "run", "--replay", ":")
+    result = cli("verify", "run", "--replay", ":", "--trust")
     assert result.code == 2
     assert "cannot be replayed here: plugin 'mine' has changed (mine.py)." in result.err
 
@@ -473,7 +473,7 @@ def test_each_part_of_a_run_with_other_data_trains_again(cli, trained):
 def test_the_first_steps_of_a_changed_model_train_again(cli, here, before, after, flags):
     train_with(cli, write_plugin(before), "--no-evaluate")
     write_plugin(after)
-    assert cli("resume", "run", "--steps", 10, *flags).code == 0
+    assert cli("resume", "run", "--steps", 10, "--trust", *flags).code == 0
     assert cli("verify", "run", "--replay", "6:8").code == 0
     assert cli("verify", "run", "--replay", "8:10").code == 0
     assert cli("verify", "run", "--replay", "4:8").code == 2
