@@ -90,7 +90,7 @@ def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
 def test_a_run_resumes_without_its_samples_and_in_another_place(cli, trained):
     shutil.rmtree(os.path.join("run", "samples"))
     os.rename("run", "moved")
-    result = cli("resume", "moved", "--steps", 6)
+    result = cli("resume", "moved", "--steps", 6, "--allow", "steps")
     assert result.code == 0, result.err
     assert set(os.listdir(os.path.join("moved", "samples"))) == {
         "noise.npz",

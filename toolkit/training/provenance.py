@@ -99,7 +99,7 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     return changes
 
 
-def _yes_no(value: bool) -> str:
+def _yes_no(value: Any) -> str:
     return "yes" if value else "no"
 
 
