@@ -592,3 +592,17 @@ def test_an_option_of_a_plugin_keeps_its_earlier_flag(cli, here):
     result, rows = config_of(cli, "--with", "./renamed.py", "--force-of-it", "2")
     assert rows["strength"] == {"value": 2.0, "origin": "flag --force-of-it"}
     assert result.err == "warning: --force-of-it is now called --strength.\n"
+
+
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--data", "The data '' names no source."),
+        ("--checkpoint", "run has no checkpoint ''.\nIt has last, best and the steps 2, 4, 6."),
+        ("--split", "has no split ''."),
+    ],
+)
+def test_an_empty_value_is_not_taken_for_the_default(cli, trained, monkeypatch, flag, message):
+    monkeypatch.chdir(trained)
+    result = cli("evaluate", "run", flag, "")
+    assert result.code in (2, 5) and message in result.err

@@ -51,7 +51,7 @@ def test_a_run_that_is_interrupted_before_its_first_step_says_so(cli, data):
 def test_a_resume_that_is_interrupted_before_a_step_names_the_saved_step(cli, data):
     assert cli(*run_words(write_plugin(), data), "--pause-at", "2").code == 0
     write_plugin(INTERRUPTED_BUILD)
-    result = cli("resume", "r")
+    result = cli("resume", "r", "--trust")
     assert result.code == 130
     assert result.err == ("Interrupted; step 2 is saved in r.\nContinue with: toolkit resume r\n")
     write_plugin()

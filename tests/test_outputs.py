@@ -174,6 +174,11 @@ def test_who_can_mend_a_failed_write_decides_the_exit_code(number, expected):
         raise OSError(number, os.strerror(number))
 
 
+def test_a_contact_sheet_of_another_format_is_refused(cli, here, no_work):
+    result = cli("data", "check", "npz:bars.npz", "--sheet", "sheet.jpg")
+    assert result.code == 2 and "sheet.jpg: the contact sheet ends in .png." in result.err
+
+
 def test_an_empty_name_is_refused():
     with pytest.raises(UsageError, match="empty name"):
         resolve_output("")

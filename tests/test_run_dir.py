@@ -92,3 +92,20 @@ def test_the_run_of_a_later_version_is_not_called_damaged(cli, data, here):
     (fault,) = diagnosis["faults"]
     assert fault.endswith("manifest.json: expected a manifest of format 2, found 3.")
     assert diagnosis["advice"] == ["Read it with the version of the toolkit that wrote it."]
+
+
+@pytest.mark.parametrize("command", [["evaluate", "RUN"], ["doctor", "RUN"], ["run"]], ids=str)
+def test_a_command_in_a_removed_folder_says_so(cli, trained, tmp_path, command):
+    run = str(trained / "run")
+    os.mkdir("gone")
+    os.chdir("gone")
+    os.rmdir("../gone")
+    try:
+        words = [run if word == "RUN" else word for word in command]
+        result = cli(*words, *(["--plugin", "classifier"] if command == ["run"] else []))
+    finally:
+        os.chdir(str(tmp_path))
+    assert (result.code, result.err) == (
+        2,
+        "Error: The working directory no longer exists.\nChange to another folder.\n",
+    )

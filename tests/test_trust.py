@@ -241,6 +241,15 @@ def test_code_that_the_user_names_or_trusts_is_executed_and_then_known(cli, run_
     assert cli("evaluate", "run").code == 0
 
 
+def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, run_of_file, here):
+    """It would import the neighbours of the link."""
+    shutil.move("stranger.py", str(here / "mine.py"))
+    os.symlink(str(here / "mine.py"), "stranger.py")
+    result = cli("resume", "run", "--plugin", here / "mine.py", "--print-config")
+    assert result.code == 2 and "is not what the run names: stranger.py" in result.err
+    assert not was_executed(run_of_file) and not was_executed(here)
+
+
 def test_a_variable_is_the_users_own_choice(cli, run_of_file, monkeypatch):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "./stranger.py")
     assert cli("run", "--config", "run/config.json", "--print-config").code == 0

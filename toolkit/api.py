@@ -252,7 +252,8 @@ def open_trained(
     plugins = Plugins.load(config.plugin, config.extensions, named_by)
     options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
     manifest = folder.read_manifest()
-    which = checkpoint or ("best" if manifest.get("best") else "last")
+    default = "best" if manifest.get("best") else "last"
+    which = default if checkpoint is None else checkpoint
     return Trained(folder, plugins, options, manifest, folder.checkpoints.find(str(which), warn))
 
 

@@ -24,7 +24,9 @@ import os
 import sys
 import tempfile
 import warnings
-from typing import Any, Callable, Dict, Iterable, Iterator, List, TextIO
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
+
+from .errors import RetryError
 
 # Keras imports pandas if it is installed, for DataFrames in `fit`. Graphs do not need it, and it
 # would cost memory and a large part of the import's time.
@@ -41,16 +43,40 @@ def _prepare_environment() -> None:
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 
+def _check_address_space() -> None:
+    """Refuse a limited address space in which TensorFlow crashes or hangs without a word.
+
+    Raises:
+        RetryError: the limit, as `ulimit -v` sets it, is too low.
+    """
+    if importlib.util.find_spec("resource") is None:  # a system without such limits
+        return
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    is_first = importlib.util.find_spec("tensorflow_core") is not None  # a package of 1.15 alone
+    # Measured on small runs. The threads of each core have stacks of their own.
+    least = (1.15e9 if is_first else 1.75e9) + 32e6 * (os.cpu_count() or 1)
+    if limit != resource.RLIM_INFINITY and limit < least:
+        raise RetryError(
+            f"The address space of this process is limited to {limit / 1e9:.2f} GB; TensorFlow "
+            f"{'1.15' if is_first else '2.x'} needs {least / 1e9:.2f} GB or more.",
+            hint="Raise the limit with 'ulimit -v'.",
+        )
+
+
 @contextlib.contextmanager
-def _capture_output(stream: TextIO) -> Iterator[None]:
+def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
     """Capture what C++ code writes to a stream; if the block raises an Exception (not if Ctrl-C
     ends it), write it to stderr.
 
     Args:
-        stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected.
+        stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected. None if it is
+            closed: then nothing is captured.
     """
     descriptor = 1 if stream is sys.stdout else 2
-    if VERBOSE and descriptor == 2:  # stdout is for results, even if the output is verbose
+    is_log = VERBOSE and descriptor == 2  # stdout is for results, even if the output is verbose
+    if stream is None or is_log:
         yield
         return
     stream.flush()
@@ -89,6 +115,7 @@ def _fast_import() -> Iterator[None]:
 
 
 _prepare_environment()
+_check_address_space()
 with _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     if not VERBOSE:
         warnings.simplefilter("ignore")

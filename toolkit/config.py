@@ -184,7 +184,7 @@ def move(config: Config, options: Type[Options], folder: str) -> Dict[str, Any]:
         map_reference(reference, lambda path: move_start(path, here, folder))
         for reference in [config.plugin, *config.extensions]
     ]
-    contents = {"plugin": references[0], "with": references[1:]}
+    contents: Dict[str, Any] = {"plugin": references[0], "with": references[1:]}
     for name, value in config.values.items():
         is_option = name in options.model_fields
         contents[name] = map_paths(options, name, value, move_path) if is_option else value

@@ -312,7 +312,7 @@ def evaluated(run, split, step, metrics, examples, folder):
         examples: a dict of arrays [N, ...] over the whole split, in its order: "features" and
             "labels" as the model was fed them, and each other tensor of `predict` by its name.
             Features are read when they are indexed: take those that the report shows.
-        folder: an existing folder for reports.
+        folder: an empty folder for reports; its files are kept if the evaluation succeeds.
 
     Returns:
         None, or a dict of JSON values to add to the result of the evaluation.

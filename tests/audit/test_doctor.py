@@ -8,7 +8,7 @@ import os
 import shutil
 
 import pytest
-from file_fixtures import drop_line, edit, sha256s
+from file_fixtures import drop_line, edit, read_json, sha256s
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
     EXTRA,
@@ -276,6 +276,8 @@ def test_little_space_is_a_note(cli, run, monkeypatch):
 
 def test_missing_data_is_reported_with_advice(cli, run, trained):
     os.remove(str(trained / "bars.npz"))
+    config = read_json(run, "config.json")  # `trained` is a copy, whose original has its data
+    (run / "config.json").write_text(json.dumps(dict(config, folder=str(run))))
     result = cli("doctor", run)
     assert result.code == 6
     assert parse_output(result)["FAULT"][0].startswith("data: trained/bars.npz: ")

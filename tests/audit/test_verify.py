@@ -280,6 +280,17 @@ def test_a_segment_trains_to_the_same_bits_again(cli, trained, steps, first, las
     assert line.endswith("bytes of metrics.jsonl are equal")
 
 
+@pytest.mark.parametrize("flags", [["--replay", ":"], ["--chaos", 1]])
+def test_a_replay_is_nowhere_but_in_the_temporary_folder(cli, trained, monkeypatch, flags):
+    monkeypatch.setenv("TMPDIR", "file")
+    (trained.parent / "file").write_text("")
+    result = cli("verify", trained / "run", *flags)
+    assert result.code == 138
+    assert (
+        "Error: file cannot be written: Not a directory." in result.err and "TMPDIR" in result.err
+    )
+
+
 def test_a_replay_changes_no_file(cli, trained):
     before = sha256s(trained)
     assert cli("verify", trained / "run", "--replay", "0:4").code == 0
@@ -329,7 +340,7 @@ def test_a_plugin_that_has_changed_is_refused(cli, here):
     train_with(cli, write_plugin())
     assert cli("verify", "run", "--replay", ":").code == 0
     write_plugin(UNCHANGED + "  # and a remark")
-    result = cli("verify", "run", "--replay", ":")
+    result = cli("verify", "run", "--replay", ":", "--trust")
     assert result.code == 2
     assert "cannot be replayed here: plugin 'mine' has changed (mine.py)." in result.err
 
@@ -462,7 +473,7 @@ def test_each_part_of_a_run_with_other_data_trains_again(cli, trained):
 def test_the_first_steps_of_a_changed_model_train_again(cli, here, before, after, flags):
     train_with(cli, write_plugin(before), "--no-evaluate")
     write_plugin(after)
-    assert cli("resume", "run", "--steps", 10, *flags).code == 0
+    assert cli("resume", "run", "--steps", 10, "--trust", *flags).code == 0
     assert cli("verify", "run", "--replay", "6:8").code == 0
     assert cli("verify", "run", "--replay", "8:10").code == 0
     assert cli("verify", "run", "--replay", "4:8").code == 2

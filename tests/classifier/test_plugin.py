@@ -15,7 +15,8 @@ from toolkit_classifier.options import ClassifierOptions
 from toolkit import UsageError
 from toolkit.plugins import hook_names, load
 
-HOOKS = ["options", "build", "call", "loss", "optimize", "predict", "metrics", "evaluated"]
+MODEL_HOOKS = ["build", "call", "loss", "optimize", "predict"]
+HOOKS = ["options", *MODEL_HOOKS, "metrics", "metric_directions", "evaluated"]
 
 
 def test_all_hooks_are_implemented_and_remain_so_when_their_modules_are_imported():

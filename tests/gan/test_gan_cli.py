@@ -90,7 +90,7 @@ def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
 def test_a_run_resumes_without_its_samples_and_in_another_place(cli, trained):
     shutil.rmtree(os.path.join("run", "samples"))
     os.rename("run", "moved")
-    result = cli("resume", "moved", "--steps", 6)
+    result = cli("resume", "moved", "--steps", 6, "--allow", "steps")
     assert result.code == 0, result.err
     assert set(os.listdir(os.path.join("moved", "samples"))) == {
         "noise.npz",
@@ -131,9 +131,10 @@ def test_too_small_a_test_split_ends_the_training_well(cli, here):
 @pytest.mark.slow
 def test_options_of_reports_and_scores_may_change_on_resume_and_the_method_may_not(cli, here):
     data = testing.write_digits(str(here / "digits.npz"), count=160)
-    flags = ["--data", data, "--preset", "sn-hinge", "--run-dir", "run"]
+    flags = ["--data", data, "--preset", "sn-hinge", "--run-dir", "run", "--evaluate-steps", 1]
     assert cli("run", "--plugin", "gan", "--steps", 2, *(flags + SMALL)).code == 0
     result = cli("resume", "run", "--steps", 4, "--sample-steps", 1, "--quick-samples", 120)
     assert result.code == 0, result.err
+    assert "best checkpoint is chosen again from here: samples was 100, now 120;" in result.err
     refusal = cli("resume", "run", "--steps", 6, "--loss", "minimax")
     assert refusal.code == 2 and "loss was hinge, now minimax" in refusal.err

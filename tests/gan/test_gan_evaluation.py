@@ -127,6 +127,13 @@ def test_the_accuracy_of_a_shift_invariant_loss_has_one_threshold_for_the_split(
     assert values == {"d_accuracy_real": 0.5, "d_accuracy_fake": 1.0}
 
 
+def test_data_without_a_training_split_is_normalised_by_another_split(make_evaluator):
+    split = SPLITS["test"].subset(np.arange(20))
+    evaluator = make_evaluator({"test": SPLITS["test"]}.get, preset="dcgan")
+    one, other = (evaluator._measure(split, size, False)[0] for size in (3, 20))
+    assert one == pytest.approx(other, rel=1e-3, abs=1e-4)
+
+
 @pytest.mark.parametrize("conditional", ["none", "concat"])
 def test_fixed_moments_are_those_of_training_images(make_evaluator, conditional):
     # In a batch of the very images that the moments are of, batch norm gives the same logits.

@@ -265,6 +265,20 @@ def test_a_training_that_was_killed_long_ago_is_removed(cache):
     assert hidden == [".making-new"]
 
 
+def test_half_a_training_in_the_cache_is_refused_with_its_folder(cache):
+    cache.features()
+    (folder,) = glob.glob(os.path.join(cache.folder, "*"))
+    path = os.path.join(folder, "manifest.json")
+    with open(path, encoding="utf-8") as file:
+        manifest = json.load(file)
+    manifest["summary"], manifest["status"] = None, "interrupted"
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+    with pytest.raises(CheckpointError, match="is not trained to its end") as raised:
+        cache.features()
+    assert raised.value.hint == f"Delete {folder}; it will be trained again."
+
+
 def test_a_damaged_classifier_in_the_cache_is_reported_with_its_folder(cache):
     cache.features()
     for path in glob.glob(os.path.join(cache.folder, "*", "checkpoints", "*.data-*")):

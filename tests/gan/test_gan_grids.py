@@ -157,6 +157,18 @@ def test_a_resume_with_other_noise_keeps_the_earlier_noise_and_says_so(tmp_path)
     assert again.loop.lines == []
 
 
+def test_noise_that_changes_twice_at_one_step_does_not_overwrite_the_earlier(tmp_path):
+    Training(tmp_path).to(5)
+    before = (tmp_path / "noise.npz").read_bytes()
+    for shift in (1, 2):
+        resumed = Training(tmp_path, dict(NOISE, z=NOISE["z"] + shift))
+        resumed.loop.step = 5
+        resumed.to(10)
+    assert (tmp_path / "noise-to-step-00000005.npz").read_bytes() == before
+    with np.load(str(tmp_path / "noise.npz")) as file:
+        np.testing.assert_array_equal(file["z"], NOISE["z"] + 2)
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", b"no archive"])
 def test_a_damaged_file_of_noise_is_kept_under_another_name(tmp_path, content):
     (tmp_path / "noise.npz").write_bytes(content)

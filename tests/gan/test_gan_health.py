@@ -356,6 +356,15 @@ def test_with_the_state_of_another_hook_it_logs_what_that_one_would_have_logged(
     assert [event["step"] for event in whole.loop.records] == [3000, 4500]
 
 
+def test_after_a_resume_with_another_number_of_samples_the_change_is_unknown():
+    first, resumed = make_hook([REALS]), make_hook([REALS[:10], REALS[:10] / 2])
+    make_record(first, 500)
+    resumed.set_state(first.state())
+    make_record(resumed, 1000)
+    make_record(resumed, 1500)
+    assert ["change" in message for message in resumed.loop.messages] == [False, True]
+
+
 def test_without_a_state_it_starts_again():
     hook = make_hook([REALS] + [grey()] * 3)
     make_record(hook, 2000)

@@ -50,6 +50,27 @@ def test_fewer_real_images_than_a_grid_has_are_repeated():
     assert len(session_hooks.real_grid_images(SortedImages(5), inputs, run)) == 16
 
 
+def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(
+    monkeypatch, tmp_path, digits
+):
+    records, judge = {}, health.Health.judge
+
+    def spy(self, record):
+        records[record.step] = record
+        return judge(self, record)
+
+    monkeypatch.setattr(health.Health, "judge", spy)
+    values = {"n_critic": 3, "network": "mlp", "width": 4, "batch_size": 8, "norm_samples": 20}
+    settings = dict(values, features="pixels", evaluate="no", sample_steps=1, log_steps=1, steps=4)
+    testing.train("gan", str(tmp_path / "run"), data=digits, **settings)
+    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
+    metrics = {m["step"]: m for m in metrics if "d_accuracy_real" in m and m["step"] in records}
+    assert sorted(metrics) == sorted(records) == [1, 2, 3, 4]
+    for step, record in records.items():
+        assert record.accuracy_real == pytest.approx(metrics[step]["d_accuracy_real"])
+        assert record.accuracy_fake == pytest.approx(metrics[step]["d_accuracy_fake"])
+
+
 # --------------------------------------------------------------------------------- the classifier
 
 

@@ -8,13 +8,14 @@ import os
 
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR
+from generator_fixtures import GENERATOR
+from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 
 from toolkit.cli.predict import _rewrite_invert
 from toolkit.data.examples import DataSpec
 from toolkit.data.idx import write_idx
-from toolkit.errors import UsageError
+from toolkit.errors import DataError, UsageError
 from toolkit.inference.predict import invert, look_inverted, read_examples
 from toolkit.run_data import border_means
 
@@ -71,15 +72,16 @@ def write_npz_file(folder):
     return f"npz:{folder}/data.npz", [folder / "test.npz"], labels
 
 
-def write_image_files(folder, channels):
-    """PNGs in a folder for each class; the names contain "idx"."""
+def write_image_files(folder, channels, factor=1):
+    """PNGs in a folder for each class, enlarged by a factor; the names contain "idx"."""
     paths = []
     for split, count in (("train", 60), ("test", 30)):
         images, labels = blobs(count, count, channels)
         for i, (image, label) in enumerate(zip(images, labels)):
             path = folder / split / f"class {label}" / f"img_idx_{i:04d}.png"
             os.makedirs(str(path.parent), exist_ok=True)
-            Image.fromarray(image[..., 0] if channels == 1 else image).save(str(path))
+            large = image.repeat(factor, axis=0).repeat(factor, axis=1)
+            Image.fromarray(large[..., 0] if channels == 1 else large).save(str(path))
             if split == "test":
                 paths.append(path)
     return f"images:{folder}", paths, labels
@@ -90,6 +92,7 @@ SOURCES = {
     "npz": write_npz_file,
     "grey images": lambda folder: write_image_files(folder, 1),
     "colour images": lambda folder: write_image_files(folder, 3),
+    "large images": lambda folder: write_image_files(folder, 1, factor=2),
 }
 
 
@@ -102,6 +105,8 @@ def train_on(cli, here):
         folder.mkdir()
         data, files, labels = SOURCES[source](folder)
         (here / "converting.py").write_text(CONVERTING)
+        if source == "large images":
+            argv += ("--image-size", 6)
         argv += ("--steps", 12, "--batch-size", 20, "--run-dir", "r", "--best-metric", "none")
         result = cli("run", "--plugin", plugin, "--data", data, "--json", *argv)
         assert result.code == 0, result.err
@@ -220,6 +225,15 @@ def test_numbers_that_are_no_images_are_not_inverted(here):
         read_examples(["v.npz"], DataSpec((4,), "float32"), is_inverted=True)
 
 
+def test_the_inputs_of_a_generator_are_not_inverted(cli, here):
+    argv = ["--data", write_bars("bars.npz"), "--steps", 2, "--run-dir", "r"]
+    assert cli("run", "--plugin", GENERATOR, *argv).code == 0
+    np.savez("codes.npz", code=np.ones([2, 2], np.float32), label=np.zeros(2, np.int32))
+    assert cli("predict", "r", "codes.npz").code == 0
+    result = cli("predict", "r", "codes.npz", "--invert")
+    assert result.code == 2 and "The model is not fed images.\nOmit --invert." in result.err
+
+
 def test_the_border_of_each_image_is_measured():
     images = np.concatenate([light_on_dark(), 255 - light_on_dark()])
     assert border_means(images).tolist() == [DARK, 255 - DARK]
@@ -265,3 +279,15 @@ def test_an_idx_file_is_known_by_its_ending_or_its_first_bytes(here, name):
     (here / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     pixels, _ = read([name])
     assert np.array_equal(pixels, images)
+
+
+def test_what_is_no_file_is_called_what_it_is(here):
+    os.mkdir("folder.png")
+    os.mkfifo("pipe.png")
+    for name, message in (
+        ("folder.png", "folder.png is a folder"),
+        ("pipe.png", "pipe.png: is not a regular file"),
+        ("none.png", "none.png: no such file"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read([name])

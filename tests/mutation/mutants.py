@@ -472,6 +472,27 @@ TRAINING = [
         LOOP + CHECKPOINTS + ("tests/inference/test_scorer.py",),
     ),
     Mutant(
+        "infinite-value-becomes-the-best",
+        "toolkit/training/best_metric.py",
+        "        if not math.isfinite(value):\n            return False\n",
+        "        if value != value:\n            return False\n",
+        ("tests/training/test_best_metric.py",),
+    ),
+    Mutant(
+        "values-by-other-features-are-compared",
+        "toolkit/training/best_metric.py",
+        'return "; ".join(changes)',
+        'return ""',
+        ("tests/training/test_best_metric.py",),
+    ),
+    Mutant(
+        "direction-of-a-scorer-is-ignored",
+        "toolkit/inference/metric_directions.py",
+        '    sources += [(f"Scorer {type(s).__name__}", s.directions) for s in scorers]\n',
+        "",
+        ("tests/training/test_best_metric.py",),
+    ),
+    Mutant(
         "patience-is-forgotten-on-resume",
         "toolkit/training/hooks/validation.py",
         'state.get("waited", 0)',
@@ -750,6 +771,44 @@ GAN = [
     ),
 ]
 
+COMMAND_LINE: List[Mutant] = [
+    Mutant(
+        "images-that-look-inverted-are-inverted",
+        "toolkit/inference/predict.py",
+        "    if is_inverted:\n        features",
+        "    if is_inverted or look_inverted(features, brightness):\n        features",
+        ("tests/inference/test_predict_files.py",),
+    ),
+    Mutant(
+        "control-characters-reach-the-terminal",
+        "toolkit/cli/streams.py",
+        "printable = self._escape(text)",
+        "printable = text",
+        ("tests/test_streams.py",),
+    ),
+    Mutant(
+        "what-is-left-in-the-buffer-fails-at-exit",
+        "toolkit/cli/streams.py",
+        "                self._discard_buffer()\n",
+        "",
+        ("tests/test_streams.py",),
+    ),
+    Mutant(
+        "formulas-reach-a-table",
+        "toolkit/display/escapes.py",
+        """escape_controls("'" + text if _FORMULA.match(text) else text)""",
+        "escape_controls(text)",
+        ("tests/display/test_escapes.py",),
+    ),
+    Mutant(
+        "predictions-replace-their-input",
+        "toolkit/cli/predict.py",
+        "if output in [os.path.realpath(path) for path in files]:",
+        "if output in files:",
+        ("tests/test_outputs.py",),
+    ),
+]
+
 MUTANTS: List[Mutant] = [
     *GRAPH,
     *DATA,
@@ -760,6 +819,7 @@ MUTANTS: List[Mutant] = [
     *AUDIT,
     *CLASSIFIER,
     *GAN,
+    *COMMAND_LINE,
 ]
 
 

@@ -68,7 +68,7 @@ def test_a_run_that_is_moved_to_such_a_folder_is_intact(cli, trained, folder):
 
 
 def test_a_replay_in_such_a_temporary_folder_is_equal(cli, trained, folder, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
     assert cli("verify", trained / "run", "--replay", ":").code == 0
 
 

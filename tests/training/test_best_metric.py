@@ -11,7 +11,7 @@ import math
 import pytest
 from linear_fixtures import LINEAR, Linear, write_bars
 
-from toolkit import DataSpec, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit import DataSpec, Scorer, ScoreResult, ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.display.console import Console
 from toolkit.inference.metric_directions import read_directions
 from toolkit.plugins import Plugins
@@ -284,6 +284,52 @@ def test_another_validation_split_begins_the_best_again(run, manifest, data, tmp
     now = manifest()["best"]["depends_on"]["examples"]
     assert AGAIN + f"examples was {before[:12]}, now {now[:12]}; step 1 was best\n" in log
     assert manifest()["best"]["step"] == 2
+
+
+class Rated(Linear):
+    """Its score is 9 at step 1, and then 1."""
+
+    def __init__(self, **dependencies):
+        self.dependencies = dependencies
+
+    @hookimpl
+    def scorers(self):
+        return [Rating(self.dependencies)]
+
+
+class Rating(Scorer):
+    names, directions = ("rating",), {"rating": "max"}
+
+    def __init__(self, dependencies):
+        self.answer, self.calls = dependencies, 0
+
+    def score(self, split, predict, folder):
+        self.calls += 1
+        return ScoreResult({"rating": 9.0 if self.calls == 1 else 1.0})
+
+    def dependencies(self, split):
+        return self.answer
+
+
+def test_a_score_by_other_features_begins_the_best_again(run, manifest):
+    run(Rated(features="a" * 64, size=3), steps=2, best_metric="rating")
+    assert manifest()["best"]["depends_on"]["features"] == "a" * 64
+    _, log = run(Rated(features="b" * 64, size=3), steps=4)
+    assert AGAIN + "features was aaaaaaaaaaaa, now bbbbbbbbbbbb; step 1 was best\n" in log
+    assert manifest()["best"]["step"] == 2
+
+
+def test_equal_dependencies_of_a_score_change_nothing_on_a_resume(run, manifest):
+    run(Rated(sizes=(3, 4), rate=0.1), steps=2, best_metric="rating")
+    _, log = run(Rated(sizes=(3, 4), rate=0.1), steps=4)
+    assert "chosen again" not in log
+
+
+@pytest.mark.parametrize("value", [NAN, object(), {1}], ids=["nan", "object", "set"])
+def test_dependencies_that_are_no_json_values_are_refused_before_training(run, tmp_path, value):
+    with pytest.raises(ToolkitError, match="^Scorer Rating returned the dependencies"):
+        run(Rated(value=value), steps=2, best_metric="rating")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_plain_resume_continues_with_the_best_so_far(run, manifest):

@@ -65,6 +65,7 @@ def linear_with(step, act):
         def session_hooks(self):
             return [CallAt(step, act)]
 
+    Acting.__name__ = Linear.__name__  # a resume with Linear continues the same plugin's run
     return Acting
 
 

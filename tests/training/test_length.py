@@ -7,7 +7,7 @@ import pytest
 from toolkit import UsageError
 from toolkit.options import CoreOptions
 from toolkit.training.length import check_other_length, describe_early_end, describe_length
-from toolkit.training.setup import total_steps
+from toolkit.training.setup import check_threads, total_steps
 
 
 def options(**values):
@@ -54,9 +54,10 @@ def test_an_accumulation_that_is_longer_than_the_run_is_refused():
         (
             {"warmup_steps": 20},
             10,
-            ["20 steps is as long as the run or longer: the learning rate ends at 0.25 of 0.5"],
+            ["20 steps is longer than the run: the learning rate ends at 0.25 of 0.5"],
         ),
-        ({"warmup_steps": 10, "schedule": "cosine"}, 10, ["ends at 0.5 of 0.5"]),
+        ({"warmup_steps": 10}, 10, []),
+        ({"warmup_steps": 10, "schedule": "cosine"}, 10, ["the cosine never begins"]),
         ({"warmup_steps": 10**9, "schedule": "cosine"}, 100, ["ends at 5e-08 of 0.5"]),
         ({"schedule": "cosine", "decay_steps": 50}, 100, ["after step 50 of 100 "]),
         # A factor of 1/2 in each step is less than a millionth after 20.
@@ -121,3 +122,15 @@ def test_a_run_that_ends_early_says_how_high_its_rate_still_is():
     )
     assert describe_early_end(cosine, 99, 100) == describe_early_end(cosine, 100, 100) == ""
     assert describe_early_end(options(), 50, 100) == ""
+
+
+@pytest.mark.parametrize("name", ["intra_op_threads", "inter_op_threads"])
+def test_more_threads_than_cores_can_use_are_refused(monkeypatch, name):
+    monkeypatch.setattr("multiprocessing.cpu_count", lambda: 20)  # 16 threads on each are allowed
+    check_threads(options(**{name: 320}))
+    with pytest.raises(UsageError, match="-op-threads is 321, at most 320 are possible on 20 cor"):
+        check_threads(options(**{name: 321}))
+    monkeypatch.setattr("multiprocessing.cpu_count", lambda: 1)
+    check_threads(options(**{name: 256}))
+    with pytest.raises(UsageError, match="is 257, at most 256 are possible"):
+        check_threads(options(**{name: 257}))

@@ -109,6 +109,38 @@ def test_a_run_in_which_every_step_is_skipped_diverges(data, tmp_path):
         )
 
 
+class InfiniteUntil(Linear):
+    """Its loss is infinite in the steps 101 to 200, or to an earlier one."""
+
+    last = 200
+
+    @hookimpl
+    def loss(self, labels, outputs, run):
+        step = run.step_index  # of steps before
+        is_infinite = tf.logical_and(step >= 100, step < self.last)
+        factor = tf.where(is_infinite, tf.constant(np.inf), tf.constant(1.0))
+        return factor * super().loss(labels, outputs)
+
+
+class InfiniteUntil199(InfiniteUntil):
+    """Its loss is finite again in step 200."""
+
+    last = 199
+
+
+@pytest.mark.parametrize("log_steps", [1, 7, 1000])
+def test_whether_skipped_steps_end_a_run_does_not_depend_on_the_log(data, tmp_path, log_steps):
+    options = {"data": data, "steps": 210, "on_nonfinite": "skip", "evaluate": "no"}
+    options["log_steps"] = log_steps
+    with pytest.raises(DivergedError, match="All of the last 100 steps up to step 200 were non"):
+        testing.train(InfiniteUntil, str(tmp_path / "lost"), **options)
+    run = tmp_path / "continued"
+    assert testing.train(InfiniteUntil199, str(run), **options)["steps"] == 210
+    events = [r for r in records(run, "event") if r["event"] == "skipped_steps"]
+    assert sum(r["count"] for r in events) == 99
+    assert all(r["step"] % log_steps == 0 or r["step"] == 210 for r in events)
+
+
 def test_a_hook_without_due_steps_is_called_on_every_step(data, tmp_path):
     hook = StockHook()
     testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=7, log_steps=100)

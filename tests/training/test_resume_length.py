@@ -85,8 +85,8 @@ def test_unexpected_lengths_are_noted_before_the_first_step(here):
     assert [line for line in lines if line.startswith("note")] == [
         "note   the last step changes no weight: --accumulate makes one update of 2 steps, which "
         "does not divide 5",
-        "note   the warm-up of 9 steps is as long as the run or longer: the learning rate ends at "
-        "0.0111 of 0.02",
+        "note   the warm-up of 9 steps is longer than the run: the learning rate ends at 0.0111 "
+        "of 0.02",
     ]
 
 

@@ -173,6 +173,7 @@ def _main_code() -> str:
     """
     here = os.path.realpath(os.getcwd())
     paths = [path for path in sys.path if path and os.path.realpath(path) != here]
+    paths.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     return f"import sys; sys.path[:] = {paths!r}; from toolkit.cli import main; main()"
 
 

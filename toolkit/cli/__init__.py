@@ -74,6 +74,9 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _print_error("Interrupted.")
         return 130
+    except MemoryError:
+        _print_error("There is not enough memory for this command.")
+        return 138
     except SystemExit as error:  # of a plugin's command
         if error.code is not None and not isinstance(error.code, int):
             _print_error(str(error.code))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 from typing import List, Optional
 
 import click
 
 from .. import __version__
-from ..errors import ToolkitError
+from ..errors import ToolkitError, UsageError
 from ..plugins import summarize_exception
 from . import plugin_commands
 from .streams import OutputError
@@ -70,6 +71,10 @@ class LazyGroup(click.Group):
         except BrokenPipeError as error:  # click would exit with 1
             raise OutputError(error) from error
         except Exception as error:
+            if isinstance(error, FileNotFoundError) and _is_working_directory_gone():
+                raise UsageError(
+                    "The working directory no longer exists.", hint="Change to another folder."
+                ) from error
             name = ctx.invoked_subcommand
             if name is None or name in COMMANDS:
                 raise  # a fault of the core shows its traceback
@@ -85,6 +90,14 @@ class LazyGroup(click.Group):
         if rows:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl(rows)
+
+
+def _is_working_directory_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 @click.command(

@@ -9,6 +9,7 @@ import click
 
 from ..cli_options import json_option, print_json, resolve_output, writing_output
 from ..display.escapes import escape_line
+from ..errors import UsageError
 
 
 @click.group()
@@ -65,6 +66,8 @@ def check(
     from ..data.sources import ImageOptions
     from ..display.console import Console, download_progress
 
+    if sheet and not sheet.lower().endswith(".png"):
+        raise UsageError(f"{sheet}: the contact sheet ends in .png.")
     sheet_path = resolve_output(sheet) if sheet else ""
     report, dataset = check_source(
         value,

@@ -55,7 +55,9 @@ def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[st
     from ..errors import UsageError, suggest
     from ..inference.report import report
 
-    options = trained.options.model_copy(update={"data": data}) if data else trained.options
+    options = trained.options
+    if data is not None:
+        options = options.model_copy(update={"data": data})
     run_data = _open_data(trained, data)
     _check_fit(run_data.spec, trained.data)
     is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]

@@ -19,6 +19,7 @@ from ..plugins import (
     is_name,
     list_plugins,
     load,
+    locate,
     trust_everything,
 )
 from .interrupts import report_interrupt_of_loading
@@ -110,6 +111,8 @@ def load_selection(
             trusted. What the user names, and installed plugins, are loaded in any case.
     """
     unloaded = [] if executes_code else [r for r in [plugin, *extensions] if _is_code(r, origins)]
+    for reference in unloaded:
+        locate(reference)  # refuses what does not exist
     if not plugin or plugin in unloaded:
         return Selection(plugin, list(extensions), None, layers, unloaded)
     model = load(plugin, "model", origins.get(plugin, ""))

@@ -203,9 +203,9 @@ def restart_in_utf8_mode() -> None:
 def _command() -> List[str]:
     """The arguments that started this process; empty if they are unknown."""
     original: List[str] = getattr(sys, "orig_argv", [])  # from Python 3.10 on
-    if original:
+    if original and sys.executable:
         return [sys.executable, *original[1:]]
-    if not os.path.isfile(sys.argv[0]):
+    if not sys.executable or not os.path.isfile(sys.argv[0]):
         return []
     is_module = getattr(sys.modules["__main__"], "__spec__", None) is not None
     return [sys.executable, *(["-m", "toolkit"] if is_module else sys.argv[:1]), *sys.argv[1:]]

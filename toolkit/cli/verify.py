@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Sequence, Tuple
 
 import click
 
@@ -42,7 +43,8 @@ Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 def verify(
     run_folder: str, replay: Optional[str], chaos: Optional[int], seed: int, as_json: bool
 ) -> int:
-    """Check the commit log of a run and every file that it lists.
+    """Check the commit log of a run, every file that it lists, and what its seal covers: summary,
+    metrics of the test, best checkpoint, hashes of data and plugins, reports.
 
     The exit code is 6 if something is not as it was committed; the error names the first fault.
     """
@@ -61,10 +63,11 @@ def verify(
     failure = None
     try:
         refuse_faults(folder, checks)
-        with tempfile.TemporaryDirectory(prefix="toolkit-verify-") as path:
-            if steps is not None:
+        if steps is not None:
+            with _temporary_folder() as path:
                 facts["replay"] = _replay(folder, steps, os.path.join(path, "replay"), as_json)
-            if chaos is not None:
+        if chaos is not None:
+            with _temporary_folder() as path:
                 facts["chaos"] = _chaos(folder, chaos, seed, os.path.join(path, "chaos"), as_json)
     except CheckFailed as error:
         failure = error
@@ -74,6 +77,23 @@ def verify(
     if failure is not None:
         raise failure
     return 0
+
+
+@contextlib.contextmanager
+def _temporary_folder() -> Iterator[str]:
+    """A folder for copies of the run, in TMPDIR if the user has set it, and nowhere else."""
+    from ..errors import RetryError
+
+    parent = os.environ.get("TMPDIR") or None
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="toolkit-verify-", dir=parent)
+    except OSError as error:
+        raise RetryError(
+            f"{parent or 'The temporary folder'} cannot be written: {error.strerror}.",
+            hint="Free some space, or name another folder with the environment variable TMPDIR.",
+        ) from None
+    with folder as path:
+        yield path
 
 
 def _check_facts(check: Check) -> Dict[str, Any]:

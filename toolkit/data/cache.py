@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from typing import Iterable, List, NamedTuple, Optional
+from typing import Iterable, Iterator, List, NamedTuple, Optional
 
-from ..errors import UsageError, suggest
+from ..errors import RetryError, UsageError, suggest
 
 # Folders of the cache with one folder for each entry.
 GROUPS = ("streams", "features")
@@ -90,3 +91,16 @@ def remove_entries(
         else:
             os.remove(path)
     return selection
+
+
+@contextlib.contextmanager
+def writing_to_cache() -> Iterator[None]:
+    """Raise a RetryError with the way out when the system refuses a write in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise RetryError(
+            f"The cache cannot be written: {error.filename or cache_folder()}: "
+            f"{error.strerror or error}.",
+            hint="Free some space there, or set TOOLKIT_CACHE to a folder that can be written.",
+        ) from error

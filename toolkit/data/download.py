@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 from ..errors import DataError
 from ..files import sha256_of
-from .cache import cache_folder
+from .cache import cache_folder, writing_to_cache
 from .examples import Dataset, Progress
 from .held_out import DEFAULT_SHARES, Shares
 from .idx import open_idx
@@ -205,6 +205,8 @@ def _download(
 ) -> None:
     """Download one file from the first mirror that serves it with the correct SHA-256."""
     failures: List[str] = []
+    with writing_to_cache():
+        os.makedirs(folder, exist_ok=True)
     for mirror in mirrors:
         errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress)
         if not errors:

@@ -110,8 +110,8 @@ def translate_system_errors(path: str) -> Iterator[None]:
         ) from error
     except MemoryError as error:
         raise DataError(
-            f"{path}: expected data that fits in memory, found more.",
-            hint="Use a part of it, or smaller images with --image-size.",
+            f"{path}: expected data that fits in memory; the process may not have more.",
+            hint="Free some memory or raise a limit on it (ulimit -v), or use a part of the data.",
         ) from error
 
 

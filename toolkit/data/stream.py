@@ -25,7 +25,7 @@ import numpy as np
 
 from ..compat import tf
 from ..errors import DataError, ToolkitError
-from .cache import cache_folder
+from .cache import cache_folder, writing_to_cache
 from .examples import RecordFiles, Split
 from .idx import read_pair, write_idx
 from .prepare import (
@@ -354,9 +354,10 @@ def split_on_disk(split: Split, cache_dir: Optional[str] = None) -> Tuple[Split,
     images, labels = os.path.join(folder, "images.idx"), os.path.join(folder, "labels.idx")
     if not os.path.exists(images):
         features, targets = split.take(slice(None))
-        if targets is not None:
-            write_idx(labels, targets)
-        write_idx(images, features)  # last: it exists only if both do
+        with writing_to_cache():
+            if targets is not None:
+                write_idx(labels, targets)
+            write_idx(images, features)  # last: it exists only if both do
     return split_on_disk(read_pair(images, None if split.labels is None else labels))
 
 

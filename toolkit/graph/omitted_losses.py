@@ -60,7 +60,8 @@ def _is_among(name: str, names: Set[str]) -> bool:
 
 def _find_layers(model: Any) -> Iterator[Any]:
     """The Keras layers in a structure of containers and of a plugin's own objects."""
-    pending, known = [model], set()
+    pending: List[Any] = [model]
+    known: Set[int] = set()
     while pending and len(known) < _MAX_OBJECTS:
         item = pending.pop()
         if id(item) in known:

@@ -159,8 +159,11 @@ def _example_names(path: str, count: int) -> List[str]:
 
 
 def _check_is_file(path: str) -> None:
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder.", hint="Name the files in it.")
     if not os.path.isfile(path):
-        raise DataError(f"{path}: no such file.")
+        problem = "is not a regular file" if os.path.exists(path) else "no such file"
+        raise DataError(f"{path}: {problem}.")
 
 
 def _file_kind(path: str) -> str:

@@ -54,7 +54,7 @@ def report(
         except ToolkitError as error:
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno in _NO_SPACE:
-                raise folder.write_error(cause.strerror) from error
+                raise folder.write_error(cause.strerror or str(cause)) from error
             raise
     if reports.place:
         result["reports"] = reports.place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
 
 from ..compat import tf
@@ -55,9 +56,10 @@ class ScorerSet:
         """See `Scorer.dependencies`; {} for a metric that no scorer computes."""
         for scorer in self._scorers:
             if metric in scorer.names:
-                return dict(
-                    self._plugins.call_plugin_code(_describe(scorer), scorer.dependencies, split)
+                answer = self._plugins.call_plugin_code(
+                    _describe(scorer), scorer.dependencies, split
                 )
+                return _to_json(scorer, answer)
         return {}
 
     def score(
@@ -79,6 +81,17 @@ class ScorerSet:
 
 def _describe(scorer: Scorer) -> str:
     return f"scorer {type(scorer).__name__}"
+
+
+def _to_json(scorer: Scorer, dependencies: Any) -> Dict[str, Any]:
+    """Dependencies as they are read back from a checkpoint: a tuple becomes a list."""
+    try:
+        return dict(json.loads(json.dumps(dependencies, allow_nan=False)))
+    except (TypeError, ValueError):
+        raise ToolkitError(
+            f"Scorer {type(scorer).__name__} returned the dependencies {dependencies!r}.",
+            hint="It returns a dict of JSON values by name.",
+        ) from None
 
 
 def _check_type(plugins: Plugins, scorer: Any) -> None:

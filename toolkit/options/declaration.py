@@ -115,7 +115,7 @@ class Options(pydantic.BaseModel):
         """Refuse true and false for a number, which pydantic would read as 1 and 0."""
         parts = value if isinstance(value, (list, tuple)) else [value]
         has_bool = any(isinstance(part, bool) for part in parts)
-        if has_bool and _is_number(cls.model_fields[info.field_name].annotation):
+        if has_bool and _is_number(cls.model_fields[str(info.field_name)].annotation):
             raise ValueError("should be a number")
         return value
 
@@ -123,7 +123,7 @@ class Options(pydantic.BaseModel):
     @classmethod
     def _check_is_text(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuse blank text, for example of a variable that a script did not set."""
-        default = cls.model_fields[info.field_name].default
+        default = cls.model_fields[str(info.field_name)].default
         if isinstance(value, str) and isinstance(default, str) and default and not value.strip():
             raise ValueError("should not be empty")
         return value
@@ -132,7 +132,7 @@ class Options(pydantic.BaseModel):
     @classmethod
     def _check_size(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuse integers beyond 64 bits, and numbers that are not finite."""
-        allow_infinite = _declared(cls, info.field_name).get("allow_infinite", False)
+        allow_infinite = _declared(cls, str(info.field_name)).get("allow_infinite", False)
         for number in _numbers(value):
             if isinstance(number, int) and not -(2**63) <= number < 2**63:
                 raise ValueError("should be less than 2^63 in size")

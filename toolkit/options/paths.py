@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Sequence, Type
 
-from .declaration import Options, path_form, path_words
+from .declaration import Options, PathForm, path_form, path_words
 
 REFERENCE = "reference"  # the `path` of an option whose value names a plugin
 
@@ -34,15 +34,23 @@ def map_paths(options: Type[Options], name: str, value: Any, function: MapPath) 
         function: from a path to a path.
     """
     form, words = path_form(options, name), path_words(options, name)
+    if not form:
+        return value
     if isinstance(value, list):
-        return [map_paths(options, name, part, function) for part in value]
-    if not form or not isinstance(value, str) or value in ("", *words):
+        return [_map_path(part, form, words, function) for part in value]
+    return _map_path(value, form, words, function)
+
+
+def _map_path(value: Any, form: PathForm, words: Sequence[str], function: MapPath) -> Any:
+    """Return a value with `function` applied to the path in it, if there is one."""
+    if not isinstance(value, str) or value in ("", *words):
         return value
     if form is True:
         return function(value)
     if form == REFERENCE:
         return map_reference(value, function)
-    prefix = next((prefix for prefix in form if value.startswith(prefix)), None)
+    prefixes = form if isinstance(form, tuple) else ()
+    prefix = next((prefix for prefix in prefixes if value.startswith(prefix)), None)
     return value if prefix is None else prefix + function(value[len(prefix) :])
 
 

@@ -9,8 +9,9 @@ stronger.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Type
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 import pydantic
 
@@ -92,6 +93,11 @@ def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
 
     Raises UsageError where a plugin's option has a name that means something else already.
     """
+    return _merge(tuple(classes))
+
+
+@functools.lru_cache(maxsize=8)  # to create a class takes long
+def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     owners = dict.fromkeys([*CoreOptions.model_fields, *alias_names(CoreOptions)], "the core")
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:

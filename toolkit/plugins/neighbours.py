@@ -82,7 +82,7 @@ class NeighbourFinder:
         self, folders: Sequence[str], name: str
     ) -> Optional[importlib.machinery.ModuleSpec]:
         """The spec of a module in one of these folders, or None."""
-        source = (functools.partial(SourceLoader, self._check), [".py"])
+        source: Any = (functools.partial(SourceLoader, self._check), [".py"])
         extension = (
             importlib.machinery.ExtensionFileLoader,
             importlib.machinery.EXTENSION_SUFFIXES,

@@ -136,7 +136,7 @@ def _imported_modules(source: bytes) -> Set[str]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()  # its import will fail
-    modules = set()
+    modules: Set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules.update(alias.name for alias in node.names)

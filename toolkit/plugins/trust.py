@@ -70,7 +70,14 @@ def is_same(reference: str, other: str) -> bool:
 
 
 def _identity(reference: str) -> str:
-    return os.path.realpath(os.path.expanduser(reference)) if is_file(reference) else reference
+    """What two references of the same plugin have in common.
+
+    A link to a file is another plugin than the file, since it has other neighbours.
+    """
+    if not is_file(reference):
+        return reference
+    folder, name = os.path.split(os.path.abspath(os.path.expanduser(reference)))
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def check(reference: str, files: SourceFiles, named_by: str) -> None:

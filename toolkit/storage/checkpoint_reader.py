@@ -27,7 +27,7 @@ def open_reader(path: str) -> Iterator[Any]:
         with plain_path(path) as plain:
             yield tf.train.NewCheckpointReader(plain)
     except OSError as error:
-        raise _read_error(path, error.strerror) from None
+        raise _read_error(path, error.strerror or str(error)) from None
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise _read_error(path, str(error).replace(plain, path)) from None
 

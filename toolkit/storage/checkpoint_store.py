@@ -218,7 +218,8 @@ class CheckpointStore:
         if step not in steps:
             raise CheckpointError(
                 f"{self._folder} has no checkpoint '{which}'.",
-                hint=f"It has last, best (with --best-metric) and the steps {', '.join(steps)}.",
+                hint=f"It has {'last' if self.best() is None else 'last, best'} and the steps "
+                f"{', '.join(steps)}.",
             )
         fault = self.find_damage(steps[step])
         if fault:

@@ -92,12 +92,14 @@ def describe_length(options: CoreOptions, total: int) -> List[str]:
             f"the last {steps} no weight: --accumulate makes one update of {options.accumulate} "
             f"steps, which does not divide {total}"
         )
-    if options.warmup_steps >= total:
+    if options.warmup_steps > total:
         rate = rate_share(options, total - 1, total) * full
         notes.append(
-            f"the warm-up of {options.warmup_steps} steps is as long as the run or longer: the "
-            f"learning rate ends at {rate:.3g} of {full:g}"
+            f"the warm-up of {options.warmup_steps} steps is longer than the run: the learning "
+            f"rate ends at {rate:.3g} of {full:g}"
         )
+    if options.warmup_steps == total and options.schedule != "constant":
+        notes.append(f"the warm-up takes the whole run: the {options.schedule} never begins")
     falls = options.schedule != "constant" and options.warmup_steps < total
     if falls and total > 10 and rate_share(options, total - total // 10 - 1, total) < NEGLIGIBLE:
         step = _first_negligible_step(options, total)

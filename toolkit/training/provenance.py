@@ -89,10 +89,10 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
         changes.append(f"compiled by XLA was {_yes_no(before)}, now {_yes_no(after)}")
     for plugin, files in sorted((session.get("plugins") or {}).items()):
         others = now["plugins"].get(plugin, files)
-        names = set(files)  # a plugin that imports another file has changed itself
+        hashed = set(files)  # a plugin that imports another file has changed itself
         if any(os.path.basename(name) == "__init__.py" for name in files):
-            names |= set(others)  # all files of a package
-        file_names = sorted(n for n in names if files.get(n) != others.get(n))
+            hashed |= set(others)  # all files of a package
+        file_names = sorted(n for n in hashed if files.get(n) != others.get(n))
         if file_names:
             changes.append(f"plugin '{plugin}' has changed ({', '.join(file_names[:3])})")
     if (session.get("data") or now["data"]) != now["data"]:
@@ -100,7 +100,7 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     return changes
 
 
-def _yes_no(value: bool) -> str:
+def _yes_no(value: Any) -> str:
     return "yes" if value else "no"
 
 

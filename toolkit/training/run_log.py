@@ -201,7 +201,9 @@ class RunLog:
 
 def _describe_examples(spec) -> str:
     text = "x".join(map(str, spec.shape)) + " " + spec.dtype
-    return text + (f", {spec.num_classes} classes" if spec.num_classes else ", unlabelled")
+    if not spec.num_classes:
+        return text + ", unlabelled"
+    return text + f", {spec.num_classes} class{'es' if spec.num_classes > 1 else ''}"
 
 
 def _describe_classes(run_data: RunData) -> List[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from ..data.reader import Reader, ReaderOptions, make_reader
@@ -82,13 +83,31 @@ def evaluates(options: CoreOptions, run_data: RunData) -> bool:
     return options.evaluate and bool(run_data.splits.get("validation"))
 
 
-def check_options(options: CoreOptions, run_data: RunData) -> None:
-    """Refuse options that do not fit the data.
+def check_threads(options: CoreOptions) -> None:
+    """Refuse more threads than a machine with its cores can use, which may end the process.
 
     Raises:
-        UsageError: a step reads more examples than there are, or there is no validation split to
-            choose the best checkpoint by.
+        UsageError: names the option.
     """
+    cores = multiprocessing.cpu_count()
+    most = max(256, 16 * cores)
+    for name in ("intra_op_threads", "inter_op_threads"):
+        if getattr(options, name) > most:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is {getattr(options, name)}, at most {most} are "
+                f"possible on {cores} cores.",
+                hint="Leave it at 0, or set it to the number of cores.",
+            )
+
+
+def check_options(options: CoreOptions, run_data: RunData) -> None:
+    """Refuse options that do not fit the data or the machine.
+
+    Raises:
+        UsageError: a step reads more examples than there are, there is no validation split to
+            choose the best checkpoint by, or there are too many threads.
+    """
+    check_threads(options)
     count = len(run_data.splits["train"])
     if options.batches_per_step > 1 and examples_per_step(options) > count:
         raise UsageError(

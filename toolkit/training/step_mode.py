@@ -16,6 +16,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 from ..compat import HAS_XLA, tf
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
+from ..graph.model_size import check_model_size
 from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
 from ..options import CoreOptions
@@ -155,6 +156,8 @@ class PlanBuilder:
         tf_graph, reader, run = self._begin(PLAIN)
         in_loop = mode is StepMode.LOOP
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
+        with tf_graph.as_default():
+            check_model_size(tf.global_variables())
         random_ops = find_random_ops(graph.train_op)
         options = choose_threads(self._options, tf_graph)
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)

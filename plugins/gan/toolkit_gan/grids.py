@@ -95,7 +95,8 @@ class SampleGrids(toolkit.SessionHook):
             if has_arrays(path, self._noise):
                 return
             former = self._file(f"noise-to-step-{step:08d}.npz")
-            os.replace(path, former)
+            if not os.path.exists(former):  # otherwise no grid of this noise is left
+                os.replace(path, former)
             self._remove(["reals.png"])
             self.loop.log(
                 f"note: the grids after step {step} show other samples than those before; the "

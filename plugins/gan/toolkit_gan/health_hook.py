@@ -95,7 +95,7 @@ class HealthHook(toolkit.SessionHook):
         image_spread, before, self._last_images = spread(images), self._last_images, images
         if image_spread is not None and self._real_spread:
             record = record._replace(spread=image_spread / self._real_spread)
-        if before is not None:
+        if before is not None and before.shape == images.shape:  # a resume may change their number
             record = record._replace(change=float(np.mean(np.abs(images - before))))
         return record._replace(class_counts=self._count_classes(images))
 

@@ -105,7 +105,7 @@ def named_losses(outputs: Dict[str, Any], run) -> Dict[str, Any]:
         A dict of float32 scalars:
 
         d_loss, g_loss: what discriminator and generator minimise
-        penalty: the weighted gradient penalty, a part of d_loss
+        penalty: the weighted gradient penalty, a part of d_loss; an evaluation has none
         d_real, d_fake: mean logits
         d_accuracy_real, d_accuracy_fake: shares of the images that the discriminator gets right
         class_loss_real, class_loss_fake: with conditional=acgan, parts of the losses

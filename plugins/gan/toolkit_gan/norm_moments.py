@@ -2,7 +2,8 @@
 
 In training, batch norm takes its moments from the batch, of real and of generated images each by
 itself. An evaluation that did so would give an image another logit in another batch. It therefore
-normalises real images by the moments of training images, and samples by those of other samples.
+normalises real images by the moments of training images (of other splits, where the evaluated data
+has no training split), and samples by those of other samples.
 Legend: R reference images, H W C of an image.
 """
 
@@ -31,18 +32,28 @@ class PairMoments(NamedTuple):
 def fixed_moments(model, weights, run) -> PairMoments:
     """The moments over `norm_samples` images of each kind, computed once per session.
 
-    Without batch norm in the discriminator, or without a training split, there are none.
+    Without batch norm in the discriminator, or without any split of images, there are none.
 
     Args:
         model: the `networks.Gan`.
         weights: of the discriminator.
         run: the `toolkit.Run`, in mode "eval".
     """
-    train = run.splits("train") if run.splits and model.discriminator.mixes_examples else None
-    if train is None:
+    split = _reference_split(run) if model.discriminator.mixes_examples else None
+    if split is None:
         return PairMoments()
-    reals = _moments(model.discriminator, weights, *_training_images(train, run))
+    reals = _moments(model.discriminator, weights, *_real_images(split, run))
     return PairMoments(reals, _moments(model.discriminator, weights, *_samples(model, run)))
+
+
+def _reference_split(run) -> Optional[Any]:
+    """The split whose images give the moments of the reals; None without any."""
+    needs_labels = conditioning(run.options, run.data) != "none"
+    for name in ("train", "validation", "test"):
+        split = run.splits(name) if run.splits else None
+        if split is not None and not (needs_labels and split.labels is None):
+            return split
+    return None
 
 
 def _moments(discriminator, weights, images, labels) -> Moments:
@@ -59,21 +70,21 @@ def _samples(model, run) -> Tuple[Any, Any]:
     return 2 * images - 1, inputs.get("label")
 
 
-def _training_images(train, run) -> Tuple[Any, Any]:
+def _real_images(split, run) -> Tuple[Any, Any]:
     """Real images [R, H, W, C] in [-1, 1], and their labels or None.
 
     They are read when a session needs them. Evenly spaced: a folder of images is read class after
     class.
     """
-    positions = even_positions(len(train), run.options.norm_samples)
+    positions = even_positions(len(split), run.options.norm_samples)
     has_labels = conditioning(run.options, run.data) != "none"
 
     def read():
-        images, labels = train.take(positions)
+        images, labels = split.take(positions)
         labels = labels if has_labels else np.zeros(len(positions))
         return 2 * to_unit_range(images) - np.float32(1), np.asarray(labels, np.int32)
 
     images, labels = tf.py_func(read, [], [tf.float32, tf.int32], stateful=True)
-    images.set_shape([len(positions), *train.shape])
+    images.set_shape([len(positions), *split.shape])
     labels.set_shape([len(positions)])
     return images, labels if has_labels else None

@@ -219,6 +219,7 @@ class GanOptions(Options):
         "classifier",
         "plugin of the classifier that --features auto trains",
         group="Evaluation",
+        path="reference",
         used_if={"features": "auto"},
         resume_may_change=True,
     )

@@ -66,9 +66,10 @@ def create_health_hook(run, steps, images, model, losses, splits) -> HealthHook:
         losses: the named losses of the step.
         splits: name -> `Split`, or None.
     """
+    values = {**losses, **run.logged}  # of several updates the last, as in metrics.jsonl
     scalars = {
-        "accuracy_real": losses["d_accuracy_real"],
-        "accuracy_fake": losses["d_accuracy_fake"],
+        "accuracy_real": values["d_accuracy_real"],
+        "accuracy_fake": values["d_accuracy_fake"],
         "discriminator_gradient_norm": run.logged[DISCRIMINATOR + "/gradient_norm"],
         "generator_gradient_norm": run.logged[GENERATOR + "/gradient_norm"],
     }

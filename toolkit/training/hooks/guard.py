@@ -10,16 +10,19 @@ from __future__ import annotations
 from typing import Any, Callable, Dict
 
 from ...errors import DivergedError
-from .base import Every, SessionHook
+from .base import NEVER, Every, SessionHook
+
+WINDOW = 100  # steps; independent of --log-steps, which does not affect the result
 
 
 class Guard(SessionHook):
-    """Reports skipped steps, and ends a run in which every step was skipped.
+    """Reports skipped steps, and ends a run in which every step was skipped: of the run, or from
+    one multiple of WINDOW to the next.
 
     Args:
         counters: name -> int64 scalar, the number of skipped steps up to and with this one; empty
             with `--on-nonfinite stop`.
-        steps: how often to look.
+        steps: how often to report.
         record: takes an event's record.
         log: shows a line.
     """
@@ -39,30 +42,56 @@ class Guard(SessionHook):
         self._log = log
         self._last_counts: Dict[str, int] = {}
         self._last_step = 0
+        self._window_counts: Dict[str, int] = {}  # at the last multiple of WINDOW
 
     def state(self):
-        return {"seen": self._last_counts, "at": self._last_step} if self._counters else {}
+        if not self._counters:
+            return {}
+        counts = {"seen": self._last_counts, "window": self._window_counts}
+        return dict(counts, at=self._last_step)
 
     def set_state(self, state):
         self._last_counts = dict(state.get("seen", dict.fromkeys(self._counters, 0)))
         self._last_step = state.get("at", 0)
+        self._window_counts = dict(state.get("window", self._last_counts))
+
+    def next_due_step(self, step: int) -> float:
+        next_window = (step // WINDOW + 1) * WINDOW if self._counters else NEVER
+        return min(super().next_due_step(step), next_window)
+
+    def is_due(self, step: int) -> bool:
+        return super().is_due(step) or (bool(self._counters) and step % WINDOW == 0)
 
     def fetches(self):
         return dict(self._counters) or None
 
     def on_step(self, step, values, context):
+        if super().is_due(step):
+            for name, value in (values or {}).items():
+                skipped = int(value) - self._last_counts[name]
+                if skipped > 0:
+                    self._report(name, step, skipped)
+                self._last_counts[name] = int(value)
+            self._last_step = step
         for name, value in (values or {}).items():
-            skipped = int(value) - self._last_counts[name]
-            if skipped > 0:
-                self._report(name, step, skipped)
-            self._last_counts[name] = int(value)
-        self._last_step = step
+            self._check_window(name, step, int(value))
 
     def _report(self, name: str, step: int, skipped: int) -> None:
         self._record({"step": step, "kind": "event", "event": name, "count": skipped})
         self._log(f"warning: {skipped} non-finite step(s) skipped up to step {step}")
-        if skipped >= step - self._last_step > 1:
+
+    def _check_window(self, name: str, step: int, count: int) -> None:
+        """Raise DivergedError at the end of a window or of the run if all its steps were skipped.
+
+        Args:
+            count: of the steps that were skipped so far.
+        """
+        skipped = count - self._window_counts[name]
+        is_window_lost = step % WINDOW == 0 and skipped >= WINDOW
+        if is_window_lost or (count >= step > 1 and self.loop.is_last(step)):
             raise DivergedError(
                 f"All of the last {skipped} steps up to step {step} were non-finite.",
                 hint="Try a lower --learning-rate, or --clip global-norm.",
             )
+        if step % WINDOW == 0:
+            self._window_counts[name] = count

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import numpy as np
 
 import toolkit
-from toolkit import CheckpointError, DataError, InterruptedRun, UsageError
+from toolkit import CheckpointError, DataError, InterruptedRun, RetryError, UsageError
 
 CELLS = 8  # per side, of the pixel features
 MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional classifier
@@ -126,6 +126,9 @@ def cell_weights(size: int) -> np.ndarray:
 class ClassifierFeatures(Features):
     """The features that a trained run predicts.
 
+    Attributes:
+        is_finished: whether the run trained to its end.
+
     Args:
         trained: of `toolkit.open_trained`.
         name: for a person to read; by default plugin, folder and step.
@@ -139,7 +142,9 @@ class ClassifierFeatures(Features):
         self.name = name or f"{trained.plugin} {trained.folder}, step {trained.step}"
         self.sha256 = trained.sha256
         self.size = self._find_size()
-        test = (trained.summary or {}).get("test") or {}
+        summary = trained.summary or {}
+        self.is_finished = bool(summary.get("finished"))
+        test = summary.get("test") or {}
         self.accuracy = test.get("metrics", {}).get("accuracy")
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
@@ -251,10 +256,21 @@ def cached_classifier(
         log(f"Training a {plugin} on {options.data} for the scores (once, then cached).")
         train_into_cache(folder, plugin, training_options(options, len(train)))
     try:
-        return open_classifier(folder, data, f"{plugin} of {options.data}")
+        return open_finished(folder, data, f"{plugin} of {options.data}")
     except CheckpointError as error:
         hint = f"Delete {folder}; it will be trained again."
         raise CheckpointError(error.message, hint=hint) from error
+
+
+def open_finished(folder: str, data: Any, name: str) -> ClassifierFeatures:
+    """Open a run of the cache. Raises CheckpointError if it is not trained to its end."""
+    features = open_classifier(folder, data, name)
+    if (
+        not features.is_finished
+    ):  # copied from elsewhere; a training here appears when it is finished
+        features.close()
+        raise CheckpointError(f"The classifier in {folder} is not trained to its end.")
+    return features
 
 
 def cache_path(options: Any, train: Any) -> str:
@@ -312,9 +328,15 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
     If two processes do this at once, both use the run that is complete first.
     """
     parent = os.path.dirname(folder)
-    os.makedirs(parent, exist_ok=True)
-    remove_abandoned(parent)
-    temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
+    try:
+        os.makedirs(parent, exist_ok=True)
+        remove_abandoned(parent)
+        temporary = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=parent)
+    except OSError as error:
+        raise RetryError(
+            f"The cache cannot be written: {error.filename}: {error.strerror}.",
+            hint="Set TOOLKIT_CACHE to a folder that can be written, or --features pixels.",
+        ) from error
     try:
         run_folder = os.path.join(temporary, "run")
         # The plugin may come from the configuration of a stranger's run.

@@ -1,0 +1,141 @@
+"""Every option of the core and of the two plugins: its text, and its value in a saved run."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from fuzz_fixtures import fuzz
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import Literal, get_args, get_origin
+
+from toolkit import config as configuration
+from toolkit.options import describe, format_value, merge, resolve
+from toolkit.plugins import Plugins
+
+PLUGINS = ["classifier", "gan"]
+# Options whose texts have a form of their own.
+TEXTS = {
+    "best_metric": st.sampled_from(["accuracy", "min:loss", "max:a_b"]),
+    "class_weights": st.sampled_from(["none", "balanced", "1,0.5,2"]),
+    "data": st.sampled_from(["mnist5k", "npz:a.npz", "images:../b", "idx:/c/d", "npz:~/e.npz"]),
+    "features": st.sampled_from(["auto", "pixels", "run", "../run", "/a/run"]),
+    "features_plugin": st.sampled_from(["classifier", "./mine.py", "a.b:C"]),
+    "optimizer": st.sampled_from(["adam", "momentum"]),
+    "optimizer_args": st.dictionaries(
+        st.sampled_from(["momentum", "beta1", "use_nesterov", "accum_name"]),
+        st.booleans() | st.floats(-1e9, 1e9) | st.sampled_from(["sums", "a b", "é"]),
+    ),
+}
+
+
+def values_of(name, field):
+    """A strategy of valid values of an option."""
+    return TEXTS[name] if name in TEXTS else values_of_type(field.annotation, bounds_of(field))
+
+
+def bounds_of(field):
+    """The limits of a field by their names in pydantic."""
+    names = ("ge", "gt", "le", "lt", "min_length")
+    parts = [(name, getattr(part, name, None)) for part in field.metadata for name in names]
+    return {name: value for name, value in parts if value is not None}
+
+
+def values_of_type(annotation, bounds):
+    args = get_args(annotation)
+    if type(None) in args:
+        inner = next(a for a in args if a is not type(None))
+        return st.none() | values_of_type(inner, bounds)
+    if get_origin(annotation) is Literal:
+        return st.sampled_from(args)
+    if get_origin(annotation) is list:
+        return st.lists(values_of_type(args[0], {"ge": 1}), min_size=1, max_size=3)
+    if annotation is bool:
+        return st.booleans()
+    if annotation is int:
+        low, high = bounds.get("ge", bounds.get("gt", -1) + 1), bounds.get("le", 2**62)
+        return st.integers(low, min(high, bounds.get("lt", 2**63) - 1))
+    assert annotation is float, annotation
+    low, high = (
+        bounds.get("ge", bounds.get("gt", -1e300)),
+        bounds.get("le", bounds.get("lt", 1e300)),
+    )
+    exclude_min, exclude_max = "gt" in bounds, "lt" in bounds
+    return st.floats(low, high, exclude_min=exclude_min, exclude_max=exclude_max)
+
+
+CLASSES = {name: Plugins.load(name).options() for name in PLUGINS}
+FIELDS = {name: merge(classes).model_fields for name, classes in CLASSES.items()}
+ALL_VALUES = {
+    plugin: st.fixed_dictionaries(
+        {}, optional={name: values_of(name, field) for name, field in fields.items()}
+    )
+    for plugin, fields in FIELDS.items()
+}
+
+
+def resolve_valid(plugin, layers=(), **values):
+    return resolve(CLASSES[plugin], layers, None, values)
+
+
+def contradict(values):
+    """Whether some of the values may not be set together."""
+    both = "steps" in values and values["steps"] is not None and "epochs" in values
+    needs_metric = values.get("early_stopping") and not values.get("best_metric")
+    needs_evaluations = values.get("evaluate") is False
+    simultaneous = values.get("update") == "simultaneous"
+    return both or needs_metric or needs_evaluations or simultaneous
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_the_table_of_texts_has_each_option_that_is_text_or_a_dict(plugin):
+    free = {f.name for f in describe(merge(CLASSES[plugin])) if f.type in ("str", "name=value,...")}
+    assert free <= set(TEXTS)
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+@fuzz
+@given(st.data())
+def test_a_value_and_its_text_are_the_same_option(plugin, data):
+    values = data.draw(ALL_VALUES[plugin].filter(lambda values: not contradict(values)))
+    texts = {name: format_value(value) for name, value in values.items()}
+    from_values = resolve_valid(plugin, **values).options
+    assert resolve_valid(plugin, **texts).options == from_values
+    for name, value in values.items():
+        assert getattr(from_values, name) == value, name
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+@fuzz
+@given(st.data())
+def test_a_saved_run_has_the_options_of_the_run(here, plugin, data):
+    values = data.draw(ALL_VALUES[plugin].filter(lambda values: not contradict(values)))
+    first = resolve_valid(plugin, **values)
+    folder = str(here / "runs" / "r")
+    saved = configuration.run_values(plugin, [], first.options, folder, first.first_origins)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "config.json")
+    with open(path, "w") as file:
+        json.dump(saved, file, allow_nan=False)
+    config = configuration.read(path)
+    again = resolve_valid(plugin, [config.layer(path)])
+    assert again.notes == []
+    assert again.first_origins == first.first_origins
+    assert configuration.run_values(plugin, [], again.options, folder, again.first_origins) == saved
+    plain = {name: value for name, value in values.items() if "features" not in name}
+    for name, value in plain.items():
+        if not str(value).endswith("~/e.npz"):
+            assert getattr(again.options, name) == value, name
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+@fuzz
+@given(st.data())
+def test_each_value_shows_its_own_origin(plugin, data):
+    values = data.draw(ALL_VALUES[plugin].filter(lambda values: not contradict(values)))
+    resolved = resolve_valid(plugin, [("a.toml", values)])
+    for name in FIELDS[plugin]:
+        origin = resolved.origins[name]
+        assert (origin == "a.toml") == (name in values), (name, origin)
