@@ -67,6 +67,7 @@ def test_examples_are_returned_in_the_order_of_the_split():
     assert features[1, 0].tolist() == features[1][0].tolist() and len(features) == 5
     assert (2 * features == np.asarray(features) * 2).all() and features.mean() > 0
     assert features.shape == (5, 6, 6, 1) and (features > 0.5).any()
+    assert examples["labels"].tolist() == LABELS[[7, 2, 11, 0, 5]].tolist()
 
 
 def test_an_evaluation_holds_no_copy_of_the_features(monkeypatch):
@@ -84,7 +85,6 @@ def test_an_evaluation_holds_no_copy_of_the_features(monkeypatch):
 def _log_size(sizes, arrays):
     sizes.append(len(arrays[0]))
     return arrays
-    assert examples["labels"].tolist() == LABELS[[7, 2, 11, 0, 5]].tolist()
 
 
 def test_a_repeated_evaluation_gives_the_same_bits():
