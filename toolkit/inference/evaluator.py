@@ -145,7 +145,7 @@ class Evaluator:
         """
         try:
             self._restore(path)
-        except (CheckpointError, tf.errors.OpError) as error:
+        except (CheckpointError, tf.errors.OpError, ValueError) as error:  # ValueError: a Saver's
             if has_files(path):
                 raise
             raise RetryError(
