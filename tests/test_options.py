@@ -615,7 +615,7 @@ def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run():
     again = with_preset([saved(first)], preset="fast")
     assert (again.options.learning_rate, again.options.gain) == (0.9, 1.0)
     assert (again.options.log_steps, again.notes) == (7, [])
-    assert again.origins["log_steps"] == "r/config.json (flag --log-steps)"
+    assert again.origins["log_steps"] == "r/config.json: flag --log-steps"
     assert again.first_origins["log_steps"] == "flag --log-steps"
 
 
@@ -631,7 +631,7 @@ def test_a_choice_of_a_saved_run_that_a_preset_replaces_is_noted():
     assert (again.options.learning_rate, again.options.gain) == (0.9, 5.0)
     assert again.notes == [
         "learning_rate is 0.9 by preset fast (flag --preset), "
-        "no longer 0.3 (r/config.json (flag --learning-rate))"
+        "no longer 0.3 (r/config.json: flag --learning-rate)"
     ]
 
 
@@ -974,3 +974,27 @@ def test_a_condition_on_an_option_that_does_not_exist_is_refused():
 
     with pytest.raises(UsageError, match="'left' is used depending on 'clipp', which is no option"):
         merge([("odd", Odd)])
+
+
+def test_a_condition_on_a_flag_reads_as_on_or_off():
+    notes = resolve([], flags={"evaluate": "no", "evaluate_steps": "5"}).notes
+    assert notes == ["evaluate_steps (flag --evaluate-steps) has no effect: evaluate is off"]
+
+
+def test_a_step_to_trace_is_not_negative():
+    with pytest.raises(UsageError, match="Option 'profile_steps' is .*: steps should be 0 or more"):
+        one("profile_steps", "3,-5")
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("a.toml", "batch-size = 3\nbatch_size = 4"),
+        ("a.json", '{"steps": 3, "steps": 4}'),
+        ("a.json", '{"batch-size": 3, "batch_size": 4}'),
+    ],
+)
+def test_a_file_that_sets_an_option_twice_is_refused(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=f"{name}: '(steps|batch_size)' is set twice: "):
+        read_values(str(tmp_path / name))

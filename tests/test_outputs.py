@@ -145,6 +145,8 @@ def test_predictions_replace_neither_their_input_nor_a_file_of_the_run(cli, trai
         output = trained / path
         result = cli("predict", trained / "run", trained / "bars.npz", "-o", output)
         assert result.code == 2 and str(output) in result.err
+    os.symlink(str(trained / "bars.npz"), "link.npz")
+    assert cli("predict", trained / "run", "link.npz", "-o", trained / "bars.npz").code == 2
     assert sha256s(trained) == before
     fresh = trained / "run" / "predictions.json"
     assert cli("predict", trained / "run", trained / "bars.npz", "-o", fresh).code == 0

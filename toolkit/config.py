@@ -70,13 +70,30 @@ def read_values(path: str) -> Dict[str, Any]:
         raise UsageError(f"{path}: {error.strerror}.") from None
     try:
         text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        values = json.loads(text) if path.endswith(".json") else _toml().loads(text)
+        values = _parse_json(text, path) if path.endswith(".json") else _toml().loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if path.endswith(".json") else "TOML"
         raise UsageError(f"{path}: not valid {kind}: {error}.") from None
     if not isinstance(values, dict):
         raise UsageError(f"{path}: expected names with values, found a {type(values).__name__}.")
-    return {name.replace("-", "_"): value for name, value in values.items()}
+    return _unique([(name.replace("-", "_"), value) for name, value in values.items()], path)
+
+
+def _parse_json(text: str, path: str) -> Any:
+    """Parse JSON in which no object has two values of one name."""
+    return json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, path))
+
+
+def _unique(pairs: List[Tuple[str, Any]], path: str) -> Dict[str, Any]:
+    """Return pairs as a dict. Raises UsageError if two of one name differ."""
+    values: Dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values and values[name] != value:
+            raise UsageError(
+                f"{path}: '{name}' is set twice: to {values[name]!r:.100} and to {value!r:.100}."
+            )
+        values[name] = value
+    return values
 
 
 def _toml() -> Any:

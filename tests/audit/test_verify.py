@@ -428,7 +428,7 @@ def test_a_segment_over_several_equal_sessions_trains_again(cli, here):
 
 def test_an_extended_run_trains_again_with_the_options_of_each_session(cli, here):
     train_with(cli, LINEAR, "--schedule", "cosine")
-    assert cli("resume", "run", "--steps", 8).code == 0
+    assert cli("resume", "run", "--steps", 8, "--allow", "steps").code == 0
     assert cli("verify", "run", "--replay", "0:6").code == 0
     assert cli("verify", "run", "--replay", ":").code == 0
     result = cli("verify", "run", "--replay", "0:8")

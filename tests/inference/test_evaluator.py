@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from graph_fixtures import make_plugin
 from linear_fixtures import Linear, bars
 
-from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, tf
+import toolkit
+from toolkit import DataError, DataSpec, RetryError, Split, ToolkitError, hookimpl, tf
 from toolkit.inference.evaluator import Evaluator
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
@@ -249,3 +252,14 @@ def test_a_prediction_without_a_batch_axis_is_refused():
         evaluator_of(BatchMean, "predict").predict(numbers(5))
     assert caught.value.message == "Hook 'predict' returned 'mean' [2] for 5 examples."
     assert caught.value.hint == "It returns tensors with the batch first."
+
+
+def test_a_checkpoint_that_retention_deletes_while_it_is_read_is_named(trained):
+    with toolkit.open_trained(str(trained / "run")) as run:
+        for name in run.checkpoint.files:
+            os.remove(os.path.join(run.folder, "checkpoints", name))
+        with pytest.raises(RetryError, match="model.ckpt-6 was deleted while it was read") as error:
+            run.predict(run.split("test").features)
+    assert error.value.hint == (
+        "A process trains its run and keeps newer checkpoints; repeat the command."
+    )

@@ -548,10 +548,10 @@ INFERENCE = [
     Mutant(
         "local-variables-before-the-weights",
         "toolkit/inference/evaluator.py",
-        "        self._saver.restore(self._session, path)\n"
+        "            self._saver.restore(self._session, plain)\n"
         "        self._session.run(self._initialize_locals)\n",
-        "        self._session.run(self._initialize_locals)\n"
-        "        self._saver.restore(self._session, path)\n",
+        "            self._session.run(self._initialize_locals)\n"
+        "            self._saver.restore(self._session, plain)\n",
         EVALUATOR + ("tests/test_api.py",),
     ),
     Mutant(
@@ -809,6 +809,38 @@ COMMAND_LINE: List[Mutant] = [
     ),
 ]
 
+TRUST_TESTS = ["tests/test_trust.py"]
+TRUST = [
+    Mutant(
+        "any-code-is-trusted",
+        "toolkit/plugins/trust.py",
+        "    elif not _is_recorded(files):\n        changes",
+        "    elif False:\n        changes",
+        TRUST_TESTS,
+    ),
+    Mutant(
+        "any-neighbour-is-trusted",
+        "toolkit/plugins/trust.py",
+        "    elif files.hashes[files.name] != sha256 or not _is_recorded(files):",
+        "    elif False:",
+        TRUST_TESTS,
+    ),
+    Mutant(
+        "doctor-executes-code",
+        "toolkit/cli/doctor.py",
+        "    executes_code = False",
+        "    executes_code = True",
+        TRUST_TESTS,
+    ),
+    Mutant(
+        "neighbours-precede-installed-modules",
+        "toolkit/plugins/neighbours.py",
+        "finders.insert(len(others), self)",
+        "finders.insert(0, self)",
+        TRUST_TESTS,
+    ),
+]
+
 MUTANTS: List[Mutant] = [
     *GRAPH,
     *DATA,
@@ -820,6 +852,7 @@ MUTANTS: List[Mutant] = [
     *CLASSIFIER,
     *GAN,
     *COMMAND_LINE,
+    *TRUST,
 ]
 
 

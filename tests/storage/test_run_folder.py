@@ -683,6 +683,21 @@ def test_a_checkpoint_is_found_by_its_step_as_last_or_as_best(committed):
         committed.checkpoints.find("2")
 
 
+def test_a_reader_follows_a_process_that_commits_and_deletes(committed):
+    reader = reopen(committed).checkpoints
+    assert [c.step for c in reader.list()] == [2, 4, 6]
+    commit(committed, 8, lambda checkpoints: [])
+    warnings = []
+    assert reader.newest(warnings.append).step == 8 and warnings == []
+    commit(committed, 10, lambda checkpoints: [])
+    with pytest.raises(
+        CheckpointError, match="has no checkpoint '8'.\nIt has last and the steps 10"
+    ):
+        reader.find("8")
+    commit(committed, 12, lambda checkpoints: [])
+    assert reader.find("last").step == 12
+
+
 def test_a_deleted_best_checkpoint_is_none(committed):
     committed.update_manifest(best={"step": 5})
     assert committed.checkpoints.best() is None

@@ -11,7 +11,7 @@ import os
 import re
 import struct
 import zlib
-from typing import IO, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -292,15 +292,15 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
     return array
 
 
-def _fill(array: np.ndarray, file: IO[bytes]) -> int:
+def _fill(array: np.ndarray, file: gzip.GzipFile) -> int:
     """Read the bytes of an array from a file, in chunks, and return how many there were."""
-    target = memoryview(array.reshape(-1).view(np.uint8))
+    target = array.reshape(-1).view(np.uint8)
     position = 0
     while position < len(target):
         chunk = file.read(min(_CHUNK, len(target) - position))
         if not chunk:
             break
-        target[position : position + len(chunk)] = chunk
+        target[position : position + len(chunk)] = np.frombuffer(chunk, np.uint8)
         position += len(chunk)
     return position
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, List, TextIO
 
 from rich.console import Console as RichConsole
-from rich.console import ConsoleRenderable
+from rich.console import ConsoleRenderable, RenderableType
 from rich.control import Control
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -46,7 +46,7 @@ class Bar(Progress):
         )
         self.add_task("", total=total_steps, completed=read_step(), metrics="", speed="")
 
-    def get_renderables(self) -> Iterable[ConsoleRenderable]:
+    def get_renderables(self) -> Iterable[RenderableType]:
         for task in self.tasks:  # none while rich creates the bar
             speed = f"{task.speed or 0:.0f} steps/s"
             self.update(task.id, completed=self._read_step(), speed=speed)

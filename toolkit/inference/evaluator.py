@@ -9,7 +9,7 @@ import numpy as np
 from ..compat import make_callable, tf
 from ..data.examples import DataSpec, Split
 from ..data.named_arrays import check_arrays
-from ..errors import CheckpointError, DataError, ToolkitError
+from ..errors import CheckpointError, DataError, RetryError, ToolkitError
 from ..files import plain_path
 from ..graph import build
 from ..graph.run import Run
@@ -17,6 +17,7 @@ from ..graph.session_config import session_config
 from ..options import CoreOptions
 from ..plugins import Plugins
 from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
+from ..storage.checkpoint_reader import has_files
 from .metric_directions import read_directions
 from .model_features import ModelFeatures
 from .scorer_set import ScorerSet
@@ -141,7 +142,21 @@ class Evaluator:
 
         Raises:
             CheckpointError: the checkpoint does not fit the graph.
+            RetryError: it was deleted meanwhile, by a process that trains its run.
         """
+        try:
+            self._restore(path)
+        except (CheckpointError, tf.errors.OpError, ValueError) as error:  # ValueError: a Saver's
+            if has_files(path):
+                raise
+            raise RetryError(
+                f"{path} was deleted while it was read.",
+                hint="A process trains its run and keeps newer checkpoints; repeat the command.",
+            ) from error
+        self._path = path
+        self._predictor.set_checkpoint(path)
+
+    def _restore(self, path: str) -> None:
         with self._graph.tf_graph.as_default():
             variables = tf.global_variables()
         in_checkpoint, in_graph = read_variable_specs(path), variable_specs(variables)
@@ -151,8 +166,6 @@ class Evaluator:
         with plain_path(path) as plain:
             self._saver.restore(self._session, plain)
         self._session.run(self._initialize_locals)
-        self._path = path
-        self._predictor.set_checkpoint(path)
 
     def close(self) -> None:
         if self._scorers is not None:

@@ -359,6 +359,13 @@ class CoreOptions(Options):
         """Read the configuration of an earlier version, in which the option was yes or no."""
         return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
+    @pydantic.field_validator("profile_steps")
+    @classmethod
+    def _check_steps(cls, value: Any) -> Any:
+        if min(value, default=0) < 0:
+            raise ValueError("steps should be 0 or more")
+        return value
+
     @pydantic.field_validator("best_metric")
     @classmethod
     def _check_direction(cls, value: Optional[str]) -> Optional[str]:

@@ -202,6 +202,8 @@ def _idle_reason(options: Options, name: str) -> str:
 
 
 def _format(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return "none" if value is None else str(value)
 
 

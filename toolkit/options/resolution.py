@@ -56,7 +56,7 @@ class Layer(NamedTuple):
     def origin(self, name: str) -> str:
         """Return the origin of a value, for messages and `--print-config`."""
         first = (self.first_origins or {}).get(name, "")
-        return f"{self.file} ({first})" if first else self.file
+        return f"{self.file}: {first}" if first else self.file
 
 
 class Resolved(NamedTuple):

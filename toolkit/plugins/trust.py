@@ -125,7 +125,7 @@ def permit(folder: str, path: str, sha256: str) -> None:
     files = locate_file(path)  # no import statement of the plugin names it
     if folder in _choice.folders:
         _record(files)
-    elif not _is_recorded(files):
+    elif files.hashes[files.name] != sha256 or not _is_recorded(files):
         raise UsageError(
             f"A plugin imports '{path}', code {UNKNOWN}; it was not executed.", hint=HINT
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from typing import Any, Dict, Iterator
 
 import numpy as np
@@ -30,6 +31,17 @@ def open_reader(path: str) -> Iterator[Any]:
         raise _read_error(path, error.strerror or str(error)) from None
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise _read_error(path, str(error).replace(plain, path)) from None
+
+
+def has_files(path: str) -> bool:
+    """Whether the files of a checkpoint exist.
+
+    Args:
+        path: the prefix of its files.
+    """
+    folder, start = os.path.split(path)
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return f"{start}.index" in names and any(n.startswith(f"{start}.data-") for n in names)
 
 
 def read_tensors(path: str) -> Dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import shutil
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -222,6 +222,8 @@ class CheckpointStore:
                 f"{', '.join(steps)}.",
             )
         fault = self.find_damage(steps[step])
+        if fault and self._is_outdated(list(steps.values())):
+            return self.find(which, warn)
         if fault:
             raise CheckpointError(f"The checkpoint of step {step} is damaged: {fault}.")
         return steps[step]
@@ -251,17 +253,18 @@ class CheckpointStore:
             CheckpointError: checkpoints were committed, and none is intact.
         """
         checkpoints = self.list()
-        faults = []
-        for checkpoint in reversed(checkpoints):
-            fault = self.find_damage(checkpoint)
-            if not fault:
-                return checkpoint
-            faults.append(fault)
-            warn(f"the checkpoint of step {checkpoint.step} is damaged: {fault}")
+        newest, faults = self._search(checkpoints)
+        while faults and self._is_outdated(checkpoints):
+            checkpoints = self.list()
+            newest, faults = self._search(checkpoints)
+        for step, fault in faults.items():
+            warn(f"the checkpoint of step {step} is damaged: {fault}")
+        if newest is not None:
+            return newest
         if faults:
             raise CheckpointError(
                 f"None of the {len(checkpoints)} checkpoints in {self._folder.file(CHECKPOINTS)} "
-                f"is intact: {faults[0]}.",
+                f"is intact: {next(iter(faults.values()))}.",
                 hint="Copy the files back, or start a new run in another folder.",
             )
         fault = next(iter(self.commits.faults()), "") or self._find_loss()
@@ -271,6 +274,25 @@ class CheckpointStore:
                 hint="Copy the file back, or start a new run in another folder.",
             )
         return None
+
+    def _search(self, checkpoints: List[Checkpoint]) -> Tuple[Optional[Checkpoint], Dict[int, str]]:
+        """The newest intact checkpoint, if there is one, and what is wrong with those after it, by
+        step.
+        """
+        faults: Dict[int, str] = {}
+        for checkpoint in reversed(checkpoints):
+            fault = self.find_damage(checkpoint)
+            if not fault:
+                return checkpoint, faults
+            faults[checkpoint.step] = fault
+        return None, faults
+
+    def _is_outdated(self, checkpoints: List[Checkpoint]) -> bool:
+        """Whether a process that trains the run has committed since these were listed: what seemed
+        to be missing may have been deleted by its retention.
+        """
+        self.commits.invalidate_cache()
+        return [c.step for c in self.list()] != [c.step for c in checkpoints]
 
     def find_damage(self, checkpoint: Checkpoint) -> str:
         """What is wrong with the files of a checkpoint, as a clause; '' if they are intact."""

@@ -51,7 +51,7 @@ def read(path: str) -> Dict[str, Any]:
     format = manifest.get("format") if isinstance(manifest, dict) else None
     if format != FORMAT:
         text = f"{path}: expected a manifest of format {FORMAT}"
-        if not isinstance(format, int):
+        if not isinstance(format, int) or isinstance(format, bool):
             raise CheckpointError(f"{text}.", path=path)
         raise FormatError(
             f"{text}, found {format}.",
