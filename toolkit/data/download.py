@@ -151,7 +151,8 @@ def open_download(
 @contextlib.contextmanager
 def _one_process_at_a_time(folder: str) -> Iterator[None]:
     """Wait until no other process downloads into a folder, and let others wait."""
-    os.makedirs(folder, exist_ok=True)
+    with writing_to_cache():
+        os.makedirs(folder, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY) if fcntl else -1
     try:
         if fcntl:
