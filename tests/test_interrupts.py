@@ -89,8 +89,7 @@ def test_an_interrupt_while_a_plugin_is_loaded_says_that_nothing_was_written(cli
 def test_an_interrupt_during_the_import_of_tensorflow_shows_none_of_its_messages(here):
     result = subprocess.run(
         [sys.executable, "-c", DURING_IMPORT, "run", "--plugin", "classifier", "--run-dir", "r"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         env=dict(os.environ, TERM="dumb"),
     )
     assert result.returncode == 130

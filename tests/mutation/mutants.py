@@ -689,7 +689,8 @@ GAN = [
         "weight-clipping-of-kernels-alone",
         "plugins/gan/toolkit_gan/penalties.py",
         "        for v in variables\n    ]\n    return tf.group(*clips)",
-        "        for v in variables\n        if v.shape.ndims >= 2\n    ]\n    return tf.group(*clips)",
+        "        for v in variables\n        if v.shape.ndims >= 2\n    ]\n"
+        "    return tf.group(*clips)",
         GAN_PENALTIES,
     ),
     Mutant(
