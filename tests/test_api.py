@@ -263,7 +263,7 @@ def test_training_in_one_call_passes_on_the_lines_of_the_log(here, capsys):
     options = {"data": write_bars("bars.npz"), "steps": 2, "log_steps": 1}
     toolkit.train(LINEAR, "r", options, lines.append)
     assert capsys.readouterr() == ("", "")
-    assert [line.split()[0] for line in lines] == ["run", "data", "hooks", "step"]
+    assert [line.split()[0] for line in lines] == ["run", "data", "data", "hooks", "step"]
     assert "step 2  validation" in lines[-1]
 
 

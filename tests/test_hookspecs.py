@@ -499,14 +499,11 @@ def test_a_class_that_only_held_out_data_of_a_plugin_has_is_a_class(held_out):
 
 @pytest.mark.parametrize("label", [3, -1, np.int64(7)])
 def test_a_label_of_convert_beyond_the_classes_is_refused(here, label):
-    run_data = run_data_of(
-        broken("convert", lambda self, features, labels: (features, label if labels == 2 else 0)),
-        data=write_bars("bars.npz"),
-    )
+    hook = broken("convert", lambda self, features, labels: (features, label if labels == 2 else 0))
     with pytest.raises(
         DataError, match=f"'convert' returned the label {label}, and the data has 3"
     ):
-        run_data.prepare_split("train")
+        run_data_of(hook, data=write_bars("bars.npz"))
 
 
 def test_convert_may_change_shape_and_type(here):

@@ -269,6 +269,7 @@ def test_a_hook_of_several_plugins_returns_all_their_values():
 
 def test_the_hooks_of_a_plugin_are_its_marked_functions():
     names = ["options", "build", "call", "loss", "optimize", "predict", "metrics"]
+    names.append("metric_directions")
     assert hook_names(make_plugin(Linear)) == names
 
 

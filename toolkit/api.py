@@ -35,6 +35,7 @@ def train(
     say: Optional[Callable[[str], None]] = None,
     extensions: Iterable[Any] = (),
     named_by: str = "",
+    allow: Sequence[str] = (),
 ) -> Dict[str, Any]:
     """Train in `run_dir`, or resume the run that is there.
 
@@ -49,6 +50,8 @@ def train(
         extensions: references or objects, as for `plugin`.
         named_by: what names the plugins, such as a file, if it is not the caller. Those that are
             files or modules are then executed only if this user ran them before.
+        allow: what may differ from the run that is there, as for `toolkit resume --allow`: names of
+            options, "plugin", "with", "data", and "steps" for a jump of the learning rate.
 
     Returns:
         The summary that `toolkit run --json` prints.
@@ -67,6 +70,7 @@ def train(
         console,
         ["toolkit.train"],
         named_by=named_by,
+        allow=allow,
     )
     try:
         trainer.check_data()
@@ -87,11 +91,12 @@ def open_trainer(
     argv: Sequence[str],
     pause_at: Optional[int] = None,
     named_by: str = "",
+    allow: Sequence[str] = (),
 ) -> Trainer:
     """The `Trainer` of a new run in `run_dir`, or of the run that is there; the caller closes it.
 
     Args:
-        plugin, run_dir, options, extensions, named_by: as for `train`.
+        plugin, run_dir, options, extensions, named_by, allow: as for `train`.
         console: shows the run's log and progress.
         argv: the command that the manifest records.
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
@@ -104,27 +109,37 @@ def open_trainer(
     model, others = plugins.model.reference, [each.reference for each in plugins.extensions]
     if os.path.exists(os.path.join(run_dir, "manifest.json")):
         folder = open_run(run_dir)
-        _refuse(find_plugin_changes(folder, model, others))
+        _refuse(find_plugin_changes(folder, model, others), allow)
         layer = config.read_run_config(folder).layer(folder.file("config.json"))
         resolved = _resolve_options(plugins, options, [layer])
-        _refuse(find_option_changes(folder, resolved.options))
+        _refuse(find_option_changes(folder, resolved.options), allow)
     else:
         folder = reserve(run_dir)
         resolved = _resolve_options(plugins, options)
     values = config.run_values(model, others, resolved.options, folder.path, resolved.first_origins)
-    job = Job(plugins, resolved.options, folder, values, list(argv), pause_at, notes=resolved.notes)
+    job = Job(
+        plugins,
+        resolved.options,
+        folder,
+        values,
+        list(argv),
+        pause_at,
+        allow_other_data="data" in allow,
+        allow_other_rate=bool({"steps", "epochs"} & set(allow)),
+        notes=resolved.notes,
+    )
     return Trainer(job, console)
 
 
-def _refuse(changes: Sequence[OptionChange]) -> None:
-    """Raise UsageError if there is a change."""
-    from .option_changes import allow_flags, describe_changes
+def _refuse(changes: Sequence[OptionChange], allow: Sequence[str]) -> None:
+    """Raise UsageError if there is a change that is not allowed."""
+    from .option_changes import describe_changes
 
-    if changes:
+    names = [change.name for change in changes if change.name not in allow]
+    if names:
         raise UsageError(
-            describe_changes(changes),
-            hint="Keep the former values, start a new run, or allow the change on the command "
-            f"line: toolkit resume RUN {allow_flags(changes)}",
+            describe_changes([change for change in changes if change.name in names]),
+            hint=f"Keep the former values, start a new run, or allow the change: allow={names}.",
         )
 
 

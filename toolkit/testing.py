@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -85,6 +85,7 @@ def open_trainer(
     extensions: Iterable[Any] = (),
     console: Optional[Console] = None,
     pause_at: Optional[int] = None,
+    allow: Sequence[str] = (),
     **options: Any,
 ) -> Trainer:
     """A `Trainer` for a new run in `run_dir`, or for the run that is there; the caller closes it.
@@ -93,10 +94,13 @@ def open_trainer(
         plugin, run_dir, extensions: what to train, and where.
         console: shows the log and the progress; None for silence.
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
+        allow: what may differ from the run that is there, as for `toolkit.train`.
         options: values or texts by name.
     """
     console = console or Console(io.StringIO())
-    return api.open_trainer(plugin, run_dir, options, extensions, console, ["test"], pause_at)
+    return api.open_trainer(
+        plugin, run_dir, options, extensions, console, ["test"], pause_at, allow=allow
+    )
 
 
 def train(
@@ -106,7 +110,7 @@ def train(
 
     Args:
         plugin, run_dir, extensions: what to train, and where.
-        options: values or texts by name; also `pause_at`, as for `open_trainer`.
+        options: values or texts by name; also `pause_at` and `allow`, as for `open_trainer`.
 
     Returns:
         The summary that `toolkit run --json` prints.

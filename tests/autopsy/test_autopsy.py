@@ -344,7 +344,7 @@ def test_the_right_example_is_named_in_a_step_of_several_batches(data):
 
 @KINDS
 def test_non_finite_features_are_reported_with_their_example(kind):
-    finding = examine_step(OwnData, "", kind=kind, batch_size=12)
+    finding = examine_step(OwnData, "mnist5k", kind=kind, batch_size=12)
     assert (finding.kind, finding.examples, finding.tensor.nan) == ("features", [5], 1)
     assert "the features of example 5 of the split 'train' (label 1) are" in finding.lines()[0]
 

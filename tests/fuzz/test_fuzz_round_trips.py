@@ -18,6 +18,7 @@ from toolkit.plugins import Plugins
 PLUGINS = ["classifier", "gan"]
 # Options whose texts have a form of their own.
 TEXTS = {
+    "background": st.sampled_from(["white", "#102030", "light grey"]),
     "best_metric": st.sampled_from(["accuracy", "min:loss", "max:a_b"]),
     "class_weights": st.sampled_from(["none", "balanced", "1,0.5,2"]),
     "data": st.sampled_from(["mnist5k", "npz:a.npz", "images:../b", "idx:/c/d", "npz:~/e.npz"]),

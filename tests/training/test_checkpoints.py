@@ -128,13 +128,14 @@ def test_a_moved_run_continues(run, tmp_path):
     assert steps_of(target)[-1] == 10
 
 
-def test_no_absolute_path_is_stored(data, tmp_path, monkeypatch):
+def test_no_absolute_path_is_stored_but_that_of_the_folder(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = "run"
     testing.train(Linear, run, data="npz:bars.npz", steps=2)
     for name in ("config.json", "manifest.json", os.path.join("checkpoints", "checkpoint")):
         with open(os.path.join(run, name)) as file:
-            assert str(tmp_path) not in file.read(), name
+            text = file.read().replace(json.dumps(str(tmp_path / run)), "")
+            assert str(tmp_path) not in text, name
 
 
 def test_a_resume_saves_nothing_before_its_first_due_step(run):
@@ -145,13 +146,13 @@ def test_a_resume_saves_nothing_before_its_first_due_step(run):
         def checkpoint_saved(self, step):
             steps.append(step)
 
-    testing.train(Watching, run, steps=11)
+    testing.train(Watching, run, steps=11, allow=["plugin"])
     assert steps == [10, 11]
 
 
 def test_the_error_for_another_optimizer_names_its_variables(run):
     with pytest.raises(CheckpointError, match="added linear/b/Momentum.*removed linear/b/Adam"):
-        testing.train(Linear, run, steps=10, optimizer="momentum")
+        testing.train(Linear, run, steps=10, optimizer="momentum", allow=["optimizer"])
 
 
 def test_the_error_distinguishes_renamed_and_reshaped_variables(run):
@@ -162,7 +163,7 @@ def test_the_error_distinguishes_renamed_and_reshaped_variables(run):
             return w, tf.get_variable("linear/b", [1, 3])
 
     with pytest.raises(CheckpointError) as raised:
-        testing.train(Other, run, steps=10, optimizer="sgd")
+        testing.train(Other, run, steps=10, optimizer="sgd", allow=["plugin", "optimizer"])
     assert "likely renamed line/w (was linear/w)" in str(raised.value)
     assert "reshaped linear/b [1, 3] (was [3])" in str(raised.value)
 

@@ -61,7 +61,7 @@ def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[st
     run_data = _open_data(trained, data)
     _check_fit(run_data.spec, trained.data)
     is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
-    split = split or "test"
+    split = "test" if split is None else split
     examples = run_data.prepare_split("train" if is_whole else split)
     if examples is None:
         raise UsageError(

@@ -20,6 +20,8 @@ class BestMetric(NamedTuple):
         note: what a user should know of the direction, as a clause; may be empty.
         dependencies: what its values depend on besides the model: JSON values by name.
         former_direction: of records without one, which an earlier version of the toolkit wrote.
+        keeps_direction: whether the direction is only that of the run's sessions so far, since
+            nothing declares one.
     """
 
     name: str
@@ -27,6 +29,7 @@ class BestMetric(NamedTuple):
     note: str = ""
     dependencies: Mapping[str, Any] = {}
     former_direction: str = ""
+    keeps_direction: bool = False
 
     @property
     def summary(self) -> str:
@@ -113,15 +116,15 @@ def choose_best_metric(
             f"There is no metric '{name}' to choose the best checkpoint by.",
             hint=suggest(name, directions),
         )
-    former = _former_direction(former_text or name)
+    former = former_direction(former_text or name)
     declared = directions[name]
     if prefix:
         return BestMetric(name, prefix, _contradiction(prefix, declared), {}, former)
     if declared:
         return BestMetric(name, declared, former_direction=former)
-    if text == former_text:  # only an earlier version began this run without a direction
+    if former_text and name == former_text.rpartition(":")[2]:
         note = "as in its sessions so far; no plugin declares what is better"
-        return BestMetric(name, former, note, {}, former)
+        return BestMetric(name, former, note, {}, former, keeps_direction=True)
     raise UsageError(
         f"--best-metric is {name}, but nothing declares whether higher or lower values are better.",
         hint=f"Write min:{name} or max:{name}, or declare it in the plugin's hook "
@@ -135,7 +138,7 @@ def _contradiction(direction: str, declared: Optional[str]) -> str:
     return f"although {'lower' if declared == 'min' else 'higher'} values are declared better"
 
 
-def _former_direction(text: str) -> str:
+def former_direction(text: str) -> str:
     """The direction that earlier versions of the toolkit took from --best-metric."""
     prefix, _, name = text.rpartition(":")
     if prefix:
