@@ -369,6 +369,27 @@ def test_a_time_limit_does_not_end_a_replay(trained):
     assert session_config(folder, limited).values["max_secs"] is None
 
 
+@pytest.mark.parametrize(
+    "name, text, saved",
+    [
+        ("best", "score", "max:score"),
+        ("best_metric", "my_loss", "min:my_loss"),
+        ("best", "min:score", "min:score"),
+        ("best", None, None),
+    ],
+)
+def test_a_session_of_an_earlier_version_trains_again_in_its_direction(trained, name, text, saved):
+    folder = RunFolder(str(trained / "run"))
+    session = folder.commits.sessions()[-1]
+    options = {n: v for n, v in session["options"].items() if n != "best_metric"}
+    options[name] = text
+    earlier = {n: v for n, v in session.items() if n != "seals"}
+    config = session_config(folder, dict(earlier, options=options))
+    assert config.values["best_metric"] == saved
+    config = session_config(folder, dict(session, options=options))
+    assert config.values["best_metric"] == text
+
+
 def test_another_time_limit_is_no_change(cli, trained):
     argv = ["resume", trained / "run", "--steps", 8]
     assert cli(*argv, "--pause-at", 7).code == 0

@@ -373,6 +373,16 @@ def test_a_run_of_an_earlier_version_resumes_in_its_direction(
     assert ("as in its sessions so far; no plugin declares" in log) == (declared is None)
 
 
+def test_the_direction_of_an_earlier_version_is_saved_at_the_resume(run, tmp_path):
+    run(Scripted({"score": "max"}, score=[1.0] * 5), steps=2, best_metric="score")
+    undeclared = Scripted(score=[1.0] * 5)
+    for steps in (4, 5):  # the same call again: its option is not yet that of the session
+        run(undeclared, steps=steps, best_metric="score")
+        folder = RunFolder(str(tmp_path / "run"))
+        assert folder.read_config()["best_metric"] == "max:score"
+        assert folder.commits.sessions()[-1]["options"]["best_metric"] == "max:score"
+
+
 @pytest.mark.parametrize("value", [INF, NAN, None])
 def test_a_recorded_value_that_is_not_finite_is_not_compared(value):
     metric = BestMetric("a", "max")

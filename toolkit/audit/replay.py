@@ -16,7 +16,7 @@ from ..errors import (
     RetryError,
     UsageError,
 )
-from ..options import FOLDER, current_names, resolve, result_options
+from ..options import FOLDER, CoreOptions, current_names, resolve, result_options
 from ..plugins import Plugins
 from ..storage import checkpoint_reader
 from ..storage.checkpoint_diff import RestoreOptions
@@ -24,6 +24,7 @@ from ..storage.commit_log import Checkpoint, Entry
 from ..storage.jsonl import parse_object
 from ..storage.run_folder import RunFolder
 from ..training import provenance
+from ..training.best_metric import with_former_direction
 from .checks import count_noun, declared_options, join_steps
 
 REPRODUCIBILITY_HINT = (
@@ -153,10 +154,14 @@ def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
     """The plugins and options of a session, to train the same steps again: with the same threads
     and compilation, and without a time limit.
     """
-    config = configuration.parse_values(folder.path, session.get("options") or folder.read_config())
+    values = current_names(CoreOptions, session.get("options") or folder.read_config())
+    config = configuration.parse_values(folder.path, values)
     config.values["xla"] = "on" if session.get("compiled") else "off"
     config.values["intra_op_threads"] = (session.get("machine") or {}).get(provenance.THREADS, 0)
     config.values["max_secs"] = None
+    metric = config.values.get("best_metric")
+    if isinstance(metric, str) and not session.get("seals"):  # of an earlier version
+        config.values["best_metric"] = with_former_direction(metric)
     return config
 
 

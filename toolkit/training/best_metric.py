@@ -116,13 +116,13 @@ def choose_best_metric(
             f"There is no metric '{name}' to choose the best checkpoint by.",
             hint=suggest(name, directions),
         )
-    former = former_direction(former_text or name)
+    former = _former_direction(former_text or name)
     declared = directions[name]
     if prefix:
         return BestMetric(name, prefix, _contradiction(prefix, declared), {}, former)
     if declared:
         return BestMetric(name, declared, former_direction=former)
-    if former_text and name == former_text.rpartition(":")[2]:
+    if former_text and name in (former_text, former_text.partition(":")[2]):
         note = "as in its sessions so far; no plugin declares what is better"
         return BestMetric(name, former, note, {}, former, keeps_direction=True)
     raise UsageError(
@@ -132,13 +132,18 @@ def choose_best_metric(
     )
 
 
+def with_former_direction(text: str) -> str:
+    """--best-metric of an earlier version of the toolkit, with the direction that it took."""
+    return text if ":" in text or not text else f"{_former_direction(text)}:{text}"
+
+
 def _contradiction(direction: str, declared: Optional[str]) -> str:
     if declared in (None, direction):
         return ""
     return f"although {'lower' if declared == 'min' else 'higher'} values are declared better"
 
 
-def former_direction(text: str) -> str:
+def _former_direction(text: str) -> str:
     """The direction that earlier versions of the toolkit took from --best-metric."""
     prefix, _, name = text.rpartition(":")
     if prefix:

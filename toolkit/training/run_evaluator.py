@@ -14,6 +14,17 @@ from .setup import Job
 from .step_mode import TrainingPlan
 
 
+def state_direction(job: Job, metric: Optional[BestMetric]) -> Job:
+    """Return the job with the direction of its best metric in the configuration to save.
+
+    It is added where only the run's earlier sessions have it: a copy of the run has no such
+    sessions.
+    """
+    if metric is None or not metric.keeps_direction:
+        return job
+    return job._replace(config=dict(job.config, best_metric=f"{metric.direction}:{metric.name}"))
+
+
 class RunEvaluator:
     """Evaluates checkpoints of a run in the process that trains it."""
 

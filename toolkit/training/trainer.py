@@ -20,7 +20,7 @@ from .hooks.hook_profiler import HookProfiler
 from .length import check_other_length, describe_early_end
 from .loop import Loop, TrainResult
 from .restore import Restorer
-from .run_evaluator import RunEvaluator
+from .run_evaluator import RunEvaluator, state_direction
 from .run_log import RunLog
 from .same_data import check_same_classes, check_same_data
 from .setup import Job, check_options, training_reader, training_run
@@ -54,9 +54,10 @@ class Trainer:
             self._plan = self._build_plan()
             self.total_steps = self._plan.total_steps
             self._steps_before = self._read_total_steps()
-            self._log = RunLog(job, self._run_data, self._plan, console)
             self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
             self._best_metric = self._run_evaluator.best_metric()
+            self._job = job = state_direction(job, self._best_metric)
+            self._log = RunLog(job, self._run_data, self._plan, console)
             self._hooks, self._summaries, self._writers = build_hooks(
                 job,
                 self._run_data,
