@@ -311,7 +311,8 @@ def evaluated(run, split, step, metrics, examples, folder):
         metrics: a dict from the name of a metric to a float.
         examples: a dict of arrays [N, ...] over the whole split, in its order: "features" and
             "labels" as the model was fed them, and each other tensor of `predict` by its name.
-            Features are read when they are indexed: take those that the report shows.
+            Features are read when they are indexed: take those that the report shows. They are
+            read-only; what an index returns is a copy, which may be changed.
         folder: an empty folder for reports; its files are kept if the evaluation succeeds.
 
     Returns:
