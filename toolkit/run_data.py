@@ -67,7 +67,8 @@ class RunData:
 
     def _value_range(self, spec: DataSpec) -> Tuple[float, ...]:
         """The lowest and the highest value of the training split; empty unless of float images."""
-        train = self.prepare_split("train") if _are_float_images(spec) else None
+        is_large = self.hooks.convert is not None and self.splits["train"].nbytes > RESIDENT_LIMIT
+        train = self.prepare_split("train") if _are_float_images(spec) and not is_large else None
         if train is None:
             return ()
         lowest, highest = np.inf, -np.inf
@@ -133,6 +134,7 @@ def open_other_data(
         height, width, channels = stored.shape
         side = height if height == width else None
         images = ImageOptions(side, channels, options.fit, options.background)
+        images = images._replace(extends_border=not options.data.startswith("images:"))
     dataset = open_data(value, images=images, shares=NOTHING)
     return RunData(match_classes(dataset, stored), plugins)
 

@@ -95,11 +95,33 @@ def test_splits_of_the_data_stay_as_they_are():
         (Shares(validation=0.6), "between 0 and 0.5"),
         (Shares(validation=-0.1), "between 0 and 0.5"),
         (Shares(folds=3), "--folds 3 has no effect"),
+        (Shares(folds=3, test=0.3), "Both --folds 3 and --test-share 0.3"),
     ],
 )
 def test_a_choice_without_effect_is_refused(shares, text):
     with pytest.raises(UsageError, match=text):
         hold_out({"train": Split(examples(9)), "test": Split(examples(9))}, shares)
+
+
+def test_more_folds_than_different_examples_are_refused():
+    with pytest.raises(UsageError, match="2 different examples.*3 folds"):
+        hold_out({"train": Split(examples(2).repeat(5, axis=0))}, Shares(folds=3))
+
+
+def test_equal_remainders_go_to_classes_by_chance():
+    labels = np.repeat(np.arange(20), 5)
+    split = Split(examples(100), labels)
+    chosen = [set(hold_out({"train": split}, Shares(seed=s))["test"].labels) for s in range(3)]
+    assert len(chosen[0]) == 10 and len(chosen[0] | chosen[1] | chosen[2]) > 10
+
+
+def test_contradictory_labels_do_not_depend_on_the_order():
+    images = examples(60).repeat(2, axis=0)
+    labels = np.arange(120) % 2
+    order = np.random.RandomState(0).permutation(120)
+    first = hold_out({"train": Split(images, labels)})["test"].features
+    second = hold_out({"train": Split(images[order], labels[order])})["test"].features
+    assert {image.tobytes() for image in first} == {image.tobytes() for image in second}
 
 
 @pytest.mark.parametrize("folds, fold", [(1, 0), (3, 3), (0, 1)])

@@ -100,6 +100,32 @@ def test_black_and_white_is_0_and_255(save):
         assert read(save(row("1", 0, 255), form), channels=1) == [[0, 255]]
 
 
+def write_tiff(path, bits, pixels, photometric=1):
+    """A grey TIFF of one row with any number of bits per sample, which Pillow cannot write."""
+    text = "".join(format(pixel, f"0{bits}b") for pixel in pixels)
+    text += "0" * (-len(text) % 8)
+    row = int(text, 2).to_bytes(len(text) // 8, "big")
+    row = struct.pack(f"<{len(pixels)}H", *pixels) if bits == 16 else row
+    tags = [(256, len(pixels)), (257, 1), (258, bits), (259, 1), (262, photometric), (273, 8)]
+    tags += [(277, 1), (278, 1), (279, len(row))]
+    entries = b"".join(struct.pack("<HHIHH", tag, 3, 1, value, 0) for tag, value in tags)
+    start = 8 + len(row) + len(row) % 2
+    content = b"II*\0" + struct.pack("<I", start) + row.ljust(start - 8, b"\0")
+    path.write_bytes(content + struct.pack("<H", len(tags)) + entries + bytes(4))
+    return str(path)
+
+
+def test_12_bits_are_scaled_to_8(tmp_path):
+    path = write_tiff(tmp_path / "image.tif", 12, [0, 2048, 4095])
+    assert read(path, channels=1) == [[0, 128, 255]]
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_white_may_be_zero(tmp_path, bits):
+    path = write_tiff(tmp_path / "image.tif", bits, [0, 2**bits - 1], photometric=0)
+    assert read(path, channels=1) == [[255, 0]]
+
+
 def test_a_palette_shows_its_colours(save):
     image = row("P", 1, 0)
     image.putpalette([1, 2, 3, 250, 128, 7] + [0] * 762)
@@ -140,6 +166,7 @@ def test_floats_from_0_to_1_are_scaled_to_255(save):
         (np.array([[-1, 1]], np.float32), "floats from -1 to 1"),
         (np.array([[0, np.nan]], np.float32), "floats from nan to nan"),
         (np.array([[0, 9]], np.int32), "32-bit integers; convert it to 8 or 16 bits"),
+        (np.array([[0, 9]], np.int16), "signed 32-bit integers"),
     ],
 )
 def test_values_without_a_fixed_range_are_refused(save, array, text):
@@ -218,7 +245,7 @@ def test_a_colour_has_a_name_or_numbers(text, colour):
     assert parse_colour(text) == colour
 
 
-@pytest.mark.parametrize("text", ["", "reddish", "#12", "12"])
+@pytest.mark.parametrize("text", ["", "reddish", "#12", "12", "rgb(300,0,0)"])
 def test_no_colour_is_refused(text):
     with pytest.raises(UsageError, match="is no colour"):
         parse_colour(text)
@@ -226,25 +253,50 @@ def test_no_colour_is_refused(text):
 
 # ---------------------------------------------------------------------------- orientation and size
 
-# EXIF orientation -> the transposition that a camera's picture needs, as [row][column]
+# EXIF orientation -> the picture that a person sees, of a file with the rows 1 2 3 and 4 5 6.
 UPRIGHT = {
-    1: [[1, 2], [3, 4]],
-    2: [[2, 1], [4, 3]],
-    3: [[4, 3], [2, 1]],
-    4: [[3, 4], [1, 2]],
-    5: [[1, 3], [2, 4]],
-    6: [[3, 1], [4, 2]],
-    7: [[4, 2], [3, 1]],
-    8: [[2, 4], [1, 3]],
+    1: [[1, 2, 3], [4, 5, 6]],
+    2: [[3, 2, 1], [6, 5, 4]],
+    3: [[6, 5, 4], [3, 2, 1]],
+    4: [[4, 5, 6], [1, 2, 3]],
+    5: [[1, 4], [2, 5], [3, 6]],
+    6: [[4, 1], [5, 2], [6, 3]],
+    7: [[6, 3], [5, 2], [4, 1]],
+    8: [[3, 6], [2, 5], [1, 4]],
 }
 
 
+@pytest.mark.parametrize("form, compression", [("PNG", None), ("TIFF", None), ("TIFF", "tiff_lzw")])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("orientation", sorted(UPRIGHT))
-def test_each_orientation_of_a_camera_is_turned_upright(save, orientation):
-    image = Image.fromarray(np.array([[1, 2], [3, 4]], np.uint8))
+def test_each_orientation_of_a_camera_is_turned_upright(
+    save, orientation, form, compression, dtype
+):
+    scale = 1 if dtype == np.uint8 else 257
+    image = Image.fromarray(np.array([[1, 2, 3], [4, 5, 6]], dtype) * dtype(scale))
+    settings = {"compression": compression} if compression else {}
+    if form == "TIFF":
+        settings["tiffinfo"] = {0x0112: orientation}
+    else:
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        settings["exif"] = exif
+    assert read(save(image, form, **settings), channels=1) == UPRIGHT[orientation]
+
+
+def test_a_photograph_is_turned_upright(save):
+    image = Image.new("L", (32, 16), 255)
+    image.paste(0, (0, 0, 16, 16))
     exif = Image.Exif()
-    exif[0x0112] = orientation
-    assert read(save(image, exif=exif), channels=1) == UPRIGHT[orientation]
+    exif[0x0112] = 6
+    pixels = np.array(read(save(image, "JPEG", exif=exif, quality=95), channels=1))
+    assert pixels.shape == (32, 16) and pixels[4, 8] < 20 and pixels[28, 8] > 235
+
+
+def test_a_damaged_block_of_exif_is_no_fault_of_the_pixels(save):
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x02\x01\x12\0\x02\0\0\0\x03x\0\0\0"
+    path = save(Image.new("L", (16, 16), 90), "JPEG", exif=exif)
+    assert abs(read(path, channels=1)[0][0] - 90) <= 2
 
 
 def ink_at_the_left(width, height):
@@ -265,6 +317,15 @@ def test_padding_takes_the_background(save):
     assert read(path, size=(6, 6), background=(0, 0, 255))[0][0] == BLUE
     assert np.array(read(path, size=(6, 6), channels=1, background=(9, 9, 9)))[0, 0] == 9
     assert read(path, size=(6, 6), channels=4, background=RED)[0][0] == RED + (0,)
+
+
+def test_padding_may_extend_the_border(save):
+    image = Image.new("RGB", (60, 20), (9, 8, 7))
+    image.paste(RED, (25, 5, 35, 15))
+    pixels = read(save(image), size=(20, 20), extends_border=True)
+    assert pixels[0][0] == pixels[19][19] == (9, 8, 7)
+    grey = save(ink_at_the_left(60, 60), name="square.png")
+    assert np.array(read(grey, size=(6, 6), channels=1, extends_border=True)).shape == (6, 6)
 
 
 def test_cropping_cuts_the_centre(save):

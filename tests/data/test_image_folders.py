@@ -63,6 +63,34 @@ def test_other_files_and_hidden_ones_are_no_images(tree):
     assert listing(folder) == {"train": (("cat",), ["cat/1.png"])}
 
 
+def test_folders_of_services_inside_a_class_are_left_out(tree):
+    names = [".ipynb_checkpoints", "@eaDir", "__MACOSX", ".thumbnails"]
+    folder = tree("cat/1.png", *(f"cat/{name}/2.png" for name in names))
+    assert listing(folder)["train"][1] == ["cat/1.png"]
+
+
+def test_what_is_not_read_is_noted(tree):
+    folder = tree("cat/1.png", "cat/2.png", "cat/more/list.txt", "cat/.hidden.txt", "read.txt")
+    os.symlink(folder, os.path.join(folder, "cat", "linked"))
+    assert open_data("images:" + folder).notes == [
+        "2 files beside the images are not read (list.txt, read.txt).",
+        "Links to folders are not followed (linked).",
+    ]
+
+
+def test_the_same_files_are_held_out_whatever_the_form(tmp_path):
+    for number in range(60):
+        name = "ab"[number % 2]
+        os.makedirs(str(tmp_path / name), exist_ok=True)
+        pixels = np.random.RandomState(number).randint(0, 256, (8, 8, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(str(tmp_path / name / f"{number}.png"))
+    tests = [
+        open_data(f"images:{tmp_path}", images=options).splits["test"].index.tolist()
+        for options in (ImageOptions(), ImageOptions(image_size=4), ImageOptions(channels=1))
+    ]
+    assert tests[0] == tests[1] == tests[2] and len(tests[0]) == 6
+
+
 @pytest.mark.parametrize("name", ["training", "TRAIN", "Train"])
 def test_names_of_splits_have_any_case(tree, name):
     folder = tree(name + "/a/1.png", "Valid/a/1.png", "testing/a/1.png")

@@ -100,6 +100,25 @@ def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
     assert cli("resume", "run", "--steps", "160", "--allow", "data").code == 0
 
 
+DIGITS = tuple("0123456789")
+
+
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (("1", "2", "3"), DIGITS),
+        (tuple(map(str, range(11))), tuple(sorted(map(str, range(11))))),
+        (tuple(sorted(map(str, range(11)))), tuple(map(str, range(11)))),
+    ],
+)
+def test_digits_for_names_are_names(names, expected):
+    split = Split(np.zeros((len(names), 2), np.float32), np.arange(len(names)))
+    model = describe(Split(np.zeros((9, 2), np.float32), np.zeros(9, int)), expected)
+    matched = match_classes(Dataset("d", describe(split, names), {"train": split}), model)
+    labels = matched.splits["train"].labels
+    assert [expected[label] for label in labels] == list(names)
+
+
 @pytest.mark.parametrize("names", [("cat", "ant"), ("bee",), ("cat", "bee", "ant")])
 def test_labels_become_the_models(names):
     split = Split(np.zeros((6, 2), np.float32), np.arange(6) % len(names))

@@ -133,7 +133,11 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
         example_hook(trained.plugins, "convert"),
         lambda text: print(text, file=sys.stderr),
         data["ink"],
-        ImageForm(fit=options.fit, background=parse_colour(options.background)),
+        ImageForm(
+            fit=options.fit,
+            background=parse_colour(options.background),
+            extends_border=not options.data.startswith("images:"),
+        ),
     )
 
 

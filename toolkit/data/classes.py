@@ -13,8 +13,8 @@ from .examples import Dataset, DataSpec, Split
 def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     """The data set with the class numbers of a model.
 
-    Classes are matched by name. Where the data or the model has numbers for names, they are matched
-    by number.
+    Classes are matched by name. Where the names differ because the data or the model has numbers
+    for names, they are matched by number.
 
     Args:
         dataset: the data.
@@ -30,13 +30,13 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     names, expected = dataset.spec.class_names, spec.class_names
     if not names or not expected:
         return dataset
-    if _are_numbers(names) or _are_numbers(expected):
+    unknown = [name for name in names if name not in expected]
+    if unknown and (_are_numbers(names) or _are_numbers(expected)):
         if len(names) > len(expected):
             raise DataError(
                 f"The data has {len(names)} classes, the model was trained on {len(expected)}."
             )
         return dataset
-    unknown = [name for name in names if name not in expected]
     if unknown:
         raise DataError(
             f"The model does not know the class {', '.join(map(repr, unknown[:5]))} of the data.",
@@ -44,7 +44,8 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
         )
     if names == expected:
         return dataset
-    numbers = np.array([expected.index(name) for name in names], np.int32)
+    number_of = {name: number for number, name in enumerate(expected)}
+    numbers = np.array([number_of[name] for name in names], np.int32)
     splits = {name: _relabel(split, numbers) for name, split in dataset.splits.items()}
     new_spec = dataset.spec._replace(num_classes=len(expected), class_names=tuple(expected))
     absent = [name for name in expected if name not in names]

@@ -167,6 +167,9 @@ class Dataset:
         splits: by name: "train", and "validation" and "test" if there are any.
         files: name -> path of the files that it was read from.
         notes: sentences on what was changed or looks wrong.
+
+    Args:
+        sha256: name -> SHA-256 of each file, if they are known.
     """
 
     def __init__(
@@ -176,13 +179,14 @@ class Dataset:
         splits: Mapping[str, Split],
         files: Optional[Mapping[str, str]] = None,
         notes: Sequence[str] = (),
+        sha256: Optional[Dict[str, str]] = None,
     ):
         self.name = name
         self.spec = spec
         self.splits = dict(splits)
         self.files = dict(files or {})
         self.notes = list(notes)
-        self._sha256: Optional[Dict[str, str]] = None
+        self._sha256 = sha256
 
     def partition(self) -> str:
         """A hash of which examples are in which split, 64 hex digits."""

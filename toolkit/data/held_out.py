@@ -9,7 +9,7 @@ Legend: N examples, G groups of examples with equal content, K classes.
 from __future__ import annotations
 
 import hashlib
-from typing import Dict, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -41,12 +41,17 @@ DEFAULT_SHARES = Shares()
 NOTHING = Shares(validation=0, test=0)
 
 
-def hold_out(splits: Dict[str, Split], shares: Shares = DEFAULT_SHARES) -> Dict[str, Split]:
+def hold_out(
+    splits: Dict[str, Split],
+    shares: Shares = DEFAULT_SHARES,
+    digests: Optional[Sequence[str]] = None,
+) -> Dict[str, Split]:
     """Hold out a test split and then a validation split of "train", unless they exist.
 
     Args:
         splits: by name, with "train".
         shares: how much.
+        digests: a hash of the content of each training example, [N]; None to hash the examples.
 
     Returns:
         The splits by name, without empty ones.
@@ -56,25 +61,40 @@ def hold_out(splits: Dict[str, Split], shares: Shares = DEFAULT_SHARES) -> Dict[
     """
     _check(splits, shares)
     result = dict(splits)
-    train = result["train"]
-    if "test" not in result and shares.folds:
-        is_test = fold_mask(_Groups.of(train, shares.seed), shares.folds, shares.fold)
-        train, result["test"] = train.subset(~is_test), train.subset(is_test)
-    elif "test" not in result and shares.test:
-        train, result["test"] = _divide(train, shares.test, shares.seed)
+    if {"test", "validation"} <= set(splits) or shares[:3] == (0, 0, 0):
+        return result
+    train = splits["train"]
+    keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
+    if "test" not in result and (shares.test or shares.folds):
+        groups = _Groups.of(keys, train.labels)
+        is_test = _test_mask(groups, shares)
+        result["test"], train, keys = train.subset(is_test), train.subset(~is_test), keys[~is_test]
     if "validation" not in result and shares.validation:
-        train, result["validation"] = _divide(train, shares.validation, shares.seed)
+        is_held_out = share_mask(_Groups.of(keys, train.labels), shares.validation, shares.seed)
+        result["validation"], train = train.subset(is_held_out), train.subset(~is_held_out)
     result["train"] = train
     return {name: split for name, split in result.items() if len(split)}
 
 
-def _divide(split: Split, share: float, seed: int) -> Tuple[Split, Split]:
-    """The examples that stay, and those that are held out."""
-    mask = share_mask(_Groups.of(split, seed), share)
-    return split.subset(~mask), split.subset(mask)
+def _test_mask(groups: _Groups, shares: Shares) -> np.ndarray:
+    """Whether each example is in the test split, bool [N]."""
+    if not shares.folds:
+        return share_mask(groups, shares.test, shares.seed)
+    if shares.folds > len(groups.sizes):
+        raise UsageError(
+            f"The data has {len(groups.sizes)} different examples, which cannot be divided into "
+            f"{shares.folds} folds.",
+            hint="Set a smaller --folds.",
+        )
+    return fold_mask(groups, shares.folds, shares.fold)
 
 
 def _check(splits: Dict[str, Split], shares: Shares) -> None:
+    if shares.folds and shares.test not in (0, DEFAULT_SHARES.test):
+        raise UsageError(
+            f"Both --folds {shares.folds} and --test-share {shares.test} choose the test split.",
+            hint="Set one of them.",
+        )
     for name, share in (("validation", shares.validation), ("test", shares.test)):
         if not 0 <= share <= 0.5:
             raise UsageError(
@@ -87,6 +107,11 @@ def _check(splits: Dict[str, Split], shares: Shares) -> None:
                 "effect.",
                 hint=f"Omit --{name}-share.",
             )
+    if {"test", "validation"} <= set(splits) and shares.seed:
+        raise UsageError(
+            f"The data has all its splits, so --split-seed {shares.seed} has no effect.",
+            hint="Omit --split-seed.",
+        )
     if "test" in splits and shares.folds:
         raise UsageError(
             f"The data has a split 'test' of its own, so --folds {shares.folds} has no effect.",
@@ -116,25 +141,41 @@ class _Groups(NamedTuple):
     members: np.ndarray
 
     @classmethod
-    def of(cls, split: Split, seed: int = 0) -> _Groups:
-        """The groups of a split. The class of a group is that of its first example."""
-        _, first, members, sizes = np.unique(
-            content_keys(split, seed), return_index=True, return_inverse=True, return_counts=True
-        )
-        labels = np.zeros(len(split), int) if split.labels is None else split.labels
-        order = np.argsort(labels[first], kind="mergesort")  # stable
+    def of(cls, keys: np.ndarray, labels: Optional[np.ndarray]) -> _Groups:
+        """The groups of examples with equal keys. The class of a group is its smallest label."""
+        _, members, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        members = members.reshape(-1)
+        classes = np.zeros(len(sizes), np.int64)
+        if labels is not None:
+            classes[:] = np.iinfo(np.int64).max
+            np.minimum.at(classes, members, labels)
+        order = np.argsort(classes, kind="mergesort")  # stable
         ranks = np.empty(len(order), int)
         ranks[order] = np.arange(len(order))
-        return cls(sizes[order], labels[first][order], ranks[members.reshape(-1)])
+        return cls(sizes[order], classes[order], ranks[members])
 
 
 def content_keys(split: Split, seed: int = 0) -> np.ndarray:
     """A hash of the content of each example, without its label: uint64 [N]."""
+    examples = (
+        example.data
+        for start in range(0, len(split), _CHUNK)
+        for example in np.ascontiguousarray(split.take(slice(start, start + _CHUNK))[0])
+    )
+    return _hash(examples, seed)
+
+
+def _hash(contents: Iterable[Any], seed: int) -> np.ndarray:
+    """A hash of each content, text or bytes: uint64 [N]."""
     salt = int(seed).to_bytes(8, "little", signed=True)
-    keys = []
-    for start in range(0, len(split), _CHUNK):
-        for example in np.ascontiguousarray(split.take(slice(start, start + _CHUNK))[0]):
-            keys.append(hashlib.blake2b(example.data, digest_size=8, salt=salt).digest())
+    keys = [
+        hashlib.blake2b(
+            content.encode("ascii") if isinstance(content, str) else content,
+            digest_size=8,
+            salt=salt,
+        ).digest()
+        for content in contents
+    ]
     return np.frombuffer(b"".join(keys), "<u8")
 
 
@@ -143,14 +184,15 @@ def fold_mask(groups: _Groups, folds: int, fold: int) -> np.ndarray:
     return (np.arange(len(groups.sizes)) % folds == fold)[groups.members]
 
 
-def share_mask(groups: _Groups, share: float) -> np.ndarray:
+def share_mask(groups: _Groups, share: float, seed: int = 0) -> np.ndarray:
     """Whether each example is in a share, bool [N].
 
     The share is that of the whole, to one example, and as near as possible to that of each class,
-    unless equal examples prevent it. At least one example of each class stays outside.
+    unless equal examples or small classes prevent it. At least one example of each class stays
+    outside.
     """
     totals = np.bincount(groups.classes, weights=groups.sizes).astype(np.int64)  # [K]
-    quotas = _divide_quota(totals, share)  # [K]
+    quotas = _divide_quota(totals, share, seed)  # [K]
     starts = (np.cumsum(totals) - totals)[groups.classes]  # [G]: examples of earlier classes
     ends = np.cumsum(groups.sizes) - starts  # [G]: of the class, up to the group
     is_chosen = ends <= quotas[groups.classes]
@@ -165,12 +207,13 @@ def share_mask(groups: _Groups, share: float) -> np.ndarray:
     return is_chosen[groups.members]
 
 
-def _divide_quota(totals: np.ndarray, share: float) -> np.ndarray:
+def _divide_quota(totals: np.ndarray, share: float, seed: int) -> np.ndarray:
     """How many examples of each class make up a share of all, by the largest remainders.
 
     Args:
         totals: examples of each class, int64 [K].
         share: in [0, 1].
+        seed: decides between equal remainders.
 
     Returns:
         int64 [K], each less than the total of its class.
@@ -178,5 +221,6 @@ def _divide_quota(totals: np.ndarray, share: float) -> np.ndarray:
     exact = totals * share
     quotas = np.floor(exact).astype(np.int64)
     count = int(np.floor(totals.sum() * share + 0.5)) - int(quotas.sum())
-    quotas[np.argsort(quotas - exact, kind="mergesort")[:count]] += 1
+    ties = np.random.RandomState(seed % 2**32).permutation(len(totals))
+    quotas[np.lexsort((ties, np.round(quotas - exact, 9)))[:count]] += 1
     return np.minimum(quotas, np.maximum(totals - 1, 0))

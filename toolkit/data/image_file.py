@@ -28,7 +28,8 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
 WHITE = (255, 255, 255)
 _GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 _ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
-_BITS_PER_SAMPLE = 258  # a tag of TIFF
+_ORIENTATION = 0x0112  # a tag of EXIF
+_BITS_PER_SAMPLE, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
 
 
 class ImageForm(NamedTuple):
@@ -41,12 +42,14 @@ class ImageForm(NamedTuple):
             fills the rest with the background, "crop" cuts the centre, "stretch" distorts.
         background: the colour (red, green, blue), each 0 to 255, on which transparent images are
             laid and with which images are padded.
+        extends_border: whether to pad with the mean of the image's own border instead.
     """
 
     size: Optional[Tuple[int, int]] = None
     channels: int = 3
     fit: str = "pad"
     background: Tuple[int, int, int] = WHITE
+    extends_border: bool = False
 
 
 class ImageReader:
@@ -63,16 +66,19 @@ class ImageReader:
 
     def read(self, path: str) -> np.ndarray:
         """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
-        from PIL import ImageOps
-
         form = self.form
+        if form.channels not in MODES:
+            raise DataError(f"{path}: no image has {form.channels} channels.")
         try:
             with open_image(path) as file:
-                image = _to_8_bits(ImageOps.exif_transpose(file), _bit_depth(file))
+                file.load()
+                image = _upright(_to_8_bits(file), _orientation(file))
                 if form.channels != 4 and _is_transparent(image):
                     image = _lay_on(image, form.background)
                     self._num_transparent += 1
                 image = image.convert(MODES[form.channels])
+        except MemoryError:
+            raise
         except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
             raise DataError(
                 f"{path}: expected an image, found {_reason(path, error)}.",
@@ -114,6 +120,8 @@ def parse_colour(text: str) -> Tuple[int, int, int]:
 
     try:
         red, green, blue = ImageColor.getrgb(text.strip())[:3]
+        if not all(0 <= value <= 255 for value in (red, green, blue)):
+            raise ValueError
     except ValueError:
         raise UsageError(
             f"The background '{text}' is no colour.",
@@ -154,37 +162,65 @@ def open_image(path: str) -> Iterator[Any]:
     formats = [name for name in FORMATS if name in Image.OPEN]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Image.open(path, formats=formats) as image:
+        # A file that Pillow opens by its path may be mapped, and turned wrongly.
+        with open(path, "rb") as file, Image.open(file, formats=formats) as image:
             yield image
 
 
 # ------------------------------------------------------------------------------------------ pixels
 
 
-def _bit_depth(file: Any) -> int:
-    """The bits of the integers in a file whose mode is I."""
-    return int(np.max(getattr(file, "tag_v2", {}).get(_BITS_PER_SAMPLE, 16)))
+def _orientation(file: Any) -> int:
+    """The orientation of a camera's picture, 1 (upright) to 8; Pillow turns TIFF files itself."""
+    if file.format == "TIFF":
+        return 1
+    try:
+        return int(file.getexif().get(_ORIENTATION, 1))
+    except Exception:  # the block may be damaged, which concerns no pixel
+        return 1
 
 
-def _to_8_bits(image: Any, bits: int) -> Any:
+def _upright(image: Any, orientation: int) -> Any:
+    from PIL import Image
+
+    turns = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }
+    return image.transpose(turns[orientation]) if orientation in turns else image
+
+
+def _to_8_bits(file: Any) -> Any:
     """The image with 8 bits per channel. Pillow's own conversions would clip the values.
 
     Raises:
-        ValueError: the values have no fixed range: 32-bit integers, or floats outside [0, 1].
+        ValueError: the values have no fixed range: 32-bit or signed integers, or floats outside
+            [0, 1].
     """
-    if image.mode == "F":
-        values = np.asarray(image)
+    if file.mode == "F":
+        values = np.asarray(file)
         if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
             raise ValueError(
                 f"floats from {values.min():g} to {values.max():g}, not from 0 to 1; "
                 "convert it to 8 or 16 bits"
             )
         return _grey_image(np.rint(values * 255))
-    if image.mode.startswith("I"):
-        if bits > 16:
-            raise ValueError(f"{bits}-bit integers; convert it to 8 or 16 bits")
-        return _grey_image((np.asarray(image, np.int64) // 257).clip(0, 255))
-    return image
+    if file.mode.startswith("I"):
+        tags = getattr(file, "tag_v2", {})
+        bits = int(np.max(tags.get(_BITS_PER_SAMPLE, 16)))
+        kind = "signed " if np.max(tags.get(_SAMPLE_FORMAT, 1)) != 1 else ""
+        if bits > 16 or kind:
+            raise ValueError(f"{kind}{bits}-bit integers; convert it to 8 or 16 bits")
+        white = 2**bits - 1
+        values = np.asarray(file, np.int64).clip(0, white)
+        values = white - values if tags.get(_PHOTOMETRIC) == 0 else values
+        return _grey_image(np.rint(values * (255 / white)))
+    return file
 
 
 def _grey_image(values: np.ndarray) -> Any:
@@ -224,7 +260,8 @@ def _resize(image: Any, form: ImageForm) -> Any:
     width, height = (
         min(limit, max(1, round(side * scale))) for side, limit in zip(image.size, form.size)
     )
-    paper = Image.new(image.mode, form.size, _fill(form))
+    fill = _border_mean(image) if form.extends_border else _fill(form)
+    paper = Image.new(image.mode, form.size, fill)
     inner = image.resize((width, height), Image.Resampling.LANCZOS)
     paper.paste(inner, ((form.size[0] - width) // 2, (form.size[1] - height) // 2))
     return paper
@@ -237,6 +274,14 @@ def _fill(form: ImageForm) -> Any:
     if form.channels == 4:
         return form.background + (0,)
     return Image.new("RGB", (1, 1), form.background).convert(MODES[form.channels]).getpixel((0, 0))
+
+
+def _border_mean(image: Any) -> Any:
+    """The mean of the outermost pixels, as a pixel."""
+    pixels = np.asarray(image, np.float64).reshape(image.size[1], image.size[0], -1)  # [H, W, C]
+    edges = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]
+    mean = np.rint(np.concatenate(edges).mean(axis=0)).astype(int).tolist()
+    return mean[0] if len(mean) == 1 else tuple(mean)
 
 
 def _reason(path: str, error: Exception) -> str:

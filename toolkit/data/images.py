@@ -8,14 +8,16 @@ ways is refused: no image is left out without a word.
 from __future__ import annotations
 
 import os
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..errors import DataError, UsageError
+from ..files import sha256_of
 from .examples import Dataset, Split, describe
 from .held_out import DEFAULT_SHARES, Shares, hold_out
 from .image_file import FITS, ImageForm, ImageReader, file_endings, is_grey, parse_colour
+from .memory import check_memory
 
 SPLIT_FOLDERS = {
     "train": "train",
@@ -44,6 +46,7 @@ def open_images(
     channels: Optional[int] = None,
     fit: str = "pad",
     background: str = "white",
+    extends_border: bool = False,
     shares: Shares = DEFAULT_SHARES,
 ) -> Dataset:
     """Open a folder of images as a data set of uint8 [N, H, W, C].
@@ -55,6 +58,7 @@ def open_images(
         channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
         fit: "pad", "crop" or "stretch"; see `ImageForm`.
         background: the name of a colour, or #rrggbb; see `ImageForm`.
+        extends_border: see `ImageForm`.
         shares: of the examples, held out for test and validation.
 
     Raises:
@@ -72,15 +76,22 @@ def open_images(
     paths = [path for listing in listings.values() for path in listing.paths]
     channels = channels or (1 if all(is_grey(path) for path in paths) else 3)
     size = (image_size, image_size) if image_size else None
-    reader = ImageReader(ImageForm(size, channels, fit, parse_colour(background)))
+    form = ImageForm(size, channels, fit, parse_colour(background), extends_border)
+    reader = ImageReader(form)
     splits = {}
     first = paths[0]
+    shape = ImageReader(form).read(first).shape
+    check_memory(folder, len(paths) * int(np.prod(shape)))
     for name, listing in listings.items():
-        splits[name] = Split(_read_images(listing.paths, reader, first), listing.labels)
+        splits[name] = Split(_read_images(listing.paths, reader, first, shape), listing.labels)
     spec = describe(splits["train"], listings["train"].class_names)
     files = {os.path.relpath(path, folder).replace(os.sep, "/"): path for path in paths}
-    notes = reader.notes() + _find_constant_splits(splits)
-    return Dataset("images:" + folder, spec, hold_out(splits, shares), files, notes)
+    digests = {path: sha256_of(path) for path in paths}
+    notes = reader.notes() + _find_constant_splits(splits) + _describe_others(folder)
+    # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
+    splits = hold_out(splits, shares, [digests[path] for path in listings["train"].paths])
+    hashes = {name: digests[path] for name, path in files.items()}
+    return Dataset("images:" + folder, spec, splits, files, notes, hashes)
 
 
 def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
@@ -88,7 +99,7 @@ def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
     return [
         f"All {len(split)} images of '{name}' are equal."
         for name, split in splits.items()
-        if len(split) > 1 and bool((split.features == split.features[:1]).all())
+        if len(split) > 1 and all((image == split.features[0]).all() for image in split.features)
     ]
 
 
@@ -193,23 +204,49 @@ def _folders(root: str) -> List[str]:
     return sorted(
         name
         for name in os.listdir(root)
-        if os.path.isdir(os.path.join(root, name))
-        and not name.startswith(".")
-        and name not in _IGNORED_FOLDERS
+        if os.path.isdir(os.path.join(root, name)) and _is_visible(name)
     )
 
 
 def _image_files(root: str) -> List[str]:
     """The image files below `root`, sorted; at least one."""
-    paths = [
-        path
-        for base, _, names in os.walk(root)
-        for path in (os.path.join(base, name) for name in names)
-        if _is_image(path)
-    ]
+    paths = [path for path in _walk(root) if _is_image(path)]
     if not paths:
         raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
     return sorted(paths)
+
+
+def _walk(root: str) -> Iterator[str]:
+    """The paths below `root` that are no folders, without those in hidden folders."""
+    for base, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if _is_visible(name)]
+        yield from (os.path.join(base, name) for name in names)
+
+
+def _is_visible(folder: str) -> bool:
+    return not folder.startswith(".") and folder not in _IGNORED_FOLDERS
+
+
+def _describe_others(folder: str) -> List[str]:
+    """A sentence on files and linked folders that are not read, if there are any."""
+    names = [os.path.basename(path) for path in _walk(folder) if not _is_image(path)]
+    others = [name for name in names if not name.startswith(".")]
+    links = [
+        name
+        for base, folders, _ in os.walk(folder)
+        for name in folders
+        if os.path.islink(os.path.join(base, name)) and base != folder
+    ]
+    notes = []
+    if others:
+        count = len(others)
+        notes.append(
+            f"{count:,} file{'s' if count > 1 else ''} beside the images are not read "
+            f"({', '.join(sorted(others)[:3])})."
+        )
+    if links:
+        notes.append(f"Links to folders are not followed ({', '.join(sorted(links)[:3])}).")
+    return notes
 
 
 def _is_image(path: str) -> bool:
@@ -219,9 +256,10 @@ def _is_image(path: str) -> bool:
     return is_named and not os.path.isdir(path)
 
 
-def _read_images(paths: List[str], reader: ImageReader, first: str) -> np.ndarray:
-    """The images as uint8 [N, H, W, C]; all must have the size of the image `first`."""
-    shape = ImageReader(reader.form).read(first).shape
+def _read_images(
+    paths: List[str], reader: ImageReader, first: str, shape: Tuple[int, ...]
+) -> np.ndarray:
+    """The images as uint8 [N, H, W, C]; all must have the shape of the image `first`."""
     pixels = np.empty((len(paths),) + shape, np.uint8)
     for row, path in enumerate(paths):
         image = reader.read(path)

@@ -22,12 +22,14 @@ class ImageOptions(NamedTuple):
         fit: "pad", "crop" or "stretch", for images of another shape.
         background: the name of a colour, or #rrggbb, below transparent images and around padded
             ones.
+        extends_border: whether to pad with the mean of each image's own border instead.
     """
 
     image_size: Optional[int] = None
     channels: Optional[int] = None
     fit: str = "pad"
     background: str = "white"
+    extends_border: bool = False
 
 
 DEFAULT_IMAGES = ImageOptions()
