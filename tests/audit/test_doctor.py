@@ -110,7 +110,7 @@ def test_a_run_in_training(cli, run):
 
 
 def test_a_run_that_was_killed(cli, run):
-    set_manifest(run, status="running")
+    set_manifest(run, status="running", summary=None, metrics=None)
     unseal(run)
     drop_line(run / "commits.jsonl", -1)  # and before it committed step 6
     result = cli("doctor", run)

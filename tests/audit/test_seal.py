@@ -124,6 +124,52 @@ def test_the_forged_manifest_of_a_run_that_was_killed_after_its_seal_is_named(cl
     assert [fault.split()[0] for fault in faults(cli, run)][-1:] == ["best.value"]
 
 
+FORGED = "the summary is that of a finished run, and no seal contains it"
+
+
+def forge_summary(run, status):
+    summary = read_json(run, "manifest.json")["summary"]
+    summary["test"]["metrics"]["accuracy"] = 0.99
+    set_manifest(run, status=status, summary=summary)
+
+
+@pytest.mark.parametrize("status", ["trained", "stopped", "running", "interrupted", "failed"])
+def test_the_forged_summary_of_a_run_without_seal_is_named(cli, run, status):
+    unseal(run)
+    forge_summary(run, status)
+    assert faults(cli, run) == [FORGED]
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
+def test_the_forged_summary_of_a_run_that_is_continued_is_named(cli, run, status):
+    set_manifest(run, status=status)
+    assert faults(cli, run) == []  # as an earlier version leaves it
+    forge_summary(run, status)
+    assert faults(cli, run) == [FORGED]
+
+
+def test_the_forged_summary_of_a_run_between_its_seal_and_its_end_is_named(cli, run):
+    forge_summary(run, "trained")
+    (fault,) = faults(cli, run)
+    assert fault.startswith("summary.test.metrics.accuracy is 0.99, sealed as ")
+
+
+def test_a_run_that_is_continued_has_no_summary_until_it_ends(cli, run, trained, monkeypatch):
+    monkeypatch.chdir(trained)
+    assert cli("resume", run, "--steps", 9, "--pause-at", 8).code == 0
+    assert not read_json(run, "manifest.json")["summary"]["finished"]
+    monkeypatch.setattr(RunFolder, "finish", lambda *arguments, **named: _crash())
+    with pytest.raises(Crash):
+        cli("resume", run)
+    assert read_json(run, "manifest.json")["summary"] is None
+    assert faults(cli, run) == []
+
+
+def test_the_end_of_a_sealed_run_is_not_another_state(cli, run):
+    set_manifest(run, status="stopped")
+    assert faults(cli, run) == ['status is "stopped", sealed as "finished"']
+
+
 def test_a_removed_seal_is_named_and_one_of_an_earlier_version_is_none(cli, run):
     unseal(run)
     assert faults(cli, run) == ["the run is finished, but commits.jsonl has no seal"]
@@ -161,6 +207,10 @@ def test_a_run_that_is_continued_is_sealed_again(cli, run, trained, monkeypatch)
 
 class Crash(BaseException):
     """Simulates the end of the process."""
+
+
+def _crash():
+    raise Crash
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])

@@ -10,6 +10,7 @@ from .. import config as configuration
 from ..config import Config
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
+from ..option_changes import find_differences
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry
@@ -198,16 +199,11 @@ def _check_config(folder: RunFolder) -> Tuple[str, List[Fault]]:
     values, sessions = folder.read_config(), folder.commits.sessions()
     if not isinstance(values, dict):
         return "", [Fault("config", "config.json contains no options", folder.file("config.json"))]
-    values = _drop_notes(values)
-    summary = count_noun(len(values), "option")
+    summary = count_noun(len(_drop_notes(values)), "option")
     expected = sessions[-1].get("options") if sessions else None
     if not isinstance(expected, dict):
         return summary, []
-    expected = _drop_notes(expected)
-    if set(values) != set(expected):
-        options = declared_options(configuration.parse_values(folder.path, values))
-        values, expected = current_names(options, values), current_names(options, expected)
-    return summary, list(_compare_options(values, expected))
+    return summary, list(_compare_options(folder, values, expected))
 
 
 def _drop_notes(values: Dict[str, Any]) -> Dict[str, Any]:
@@ -215,12 +211,18 @@ def _drop_notes(values: Dict[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in values.items() if name not in (FOLDER, ORIGINS)}
 
 
-def _compare_options(values: Dict[str, Any], expected: Dict[str, Any]) -> Iterator[Fault]:
+def _compare_options(
+    folder: RunFolder, values: Dict[str, Any], expected: Dict[str, Any]
+) -> Iterator[Fault]:
     """The options of config.json that differ from those of the last session."""
-    for name in sorted(set(values) | set(expected)):
-        if values.get(name) != expected.get(name):
-            value, old = values.get(name, "missing"), expected.get(name, "no such option")
-            yield Fault("config", f"{name} is {value}, but the last session had {old}", name)
+    if _drop_origins(values) == _drop_origins(expected):
+        return
+    options = declared_options(configuration.parse_values(folder.path, values))
+    values, expected = current_names(options, values), current_names(options, expected)
+    configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
+    for name in sorted(find_differences(options, *configs)):
+        value, old = values.get(name, "missing"), expected.get(name, "no such option")
+        yield Fault("config", f"{name} is {value}, but the last session had {old}", name)
 
 
 def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
@@ -232,17 +234,30 @@ def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
         is_cut = manifest.get("step") not in folder.commits.current_commits()
         fault = Fault("seal", "the run is finished, but commits.jsonl has no seal")
         return "missing", [] if is_cut else [fault]
+    if (entry is None or manifest["status"] not in COMMITTED) and _is_summary_unsealed(folder):
+        message = "the summary is that of a finished run, and no seal contains it"
+        return "not of the summary", [Fault("seal", message)]
     if entry is None:
         reason = "an earlier version finished the run" if is_finished else "the run is not finished"
         return f"not sealed: {reason}", []
     if manifest["status"] not in COMMITTED:
         return f"of step {entry.step}, from which the run is continued", []
-    # A run that is killed between its seal and the end of its manifest is still "trained".
-    pending = ("status", "summary", "metrics") if manifest["status"] == "trained" else ()
+    pending: Tuple[str, ...] = ()
+    if manifest["status"] == "trained":  # killed between its seal and the end of its manifest
+        pending, manifest = ("summary", "metrics"), dict(manifest, status=FINISHED)
     changes = find_changes(folder, manifest, entry.values, pending)
     reports = count_noun(len(entry.values["reports"]), "report file")
     summary = f"manifest and {reports} at step {entry.step}"
     return summary, [Fault("seal", change) for change in changes]
+
+
+def _is_summary_unsealed(folder: RunFolder) -> bool:
+    """Whether the summary says that the run is finished, and no seal in the log contains it."""
+    summary = folder.read_manifest().get("summary")
+    if not summary or not summary.get("finished") or not _is_seal_expected(folder):
+        return False
+    seals = [entry.values["manifest"] for entry in folder.commits.entries() if entry.is_seal]
+    return all(seal.get("summary") != summary for seal in seals)
 
 
 def _is_seal_expected(folder: RunFolder) -> bool:

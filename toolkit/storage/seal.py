@@ -45,8 +45,9 @@ def find_changes(
     """
     sealed, values = dict(seal["manifest"]), dict(_sealed_part(manifest))
     for name in pending:
-        sealed.pop(name, None)
-        values.pop(name, None)
+        if values.get(name) is None:
+            sealed.pop(name, None)
+            values.pop(name, None)
     changes = list(_compare(sealed, values))
     for name, digest in sorted(seal["reports"].items()):
         fault = _find_damage(folder.file(*name.split("/")), FileDigest(**digest))

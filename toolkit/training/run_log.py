@@ -47,7 +47,7 @@ class RunLog:
             self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
         total = self._plan.total_steps
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
-        facts.update(xla=self._plan.is_compiled, metrics=None)
+        facts.update(xla=self._plan.is_compiled, metrics=None, summary=None)
         if is_new:
             facts.update(provenance.run_facts(job.plugins, self._run_data))
         elif job.allow_other_data:
