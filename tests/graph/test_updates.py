@@ -131,6 +131,7 @@ def test_two_updates_of_a_name_in_a_step_are_two_gradients_of_its_mean():
         second = run.minimize(3.0 * w, [w], "player", advance_step=False)
     with tf.control_dependencies([second]):
         op = run.minimize(1.0 * v, [v], "other")
+    assert step_builder_of(run).update_counts == {"player": 2, "other": 1}
     with session() as tf_session:
         values = [tf_session.run([op, w, v]) and tf_session.run([w, v]) for _ in range(4)]
     assert values == [[-2, 0], [-4, -1], [-6, -1], [-8, -2]]

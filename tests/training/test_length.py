@@ -6,7 +6,12 @@ import pytest
 
 from toolkit import UsageError
 from toolkit.options import CoreOptions
-from toolkit.training.length import check_other_length, describe_early_end, describe_length
+from toolkit.training.length import (
+    check_accumulation,
+    check_other_length,
+    describe_early_end,
+    describe_length,
+)
 from toolkit.training.setup import check_threads, total_steps
 
 
@@ -21,6 +26,7 @@ def options(**values):
         ({"epochs": 2, "batch_size": 10}, 100, 20),
         ({"epochs": 1, "batch_size": 64}, 100, 2),
         ({"epochs": 0.001, "batch_size": 64}, 100, 1),
+        ({"epochs": 0.05, "batch_size": 64}, 4000, 4),  # 3.125
         ({"epochs": 1e12, "batch_size": 1}, 10, 10**13),
         ({"steps": 2**63 - 1}, 100, 2**63 - 1),
     ],
@@ -35,10 +41,24 @@ def test_more_steps_than_can_be_counted_are_refused(epochs):
         total_steps(options(epochs=epochs, batch_size=1), 1000)
 
 
-def test_an_accumulation_that_is_longer_than_the_run_is_refused():
-    with pytest.raises(UsageError, match="^--accumulate is 8, but the run has 7 steps"):
-        total_steps(options(steps=7, accumulate=8), 100)
-    assert total_steps(options(steps=8, accumulate=8), 100) == 8
+@pytest.mark.parametrize(
+    "total, update_counts, steps",
+    [
+        (7, {"": 1}, "7 steps"),
+        (1, {"": 1}, "1 step"),
+        (3, {"a": 2, "b": 1}, "3 steps"),  # at most six gradients of one name
+    ],
+)
+def test_an_accumulation_that_is_longer_than_the_run_is_refused(total, update_counts, steps):
+    with pytest.raises(UsageError, match=f"^--accumulate is 8, but the run has {steps}: no weight"):
+        check_accumulation(options(accumulate=8), total, update_counts)
+
+
+@pytest.mark.parametrize(
+    "total, update_counts", [(8, {"": 1}), (4, {"a": 2, "b": 1}), (1, {"a": 8}), (1, {})]
+)
+def test_an_accumulation_that_a_run_completes_is_allowed(total, update_counts):
+    check_accumulation(options(accumulate=8), total, update_counts)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +74,11 @@ def test_an_accumulation_that_is_longer_than_the_run_is_refused():
         (
             {"warmup_steps": 20},
             10,
-            ["20 steps is longer than the run: the learning rate ends at 0.25 of 0.5"],
+            ["is longer than the run: the learning rate ends at 50 % of the full rate"],
         ),
         ({"warmup_steps": 10}, 10, []),
         ({"warmup_steps": 10, "schedule": "cosine"}, 10, ["the cosine never begins"]),
-        ({"warmup_steps": 10**9, "schedule": "cosine"}, 100, ["ends at 5e-08 of 0.5"]),
+        ({"warmup_steps": 10**9, "schedule": "cosine"}, 100, ["ends at 1e-05 % of the full rate"]),
         ({"schedule": "cosine", "decay_steps": 50}, 100, ["after step 50 of 100 "]),
         # A factor of 1/2 in each step is less than a millionth after 20.
         ({"schedule": "step", "decay_steps": 1}, 100, ["after step 20 of 100 "]),
@@ -67,20 +87,43 @@ def test_an_accumulation_that_is_longer_than_the_run_is_refused():
     ],
 )
 def test_what_a_user_may_not_expect_of_a_length_is_noted(values, total, notes):
-    texts = describe_length(options(**values), total)
+    texts = describe_length(options(**values), total, {"": 1})
     assert len(texts) == len(notes)
     for text, note in zip(texts, notes):
         assert note in text
 
 
-# A cosine over 100 steps, from 0.5: at step 50 half of it, at step 99 0.5 sin(pi/200)^2 = 1.23e-4.
+@pytest.mark.parametrize(
+    "accumulate, total, update_counts, notes",
+    [
+        (4, 10, {"a": 2, "b": 1}, []),  # "a" changes in every second step
+        (
+            7,
+            5,
+            {"a": 2, "b": 1},
+            [
+                "the last step changes no weight: --accumulate makes one update of 7 gradients, "
+                "and 5 steps have 10"
+            ],
+        ),
+        (2, 5, {"a": 3}, []),  # of its three last gradients, one is left over
+        (4, 10, {}, []),  # a plugin that applies its gradients itself
+    ],
+)
+def test_last_steps_without_an_update_are_counted_by_gradients(
+    accumulate, total, update_counts, notes
+):
+    assert describe_length(options(accumulate=accumulate), total, update_counts) == notes
+
+
+# A cosine over 100 steps: at step 50 half the full rate, at step 99 sin(pi/200)^2 = 2.47e-4 of it.
 @pytest.mark.parametrize(
     "step, now, rates",
     [
-        (100, 200, "0.25 after step 100, and was 0.000123 before"),
-        (50, 100 * 2, "0.427 after step 50, and was 0.258 before"),
-        (100, 1000, "0.488 after step 100, and was 0.000123 before"),
-        (50, 75, "0.125 after step 50, and was 0.258 before"),
+        (100, 200, "50 % of the full rate after step 100, and was 0.0247 % before"),
+        (50, 100 * 2, "85.4 % of the full rate after step 50, and was 51.6 % before"),
+        (100, 1000, "97.6 % of the full rate after step 100, and was 0.0247 % before"),
+        (50, 75, "25 % of the full rate after step 50, and was 51.6 % before"),
     ],
 )
 def test_another_length_whose_rate_jumps_has_to_be_allowed(step, now, rates):
@@ -99,7 +142,8 @@ def test_another_length_whose_rate_jumps_has_to_be_allowed(step, now, rates):
 
 def test_a_small_change_of_the_rate_is_a_note():
     note = check_other_length(options(schedule="cosine"), 100, 100, 101, False)
-    assert note.startswith("the learning rate is 0.000121 after step 100, and was 0.000123 before")
+    rates = "the learning rate is 0.0242 % of the full rate after step 100, and was 0.0247 % before"
+    assert note.startswith(rates)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +161,8 @@ def test_the_same_length_or_no_step_left_says_nothing_of_the_rate(step, before, 
 def test_a_run_that_ends_early_says_how_high_its_rate_still_is():
     cosine = options(schedule="cosine")
     assert describe_early_end(cosine, 50, 100) == (
-        "the learning rate is still 0.25 at step 50; the cosine schedule ends at 0.000123 after "
-        "step 100"
+        "the learning rate is still 50 % of the full rate at step 50; the cosine schedule ends at "
+        "0.0247 % after step 100"
     )
     assert describe_early_end(cosine, 99, 100) == describe_early_end(cosine, 100, 100) == ""
     assert describe_early_end(options(), 50, 100) == ""

@@ -17,13 +17,13 @@ ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps
 
 @pytest.fixture
 def run(cli, here):
-    """A run of 8 steps with a cosine from 0.02, which ends at 0.02 sin(pi / 16)^2 = 0.000761."""
+    """A run of 8 steps with a cosine, which ends at sin(pi / 16)^2 = 3.81 % of the full rate."""
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
     assert cli("run", *argv, "--steps", 8, "--schedule", "cosine", "--no-evaluate").code == 0
     return here / "run"
 
 
-RATES = "learning rate is 0.01 after step 8, and was 0.000761 before"
+RATES = "learning rate is 50 % of the full rate after step 8, and was 3.81 % before"
 
 
 def test_a_longer_run_whose_rate_would_jump_is_refused(cli, run):
@@ -56,7 +56,7 @@ def test_a_schedule_of_a_fixed_length_allows_any(cli, here):
 
 
 def test_training_in_code_refuses_the_jump_too(run):
-    with pytest.raises(UsageError, match="With this length the learning rate is 0.01 after step 8"):
+    with pytest.raises(UsageError, match=f"With this length the {RATES}"):
         toolkit.train(LINEAR, str(run), {"steps": 16})
 
 
@@ -66,8 +66,8 @@ def test_a_run_that_time_ends_says_how_high_its_rate_still_is(here):
     summary = toolkit.train(Linear, "run", dict(options, schedule="cosine"), lines.append)
     (note,) = [line for line in lines if "learning rate" in line]
     assert note == (
-        f"note   the learning rate is still 0.02 at step {summary['steps']}; the cosine schedule "
-        "ends at 4.93e-16 after step 10000000"
+        f"note   the learning rate is still 100 % of the full rate at step {summary['steps']}; the "
+        "cosine schedule ends at 2.46e-12 % after step 10000000"
     )
 
 
@@ -83,10 +83,10 @@ def test_unexpected_lengths_are_noted_before_the_first_step(here):
     options = {"data": write_bars("bars.npz"), "steps": 5, "evaluate": "no", "accumulate": 2}
     toolkit.train(Linear, "run", dict(options, warmup_steps=9), lines.append)
     assert [line for line in lines if line.startswith("note")] == [
-        "note   the last step changes no weight: --accumulate makes one update of 2 steps, which "
-        "does not divide 5",
-        "note   the warm-up of 9 steps is longer than the run: the learning rate ends at 0.0111 "
-        "of 0.02",
+        "note   the last step changes no weight: --accumulate makes one update of 2 gradients, "
+        "and 5 steps have 5",
+        "note   the warm-up of 9 steps is longer than the run: the learning rate ends at 55.6 % of "
+        "the full rate",
     ]
 
 

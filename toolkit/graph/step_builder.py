@@ -27,6 +27,7 @@ class StepBuilder:
         guard_values: what the guard looks at in the step, update by update.
         all_finite: bool scalar of a compiled step, False where it was refused; None if it never is.
         omitted_losses: how many losses of regularizers the step does not minimize.
+        update_counts: name -> how many updates of it the step has.
     """
 
     def __init__(self, options, total_steps: Optional[int], strategy: PlainStep):
@@ -34,6 +35,7 @@ class StepBuilder:
         self.guard_values: List[GuardValues] = []
         self.all_finite: Any = None
         self.omitted_losses = 0
+        self.update_counts: Dict[str, int] = {}
         self._options = options
         self._total_steps = total_steps
         self._counters: Dict[str, Any] = {}
@@ -52,7 +54,7 @@ class StepBuilder:
         self._start = self.strategy.read_start()
         self._step_index = self.global_step.read_value()
         self._state_updates, self._earlier, self._optimizers = [], [], {}
-        self._trained = {}
+        self._trained, self.update_counts = {}, {}
         self.guard_values, self.all_finite = [], None
 
     def keep_state_updates(self, updates: Sequence[Any]) -> None:
@@ -122,6 +124,8 @@ class StepBuilder:
         if guarded.skipped is not None:
             self._counters["skipped_steps"] = guarded.skipped
         self.guard_values += [GuardValues(u.name, u.loss, u.gradient_norm) for u in updates]
+        for update in updates:
+            self.update_counts[update.name] = self.update_counts.get(update.name, 0) + 1
         if not advance_step:
             self._earlier.append(guarded)
             return guarded.op

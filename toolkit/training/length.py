@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import List
+import math
+from typing import List, Mapping
 
 from ..errors import UsageError
 from ..graph.optimizer import decay_length, rate_share
@@ -15,11 +16,11 @@ JUMP = 0.01  # of the full rate: a larger change by another length has to be all
 NEGLIGIBLE = 1e-6  # of the full rate
 
 
-def check_total_steps(options: CoreOptions, total: float) -> None:
-    """Refuse a length that cannot be counted, or in which no weight would change.
+def whole_steps(options: CoreOptions, total: float) -> int:
+    """A length in steps, rounded up.
 
     Raises:
-        UsageError: names the option and the number of steps.
+        UsageError: it is more than can be counted; names the option.
     """
     if total > MAX_TOTAL_STEPS:
         name = "steps" if options.steps is not None else "epochs"
@@ -28,9 +29,24 @@ def check_total_steps(options: CoreOptions, total: float) -> None:
             "counted.",
             hint="Set fewer; --max-secs ends a run after a time.",
         )
-    if options.accumulate > total:
+    return math.ceil(total)
+
+
+def check_accumulation(options: CoreOptions, total: int, update_counts: Mapping[str, int]) -> None:
+    """Refuse a run that is too short for one update by accumulated gradients.
+
+    Args:
+        options: the core's options.
+        total: the length of the run in steps.
+        update_counts: name -> how many updates of it a step has; each adds a gradient to its sums.
+
+    Raises:
+        UsageError: no weight would change.
+    """
+    if update_counts and options.accumulate > total * max(update_counts.values()):
+        steps = "1 step" if total == 1 else f"{total} steps"
         raise UsageError(
-            f"--accumulate is {options.accumulate}, but the run has {total} steps: no weight would "
+            f"--accumulate is {options.accumulate}, but the run has {steps}: no weight would "
             "change.",
             hint="Set a smaller --accumulate, or a larger --steps or --epochs.",
         )
@@ -57,11 +73,10 @@ def check_other_length(
     if share_before == share_now:
         return ""
     last_share = rate_share(options, step - 1, before)
-    old_rate, new_rate = (f"{s * options.learning_rate:.3g}" for s in (last_share, share_now))
     change = (
-        f"the learning rate is {new_rate} after step {step}, and was {old_rate} before: the "
-        f"{options.schedule} schedule follows the length of the run, {now} steps instead of "
-        f"{before}"
+        f"the learning rate is {_percent(share_now)} of the full rate after step {step}, and was "
+        f"{_percent(last_share)} before: the {options.schedule} schedule follows the length of "
+        f"the run, {now} steps instead of {before}"
     )
     if is_allowed or abs(share_now - share_before) <= JUMP:
         return change
@@ -75,28 +90,49 @@ def check_other_length(
     )
 
 
-def describe_length(options: CoreOptions, total: int) -> List[str]:
-    """What a user may not expect of a run of this length, a clause for each."""
-    full = options.learning_rate
-    notes = []
+def describe_length(
+    options: CoreOptions, total: int, update_counts: Mapping[str, int]
+) -> List[str]:
+    """What a user may not expect of a run of this length, a clause for each.
+
+    Args:
+        options: the core's options.
+        total: the length of the run in steps.
+        update_counts: name -> how many updates of it a step has.
+    """
+    notes = [_describe_time(options, total), _describe_last_steps(options, total, update_counts)]
+    return [note for note in [*notes, *_describe_schedule(options, total)] if note]
+
+
+def _describe_time(options: CoreOptions, total: int) -> str:
+    """That the run takes years; '' if it need not."""
     least_years = total / MAX_STEPS_PER_SEC / SECS_PER_YEAR
-    if least_years > 1:
-        limit = "" if options.max_secs is None else f"; it ends after {options.max_secs:g} seconds"
-        notes.append(
-            f"{total:.3g} steps take {least_years:,.0f} years at a million steps a second{limit}"
-        )
-    if total % options.accumulate:
-        count = total % options.accumulate
-        steps = "step changes" if count == 1 else f"{count} steps change"
-        notes.append(
-            f"the last {steps} no weight: --accumulate makes one update of {options.accumulate} "
-            f"steps, which does not divide {total}"
-        )
+    if least_years <= 1:
+        return ""
+    limit = "" if options.max_secs is None else f"; it ends after {options.max_secs:g} seconds"
+    return f"{total:.3g} steps take {least_years:,.0f} years at a million steps a second{limit}"
+
+
+def _describe_last_steps(options: CoreOptions, total: int, update_counts: Mapping[str, int]) -> str:
+    """That the last steps change no weight, for want of gradients; '' if the last one does."""
+    pairs = [(n * total % options.accumulate // n, n) for n in update_counts.values()]
+    steps, count = min(pairs, default=(0, 0))
+    if steps == 0:
+        return ""
+    last = "step changes" if steps == 1 else f"{steps} steps change"
+    return (
+        f"the last {last} no weight: --accumulate makes one update of {options.accumulate} "
+        f"gradients, and {total} steps have {count * total}"
+    )
+
+
+def _describe_schedule(options: CoreOptions, total: int) -> List[str]:
+    """Where the learning rate stays below the full rate, or falls to nothing."""
+    notes = []
     if options.warmup_steps > total:
-        rate = rate_share(options, total - 1, total) * full
         notes.append(
             f"the warm-up of {options.warmup_steps} steps is longer than the run: the learning "
-            f"rate ends at {rate:.3g} of {full:g}"
+            f"rate ends at {_percent(rate_share(options, total - 1, total))} of the full rate"
         )
     if options.warmup_steps == total and options.schedule != "constant":
         notes.append(f"the warm-up takes the whole run: the {options.schedule} never begins")
@@ -116,10 +152,14 @@ def describe_early_end(options: CoreOptions, step: int, total: int) -> str:
     if step >= total or share - last_share <= JUMP:
         return ""
     return (
-        f"the learning rate is still {share * options.learning_rate:.3g} at step {step}; the "
-        f"{options.schedule} schedule ends at {last_share * options.learning_rate:.3g} after step "
-        f"{total}"
+        f"the learning rate is still {_percent(share)} of the full rate at step {step}; the "
+        f"{options.schedule} schedule ends at {_percent(last_share)} after step {total}"
     )
+
+
+def _percent(share: float) -> str:
+    """A share of the full rate: the rates of updates with a rate of their own differ."""
+    return f"{100 * share:.3g} %"
 
 
 def _first_negligible_step(options: CoreOptions, total: int) -> int:

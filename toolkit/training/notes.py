@@ -12,9 +12,10 @@ from .step_mode import TrainingPlan
 
 def plan_notes(plan: TrainingPlan) -> List[str]:
     """A clause or sentence for each surprise of a plan."""
-    notes = [plan.note, *describe_length(plan.options, plan.total_steps)]
-    notes.append(describe_random_ops(plan.random_ops))
-    count = step_builder_of(plan.graph.run).omitted_losses
+    builder = step_builder_of(plan.graph.run)
+    length_notes = describe_length(plan.options, plan.total_steps, builder.update_counts)
+    notes = [plan.note, *length_notes, describe_random_ops(plan.random_ops)]
+    count = builder.omitted_losses
     if count:
         noun = "loss of a regularizer is" if count == 1 else "losses of regularizers are"
         notes.append(

@@ -15,7 +15,7 @@ from ..plugins import Plugins
 from ..run_data import RunData
 from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.run_folder import RunFolder
-from .length import check_total_steps
+from .length import whole_steps
 
 
 class Job(NamedTuple):
@@ -50,14 +50,12 @@ def total_steps(options: CoreOptions, num_examples: int) -> int:
     """The step to stop at: --steps, or the number of batches in --epochs, rounded up.
 
     Raises:
-        UsageError: it cannot be counted, or no weight would change.
+        UsageError: it is more than can be counted.
     """
     if options.steps is not None:
-        total: float = options.steps
-    else:
-        total = max(1.0, options.epochs * num_examples / examples_per_step(options))
-    check_total_steps(options, total)
-    return math.ceil(total)
+        return whole_steps(options, options.steps)
+    steps = options.epochs * num_examples / examples_per_step(options)
+    return whole_steps(options, max(1.0, steps))
 
 
 def examples_per_step(options: CoreOptions) -> int:

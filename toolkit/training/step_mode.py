@@ -17,12 +17,14 @@ from ..compat import HAS_XLA, tf
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
+from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
 from ..options import CoreOptions
 from ..plugins import Plugins
 from .autotune import MAX_STEPS
 from .hooks.base import SessionHook
+from .length import check_accumulation
 from .random_ops import RandomOp, find_random_ops
 from .step_runner import StepRunner
 
@@ -158,6 +160,7 @@ class PlanBuilder:
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
         with tf_graph.as_default():
             check_model_size(tf.global_variables())
+        check_accumulation(self._options, run.total_steps, step_builder_of(run).update_counts)
         random_ops = find_random_ops(graph.train_op)
         options = choose_threads(self._options, tf_graph)
         return TrainingPlan(graph, reader, options, mode, random_ops=random_ops)
