@@ -75,7 +75,7 @@ def test_features_are_numbers_among_other_arrays(split):
     np.testing.assert_array_equal(total, 1 + VALUES)
     np.testing.assert_array_equal(2 * features - 1, 2 * VALUES - 1)
     np.testing.assert_array_equal(np.sort(features, axis=0), VALUES)
-    np.testing.assert_array_equal([x for x in features], VALUES)
+    np.testing.assert_array_equal(list(features), VALUES)
     assert features.max() == VALUES.max() and float(np.mean(features)) == VALUES.mean()
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..data.examples import Split
 
-
 _IN_PLACE = ("sort", "partition", "fill", "put", "resize", "setfield", "itemset")  # of arrays
 
 
