@@ -12,7 +12,7 @@ from toolkit.files import write_json
 from toolkit.inference.report import report
 from toolkit.storage.folder_lock import FolderLock
 from toolkit.storage.report_folder import open_report_folder
-from toolkit.storage.run_folder import reserve
+from toolkit.storage.run_folder import RunFolder, reserve
 
 
 @pytest.fixture
@@ -70,6 +70,18 @@ def test_reports_that_fail_leave_the_earlier_ones(run):
         write_text(os.path.join(reports.path, "a.txt"), "half")
         raise OSError(28, "No space left on device")
     assert read(run) == "first" and os.listdir(run.file("reports")) == ["test-2"]
+
+
+def test_reports_that_are_sealed_during_the_evaluation_stay(run):
+    write(run, "first")
+    other = RunFolder(run.path)
+    assert other.commits.entries()  # read before the seal
+    with open_report_folder(other, "test-2") as reports:
+        write_text(os.path.join(reports.path, "a.txt"), "second")
+        digest = {"bytes": 5, "sha256": ""}
+        values = {"step": 2, "manifest": {}, "reports": {"reports/test-2/a.txt": digest}}
+        run.commits.add("seal", kept=[], **values)
+    assert read(run) == "first" and read(run, os.path.basename(reports.place)) == "second"
 
 
 def test_sealed_reports_stay_and_others_get_another_place(run):

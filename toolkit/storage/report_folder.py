@@ -67,6 +67,7 @@ def open_report_folder(run: RunFolder, name: str) -> Iterator[ReportFolder]:
 
 def _publish(run: RunFolder, path: str, name: str) -> str:
     """Move complete reports to their place in the run folder, and return it; '' if none."""
+    run.commits.invalidate_cache()  # the run may have been sealed during the evaluation
     contents = _read_contents(path)
     if not contents:
         return ""
