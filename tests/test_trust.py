@@ -304,6 +304,36 @@ def test_a_neighbour_that_no_import_statement_names_is_checked_when_it_is_import
     assert not os.path.exists("late")
 
 
+def test_chaos_trusts_no_more_than_its_command(cli, run_of_file):
+    """Neither a neighbour that only the processes import, nor what an option of a plugin names."""
+    late = "import importlib\nimportlib.import_module('stranger_late')\n"
+    edit(run_of_file / "stranger_helper.py", "from linear", late + "from linear")
+    (run_of_file / "stranger_late.py").write_text("")
+    assert cli("evaluate", "run", "--trust").code == 0
+    os.remove("executed")
+    forget_modules()
+    (run_of_file / "stranger_late.py").write_text("open('late', 'w')")
+    result = cli("verify", "run", "--chaos", "1")
+    assert result.code == 2, result.err
+    assert "stranger_late.py', code that you have not run" in result.err
+    assert not os.path.exists("late")
+
+
+@pytest.mark.parametrize("flags, is_trusted", [([], False), (["--trust"], True)])
+def test_the_processes_of_chaos_get_trust_from_the_command_alone(
+    cli, trained, monkeypatch, flags, is_trusted
+):
+    commands = []
+
+    def start(command, **settings):
+        commands.append(command)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    assert cli("verify", trained / "run", "--chaos", "1", *flags).code == 2
+    assert ("--trust" in commands[0]) == is_trusted
+
+
 def test_compiled_code_beside_the_source_is_not_executed(cli, run_of_file):
     """A .pyc file of the same time and size as the source, as Python would accept it."""
     assert cli("evaluate", "run", "--trust").code == 0
@@ -338,10 +368,33 @@ def test_a_record_that_others_can_write_is_ignored(cli, run_of_file, user):
     assert cli("evaluate", "run", "--trust").code == 0
     trust._recorded.clear()
     forget_modules()
-    os.chmod(trust.record_path(), 0o666)
+    path = trust.record_path()
+    os.chmod(path, 0o666)
     assert cli("evaluate", "run").code == 2
-    os.chmod(trust.record_path(), 0o600)
+    size = os.path.getsize(path)
+    assert cli("evaluate", "run", "--trust").code == 0
+    assert os.path.getsize(path) == size  # an entry that does not count is not added
+    trust._recorded.clear()
+    forget_modules()
+    os.chmod(path, 0o600)
     assert cli("evaluate", "run").code == 0
+
+
+@pytest.mark.parametrize("home", [".", "home"])
+def test_a_record_in_the_working_directory_is_not_read(cli, run_of_file, monkeypatch, home):
+    """A stranger could have written it, beside the plugin that it names."""
+    assert cli("evaluate", "run", "--trust").code == 0
+    folder = run_of_file / home / ".local" / "state" / "toolkit"
+    folder.mkdir(parents=True)
+    shutil.copy(trust.record_path(), str(folder))
+    trust._recorded.clear()
+    forget_modules()
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", home)
+    assert cli("evaluate", "run").code == 2
+    size = os.path.getsize(str(folder / "trusted-plugins.jsonl"))
+    assert cli("evaluate", "run", "--trust").code == 0  # without a record on disk
+    assert os.path.getsize(str(folder / "trusted-plugins.jsonl")) == size
 
 
 def test_a_state_folder_that_cannot_be_written_only_has_no_memory(cli, run_of_file, user):

@@ -18,10 +18,10 @@ import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Set
 
-from ..errors import CheckFailed, InterruptedRun
+from ..errors import CheckFailed, InterruptedRun, ToolkitError, UsageError
 from ..files import write_json
 from ..options import ENVIRONMENT_PREFIX
-from ..plugins import require_trust
+from ..plugins import is_everything_trusted, require_trust
 from ..storage.run_folder import RunFolder
 from .checks import declared_options
 from .replay import Segment, compare_runs, session_config, session_place
@@ -86,6 +86,7 @@ class Chaos:
 
         Raises:
             CheckFailed: a copy differs (the message names the first difference) or cannot resume.
+            UsageError: the run needs code that is not trusted.
             InterruptedRun: this process got a signal to end; it ends the copy's process too.
         """
         with _raise_on_signals():
@@ -127,10 +128,7 @@ class Chaos:
             if code == 0:
                 return
             if code != -signal.SIGKILL:
-                raise CheckFailed(
-                    f"After {len(kills)} kills a process ended with exit code {code}: "
-                    f"{_last_words(self._stderr_path)}"
-                )
+                raise _ending_error(code, len(kills), _last_words(self._stderr_path))
             kill = _describe_kill(RunFolder(copy.path))
             kills.append(kill)
             self._log(f"kill {len(kills)} of {count}: {kill.moment}, step {kill.step} committed")
@@ -140,7 +138,9 @@ class Chaos:
             command = ["resume", copy.path]
         else:
             command = ["run", "--config", config, "--run-dir", copy.path]
-        command += ["--trust", "--pause-at", str(self._segment.end.step)]
+        command += ["--pause-at", str(self._segment.end.step)]
+        if is_everything_trusted():  # otherwise the process checks all that it would execute
+            command += ["--trust"]
         with open(self._stderr_path, "wb") as stderr:  # a pipe that nobody reads would fill up
             return subprocess.Popen(
                 [sys.executable, "-c", _main_code()] + command,
@@ -225,6 +225,13 @@ def _outlives(process: subprocess.Popen, secs: float) -> bool:
     except subprocess.TimeoutExpired:
         return True
     return False
+
+
+def _ending_error(code: int, kills: int, text: str) -> ToolkitError:
+    """The error of a process that ended before its copy was trained; `text` is what it wrote."""
+    if code == UsageError.exit_code and not kills:  # such as code that is not trusted
+        return UsageError(f"A copy of the run cannot be trained: {text}")
+    return CheckFailed(f"After {kills} kills a process ended with exit code {code}: {text}")
 
 
 def _last_words(path: str) -> str:

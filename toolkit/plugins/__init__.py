@@ -20,7 +20,14 @@ from .failures import summarize_exception
 from .loader import load, load_command, require_trust
 from .plugin import HOOKS, Implementation, Plugin, check_hooks, hook_names, implementations
 from .source_files import is_name, locate
-from .trust import choose, is_chosen, is_same, separate_command, trust_everything
+from .trust import (
+    choose,
+    is_chosen,
+    is_everything_trusted,
+    is_same,
+    separate_command,
+    trust_everything,
+)
 
 __all__ = [
     "HOOKS",
@@ -33,6 +40,7 @@ __all__ = [
     "hook_names",
     "implementations",
     "is_chosen",
+    "is_everything_trusted",
     "is_name",
     "is_same",
     "list_commands",

@@ -54,6 +54,11 @@ def trust_everything() -> None:
     _choice.everything = True
 
 
+def is_everything_trusted() -> bool:
+    """Whether the command loads whatever a file names."""
+    return _choice.everything
+
+
 def choose(reference: str) -> None:
     """Note that a flag or a variable of the command names a plugin."""
     _choice.references.add(_identity(reference))
@@ -149,11 +154,14 @@ _recorded: Dict[str, List[Dict[str, Any]]] = {}
 
 
 def record_path() -> str:
-    """The file that records which code this user ran."""
+    """The file that records which code this user ran; "" without a home folder.
+
+    It is never relative: a stranger could have written the record of the working directory.
+    """
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         state = os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(state, "toolkit", "trusted-plugins.jsonl")
+    return os.path.join(state, "toolkit", "trusted-plugins.jsonl") if os.path.isabs(state) else ""
 
 
 def _record(files: SourceFiles) -> None:
@@ -163,10 +171,17 @@ def _record(files: SourceFiles) -> None:
     entry = {"plugin": files.name, "folder": files.folder, "files": files.hashes}
     path = record_path()
     _recorded.setdefault(path, []).append(entry)
-    with contextlib.suppress(OSError, ValueError):
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+    if path:
+        with contextlib.suppress(OSError, ValueError):
+            _append(path, entry)
+
+
+def _append(path: str, entry: Dict[str, Any]) -> None:
+    """Append an entry to the record, unless others can write the file: then no entry counts."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        if _is_private(os.fstat(descriptor)):
             file.write((json.dumps(entry, sort_keys=True) + "\n").encode("ascii"))
 
 
@@ -179,7 +194,7 @@ def _read() -> List[Dict[str, Any]]:
     """The entries of the record, the oldest first. Lines that are none are ignored."""
     path = record_path()
     entries = []
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError):  # also for the path ""
         with open(path, encoding="ascii", errors="replace") as file:
             lines = file.readlines() if _is_private(os.fstat(file.fileno())) else []
         entries = [entry for entry in map(_parse, lines) if entry]
