@@ -377,12 +377,34 @@ class Trained:
         return self.predictor.predict(inputs, batch_size)
 
     def split(self, name: str) -> Optional[Split]:
-        """The `Split` of that name as the model gets it, or None. The data is opened once."""
+        """The `Split` of that name as the model gets it, or None. The data is opened once.
+
+        Raises:
+            DataError: the data is not that of the run.
+        """
+        return self.run_data().prepare_split(name)
+
+    def run_data(self) -> RunData:
+        """The data of the run, opened once. Raises DataError if it is not that of the run."""
         from .run_data import open_run_data
 
         if self._run_data is None:
-            self._run_data = open_run_data(self.plugins, self.options)
-        return self._run_data.prepare_split(name)
+            self._run_data = self.check_data(open_run_data(self.plugins, self.options))
+        return self._run_data
+
+    def check_data(self, run_data: RunData) -> RunData:
+        """Return the data if it is that of the run, with the same examples in each split.
+
+        Raises:
+            DataError: names what differs.
+        """
+        from .data.same_data import check_same_classes, check_same_data
+
+        record = self.manifest["data"]
+        check_same_classes(record, run_data.dataset)
+        hint = "Put the same files back, or name other data (toolkit evaluate --data)."
+        check_same_data(record, run_data.dataset, hint)
+        return run_data
 
     def close(self) -> None:
         """Release the predictor's session."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -117,6 +118,19 @@ def test_digits_for_names_are_names(names, expected):
     matched = match_classes(Dataset("d", describe(split, names), {"train": split}), model)
     labels = matched.splits["train"].labels
     assert [expected[label] for label in labels] == list(names)
+
+
+def test_the_runs_own_data_at_another_place_is_split_as_in_the_run(evaluate):
+    shutil.copytree("bars", "moved")
+    assert evaluate("--data", "images:moved")[0]["examples"] == 6
+    assert evaluate("--data", "images:moved", "--split", "validation")[0]["examples"] == 5
+
+
+def test_a_run_is_not_evaluated_on_other_held_out_examples(evaluate, cli):
+    shutil.copy("bars/ant/0.png", "bars/ant/new.png")
+    result = cli("evaluate", "run")
+    assert result.code == 4 and "ant/new.png is new" in result.err and "--data" in result.err
+    assert cli("evaluate", "run", "--data", "images:bars").code == 0
 
 
 @pytest.mark.parametrize("names", [("cat", "ant"), ("bee",), ("cat", "bee", "ant")])

@@ -251,12 +251,22 @@ def test_the_border_of_each_image_is_measured():
         (["r", "--invert", "auto", "a.png"], ["r", "a.png"], "nothing is inverted"),
         (["r", "--invert=auto", "a.png"], ["r", "a.png"], "nothing is inverted"),
         (["auto", "no", "yes"], ["auto", "no", "yes"], ""),
+        (["r", "--invert", "yes", "no"], ["r", "--invert", "no"], ""),
+        (["r", "--invert", "--", "--invert=true"], ["r", "--invert", "--", "--invert=true"], ""),
     ],
 )
 def test_the_earlier_forms_of_the_flag_are_understood(capsys, argv, rewritten, warning):
     assert _rewrite_invert(argv) == rewritten
     error = capsys.readouterr().err
     assert warning in error and bool(error) == bool(warning)
+
+
+def test_an_unknown_value_of_the_flag_is_refused(cli):
+    result = cli("predict", "r", "--invert=true", "a.png")
+    assert (result.code, result.err) == (
+        2,
+        "Error: --invert=true: --invert has no value.\nWrite --invert, or omit it.\n",
+    )
 
 
 # ----------------------------------------------------------------------------------- kinds of files

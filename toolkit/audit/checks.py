@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 from .. import config as configuration
 from ..config import Config
 from ..errors import CheckFailed, CheckpointError, ToolkitError
-from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
 from ..option_changes import find_differences
+from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
 from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
 from ..storage.commit_log import Checkpoint, Entry
@@ -215,7 +215,7 @@ def _compare_options(
     folder: RunFolder, values: Dict[str, Any], expected: Dict[str, Any]
 ) -> Iterator[Fault]:
     """The options of config.json that differ from those of the last session."""
-    if _drop_origins(values) == _drop_origins(expected):
+    if _drop_notes(values) == _drop_notes(expected):
         return
     options = declared_options(configuration.parse_values(folder.path, values))
     values, expected = current_names(options, values), current_names(options, expected)

@@ -7,7 +7,9 @@ import shutil
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, TypeVar
 
 from ..compat import tf
-from ..errors import CheckpointError, ToolkitError
+from ..data.examples import Dataset
+from ..data.same_data import check_same_classes, check_same_data
+from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions
 from ..plugins import Plugins, locate
@@ -281,7 +283,7 @@ def diagnose_model(
     if differences:
         diagnosis.notes.append(f"A resume here is not exact: {'; '.join(differences)}.")
     if not allow_other_data:
-        _compare_data(diagnosis, folder, run_data.dataset.sha256)
+        _compare_data(diagnosis, folder, run_data.dataset)
     start = _try(folder.checkpoints.newest)
     if start is not None:
         try:
@@ -309,7 +311,7 @@ def diagnose_data(
         diagnosis.add_error("data", error, DATA_ADVICE)
         return diagnosis
     if not allow_other_data:
-        _compare_data(diagnosis, folder, dataset.sha256)
+        _compare_data(diagnosis, folder, dataset)
     return diagnosis
 
 
@@ -335,17 +337,17 @@ def diagnose_code(folder: RunFolder, references: Iterable[str]) -> Diagnosis:
 DATA_ADVICE = "Restore the data at its former place, or name its new place with --data."
 
 
-def _compare_data(diagnosis: Diagnosis, folder: RunFolder, sha256: Dict[str, str]) -> None:
-    """Add whether the data differs from that in the manifest, which a resume refuses.
-
-    Args:
-        diagnosis: to add to.
-        folder: of the run.
-        sha256: the SHA-256 of each file of the data.
-    """
-    data = (_try(folder.read_manifest) or {}).get("data")
-    if isinstance(data, dict) and data.get("sha256") != sha256:
+def _compare_data(diagnosis: Diagnosis, folder: RunFolder, dataset: Dataset) -> None:
+    """Add whether the data differs from that in the manifest, which a resume refuses."""
+    record = (_try(folder.read_manifest) or {}).get("data")
+    if not isinstance(record, dict):
+        return
+    try:
+        check_same_classes(record, dataset)
+        check_same_data(record, dataset)
+    except DataError as error:
         diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
+        diagnosis.notes.append(error.message)
         diagnosis.advice.append("Restore the files, or continue with these: --allow data")
 
 

@@ -16,7 +16,8 @@ from ..errors import (
     RetryError,
     UsageError,
 )
-from ..options import FOLDER, CoreOptions, current_names, resolve, result_options
+from ..option_changes import find_differences
+from ..options import CoreOptions, current_names, resolve, result_options
 from ..plugins import Plugins
 from ..storage import checkpoint_reader
 from ..storage.checkpoint_diff import RestoreOptions
@@ -140,13 +141,15 @@ def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str,
     if old == new:
         return []
     options = declared_options(session_config(folder, after))
-    old, new = current_names(options, old), current_names(options, new)
+    configs = [session_config(folder, session) for session in (before, after)]
+    configs = [c._replace(values=current_names(options, c.values)) for c in configs]
+    old, new = (config.values for config in configs)
     without_effect = set(options.model_fields) - result_options(options)
-    without_effect |= {"data", "plugin", "with", FOLDER}  # files are compared by their hashes
+    without_effect |= {"data", "plugin", "with"}  # files are compared by their hashes
     return [
         f"{name} was {old[name]}, then {new[name]}"
-        for name in sorted(set(old) & set(new) - without_effect)
-        if old[name] != new[name]
+        for name in sorted(find_differences(options, *configs))
+        if name in old and name in new and name not in without_effect
     ]
 
 
@@ -242,7 +245,9 @@ def _copy_start(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
     target.commits.add("session", **{"from": 0, "kept": []})
     target.checkpoints.add_commit(segment.start, [segment.start.step])
     data = dict(folder.read_manifest()["data"])
-    data["sha256"] = segment.session.get("data") or data["sha256"]  # a resume may have changed it
+    for name, key in (("sha256", "data"), ("partition", "partition")):  # a resume may change them
+        if segment.session.get(key):
+            data[name] = segment.session[key]
     compiled = bool(segment.session.get("compiled"))
     target.update_manifest(data=data, status="stopped", xla=compiled)
     return target

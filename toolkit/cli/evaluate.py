@@ -90,9 +90,12 @@ def _open_data(trained: Any, data: Optional[str]) -> Any:
     from ..run_data import open_other_data, open_run_data
 
     if data is None:
-        return open_run_data(trained.plugins, trained.options)
-    stored = DataSpec.from_json(trained.manifest["data"]["stored"])
-    run_data = open_other_data(trained.plugins, trained.options, data, stored)
+        return trained.run_data()
+    record, options = trained.manifest["data"], trained.options
+    run_data = open_other_data(trained.plugins, options, data, DataSpec.from_json(record["stored"]))
+    if run_data.dataset.sha256 == record["sha256"]:  # the run's data at another place
+        moved = options.model_copy(update={"data": data})
+        return trained.check_data(open_run_data(trained.plugins, moved))
     for note in run_data.dataset.notes:
         sys.stderr.write(f"{data}: {note}\n")
     return run_data

@@ -50,6 +50,7 @@ class ResidentReader:
         self.batch_size = batch_size
         self.shape = split.shape
         self.failure: Optional[ToolkitError] = None
+        self.file_change: Optional[ToolkitError] = None
         self._split = split
         self._seed = seed
         self._initializers: List[Any] = []

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -102,15 +102,24 @@ class StreamReader:
 
     @property
     def failure(self) -> Optional[ToolkitError]:
-        """The error of a hook, or of a file that has changed since the start; None if neither."""
+        """Why a read failed: a hook, or a file that may have changed; None if neither."""
         if self._hook_failure is not None:
             return self._hook_failure
         for path, state in self._file_states.items():
             if _file_state(path) != state:
-                return DataError(
-                    f"{path} changed while it was read.",
-                    hint="Put the same file back, and continue with 'toolkit resume'.",
-                )
+                return _change_error(path)
+        return None
+
+    @property
+    def file_change(self) -> Optional[ToolkitError]:
+        """The error of a file that certainly changed since the start, though all reads succeeded.
+
+        Another time alone may be a `touch`, and a removed file that is open can still be read.
+        """
+        for path, old in self._file_states.items():
+            new = _file_state(path)
+            if old and new and (old.size, old.inode) != (new.size, new.inode):
+                return _change_error(path)
         return None
 
     def batch(self, step: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
@@ -327,18 +336,31 @@ class StreamReader:
         return features, np.int32(0 if label is None else label)
 
 
-def _file_states(files: RecordFiles) -> Dict[str, Any]:
+class _FileState(NamedTuple):
+    size: int  # bytes
+    inode: int
+    mtime: int  # of the last change, in nanoseconds since the epoch
+
+
+def _file_states(files: RecordFiles) -> Dict[str, Optional[_FileState]]:
     """The state of each file by its path."""
     return {path: _file_state(path) for path in (files.features, files.labels) if path}
 
 
-def _file_state(path: str) -> Optional[Tuple[int, int, int]]:
-    """Size, time of the last change and inode of a file; None if it is gone."""
+def _file_state(path: str) -> Optional[_FileState]:
+    """The state of a file; None if it is gone."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns, status.st_ino
+    return _FileState(status.st_size, status.st_ino, status.st_mtime_ns)
+
+
+def _change_error(path: str) -> DataError:
+    return DataError(
+        f"{path} changed while it was read.",
+        hint="Put the same file back, and continue with 'toolkit resume'.",
+    )
 
 
 def split_on_disk(split: Split, cache_dir: Optional[str] = None) -> Tuple[Split, RecordFiles]:

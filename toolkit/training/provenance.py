@@ -65,6 +65,7 @@ def reproducibility_facts(
         "machine": machine(),
         "plugins": {p.name: p.sha256() for p in plugins.all},
         "data": run_data.dataset.sha256,
+        "partition": run_data.dataset.partition(),
         "options": {name: value for name, value in config.items() if name != ORIGINS},
     }
 
@@ -97,6 +98,8 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
             changes.append(f"plugin '{plugin}' has changed ({', '.join(file_names[:3])})")
     if (session.get("data") or now["data"]) != now["data"]:
         changes.append("the data has changed")
+    if session.get("partition", now["partition"]) != now["partition"]:
+        changes.append("other examples are held out")
     return changes
 
 

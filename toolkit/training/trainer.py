@@ -6,6 +6,7 @@ import contextlib
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..compat import tf
+from ..data.same_data import check_same_classes, check_same_data
 from ..display.console import Console, download_progress
 from ..errors import ToolkitError
 from ..graph.session_config import session_config
@@ -22,7 +23,6 @@ from .loop import Loop, TrainResult
 from .restore import Restorer
 from .run_evaluator import RunEvaluator, state_direction
 from .run_log import RunLog
-from .same_data import check_same_classes, check_same_data
 from .setup import Job, check_options, training_reader, training_run
 from .step_mode import PlanBuilder, TrainingPlan
 
