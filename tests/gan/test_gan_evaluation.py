@@ -11,6 +11,7 @@ from toolkit_gan import evaluation_metrics, latents
 from toolkit import DataSpec, Split, tf
 from toolkit.api import load_plugins
 from toolkit.inference.evaluator import Evaluator
+from toolkit.inference.metric_directions import read_directions
 
 SPEC = DataSpec((8, 8, 1), "uint8", 3, ("a", "b", "c"), (10, 10, 10))
 COUNT = 23
@@ -125,6 +126,12 @@ def test_the_accuracy_of_a_shift_invariant_loss_has_one_threshold_for_the_split(
             tf_session.run([update for _, update in metrics.values()], {real: reals, fake: fakes})
         values = tf_session.run({name: value for name, (value, _) in metrics.items()})
     assert values == {"d_accuracy_real": 0.5, "d_accuracy_fake": 1.0}
+
+
+def test_directions_are_those_of_metrics_that_an_evaluation_has(make_evaluator):
+    evaluator = make_evaluator(preset="wgan-gp")
+    declared = read_directions(load_plugins("gan"), evaluator.run, evaluator.graph.losses, [])
+    assert set(declared) <= set(evaluator.metric_names)
 
 
 def test_data_without_a_training_split_is_normalised_by_another_split(make_evaluator):

@@ -57,10 +57,5 @@ def session_hooks(model, losses, run, splits):
 
 
 @hookimpl
-def metric_directions():
-    return {"penalty": "min"}  # the losses have none: each player's depends on the other's
-
-
-@hookimpl
 def scorers(run, splits):
     return modules.scores.create_scorers(run, splits)
