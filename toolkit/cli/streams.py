@@ -97,6 +97,8 @@ class GuardedStream:
         return self._stream.fileno()
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("buffer", "detach", "raw"):  # which lead past the escapes and the errors
+            raise AttributeError(f"A guarded stream has no attribute '{name}'.")
         return getattr(self._stream, name)
 
     def _attempt(self, action: Callable[[TextIO], Any]) -> None:
