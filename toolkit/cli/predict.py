@@ -42,19 +42,36 @@ class PredictCommand(click.Command):
 
 
 def _rewrite_invert(args: List[str]) -> List[str]:
-    """Replace `--invert VALUE` and `--invert=VALUE` by the flag, or by nothing."""
+    """Replace `--invert VALUE` and `--invert=VALUE` by the flag, or by nothing.
+
+    Raises:
+        UsageError: the VALUE after "=" is none that the flag had.
+    """
     rewritten: List[str] = []
-    for arg in args:
-        if arg.startswith("--invert="):
-            rewritten.append("--invert")
-            arg = arg[len("--invert=") :]
-        if rewritten[-1:] != ["--invert"] or arg not in EARLIER_INVERT:
+    remaining = list(args)
+    while remaining:
+        arg = remaining.pop(0)
+        if arg == "--":  # files alone follow
+            return rewritten + [arg] + remaining
+        if arg == "--invert":
+            value = remaining.pop(0) if remaining[:1] and remaining[0] in EARLIER_INVERT else "yes"
+            rewritten += _invert_flag(value)
+        elif arg.startswith("--invert="):
+            rewritten += _invert_flag(arg[len("--invert=") :])
+        else:
             rewritten.append(arg)
-        elif arg != "yes":
-            rewritten.pop()
-        if arg == "auto" and rewritten[-1:] != ["auto"]:
-            warn("--invert auto is no longer supported: nothing is inverted.")
     return rewritten
+
+
+def _invert_flag(value: str) -> List[str]:
+    """The arguments in place of --invert with a value."""
+    if value not in EARLIER_INVERT:
+        raise UsageError(
+            f"--invert={value}: --invert has no value.", hint="Write --invert, or omit it."
+        )
+    if value == "auto":
+        warn("--invert auto is no longer supported: nothing is inverted.")
+    return ["--invert"] if value == "yes" else []
 
 
 @click.command(cls=PredictCommand)
