@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import List
+
 import pytest
-from file_fixtures import read_json
-from linear_fixtures import LINEAR, Linear, write_bars
+from file_fixtures import edit, read_json
+from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 from run_fixtures import sessions, write_plugin
 
 import toolkit
-from toolkit import UsageError, hookimpl
+from toolkit import UsageError, hookimpl, option
+from toolkit.options import merge
 
 
 class Quiet:
@@ -17,6 +21,13 @@ class Quiet:
     @hookimpl
     def run_finished(self, run, summary):
         pass
+
+
+@pytest.fixture
+def train_as(here):
+    """A function that trains a plugin in the folder `r`."""
+    data = write_bars("bars.npz")
+    return lambda plugin, **options: toolkit.train(plugin, "r", dict(options, data=data))
 
 
 @pytest.fixture
@@ -47,7 +58,7 @@ def test_train_refuses_other_options_than_those_of_the_run(train, here, options,
     with pytest.raises(UsageError) as caught:
         train(steps=8, **options)
     assert caught.value.message == f"The run was trained with other options: {message}"
-    assert "--allow " + sorted(options)[0] in caught.value.hint
+    assert caught.value.hint.endswith(f"allow={sorted(options)}.")
     assert (here / "r" / "config.json").read_bytes() == before
 
 
@@ -96,3 +107,55 @@ def test_a_number_that_was_saved_as_null_is_one_of_the_changes(cli, trained):
     result = cli("resume", trained / "run", "--steps", 8)
     assert result.code == 0, result.err
     assert "weight_decay was saved as a number that is not finite" in result.err
+
+
+class BoundedOptions(LinearOptions):
+    bound: float = option(math.inf, "a number", allow_infinite=True)
+    bounds: List[float] = option([math.nan], "numbers", allow_infinite=True)
+
+
+class Bounded(Linear):
+    @hookimpl
+    def options(self):
+        return BoundedOptions
+
+
+def test_an_infinite_option_that_stays_is_no_change(train_as, cli):
+    train_as(Bounded, steps=2)
+    assert train_as(Bounded, steps=4)["steps"] == 4
+    assert train_as("test_option_changes:Bounded", steps=6)["steps"] == 6
+    assert cli("resume", "r", "--steps", 8, "--trust").code == 0
+    with pytest.raises(UsageError, match="bound was inf, now -inf; bounds was nan, now 1.0\\."):
+        train_as(Bounded, steps=8, bound="-inf", bounds=[1.0])
+
+
+class TabledOptions(LinearOptions):
+    table: str = option("", "a file", path=True)
+
+
+class Tabled(Linear):
+    @hookimpl
+    def options(self):
+        return TabledOptions
+
+
+def test_a_file_by_another_path_is_no_change_for_a_resume_a_replay_and_the_checks(
+    train_as, cli, here, monkeypatch
+):
+    options = merge([("tabled", TabledOptions)])
+    for room in ("replay", "checks"):
+        monkeypatch.setattr(f"toolkit.audit.{room}.declared_options", lambda config: options)
+    (here / "table.txt").write_text("1")
+    (here / "link.txt").symlink_to("table.txt")
+    plugin = "test_option_changes:Tabled"
+    argv = ["--plugin", plugin, "--table", "table.txt", "--data", "npz:bars.npz", "--steps", 4]
+    assert cli("run", *argv, "--pause-at", 2, "--run-dir", "r").code == 0
+    train_as(plugin, steps=4, table="link.txt")
+    before, now = (session["options"]["table"] for session in sessions(here / "r"))
+    assert before != now
+    result = cli("verify", "r", "--replay", "0:4", "--trust")
+    assert result.code == 0, result.err
+    edit(here / "r" / "config.json", '"../link.txt"', '"../table.txt"')
+    assert cli("verify", "r").code == 0
+    edit(here / "r" / "config.json", '"../table.txt"', '"../bars.npz"')
+    assert "table is ../bars.npz, but the last session had" in cli("verify", "r").err

@@ -159,6 +159,20 @@ def read_run_config(folder: RunFolder) -> Config:
     return read(folder.file("config.json"))
 
 
+def json_values(options: Options) -> Dict[str, Any]:
+    """Return the values of options as JSON has them: numbers that are not finite are text."""
+    return {name: _json_value(value) for name, value in options.model_dump(mode="json").items()}
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json_value(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _json_value(part) for name, part in value.items()}
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_infinite else value
+
+
 def run_values(
     plugin: str,
     extensions: Sequence[str],
@@ -175,10 +189,7 @@ def run_values(
         folder: the run's folder.
         first_origins: where each value was first set, see `Resolved`.
     """
-    values = options.model_dump(mode="json")
-    for name, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            values[name] = str(value)  # JSON has no such number
+    values = json_values(options)
     origins = dict(first_origins) if first_origins else None
     config = Config(plugin, list(extensions), values, (), origins)
     return dict(move(config, type(options), folder), **{FOLDER: os.path.realpath(folder)})

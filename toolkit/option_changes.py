@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, List, NamedTuple, Optional, Sequence, Type
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Type
 
 from . import config as configuration
-from .config import Config
+from .config import Config, json_values
 from .options import (
     CoreOptions,
     changeable_options,
@@ -51,16 +51,28 @@ def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionC
     session = _last_session(folder, type(options))
     if session is None:
         return []
-    saved, cls, here = session.values, type(options), (os.getcwd(),)
-    changeable = changeable_options(cls) | {"data"}
+    now = Config(session.plugin, session.extensions, json_values(options), (os.getcwd(),))
+    changeable = changeable_options(type(options)) | {"data"}
     return [
-        OptionChange(name, saved[name], value)
-        for name, value in options.model_dump(mode="json").items()
-        if name in saved
-        and name not in changeable
-        and _real_value(cls, name, saved[name], session.folders)
-        != _real_value(cls, name, value, here)
+        OptionChange(name, session.values[name], now.values[name])
+        for name in find_differences(type(options), session, now)
+        if name in session.values and name in now.values and name not in changeable
     ]
+
+
+def find_differences(options: Type[CoreOptions], config: Config, other: Config) -> List[str]:
+    """Return the names of the options that two configurations of a run have different values of.
+
+    Two paths of one file are equal. "plugin" and "with" count as options.
+
+    Args:
+        options: the class of the options; values of others are compared as they are saved.
+        config: the one configuration, under the present names of the options.
+        other: the other one, likewise.
+    """
+    values, others = _real_values(options, config), _real_values(options, other)
+    names = [*values, *(name for name in others if name not in values)]
+    return [name for name in names if values.get(name) != others.get(name)]
 
 
 def find_plugin_changes(
@@ -106,9 +118,18 @@ def _last_session(folder: RunFolder, options: Type[CoreOptions]) -> Optional[Con
     )
 
 
-def _real_value(cls: Type[CoreOptions], name: str, value: Any, folders: Sequence[str]) -> Any:
-    """Return the value of an option with the absolute path of each file in it."""
-    return map_paths(cls, name, value, lambda path: os.path.realpath(find_path(path, folders)))
+def _real_values(options: Type[CoreOptions], config: Config) -> Dict[str, Any]:
+    """Return plugins and options by name, with the absolute path of each file in them."""
+
+    def find(path: str) -> str:
+        return os.path.realpath(find_path(path, config.folders))
+
+    references = [map_reference(r, os.path.realpath) for r in [config.plugin, *config.extensions]]
+    values: Dict[str, Any] = {"plugin": references[0], "with": references[1:]}
+    for name, value in config.values.items():
+        is_option = name in options.model_fields
+        values[name] = map_paths(options, name, value, find) if is_option else value
+    return values
 
 
 def _join(references: Sequence[str]) -> str:
