@@ -1,6 +1,8 @@
 """Both readers: each example once an epoch, in an order that is a function of the seed alone."""
 
+import glob
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -448,6 +450,38 @@ def append_record(path):
 def test_a_file_that_changes_while_it_streams_is_named(idx_folder, change):
     failure = read_epoch(idx_folder(), change)
     assert failure.exit_code == 4 and "train-images-idx3-ubyte changed" in failure.message
+
+
+def touch_file(path):
+    os.utime(path, (0, 0))
+
+
+def put_another(path):
+    shutil.copy(path, path + "-copy")
+    os.replace(path + "-copy", path)
+
+
+@pytest.mark.parametrize(
+    "change, is_named",
+    [(append_record, True), (put_another, True), (touch_file, False), (os.remove, False)],
+)
+def test_a_change_is_sure_by_another_size_or_another_file(idx_folder, change, is_named):
+    folder = idx_folder()
+    with tf.Graph().as_default():
+        train = open_idx(folder, shares=NOTHING).splits["train"]
+        reader = build_reader("stream", train, 2)
+        assert reader.file_change is None
+        change(os.path.join(folder, "train-labels-idx1-ubyte"))
+        assert (reader.file_change is not None) == is_named
+        assert "train-labels-idx1-ubyte changed" in reader.failure.message
+
+
+def test_an_equal_file_of_another_run_in_the_cache_is_no_change(tmp_path):
+    with tf.Graph().as_default():
+        reader = build_reader("stream", numbered_split(20), 2)
+        (images,) = glob.glob(str(tmp_path / "cache" / "streams" / "*" / "images.idx"))
+        put_another(images)
+        assert reader.file_change is None
 
 
 def test_a_mapped_file_that_is_cut_is_refused_before_it_is_read(idx_folder):

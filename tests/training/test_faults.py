@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from file_fixtures import REPOSITORY
 from linear_fixtures import Linear, write_bars
@@ -17,7 +18,8 @@ from test_exact_resume import final_state
 
 import toolkit
 from toolkit import SessionHook, hookimpl, testing, tf
-from toolkit.errors import CheckpointError, RetryError
+from toolkit.data.idx import write_idx
+from toolkit.errors import CheckpointError, DataError, RetryError
 from toolkit.storage.run_folder import RunFolder
 
 OPTIONS = {"steps": 12, "log_steps": 2, "checkpoint_steps": 4, "evaluate": "no"}
@@ -89,6 +91,44 @@ def test_a_full_disk_loses_nothing_that_was_committed(data, tmp_path, whole, ful
     assert RunFolder(run).checkpoints.newest().step == 4
     testing.train(Linear, run)
     assert final_state_of(run) == whole
+
+
+STREAMED = dict(OPTIONS, reader="stream", validation_share=0, test_share=0)
+
+
+@pytest.fixture
+def idx_data(tmp_path):
+    """The `--data` value of plain IDX files, which stream from where they are."""
+    folder = tmp_path / "idx"
+    folder.mkdir()
+    labels = np.arange(64) % 3
+    images = np.zeros((64, 4, 4), np.uint8)
+    images[np.arange(64), labels] = 200
+    write_idx(str(folder / "train-images-idx3-ubyte"), images)
+    write_idx(str(folder / "train-labels-idx1-ubyte"), labels.astype(np.uint8))
+    return f"idx:{folder}"
+
+
+@pytest.mark.slow
+def test_a_data_file_of_another_size_ends_the_training_before_the_next_commit(idx_data, tmp_path):
+    run, path = str(tmp_path / "run"), tmp_path / "idx" / "train-labels-idx1-ubyte"
+    content = path.read_bytes()
+    plugin = linear_with(6, lambda: path.write_bytes(content + bytes(8)))
+    with pytest.raises(DataError, match="train-labels-idx1-ubyte changed while") as raised:
+        testing.train(plugin, run, data=idx_data, **STREAMED)
+    assert raised.value.exit_code == 4 and "toolkit resume" in raised.value.hint
+    assert RunFolder(run).checkpoints.newest().step == 4
+    path.write_bytes(content)
+    testing.train(Linear, run)
+    assert RunFolder(run).checkpoints.newest().step == 12
+
+
+@pytest.mark.slow
+def test_a_data_file_that_is_touched_is_no_fault(idx_data, tmp_path):
+    path = tmp_path / "idx" / "train-labels-idx1-ubyte"
+    plugin = linear_with(6, lambda: os.utime(str(path), (0, 0)))
+    testing.train(plugin, str(tmp_path / "run"), data=idx_data, **STREAMED)
+    assert RunFolder(str(tmp_path / "run")).checkpoints.newest().step == 12
 
 
 def test_the_error_for_a_removed_folder_says_so(data, tmp_path):

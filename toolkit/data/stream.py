@@ -82,6 +82,7 @@ class StreamReader:
         self.batch_size = batch_size
         self._hook_failure: Optional[ToolkitError] = None
         self._file_states = _file_states(self._files)
+        self._is_cached = self._files is not split.files
         self._convert = hooks.convert
         self._seed = seed
         self._buffer_size = min(shuffle_buffer, self.num_examples)
@@ -114,8 +115,11 @@ class StreamReader:
     def file_change(self) -> Optional[ToolkitError]:
         """The error of a file that certainly changed since the start, though all reads succeeded.
 
-        Another time alone may be a `touch`, and a removed file that is open can still be read.
+        Another time alone may be a `touch`, and a removed file that is open can still be read. In
+        the cache, a run that starts at the same time may put an equal file in the place of one.
         """
+        if self._is_cached:
+            return None
         for path, old in self._file_states.items():
             new = _file_state(path)
             if old and new and (old.size, old.inode) != (new.size, new.inode):

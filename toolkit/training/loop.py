@@ -306,8 +306,14 @@ class Loop:
 
     @property
     def reader_failure(self) -> Optional[ToolkitError]:
-        """A plugin's error within the input, of which TensorFlow only says that an op failed."""
+        """The cause of a failure in the input, of which TensorFlow only says that an op failed."""
         return getattr(self._reader, "failure", None)
+
+    def check_input_files(self) -> None:
+        """Raise DataError if a file changed that the steps since the last commit have read."""
+        change = getattr(self._reader, "file_change", None)
+        if change is not None:
+            raise change
 
     # ----------------------------------------------------------------------------------- stopping
 

@@ -70,9 +70,14 @@ class Checkpoints(SessionHook):
             self.commit(session, step)
 
     def commit(self, session, step: int) -> None:
-        """Save and commit the state of `step`, unless that is done already."""
+        """Save and commit the state of `step`, unless that is done already.
+
+        Raises:
+            DataError: a file of examples has changed; the state may have learned from the change.
+        """
         if step == self._last_step:
             return
+        self.loop.check_input_files()
         checkpoints = self._folder.checkpoints
         path = checkpoints.prefix(step)
         self._save(session, path)
