@@ -88,7 +88,7 @@ def test_each_progress_line_but_the_last_has_the_time_left(train):
 
 def test_exit_0_after_help_and_version(cli):
     assert (cli("--help").code, cli("--version").code) == (0, 0)
-    assert "toolkit, version 0.1.0" in cli("--version").out
+    assert "toolkit, version 0.2.0" in cli("--version").out
 
 
 def test_no_command_shows_the_help_without_calling_it_an_error(cli):

@@ -56,6 +56,14 @@ def printed(cli, *argv):
         ("", ""),
     ],
 )
+def test_a_run_of_version_0_1_keeps_how_it_cut_its_images(tmp_path):
+    saved = {"plugin": "a", "with": [], "data": "images:b"}
+    assert configuration.parse_values(str(tmp_path), saved).values["fit"] == "crop"
+    assert configuration.parse_values(str(tmp_path), dict(saved, fit="pad")).values["fit"] == "pad"
+    assert "fit" not in configuration.parse_values(str(tmp_path), dict(saved, data="npz:b")).values
+    assert "fit" not in configuration.parse_values(str(tmp_path), saved, is_saved=False).values
+
+
 def test_a_relative_path_is_rewritten_and_a_name_stays(reference, moved):
     def move(path):
         return move_start(path, "/base", "/base/run")

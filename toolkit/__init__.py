@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .training.hooks.base import Every as Every
     from .training.hooks.base import SessionHook as SessionHook
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {  # public name: the module that defines it
     "hookimpl": "toolkit.hookspecs",

@@ -120,6 +120,8 @@ def parse_values(
     if is_saved:
         folders = folder, _former_folder(values.pop(FOLDER, None))
         first_origins = _first_origins(values.pop(ORIGINS, None))
+        if str(values.get("data", "")).startswith("images:"):
+            values.setdefault("fit", "crop")  # which version 0.1 did, without the option
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")

@@ -387,7 +387,9 @@ def test_the_direction_of_an_earlier_version_is_saved_at_the_resume(run, tmp_pat
 def test_a_recorded_value_that_is_not_finite_is_not_compared(value):
     metric = BestMetric("a", "max")
     assert metric.find_difference({"step": 1, "metric": "a", "value": value})
-    assert not metric.find_difference({"step": 1, "metric": "a", "value": 1.0})
+    old = {"step": 1, "metric": "a", "value": 1.0}  # of version 0.1
+    assert not metric.find_difference(old)
+    assert "on which data" in metric._replace(allows_other_data=True).find_difference(old)
 
 
 def test_the_classifier_declares_all_of_its_metrics():

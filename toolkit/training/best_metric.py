@@ -22,6 +22,7 @@ class BestMetric(NamedTuple):
         former_direction: of records without one, which an earlier version of the toolkit wrote.
         keeps_direction: whether the direction is only that of the run's sessions so far, since
             nothing declares one.
+        allows_other_data: whether this session may have other data than the one before it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class BestMetric(NamedTuple):
     dependencies: Mapping[str, Any] = {}
     former_direction: str = ""
     keeps_direction: bool = False
+    allows_other_data: bool = False
 
     @property
     def summary(self) -> str:
@@ -83,6 +85,8 @@ class BestMetric(NamedTuple):
         direction = best.get("direction", self.former_direction or self.direction)
         if direction != self.direction:
             return f"the {WORDS[direction]} {self.name} was best, now the {WORDS[self.direction]}"
+        if "depends_on" not in best and self.allows_other_data:
+            return "it is not recorded on which data"
         before = best.get("depends_on", self.dependencies)
         changes = [
             f"{name} was {_shorten(before.get(name))}, now {_shorten(self.dependencies.get(name))}"

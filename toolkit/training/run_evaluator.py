@@ -62,7 +62,9 @@ class RunEvaluator:
         directions = self.evaluator.metric_directions()
         metric = choose_best_metric(text, directions, self._former_best_metric())
         dependencies = self.evaluator.dependencies(metric.name, split)
-        return metric._replace(dependencies=dependencies)
+        return metric._replace(
+            dependencies=dependencies, allows_other_data=self._job.allow_other_data
+        )
 
     def _former_best_metric(self) -> Optional[str]:
         """--best-metric of the run's last session; None for a new run."""
