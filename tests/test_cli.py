@@ -133,6 +133,24 @@ def test_a_failed_start_leaves_no_run_folder(cli, here):
     assert [path.name for path in here.iterdir()] == ["bars.npz"]
 
 
+@pytest.mark.parametrize("group", ["data", "cache", "plugins", "gan"])
+def test_a_group_without_a_command_shows_its_help(cli, group):
+    result = cli(group)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"Usage: toolkit {group} ") and "Commands:" in result.out
+
+
+@pytest.mark.parametrize("value, is_verbose", [("0", False), ("", False), ("1", True)])
+def test_the_variable_for_tracebacks_is_off_at_0(cli, monkeypatch, value, is_verbose):
+    monkeypatch.setenv("TOOLKIT_VERBOSE", value)
+    assert ("Traceback" in fail(cli, ValueError("no such layer")).err) == is_verbose
+
+
+def test_verbose_ends_with_its_command(cli):
+    assert cli("plugins", "show", "classifier", "-v").code == 0
+    assert "TOOLKIT_VERBOSE" not in os.environ
+
+
 def test_verbose_adds_the_traceback(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_VERBOSE", "")  # so that it is put back after the test
     Faulty.error = ValueError("no such layer")
@@ -362,6 +380,52 @@ def test_the_plugin_of_a_resume_is_the_runs_own(cli, trained, monkeypatch):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "classifier")
     result = cli("resume", trained / "run", "--print-config", "--json")
     assert json.loads(result.out)["plugin"]["value"] == LINEAR
+
+
+def test_a_run_as_the_value_of_a_flag_is_not_the_run_to_resume(cli, trained, here):
+    """Only the flags of its plugins say which argument is a value."""
+    (here / "named.py").write_text(
+        """
+from linear_fixtures import Linear, LinearOptions
+from toolkit import hookimpl, option
+
+class NamedOptions(LinearOptions):
+    source: str = option("", "a run", group="Network")
+    is_quick: bool = option(False, "quick", group="Network")
+
+class Named(Linear):
+    @hookimpl
+    def options(self):
+        return NamedOptions
+
+plugin = Named()
+for name in ("options", "build", "call", "loss", "optimize", "predict", "metrics"):
+    globals()[name] = getattr(plugin, name)
+"""
+    )
+    data = f"npz:{trained / 'bars.npz'}"
+    argv = ["--data", data, "--steps", 2, "--run-dir", "named"]
+    assert cli("run", "--plugin", "./named.py", *argv).code == 0
+    print_config = ["--print-config", "--json", "--plugin", "./named.py", "--allow", "source"]
+    for argv in (
+        ["--source", trained / "run", "named"],
+        ["named", "--source", trained / "run"],
+        ["--source", trained / "run", "--init-new", "named"],
+        ["--source", trained / "run", "--", "named"],
+    ):
+        result = cli("resume", *print_config, *argv)
+        assert result.code == 0, result.err
+        assert json.loads(result.out)["plugin"]["value"] == "named.py"
+    argv = ["--allow", "source", "--plugin", "./named.py", "--source", trained / "run"]
+    result = cli("doctor", *argv, "named")
+    assert result.code == 0, result.out + result.err
+
+
+def test_two_values_of_set_that_differ_in_case_are_refused(cli):
+    argv = ["run", "--plugin", LINEAR, "--print-config"]
+    result = cli(*argv, "--data", "idx:A", "--set", "data=idx:a")
+    assert result.code == 2 and "'data' is set to idx:A (--data) and to idx:a" in result.err
+    assert cli(*argv, "--deterministic", "--set", "deterministic=True").code == 0
 
 
 # ---------------------------------------------------------------------------------- fresh processes

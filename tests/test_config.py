@@ -56,14 +56,6 @@ def printed(cli, *argv):
         ("", ""),
     ],
 )
-def test_a_run_of_version_0_1_keeps_how_it_cut_its_images(tmp_path):
-    saved = {"plugin": "a", "with": [], "data": "images:b"}
-    assert configuration.parse_values(str(tmp_path), saved).values["fit"] == "crop"
-    assert configuration.parse_values(str(tmp_path), dict(saved, fit="pad")).values["fit"] == "pad"
-    assert "fit" not in configuration.parse_values(str(tmp_path), dict(saved, data="npz:b")).values
-    assert "fit" not in configuration.parse_values(str(tmp_path), saved, is_saved=False).values
-
-
 def test_a_relative_path_is_rewritten_and_a_name_stays(reference, moved):
     def move(path):
         return move_start(path, "/base", "/base/run")
@@ -245,3 +237,11 @@ def test_code_that_uses_an_earlier_name_of_an_option_gets_a_warning_with_the_pre
     with pytest.warns(FutureWarning, match="^Option input is now called reader.$"):
         opened = toolkit.open_data(Linear, {"data": data, "input": "stream"})
     assert opened.options.reader == "stream"
+
+
+def test_a_run_of_version_0_1_keeps_how_it_cut_its_images(tmp_path):
+    saved = {"plugin": "a", "with": [], "data": "images:b"}
+    assert configuration.parse_values(str(tmp_path), saved).values["fit"] == "crop"
+    assert configuration.parse_values(str(tmp_path), dict(saved, fit="pad")).values["fit"] == "pad"
+    assert "fit" not in configuration.parse_values(str(tmp_path), dict(saved, data="npz:b")).values
+    assert "fit" not in configuration.parse_values(str(tmp_path), saved, is_saved=False).values

@@ -525,6 +525,20 @@ def test_show_of_an_unknown_name_exits_2_with_the_nearest(cli):
     assert "There is no plugin 'clasifier'.\nDid you mean 'classifier'?" in result.err
 
 
+@pytest.mark.parametrize("name", ["absent.py", "./absent", "absent_module:"])
+def test_show_of_what_does_not_exist_exits_2(cli, name):
+    result = cli("plugins", "show", name)
+    assert result.code == 2 and result.out == ""
+    assert result.err.startswith("Error: There is no ")
+
+
+@pytest.mark.parametrize("name", ["bad.py", "./bad.py", "bad:"])
+def test_show_of_a_plugin_without_hooks_exits_1_and_says_why(cli, here, name):
+    (here / "bad.py").write_text("")
+    result = cli("plugins", "show", name)
+    assert result.code == 1 and "state        broken" in result.out
+
+
 @pytest.mark.parametrize("reference", [":", ".a:", "a..b:", "a b:c"])
 def test_a_reference_that_names_no_module_is_a_usage_error(reference):
     with pytest.raises(UsageError, match="names no module"):

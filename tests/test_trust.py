@@ -250,9 +250,21 @@ def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, run_of_file, her
     assert not was_executed(run_of_file) and not was_executed(here)
 
 
-def test_a_variable_is_the_users_own_choice(cli, run_of_file, monkeypatch):
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["run", "--config", "run/config.json", "--print-config"],
+        ["resume", "run", "--steps", "6"],
+        ["evaluate", "run"],
+        ["verify", "run", "--replay", ":"],
+        ["doctor", "run"],
+    ],
+    ids=" ".join,
+)
+def test_a_variable_is_the_users_own_choice(cli, run_of_file, monkeypatch, argv):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "./stranger.py")
-    assert cli("run", "--config", "run/config.json", "--print-config").code == 0
+    result = cli(*argv)
+    assert result.code == 0, result.err
     assert was_executed(run_of_file)
 
 

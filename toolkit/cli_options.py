@@ -17,7 +17,7 @@ import os
 import stat
 import sys
 import tempfile
-from typing import Any, Callable, ContextManager, Iterator, TypeVar
+from typing import Any, Callable, ContextManager, Iterator, List, TypeVar
 
 import click
 
@@ -36,6 +36,16 @@ USER_ERRORS = (
     errno.ELOOP,
 )
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class HelpGroup(click.Group):
+    """A group of commands that prints its help if none is named, in each version of click."""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
 
 def json_option(command: Command) -> Command:

@@ -24,14 +24,14 @@ import os
 import sys
 import tempfile
 import warnings
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
 
-from .errors import RetryError
+from .errors import RetryError, is_verbose
 
 # Keras imports pandas if it is installed, for DataFrames in `fit`. Graphs do not need it, and it
 # would cost memory and a large part of the import's time.
 UNUSED_MODULES = ("pandas",)
-VERBOSE = os.environ.get("TOOLKIT_VERBOSE", "") not in ("", "0")
+VERBOSE = is_verbose()
 
 
 def _prepare_environment() -> None:
@@ -65,10 +65,20 @@ def _check_address_space() -> None:
         )
 
 
+def _open_temporary_file() -> Optional[IO[bytes]]:
+    """A file that is removed when it is closed; None if there is no place for one."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return None
+
+
 @contextlib.contextmanager
 def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
     """Capture what C++ code writes to a stream; if the block raises an Exception (not if Ctrl-C
     ends it), write it to stderr.
+
+    Nothing is captured if there is no temporary folder that can be written.
 
     Args:
         stream: sys.stdout or sys.stderr; its file descriptor, 1 or 2, is redirected. None if it is
@@ -76,11 +86,12 @@ def _capture_output(stream: Optional[TextIO]) -> Iterator[None]:
     """
     descriptor = 1 if stream is sys.stdout else 2
     is_log = VERBOSE and descriptor == 2  # stdout is for results, even if the output is verbose
-    if stream is None or is_log:
+    temporary = None if stream is None or is_log else _open_temporary_file()
+    if stream is None or temporary is None:
         yield
         return
     stream.flush()
-    with tempfile.TemporaryFile() as file:
+    with temporary as file:
         original = os.dup(descriptor)
         os.dup2(file.fileno(), descriptor)
         try:

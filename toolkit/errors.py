@@ -17,6 +17,7 @@ A message is one sentence with the values and the place; the hint is one sentenc
 from __future__ import annotations
 
 import difflib
+import os
 from typing import Iterable
 
 
@@ -81,6 +82,11 @@ class InterruptedRun(ToolkitError):
 
 class RetryError(ToolkitError):
     exit_code = 138
+
+
+def is_verbose() -> bool:
+    """Whether `-v` or the variable TOOLKIT_VERBOSE asks for tracebacks and TensorFlow's log."""
+    return os.environ.get("TOOLKIT_VERBOSE", "") not in ("", "0")
 
 
 def suggest(name: str, valid_names: Iterable[str]) -> str:

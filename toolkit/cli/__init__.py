@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
 import traceback
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 from . import streams
 
@@ -28,12 +29,25 @@ def main(argv: Optional[List[str]] = None) -> None:
 
 def run_command(argv: List[str]) -> int:
     """Run the command line and return its exit code."""
-    with streams.guarded() as stdout:
+    with streams.guarded() as stdout, _separate_verbosity():
         code = _exit_code(lambda: _call_app(argv))
         if stdout.has_failed:  # which was reported
             return code
         failure = _exit_code(stdout.flush)
         return code or failure
+
+
+@contextlib.contextmanager
+def _separate_verbosity() -> Iterator[None]:
+    """Undo at the end of the block what `-v` set in the environment."""
+    before = os.environ.get("TOOLKIT_VERBOSE")
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("TOOLKIT_VERBOSE", None)
+        else:
+            os.environ["TOOLKIT_VERBOSE"] = before
 
 
 def _call_app(argv: List[str]) -> Any:
@@ -85,6 +99,8 @@ def _exit_code(call: Callable[[], Any]) -> int:
 
 def _print_error(message: str, error: Optional[BaseException] = None) -> None:
     """Print an error's message, below its traceback if `-v` asks for that."""
-    if error is not None and error.__cause__ is not None and os.environ.get("TOOLKIT_VERBOSE"):
+    from ..errors import is_verbose
+
+    if error is not None and error.__cause__ is not None and is_verbose():
         traceback.print_exception(type(error), error, error.__traceback__)
     sys.stderr.write(f"Error: {message}\n")

@@ -13,8 +13,9 @@ from typing import List, Optional
 import click
 
 from .. import __version__
+from ..cli_options import HelpGroup
 from ..errors import ToolkitError, UsageError
-from ..plugins import summarize_exception
+from ..plugins import choose, summarize_exception
 from . import plugin_commands
 from .streams import OutputError
 
@@ -41,7 +42,7 @@ COMMAND_ERRORS = (
 )
 
 
-class LazyGroup(click.Group):
+class LazyGroup(HelpGroup):
     """A group that knows the names and summaries of its commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
@@ -104,7 +105,6 @@ def _is_working_directory_gone() -> bool:
     cls=LazyGroup,
     # Without colour: streams.py would show the codes of plugins' commands as text.
     context_settings={"help_option_names": ["-h", "--help"], "color": False},
-    invoke_without_command=True,
 )
 @click.version_option(__version__, prog_name="toolkit")
 @click.pass_context
@@ -113,5 +113,6 @@ def app(ctx: click.Context) -> None:
 
     Start with: toolkit run --plugin classifier
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+    variable = os.environ.get("TOOLKIT_PLUGIN")
+    if variable:  # for every command: what it names is the user's own choice, as of a flag
+        choose(variable)

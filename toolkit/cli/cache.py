@@ -8,10 +8,10 @@ from typing import List, Sequence
 
 import click
 
-from ..cli_options import json_option, print_json
+from ..cli_options import HelpGroup, json_option, print_json
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def cache() -> None:
     """List and remove downloads and converted data."""
 

@@ -7,12 +7,12 @@ from typing import Any, Dict, Optional
 
 import click
 
-from ..cli_options import json_option, print_json, resolve_output, writing_output
+from ..cli_options import HelpGroup, json_option, print_json, resolve_output, writing_output
 from ..display.escapes import escape_line
 from ..errors import UsageError
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def data() -> None:
     """List data sources, and check data."""
 

@@ -9,6 +9,7 @@ import click
 
 from .. import config as configuration
 from ..cli_options import json_option, print_json, verbose_option
+from ..display.escapes import escape_line
 from ..errors import ToolkitError
 from ..option_changes import OptionChange, allow_flags, find_changes
 from ..options import CoreOptions, format_value
@@ -179,4 +180,4 @@ def _print(diagnosis: Diagnosis) -> None:
     rows += [("FAULT", str(fault)) for fault in diagnosis.faults]
     rows += [("do", text) for text in diagnosis.advice]
     for title, text in rows:
-        sys.stdout.write(f"{title:8}{text}\n")
+        sys.stdout.write(f"{title:8}{escape_line(text)}\n")

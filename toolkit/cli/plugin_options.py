@@ -70,7 +70,6 @@ def select(args: List[str]) -> Selection:
         layers.append(config.layer(path))
     variable = os.environ.get(typed.variable_name("plugin"))
     if variable is not None:
-        choose(variable)
         plugin = variable
     plugin = (flag_values(args, "--plugin") or [plugin])[-1]
     extensions = flag_values(args, "--with") or extensions
@@ -287,7 +286,7 @@ class FlagTexts(Dict[str, Any]):
 
     def set(self, name: str, text: str) -> None:
         """Add what a --set sets. Raises UsageError if the option has another value already."""
-        if name in self and str(self[name]).lower() != text.lower():
+        if name in self and not _is_same_text(str(self[name]), text):
             flag = self.origins.get(name, typed.flag_name(name))
             raise UsageError(
                 f"'{name}' is set to {self[name]} ({flag}) and to {text} (--set {name}).",
@@ -295,6 +294,12 @@ class FlagTexts(Dict[str, Any]):
             )
         self[name] = text
         self.origins[name] = f"--set {name}"
+
+
+def _is_same_text(text: str, other: str) -> bool:
+    """Whether two texts set the same value; case matters, except in booleans."""
+    is_boolean = text.lower() in ("true", "false")
+    return text == other or (is_boolean and text.lower() == other.lower())
 
 
 def option_values(flags: Mapping[str, Any], sets: Iterable[str]) -> FlagTexts:

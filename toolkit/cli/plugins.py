@@ -7,10 +7,10 @@ from typing import Any, Dict, List, Sequence
 
 import click
 
-from ..cli_options import json_option, print_json, verbose_option
+from ..cli_options import HelpGroup, json_option, print_json, verbose_option
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def plugins() -> None:
     """List plugins, and show their hooks and options."""
 
@@ -69,7 +69,7 @@ def _describe(name: str) -> Dict[str, Any]:
         plugin = load(name, kind)
         classes = Plugins(plugin).options()
     except UsageError as error:
-        if not entries and not _is_file_or_module(name):
+        if not entries and not _exists(name):
             raise
         conflict = len(entries) > 1
         return dict(facts, state="conflict" if conflict else "broken", reason=str(error))
@@ -79,8 +79,15 @@ def _describe(name: str) -> Dict[str, Any]:
     return dict(facts, file=plugin.file, hooks=hook_names(plugin), options=fields)
 
 
-def _is_file_or_module(name: str) -> bool:
-    return ":" in name or name.endswith(".py")
+def _exists(name: str) -> bool:
+    """Whether a reference that is no installed name has a file or a module behind it."""
+    from ..errors import UsageError
+    from ..plugins import is_name, locate
+
+    try:
+        return not is_name(name) and bool(locate(name))
+    except UsageError:
+        return False
 
 
 def _print_facts(facts: Dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from .plugin_options import (
     flag_values,
     load_selection,
     only_prints,
+    option_flags,
 )
 
 if TYPE_CHECKING:
@@ -49,26 +50,55 @@ class ResumeCommand(OptionsCommand):
     """
 
     executes_code = True
+    _path = ""  # the argument that names the run
 
     def select(self, args: List[str]) -> Selection:
-        path = _find_run_argument(args)
+        path = self._path
         if not path or any(map(HELP.fullmatch, args)):
             return NO_SELECTION
         folder = open_run(path, allow_unstarted=True)
         return select_from_run(folder, args, self.executes_code and not only_prints(args))
 
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        """Parse twice if the flags of the plugin reveal that another argument names the run."""
+        self._path = _find_run_argument(args, self._switches())
+        rest = super().parse_args(ctx, list(args))
+        path = ctx.params.get("run_folder")
+        if path and path != self._path:
+            self._path = path
+            ctx.params.clear()
+            rest = super().parse_args(ctx, list(args))
+        return rest
 
-def _find_run_argument(args: List[str]) -> str:
+    def _switches(self) -> List[str]:
+        """Return the flags without a value that each run has."""
+        params = [*self._own_params, *option_flags(None)]
+        flags = [p for p in params if isinstance(p, click.Option) and p.is_flag]
+        return [name for flag in flags for name in [*flag.opts, *flag.secondary_opts]]
+
+
+def _find_run_argument(args: List[str], switches: Sequence[str]) -> str:
     """Return the argument that names the run, before the arguments are parsed.
 
-    It is the first that is a run's folder, else the first that does not follow a flag.
+    It is the first that cannot be the value of a flag, else the first that is a run's folder.
+
+    Args:
+        args: of the command.
+        switches: flags without a value.
     """
     words = [word for word in args if not word.startswith("-")]
     runs = [word for word in words if os.path.isfile(os.path.join(word, "manifest.json"))]
-    after_no_flag = [
-        word for before, word in zip([""] + args, args) if not (before + word).startswith("-")
+    arguments = [
+        word
+        for before, word in zip(["", *args], args)
+        if not word.startswith("-") and not _has_value(before, switches)
     ]
-    return next(iter(runs + [word for word in after_no_flag if word in words] + words), "")
+    return next(iter(arguments + runs + words), "")
+
+
+def _has_value(word: str, switches: Sequence[str]) -> bool:
+    """Whether the next word may be the value of this one."""
+    return word.startswith("-") and word != "--" and "=" not in word and word not in switches
 
 
 def select_from_run(folder: RunFolder, args: List[str], executes_code: bool) -> Selection:

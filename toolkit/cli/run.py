@@ -17,6 +17,7 @@ from ..cli_options import (
     verbose_option,
     warn,
 )
+from ..display.escapes import escape_line
 from ..options import Resolved
 from ..storage.folder import shell_argument
 from ..storage.manifest import FINISHED
@@ -212,8 +213,9 @@ def _train(job: Job, as_json: bool) -> int:
 def _print_nothing_left(folder: RunFolder, as_json: bool) -> int:
     manifest = folder.read_manifest()
     summary = manifest.get("summary") or {"run": str(folder), "step": manifest["step"]}
+    reason = escape_line(str(manifest.get("reason", "is finished")))
     sys.stderr.write(
-        f"Nothing left to do: {folder} {manifest.get('reason', 'is finished')}.\n"
+        f"Nothing left to do: {folder} {reason}.\n"
         "To train longer, set a larger --steps or --epochs.\n"
     )
     if as_json:
@@ -255,12 +257,13 @@ def _print_config(selection: Selection, resolved: Resolved, as_json: bool) -> in
     if selection.unloaded:
         warn(selection.note)
     for note in resolved.notes:
-        sys.stderr.write(f"note: {note}\n")
+        sys.stderr.write(f"note: {escape_line(note)}\n")
     if as_json:
         print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
         return 0
     width = max(map(len, rows))
     for name, (value, origin) in rows.items():
         text = "none" if value is None else str(value)
-        sys.stdout.write(f"{name:{width}}  {text:24}  {origin}".rstrip() + "\n")
+        row = f"{name:{width}}  {text:24}  {origin}".rstrip()
+        sys.stdout.write(escape_line(row) + "\n")
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Sequence, Tuple
 import click
 
 from ..cli_options import json_option, optional_output, print_json, trust_option, verbose_option
+from ..display.escapes import escape_line
 
 if TYPE_CHECKING:
     from ..audit.checks import Check
@@ -157,4 +158,4 @@ def _print(checks: Sequence[Check]) -> None:
 
 def _print_line(name: str, text: str) -> None:
     with optional_output():  # the exit code is the result
-        sys.stdout.write(f"{name:12}{text}\n")
+        sys.stdout.write(f"{name:12}{escape_line(text)}\n")

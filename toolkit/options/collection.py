@@ -117,11 +117,17 @@ class Collection:
         values = {self._aliases.get(n, n): v for n, v in self._preset_values(name).items()}
         for option, value in values.items():
             before = self.values.get(option)
-            if self._is_choice(option) and str(before) != str(value):
-                self.notes.append(
-                    f"{option} is {value} by preset {name} ({source.origin(PRESET)}), "
-                    f"no longer {before} ({self.origins[option]})"
-                )
+            if self._is_choice(option) and not self._are_equal(option, before, value):
+                note_replaced(f"{option} is {value}", f"{before} ({self.origins[option]})")
+        # Of steps and epochs, those of the preset count.
+        steps, epochs = values.get("steps"), values.get("epochs")
+        if steps is not None and self.values.get("steps") is None and self._is_choice("epochs"):
+            before = self.values["epochs"]
+            note_replaced(f"steps is {steps}", f"epochs {before} ({self.origins['epochs']})")
+        if epochs is not None and steps is None and self.values.get("steps") is not None:
+            before = self.values["steps"]
+            note_replaced(f"epochs is {epochs}", f"steps {before} ({self.origins['steps']})")
+            self._drop_steps()
         self._add_all(values, f"{_PRESET_ORIGIN}{name}")
 
     def add(self, source: Source, leave_out_preset: bool = False) -> None:

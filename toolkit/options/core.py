@@ -260,7 +260,6 @@ class CoreOptions(Options):
         unit="examples",
         group="Evaluation",
         resume_may_change=True,
-        used_if={"evaluate": True},
         ge=1,
     )
     best_metric: Optional[str] = option(

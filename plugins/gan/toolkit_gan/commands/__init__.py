@@ -71,7 +71,7 @@ def sample(run_folder, count, seed, out, class_, truncation, interpolate, checkp
     return None
 
 
-@click.group()
+@click.group(cls=cli_options.HelpGroup)
 def gan():
     """Tools for generative adversarial networks."""
 
