@@ -9,6 +9,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import tempfile
 from typing import IO, Any, Iterator
 
@@ -21,10 +22,30 @@ _DESCRIPTORS = "/proc/self/fd"  # has a link to each open file; Linux only
 def sha256_of(path: str) -> str:
     """The SHA-256 of a file, 64 hex digits. The file is read in chunks."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open_regular_file(path) as file:
         for chunk in iter(lambda: file.read(_CHUNK), b""):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def open_regular_file(path: str) -> IO[bytes]:
+    """Open a file to read its bytes, but no pipe or device, which may have no end.
+
+    Raises:
+        OSError: the file cannot be opened, or it is not a regular file.
+    """
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # not on every system
+    descriptor = os.open(path, os.O_RDONLY | flags)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 @contextlib.contextmanager

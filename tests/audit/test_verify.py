@@ -545,6 +545,44 @@ def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here, processes):
     assert "Step 6 differs: linear/b differs in " in result.err
 
 
+@pytest.fixture
+def alarm():
+    """Ends a test that waits for a pipe or reads a device."""
+
+    def fail(signum, frame):
+        raise AssertionError("the command waits")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("command", ["verify", "doctor"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+@pytest.mark.parametrize("name", ["manifest.json", "commits.jsonl", "metrics.jsonl", "config.json"])
+def test_a_pipe_or_device_instead_of_a_file_is_a_fault(cli, trained, alarm, command, make, name):
+    run = trained / "run"
+    os.remove(str(run / name))
+    make(str(run / name))
+    result = cli(command, run)
+    assert result.code in (5, 6)
+    assert f"{name} cannot be read: not a regular file" in result.out + result.err
+
+
+@pytest.mark.parametrize("command", ["verify", "doctor"])
+def test_a_pipe_in_the_place_of_the_lock_or_a_checkpoint_is_not_read(cli, trained, alarm, command):
+    run = trained / "run"
+    os.remove(str(run / ".lock"))
+    os.mkfifo(str(run / ".lock"))
+    assert cli(command, run).code == 0
+    path = checkpoint_file(run, 6)
+    os.remove(path)
+    os.mkfifo(path)
+    assert cli(command, run).code == 6
+
+
 def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
     started = []
 

@@ -75,7 +75,7 @@ def is_locked(path: str) -> bool:
     paths: List[str] = [path, os.path.join(path, LOCK)] if fcntl else []
     for each in paths:
         try:
-            descriptor = os.open(each, os.O_RDONLY)
+            descriptor = os.open(each, os.O_RDONLY | os.O_NONBLOCK)  # in its place may be a pipe
         except OSError:  # there is no such file, or it may not be read
             continue
         try:

@@ -12,7 +12,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
-from ..files import atomic_write, open_without_links, sync, to_json_value
+from ..files import atomic_write, open_regular_file, open_without_links, sync, to_json_value
 
 
 class FileDigest(NamedTuple):
@@ -112,7 +112,7 @@ class JsonLines:
 
     def _read_complete_lines(self) -> bytes:
         try:
-            with open(self.path, "rb") as file:
+            with open_regular_file(self.path) as file:
                 content = file.read()
         except FileNotFoundError:
             return b""

@@ -7,6 +7,7 @@ import sys
 from typing import Any, Dict
 
 from ..errors import CheckpointError
+from ..files import open_regular_file
 
 FORMAT = 2
 FINISHED = "finished"  # the status of a run with nothing left to do
@@ -67,8 +68,8 @@ def read(path: str) -> Dict[str, Any]:
 def read_json(path: str) -> Any:
     """The value in a JSON file. Raises CheckpointError if it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        with open_regular_file(path) as file:
+            return json.loads(file.read().decode("utf-8"))
     except FileNotFoundError:
         fault = "is missing"
     except OSError as error:
