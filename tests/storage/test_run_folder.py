@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 from file_fixtures import sha256s
@@ -856,3 +857,12 @@ def test_a_session_removes_temporary_files_of_a_killed_process(committed):
         file.write("half")
     committed.checkpoints.begin_session(committed.checkpoints.newest())
     assert not os.path.exists(committed.file(".writing-abc"))
+
+
+def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run):
+    run.unlock()
+    descriptor = os.open(run.path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # as `is_locked` does
+    threading.Timer(0.1, os.close, [descriptor]).start()
+    run.lock()
+    assert run.has_lock

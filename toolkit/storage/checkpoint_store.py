@@ -16,7 +16,7 @@ from ..errors import CheckpointError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
 from .commit_log import Checkpoint, CommitLog, RetentionRule
 from .folder import Folder
-from .folder_lock import is_locked
+from .folder_lock import FolderLock, is_locked
 from .jsonl import FileDigest, JsonLines
 
 CHECKPOINTS = "checkpoints"
@@ -186,8 +186,7 @@ class CheckpointStore:
                     os.remove(os.path.join(path, name))
             for name in [name for name in folders if name.startswith(TEMPORARY_PREFIX)]:
                 folders.remove(name)
-                if not is_locked(os.path.join(path, name)):  # by an evaluation that is under way
-                    shutil.rmtree(os.path.join(path, name))
+                _remove_unlocked(os.path.join(path, name))
 
     # --------------------------------------------------------------------------------------- read
 
@@ -326,6 +325,20 @@ class CheckpointStore:
         if not self.commits.entries() and (step or self.leftovers(())):
             return "it is missing"
         return f"entries are missing, as step {step} was committed" if step else ""
+
+
+def _remove_unlocked(path: str) -> None:
+    """Remove a folder, unless a process has locked it: an evaluation that is under way."""
+    if is_locked(path):
+        return
+    lock = FolderLock(path)
+    try:
+        lock.acquire(create=False)
+        shutil.rmtree(path)
+    except BlockingIOError:  # locked since
+        pass
+    finally:
+        lock.release()
 
 
 def _unused_path(path: str) -> str:

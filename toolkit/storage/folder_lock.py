@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from types import ModuleType
 from typing import List, Optional
 
@@ -15,6 +16,7 @@ except ImportError:  # this system has no such locks
     fcntl = None
 
 LOCK = ".lock"
+_PATIENCE_SECS = 0.3  # `is_locked` of another process locks the folder for less than that
 
 
 class FolderLock:
@@ -46,11 +48,11 @@ class FolderLock:
         """
         try:
             self._folder = os.open(self._path, os.O_RDONLY) if fcntl else -1
-            self._is_folder_locked = _lock(self._folder)
+            self._is_folder_locked = _wait_for_lock(self._folder)
             path = os.path.join(self._path, LOCK)
             if create or os.path.lexists(path):
                 self._file = open_without_links(path, os.O_RDWR | os.O_CREAT)
-            self.is_effective = _lock(self._file) or self._is_folder_locked
+            self.is_effective = _wait_for_lock(self._file) or self._is_folder_locked
         except BaseException:
             self.release()
             raise
@@ -85,6 +87,18 @@ def is_locked(path: str) -> bool:
         finally:
             os.close(descriptor)
     return False
+
+
+def _wait_for_lock(descriptor: int) -> bool:
+    """Lock an open file as `_lock` does, and wait a moment for a process that only tries it."""
+    end = time.monotonic() + _PATIENCE_SECS
+    while True:
+        try:
+            return _lock(descriptor)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_PATIENCE_SECS / 30)
 
 
 def _lock(descriptor: int, is_shared: bool = False) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
 import shutil
 import tempfile
-from typing import Iterator
+from typing import Iterator, Tuple
 
 from ..errors import UsageError
 from ..files import TEMPORARY_PREFIX, sha256_of, sync
@@ -16,6 +17,7 @@ from .folder_lock import FolderLock
 from .run_folder import RunFolder
 
 REPORTS = "reports"
+_ATTEMPTS = 10  # to lock a new folder before a resume deletes it
 
 
 class ReportFolder:
@@ -43,17 +45,15 @@ def open_report_folder(run: RunFolder, name: str) -> Iterator[ReportFolder]:
     cannot be written.
     """
     try:
-        parent = os.path.join(run.make_subfolder(REPORTS), TEMPORARY_PREFIX + secrets.token_hex(8))
-        os.makedirs(os.path.join(parent, name))
+        parent, lock = _make_locked_folder(run)
     except (OSError, UsageError) as error:
         reason = error.message if isinstance(error, UsageError) else error.strerror
         with tempfile.TemporaryDirectory(prefix="toolkit-reports-") as path:
             yield ReportFolder(path, f"{run.file(REPORTS)} cannot be written: {reason}".rstrip("."))
         return
-    lock = FolderLock(parent)  # a resume deletes the temporary folders of killed processes
     try:
-        with contextlib.suppress(OSError):
-            lock.acquire(create=False)
+        with run.writing():
+            os.mkdir(os.path.join(parent, name))
         reports = ReportFolder(os.path.join(parent, name))
         yield reports
         with run.writing():
@@ -63,6 +63,26 @@ def open_report_folder(run: RunFolder, name: str) -> Iterator[ReportFolder]:
         shutil.rmtree(parent, ignore_errors=True)
         with contextlib.suppress(OSError):  # it has other reports
             os.rmdir(run.file(REPORTS))
+
+
+def _make_locked_folder(run: RunFolder) -> Tuple[str, FolderLock]:
+    """A new, locked folder in `reports`: a resume deletes the temporary folders of dead processes,
+    even one that is not locked yet.
+    """
+    for _ in range(_ATTEMPTS):
+        lock = None
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):
+            path = os.path.join(
+                run.make_subfolder(REPORTS), TEMPORARY_PREFIX + secrets.token_hex(8)
+            )
+            os.mkdir(path)
+            lock = FolderLock(path)
+            lock.acquire(create=False)
+            if lock.is_in_place():
+                return path, lock
+        if lock is not None:
+            lock.release()
+    raise OSError(errno.EBUSY, "another process removes what is written there")
 
 
 def _publish(run: RunFolder, path: str, name: str) -> str:
