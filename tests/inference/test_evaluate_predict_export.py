@@ -378,6 +378,19 @@ def test_an_export_that_differs_exits_6_and_leaves_nothing(cli, trained, here, m
     assert list(here.glob("model*")) == []
 
 
+def test_a_fault_of_the_model_is_not_one_of_the_disk(cli, trained, here, monkeypatch):
+    from toolkit.compat import tf
+    from toolkit.inference import export
+
+    def fail(*arguments):
+        raise tf.errors.FailedPreconditionError(None, None, "Error; w is not initialized")
+
+    monkeypatch.setattr(export, "_write", fail)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="w is not initialized"):
+        cli("export", trained / "run", "model")
+    assert list(here.glob("model*")) == []
+
+
 def read_saved_model(folder):
     """The only meta graph of a SavedModel."""
     from toolkit.compat import SavedModelProto

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from typing import Any, Dict, Iterator, Optional, Sequence
@@ -47,40 +48,17 @@ def export(
         CheckFailed: the predictions differ; nothing is written.
         RetryError: the disk is full; nothing is written.
     """
-    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
     if inputs is None:
         inputs = random_arrays(evaluator.graph.input_specs, NUM_CHECKED)
-    hooks = evaluator.input_hooks
-    temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
-    try:
-        with _writing(folder):
-            os.makedirs(temporary)
-        with plain_folder(temporary) as plain:
-            with _writing(folder):
-                _write(evaluator, plain)
-                _write_description(evaluator, plain, hooks)
-            difference = _largest_difference(evaluator, plain, inputs)
-        if not difference <= TOLERANCE:
-            raise CheckFailed(
-                f"The exported model differs by {difference:.2g} from the trained one; "
-                f"{TOLERANCE:g} is allowed."
-            )
-        with _writing(folder):
-            if os.path.isdir(folder):
-                os.rmdir(folder)
-            os.replace(temporary, os.path.abspath(folder))
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return {
         "folder": folder,
         "signature": SIGNATURE,
         "inputs": sorted(evaluator.graph.placeholders),
         "outputs": sorted(evaluator.graph.predictions),
-        "largest_difference": difference,
+        "largest_difference": _write_and_check(evaluator, folder, inputs),
         "checked_on": min(map(len, inputs.values())),
         "tensorflow": VERSION,
-        "input_hooks": hooks,
+        "input_hooks": evaluator.input_hooks,
     }
 
 
@@ -95,17 +73,64 @@ def describe_input_hooks(hooks: Sequence[str]) -> str:
     )
 
 
+def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.ndarray]) -> float:
+    """Write the folder beside its place, and move it there if the predictions are the same.
+
+    Returns:
+        The largest difference between the predictions.
+    """
+    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise UsageError(f"{folder} is not empty.", hint="Name a new folder.")
+    temporary = f"{os.path.abspath(folder)}.part-{secrets.token_hex(2)}"
+    try:
+        with _writing(folder, temporary):
+            os.makedirs(temporary)
+        with plain_folder(temporary) as plain:
+            with _writing(folder, plain):
+                _write(evaluator, plain)
+                _write_description(evaluator, plain, evaluator.input_hooks)
+            difference = _largest_difference(evaluator, plain, inputs)
+        if not difference <= TOLERANCE:
+            raise CheckFailed(
+                f"The exported model differs by {difference:.2g} from the trained one; "
+                f"{TOLERANCE:g} is allowed."
+            )
+        with _writing(folder, temporary):
+            if os.path.isdir(folder):
+                os.rmdir(folder)
+            os.replace(temporary, os.path.abspath(folder))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return difference
+
+
 @contextlib.contextmanager
-def _writing(folder: str) -> Iterator[None]:
-    """Raise a RetryError if the block cannot write to the folder."""
+def _writing(folder: str, path: str) -> Iterator[None]:
+    """Raise a RetryError if the block cannot write.
+
+    Args:
+        folder: names the export in the error.
+        path: where the block writes.
+    """
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        reason = str(getattr(error, "strerror", None) or getattr(error, "message", error))
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+        else:
+            reason = _file_fault(str(error.message), path)
+        if not reason:
+            raise
         raise RetryError(
-            f"{folder} cannot be written: {reason.splitlines()[0].rstrip('.')}.",
+            f"{folder} cannot be written: {reason}.",
             hint="Free some space, or name another folder.",
         ) from error
+
+
+def _file_fault(message: str, path: str) -> str:
+    """Why TensorFlow cannot write to a path, as in `PATH/FILE; File too large`; '' if it can."""
+    match = re.search(re.escape(path) + r"[^;\n]*; ([^\n]+)", message)
+    return match.group(1).rstrip(".") if match else ""
 
 
 def _write(evaluator: Evaluator, folder: str) -> None:
