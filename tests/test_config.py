@@ -7,8 +7,8 @@ import os
 import shutil
 
 import pytest
-from file_fixtures import read_json
-from linear_fixtures import LINEAR, Linear, write_bars
+from file_fixtures import REPOSITORY, read_json
+from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 
 import toolkit
 from toolkit import CheckpointError, UsageError
@@ -106,6 +106,19 @@ def test_paths_that_a_run_saves_start_at_its_folder(here):
     )
     assert set(saved) == {"plugin", "with", "folder"} | set(CoreOptions.model_fields)
     assert saved["folder"] == os.path.realpath(str(here / "runs" / "x"))
+
+
+def test_a_copy_of_what_an_earlier_run_saved_counts_as_saved(here):
+    saved = read_json(REPOSITORY, "tests", "versions", "1.15", "config.json")
+    saved.update(nan="skip", clip="none", clip_at=3.0)
+    path = str(write(here / "copy.json", **saved))
+    resolved = resolve([("linear", LinearOptions)], [configuration.read(path).layer(path)])
+    assert (resolved.options.steps, resolved.options.on_nonfinite) == (4, "skip")
+    assert resolved.notes == []
+    del saved["batch_size"]  # a person wrote this one
+    write(here / "copy.json", **saved)
+    with pytest.raises(UsageError, match="Both steps"):
+        resolve([("linear", LinearOptions)], [configuration.read(path).layer(path)])
 
 
 def test_a_missing_or_damaged_saved_configuration_is_a_checkpoint_error(here):

@@ -442,8 +442,9 @@ def test_steps_and_epochs_in_one_place_are_refused(layers, variables, flags, ori
     )
 
 
-def test_epochs_beside_no_steps_are_accepted():
-    options = resolve([], [], {}, {"steps": "none", "epochs": "2"}).options
+@pytest.mark.parametrize("text", ["none", "None", " NONE ", "", None])
+def test_epochs_beside_no_steps_are_accepted(text):
+    options = resolve([], [], {}, {"steps": text, "epochs": "2"}).options
     assert (options.steps, options.epochs) == (None, 2.0)
 
 
@@ -604,6 +605,52 @@ def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which():
     ]
 
 
+@pytest.mark.parametrize("text", ["9e-1", " 0.90 ", 0.9])
+def test_a_preset_with_the_value_that_was_set_is_not_noted(text):
+    assert with_preset([("file.toml", {"learning_rate": text})], preset="fast").notes == []
+
+
+class Lengths(Options):
+    """Presets that set the length of the run."""
+
+    presets = {"steps": {"steps": 50}, "epochs": {"epochs": 5.0}, "none": {}}
+
+    preset: Literal["steps", "epochs", "none"] = option("none", "which length")
+
+
+@pytest.mark.parametrize(
+    "preset, layers, length, notes",
+    [
+        (
+            "steps",
+            [("a.toml", {"epochs": 3})],
+            (50, 3.0),
+            ["steps is 50 by preset steps (flag --preset), no longer epochs 3 (a.toml)"],
+        ),
+        (
+            "epochs",
+            [("a.toml", {"steps": 7})],
+            (None, 5.0),
+            ["epochs is 5.0 by preset epochs (flag --preset), no longer steps 7 (a.toml)"],
+        ),
+        (
+            "steps",
+            [("a.toml", {"epochs": 3}), ("b.toml", {"steps": 7})],
+            (50, 3.0),
+            ["steps is 50 by preset steps (flag --preset), no longer 7 (b.toml)"],
+        ),
+        ("steps", [], (50, 10.0), []),
+        ("epochs", [("a.toml", {"preset": "steps"})], (None, 5.0), []),
+    ],
+)
+def test_the_length_of_a_preset_replaces_a_weaker_one_and_a_note_says_which(
+    preset, layers, length, notes
+):
+    resolved = resolve([("lengths", Lengths)], layers, flags={"preset": preset})
+    assert (resolved.options.steps, resolved.options.epochs) == length
+    assert resolved.notes == notes
+
+
 def test_values_beside_a_preset_in_one_layer_take_precedence_over_it():
     layer = "file.toml", {"learning_rate": 0.5, "preset": "slow"}
     assert with_preset([layer]).options.learning_rate == 0.5
@@ -689,6 +736,20 @@ def test_a_plugins_best_metric_counts_only_with_evaluations():
     assert (without.options.best_metric, without.origins["best_metric"]) == (None, "no evaluation")
     with pytest.raises(UsageError, match="(?i)^best_metric needs evaluations"):
         resolve([("ranked", Ranked)], flags={"evaluate": "no", "best_metric": "min:distance"})
+
+
+def test_a_plugins_best_metric_is_back_where_a_resume_evaluates_again():
+    class Ranked(Options):
+        core_defaults = {"best_metric": "min:distance"}
+
+    first = resolve([("ranked", Ranked)], flags={"evaluate": "no"})
+    same = resolve([("ranked", Ranked)], [saved(first)])
+    assert (same.options.best_metric, same.first_origins["best_metric"]) == (None, "no evaluation")
+    again = resolve([("ranked", Ranked)], [saved(same)], flags={"evaluate": "yes"})
+    assert again.options.best_metric == "min:distance"
+    assert again.first_origins["best_metric"] == "plugin ranked"
+    chosen = resolve([("ranked", Ranked)], flags={"best_metric": "none"})
+    assert resolve([("ranked", Ranked)], [saved(chosen)]).options.best_metric is None
 
 
 # ------------------------------------------------------- what a result depends on, what may change
@@ -962,6 +1023,7 @@ def test_a_value_without_effect_is_noted_with_its_origin_and_the_reason():
 def test_a_value_with_an_effect_is_not_noted():
     assert idle(softness="2", mode="soft") == []
     assert idle() == []
+    assert idle(evaluate="no", eval_batch_size="5") == []  # of `toolkit evaluate` and `predict`
 
 
 def test_a_value_without_effect_is_noted_once_not_again_by_a_resume():

@@ -17,8 +17,10 @@ from .errors import UsageError
 from .options import (
     FOLDER,
     ORIGINS,
+    CoreOptions,
     Layer,
     Options,
+    current_names,
     find_path,
     is_path_text,
     map_paths,
@@ -26,6 +28,9 @@ from .options import (
     move_start,
 )
 from .storage.run_folder import RunFolder
+
+# Options that the core has since runs save the origins of values: earlier runs save all others.
+LATER_OPTIONS = {"fit", "background", "test_share", "folds", "fold", "split_seed"}
 
 
 class Config(NamedTuple):
@@ -54,8 +59,9 @@ class Config(NamedTuple):
 def read(path: str) -> Config:
     """Read a TOML or JSON file with `plugin`, `with` and options. Raises UsageError."""
     values = read_values(path)
-    is_saved = is_run_config(path) or isinstance(values.get(ORIGINS), dict)
-    return parse_values(os.path.dirname(os.path.abspath(path)), values, path, is_saved)
+    return parse_values(
+        os.path.dirname(os.path.abspath(path)), values, path, _is_saved(path, values)
+    )
 
 
 def read_values(path: str) -> Dict[str, Any]:
@@ -153,6 +159,14 @@ def is_run_config(path: str) -> bool:
     """Whether a run saved the file, so that nobody wrote it by hand."""
     folder, name = os.path.split(os.path.abspath(path))
     return name == "config.json" and os.path.exists(os.path.join(folder, "manifest.json"))
+
+
+def _is_saved(path: str, values: Mapping[str, Any]) -> bool:
+    """Whether a run saved the values of a file, which may be a copy of a run's config.json."""
+    if is_run_config(path) or isinstance(values.get(ORIGINS), dict):
+        return True
+    names = set(CoreOptions.model_fields) - LATER_OPTIONS
+    return path.endswith(".json") and names <= set(current_names(CoreOptions, values))
 
 
 def read_run_config(folder: RunFolder) -> Config:

@@ -574,8 +574,8 @@ OPTION_ORDER = [
     Mutant(
         "weak-steps-beat-strong-epochs",
         "toolkit/options/collection.py",
-        '            del self.values["steps"]\n',
-        "            pass\n",
+        "            self._drop_steps()\n        for name, key",
+        "            pass\n        for name, key",
         OPTIONS,
     ),
     Mutant(

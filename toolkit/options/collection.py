@@ -118,16 +118,11 @@ class Collection:
         for option, value in values.items():
             before = self.values.get(option)
             if self._is_choice(option) and not self._are_equal(option, before, value):
-                note_replaced(f"{option} is {value}", f"{before} ({self.origins[option]})")
-        # Of steps and epochs, those of the preset count.
-        steps, epochs = values.get("steps"), values.get("epochs")
-        if steps is not None and self.values.get("steps") is None and self._is_choice("epochs"):
-            before = self.values["epochs"]
-            note_replaced(f"steps is {steps}", f"epochs {before} ({self.origins['epochs']})")
-        if epochs is not None and steps is None and self.values.get("steps") is not None:
-            before = self.values["steps"]
-            note_replaced(f"epochs is {epochs}", f"steps {before} ({self.origins['steps']})")
-            self._drop_steps()
+                self._note_preset(source, f"{option} is {value}", f"{before}", option)
+        if "epochs" not in values and values.get("steps") is not None:
+            self._note_steps(source, values["steps"])
+        elif "epochs" in values and "steps" not in values and "steps" in self.values:
+            self._replace_steps(source, values["epochs"])
         self._add_all(values, f"{_PRESET_ORIGIN}{name}")
 
     def add(self, source: Source, leave_out_preset: bool = False) -> None:
@@ -142,16 +137,22 @@ class Collection:
         self._check_length(source, values)
         # Epochs of a stronger source replace the steps of a weaker one.
         if "epochs" in values and "steps" not in values and "steps" in self.values:
-            del self.values["steps"]
-            self.origins["steps"] = self.first_origins["steps"] = _DEFAULT_ORIGIN
+            self._drop_steps()
         for name, key in values.items():
-            if not (leave_out_preset and self._is_of_preset(source, name, key)):
+            if leave_out_preset and self._is_of_preset(source, name, key):
+                continue
+            if not self._is_dropped_best(source, key):
                 self._set(source, name, key)
 
     def drop_unused_best(self) -> None:
         """Drop a plugin's default for the best metric where nothing is evaluated."""
         if self.first_origins["best_metric"].startswith(_PLUGIN_ORIGIN) and not self._evaluates():
             self._store("best_metric", None, _NO_EVALUATION, _NO_EVALUATION)
+
+    def _drop_steps(self) -> None:
+        """Let the epochs set the length of the run."""
+        del self.values["steps"]
+        self.origins["steps"] = self.first_origins["steps"] = _DEFAULT_ORIGIN
 
     def _add_all(self, values: Mapping[str, Any], origin: str) -> None:
         """Add values that a plugin declares."""
@@ -181,7 +182,10 @@ class Collection:
         """Refuse steps beside epochs in one place, where only the steps would count."""
         if source.is_saved or not {"steps", "epochs"} <= set(keys):
             return
-        if source.values[keys["steps"]] not in (None, "", "none"):
+        steps = from_text(
+            self._options.model_fields["steps"].annotation, source.values[keys["steps"]]
+        )
+        if steps is not None:
             raise UsageError(
                 f"Both steps ({source.origin(keys['steps'])}) and epochs "
                 f"({source.origin(keys['epochs'])}) set the length of the run.",
@@ -246,6 +250,39 @@ class Collection:
         preset = self._preset_values(source.values.get(PRESET))  # saved without origins
         preset = {self._aliases.get(n, n): v for n, v in preset.items()}
         return name in preset and preset[name] == source.values[key]
+
+    def _is_dropped_best(self, source: Source, key: str) -> bool:
+        """Whether a saved run dropped its plugin's best metric, since nothing was evaluated."""
+        return source.is_saved and source.first_origin(key) == _NO_EVALUATION
+
+    def _note_preset(self, source: Source, text: str, before: str, option: str) -> None:
+        """Note that a preset replaces the value `before` of an option; `text`: what now counts."""
+        place = f"preset {source.values[PRESET]} ({source.origin(PRESET)})"
+        self.notes.append(f"{text} by {place}, no longer {before} ({self.origins[option]})")
+
+    def _note_steps(self, source: Source, steps: Any) -> None:
+        """Note that the steps of a preset count, and no longer the epochs that a person set."""
+        if self.values.get("steps") is None and self._is_choice("epochs"):
+            before = f"epochs {self.values['epochs']}"
+            self._note_preset(source, f"steps is {steps}", before, "epochs")
+
+    def _replace_steps(self, source: Source, epochs: Any) -> None:
+        """Let the epochs of a preset replace weaker steps, with a note if a person set them."""
+        if self._is_choice("steps"):
+            before = f"steps {self.values['steps']}"
+            self._note_preset(source, f"epochs is {epochs}", before, "steps")
+        self._drop_steps()
+
+    def _are_equal(self, name: str, value: Any, other: Any) -> bool:
+        """Whether two values of an option, such as 2e-3 as text and 0.002, are the same."""
+        return str(value) == str(other) or self._typed(name, value) == self._typed(name, other)
+
+    def _typed(self, name: str, value: Any) -> Any:
+        """Return a value as its field has it; a value that is not valid as text."""
+        try:
+            return getattr(self._options(**{name: value}), name)
+        except pydantic.ValidationError:
+            return str(value)
 
     def _is_choice(self, name: str) -> bool:
         """Whether a person set the present value by name, for this run or for a saved one."""
