@@ -11,10 +11,11 @@ import re
 import secrets
 import stat
 import tempfile
-from typing import IO, Any, Iterator
+from typing import IO, Any, Iterator, List
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
+_MAX_DEPTH = 100  # of JSON values; far below what Python can walk through by recursion
 _PATTERN = re.compile(r"[*?\[\]\\]")  # the characters of a pattern, for TensorFlow
 _DESCRIPTORS = "/proc/self/fd"  # has a link to each open file; Linux only
 
@@ -159,6 +160,22 @@ def write_json(path: str, values: Any) -> None:
     """Write values as JSON, atomically and durably."""
     with atomic_write(path, durable=True) as file:
         file.write((json.dumps(to_json_value(values), indent=2) + "\n").encode("utf-8"))
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a JSON value is nested more deeply than any that the toolkit writes."""
+    parts = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(_MAX_DEPTH):
+        parts = [part for each in parts for part in _list_parts(each)]
+        if not parts:
+            return False
+    return True
+
+
+def _list_parts(value: Any) -> List[Any]:
+    """The values in a list or a dict that can have values in them."""
+    parts = value.values() if isinstance(value, dict) else value
+    return [part for part in parts if isinstance(part, (dict, list))]
 
 
 def to_json_value(value: Any) -> Any:

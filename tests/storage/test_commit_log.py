@@ -1,5 +1,6 @@
 """The commit log: its contents, the damage that it detects, and the entries that it refuses."""
 
+import functools
 import hashlib
 import json
 
@@ -243,6 +244,23 @@ def test_an_entry_with_wrong_types_is_refused_even_if_its_hash_is_right(path, re
 def test_a_file_in_another_folder_or_of_another_step_is_refused(path, reopen, name):
     files = {name: {"bytes": 1, "sha256": "f"}}
     write(path, [line(dict(commit(2, [2], files=files), kind="commit"), NO_HASH)])
+    assert reopen().faults() == ["entry 1 is not in the format of this version"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"plugins": {"linear": "abc"}},
+        {"plugins": {"linear": None}},
+        {"plugins": []},
+        {"model": "linear"},
+        {"model": []},
+        {"options": None},
+        {"data": functools.reduce(lambda value, _: {"a": value}, range(300), {})},
+    ],
+)
+def test_a_session_whose_values_have_another_type_is_refused(path, reopen, values):
+    write(path, [line(dict({"kind": "session", "from": 0, "kept": []}, **values), NO_HASH)])
     assert reopen().faults() == ["entry 1 is not in the format of this version"]
 
 

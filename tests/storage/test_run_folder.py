@@ -866,3 +866,13 @@ def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run):
     threading.Timer(0.1, os.close, [descriptor]).start()
     run.lock()
     assert run.has_lock
+
+
+@pytest.mark.parametrize("depth", [300, 600])
+def test_a_manifest_that_is_nested_too_deeply_is_damaged(run, depth):
+    run.update_manifest(status="running", data=DATA)
+    text = json.dumps(dict(run.read_manifest(), note="NOTE"))
+    with open(run.file("manifest.json"), "w") as file:
+        file.write(text.replace('"NOTE"', "[" * depth + "]" * depth))
+    with pytest.raises(CheckpointError, match="manifest.json is not valid: .* nested too deeply"):
+        run.update_manifest(status="running")

@@ -219,14 +219,21 @@ def _is_valid(values: Dict[str, Any]) -> bool:
         if not all(map(_is_count, steps)):
             return False
         if values["kind"] == "session":
-            return _is_count(values["from"]) and all(
-                isinstance(values.get(name, {}), dict) for name in _SESSION_DICTS
-            )
+            return _is_valid_session(values)
         if values["kind"] == "seal":
             return _is_valid_seal(values)
         return values["kind"] == "commit" and _is_valid_commit(values)
     except (KeyError, TypeError, AttributeError):
         return False
+
+
+def _is_valid_session(values: Dict[str, Any]) -> bool:
+    return (
+        _is_count(values["from"])
+        and all(isinstance(values.get(name, {}), dict) for name in _SESSION_DICTS)
+        and all(isinstance(files, dict) for files in values.get("plugins", {}).values())
+        and isinstance(values.get("model"), (dict, type(None)))
+    )
 
 
 def _is_valid_commit(values: Dict[str, Any]) -> bool:

@@ -12,7 +12,14 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
-from ..files import atomic_write, open_regular_file, open_without_links, sync, to_json_value
+from ..files import (
+    atomic_write,
+    is_deep,
+    open_regular_file,
+    open_without_links,
+    sync,
+    to_json_value,
+)
 
 
 class FileDigest(NamedTuple):
@@ -126,9 +133,9 @@ class JsonLines:
 
 
 def parse_object(text: str) -> Optional[Dict[str, Any]]:
-    """The JSON object in a text, or None if it holds none."""
+    """The JSON object in a text; None if there is none, or if it is nested too deeply."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and not is_deep(value) else None

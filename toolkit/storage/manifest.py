@@ -7,7 +7,7 @@ import sys
 from typing import Any, Dict
 
 from ..errors import CheckpointError
-from ..files import open_regular_file
+from ..files import is_deep, open_regular_file
 
 FORMAT = 2
 FINISHED = "finished"  # the status of a run with nothing left to do
@@ -69,7 +69,10 @@ def read_json(path: str) -> Any:
     """The value in a JSON file. Raises CheckpointError if it cannot be read."""
     try:
         with open_regular_file(path) as file:
-            return json.loads(file.read().decode("utf-8"))
+            value = json.loads(file.read().decode("utf-8"))
+        if not is_deep(value):
+            return value
+        fault = "is not valid: its values are nested too deeply"
     except FileNotFoundError:
         fault = "is missing"
     except OSError as error:
