@@ -316,7 +316,21 @@ def test_a_plugin_file_that_options_name_for_the_features_is_not_executed(monkey
 def test_the_cached_features_of_a_plugin_file_are_in_the_cache(cache):
     cache.features(features_plugin="../../../mine.py")
     (name,) = os.listdir(cache.folder)
-    assert name.startswith("..-..-..-mine.py-")
+    assert name.startswith("mine.py-")
+
+
+def test_the_same_data_and_plugin_file_by_another_path_have_one_classifier(
+    cache, tmp_path, monkeypatch
+):
+    (tmp_path / "mine.py").write_text("1")
+    monkeypatch.chdir(tmp_path)
+    for data in ("npz:a.npz", "npz:./a.npz"):
+        for plugin in ("mine.py", "./mine.py", str(tmp_path / "mine.py")):
+            cache.features(data=data, features_plugin=plugin)
+    assert len(cache.trainings) == 1
+    (tmp_path / "mine.py").write_text("2")  # other code has other features
+    cache.features(features_plugin="mine.py")
+    assert len(cache.trainings) == 2
 
 
 # ------------------------------------------------------------------------------------- imports

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -277,7 +277,7 @@ def cache_path(options: Any, train: Any) -> str:
     """The folder in the cache for the classifier of this data."""
     plugin = options.features_plugin
     key = cache_key(plugin, training_options(options, len(train)), train)
-    name = re.sub(r"[^\w.-]+", "-", plugin)  # the path of a file would leave the cache
+    name = re.sub(r"[^\w.-]+", "-", os.path.basename(plugin))  # a path would leave the cache
     return os.path.join(toolkit.cache_folder(), "features", f"{name}-{key}")
 
 
@@ -307,9 +307,24 @@ def training_options(options: Any, num_examples: int) -> Dict[str, Any]:
 
 
 def cache_key(plugin: str, run_options: Dict[str, Any], train: Any) -> str:
-    """16 hex digits, a hash of everything that the classifier depends on."""
-    parts = [plugin, run_options, split_digest(train), toolkit.__version__]
+    """16 hex digits, a hash of everything that the classifier depends on.
+
+    The data counts by its contents, and a plugin's file by its place and contents: their paths are
+    other texts where a run is resumed or moved.
+    """
+    run_options = {name: value for name, value in run_options.items() if name != "data"}
+    parts = [plugin_identity(plugin), run_options, split_digest(train), toolkit.__version__]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8")).hexdigest()[:16]
+
+
+def plugin_identity(plugin: str) -> List[str]:
+    """The name of a plugin, or the real path and the SHA-256 of the file that it is."""
+    if not (plugin.endswith(".py") or os.sep in plugin):
+        return [plugin]
+    path = os.path.realpath(plugin)
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # the training reports it
+        return [path, hashlib.sha256(file.read()).hexdigest()]
+    return [path]
 
 
 def split_digest(split: Any) -> str:
