@@ -20,6 +20,7 @@ from toolkit_gan.commands.sample_files import SampleRequest
 
 import toolkit
 from toolkit import DataError, DataSpec, Split, UsageError
+from toolkit.storage.run_folder import RunFolder
 
 SHAPES = DataSpec((2, 2, 1), "uint8", 3, ("disc", "ring", "7"), (1, 1, 2))
 
@@ -33,6 +34,7 @@ class Generator(NamedTuple):
     step: int = 500
     sha256: str = "abc"
     batch_sizes: object = ()
+    run_folder: object = RunFolder("run")
 
     def predict(self, inputs):
         self.batch_sizes.append(len(inputs["z"]))
@@ -99,6 +101,16 @@ def test_the_default_is_a_grid_in_the_run_named_by_seed_and_step(sample, here):
     result = sample(trained(), "--seed", 7)
     assert result.output.split()[0] == os.path.join("run", "samples", "seed-7-step-500.png")
     assert os.listdir("run/samples") == ["seed-7-step-500.png"]
+
+
+@pytest.mark.parametrize("target", ["elsewhere", "absent"])
+def test_the_default_is_not_written_through_a_link(sample, here, target):
+    (here / "elsewhere").mkdir()
+    (here / "run").mkdir()
+    (here / "run" / "samples").symlink_to(here / target)
+    with pytest.raises(UsageError, match="run/samples is a symbolic link"):
+        sample(trained())
+    assert not os.listdir("elsewhere") and not os.path.exists("absent")
 
 
 def test_each_request_has_its_own_file_name():

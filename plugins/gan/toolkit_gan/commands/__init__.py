@@ -59,10 +59,11 @@ def sample(run_folder, count, seed, out, class_, truncation, interpolate, checkp
         sample_files.check_model(trained, kind)
         label = None if class_ is None else sample_files.class_number(class_, trained)
         request = sample_files.SampleRequest(count, seed, label, truncation, interpolate)
-        if path is None:
-            name = sample_files.file_name(request, trained.step)
-            path = out = os.path.join(run_folder, "samples", name)
+        name = sample_files.file_name(request, trained.step)
+        out = out or os.path.join(run_folder, "samples", name)
         with cli_options.writing_output(out):
+            if path is None:  # a link to another folder is refused
+                path = os.path.join(trained.run_folder.make_subfolder("samples"), name)
             summary = dict(sample_files.write(kind, path, request, trained), out=out)
     if as_json:
         return cli_options.print_json(dict({"run": run_folder}, **summary))
