@@ -17,6 +17,8 @@ from test_plugins import distribution
 
 from toolkit import cli_options
 from toolkit.cli import run_command, streams
+from toolkit.storage.run_folder import RunFolder
+from toolkit.storage.seal import find_changes
 
 TESTS = os.path.join(REPOSITORY, "tests")
 FULL = "/dev/full"
@@ -304,6 +306,31 @@ def test_a_hostile_manifest_and_configuration_are_shown_escaped(cli, trained):
         result = cli(command, trained / "run")
         assert result.code != 0
         assert_harmless(result.out + result.err)
+
+
+FORGED = "ok\nchaos       kills: 200; all equal"
+
+
+@pytest.mark.parametrize("key", ["reason", "status", FORGED])
+@pytest.mark.parametrize("command", ["doctor", "verify", "resume"])
+def test_a_manifest_writes_no_line_of_its_own(cli, trained, command, key):
+    path = trained / "run" / "manifest.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), **{key: FORGED})))
+    result = cli(command, trained / "run")
+    assert not [r for r in (result.out + result.err).split("\n") if r.startswith("chaos ")]
+
+
+def test_the_name_of_a_sealed_report_and_an_option_write_no_line_of_their_own(cli, trained):
+    folder = RunFolder(str(trained / "run"))
+    digest = {"bytes": 1, "sha256": "0" * 64}
+    manifest = folder.read_manifest()
+    changes = find_changes(folder, manifest, {"manifest": {}, "reports": {FORGED: digest}})
+    assert changes[-1] == r"ok\nchaos       kills: 200; all equal is missing"
+    path = trained / "run" / "config.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), data="npz:" + FORGED)))
+    result = cli("run", "--config", path, "--print-config")
+    assert result.code == 0 and r"ok\nchaos" in result.out
+    assert not [r for r in result.out.split("\n") if r.startswith("chaos ")]
 
 
 def test_json_holds_the_original_characters(capsys):

@@ -52,7 +52,7 @@ def find_changes(
     for name, digest in sorted(seal["reports"].items()):
         fault = _find_damage(folder.file(*name.split("/")), FileDigest(**digest))
         if fault:
-            changes.append(f"{name} {fault}")
+            changes.append(f"{_escape(name)} {fault}")
     return changes
 
 
@@ -92,7 +92,7 @@ def _compare(sealed: Any, value: Any, place: str = "") -> Iterator[str]:
     """Each value that differs, by its place in the manifest."""
     if isinstance(sealed, dict) and isinstance(value, dict):
         for name in sorted(set(sealed) | set(value)):
-            inner = f"{place}.{name}".lstrip(".")
+            inner = f"{place}.{_escape(name)}".lstrip(".")
             if name not in value:
                 yield f"{inner} is missing, sealed as {_format(sealed[name])}"
             elif name not in sealed:
@@ -101,6 +101,11 @@ def _compare(sealed: Any, value: Any, place: str = "") -> Iterator[str]:
                 yield from _compare(sealed[name], value[name], inner)
     elif _format(sealed, None) != _format(value, None):
         yield f"{place} is {_format(value)}, sealed as {_format(sealed)}"
+
+
+def _escape(name: str) -> str:
+    """A name as in JSON, which stays in its line."""
+    return json.dumps(name, ensure_ascii=False)[1:-1]
 
 
 def _format(value: Any, length: Any = 80) -> str:
