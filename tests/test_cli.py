@@ -425,7 +425,7 @@ def test_two_values_of_set_that_differ_in_case_are_refused(cli):
     argv = ["run", "--plugin", LINEAR, "--print-config"]
     result = cli(*argv, "--data", "idx:A", "--set", "data=idx:a")
     assert result.code == 2 and "'data' is set to idx:A (--data) and to idx:a" in result.err
-    assert cli(*argv, "--deterministic", "--set", "deterministic=True").code == 0
+    assert cli(*argv, "--profile-hooks", "--set", "profile_hooks=True").code == 0
 
 
 # ---------------------------------------------------------------------------------- fresh processes
@@ -442,6 +442,29 @@ def toolkit(*argv, **more):
         timeout=120,
         **more,
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a working directory cannot be deleted")
+@pytest.mark.parametrize("argv, code", [("data list", 0), ("evaluate run", 2)])
+def test_a_deleted_working_directory_is_no_fault(here, argv, code):
+    (here / "gone").mkdir()
+    result = subprocess.run(
+        ["sh", "-c", f'cd gone && rmdir ../gone && "$0" -m toolkit {argv}', sys.executable],
+        env=dict(os.environ, PYTHONPATH=REPOSITORY),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == code and "Traceback" not in result.stderr, result.stderr
+
+
+def test_a_missing_temporary_folder_does_not_prevent_the_import(here):
+    code = (
+        "import tempfile; tempfile.tempdir = 'absent'; from toolkit import tf; print(tf.__name__)"
+    )
+    environment = dict(os.environ, PYTHONPATH=REPOSITORY)
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert run.returncode == 0 and run.stdout, run.stderr
 
 
 def test_the_command_exits_with_the_code_of_the_error(here):
