@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import os
+from typing import Dict, NamedTuple, Optional
 
 from ..errors import DataError
 
-# Where Linux says it: the machine, and the limit of a container (cgroups 2 and 1).
+
+class _Container(NamedTuple):
+    """Where Linux says how much memory a container has."""
+
+    folder: str
+    limit: str  # the file with the limit in bytes
+    usage: str  # the file with the bytes in use, among them the cache of files
+    cache: str  # the row of memory.stat with the bytes of the cache that can be freed
+
+
+# Where Linux says it: the machine, and containers (cgroups 2 and 1).
 _MEMINFO = "/proc/meminfo"
-_CONTAINER_LIMITS = (
-    "/sys/fs/cgroup/memory.max",
-    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+_CONTAINERS = (
+    _Container("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    _Container(
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "total_inactive_file",
+    ),
 )
 
 
@@ -32,11 +48,31 @@ def check_memory(place: str, num_bytes: int) -> None:
 
 def available_memory() -> Optional[int]:
     """The bytes that a process can still allocate; None where the system does not say."""
-    limits = [_read_limit(path) for path in _CONTAINER_LIMITS] + [_read_available()]
-    return min((limit for limit in limits if limit is not None), default=None)
+    counts = [_read_remainder(container) for container in _CONTAINERS] + [_read_available()]
+    return min((count for count in counts if count is not None), default=None)
 
 
-def _read_limit(path: str) -> Optional[int]:
+def _read_remainder(container: _Container) -> Optional[int]:
+    """The bytes that a container has left; None if it has no limit."""
+    limit = _read_number(os.path.join(container.folder, container.limit))
+    if limit is None:
+        return None
+    usage = _read_number(os.path.join(container.folder, container.usage)) or 0
+    rows = _read_rows(os.path.join(container.folder, "memory.stat"))
+    cache = rows.get(container.cache, 0)
+    return max(0, limit - max(0, usage - cache))
+
+
+def _read_rows(path: str) -> Dict[str, int]:
+    """The numbers of a file with a name and a number in each line; {} if it cannot be read."""
+    try:
+        with open(path) as file:
+            return {name: int(number) for name, number in map(str.split, file)}
+    except (OSError, ValueError):
+        return {}
+
+
+def _read_number(path: str) -> Optional[int]:
     """The number in a file; None if there is none, as in a container without a limit."""
     try:
         with open(path) as file:
