@@ -34,11 +34,12 @@ def write_gzip(path, shape, payload):
             file.write(bytes(MEGABYTE))
 
 
-def write_npz_member(path, name, shape, payload):
+def write_npz_member(path, name, shape, payload, version=1):
     """An .npz file with one uint8 array whose header says `shape`, with `payload` bytes."""
     header = str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode() + b"\n"
     with zipfile.ZipFile(str(path), "w", zipfile.ZIP_DEFLATED) as archive:
-        content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(payload)
+        size = struct.pack("<H" if version == 1 else "<I", len(header))
+        content = b"\x93NUMPY" + bytes([version, 0]) + size + header + bytes(payload)
         archive.writestr(name + ".npy", content)
 
 
@@ -95,27 +96,44 @@ def test_arrays_that_do_not_fit_together_are_refused_before_one_is_unpacked(tmp_
     assert peak < MEGABYTE
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("payload", [0, 15, 17, 16 * MEGABYTE])
-def test_an_array_whose_header_promises_another_size_is_refused(tmp_path, payload):
+def test_an_array_whose_header_promises_another_size_is_refused(tmp_path, payload, version):
     path = str(tmp_path / "data.npz")
-    write_npz_member(path, "x_train", (4, 4), payload)
+    write_npz_member(path, "x_train", (4, 4), payload, version)
     message, peak = peak_while(lambda: npz.open_npz(path))
     assert f"{path}: expected" in message and "bytes for the array 'x_train', found" in message
     assert peak < MEGABYTE
 
 
-def test_the_memory_of_a_container_counts(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    "limit, usage, stat, expected",
+    [
+        ("max\n", "100\n", "", 500 * 1024),
+        ("", "", "", 500 * 1024),
+        ("2048\n", "", "", 2048),
+        ("2048\n", "2000\n", "", 48),
+        ("2048\n", "2000\n", "file 1\ninactive_file 500\n", 548),  # what the system can free
+        ("2048\n", "3000\n", "", 0),
+        ("2048\n", "2000\n", "nonsense\n", 48),
+        ("9223372036854771712\n", "2000\n", "", 500 * 1024),  # no limit in cgroups 1
+    ],
+)
+def test_the_memory_that_a_container_has_left_counts(
+    monkeypatch, tmp_path, limit, usage, stat, expected
+):
     (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable:     500 kB\n")
-    (tmp_path / "unlimited").write_text("max\n")
-    (tmp_path / "limit").write_text("2048\n")
+    for name, text in [("memory.max", limit), ("memory.current", usage), ("memory.stat", stat)]:
+        if text:
+            (tmp_path / name).write_text(text)
+    container = memory._CONTAINERS[0]._replace(folder=str(tmp_path))
     monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "meminfo"))
-    for name, expected in [("unlimited", 500 * 1024), ("absent", 500 * 1024), ("limit", 2048)]:
-        monkeypatch.setattr(memory, "_CONTAINER_LIMITS", (str(tmp_path / name),))
-        assert memory.available_memory() == expected
+    monkeypatch.setattr(memory, "_CONTAINERS", (container,))
+    assert memory.available_memory() == expected
 
 
 def test_without_proc_no_size_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "_MEMINFO", str(tmp_path / "absent"))
-    monkeypatch.setattr(memory, "_CONTAINER_LIMITS", ())
+    monkeypatch.setattr(memory, "_CONTAINERS", ())
     assert memory.available_memory() is None
     memory.check_memory("a.npz", 1 << 60)

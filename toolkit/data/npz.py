@@ -23,6 +23,7 @@ WHOLE_KEYS = (("images", "labels"), ("features", "labels"), ("x", "y"))
 _HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,  # its names are UTF-8, and its sizes as in 2.0
 }
 _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
 
