@@ -23,7 +23,7 @@ from run_fixtures import (
     write_plugin,
 )
 
-from toolkit.audit.chaos import Chaos
+from toolkit.audit.chaos import Chaos, training_secs
 from toolkit.audit.replay import session_config
 from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
@@ -86,7 +86,7 @@ def test_each_part_of_an_intact_run_has_a_line(cli, trained):
 def test_the_head_is_the_hash_of_the_last_entry(cli, trained):
     last = (trained / "run" / "commits.jsonl").read_text().splitlines()[-1]
     head = json.loads(last)["hash"]
-    assert f"head {head[:16]}\n" in cli("verify", trained / "run").out
+    assert f"head {head}\n" in cli("verify", trained / "run").out
 
 
 DAMAGES = {
@@ -593,7 +593,19 @@ def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
     monkeypatch.setattr(Chaos, "_wait", wait)
     result = cli("verify", trained / "run", "--chaos", 1)
     assert result.code == 143 and "Interrupted; the run is unchanged." in result.err
-    assert started[0].wait() == -signal.SIGKILL
+    assert started[0].returncode == -signal.SIGKILL  # it has ended before the copy is removed
+
+
+@pytest.mark.parametrize(
+    "seconds, expected",
+    [(12.5, 12.5), (10**400, 86400.0), (float("inf"), 86400.0), (float("nan"), 10.0), ("x", 10.0)],
+)
+def test_chaos_waits_for_no_longer_than_a_day_whatever_the_manifest_says(
+    trained, seconds, expected
+):
+    run = trained / "run"
+    set_manifest(run, summary={"seconds": seconds})
+    assert training_secs(RunFolder(str(run))) == expected
 
 
 def test_chaos_refuses_a_run_with_changed_options(cli, here):

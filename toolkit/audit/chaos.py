@@ -29,6 +29,7 @@ from .replay import Segment, compare_runs, session_config, session_place
 POLL_SECS = 0.0005
 START_SECS = 3.0  # from the start of a process to its first step, about
 SAVE_SECS = 0.03  # for a save, about
+MAX_SECS = 86400.0  # of a training; a manifest may say anything
 MAX_SAVES = 4  # a process is killed during one of so many first saves
 # When to kill, with the relative frequency.
 MOMENTS = {"any": 1, "training": 3, "save": 4}
@@ -79,7 +80,7 @@ class Chaos:
         self._stderr_path = os.path.join(self._path, "stderr.txt")
         self._log = log
         self._random = random.Random(seed)
-        self._secs = _training_secs(folder)
+        self._secs = training_secs(folder)
 
     def run(self, kills: int) -> Outcome:
         """Kill processes so many times in all, and compare each copy that is trained to the end.
@@ -125,6 +126,7 @@ class Chaos:
                 code = process.wait()
             finally:
                 process.kill()  # if this process was interrupted; otherwise it has ended
+                process.wait()  # it writes to the copy, which is removed next
             if code == 0:
                 return
             if code != -signal.SIGKILL:
@@ -202,11 +204,15 @@ def _environment() -> Dict[str, str]:
     return values
 
 
-def _training_secs(folder: RunFolder) -> float:
-    """How long the run trained, about."""
+def training_secs(folder: RunFolder) -> float:
+    """How long the run trained, about; at most MAX_SECS."""
     summary = folder.read_manifest().get("summary")
     seconds: Any = summary.get("seconds") if isinstance(summary, dict) else None
-    return float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else 10.0
+    return float(min(seconds, MAX_SECS)) if _is_positive(seconds) else 10.0
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value > 0
 
 
 def _wait_until(process: subprocess.Popen, condition: Callable[[], Any]) -> bool:

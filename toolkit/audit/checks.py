@@ -131,7 +131,7 @@ def _check_commit_log(folder: RunFolder) -> Tuple[str, List[Fault]]:
     entries = log.entries()
     summary = (
         f"{count_noun(len(entries), 'entry', 'entries')}, "
-        f"{count_noun(len(log.sessions()), 'session')}, head {log.head()[:16]}"
+        f"{count_noun(len(log.sessions()), 'session')}, head {log.head()}"
     )
     faults = log.faults() + list(_find_order_faults(entries))
     if not entries and folder.checkpoints.leftovers([]):
