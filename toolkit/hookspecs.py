@@ -236,7 +236,8 @@ def scorers(run, splits):
     Args:
         run: its mode is "eval".
         splits: a function; `splits(name)` returns the `toolkit.Split` of that name after `filter`
-            and `convert`, or None.
+            and `convert`, or None. It is of the run's own data, even if a scorer is then called
+            with a split of other data (`toolkit evaluate --data`).
 
     Returns:
         A list of `toolkit.Scorer`s, which compute metrics of a whole split that are not means over

@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
+from toolkit_gan.scores import extractor
 
 from toolkit import testing, tf
 
@@ -84,6 +85,24 @@ def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
         assert name in scores
     assert len(scores["features"]["sha256"]) == 64 and len(scores["ruler"]) > 5
     assert Image.open(os.path.join("run", report["reports"], "nearest.png")).size[0] > 8 * 8
+
+
+@pytest.mark.slow
+def test_other_data_is_scored_with_the_features_of_the_run(cli, here, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
+    monkeypatch.setattr(extractor, "MIN_STEPS", 20)
+    argv = ["--plugin", "gan", "--data", testing.write_digits("digits.npz", count=160)]
+    argv += ["--run-dir", "run", "--steps", "1", "--validation-share", "0.2"]
+    small = [flag for flag in SMALL if flag != "--features=pixels"]
+    assert cli("run", *argv, *small).code == 0
+    other = testing.write_digits("other.npz", count=90)
+    results = [
+        json.loads(cli("evaluate", "run", "--json", *argv).out) for argv in ([], ["--data", other])
+    ]
+    own, others = [result["details"]["scores"] for result in results]
+    assert others["features"] == own["features"] and own["features"]["name"] != "pixels"
+    assert others["m"] == 30 and len(os.listdir("cache/features")) == 1
+    assert others["ruler"] and "nearest" in others
 
 
 @pytest.mark.slow

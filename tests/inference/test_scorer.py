@@ -68,6 +68,44 @@ def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, trai
         assert lines[place + 1] == "        brightness against 13 of 40"
 
 
+def evaluate_other_data(cli):
+    return cli("evaluate", "r", "--json", "--data", write_bars("other.npz", train=25, test=9))
+
+
+def test_other_data_is_scored_with_the_splits_of_the_run(cli, train):
+    train()
+    result = json.loads(evaluate_other_data(cli).out)
+    assert result["lines"] == ["brightness against 9 of 40"]
+    assert result["data"] == "npz:other.npz" and result["examples"] == 9
+
+
+def test_the_runs_data_at_another_place_gives_its_splits(cli, train):
+    train()
+    os.mkdir("moved")
+    os.rename("bars.npz", "moved/bars.npz")
+    evaluation = cli("evaluate", "r", "--json", "--data", "npz:moved/bars.npz")
+    assert evaluation.code == 0, evaluation.err
+    result = json.loads(evaluation.out)
+    assert result["lines"] == ["brightness against 13 of 40"]
+    assert result["data"] == "npz:moved/bars.npz"
+
+
+def test_scores_that_need_the_data_of_the_run_say_so_when_it_is_gone(cli, train):
+    train()
+    os.remove("bars.npz")
+    result = evaluate_other_data(cli)
+    assert result.code == 4 and "bars.npz" in result.err
+    assert "data that the run was trained on" in result.err and "Traceback" not in result.err
+
+
+def test_a_model_without_scorers_needs_no_data_of_its_run(cli, here):
+    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz")]
+    assert cli("run", *(argv + STEPS)).code == 0
+    os.remove("bars.npz")
+    result = evaluate_other_data(cli)
+    assert result.code == 0, result.err
+
+
 def test_a_score_during_training_gets_no_folder(train, monkeypatch):
     folders = []
     plain = Brightness.score

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 import click
 
@@ -55,19 +55,16 @@ def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[st
     from ..errors import UsageError, suggest
     from ..inference.report import report
 
-    options = trained.options
-    if data is not None:
-        options = options.model_copy(update={"data": data})
-    run_data = _open_data(trained, data)
+    run_data, options, own_splits = _open_data(trained, data)
     _check_fit(run_data.spec, trained.data)
     is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
     split = "test" if split is None else split
     examples = run_data.prepare_split("train" if is_whole else split)
     if examples is None:
         raise UsageError(
-            f"{options.data} has no split '{split}'.", hint=suggest(split, run_data.splits)
+            f"{data or options.data} has no split '{split}'.", hint=suggest(split, run_data.splits)
         )
-    evaluator = trained.evaluator("eval", options=options, splits=run_data.prepare_split)
+    evaluator = trained.evaluator("eval", options=options, splits=own_splits)
     try:
         evaluator.load(trained.checkpoint.path)
         result = report(
@@ -81,24 +78,47 @@ def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[st
         )
     finally:
         evaluator.close()
-    return dict(result, data=options.data)
+    return dict(result, data=data or options.data)
 
 
-def _open_data(trained: Any, data: Optional[str]) -> Any:
+class _OpenData(NamedTuple):
+    """What is evaluated, and the run's own data, which scores compare it with."""
+
+    run_data: Any  # the `RunData` to evaluate
+    options: Any  # of the run, with the place of its own data
+    own_splits: Callable[[str], Any]  # the name of a split -> the `Split` of the run's own data
+
+
+def _open_data(trained: Any, data: Optional[str]) -> _OpenData:
     """Open the data of the run, or the data that `data` names; notes on it go to stderr."""
     from ..data.examples import DataSpec
     from ..run_data import open_other_data, open_run_data
 
     if data is None:
-        return trained.run_data()
+        run_data = trained.run_data()
+        return _OpenData(run_data, trained.options, run_data.prepare_split)
     record, options = trained.manifest["data"], trained.options
     run_data = open_other_data(trained.plugins, options, data, DataSpec.from_json(record["stored"]))
     if run_data.dataset.sha256 == record["sha256"]:  # the run's data at another place
         moved = options.model_copy(update={"data": data})
-        return trained.check_data(open_run_data(trained.plugins, moved))
+        run_data = trained.check_data(open_run_data(trained.plugins, moved))
+        return _OpenData(run_data, moved, run_data.prepare_split)
     for note in run_data.dataset.notes:
         sys.stderr.write(f"{data}: {note}\n")
-    return run_data
+    return _OpenData(run_data, options, lambda name: _own_split(trained, name))
+
+
+def _own_split(trained: Any, name: str) -> Any:
+    """A split of the run's own data, which is opened on first use: few plugins need it."""
+    from ..errors import DataError
+
+    try:
+        return trained.split(name)
+    except DataError as error:
+        raise DataError(
+            error.message,
+            hint="The scores need the data that the run was trained on, too. Put it back.",
+        ) from error
 
 
 def _print(result: Dict[str, Any], step: int) -> None:

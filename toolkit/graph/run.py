@@ -26,8 +26,9 @@ class Run:
         folder: the path of the run's folder, or None.
         total_steps: the step at which training will stop, for schedules, or None.
         compiled: whether XLA compiles the graph, which then has numbers alone, in known shapes.
-        splits: in mode "eval", a function from the name of a split to the `Split` after `filter`
-            and `convert`, or to None; None where an evaluation has no other split than its own.
+        splits: in mode "eval", a function from the name of a split of the run's own data to the
+            `Split` after `filter` and `convert`, or to None; None where an evaluation has no other
+            split than its own.
     """
 
     mode: str
