@@ -315,4 +315,15 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run):
     before = bits(str(run))
     result = cli("resume", run)
     assert result.code == 0 and "Nothing left to do" in result.err
+    assert result.err.endswith("To train longer, set a larger --steps or --epochs.\n")
     assert bits(str(run)) == before and len(sessions(run)) == 1
+
+
+@pytest.mark.parametrize("more, is_enough", [([], False), (["--decay-steps", 6], True)])
+def test_a_finished_run_names_all_that_a_longer_one_needs(cli, here, more, is_enough):
+    assert start_run(cli, "run", LINEAR, "--schedule", "cosine", *more).code == 0
+    result = cli("resume", "run")
+    sentence = "with --allow steps: the cosine schedule follows the length of the run."
+    assert (sentence in result.err) == (not is_enough)
+    assert (cli("resume", "run", "--steps", 20).code == 0) == is_enough
+    assert cli("resume", "run", "--steps", 20, "--allow", "steps").code == 0

@@ -18,7 +18,7 @@ from ..cli_options import (
     warn,
 )
 from ..display.escapes import escape_line
-from ..options import Resolved
+from ..options import CoreOptions, Resolved
 from ..storage.folder import shell_argument
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -125,7 +125,7 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
 
     Options of length, reports, checkpoints, evaluation and machine may change. A change of another
     option is refused unless --allow names it. A finished run continues only with a larger --steps
-    or --epochs.
+    or --epochs, and with --allow steps if a learning rate that follows the length of the run jumps.
     """
     folder = open_run(run_folder, allow_unstarted=True)
     settings, changes = TrainFlags.pop(flags), ChangeFlags.pop(flags)
@@ -136,7 +136,7 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
         return _print_config(ctx.obj, resolved, settings.as_json)
     restore_options = changes.restore_options()
     if not {"steps", "epochs"} & set(values) and _is_complete(folder):
-        return _print_nothing_left(folder, settings.as_json)
+        return _print_nothing_left(folder, resolved.options, settings.as_json)
     with report_interrupt_of(folder):
         job = _make_job(
             ctx,
@@ -198,7 +198,7 @@ def _train(job: Job, as_json: bool) -> int:
     finally:
         trainer.close()
     if summary is None:
-        return _print_nothing_left(job.folder, as_json)
+        return _print_nothing_left(job.folder, job.options, as_json)
     if as_json:
         print_json(summary)
         return 0
@@ -210,13 +210,18 @@ def _train(job: Job, as_json: bool) -> int:
 # ------------------------------------------------------------------------------------------- print
 
 
-def _print_nothing_left(folder: RunFolder, as_json: bool) -> int:
+def _print_nothing_left(folder: RunFolder, options: CoreOptions, as_json: bool) -> int:
+    allowance = ""
+    if options.schedule != "constant" and options.decay_steps is None:
+        allowance = (
+            f", with --allow steps: the {options.schedule} schedule follows the length of the run"
+        )
     manifest = folder.read_manifest()
     summary = manifest.get("summary") or {"run": str(folder), "step": manifest["step"]}
     reason = escape_line(str(manifest.get("reason", "is finished")))
     sys.stderr.write(
         f"Nothing left to do: {folder} {reason}.\n"
-        "To train longer, set a larger --steps or --epochs.\n"
+        f"To train longer, set a larger --steps or --epochs{allowance}.\n"
     )
     if as_json:
         print_json(summary)
