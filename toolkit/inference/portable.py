@@ -7,9 +7,10 @@ start at zero instead.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, Set
+from typing import Any, Dict, Iterator, List, Set
 
 from ..compat import SavedModelProto, VariableProto, tf
+from ..graph.nodes import ancestors, node_name
 
 
 def make_portable(saved_model: bytes) -> bytes:
@@ -43,8 +44,8 @@ def _drop_initial_values(meta_graph: Any) -> None:
     for key in list(meta_graph.collection_def):
         _rename_initial_values(meta_graph, key, names)
     nodes = {node.name: node for node in graph_def.node}
-    candidates = _ancestors(map(_node_name, names), nodes)
-    needed = _ancestors(set(nodes) - candidates | _named_nodes(meta_graph), nodes)
+    candidates = ancestors(map(node_name, names), nodes)
+    needed = ancestors(set(nodes) - candidates | _named_nodes(meta_graph), nodes)
     remaining = [node for node in graph_def.node if node.name in needed]
     del graph_def.node[:]
     graph_def.node.extend(remaining)
@@ -101,22 +102,7 @@ def _named_nodes(meta_graph: Any) -> Set[str]:
     for collection in meta_graph.collection_def.values():
         texts += collection.node_list.value
     present = {node.name for node in meta_graph.graph_def.node}
-    return {_node_name(text) for text in texts} & present
-
-
-def _ancestors(names: Iterable[str], nodes: Dict[str, Any]) -> Set[str]:
-    pending = list(names)
-    known = set(pending)
-    while pending:
-        inputs = {_node_name(text) for text in nodes[pending.pop()].input}
-        pending += inputs - known
-        known |= inputs
-    return known
-
-
-def _node_name(text: str) -> str:
-    """The node that an input of a node names: `op`, `op:1` or `^op`."""
-    return text.lstrip("^").split(":")[0]
+    return {node_name(text) for text in texts} & present
 
 
 def _tensor_name(text: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import tf
+from ..graph.nodes import ancestors
 
 # TensorFlow's ops that draw from a stream of the session, which starts again in the next one. Not
 # among them: stateless ops, and tf.random.Generator, whose state is a variable.
@@ -55,7 +56,7 @@ def find_random_ops(train_op: tf.Operation) -> List[RandomOp]:
     nodes = {node.name: node for node in graph_def.node}
     iterators = [node.name for node in graph_def.node if node.op == "MakeIterator"]
     ops = []
-    for name in sorted(_ancestors([train_op.name, *iterators], nodes)):
+    for name in sorted(ancestors([train_op.name, *iterators], nodes)):
         types = set(_types(nodes[name], functions, set())) & STATEFUL_OPS
         if types:
             location = _locate(train_op.graph.get_operation_by_name(name))
@@ -72,18 +73,6 @@ def describe_random_ops(ops: Sequence[RandomOp], limit: int = 3) -> str:
         f"a resume of this run is not exact: {', '.join(texts)}. The state of such an op is not in "
         "checkpoints; use run.uniform, run.normal or run.dropout."
     )
-
-
-def _ancestors(names: Iterable[str], nodes: Dict[str, Any]) -> List[str]:
-    """The names and those of all nodes that they need, whose inputs are `op`, `op:1` or `^op`."""
-    pending, known = list(names), set(names)
-    while pending:
-        for text in nodes[pending.pop()].input:
-            name = text.lstrip("^").split(":")[0]
-            if name not in known:
-                known.add(name)
-                pending.append(name)
-    return list(known)
 
 
 def _types(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[str]:
