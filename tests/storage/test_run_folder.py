@@ -737,11 +737,36 @@ def test_a_refused_write_is_an_error_that_allows_a_retry(run):
     )
 
 
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(UsageError, match=r"run cannot be read: Permission denied"):
+        reserve(str(tmp_path / "run"))
+
+
+def test_a_file_that_is_removed_while_a_folder_is_read_does_not_count(tmp_path, monkeypatch):
+    listdir = os.listdir
+    names = [".lock"]
+    run = tmp_path / "run"
+    run.mkdir()
+
+    def list_once(path):
+        if path == str(run) and names:
+            return [names.pop()]
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", list_once)
+    assert reserve(str(run)).is_new and not names
+
+
 def test_the_error_for_a_removed_folder_says_so(run):
     shutil.rmtree(run.path)
     with pytest.raises(CheckpointError, match="is gone: it was removed or moved") as raised:
         run.metrics.append({"step": 1})
-    assert raised.value.exit_code == 5
+    assert raised.value.exit_code == 5 and raised.value.hint.endswith("toolkit resume RUN")
 
 
 def test_each_write_raises_the_error_of_the_folder(committed, monkeypatch):

@@ -87,7 +87,7 @@ class Folder:
         """The error to raise when the folder is no longer at its path."""
         return CheckpointError(
             f"{self} is gone: it was removed or moved during training.",
-            hint="If it was moved, continue there with: toolkit resume",
+            hint="If it was moved, continue there with: toolkit resume RUN",
         )
 
 

@@ -286,8 +286,15 @@ def _is_used(path: str) -> bool:
     """Whether a folder contains more than a run that ended before its first step leaves there."""
     if not os.path.isdir(path):
         return os.path.exists(path)
-    names = os.listdir(path)
-    return not all(_is_remnant(path, name, names) for name in names)
+    try:
+        names = os.listdir(path)
+        return not all(_is_remnant(path, name, names) for name in names)
+    except FileNotFoundError:  # something in it was removed just now
+        return _is_used(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.", hint="Choose another --run-dir."
+        ) from None
 
 
 def _is_remnant(folder: str, name: str, names: List[str]) -> bool:
