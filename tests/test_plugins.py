@@ -387,11 +387,14 @@ def test_the_hint_of_a_conflict_works(site):
     assert load("other_module:").file.endswith("other_module.py")
 
 
-def test_one_distribution_seen_through_two_paths_is_one_plugin(site, here, monkeypatch):
-    for folder in (site, here / "again"):
-        distribution(folder, "one-dist", "[toolkit.plugins]\none = one_module\n", "one_module")
+@pytest.mark.parametrize("version", ["1.0", "0.9"])
+def test_one_distribution_seen_through_two_paths_is_one_plugin(site, here, monkeypatch, version):
+    points = "[toolkit.plugins]\none = one_module\n"
+    distribution(site, "one-dist", points, "one_module")
+    distribution(here / "again", "one-dist", points, "one_module", version)
     monkeypatch.syspath_prepend(str(here / "again"))
-    assert [e.state for e in entry("one")] == ["ok"]
+    assert [(e.version, e.state) for e in entry("one")] == [(version, "ok")]
+    assert load("one").distribution == f"one-dist {version}"
 
 
 def test_an_entry_point_without_a_module_is_listed_as_broken(site, cli):

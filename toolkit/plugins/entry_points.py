@@ -57,7 +57,9 @@ def _entry_points(groups: Dict[str, str]) -> Dict[Tuple[str, str], List[_EntryPo
                 continue
             point = _EntryPoint(entry_point.value, *_identity(distribution))
             same_name = points.setdefault((kinds[entry_point.group], entry_point.name), [])
-            if point not in same_name:  # one distribution may be on sys.path twice
+            # A distribution may be on sys.path twice, for example with the metadata of an earlier
+            # version in the working directory: as of modules, the first counts.
+            if all(other.distribution != point.distribution for other in same_name):
                 same_name.append(point)
     return points
 
