@@ -7,8 +7,10 @@ import os
 import shlex
 
 import pytest
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 from run_fixtures import set_manifest
+
+from toolkit import hookimpl, option
 
 FLAGS = ["run", "--plugin", LINEAR, "--steps", "2"]
 HINT = "Choose another --run-dir, or rename the folder with --force."
@@ -46,6 +48,29 @@ def test_force_does_not_rename_a_folder_that_the_run_needs(cli, data, folder, pl
     assert result.err.startswith("Error: --force cannot rename ")
     assert result.err.endswith(f": {place} is in it.\nChoose another --run-dir.\n")
     assert os.listdir(".") == ["data"] and os.listdir("data") == ["bars.npz"]
+
+
+class Reading(Linear):
+    @hookimpl
+    def options(self):
+        return ReadingOptions
+
+
+class ReadingOptions(LinearOptions):
+    weights: str = option("none", "a file", group="Network", path=True, words=["none"])
+
+
+def test_force_does_not_rename_a_folder_that_an_option_names(cli, data):
+    plugin = f"{__name__}:Reading"
+    flags = ["run", "--plugin", plugin, "--steps", 2, "--weights", "inputs/w.npz", "--data", data]
+    os.makedirs("inputs")
+    write_bars("inputs/w.npz")
+    result = cli(*flags, "--run-dir", "inputs", "--force")
+    assert result.code == 2
+    assert (
+        "--force cannot rename inputs: inputs/w.npz, which the run reads, is in it." in result.err
+    )
+    assert len(os.listdir("inputs")) == 1 and cli(*flags, "--run-dir", "run", "--force").code == 0
 
 
 def test_a_folder_without_a_run_is_not_offered_for_a_resume(cli, data):

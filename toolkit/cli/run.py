@@ -18,7 +18,7 @@ from ..cli_options import (
     warn,
 )
 from ..display.escapes import escape_line
-from ..options import CoreOptions, Resolved
+from ..options import CoreOptions, Resolved, map_paths
 from ..storage.folder import shell_argument
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
@@ -151,11 +151,21 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
 
 
 def _inputs(selection: Selection, resolved: Resolved) -> List[str]:
-    """Return the files and folders that a new run reads: its data and its plugin files."""
+    """Return the files and folders that a new run reads: its data, its plugin files, and all that
+    its options name.
+    """
     from ..data.sources import resolve_path
 
-    paths = [resolve_path(resolved.options.data), selection.plugin, *selection.extensions]
-    return [path for path in paths if os.path.exists(path)]
+    options = resolved.options
+    paths = [resolve_path(options.data), selection.plugin, *selection.extensions]
+
+    def add(path: str) -> str:
+        paths.append(os.path.expanduser(path))
+        return path
+
+    for name, value in options:
+        map_paths(type(options), name, value, add)
+    return [path for path in paths if path and os.path.exists(path)]
 
 
 def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more: Any) -> Job:
