@@ -827,6 +827,20 @@ TRUST = [
         TRUST_TESTS,
     ),
     Mutant(
+        "chaos-trusts-any-code",
+        "toolkit/audit/chaos.py",
+        "        if is_everything_trusted():",
+        "        if True:",
+        TRUST_TESTS,
+    ),
+    Mutant(
+        "the-record-of-the-working-directory-is-read",
+        "toolkit/plugins/trust.py",
+        ' if os.path.isabs(state) else ""',
+        "",
+        TRUST_TESTS,
+    ),
+    Mutant(
         "doctor-executes-code",
         "toolkit/cli/doctor.py",
         "    executes_code = False",
