@@ -134,6 +134,37 @@ def test_directions_are_those_of_metrics_that_an_evaluation_has(make_evaluator):
     assert set(declared) <= set(evaluator.metric_names)
 
 
+class CountedSplit:
+    """A split that counts how often its examples are read."""
+
+    def __init__(self, split):
+        self._split = split
+        self.num_reads = 0
+
+    def __getattr__(self, name):
+        return getattr(self._split, name)
+
+    def __len__(self):
+        return len(self._split)
+
+    def take(self, where):
+        self.num_reads += 1
+        return self._split.take(where)
+
+
+def test_moments_are_of_each_checkpoint_and_their_images_are_read_once(make_evaluator, tmp_path):
+    train = CountedSplit(SPLITS["train"])
+    evaluator = make_evaluator({"train": train}.get, preset="dcgan")
+    session, tf_graph = evaluator.session, evaluator.graph.tf_graph
+    moments = tf_graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
+    first = session.run(moments)
+    for variable in tf_graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):
+        variable.load(np.full(variable.shape.as_list(), 0.3), session)
+    evaluator.load(evaluator.saver.save(session, str(tmp_path / "other")))
+    assert not all(np.array_equal(*pair) for pair in zip(first, session.run(moments)))
+    assert train.num_reads == 1
+
+
 def test_data_without_a_training_split_is_normalised_by_another_split(make_evaluator):
     split = SPLITS["test"].subset(np.arange(20))
     evaluator = make_evaluator({"test": SPLITS["test"]}.get, preset="dcgan")

@@ -2,13 +2,14 @@
 
 In training, batch norm takes its moments from the batch, of real and of generated images each by
 itself. An evaluation that did so would give an image another logit in another batch. It therefore
-normalises real images by the moments of training images (of other splits, where the evaluated data
-has no training split), and samples by those of other samples.
+normalises real images by the moments of the run's training images, whatever data is evaluated, and
+samples by those of other samples.
 Legend: R reference images, H W C of an image.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -73,18 +74,20 @@ def _samples(model, run) -> Tuple[Any, Any]:
 def _real_images(split, run) -> Tuple[Any, Any]:
     """Real images [R, H, W, C] in [-1, 1], and their labels or None.
 
-    They are read when a session needs them. Evenly spaced: a folder of images is read class after
-    class.
+    They are read when a session first needs them: an evaluator loads many checkpoints of a run.
+    Evenly spaced: a folder of images is read class after class.
     """
     positions = even_positions(len(split), run.options.norm_samples)
     has_labels = conditioning(run.options, run.data) != "none"
 
+    @functools.lru_cache(maxsize=1)
     def read():
         images, labels = split.take(positions)
         labels = labels if has_labels else np.zeros(len(positions))
         return 2 * to_unit_range(images) - np.float32(1), np.asarray(labels, np.int32)
 
-    images, labels = tf.py_func(read, [], [tf.float32, tf.int32], stateful=True)
+    # TensorFlow 1.15 refuses a cached function itself.
+    images, labels = tf.py_func(lambda: read(), [], [tf.float32, tf.int32], stateful=True)
     images.set_shape([len(positions), *split.shape])
     labels.set_shape([len(positions)])
     return images, labels if has_labels else None
