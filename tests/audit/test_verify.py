@@ -447,6 +447,22 @@ def test_a_segment_over_several_equal_sessions_trains_again(cli, here):
     assert cli("verify", "run", "--replay", "2:5").code == 0
 
 
+@pytest.mark.parametrize("before, after", [("accuracy",) * 2, ("accuracy", "max:accuracy")])
+def test_a_segment_over_sessions_of_two_versions_trains_again(cli, here, before, after):
+    train_with(cli, LINEAR, "--pause-at", 4, "--best-metric", before)
+    assert cli("resume", "run", "--best-metric", after).code == 0
+    commits = RunFolder("run").commits
+    entries = [dict(entry.values) for entry in commits.entries()]
+    del entries[0]["seals"]  # as an earlier version wrote it
+    os.remove(commits.path)
+    commits = RunFolder("run").commits
+    for entry in entries:
+        values = {n: v for n, v in entry.items() if n not in ("kind", "previous", "hash")}
+        commits.add(entry["kind"], **values)
+    result = cli("verify", "run", "--replay", "2:6")
+    assert result.code == 0, result.err
+
+
 def test_an_extended_run_trains_again_with_the_options_of_each_session(cli, here):
     train_with(cli, LINEAR, "--schedule", "cosine")
     assert cli("resume", "run", "--steps", 8, "--allow", "steps").code == 0

@@ -138,9 +138,10 @@ def _compare_sessions(
 def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:
     """The options that affect the result and differ between two sessions, a clause each."""
     old, new = before.get("options") or {}, after.get("options") or {}
-    if old == new:
+    if old == new or not (old and new):
         return []
     options = declared_options(session_config(folder, after))
+    after = dict(after, seals=before.get("seals"))  # read both as of the earlier version
     configs = [session_config(folder, session) for session in (before, after)]
     configs = [c._replace(values=current_names(options, c.values)) for c in configs]
     old, new = (config.values for config in configs)
