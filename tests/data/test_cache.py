@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 
 import pytest
 from linear_fixtures import LINEAR, write_bars
+
+from toolkit.storage.folder_lock import FolderLock
 
 
 @pytest.fixture
@@ -16,7 +20,12 @@ def cache(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(root))
     argv = ["--data", write_bars("bars.npz"), "--reader", "stream", "--steps", "1"]
     assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
-    for name in ("mnist/a.gz", "features/one/b", "mine/c"):
+    for name in (
+        "mnist/t10k-images-idx3-ubyte.gz",
+        "fashion-mnist/mine",
+        "features/one/b",
+        "mine/c",
+    ):
         path = root / name
         os.makedirs(str(path.parent), exist_ok=True)
         path.write_bytes(b"12345")
@@ -54,6 +63,45 @@ def test_other_names_are_refused_and_nothing_is_removed(cli, cache, name):
     result = cli("cache", "clear", "mnist", name)
     assert result.code == 2 and "The cache has no" in result.err
     assert len(names(cli)) == 3 and (cache / "mine" / "c").exists()
+
+
+def test_an_entry_that_a_process_uses_stays(cli, cache):
+    lock = FolderLock(str(cache / "mnist"))
+    lock.acquire()
+    result = cli("cache", "clear", "--all")
+    lock.release()
+    assert (result.code, names(cli)) == (0, ["mnist"])
+    assert result.out.startswith("removed 2 entries") and "mnist stays: a process" in result.err
+
+
+def test_what_another_process_removes_does_not_count(cli, cache, monkeypatch):
+    lstat, rmtree = os.lstat, shutil.rmtree
+
+    def remove_first(path, *arguments, **more):
+        if os.path.basename(str(path)) == "b" and os.path.exists(path):
+            os.remove(path)
+        return lstat(path, *arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", remove_first)
+        entries = json.loads(cli("cache", "list", "--json").out)
+    assert (entries[0]["name"], entries[0]["num_bytes"]) == ("features/one", 0)
+
+    def remove_twice(path, *arguments, **more):
+        rmtree(path)
+        rmtree(path)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_twice)
+    assert cli("cache", "clear", "features/one").code == 0
+
+
+def test_a_removal_that_the_system_refuses_is_one_sentence(cli, cache, monkeypatch):
+    def refuse(path, *arguments, **more):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    result = cli("cache", "clear", "mnist")
+    assert result.code == 138 and "mnist: Permission denied." in result.err
 
 
 def test_clear_wants_names_or_all(cli, cache):

@@ -8,7 +8,7 @@ from typing import List, Sequence
 
 import click
 
-from ..cli_options import HelpGroup, json_option, print_json
+from ..cli_options import HelpGroup, json_option, print_json, warn
 
 
 @click.group(cls=HelpGroup)
@@ -43,20 +43,24 @@ def clear(names: Sequence[str], everything: bool) -> None:
     downloaded or computed again when it is needed.
     """
     from ..data.cache import remove_entries
+    from ..storage.folder_lock import is_locked
 
     if bool(names) == everything:
         raise click.UsageError("Name entries of 'toolkit cache list', or write --all.")
     entries = _entries()
-    removed = remove_entries(entries, [entry.name for entry in entries] if everything else names)
-    total = _format_bytes(sum(entry.num_bytes for entry in removed))
-    sys.stdout.write(f"removed {len(removed)} entries, {total}\n")
+    names = [entry.name for entry in entries] if everything else names
+    removal = remove_entries(entries, names, is_locked)
+    total = _format_bytes(sum(entry.num_bytes for entry in removal.entries))
+    for entry in removal.in_use:
+        warn(f"{entry.name} stays: a process uses it")
+    sys.stdout.write(f"removed {len(removal.entries)} entries, {total}\n")
 
 
 def _entries() -> List:
     from ..data.cache import list_entries
     from ..data.download import DATASETS
 
-    return list_entries(DATASETS)
+    return list_entries({name: [f.name for f in d.files] for name, d in DATASETS.items()})
 
 
 def _format_bytes(count: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from typing import Iterable, Iterator, List, NamedTuple, Optional
+from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional
 
 from ..errors import RetryError, UsageError, suggest
 
@@ -21,6 +21,13 @@ class CacheEntry(NamedTuple):
     last_change: float  # in seconds since the epoch
 
 
+class Removal(NamedTuple):
+    """The result of `remove_entries`."""
+
+    entries: List[CacheEntry]  # those that are no longer there
+    in_use: List[CacheEntry]  # those that stay
+
+
 def cache_folder(cache_dir: Optional[str] = None) -> str:
     """The path of the cache folder, which may not exist yet.
 
@@ -34,45 +41,68 @@ def cache_folder(cache_dir: Optional[str] = None) -> str:
     return str(pooch.os_cache("toolkit"))
 
 
-def list_entries(names: Iterable[str], cache_dir: Optional[str] = None) -> List[CacheEntry]:
+def list_entries(
+    datasets: Mapping[str, Iterable[str]], cache_dir: Optional[str] = None
+) -> List[CacheEntry]:
     """What is in the cache, sorted by name. Files of anybody else in the folder are left out.
 
     Args:
-        names: of the data sets that are downloaded.
+        datasets: the names of the data sets that are downloaded, each with those of its files; a
+            folder without any of them is somebody else's.
         cache_dir: as for `cache_folder`.
+
+    Raises:
+        UsageError: the cache cannot be read.
     """
     root = cache_folder(cache_dir)
-    paths = [name for name in names if os.path.isdir(os.path.join(root, name))]
-    for group in GROUPS:
-        folder = os.path.join(root, group)
-        if os.path.isdir(folder):
-            paths += [os.path.join(group, name) for name in os.listdir(folder)]
-    return [_measure(root, path) for path in sorted(paths)]
+    paths = [
+        name
+        for name, files in datasets.items()
+        if any(os.path.isfile(os.path.join(root, name, file)) for file in files)
+    ]
+    try:
+        for group in GROUPS:
+            folder = os.path.join(root, group)
+            if os.path.isdir(folder):
+                paths += [os.path.join(group, name) for name in os.listdir(folder)]
+    except OSError as error:
+        raise UsageError(f"The cache cannot be read: {error.filename}: {error.strerror}.") from None
+    entries = [_measure(root, path) for path in sorted(paths)]
+    return [entry for entry in entries if entry is not None]
 
 
-def _measure(root: str, name: str) -> CacheEntry:
+def _measure(root: str, name: str) -> Optional[CacheEntry]:
+    """An entry, without the files that another process removes meanwhile; None if it is gone."""
     folder = os.path.join(root, name)
     files = [os.path.join(base, file) for base, _, names in os.walk(folder) for file in names]
-    states = [os.lstat(path) for path in [folder, *files]]
-    num_bytes = sum(state.st_size for state in states[1:])
+    states = []
+    for path in [*files, folder]:
+        with contextlib.suppress(FileNotFoundError):
+            states.append(os.lstat(path))
+    if not os.path.lexists(folder) or not states:
+        return None
+    num_bytes = sum(state.st_size for state in states[:-1])
     return CacheEntry(name, num_bytes, max(state.st_mtime for state in states))
 
 
 def remove_entries(
-    entries: Iterable[CacheEntry], names: Iterable[str], cache_dir: Optional[str] = None
-) -> List[CacheEntry]:
+    entries: Iterable[CacheEntry],
+    names: Iterable[str],
+    is_locked: Callable[[str], bool],
+    cache_dir: Optional[str] = None,
+) -> Removal:
     """Remove entries of the cache.
 
     Args:
         entries: what is in the cache.
         names: of the entries to remove, or of groups: "streams" removes all that it holds.
+        is_locked: whether a process uses the folder at a path, which then stays: a run that trains
+            there, or a download.
         cache_dir: as for `cache_folder`.
-
-    Returns:
-        The entries that were removed.
 
     Raises:
         UsageError: there is no such entry; nothing is removed.
+        RetryError: the system refuses to remove an entry.
     """
     entries = list(entries)
     selection = []
@@ -84,13 +114,25 @@ def remove_entries(
                 f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
             )
         selection += [entry for entry in matches if entry not in selection]
+    removal = Removal([], [])
     for entry in selection:
         path = os.path.join(cache_folder(cache_dir), entry.name)
+        if is_locked(path):
+            removal.in_use.append(entry)
+            continue
+        with writing_to_cache():
+            _remove(path)
+        removal.entries.append(entry)
+    return removal
+
+
+def _remove(path: str) -> None:
+    """Remove a file or a folder; another process may remove it, too."""
+    with contextlib.suppress(FileNotFoundError):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:
             os.remove(path)
-    return selection
 
 
 @contextlib.contextmanager
