@@ -109,5 +109,5 @@ def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):
     data = write_npz(here / "d.npz", IMAGES, labels)
     result = cli("run", "--plugin", LINEAR, "--data", data, "--steps", 1, "--run-dir", "run")
     assert result.code == 0
-    assert "examples of a class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
+    assert "per class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
     assert json.loads((here / "run" / "manifest.json").read_text())["data"]["partition"]

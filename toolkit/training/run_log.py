@@ -215,7 +215,7 @@ def _describe_classes(run_data: RunData) -> List[str]:
             continue
         counts = np.bincount(split.labels, minlength=len(names))
         low, high = counts.min(), counts.max()
-        part = f"{name} {low} each" if low == high else f"{name} {low} to {high}"
+        part = f"{name} {low}" if low == high else f"{name} {low} to {high}"
         absent = [names[i] for i in np.flatnonzero(counts == 0)[:5]]
         parts.append(part + (f" (none of {', '.join(absent)})" if absent else ""))
-    return [f"examples of a class: {', '.join(parts)}"] if parts else []
+    return [f"per class: {', '.join(parts)}"] if parts else []
