@@ -134,7 +134,8 @@ def test_a_run_resumes_without_its_samples_and_in_another_place(cli, trained):
 )
 def test_a_users_mistake_is_reported_before_the_first_step(cli, here, argv, code, message):
     data = testing.write_digits("digits.npz", count=160)
-    result = cli("run", "--plugin", "gan", "--data", data, "--run-dir", "run", *(SMALL + argv))
+    small = [text for text in SMALL if text.partition("=")[0] != argv[0]]  # one value per option
+    result = cli("run", "--plugin", "gan", "--data", data, "--run-dir", "run", *(small + argv))
     assert result.code == code and message in result.err and result.err.startswith("Error: ")
     assert result.err.count("\n") <= 2 and not os.path.exists("run")
 

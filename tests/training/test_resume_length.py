@@ -100,7 +100,7 @@ def test_unexpected_lengths_are_noted_before_the_first_step(here):
     ],
 )
 def test_a_session_that_is_compiled_unlike_the_one_before_is_not_exact(before, now, changes):
-    facts = {"versions": {}, "machine": {}, "plugins": {}, "data": {}}
+    facts = {"versions": {}, "machine": {}, "plugins": {}, "data": {}, "partition": ""}
     session = facts if before is None else dict(facts, compiled=before)
     assert changes_since(session, dict(facts, compiled=now)) == changes
 

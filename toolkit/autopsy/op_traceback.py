@@ -61,7 +61,8 @@ def _to_source_line(frame: Any) -> SourceLine:
         file, line, function = frame[:3]
     else:
         file, line, function = frame.filename, frame.lineno, frame.name
-    return SourceLine(_absolute(file), int(line), function, linecache.getline(file, line).strip())
+    path = _absolute(file)
+    return SourceLine(path, int(line), function, linecache.getline(path, line).strip())
 
 
 def _library_folders() -> Tuple[str, ...]:

@@ -155,7 +155,8 @@ def _explain_precedence(error: Optional[BaseException], folder: str) -> str:
 
 def _execute_file(name: str, path: str) -> types.ModuleType:
     """Import a file as a module, under another name if there is another module of its name."""
-    neighbours = let_import(os.path.dirname(os.path.abspath(path)), trust.permit)
+    path = os.path.abspath(path)  # of which tracebacks find the lines in any working directory
+    neighbours = let_import(os.path.dirname(path), trust.permit)
     is_free = name not in sys.modules and find_module(name) is None
     module_name = name if is_free else "toolkit_file_" + name
     loader = neighbours.loader(module_name, path)
