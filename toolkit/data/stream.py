@@ -39,7 +39,7 @@ from .prepare import (
 from .resident import DEVICE, check_batch_size, chunk_limit, scale
 
 DEFAULT_BUFFER = 10000  # examples
-_BLOCKS_IN_BUFFER = 32
+_BLOCKS_IN_BUFFER = 16
 _MAX_EPOCH = np.iinfo(np.int64).max
 
 
