@@ -236,7 +236,7 @@ DATA = [
     Mutant(
         "resident-order-ignores-the-seed",
         "toolkit/data/resident.py",
-        "tf.stack([tf.constant(self._seed, tf.int64), epoch])",
+        "tf.stack([tf.constant(seed, tf.int64), epoch])",
         "tf.stack([tf.constant(0, tf.int64), epoch])",
         READERS,
     ),

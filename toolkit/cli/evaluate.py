@@ -17,7 +17,7 @@ from ..cli_options import checkpoint_option, json_option, print_json, trust_opti
     "--split",
     default=None,
     metavar="train|validation|test",
-    help="Split; default: test, or all of --data if it has no test split of its own.",
+    help="Split; default: test, or all of --data if it has no splits of its own.",
 )
 @click.option(
     "--data",

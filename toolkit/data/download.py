@@ -206,8 +206,6 @@ def _download(
 ) -> None:
     """Download one file from the first mirror that serves it with the correct SHA-256."""
     failures: List[str] = []
-    with writing_to_cache():
-        os.makedirs(folder, exist_ok=True)
     for mirror in mirrors:
         errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress)
         if not errors:

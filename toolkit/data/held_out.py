@@ -60,16 +60,16 @@ def hold_out(
         UsageError: a share is out of range, or it is set for a split that the data has.
     """
     _check(splits, shares)
-    result = dict(splits)
+    result = {name: split for name, split in splits.items() if len(split)}
     if {"test", "validation"} <= set(splits) or shares[:3] == (0, 0, 0):
         return result
     train = splits["train"]
     keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
-    if "test" not in result and (shares.test or shares.folds):
+    if "test" not in splits and (shares.test or shares.folds):
         groups = _Groups.of(keys, train.labels)
         is_test = _test_mask(groups, shares)
         result["test"], train, keys = train.subset(is_test), train.subset(~is_test), keys[~is_test]
-    if "validation" not in result and shares.validation:
+    if "validation" not in splits and shares.validation:
         is_held_out = share_mask(_Groups.of(keys, train.labels), shares.validation, shares.seed)
         result["validation"], train = train.subset(is_held_out), train.subset(~is_held_out)
     result["train"] = train

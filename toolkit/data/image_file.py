@@ -10,6 +10,7 @@ Legend: H height, W width, C channels.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import warnings
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
@@ -130,6 +131,7 @@ def parse_colour(text: str) -> Tuple[int, int, int]:
     return red, green, blue
 
 
+@functools.lru_cache(maxsize=None)
 def file_endings() -> Tuple[str, ...]:
     """The endings of the names of image files, lower case, with their dots."""
     from PIL import Image

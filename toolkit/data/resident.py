@@ -177,12 +177,24 @@ class ResidentReader:
             return tf.identity(order)
 
     def _permutation(self, epoch: tf.Tensor) -> tf.Tensor:
-        """The order of an epoch, int32 [N]: a stable sort of random keys."""
-        seed = tf.stack([tf.constant(self._seed, tf.int64), epoch])
-        keys = tf.random.stateless_uniform(
-            [self.num_examples], seed, minval=0, maxval=_KEY_LIMIT, dtype=tf.int64
-        )
-        return tf.argsort(keys, stable=True)
+        """The order of an epoch, int32 [N]."""
+        return permutation(self.num_examples, self._seed, epoch)
+
+
+def permutation(count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    """The numbers from 0 to count - 1 in the order of an epoch: a stable sort of random keys.
+
+    Args:
+        count: how many.
+        seed: in [0, 2**31).
+        epoch: an int64 scalar.
+
+    Returns:
+        int32 [count], a function of (count, seed, epoch).
+    """
+    pair = tf.stack([tf.constant(seed, tf.int64), epoch])
+    keys = tf.random.stateless_uniform([count], pair, minval=0, maxval=_KEY_LIMIT, dtype=tf.int64)
+    return tf.argsort(keys, stable=True)
 
 
 def chunk_limit(dtype: tf.DType, shape: Tuple[int, ...], batch_size: int) -> int:

@@ -36,7 +36,7 @@ from .prepare import (
     probe_shape,
     subset_positions,
 )
-from .resident import DEVICE, check_batch_size, chunk_limit, scale
+from .resident import DEVICE, check_batch_size, chunk_limit, permutation, scale
 
 DEFAULT_BUFFER = 10000  # examples
 _BLOCKS_IN_BUFFER = 16
@@ -252,11 +252,7 @@ class StreamReader:
         """The numbers of the blocks in the order of an epoch, int64 [number of blocks]."""
         if not self._buffer_size:
             return tf.range(self._num_blocks, dtype=tf.int64)
-        seed = tf.stack([tf.constant(self._seed, tf.int64), epoch])
-        keys = tf.random.stateless_uniform(
-            [self._num_blocks], seed, minval=0, maxval=_MAX_EPOCH, dtype=tf.int64
-        )
-        return tf.cast(tf.argsort(keys, stable=True), tf.int64)
+        return tf.cast(permutation(self._num_blocks, self._seed, epoch), tf.int64)
 
     def _block_positions(self, block: tf.Tensor) -> tf.data.Dataset:
         """The positions, in the split after `filter`, of the examples of a block."""

@@ -313,7 +313,7 @@ def cache_key(plugin: str, run_options: Dict[str, Any], train: Any) -> str:
     other texts where a run is resumed or moved.
     """
     run_options = {name: value for name, value in run_options.items() if name != "data"}
-    parts = [plugin_identity(plugin), run_options, split_digest(train), toolkit.__version__]
+    parts = [plugin_identity(plugin), run_options, train.sha256(), toolkit.__version__]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 
@@ -325,16 +325,6 @@ def plugin_identity(plugin: str) -> List[str]:
     with contextlib.suppress(OSError), open(path, "rb") as file:  # the training reports it
         return [path, hashlib.sha256(file.read()).hexdigest()]
     return [path]
-
-
-def split_digest(split: Any) -> str:
-    """The SHA-256 of a split's examples, labels and shape."""
-    digest = hashlib.sha256(repr((len(split), tuple(split.shape), split.dtype)).encode("utf-8"))
-    for start in range(0, len(split), CHUNK):
-        features, labels = split.take(slice(start, start + CHUNK))
-        digest.update(np.ascontiguousarray(features).tobytes())
-        digest.update(b"" if labels is None else np.asarray(labels, "<i4").tobytes())
-    return digest.hexdigest()
 
 
 def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> None:
