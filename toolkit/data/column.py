@@ -1,0 +1,364 @@
+"""One component of examples: what it is, and the values of it that many examples have.
+
+Legend: M examples, n of them, ... the shape of the component in one example, T values of all
+sequences together, L the length to which sequences are padded.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..errors import DataError
+from .structure import FEATURES, LABELS, describe_key
+
+KINDS = ("image", "class", "value", "text")
+MAX_CLASSES = 1 << 20
+TEXT = "string"  # the dtype of text, as TensorFlow names it
+_TEXT_BYTES = 64  # assumed of one text
+
+
+class Component(NamedTuple):
+    """One named array of each example.
+
+    Attributes:
+        shape: of one example; the first size is None if it varies (a sequence).
+        dtype: in memory: "uint8", "int32", "int64", "float32", "bool" or "string".
+        kind: "image" (uint8 reaches the graph as x / 255), "class" (integers from 0), "value" or
+            "text" (bytes).
+        num_classes: K of the kind "class"; else 0.
+        class_names: in the order of the classes; may be empty.
+        padding: fills a sequence up to the length of its batch.
+        boundaries: ascending lengths; a batch of sequences is padded to the first one that is long
+            enough, or to the longest sequence of all. Empty: to the longest of the batch.
+    """
+
+    shape: Tuple[Optional[int], ...]
+    dtype: str
+    kind: str
+    num_classes: int = 0
+    class_names: Tuple[str, ...] = ()
+    padding: Any = 0
+    boundaries: Tuple[int, ...] = ()
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether examples have different lengths."""
+        return bool(self.shape) and self.shape[0] is None
+
+    @property
+    def model_dtype(self) -> str:
+        """The dtype of a batch as hooks get it: images are float32, classes int32."""
+        return {"image": "float32", "class": "int32"}.get(self.kind, self.dtype)
+
+    def describe(self) -> str:
+        """`image uint8 28x28x1`, `class int32, 10 classes`, `value float32 ?x3`."""
+        sizes = "x".join("?" if size is None else str(size) for size in self.shape)
+        text = " ".join(filter(None, (self.kind, self.dtype, sizes)))
+        return f"{text}, {self.num_classes} classes" if self.kind == "class" else text
+
+
+class Sequences:
+    """M sequences of different lengths, stored one after the other.
+
+    Args:
+        values: all values, [T, ...].
+        starts: where each sequence begins, int64 [M + 1]; the last is T.
+    """
+
+    def __init__(self, values: Any, starts: np.ndarray):
+        self.values = values
+        self.starts = np.asarray(starts, np.int64)
+
+    @classmethod
+    def join(cls, parts: Sequence[np.ndarray]) -> Sequences:
+        """The sequences of a list of arrays [length, ...] that agree in all but their lengths."""
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        return cls(np.concatenate(parts), starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def shape(self) -> Tuple[Optional[int], ...]:
+        return (len(self), None, *self.values.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.values.dtype
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """int32 [M]."""
+        return np.diff(self.starts).astype(np.int32)
+
+    def pad(self, rows: np.ndarray, length: int, padding: Any) -> np.ndarray:
+        """The sequences of some examples, int64 [n], padded: [n, length, ...]."""
+        starts, lengths = self.starts[rows], self.starts[rows + 1] - self.starts[rows]
+        offsets = np.arange(length)
+        is_value = offsets < lengths[:, np.newaxis]  # [n, length]
+        padded = np.full((len(rows), length, *self.values.shape[1:]), padding, self.dtype)
+        padded[is_value] = self.values[(starts[:, np.newaxis] + offsets)[is_value]]
+        return padded
+
+
+class Column:
+    """One component of M examples.
+
+    Args:
+        values: an array [M, ...], a memory map, a list of arrays of different lengths (sequences),
+            or an object like an array: with `shape`, `dtype`, a length, and an index of a slice or
+            integers [n] that returns an array [n, ...] and may be used by several threads. If it
+            reads files it has their `paths`, and `is_decoded` is False if each read decodes.
+        kind: as in `Component`. None: uint8 features are images, integer labels are classes, texts
+            are text, all others are values.
+        num_classes: of classes; 0 for the largest value + 1.
+        class_names: of classes, in their order.
+        padding, boundaries: of sequences, as in `Component`.
+
+    Attributes:
+        component: what the values are; set by `bind`.
+
+    Raises:
+        DataError: the values are of no known type or shape.
+    """
+
+    component: Component
+
+    def __init__(
+        self,
+        values: Any,
+        kind: Optional[str] = None,
+        num_classes: int = 0,
+        class_names: Sequence[str] = (),
+        padding: Any = 0,
+        boundaries: Sequence[int] = (),
+    ):
+        if kind is not None and kind not in KINDS:
+            raise DataError(f"The kind is '{kind}', expected one of {', '.join(KINDS)}.")
+        self.values = values
+        self.kind = kind
+        self.num_classes = num_classes or len(class_names)
+        self.class_names = tuple(class_names)
+        self.padding = padding
+        self.boundaries = tuple(sorted(boundaries))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def paths(self) -> List[str]:
+        """The files that are read with the examples."""
+        paths = getattr(self.values, "paths", None)
+        if paths is not None:
+            return list(paths)
+        mapped = memory_map(self.values)
+        return [] if mapped is None else [str(mapped.filename)]
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether a read only copies; False if it decodes files."""
+        return bool(getattr(self.values, "is_decoded", True))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths of M sequences, int32 [M]."""
+        return self.values.lengths
+
+    def bind(self, key: str) -> Column:
+        """The column as the component of a flat key, with its values checked."""
+        column = copy.copy(self)
+        column.values = _as_values(key, self.values)
+        column.component = self._describe(key, column.values)
+        if column.component.kind == "image" and len(column.component.shape) == 2:
+            column.values = column.values[..., np.newaxis]  # [M, H, W, 1]
+            column.component = self._describe(key, column.values)
+        return column
+
+    def take(self, rows: Any, length: Optional[int] = None) -> np.ndarray:
+        """Read some examples.
+
+        Args:
+            rows: a slice or integers [n].
+            length: to which sequences are padded; else not used.
+
+        Returns:
+            [n, ...] of the component's dtype, in the machine's byte order.
+        """
+        if self.component.is_sequence:
+            rows = np.arange(len(self))[rows]
+            array = self.values.pad(rows, length, self.component.padding)
+        else:
+            check_map(self.values)
+            array = self.values[rows]
+        return as_text(array) if self.component.dtype == TEXT else np.asarray(array, self._dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the M examples in memory, in their dtype."""
+        component = self.component
+        if component.is_sequence:
+            count = self.values.values.size
+        else:
+            count = len(self) * int(np.prod(component.shape, dtype=np.int64))
+        return count * (_TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize)
+
+    def pad_length(self, longest: int) -> int:
+        """The length to which a batch is padded whose longest sequence has the length `longest`."""
+        for boundary in self.boundaries:
+            if boundary >= longest:
+                return boundary
+        return max(1, int(self.lengths.max()) if self.boundaries else longest)
+
+    @property
+    def _dtype(self) -> np.dtype:
+        return np.dtype(self.component.dtype)
+
+    def _describe(self, key: str, values: Any) -> Component:
+        dtype = _memory_dtype(key, values.dtype)
+        kind = self.kind or _default_kind(key, dtype)
+        _check_kind(key, kind, dtype)
+        shape = tuple(values.shape[1:])
+        if 0 in shape:
+            raise DataError(
+                f"{describe_key(key).capitalize()} have shape {list(values.shape)}, expected one "
+                "value or more in each example.",
+                hint="Save arrays without empty dimensions.",
+            )
+        if kind == "class" and dtype != "uint8":
+            dtype = "int32"
+        padding = b"" if dtype == TEXT and self.padding == 0 else self.padding
+        return Component(
+            shape, dtype, kind, self.num_classes, self.class_names, padding, self.boundaries
+        )
+
+
+# ------------------------------------------------------------------------------------------ values
+
+
+def memory_map(values: Any) -> Optional[np.memmap]:
+    """The memory map behind an array or behind sequences; None if there is none."""
+    base: Any = getattr(values, "values", values)
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    return None if base is None or base.filename is None else base
+
+
+def check_map(values: Any) -> None:
+    """Refuse a memory map whose file has become shorter: reading it would end the process."""
+    mapped = memory_map(values)
+    if mapped is None or not os.path.exists(mapped.filename):
+        return  # what is mapped of a removed file stays
+    size, expected = os.path.getsize(mapped.filename), mapped.offset + mapped.nbytes
+    if size < expected:
+        raise DataError(
+            f"{mapped.filename}: expected {expected:,} bytes, found {size:,}: it changed while it "
+            "was used.",
+            hint="Put the same file back.",
+        )
+
+
+def as_text(array: Any) -> np.ndarray:
+    """Texts as an array of bytes objects, in UTF-8."""
+    array = np.asarray(array)
+    if array.dtype.kind == "U":
+        array = np.char.encode(array, "utf-8")
+    return array.astype(object)
+
+
+def _as_values(key: str, values: Any) -> Any:
+    """An array, `Sequences`, or an object like an array, with a first axis of examples."""
+    if isinstance(values, Sequences) or _is_like_an_array(values):
+        array = values
+    else:
+        array = _as_array(key, values)
+    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.dtype.itemsize != 4:
+        # A memory map of big-endian floats remains a map: `take` converts the part it reads.
+        with np.errstate(over="ignore"):  # too large for float32: infinity, which sources refuse
+            array = array.astype(np.float32)
+    if key == FEATURES and isinstance(array, Sequences):
+        raise DataError(
+            "The examples have different lengths, and sequences need a name.",
+            hint='Name them: Split({"words": sequences}); their lengths come as "words_length".',
+        )
+    if not array.shape or (key == FEATURES and len(array.shape) < 2 and array.dtype.kind in "fiub"):
+        raise DataError(
+            f"{describe_key(key).capitalize()} have shape {list(array.shape)}, expected [N, ...]"
+            f"{' of rank 2 or more' if key == FEATURES else ''}.",
+            hint="Put the examples along the first axis.",
+        )
+    return array
+
+
+def _is_like_an_array(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        return values.dtype != object
+    return all(hasattr(values, name) for name in ("shape", "dtype", "__len__", "__getitem__"))
+
+
+def _as_array(key: str, values: Any) -> Any:
+    """A list, a scalar or an array of objects as an array, or as `Sequences`."""
+    try:
+        items = list(values)
+    except TypeError:
+        return np.asarray(values)
+    if items and all(isinstance(item, (str, bytes)) for item in items):
+        texts = [item.encode() if isinstance(item, str) else item for item in items]
+        array = np.empty(len(texts), object)
+        array[:] = texts
+        return array
+    parts = [np.asarray(item) for item in items]
+    kinds = {(part.ndim, part.shape[1:], part.dtype.kind == "O") for part in parts}
+    if len(kinds) > 1 or any(part.dtype.kind == "O" for part in parts):
+        shapes = " and ".join(sorted({str(list(part.shape)) for part in parts})[:2])
+        raise DataError(
+            f"The examples of {describe_key(key)} have the shapes {shapes}.",
+            hint="Only the first size of an example may differ.",
+        )
+    if len({part.shape for part in parts}) > 1:
+        return Sequences.join(parts)
+    return np.asarray(values) if not parts else np.stack(parts)
+
+
+def _memory_dtype(key: str, dtype: Any) -> str:
+    """The dtype in memory of values that are stored in another; text is "string"."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "SUO":
+        return TEXT
+    if dtype.kind == "f":
+        return "float32"
+    if dtype in (np.uint8, np.bool_):
+        return dtype.name
+    if dtype.kind in "iu":
+        return "int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64"
+    raise DataError(
+        f"{describe_key(key).capitalize()} are of type {dtype}, expected numbers or text.",
+        hint="Store images as uint8 from 0 to 255, other numbers as float32 or int32.",
+    )
+
+
+def _default_kind(key: str, dtype: str) -> str:
+    if dtype == TEXT:
+        return "text"
+    is_label = key.partition("/")[0] == LABELS
+    if is_label:
+        return "class" if dtype in ("uint8", "int32", "int64") else "value"
+    return "image" if dtype == "uint8" else "value"
+
+
+def _check_kind(key: str, kind: str, dtype: str) -> None:
+    """Refuse a kind that cannot have the dtype."""
+    allowed = {
+        "image": ("uint8", "float32"),
+        "class": ("uint8", "int32", "int64"),
+        "text": (TEXT,),
+        "value": ("uint8", "int32", "int64", "float32", "bool"),
+    }[kind]
+    if dtype not in allowed:
+        raise DataError(
+            f"{describe_key(key).capitalize()} are {dtype}, which is no {kind}.",
+            hint=f"The kind {kind} is {' or '.join(allowed)}.",
+        )
