@@ -43,6 +43,10 @@ class DataSpec(NamedTuple):
     class_names: Tuple[str, ...] = ()
     class_counts: Tuple[int, ...] = ()  # training examples of each class; empty if not counted
     value_range: Tuple[float, ...] = ()  # lowest and highest training value of float images
+    # Mean and standard deviation of the training examples, of each index of the last axis; empty
+    # unless the option `normalize` is on. See `toolkit.normalize`.
+    mean: Tuple[float, ...] = ()
+    deviation: Tuple[float, ...] = ()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:

@@ -21,6 +21,8 @@ _SPEC = {
     "class_names?": [str],
     "class_counts?": [int],
     "value_range?": [float],
+    "mean?": [float],
+    "deviation?": [float],
 }
 _MANIFEST = {
     "status": str,
