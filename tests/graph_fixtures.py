@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, NamedTuple
+from typing import Any
+
+from toolkit.data.examples import DataSpec
 
 
-class Spec(NamedTuple):
-    """The fields of a `DataSpec` that a model reads."""
+class Spec(DataSpec):
+    """Four floats and two classes, unless other fields are given."""
 
-    shape: Any = (4,)
-    dtype: str = "float32"
-    num_classes: int = 2
-    class_names: Any = ()
+    __slots__ = ()
+
+    def __new__(cls, shape: Any = (4,), dtype: str = "float32", num_classes: int = 2, **fields):
+        return super().__new__(cls, shape, dtype, num_classes, **fields)
 
 
 class Constant:

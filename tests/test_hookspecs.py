@@ -551,7 +551,7 @@ def test_an_extension_wraps_a_model_hook_and_adds_a_metric():
     values = []
     for graph in (plain, doubled):
         with graph.tf_graph.as_default(), session() as current:
-            feed = {graph.features: [[1.0, 2.0, 3.0, 4.0]]}
+            feed = {graph.placeholders["features"]: [[1.0, 2.0, 3.0, 4.0]]}
             values.append(current.run(graph.predictions["logits"], feed))
     assert values[1].tolist() == (2 * values[0]).tolist()
     assert sorted(doubled.metrics) == ["accuracy", "doubled"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .compat import ONEDNN as ONEDNN
     from .compat import tf as tf
     from .data.cache import cache_folder as cache_folder
+    from .data.column import Column as Column
     from .data.examples import Dataset as Dataset
     from .data.examples import DataSpec as DataSpec
     from .data.examples import Split as Split
@@ -55,6 +56,7 @@ _HOME = {  # public name: the module that defines it
     "ONEDNN": "toolkit.compat",
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
+    "Column": "toolkit.data.column",
     "Split": "toolkit.data.examples",
     "DataSpec": "toolkit.data.examples",
     "Dataset": "toolkit.data.examples",

@@ -9,11 +9,12 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from .data.classes import match_classes
-from .data.examples import Dataset, DataSpec, Progress, Split, describe
+from .data.examples import Dataset, DataSpec, Progress, Split, describe, with_classes
 from .data.held_out import NOTHING, Shares
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
 from .data.sources import ImageOptions, open_data
+from .data.structure import FEATURES
 from .errors import DataError, ToolkitError
 from .graph.run import Run
 from .options import CoreOptions
@@ -39,6 +40,11 @@ class RunData:
             filter=example_hook(plugins, "filter"),
             convert=example_hook(plugins, "convert"),
         )
+        if not len(train):
+            raise DataError(
+                f"The split 'train' of the data '{dataset.name}' is empty.",
+                hint="Give at least one example to train on.",
+            )
         spec = model_spec(dataset.spec, train, self.hooks)
         if self.hooks.convert is not None and spec.num_classes:
             convert = _with_label_check(self.hooks.convert, spec.num_classes)
@@ -80,13 +86,13 @@ class RunData:
     def _count_classes(self, spec: DataSpec) -> Tuple[int, ...]:
         """Training examples of each class after `filter` and `convert`; empty without classes."""
         train = self.splits["train"]
-        if not spec.num_classes or train.labels is None:
+        if not spec.num_classes or train.class_labels is None:
             return ()
         if self.hooks.convert is None:  # labels stay as stored, so no features are copied
-            labels = filter_split(train, self.hooks.filter).labels
+            labels = filter_split(train, self.hooks.filter).class_labels
         elif train.nbytes <= RESIDENT_LIMIT:
             prepared = self.prepare_split("train")
-            labels = prepared.labels if prepared else None
+            labels = prepared.class_labels if prepared else None
         else:
             return ()  # to convert all examples takes as long as an epoch
         if labels is None:
@@ -95,7 +101,9 @@ class RunData:
 
 
 def _are_float_images(spec: DataSpec) -> bool:
-    return len(spec.shape) == 3 and spec.shape[2] in (1, 3, 4) and spec.dtype == "float32"
+    features = spec.features
+    is_array = not isinstance(features, dict) and features.dtype == "float32"
+    return is_array and len(features.shape) == 3 and features.shape[2] in (1, 3, 4)
 
 
 def open_run_data(
@@ -130,13 +138,20 @@ def open_other_data(
         DataError: the data cannot be read, or has a class that the model does not know.
     """
     images = ImageOptions()
-    if value.startswith("images:") and len(stored.shape) == 3 and stored.dtype == "uint8":
+    if value.startswith("images:") and is_images(stored):
         height, width, channels = stored.shape
         side = height if height == width else None
         images = ImageOptions(side, channels, options.fit, options.background)
         images = images._replace(extends_border=not options.data.startswith("images:"))
     dataset = open_data(value, images=images, shares=NOTHING)
     return RunData(match_classes(dataset, stored), plugins)
+
+
+def is_images(spec: DataSpec) -> bool:
+    """Whether examples are images of bytes, [H, W, C]."""
+    features = spec.features
+    is_array = not isinstance(features, dict)
+    return is_array and len(features.shape) == 3 and features.dtype == "uint8"
 
 
 def image_options(options: CoreOptions) -> ImageOptions:
@@ -190,9 +205,17 @@ def _open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Datase
 
 def _describe_all(splits: Dict[str, Split]) -> DataSpec:
     """The spec of the examples; a class may be missing among those of "train"."""
-    labels = [split.labels for split in splits.values() if split.labels is not None]
-    count = 1 + max((int(array.max()) for array in labels if len(array)), default=-1)
-    return describe(splits["train"], num_classes=count)
+    specs = [describe(split) for split in splits.values() if len(split)]
+    spec = describe(splits["train"])
+    count = max((other.num_classes for other in specs), default=0)
+    if spec.num_classes < count:
+        spec = with_classes(spec, [str(number) for number in range(count)])
+    counts: Dict[str, int] = {}
+    for other in specs:
+        for key, component in other.components:
+            counts[key] = max(counts.get(key, 0), component.num_classes)
+    components = [(key, c._replace(num_classes=counts[key])) for key, c in spec.components]
+    return spec._replace(components=tuple(components))
 
 
 def _with_label_check(convert: Callable, num_classes: int) -> Callable:
@@ -201,7 +224,7 @@ def _with_label_check(convert: Callable, num_classes: int) -> Callable:
     def convert_and_check(features: np.ndarray, labels: Optional[int]) -> Any:
         answer = convert(features, labels)
         is_pair = isinstance(answer, (tuple, list)) and len(answer) == 2
-        label = np.asarray(answer[1] if is_pair else None)
+        label = np.asarray(answer[1] if is_pair and not isinstance(answer[1], dict) else None)
         if label.dtype.kind in "iu" and not label.ndim and not 0 <= label < num_classes:
             raise DataError(
                 f"The hook 'convert' returned the label {label}, and the data has {num_classes} "
@@ -239,7 +262,8 @@ def measure_brightness(split: Split, max_images: int = 1000) -> Optional[Brightn
         split: the examples, as stored.
         max_images: at most this many are read, spread evenly over the split.
     """
-    if len(split.shape) != 3 or split.dtype != "uint8":
+    features = split.components.get(FEATURES)
+    if features is None or len(features.shape) != 3 or features.dtype != "uint8":
         return None
     count = min(max_images, len(split))
     positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))

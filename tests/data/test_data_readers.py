@@ -9,12 +9,13 @@ import pytest
 from data_fixtures import numbered_images
 
 from toolkit.compat import tf
+from toolkit.data.batches import convert_stored
 from toolkit.data.examples import Split
 from toolkit.data.held_out import NOTHING
 from toolkit.data.idx import open_idx
 from toolkit.data.prepare import ExampleHooks, model_spec, prepare
 from toolkit.data.reader import ReaderOptions, make_reader
-from toolkit.data.resident import ResidentReader, scale
+from toolkit.data.resident import ResidentReader
 from toolkit.data.stream import StreamReader
 from toolkit.errors import DataError, ToolkitError, UsageError
 
@@ -149,10 +150,11 @@ def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
     with tf.Graph().as_default(), tf.Session() as session:
         reader = build_reader(kind, split, batch_size, 1, **options)
         step, num_batches = tf.placeholder(tf.int64, []), tf.placeholder(tf.int32, [])
-        features, labels = reader.chunk(step, size, num_batches)
+        flat = reader.chunk(step, size, num_batches)
+        features, labels = flat["features"], flat.get("labels")
         assert features.shape.as_list()[1:] == [batch_size] + list(reader.shape)
         assert labels is None or labels.shape.as_list()[1:] == [batch_size]
-        fetches = [scale(features)] + ([] if labels is None else [labels])
+        fetches = [convert_stored(features, "image")] + ([] if labels is None else [labels])
         reader.initialize(session, start)
         batches, position = [], start
         for count in counts:
@@ -210,7 +212,7 @@ def test_the_size_of_a_resident_chunk_may_be_a_tensor():
     with tf.Graph().as_default(), tf.Session() as session:
         reader = ResidentReader(numbered_split(10), 3, 1)
         size = tf.placeholder(tf.int32, [])
-        labels = reader.chunk(tf.constant(2, tf.int64), size)[1]
+        labels = reader.chunk(tf.constant(2, tf.int64), size)["labels"]
         reader.initialize(session)
         expected = read_labels("resident", numbered_split(10), 3, 3, start=2)
         for count in (1, 3, 2):
@@ -379,8 +381,16 @@ def test_the_model_spec_is_that_of_a_converted_example(idx_folder):
         ({"convert": lambda x, y: x}, "'convert' returned one ndarray for example 0"),
         ({"convert": lambda x, y: None}, "'convert' returned None for example 0"),
         ({"convert": lambda x, y: (x, y, 1)}, "'convert' returned 3 values"),
-        ({"convert": lambda x, y: (x, "a")}, "the label 'a' for example 0"),
-        ({"convert": lambda x, y: (x.astype(int), y)}, "features of type int64 for example 0"),
+        (
+            {"convert": lambda x, y: (x, object())},
+            "for example 0: Labels are objects of type object",
+        ),
+        (
+            {"convert": lambda x, y: (x.astype(complex), y)},
+            "for example 0: Features are of type complex128",
+        ),
+        ({"convert": lambda x, y: (7, y)}, "for example 0: Features have shape [1]"),
+        ({"convert": lambda x, y: ({}, y)}, "for example 0: The features are an empty dict"),
     ],
 )
 @both

@@ -455,7 +455,7 @@ def train_compiled_batch_norm(plugin, steps, **options):
         if not by_xla:
             return build_training(plugins, run, reader, graph, in_loop=True), reader
         plain, _ = build(by_xla=False)
-        return build_compiled(plugins, run, reader, graph, plain, max_steps=1), reader
+        return build_compiled(plugins, run, reader, graph, plain.step_specs, max_steps=1), reader
 
     training, reader = build(by_xla=True)
     with training.tf_graph.as_default(), session() as tf_session:

@@ -37,7 +37,7 @@ def plan_builder(plugin=Linear, steps=LONG, **options):
     return PlanBuilder(
         plugins,
         resolved,
-        lambda: ResidentReader(split, resolved.batch_size),
+        lambda longest: ResidentReader(split, resolved.batch_size, pads_to_longest=longest),
         lambda reader, strategy: Run("train", resolved, describe(split), None, steps, strategy),
         lambda graph: [],
     )

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional
 import numpy as np
 
 from ..compat import tf
+from ..data.structure import FEATURES, flatten
 from ..graph.guard import GuardValues
 from ..graph.run import Run
 from ..plugins import Plugins
@@ -62,21 +63,20 @@ def _describe(
     replay: Replay, guard_values: GuardValues, chain: Chain, ops: List[tf.Operation]
 ) -> Finding:
     """Repeat the step again to fetch the first tensor, its op's inputs and the batch."""
-    features, labels = replay.graph.batch
-    has_bad_features = features.name in chain.tensors
-    tensor = features if has_bad_features else chain.first_source(ops)
-    kind = _kind(tensor, has_bad_features)
+    batch_tensors = flatten(*replay.graph.batch)
+    features = [x for key, x in batch_tensors.items() if key.startswith(FEATURES)]
+    bad_features = [tensor for tensor in features if tensor.name in chain.tensors]
+    tensor = bad_features[0] if bad_features else chain.first_source(ops)
+    kind = _kind(tensor, bool(bad_features))
     fetches = {
         "tensor": replay.make_fetchable(tensor),
-        "features": features,
+        "batch": batch_tensors,
         "positions": replay.positions,
         "loss": guard_values.loss,
         "gradient_norm": guard_values.gradient_norm,
     }
-    if labels is not None:
-        fetches["labels"] = labels
     values = replay.run(fetches)
-    batch = BatchValues(values["features"], values.get("labels"), values["positions"])
+    batch = BatchValues(values["batch"], values["positions"])
     inputs = list(tensor.op.inputs) if kind == "op" else []
     return Finding(
         kind=kind,
@@ -87,7 +87,7 @@ def _describe(
         tensor=_summarize(tensor, values["tensor"]),
         op=_origin(tensor.op, kind),
         inputs=[_summarize(*pair) for pair in zip(inputs, _fetch(replay, inputs))],
-        rows=_nonfinite_rows(replay, tensor, values["tensor"], batch, has_bad_features),
+        rows=_nonfinite_rows(replay, tensor, values["tensor"], batch, bool(bad_features)),
         batch=batch,
     )
 
@@ -188,11 +188,9 @@ def _is_finite_with(
     replay: Replay, tensor: tf.Tensor, batch: BatchValues, rows: np.ndarray, substitute: int
 ) -> bool:
     """Whether the tensor is finite when the example `substitute` replaces those in `rows`."""
-    features, labels = replay.graph.batch
     indices = np.arange(batch.size)
     indices[rows] = substitute
-    feeds = {features: batch.features[indices]}
-    if batch.labels is not None:
-        feeds[labels] = batch.labels[indices]
+    tensors = flatten(*replay.graph.batch)
+    feeds = {tensors[key]: array[indices] for key, array in batch.arrays.items()}
     value = replay.try_run(replay.make_fetchable(tensor), feeds)
     return value is not None and bool(np.isfinite(to_floats(value)).all())

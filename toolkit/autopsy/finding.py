@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
+from ..data.structure import FEATURES, LABELS
 from ..display.grid import save_grid
 from ..files import atomic_write, write_json
 
@@ -87,15 +88,26 @@ class OpOrigin(NamedTuple):
 
 
 class BatchValues(NamedTuple):
-    """The N examples of the repeated step."""
+    """The N examples of the repeated step.
 
-    features: np.ndarray  # float32 [N, ...]
-    labels: Optional[np.ndarray]  # int32 [N]
-    positions: np.ndarray  # int64 [N], in the split "train" after `filter`
+    Attributes:
+        arrays: flat key -> [N, ...], as hooks get them.
+        positions: int64 [N], in the split "train" after `filter`.
+    """
+
+    arrays: Dict[str, np.ndarray]
+    positions: np.ndarray
 
     @property
     def size(self) -> int:
-        return len(self.features)
+        return len(self.positions)
+
+    @property
+    def labels(self) -> Optional[np.ndarray]:
+        """The class of each example, int32 [N]; None if labels are none or something else."""
+        labels = self.arrays.get(LABELS)
+        is_class = labels is not None and labels.ndim == 1 and labels.dtype == np.int32
+        return labels if is_class else None
 
     def describe(self, rows: Iterable[int], limit: int = 8) -> str:
         """`examples 3 and 5 of the split 'train' (labels 0 and 1)`; at most `limit` of each."""
@@ -189,23 +201,25 @@ def _enumerate(noun: str, numbers: Sequence[int], limit: int) -> str:
     return f"{noun}{'s' if len(numbers) > 1 else ''} {text}"
 
 
+def as_saved(array: np.ndarray) -> np.ndarray:
+    """The array without Python objects, which would be pickled; texts are bytes of one length."""
+    return array.astype(np.bytes_) if array.dtype == object else array
+
+
 def write(finding: Finding, folder: str) -> None:
     """Write autopsy.json, batch.npz and, for images, batch.png to a folder, which is created.
 
-    batch.npz has the arrays of `BatchValues`; batch.png shows each image above its position.
+    batch.npz has the arrays of `BatchValues` by their flat keys, with "_" for "/"; batch.png shows
+    each image above its position.
     """
     os.makedirs(folder, exist_ok=True)
     batch = finding.batch
-    arrays: Dict[str, Any] = {
-        "features": batch.features,
-        "positions": np.asarray(batch.positions, np.int64),
-    }
-    if batch.labels is not None:
-        arrays["labels"] = np.asarray(batch.labels, np.int32)
+    arrays: Dict[str, Any] = {"positions": np.asarray(batch.positions, np.int64)}
+    arrays.update((key.replace("/", "_"), as_saved(x)) for key, x in batch.arrays.items())
     with atomic_write(os.path.join(folder, "batch.npz")) as file:
         np.savez(file, **arrays)
-    shape = batch.features.shape
-    if len(shape) == 4 and shape[-1] in (1, 3, 4):
+    features = batch.arrays.get(FEATURES)
+    if features is not None and features.ndim == 4 and features.shape[-1] in (1, 3, 4):
         labels = batch.positions.tolist()
-        save_grid(os.path.join(folder, "batch.png"), batch.features, labels=labels)
+        save_grid(os.path.join(folder, "batch.png"), features, labels=labels)
     write_json(os.path.join(folder, "autopsy.json"), finding.as_json())

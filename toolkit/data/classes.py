@@ -7,7 +7,7 @@ from typing import Sequence
 import numpy as np
 
 from ..errors import DataError
-from .examples import Dataset, DataSpec, Split
+from .examples import Dataset, DataSpec, Split, with_classes
 
 
 def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
@@ -47,7 +47,7 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     number_of = {name: number for number, name in enumerate(expected)}
     numbers = np.array([number_of[name] for name in names], np.int32)
     splits = {name: _relabel(split, numbers) for name, split in dataset.splits.items()}
-    new_spec = dataset.spec._replace(num_classes=len(expected), class_names=tuple(expected))
+    new_spec = with_classes(dataset.spec, expected)
     absent = [name for name in expected if name not in names]
     notes = [f"It has no examples of {', '.join(map(repr, absent[:20]))}."] if absent else []
     return Dataset(dataset.name, new_spec, splits, dataset.files, [*dataset.notes, *notes])
@@ -60,7 +60,4 @@ def _are_numbers(names: Sequence[str]) -> bool:
 
 def _relabel(split: Split, numbers: np.ndarray) -> Split:
     """The split with the label numbers[i] for i; it is no longer that of the label file."""
-    part = split.subset(np.arange(len(split)))
-    part.labels = None if split.labels is None else numbers[split.labels]
-    part.files = None
-    return part
+    return split if split.class_labels is None else split.with_classes(numbers[split.class_labels])

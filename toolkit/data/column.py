@@ -45,6 +45,11 @@ class Component(NamedTuple):
     boundaries: Tuple[int, ...] = ()
 
     @property
+    def size(self) -> int:
+        """The number of values of one example that is no sequence."""
+        return int(np.prod([size or 1 for size in self.shape], dtype=np.int64))
+
+    @property
     def is_sequence(self) -> bool:
         """Whether examples have different lengths."""
         return bool(self.shape) and self.shape[0] is None
@@ -94,6 +99,13 @@ class Sequences:
     def lengths(self) -> np.ndarray:
         """int32 [M]."""
         return np.diff(self.starts).astype(np.int32)
+
+    def select(self, rows: np.ndarray) -> Sequences:
+        """The sequences of some examples, int64 [n], in their order."""
+        lengths = self.starts[rows + 1] - self.starts[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        offsets = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        return Sequences(self.values[np.repeat(self.starts[rows], lengths) + offsets], starts)
 
     def pad(self, rows: np.ndarray, length: int, padding: Any) -> np.ndarray:
         """The sequences of some examples, int64 [n], padded: [n, length, ...]."""
@@ -168,6 +180,12 @@ class Column:
         """The lengths of M sequences, int32 [M]."""
         return self.values.lengths
 
+    def with_values(self, values: Any) -> Column:
+        """A column of other values with the same declarations, not yet bound."""
+        column = copy.copy(self)
+        column.values = values
+        return column
+
     def bind(self, key: str) -> Column:
         """The column as the component of a flat key, with its values checked."""
         column = copy.copy(self)
@@ -203,7 +221,7 @@ class Column:
         if component.is_sequence:
             count = self.values.values.size
         else:
-            count = len(self) * int(np.prod(component.shape, dtype=np.int64))
+            count = len(self) * component.size
         return count * (_TEXT_BYTES if component.dtype == TEXT else self._dtype.itemsize)
 
     def pad_length(self, longest: int) -> int:
@@ -228,7 +246,7 @@ class Column:
                 "value or more in each example.",
                 hint="Save arrays without empty dimensions.",
             )
-        if kind == "class" and dtype != "uint8":
+        if kind == "class" and not (shape and dtype == "uint8"):
             dtype = "int32"
         padding = b"" if dtype == TEXT and self.padding == 0 else self.padding
         return Component(
@@ -250,9 +268,9 @@ def memory_map(values: Any) -> Optional[np.memmap]:
 def check_map(values: Any) -> None:
     """Refuse a memory map whose file has become shorter: reading it would end the process."""
     mapped = memory_map(values)
-    if mapped is None or not os.path.exists(mapped.filename):
+    if mapped is None or not os.path.exists(str(mapped.filename)):
         return  # what is mapped of a removed file stays
-    size, expected = os.path.getsize(mapped.filename), mapped.offset + mapped.nbytes
+    size, expected = os.path.getsize(str(mapped.filename)), mapped.offset + mapped.nbytes
     if size < expected:
         raise DataError(
             f"{mapped.filename}: expected {expected:,} bytes, found {size:,}: it changed while it "
@@ -267,6 +285,16 @@ def as_text(array: Any) -> np.ndarray:
     if array.dtype.kind == "U":
         array = np.char.encode(array, "utf-8")
     return array.astype(object)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A value as an array; of objects if it is ragged."""
+    try:
+        return np.asarray(value)
+    except ValueError:  # of NumPy since 1.24; earlier ones return objects themselves
+        array = np.empty(1, object)
+        array[0] = value
+        return array
 
 
 def _as_values(key: str, values: Any) -> Any:
@@ -310,9 +338,15 @@ def _as_array(key: str, values: Any) -> Any:
         array = np.empty(len(texts), object)
         array[:] = texts
         return array
-    parts = [np.asarray(item) for item in items]
-    kinds = {(part.ndim, part.shape[1:], part.dtype.kind == "O") for part in parts}
-    if len(kinds) > 1 or any(part.dtype.kind == "O" for part in parts):
+    parts = [as_array(item) for item in items]
+    objects = [part for part in parts if part.dtype == object]
+    if objects:
+        raise DataError(
+            f"{describe_key(key).capitalize()} are objects of type "
+            f"{type(objects[0].ravel()[0]).__name__}, expected numbers or text.",
+            hint="Give each example an array of numbers, or a text.",
+        )
+    if len({(part.ndim, part.shape[1:]) for part in parts}) > 1:
         shapes = " and ".join(sorted({str(list(part.shape)) for part in parts})[:2])
         raise DataError(
             f"The examples of {describe_key(key)} have the shapes {shapes}.",

@@ -6,19 +6,21 @@ example, H height, W width, C channels.
 
 from __future__ import annotations
 
+import copy
 import hashlib
-import os
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import DataError
 from ..files import sha256_of
+from .column import MAX_CLASSES, Column, Component, Sequences
+from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack, pack_role
 
-Arrays = Tuple[np.ndarray, Optional[np.ndarray]]  # features [n, ...], labels [n]
+Arrays = Tuple[Any, Any]  # features and labels: an array [n, ...], a dict of them, or None
 Progress = Callable[[str, int, int], None]  # (file, bytes done, total bytes or 0 if unknown)
-MAX_CLASSES = 1 << 20
 HASHED_AT_ONCE = 1024  # examples
+LENGTH = "_length"  # ends the name of the component with the lengths of sequences
 
 
 class RecordFiles(NamedTuple):
@@ -34,42 +36,113 @@ class RecordFiles(NamedTuple):
     label_compression: str = ""
 
 
-class DataSpec(NamedTuple):
-    """Shape, dtype and classes of the examples of a data set."""
-
-    shape: Tuple[int, ...]  # of one example; (H, W, C) for images
-    dtype: str  # as stored: "uint8", which reaches the graph as x / 255, or "float32"
-    num_classes: int = 0  # 0: no labels
+class _SpecFields(NamedTuple):
+    shape: Tuple[int, ...]
+    dtype: str
+    num_classes: int = 0
     class_names: Tuple[str, ...] = ()
-    class_counts: Tuple[int, ...] = ()  # training examples of each class; empty if not counted
-    value_range: Tuple[float, ...] = ()  # lowest and highest training value of float images
-    # Mean and standard deviation of the training examples, of each index of the last axis; empty
-    # unless the option `normalize` is on. See `toolkit.normalize`.
+    class_counts: Tuple[int, ...] = ()
+    value_range: Tuple[float, ...] = ()
     mean: Tuple[float, ...] = ()
     deviation: Tuple[float, ...] = ()
+    components: Tuple[Tuple[str, Component], ...] = ()
+
+
+class DataSpec(_SpecFields):
+    """What the examples of a data set are.
+
+    Attributes:
+        shape: of the features of one example; (H, W, C) for images.
+        dtype: of the features as stored: "uint8", which reaches the graph as x / 255, or "float32".
+        num_classes: K if the label of an example is one class; else 0.
+        class_names: in the order of the labels.
+        class_counts: training examples of each class; empty if they were not counted.
+        value_range: lowest and highest training value of float images.
+        mean: of the training split, per channel of images or per value of other features, as the
+            model is fed them; empty unless it was measured.
+        deviation: the standard deviation, like `mean`.
+        components: flat key -> `Component`, as pairs; empty for one array of features with one
+            class as label, or with no label.
+
+    Raises:
+        DataError: `shape` or `dtype` is read, and the features have names.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        self._refuse_names()
+        return self[0]
+
+    @property
+    def dtype(self) -> str:
+        self._refuse_names()
+        return self[1]
+
+    @property
+    def flat(self) -> Dict[str, Component]:
+        """Flat key -> component, of all features and labels."""
+        if self.components:
+            return dict(self.components)
+        kind = "image" if self[1] == "uint8" else "value"
+        flat = {FEATURES: Component(self[0], self[1], kind)}
+        if self.num_classes:
+            flat[LABELS] = Component((), "int32", "class", self.num_classes, self.class_names)
+        return flat
+
+    @property
+    def features(self) -> Any:
+        """The `Component` of the features, or a dict of them by name."""
+        return pack_role(self.flat, FEATURES)
+
+    @property
+    def labels(self) -> Any:
+        """The `Component` of the labels, a dict of them by name, or None."""
+        return pack_role(self.flat, LABELS)
+
+    @property
+    def feature_names(self) -> List[str]:
+        """The names of the features; [] for a single array."""
+        return names_of(self.flat, FEATURES)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
         """The inverse of `_asdict` after JSON, which has no tuples."""
-        fields: Dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in values.items()
-        }
+        fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
+        components = fields.get("components", ())
+        fields["components"] = tuple((key, Component(*values)) for key, values in components)
         return cls(**fields)
+
+    def _refuse_names(self) -> None:
+        if self.feature_names:
+            raise DataError(
+                f"The data has the features {', '.join(self.feature_names)}, and the model expects "
+                "one array of features.",
+                hint="Use a plugin for such data, or data with one array.",
+            )
 
 
 class Split:
-    """N examples with their labels.
+    """N examples: features, and labels if there are any.
+
+    Features and labels are one component each, or a dict of components by name. A component is an
+    array [M, ...], a memory map (which stays on disk until examples are read), anything else that
+    `toolkit.Column` takes, or such a column where the defaults do not fit.
 
     Args:
-        features: uint8 [M, H, W, C] or [M, H, W] (images), other uint8 [M, ...], or floats [M, ...]
-            (converted to float32). A memory map stays on disk until examples are read.
-        labels: integers [M] in [0, MAX_CLASSES), or None.
+        features: uint8 [M, H, W, C] or [M, H, W] (images), other uint8 [M, ...], numbers [M, ...]
+            or texts [M]; or a dict. A list of arrays of different lengths is a component of
+            sequences, which must have a name: examples come padded, and a component NAME_length,
+            int32 [N], is added.
+        labels: integers [M] in [0, MAX_CLASSES) (classes), other integers (classes, for instance
+            of each pixel), floats or bools (values); or a dict, or None.
         index: the records of this split, integers [N], or None for all.
         files: the files of the M records, or None if they are not on disk.
 
     Attributes:
-        labels: int32 [N], or None.
+        columns: flat key -> `Column` of the M records.
+        components: flat key -> `Component`.
         files: the files of the M records, or None.
 
     Raises:
@@ -83,28 +156,39 @@ class Split:
         index: Any = None,
         files: Optional[RecordFiles] = None,
     ):
-        self._records = _check_features(features)
+        self.columns = _bind_columns(flatten(features, labels))
         self._index = None if index is None else np.asarray(index, np.int64)
-        self.labels = _check_labels(labels, len(self._records), self._index)
+        self._classes = self._read_classes()  # int32 [N] if each example has one class, else None
         self.files = files
 
     def __len__(self) -> int:
-        return len(self._records) if self._index is None else len(self._index)
+        return self.num_records if self._index is None else len(self._index)
+
+    @property
+    def components(self) -> Dict[str, Component]:
+        return {key: column.component for key, column in self.columns.items()}
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether examples have labels of any kind."""
+        return any(key.partition("/")[0] == LABELS for key in self.columns)
 
     @property
     def shape(self) -> Tuple[int, ...]:
-        """The shape of one example."""
-        return tuple(self._records.shape[1:])
+        """The shape of the features of one example. Raises a DataError if they have names."""
+        return self._only_features.shape  # type: ignore[return-value]
 
     @property
     def dtype(self) -> str:
-        """The dtype of the features in memory, "uint8" or "float32"."""
-        return "uint8" if self._records.dtype == np.uint8 else "float32"
+        """The dtype of the features in memory. Raises a DataError if they have names."""
+        return self._only_features.dtype
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the features of the N examples in memory."""
-        return len(self) * int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+        """Bytes of the N examples in memory, without labels that are classes."""
+        columns = [c for key, c in self.columns.items() if not self._is_class_label(key)]
+        total = sum(column.nbytes for column in columns)
+        return total if self._index is None else total * len(self) // max(1, self.num_records)
 
     @property
     def index(self) -> Optional[np.ndarray]:
@@ -114,14 +198,29 @@ class Split:
     @property
     def num_records(self) -> int:
         """M, which counts the records outside this split too."""
-        return len(self._records)
+        return len(next(iter(self.columns.values())))
 
     @property
-    def features(self) -> np.ndarray:
-        """uint8 or float32 [N, ...]. Records are copied if the split has an index."""
-        if self._index is None and self._records.dtype.isnative:
-            return self._records
+    def features(self) -> Any:
+        """[N, ...], or a dict of such arrays. Records are copied if the split has an index."""
+        values = self.columns[FEATURES].values if FEATURES in self.columns else None
+        is_array = isinstance(values, np.ndarray) and values.dtype.isnative
+        if self._index is None and is_array and self.dtype == str(getattr(values, "dtype", "")):
+            return values
         return self.take(slice(None))[0]
+
+    @property
+    def labels(self) -> Any:
+        """Classes int32 [N]; other labels [N, ...], or a dict of such arrays; None without any."""
+        if self._classes is not None or not self.has_labels:
+            return self._classes
+        flat = self.read(slice(None), [key for key in self.columns if key.startswith(LABELS)])
+        return pack(flat)[1]
+
+    @property
+    def class_labels(self) -> Optional[np.ndarray]:
+        """int32 [N] if the label of each example is one class; else None."""
+        return self._classes
 
     def take(self, positions: Any) -> Arrays:
         """Read examples into memory.
@@ -130,21 +229,63 @@ class Split:
             positions: a slice of the split, or integers [n].
 
         Returns:
-            features: uint8 or float32 [n, ...].
-            labels: int32 [n], or None.
+            features: [n, ...] of the component's dtype, or a dict of such arrays by name.
+            labels: likewise, or None.
+        """
+        return pack(self.read(positions))
+
+    def read(
+        self, positions: Any, keys: Optional[Sequence[str]] = None, is_longest: bool = False
+    ) -> Dict[str, np.ndarray]:
+        """Read components of examples into memory.
+
+        Args:
+            positions: a slice of the split, or integers [n].
+            keys: which components; None for all.
+            is_longest: whether to pad sequences as a batch with the longest of the split.
+
+        Returns:
+            Flat key -> [n, ...].
         """
         records = positions if self._index is None else self._index[positions]
-        _check_map(self._records)
-        features = np.asarray(self._records[records], dtype=self.dtype)
-        return features, None if self.labels is None else self.labels[positions]
+        arrays = {}
+        for key in self.columns if keys is None else keys:
+            if key == LABELS and self._classes is not None:
+                arrays[key] = self._classes[positions]
+                continue
+            column = self.columns[key]
+            length = self.pad_length(key, positions, is_longest)
+            arrays[key] = column.take(records, length)
+        return arrays
+
+    def select_sequences(self, key: str) -> Sequences:
+        """The sequences of a component, of the N examples."""
+        sequences = self.columns[key].values
+        return sequences if self._index is None else sequences.select(self._index)
+
+    def pad_length(self, key: str, positions: Any = None, is_longest: bool = False) -> Any:
+        """The length to which the sequences of a component are padded; None for other components.
+
+        Args:
+            key: flat.
+            positions: of the examples of a batch.
+            is_longest: whether the batch has the longest of the split.
+        """
+        column = self.columns[key]
+        if not column.component.is_sequence:
+            return None
+        if is_longest:
+            positions = slice(None)
+        lengths = column.lengths if self._index is None else column.lengths[self._index]
+        return column.pad_length(int(lengths[positions].max(initial=0)))
 
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""
-        digest = hashlib.sha256(repr((self.dtype, self.shape, len(self))).encode())
+        digest = hashlib.sha256(repr(self._identity()).encode())
         for start in range(0, len(self), HASHED_AT_ONCE):
-            for array in self.take(slice(start, start + HASHED_AT_ONCE)):
-                if array is not None:
-                    digest.update(np.ascontiguousarray(array).data)
+            flat = self.read(slice(start, start + HASHED_AT_ONCE))
+            for key in sorted(flat):
+                digest.update(_bytes_of(flat[key]))
         return digest.hexdigest()
 
     def subset(self, positions: Any) -> Split:
@@ -156,10 +297,53 @@ class Split:
         positions = np.asarray(positions)
         if positions.dtype == bool:
             positions = np.flatnonzero(positions)
-        index = positions if self._index is None else self._index[positions]
-        part = Split(self._records, None, index, self.files)
-        part.labels = None if self.labels is None else self.labels[positions]
+        part = copy.copy(self)
+        part._index = positions if self._index is None else self._index[positions]
+        part._classes = None if self._classes is None else self._classes[positions]
         return part
+
+    def with_classes(self, labels: np.ndarray) -> Split:
+        """The same examples with other classes as labels, int32 [N]."""
+        split = self.subset(np.arange(len(self)))
+        split._classes = np.asarray(labels, np.int32)
+        split.files = None
+        return split
+
+    @property
+    def _only_features(self) -> Component:
+        if FEATURES not in self.columns:
+            names = ", ".join(names_of(self.columns, FEATURES))
+            raise DataError(
+                f"The data has the features {names}, and one array of features is expected.",
+                hint="Use data with one array.",
+            )
+        return self.columns[FEATURES].component
+
+    def _is_class_label(self, key: str) -> bool:
+        return key == LABELS and self._classes is not None
+
+    def _read_classes(self) -> Optional[np.ndarray]:
+        """The labels as int32 [N] if each is one class; else None."""
+        column = self.columns.get(LABELS)
+        if column is None or column.component.kind != "class" or column.component.shape:
+            return None
+        labels = np.asarray(column.values)
+        if self._index is not None:
+            labels = labels[self._index]
+        wrong = np.flatnonzero((labels < 0) | (labels >= MAX_CLASSES))
+        if len(wrong):
+            raise DataError(
+                f"Example {wrong[0]} has label {labels[wrong[0]]}, expected 0 to "
+                f"{MAX_CLASSES - 1}.",
+                hint="Number the classes from 0, and leave examples without a class out.",
+            )
+        return labels.astype(np.int32)
+
+    def _identity(self) -> Any:
+        """What distinguishes the components from others of the same bytes."""
+        if is_plain(self):
+            return self.dtype, self.shape, len(self)
+        return {key: c[:3] for key, c in self.components.items()}, len(self)
 
 
 class Dataset:
@@ -214,19 +398,67 @@ class Dataset:
         return self._sha256
 
 
+def is_plain(split: Split) -> bool:
+    """Whether a split has one array of features, with one class as label or with no label."""
+    features = split.components.get(FEATURES)
+    has_values = features is not None and features.dtype in ("uint8", "float32")
+    return has_values and (not split.has_labels or split.class_labels is not None)
+
+
 def describe(split: Split, class_names: Sequence[str] = (), num_classes: int = 0) -> DataSpec:
     """The spec of a split.
 
     Args:
         split: the examples.
-        class_names: in the order of the labels.
+        class_names: in the order of the labels; for one class as label.
         num_classes: K, if there are no names; 0 for the largest label + 1.
     """
-    if split.labels is None:
-        return DataSpec(split.shape, split.dtype)
-    count = len(class_names) or num_classes or int(split.labels.max()) + 1
+    components = () if is_plain(split) else tuple(_with_class_counts(split).items())
+    only = split.components.get(FEATURES)
+    shape, dtype = ((), "") if only is None else only[:2]
+    spec = DataSpec(shape, dtype, components=components)  # type: ignore[arg-type]
+    labels = split.class_labels
+    if labels is None:
+        return spec
+    declared = split.components[LABELS]
+    class_names = class_names or declared.class_names
+    largest = int(labels.max(initial=-1)) + 1
+    count = len(class_names) or num_classes or declared.num_classes or largest
     names = tuple(class_names) or tuple(str(i) for i in range(count))
-    return DataSpec(split.shape, split.dtype, count, names)
+    return with_classes(spec, names)
+
+
+def with_classes(spec: DataSpec, class_names: Sequence[str]) -> DataSpec:
+    """The spec with other classes of the label."""
+    names = tuple(class_names)
+    components = tuple(
+        (key, c._replace(num_classes=len(names), class_names=names) if key == LABELS else c)
+        for key, c in spec.components
+    )
+    return spec._replace(num_classes=len(names), class_names=names, components=components)
+
+
+def _with_class_counts(split: Split) -> Dict[str, Component]:
+    """The components, each of classes with their number."""
+    components = split.components
+    for key, component in components.items():
+        if component.kind == "class" and not component.num_classes:
+            components[key] = component._replace(num_classes=_count_classes(split, key))
+    return components
+
+
+def _count_classes(split: Split, key: str) -> int:
+    """The largest class of a component + 1."""
+    if not split.columns[key].is_decoded:
+        raise DataError(
+            f"The number of classes of {describe_key(key)} is not known.",
+            hint="Declare it: toolkit.Column(values, num_classes=...).",
+        )
+    largest = -1
+    for start in range(0, len(split), HASHED_AT_ONCE):
+        part = split.read(slice(start, start + HASHED_AT_ONCE), [key])[key]
+        largest = max(largest, int(part.max(initial=-1)))
+    return largest + 1
 
 
 def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: str) -> None:
@@ -242,64 +474,37 @@ def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: st
         )
 
 
-def _check_features(features: Any) -> np.ndarray:
-    """The features as an array of uint8 or float32."""
-    array = features if isinstance(features, np.ndarray) else np.asarray(features)
-    if array.ndim < 2:
+def _bind_columns(flat: Dict[str, Any]) -> Dict[str, Column]:
+    """Flat key -> checked column, with the lengths of sequences; all have M records."""
+    columns: Dict[str, Column] = {}
+    for key, leaf in flat.items():
+        column = (leaf if isinstance(leaf, Column) else Column(leaf)).bind(key)
+        columns[key] = column
+        if column.component.is_sequence:
+            if key + LENGTH in flat:
+                raise DataError(
+                    f"{describe_key(key).capitalize()} is a sequence, and its lengths are "
+                    f"'{key.partition('/')[2]}{LENGTH}', which is there already.",
+                    hint="Leave the lengths out.",
+                )
+            columns[key + LENGTH] = Column(column.lengths, kind="value").bind(key + LENGTH)
+    counts = {key: len(column) for key, column in columns.items()}
+    if len(set(counts.values())) > 1:
         raise DataError(
-            f"Features have shape {list(array.shape)}, expected [N, ...] of rank 2 or more.",
-            hint="Put the examples along the first axis.",
+            f"The components have different numbers of examples: "
+            f"{', '.join(f'{key} {count}' for key, count in counts.items())}.",
+            hint="Give one value of each for each example.",
         )
-    if 0 in array.shape[1:]:
-        raise DataError(
-            f"Features have shape {list(array.shape)}, expected one value or more in each example.",
-            hint="Save arrays without empty dimensions.",
-        )
-    if array.dtype == np.uint8:
-        return array[..., np.newaxis] if array.ndim == 3 else array  # [M, H, W, 1]
-    if array.dtype.kind == "f":
-        # A memory map of big-endian floats remains a map: `take` converts the part it reads.
-        with np.errstate(over="ignore"):  # too large for float32: infinity, which sources refuse
-            return array if array.dtype.itemsize == 4 else array.astype(np.float32)
-    raise DataError(
-        f"Features are of type {array.dtype}, expected uint8 or a float type.",
-        hint="Store images as uint8 from 0 to 255, other features as float32.",
-    )
+    return columns
 
 
-def _check_map(records: np.ndarray) -> None:
-    """Refuse a memory map whose file has become shorter: reading it would end the process."""
-    base: Any = records
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    if base is None or base.filename is None or not os.path.exists(base.filename):
-        return  # what is mapped of a removed file stays
-    size, expected = os.path.getsize(base.filename), base.offset + base.nbytes
-    if size < expected:
-        raise DataError(
-            f"{base.filename}: expected {expected:,} bytes, found {size:,}: it changed while it "
-            "was used.",
-            hint="Put the same file back.",
-        )
+def _bytes_of(array: np.ndarray) -> Any:
+    """The content of an array, to be hashed."""
+    if array.dtype == object:
+        return b"".join(len(text).to_bytes(8, "little") + text for text in array.ravel())
+    return np.ascontiguousarray(array).data
 
 
-def _check_labels(labels: Any, count: int, index: Optional[np.ndarray]) -> Optional[np.ndarray]:
-    """The labels of the records in `index` as int32; there must be `count` labels."""
-    if labels is None:
-        return None
-    labels = np.asarray(labels)
-    if labels.shape != (count,) or labels.dtype.kind not in "iu":
-        raise DataError(
-            f"Labels are {labels.dtype} {list(labels.shape)}, expected integers [{count}], "
-            "one for each example.",
-            hint="Give one class number for each example.",
-        )
-    if index is not None:
-        labels = labels[index]
-    wrong = np.flatnonzero((labels < 0) | (labels >= MAX_CLASSES))
-    if len(wrong):
-        raise DataError(
-            f"Example {wrong[0]} has label {labels[wrong[0]]}, expected 0 to {MAX_CLASSES - 1}.",
-            hint="Number the classes from 0.",
-        )
-    return labels.astype(np.int32)
+def _as_tuple(value: Any) -> Any:
+    """A JSON value with tuples in the place of its lists."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value

@@ -5,13 +5,15 @@ Legend: N rows.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ..errors import DataError
+from .column import TEXT, as_text
 
-ArraySpecs = Mapping[str, Tuple[str, Tuple[int, ...]]]  # name -> (dtype, shape of one row)
+# name -> (dtype, shape of one row); None is any size
+ArraySpecs = Mapping[str, Tuple[str, Tuple[Optional[int], ...]]]
 
 
 def check_arrays(
@@ -50,15 +52,21 @@ def check_arrays(
 
 
 def _check_array(
-    prefix: str, name: str, array: np.ndarray, dtype: str, shape: Tuple[int, ...]
+    prefix: str, name: str, array: np.ndarray, dtype: str, shape: Tuple[Optional[int], ...]
 ) -> np.ndarray:
-    can_convert = np.can_cast(array.dtype, np.dtype(dtype), "same_kind")
-    if array.shape[1:] != tuple(shape) or array.ndim == 0 or not can_convert:
+    if dtype == TEXT:
+        can_convert = array.dtype.kind in "SUO"
+    else:
+        can_convert = np.can_cast(array.dtype, np.dtype(dtype), "same_kind")
+    has_shape = len(array.shape) == 1 + len(shape) and all(
+        expected in (None, size) for size, expected in zip(array.shape[1:], shape)
+    )
+    if not has_shape or not can_convert:
         raise DataError(
             f"{prefix}'{name}' is {list(array.shape)} {array.dtype}, expected "
             f"{_describe_shape(shape)} {dtype}."
         )
-    return np.asarray(array, dtype)
+    return as_text(array) if dtype == TEXT else np.asarray(array, dtype)
 
 
 def describe_specs(specs: ArraySpecs) -> str:
@@ -68,18 +76,23 @@ def describe_specs(specs: ArraySpecs) -> str:
     )
 
 
-def _describe_shape(shape: Tuple[int, ...]) -> str:
-    return f"[{', '.join(['N'] + [str(size) for size in shape])}]"
+def _describe_shape(shape: Tuple[Optional[int], ...]) -> str:
+    return f"[{', '.join(['N'] + ['?' if size is None else str(size) for size in shape])}]"
 
 
 def random_arrays(specs: ArraySpecs, num_rows: int) -> Dict[str, np.ndarray]:
-    """Random arrays: floats are standard normal, uint8 uniform, other types zero."""
+    """Random arrays: floats are standard normal, uint8 uniform, other types zero or empty.
+
+    Sizes that may be any are 1.
+    """
     random = np.random.RandomState(0)
     arrays = {}
     for name, (dtype, shape) in sorted(specs.items()):
-        size = (num_rows,) + tuple(shape)
+        size = (num_rows, *(1 if length is None else length for length in shape))
         if dtype == "uint8":
             arrays[name] = random.randint(0, 256, size).astype(np.uint8)
+        elif dtype == TEXT:
+            arrays[name] = np.full(size, b"", object)
         elif np.dtype(dtype).kind == "f":
             arrays[name] = random.standard_normal(size).astype(dtype)
         else:

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
 from ..errors import DataError, ToolkitError
-from .examples import DataSpec, Split
+from .column import Column, Component, Sequences, as_array
+from .examples import LENGTH, DataSpec, Split, describe, with_classes
+from .structure import FEATURES, LABELS, flatten, pack
 
-Filter = Callable[[np.ndarray, Optional[int]], bool]
-Convert = Callable[[np.ndarray, Optional[int]], Tuple[Any, Any]]
-Example = Tuple[np.ndarray, Optional[int]]
+Filter = Callable[[Any, Any], bool]
+Convert = Callable[[Any, Any], Tuple[Any, Any]]
+Example = Tuple[Any, Any]  # features and label, structures of arrays; a class is an int
 _CHUNK = 1024  # examples
 
 
 class ExampleHooks(NamedTuple):
     """The hooks that each example passes through, in this order.
 
-    Both are called with the features (an array, as stored) and the label (an int or None).
+    Both are called with the features (an array, as stored, or a dict of them) and the label (an int
+    or None; else an array or a dict of them).
     """
 
     filter: Optional[Filter] = None  # returns whether to keep the example
@@ -28,13 +41,116 @@ class ExampleHooks(NamedTuple):
 NO_HOOKS = ExampleHooks()
 
 
-class ExampleShape(NamedTuple):
-    """The features and label of the first example that `convert` returns; all others must match."""
+class ExampleForm(NamedTuple):
+    """What the first example is that `convert` returns; all others must match."""
 
-    shape: Tuple[int, ...]
-    dtype: str  # "uint8" or "float32"
-    has_label: bool
+    components: Dict[str, Component]  # by flat key
     position: int  # of that example, in the split
+
+    def describe(self) -> str:
+        """`float32 [4, 6]`, `float32 [4, 6] without a label`, `left uint8 [8, 8, 1]`."""
+        texts = []
+        for key, component in self.components.items():
+            if key != LABELS or component.kind != "class" or component.shape:
+                name = "" if key == FEATURES else key.rpartition("/")[2] + " "
+                sizes = ["?" if size is None else size for size in component.shape]
+                texts.append(f"{name}{component.dtype} [{', '.join(map(str, sizes))}]")
+        has_labels = any(key.startswith(LABELS) for key in self.components)
+        return ", ".join(texts) + ("" if has_labels else " without a label")
+
+
+class ExampleConverter:
+    """Calls the hook `convert` for examples of a split, and checks that its answers agree.
+
+    Args:
+        convert: the hook.
+        split: as stored. A component that the hook returns under the same name keeps what was
+            declared of it: its kind, its classes, and whether it is a sequence.
+
+    Attributes:
+        form: of the first example that was converted; None before it.
+    """
+
+    def __init__(self, convert: Convert, split: Split):
+        self.form: Optional[ExampleForm] = None
+        self._convert = convert
+        self._columns = split.columns
+        self._raw: Dict[str, Any] = {}  # flat key -> dtype and shape that need no further check
+
+    def convert(self, example: Example, position: int) -> Dict[str, np.ndarray]:
+        """Convert one example.
+
+        Args:
+            example: features and label, as stored.
+            position: the number of the example in the split, for error messages.
+
+        Returns:
+            Flat key -> array; sequences are not padded and have no lengths.
+        """
+        answer = _call_hook("convert", self._convert, example[0], example[1], position)
+        if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
+            raise ToolkitError(
+                f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
+                "features and labels.",
+                hint="Return features, labels; labels may be None.",
+            )
+        try:
+            flat = {key: as_array(value) for key, value in flatten(*answer).items()}
+            raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
+            if self.form is not None and raw == self._raw:
+                return {
+                    key: np.asarray(array, self.form.components[key].dtype)
+                    for key, array in flat.items()
+                }
+            columns = {key: self._as_column(key, array) for key, array in flat.items()}
+        except DataError as error:
+            raise ToolkitError(
+                f"The hook 'convert' returned no example for example {position}: {error.message}",
+                hint=error.hint,
+            ) from error
+        form = ExampleForm({key: c.component for key, c in columns.items()}, position)
+        if self.form is None:
+            self.form = form
+            shapes = {key: component.shape for key, component in form.components.items()}
+            if shapes == {key: array.shape for key, array in flat.items()}:
+                self._raw = raw
+        if form.components != self.form.components:
+            raise ToolkitError(
+                f"The hook 'convert' returned {form.describe()} for example {position} but "
+                f"{self.form.describe()} for example {self.form.position}.",
+                hint="Return one shape and dtype for every example.",
+            )
+        return {key: _read_first(column) for key, column in columns.items()}
+
+    def join(self, examples: Sequence[Mapping[str, np.ndarray]]) -> Split:
+        """The split of converted examples, one or more."""
+        assert self.form is not None
+        flat = {}
+        for key, component in self.form.components.items():
+            arrays = [example[key] for example in examples]
+            values = Sequences.join(arrays) if component.is_sequence else np.stack(arrays)
+            flat[key] = self._declare(key, values)
+        return Split(*pack(flat))
+
+    def _as_column(self, key: str, array: np.ndarray) -> Column:
+        """What the hook returned of one component, as the column of a single example."""
+        source = self._columns.get(key)
+        if source is not None and source.component.is_sequence:
+            values: Any = Sequences(array, np.array([0, len(array)]))
+        else:
+            values = [array[()]] if array.dtype.kind in "SUO" else array[np.newaxis]
+        return self._declare(key, values).bind(key)
+
+    def _declare(self, key: str, values: Any) -> Column:
+        """A column with the declarations of the stored one of the same key, if there is one."""
+        source = self._columns.get(key)
+        return Column(values) if source is None else source.with_values(values)
+
+
+def _read_first(column: Column) -> np.ndarray:
+    """The only example of a column; a sequence in its own length."""
+    length = int(column.lengths[0]) if column.component.is_sequence else None
+    return column.take(slice(0, 1), length)[0]
 
 
 def prepare(split: Split, hooks: ExampleHooks) -> Split:
@@ -49,17 +165,14 @@ def prepare(split: Split, hooks: ExampleHooks) -> Split:
     subset = filter_split(split, hooks.filter)
     if hooks.convert is None:
         return subset
+    converter = ExampleConverter(hooks.convert, split)
     positions = subset_positions(split, subset)
-    first = None
-    features: List[np.ndarray] = []
-    labels: List[Any] = []
-    for position, example in zip(positions, iterate(subset)):
-        array, label = convert_example(hooks.convert, example, int(position), first)
-        first = first or _shape_of(array, label, int(position))
-        features.append(array)
-        labels.append(label)
-    has_labels = labels[0] is not None
-    return Split(np.stack(features), np.array(labels, np.int32) if has_labels else None)
+    return converter.join(
+        [
+            converter.convert(example, int(position))
+            for position, example in zip(positions, iterate(subset))
+        ]
+    )
 
 
 def filter_split(split: Split, filter: Optional[Filter]) -> Split:
@@ -96,20 +209,6 @@ def filter_mask(split: Split, filter: Filter) -> np.ndarray:
     return mask
 
 
-def probe_shape(split: Split, convert: Optional[Convert], position: int = 0) -> ExampleShape:
-    """The shape of the split's examples after `convert`, found by converting the first one.
-
-    Args:
-        split: the examples, as stored.
-        convert: the hook, or None.
-        position: the number of the first example in error messages.
-    """
-    if convert is None:
-        return ExampleShape(split.shape, split.dtype, split.labels is not None, 0)
-    features, label = convert_example(convert, next(iterate(split)), position, None)
-    return _shape_of(features, label, position)
-
-
 def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
     """The spec of the examples as the model sees them, found by converting the first one.
 
@@ -122,60 +221,34 @@ def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
         return spec
     for position, example in enumerate(iterate(split)):
         if hooks.filter is None or _call_hook("filter", hooks.filter, *example, position=position):
-            features, label = convert_example(hooks.convert, example, position, None)
-            spec = spec._replace(shape=features.shape, dtype=str(features.dtype))
-            return spec if label is not None else spec._replace(num_classes=0, class_names=())
+            converter = ExampleConverter(hooks.convert, split)
+            only = converter.join([converter.convert(example, position)])
+            converted = describe(only)
+            has_class = only.class_labels is not None and spec.num_classes
+            return with_classes(converted, spec.class_names) if has_class else converted
     raise _empty_filter_error(split)
 
 
 def iterate(split: Split) -> Iterator[Example]:
-    """The examples one by one, as the hooks get them; the split is read in chunks."""
-    for start in range(0, len(split), _CHUNK):
-        features, labels = split.take(slice(start, start + _CHUNK))
-        for row in range(len(features)):
-            yield features[row], None if labels is None else int(labels[row])
+    """The examples one by one, as the hooks get them; the split is read in chunks.
 
-
-def convert_example(
-    convert: Convert, example: Example, position: int, first: Optional[ExampleShape]
-) -> Example:
-    """Convert one example and check the result.
-
-    Args:
-        convert: the hook.
-        example: features and label, as stored.
-        position: the number of the example in the split, for error messages.
-        first: the shape of the first example, or None if this is the first.
-
-    Returns:
-        features: uint8 or float32.
-        label: an int, or None.
+    Sequences have their own length, and their lengths are left out.
     """
-    answer = _call_hook("convert", convert, example[0], example[1], position)
-    if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-        raise ToolkitError(
-            f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
-            "features and labels.",
-            hint="Return features, labels; labels may be None.",
-        )
-    features, label = _as_features(answer[0], position), _as_label(answer[1], position)
-    shape = _shape_of(features, label, position)
-    if first is not None and shape[:3] != first[:3]:
-        raise ToolkitError(
-            f"The hook 'convert' returned {_describe_shape(shape)} for example {position} but "
-            f"{_describe_shape(first)} for example {first.position}.",
-            hint="Return one shape and dtype for every example.",
-        )
-    return features, label
+    for start in range(0, len(split), _CHUNK):
+        flat = split.read(slice(start, start + _CHUNK))
+        lengths = {
+            key: flat.pop(key + LENGTH) for key in list(flat) if split.components[key].is_sequence
+        }
+        is_class = split.class_labels is not None
+        for row in range(len(next(iter(flat.values())))):
+            example = {key: array[row] for key, array in flat.items()}
+            example.update((key, example[key][: size[row]]) for key, size in lengths.items())
+            if is_class:
+                example[LABELS] = int(example[LABELS])
+            yield pack(example)
 
 
-def _shape_of(features: np.ndarray, label: Optional[int], position: int) -> ExampleShape:
-    return ExampleShape(features.shape, str(features.dtype), label is not None, position)
-
-
-def _call_hook(
-    name: str, hook: Callable, features: np.ndarray, label: Optional[int], position: int
-) -> Any:
+def _call_hook(name: str, hook: Callable, features: Any, label: Any, position: int) -> Any:
     try:
         return hook(features, label)
     except ToolkitError:
@@ -184,37 +257,8 @@ def _call_hook(
         raise ToolkitError(
             f"The hook '{name}' failed on example {position}: {type(error).__name__}: "
             f"{str(error).rstrip('.')}.",
-            hint=(
-                f"It is called with features {features.dtype} {list(features.shape)} and "
-                f"label {label}."
-            ),
+            hint=f"It is called with {_describe_arguments(features, label)}.",
         ) from error
-
-
-def _as_features(value: Any, position: int) -> np.ndarray:
-    array = np.asarray(value)
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype.kind == "f":
-        return array.astype(np.float32, copy=False)
-    raise ToolkitError(
-        f"The hook 'convert' returned features of type {array.dtype} for example {position}, "
-        "expected uint8 or a float type.",
-        hint="Convert them with .astype('float32').",
-    )
-
-
-def _as_label(value: Any, position: int) -> Optional[int]:
-    if value is None:
-        return None
-    array = np.asarray(value)
-    if array.ndim == 0 and array.dtype.kind in "iu":
-        return int(array)
-    raise ToolkitError(
-        f"The hook 'convert' returned the label {value!r} for example {position}, expected an "
-        "integer or None.",
-        hint="Return the class number.",
-    )
 
 
 def _empty_filter_error(split: Split) -> DataError:
@@ -224,12 +268,19 @@ def _empty_filter_error(split: Split) -> DataError:
     )
 
 
+def _describe_arguments(features: Any, label: Any) -> str:
+    """`features uint8 [8, 8, 1] and label 3`."""
+    texts = [
+        f"{key} {array.dtype} {list(array.shape)}" if hasattr(array, "dtype") else f"{key} {array}"
+        for key, array in flatten(features, label).items()
+    ]
+    return " and ".join(texts).replace("labels ", "label ") + (
+        "" if label is not None else " and label None"
+    )
+
+
 def _describe(value: Any) -> str:
     """What a hook returned, in few words."""
     if isinstance(value, (tuple, list)):
         return f"{len(value)} values"
     return "None" if value is None else f"one {type(value).__name__}"
-
-
-def _describe_shape(shape: ExampleShape) -> str:
-    return f"{shape.dtype} {list(shape.shape)}{'' if shape.has_label else ' without a label'}"

@@ -24,6 +24,7 @@ class ReaderOptions(NamedTuple):
     shuffle: bool = True  # False: the order of the split
     shuffle_buffer: int = DEFAULT_BUFFER  # examples that a streaming reader shuffles at a time
     resident_limit: int = RESIDENT_LIMIT  # bytes of features
+    pads_to_longest: bool = False  # see `BatchForm`
 
 
 DEFAULT_OPTIONS = ReaderOptions()
@@ -58,6 +59,12 @@ def make_reader(
         )
     is_small = split.nbytes <= options.resident_limit
     if options.kind == "resident" or (options.kind == "auto" and is_small):
-        return ResidentReader(prepare(split, hooks), batch_size, options.seed, options.shuffle)
+        return ResidentReader(
+            prepare(split, hooks),
+            batch_size,
+            options.seed,
+            options.shuffle,
+            options.pads_to_longest,
+        )
     buffer_size = options.shuffle_buffer if options.shuffle else 0
     return StreamReader(split, batch_size, options.seed, buffer_size, hooks, cache_dir)

@@ -7,13 +7,15 @@ Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..compat import tf
 from ..errors import ToolkitError, UsageError
-from .examples import Split
+from .batches import BatchForm
+from .examples import LENGTH, Split
+from .structure import pack
 
 DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
 # Batches that are read ahead are used soon: the processor's cache should hold them.
@@ -30,12 +32,13 @@ class ResidentReader:
         batch_size: B, at most N.
         seed: in [0, 2**31). The order of epoch e is a function of (seed, e).
         shuffle: False reads the split in its own order, epoch after epoch.
+        pads_to_longest: see `BatchForm`.
 
     Attributes:
         in_memory: True; reading needs no thread of tf.data.
         num_examples: N.
         batch_size: B.
-        shape: of one example.
+        form: of its batches.
         failure: None; `StreamReader` has a hook's error here.
 
     Raises:
@@ -44,11 +47,18 @@ class ResidentReader:
 
     in_memory = True
 
-    def __init__(self, split: Split, batch_size: int, seed: int = 0, shuffle: bool = True):
+    def __init__(
+        self,
+        split: Split,
+        batch_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        pads_to_longest: bool = False,
+    ):
         check_batch_size(batch_size, len(split))
         self.num_examples = len(split)
         self.batch_size = batch_size
-        self.shape = split.shape
+        self.form = BatchForm.of(split, pads_to_longest)
         self.failure: Optional[ToolkitError] = None
         self.file_change: Optional[ToolkitError] = None
         self._split = split
@@ -56,19 +66,24 @@ class ResidentReader:
         self._initializers: List[Any] = []
         self._placeholders: List[Any] = []
         with tf.device(DEVICE), tf.name_scope("resident_input"):
-            self._features = self._variable(split.dtype, [len(split)] + list(split.shape))
-            self._labels = None if split.labels is None else self._variable("int32", [len(split)])
+            self._values = {key: self._add_values(key) for key in split.columns}
+            self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
             self._order = self._variable("int32", [1 + 2 * len(split)]) if shuffle else None
 
-    def batch(self, step: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """The shape of the features of one example. Raises a DataError if they have names."""
+        return self._split.shape
+
+    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """One batch.
 
         Args:
             step: the number of the batch, an int64 scalar.
 
         Returns:
-            features: float32 [B, ...]; uint8 is divided by 255.
-            labels: int32 [B], or None if the split has no labels.
+            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
+            labels: likewise; classes are int32. None if the split has no labels.
         """
         with tf.name_scope("batch"):
             return self.gather(self._positions(tf.cast(step, tf.int64), self.batch_size))
@@ -78,21 +93,18 @@ class ResidentReader:
         with tf.name_scope("positions"):
             return self._positions(tf.cast(step, tf.int64), self.batch_size)
 
-    def gather(self, positions: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
-        """The examples at `positions` (int32 [n]) of the split, scaled like those of `batch`."""
-        features, labels = self._gather(positions)
-        return scale(features), labels
+    def gather(self, positions: tf.Tensor) -> Tuple[Any, Any]:
+        """The examples at `positions` (int32 [n]) of the split, as those of `batch`."""
+        return pack(self.form.finish(self._gather(positions)))
 
     @property
     def max_chunk_steps(self) -> int:
         """The most batches that `chunk` can return: an epoch, or what the cache holds."""
         epoch = self.num_examples // self.batch_size
-        return min(epoch, chunk_limit(self._features.dtype, self.shape, self.batch_size))
+        return min(epoch, chunk_limit(self.form, self.batch_size))
 
-    def chunk(
-        self, step: tf.Tensor, size: Any, num_batches: Any = None
-    ) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
-        """Several batches at once, not yet scaled.
+    def chunk(self, step: tf.Tensor, size: Any, num_batches: Any = None) -> Dict[str, tf.Tensor]:
+        """Several batches at once, as they are stored.
 
         Args:
             step: the number of the first batch, an int64 scalar.
@@ -100,8 +112,7 @@ class ResidentReader:
             num_batches: not used; reading fewer than K batches would cost the same.
 
         Returns:
-            features: [K, B, ...], of the stored dtype.
-            labels: int32 [K, B], or None if the split has no labels.
+            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
         """
         positions = self._positions(tf.cast(step, tf.int64), size * self.batch_size)
         with tf.name_scope("chunk"):
@@ -111,14 +122,41 @@ class ResidentReader:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
         session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
 
-    def _gather(self, positions: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
-        """The stored examples at positions of any shape P: features [*P, ...], labels [*P]."""
+    def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
         with tf.device(DEVICE):
-            features = tf.gather(self._features, positions)
-            labels = None if self._labels is None else tf.gather(self._labels, positions)
-        return features, labels
+            flat = {
+                key: tf.gather(values, positions)
+                for key, values in self._values.items()
+                if key not in self._starts
+            }
+            for key in self._starts:
+                flat[key] = self._gather_sequences(key, positions, flat[key + LENGTH])
+        return flat
 
-    def _variable(self, dtype: str, shape: List[int]) -> tf.Variable:
+    def _gather_sequences(self, key: str, positions: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """The sequences at positions [*P], padded to one length L: [*P, L, ...]."""
+        offsets = tf.range(self.form.pad_length(key, lengths))
+        is_value = offsets < lengths[..., tf.newaxis]  # [*P, L]
+        starts = tf.gather(self._starts[key], positions)[..., tf.newaxis]
+        rows = (starts + tf.cast(offsets, tf.int64)) * tf.cast(is_value, tf.int64)
+        values = tf.gather(self._values[key], rows)  # [*P, L, ...]
+        for _ in self.form.components[key].shape[1:]:
+            is_value = is_value[..., tf.newaxis]
+        padding = tf.constant(self.form.components[key].padding, values.dtype)
+        return tf.where_v2(is_value, values, padding)
+
+    def _add_values(self, key: str) -> tf.Variable:
+        """The variable of a component: [N, ...], or all values of its sequences."""
+        component = self.form.components[key]
+        if key not in self.form.longest:
+            return self._variable(component.dtype, [self.num_examples, *component.shape])
+        count = int(self._split.columns[key + LENGTH].values.sum())
+        if self._split.index is not None:
+            count = int(self._split.columns[key + LENGTH].values[self._split.index].sum())
+        return self._variable(component.dtype, [max(1, count), *component.shape[1:]])
+
+    def _variable(self, dtype: str, shape: Sequence[Optional[int]]) -> tf.Variable:
         """A variable in no collection, so that Savers and other initializers leave it alone."""
         placeholder = tf.placeholder(dtype, shape)
         variable = tf.Variable(placeholder, trainable=False, collections=[], use_resource=True)
@@ -128,10 +166,18 @@ class ResidentReader:
 
     def _initial_values(self) -> Iterator[np.ndarray]:
         """The values of the variables, in the order in which they were created."""
-        features, labels = self._split.take(slice(None))
-        yield features
-        if labels is not None:
-            yield labels
+        sequences = {key: self._split.select_sequences(key) for key in self._starts}
+        keys = [key for key in self._values if key not in sequences]
+        flat = self._split.read(slice(None), keys)
+        for key in self._values:
+            if key not in sequences:
+                yield flat[key]
+            elif len(sequences[key].values):
+                yield sequences[key].values
+            else:
+                yield np.zeros(self._values[key].shape.as_list(), sequences[key].dtype)
+        for key in self._starts:
+            yield sequences[key].starts[:-1]
         if self._order is not None:
             yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
 
@@ -197,17 +243,15 @@ def permutation(count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
     return tf.argsort(keys, stable=True)
 
 
-def chunk_limit(dtype: tf.DType, shape: Tuple[int, ...], batch_size: int) -> int:
+def chunk_limit(form: BatchForm, batch_size: int) -> int:
     """How many batches of such examples fit in CHUNK_BYTES, at least 1."""
-    batch_bytes = dtype.size * int(np.prod(shape, dtype=np.int64)) * batch_size
+    batch_bytes = 0
+    for key, component in form.components.items():
+        if component.kind != "class" or component.shape:
+            length = form.longest.get(key, 1)
+            itemsize = tf.as_dtype(component.dtype).size or 1  # of text it is not known
+            batch_bytes += component.size * length * batch_size * itemsize
     return max(1, CHUNK_BYTES // max(1, batch_bytes))
-
-
-def scale(features: tf.Tensor) -> tf.Tensor:
-    """float32 of the same shape: uint8 is divided by 255, floats are unchanged."""
-    if features.dtype == tf.uint8:
-        return tf.cast(features, tf.float32) * np.float32(1 / 255)
-    return tf.cast(features, tf.float32)
 
 
 def check_batch_size(batch_size: int, num_examples: int) -> None:

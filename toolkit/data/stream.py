@@ -25,18 +25,20 @@ import numpy as np
 
 from ..compat import tf
 from ..errors import DataError, ToolkitError
+from .batches import BatchForm
 from .cache import cache_folder, writing_to_cache
 from .examples import RecordFiles, Split
 from .idx import read_pair, write_idx
 from .prepare import (
     NO_HOOKS,
+    ExampleConverter,
     ExampleHooks,
-    convert_example,
     filter_split,
-    probe_shape,
+    iterate,
     subset_positions,
 )
-from .resident import DEVICE, check_batch_size, chunk_limit, permutation, scale
+from .resident import DEVICE, check_batch_size, chunk_limit, permutation
+from .structure import FEATURES, LABELS, pack
 
 DEFAULT_BUFFER = 10000  # examples
 _BLOCKS_IN_BUFFER = 16
@@ -91,8 +93,13 @@ class StreamReader:
         if not self._buffer_size:  # the files in their own order
             self._block_size = num_records
         first = int(subset_positions(self._split, self._subset)[0])
-        self._example_shape = probe_shape(self._subset, hooks.convert, first)
-        self.shape = self._example_shape.shape
+        self.form = BatchForm.of(self._subset)
+        if hooks.convert is not None:
+            self._converter = ExampleConverter(hooks.convert, split)
+            example = self._converter.convert(next(iterate(self._subset)), first)
+            self.form = BatchForm.of(self._converter.join([example]))
+        self.shape = self.form.components[FEATURES].shape
+        self._has_labels = LABELS in self.form.components
         with tf.device(DEVICE), tf.name_scope("stream_input"), _without_graph_seed():
             self._epoch = tf.placeholder(tf.int64, [])
             self._skip = tf.placeholder(tf.int64, [])
@@ -135,8 +142,11 @@ class StreamReader:
             features: float32 [B, ...]; uint8 is divided by 255.
             labels: int32 [B], or None if the examples have no labels.
         """
-        features, labels = self._iterator.get_next()
-        return scale(features), labels if self._example_shape.has_label else None
+        return pack(self.form.finish(self._as_flat(*self._iterator.get_next())))
+
+    def _as_flat(self, features: tf.Tensor, labels: tf.Tensor) -> Dict[str, tf.Tensor]:
+        flat = {FEATURES: features, LABELS: labels}
+        return flat if self._has_labels else {FEATURES: features}
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions, in the split after `filter`, of the examples of the next batch: int64 [B].
@@ -155,12 +165,9 @@ class StreamReader:
     @property
     def max_chunk_steps(self) -> int:
         """The most batches that `chunk` can return: what the cache holds."""
-        dtype = tf.data.get_output_types(self._iterator)[0]
-        return chunk_limit(dtype, self.shape, self.batch_size)
+        return chunk_limit(self.form, self.batch_size)
 
-    def chunk(
-        self, step: tf.Tensor, size: int, num_batches: tf.Tensor
-    ) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
+    def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
         """The next batches, not yet scaled.
 
         Args:
@@ -187,8 +194,7 @@ class StreamReader:
             parallel_iterations=1,
             back_prop=False,
         )
-        features, labels = [array.stack() for array in results[1:]]
-        return features, labels if self._example_shape.has_label else None
+        return self._as_flat(*[array.stack() for array in results[1:]])
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the records of its epoch before it are read and dropped."""
@@ -310,9 +316,9 @@ class StreamReader:
     def _convert_record(self, record: Dict[str, tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
         """One raw record after the hook `convert`, which runs in Python."""
         raw = [record["positions"], record["features"], record.get("labels", tf.constant(b""))]
-        dtypes = [self._example_shape.dtype, tf.int32]
+        dtypes = [self.form.components[FEATURES].dtype, tf.int32]
         features, label = tf.numpy_function(self._call_convert, raw, dtypes)
-        features.set_shape(self._example_shape.shape)
+        features.set_shape(self.shape)
         label.set_shape([])
         return features, label
 
@@ -325,15 +331,12 @@ class StreamReader:
         label = int(np.frombuffer(raw_label, files.label_dtype)[0]) if files.labels else None
         index = self._split.index
         position = int(record_number if index is None else np.searchsorted(index, record_number))
-        assert self._convert is not None
         try:
-            features, label = convert_example(
-                self._convert, (array, label), position, self._example_shape
-            )
+            flat = self._converter.convert((array, label), position)
         except ToolkitError as error:
             self._hook_failure = self._hook_failure or error
             raise
-        return features, np.int32(0 if label is None else label)
+        return flat[FEATURES], np.int32(flat.get(LABELS, 0))
 
 
 class _FileState(NamedTuple):

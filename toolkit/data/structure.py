@@ -1,7 +1,7 @@
 """Structures of arrays: features and labels are one array each, or a dict of arrays by name.
 
-Within the core a pair of structures is flat: a dict with the key "features" or "labels" for a single
-array, and "features/left" or "labels/mask" for an array that has a name.
+Within the core a pair of structures is flat: a dict with the key "features" or "labels" for a
+single array, and "features/left" or "labels/mask" for an array that has a name.
 """
 
 from __future__ import annotations

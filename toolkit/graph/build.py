@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..compat import tf
+from ..data.batches import BatchForm, convert_stored
 from ..data.named_arrays import ArraySpecs
-from ..data.resident import scale
+from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
 from ..errors import ToolkitError
 from ..plugins import Plugins
 from .guard import GuardValues
@@ -24,7 +25,12 @@ from .while_loop import (
 
 
 class Batch(NamedTuple):
-    """The examples of one step: features float32 [B, ...]; labels int32 [B], or None."""
+    """The examples of one step as hooks get them: structures of tensors [B, ...].
+
+    Attributes:
+        features: a tensor, or a dict of tensors by name.
+        labels: likewise, or None.
+    """
 
     features: Any
     labels: Any
@@ -109,9 +115,10 @@ class InferenceGraph(NamedTuple):
 
     tf_graph: Any
     run: Run
-    placeholders: Dict[str, Any]  # name -> [N, ...]: "features", or the names of the hook `inputs`
-    labels: Any  # placeholder int32 [N], or None
-    model_features: Any  # the features that `call` gets: float32 [N, ...], or `placeholders`
+    # name -> [N, ...]: "features", the names of the features, or those of the hook `inputs`
+    placeholders: Dict[str, Any]
+    label_placeholders: Dict[str, Any]  # flat key -> [N, ...]; empty without labels
+    takes_examples: bool  # whether it is fed examples, and not what the hook `inputs` names
     predictions: Dict[str, Any]
     losses: Dict[str, Any]
     metrics: Dict[str, Any]  # name -> (value, update_op)
@@ -119,14 +126,11 @@ class InferenceGraph(NamedTuple):
     position: Any = None  # int64 scalar placeholder of `Run.position`, in mode "eval" only
 
     @property
-    def features(self) -> Any:
-        """The placeholder [N, ...] of examples of the data's dtype."""
-        return self.placeholders["features"]
-
-    @property
-    def takes_examples(self) -> bool:
-        """Whether it is fed examples of the data, and not what the hook `inputs` names."""
-        return not isinstance(self.model_features, dict)
+    def example_placeholders(self) -> Dict[str, Any]:
+        """Flat key -> [N, ...] of an example's features and labels."""
+        is_named = bool(self.run.data.feature_names)
+        features = self.placeholders if is_named else self.placeholders[FEATURES]
+        return {**flatten(features), **self.label_placeholders}
 
     @property
     def input_specs(self) -> ArraySpecs:
@@ -164,36 +168,43 @@ def build_training(
                 _build_loop(lambda count: _build_step(plugins, run, model, reader), num_steps),
             )
         # Gathering the batches of a call at once costs less than one by one.
-        chunk = _Chunk(*reader.chunk(global_step.read_value(), num_steps))
+        chunk = _Chunk(reader.chunk(global_step.read_value(), num_steps), reader.form)
         loop = _build_loop(lambda i: _build_step(plugins, run, model, chunk.at(i)), num_steps)
         return _training_graph(tf_graph, run, model, loop, reader.max_chunk_steps)
 
 
 def build_compiled(
-    plugins: Plugins, run: Run, reader, tf_graph, plain: TrainingGraph, max_steps: int
+    plugins: Plugins,
+    run: Run,
+    reader,
+    tf_graph,
+    step_specs: Sequence[tf.TensorSpec],
+    max_steps: int,
 ) -> TrainingGraph:
     """Build the loop of `build_training` as one op that XLA compiles.
 
     Args:
         run: with the strategy `XLA`.
-        plain: the same step in a loop that is not compiled, in a graph of its own.
+        step_specs: of the same step in a loop that is not compiled.
         max_steps: how many steps a call may make; their batches are gathered before the first.
     """
     with tf_graph.as_default():
         global_step, model = _begin(plugins, run)
         num_steps = make_num_steps()
-        chunk = _Chunk(*reader.chunk(global_step.read_value(), max_steps, num_steps))
+        chunk = _Chunk(reader.chunk(global_step.read_value(), max_steps, num_steps), reader.form)
+        keys = sorted(chunk.flat)
 
-        def make_step(count, *chunk_tensors):
-            step = _build_step(plugins, run, model, _Chunk(*chunk_tensors).at(count))
+        def make_step(count, *tensors):
+            batch = chunk._replace(flat=dict(zip(keys, tensors))).at(count)
+            step = _build_step(plugins, run, model, batch)
             return step._replace(outputs=step.outputs._replace(batch=None, summaries=()))
 
-        inputs = [tensor for tensor in chunk if tensor is not None]
+        inputs = [chunk.flat[key] for key in keys]
         builder = step_builder_of(run)
         loop = build_compiled_loop(
-            make_step, num_steps, inputs, plain.step_specs, lambda: builder.all_finite
+            make_step, num_steps, inputs, list(step_specs), lambda: builder.all_finite
         )
-        batch = Batch(*chunk.at(0))
+        batch = chunk.at(0).batch(None)
         loop = loop._replace(outputs=loop.outputs._replace(batch=batch))
         return _training_graph(tf_graph, run, model, loop, max_steps)
 
@@ -205,25 +216,24 @@ def _begin(plugins: Plugins, run: Run):
 
 
 class _Chunk(NamedTuple):
-    """Batches that were read ahead: as they are stored [K, B, ...], and labels [K, B] or None."""
+    """Batches that were read ahead: flat key -> as they are stored, [K, B, ...]."""
 
-    features: Any
-    labels: Any = None
+    flat: Dict[str, Any]
+    form: BatchForm
 
     def at(self, number):
         """A reader of one of them."""
-        labels = None if self.labels is None else self.labels[number]
-        return _OneBatch(scale(self.features[number]), labels)
+        flat = {key: tensor[number] for key, tensor in self.flat.items()}
+        return _OneBatch(Batch(*pack(self.form.finish(flat))))
 
 
 class _OneBatch(NamedTuple):
     """The reader of a single batch."""
 
-    features: Any
-    labels: Any
+    examples: Batch
 
     def batch(self, step):
-        return self
+        return self.examples
 
 
 def _build_loop(make_step, num_steps) -> StepLoop:
@@ -296,9 +306,10 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         tf.set_random_seed(run.seed("graph"))
         tf.train.get_or_create_global_step()  # the step is restored here as well
         placeholders, features = _make_placeholders(plugins, run)
-        labels: Optional[Any] = None
-        if run.mode == "eval" and run.data.num_classes:
-            labels = tf.placeholder(tf.int32, [None], "labels")
+        takes_examples = features is not None
+        features = dict(placeholders) if features is None else features
+        label_placeholders = _example_placeholders(run, LABELS) if run.mode == "eval" else {}
+        labels = pack_role(_as_model_gets(label_placeholders, run), LABELS)
         model = plugins.call_hook("build", run=run)
         outputs, _ = _call(plugins, run, model, features, labels)
         predictions = _predictions(plugins, run, model, features, outputs)
@@ -315,8 +326,8 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             graph,
             run,
             placeholders,
-            labels,
-            features,
+            label_placeholders,
+            takes_examples,
             predictions,
             losses,
             metrics,
@@ -325,12 +336,32 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         )
 
 
+def _example_placeholders(run: Run, role: str) -> Dict[str, Any]:
+    """Flat key -> placeholder [N, ...] as stored, of the components of a role."""
+    return {
+        key: tf.placeholder(component.dtype, [None, *component.shape], key)
+        for key, component in run.data.flat.items()
+        if key.partition("/")[0] == role
+    }
+
+
+def _as_model_gets(flat: Dict[str, Any], run: Run) -> Dict[str, Any]:
+    """The components as hooks get them; what is fed cannot be fetched, so each is a new tensor."""
+    kinds = {key: component.kind for key, component in run.data.flat.items()}
+    return {key: tf.identity(convert_stored(x, kinds[key])) for key, x in flat.items()}
+
+
 def _make_placeholders(plugins: Plugins, run: Run):
-    """The placeholders by name, and the features that `call` gets."""
+    """The placeholders by name, and the features that `call` gets.
+
+    The features are None if the hook `inputs` names the placeholders.
+    """
     specs = plugins.call_hook("inputs", run=run) if run.mode == "predict" else None
     if specs is None:
-        raw = tf.placeholder(run.data.dtype, [None] + list(run.data.shape), "features")
-        return {"features": raw}, tf.identity(scale(raw))  # what is fed cannot be fetched
+        flat = _example_placeholders(run, FEATURES)
+        packed, features = pack_role(flat, FEATURES), _as_model_gets(flat, run)
+        placeholders = packed if isinstance(packed, dict) else {FEATURES: packed}
+        return placeholders, pack_role(features, FEATURES)
     try:
         placeholders = {
             name: tf.placeholder(dtype, [None] + list(shape), "inputs/" + name)
@@ -343,7 +374,7 @@ def _make_placeholders(plugins: Plugins, run: Run):
             f"Hook 'inputs' of plugin '{plugins.model.name}' returned {specs!r}.",
             hint="It returns a dict from a name to a pair (dtype, shape of one), or None.",
         )
-    return placeholders, dict(placeholders)
+    return placeholders, None
 
 
 def _metrics(plugins, run, model, features, labels, outputs):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..compat import make_callable, tf
-from ..data.examples import DataSpec, Split
+from ..data.column import Column, Component
+from ..data.examples import LENGTH, DataSpec, Split
 from ..data.named_arrays import check_arrays
+from ..data.structure import describe_key, pack
 from ..errors import CheckpointError, DataError, RetryError, ToolkitError
 from ..files import plain_path
 from ..graph import build
@@ -33,7 +36,7 @@ class Evaluation(NamedTuple):
     Attributes:
         metrics: name -> value over the whole split.
         examples: arrays [N, ...] by name, in the split's order: the tensors of `predict`,
-            "features" (a `ModelFeatures`) and "labels"; None unless they were requested.
+            "features" (a `ModelFeatures`, or a dict of them) and "labels"; None unless requested.
         lines: text of the scorers, to print below the metrics.
         details: JSON values of the scorers.
     """
@@ -209,17 +212,26 @@ class Evaluator:
         """Refuse a split that does not fit; a prepared call would accept any array."""
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
-        spec = self.run.data
-        if (split.shape, split.dtype) != (tuple(spec.shape), spec.dtype):
-            raise DataError(
-                f"The split has examples {list(split.shape)} {split.dtype}, the model was "
-                f"trained on {list(spec.shape)} {spec.dtype}."
-            )
-        if split.labels is None and self._graph.labels is not None:
+        spec: DataSpec = self.run.data
+        expected, actual = spec.flat, split.components
+        if spec.labels is not None and not split.has_labels:
             raise DataError(
                 "The data to evaluate has no labels, but the model was trained with labels.",
                 hint="Give --data with labels.",
             )
+        names = [key for key in expected if key not in actual]
+        if names:
+            raise DataError(
+                f"The data to evaluate has no {describe_key(names[0]).replace('the ', '')}; it has "
+                f"{', '.join(sorted(actual))}.",
+                hint="Give --data with the components that the model was trained on.",
+            )
+        for key, component in expected.items():
+            if (actual[key].shape, actual[key].dtype) != (component.shape, component.dtype):
+                raise DataError(
+                    f"The split has {_describe_examples(key, actual[key])}, the model was "
+                    f"trained on {_describe_examples('', component)}."
+                )
 
     def _measure(
         self, split: Split, batch_size: int, keep_examples: bool
@@ -230,22 +242,25 @@ class Evaluator:
         measure_batch, arrays = self._measure_call(tensors), _ExampleArrays(tensors, len(split))
         sums = dict.fromkeys(graph.losses, 0.0)
         self._prepare_call("reset", [self._reset_metrics])()
+        keys = list(graph.example_placeholders)
         for start in range(0, len(split), batch_size):
-            features, labels = split.take(slice(start, start + batch_size))
-            values = measure_batch(np.int64(start), features, labels)
-            arrays.append(values, len(features))
+            # One length for all batches: a sum over padded values depends on it by rounding.
+            batch = split.read(slice(start, start + batch_size), keys, is_longest=True)
+            values = measure_batch(np.int64(start), *batch.values())
+            rows = len(batch[keys[0]])
+            arrays.append(values, rows)
             for name, value in zip(sums, values[len(tensors) :]):
-                sums[name] += float(value) * len(features)
+                sums[name] += float(value) * rows
         metrics = {name: total / len(split) for name, total in sums.items()}
         values = self._prepare_call("metrics", [value for value, _ in graph.metrics.values()])()
         metrics.update((name, float(value)) for name, value in zip(graph.metrics, values))
         if not keep_examples:
             return metrics, None
-        labels = None if split.labels is None else np.array(split.labels)
-        return metrics, dict(arrays.by_name, features=ModelFeatures(split), labels=labels)
+        features = pack({key: ModelFeatures(split, key) for key in split.columns})[0]
+        return metrics, dict(arrays.by_name, features=features, labels=copy.copy(split.labels))
 
     def _measure_call(self, tensors: Dict[str, tf.Tensor]) -> Call:
-        """A function of a batch's position, features and labels that updates the metrics.
+        """A function of a batch's position and its components that updates the metrics.
 
         It returns the values of `tensors`, then the losses.
         """
@@ -253,11 +268,8 @@ class Evaluator:
         updates = [update for _, update in graph.metrics.values()]
         fetches = [*tensors.values(), *graph.losses.values(), *updates]
         name = "measure_and_keep" if tensors else "measure"
-        feeds = [graph.position, graph.features]
-        if graph.labels is not None:
-            return self._prepare_call(name, fetches, [*feeds, graph.labels])
-        call = self._prepare_call(name, fetches, feeds)
-        return lambda position, features, labels: call(position, features)
+        feeds = [graph.position, *graph.example_placeholders.values()]
+        return self._prepare_call(name, fetches, feeds)
 
     # ------------------------------------------------------------------------------------ predict
 
@@ -267,8 +279,9 @@ class Evaluator:
         """Compute each tensor of the hook `predict`.
 
         Args:
-            inputs: features [N, ...] of the data's shape and dtype; where the hook `inputs` names
-                other inputs, a dict of arrays [N, ...] of these names.
+            inputs: features [N, ...] of the data's shape and dtype, or a dict of them if they have
+                names (lists of sequences need no lengths); where the hook `inputs` names other
+                inputs, a dict of arrays [N, ...] of these names.
             batch_size: examples per call of the session; the option eval_batch_size by default.
 
         Returns:
@@ -278,6 +291,8 @@ class Evaluator:
             DataError: the inputs do not fit the model.
         """
         by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
+        if self._graph.takes_examples:
+            by_name = pad_sequences(by_name, self.run.data)
         by_name = check_arrays(by_name, self._graph.input_specs)
         arrays = [by_name[name] for name in self._graph.placeholders]
         count = min(map(len, arrays))
@@ -305,6 +320,32 @@ class Evaluator:
                 return lambda *arrays: []  # TensorFlow refuses a call without fetches
             self._calls[name] = make_callable(self._session, elements, feeds, inline=True)
         return self._calls[name]
+
+
+def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
+    """Features by name, with lists of sequences padded and their lengths added.
+
+    Args:
+        arrays: of some examples, by name.
+        spec: of the data that the model was trained on.
+    """
+    padded = dict(arrays)
+    for key, component in spec.flat.items():
+        name = key.partition("/")[2]
+        if component.is_sequence and name in arrays and name + LENGTH not in arrays:
+            column = Column(list(arrays[name]), padding=component.padding)
+            if len({len(sequence) for sequence in column.values}) == 1:
+                padded[name + LENGTH] = np.array([len(x) for x in column.values], np.int32)
+                continue
+            split = Split({name: column}).read(slice(None), is_longest=True)
+            padded.update((k.partition("/")[2], array) for k, array in split.items())
+    return padded
+
+
+def _describe_examples(key: str, component: Component) -> str:
+    sizes = ["?" if size is None else size for size in component.shape]
+    noun = f"{key} " if "/" in key else "" if not key else "examples "
+    return f"{noun}[{', '.join(map(str, sizes))}] {component.dtype}"
 
 
 class _Predictor:

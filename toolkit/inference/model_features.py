@@ -6,31 +6,39 @@ from typing import Any, Tuple
 
 import numpy as np
 
+from ..data.column import TEXT
 from ..data.examples import Split
+from ..data.structure import FEATURES
 
 _IN_PLACE = ("sort", "partition", "fill", "put", "resize", "setfield", "itemset")  # of arrays
 
 
 class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
-    """Like an array float32 [N, ...], but only what is indexed is converted to float32.
+    """Like an array [N, ...] of a component as the model gets it, but read when it is indexed.
 
     An index of examples reads these examples. Any other use, such as arithmetic or a method of
     arrays, converts all of them. What is read is always a copy, and the features are read-only.
 
     Args:
-        split: the examples; uint8 is divided by 255, as in training.
+        split: the examples.
+        key: the flat key of the component. Images are float32, divided by 255 as in training;
+            sequences are padded to the longest of the split.
     """
 
-    def __init__(self, split: Split):
+    def __init__(self, split: Split, key: str = FEATURES):
         self._split = split
+        self._key = key
 
     @property
     def shape(self) -> Tuple[int, ...]:
-        return (len(self), *self._split.shape)
+        longest = self._split.pad_length(self._key, is_longest=True)
+        sizes = self._split.components[self._key].shape
+        return (len(self), *(longest if size is None else size for size in sizes))
 
     @property
     def dtype(self) -> np.dtype:
-        return np.dtype(np.float32)
+        dtype = self._split.components[self._key].model_dtype
+        return np.dtype(object if dtype == TEXT else dtype)
 
     @property
     def ndim(self) -> int:
@@ -43,8 +51,15 @@ class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
         if isinstance(index, tuple):
             return np.asarray(self)[index]
         positions = np.arange(len(self))[index]
-        features = _scale(self._split.take(np.atleast_1d(positions))[0])
+        features = self._read(np.atleast_1d(positions))
         return features[0] if np.ndim(positions) == 0 else features
+
+    def _read(self, positions: Any) -> np.ndarray:
+        """A copy of some examples as the model gets them."""
+        array = self._split.read(positions, [self._key], is_longest=True)[self._key]
+        if self._split.components[self._key].kind == "image" and array.dtype == np.uint8:
+            return array.astype(np.float32) * np.float32(1 / 255)
+        return np.array(array, self.dtype)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise _read_only()
@@ -52,7 +67,7 @@ class ModelFeatures(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         if copy is False:  # of NumPy 2
             raise ValueError("The features of an evaluation cannot be read without a copy.")
-        return np.asarray(_scale(self._split.take(slice(None))[0]), dtype)
+        return np.asarray(self._read(slice(None)), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
         outputs = inputs[:1] if method == "at" else settings.get("out", ())
@@ -73,10 +88,3 @@ def _read_only() -> TypeError:
     return TypeError(
         "The features of an evaluation are read-only; np.array(features[...]) is a copy to change."
     )
-
-
-def _scale(features: np.ndarray) -> np.ndarray:
-    """A copy of the features as float32, in the way of `toolkit.data.resident.scale`."""
-    if features.dtype == np.uint8:
-        return features.astype(np.float32) * np.float32(1 / 255)
-    return np.array(features, np.float32)

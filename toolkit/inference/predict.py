@@ -22,7 +22,7 @@ from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
 from ..data.npz import read_arrays
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..errors import DataError, UsageError
-from ..run_data import border_means
+from ..run_data import border_means, is_images
 from .evaluator import ModelInputs
 
 ARRAY_KEYS = ("features", "images", "x", "x_test", "x_train")
@@ -207,11 +207,6 @@ def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
             hint="Give image files to have them scaled.",
         )
     return np.asarray(array, spec.dtype)
-
-
-def is_images(spec: DataSpec) -> bool:
-    """Whether examples are images of bytes, [H, W, C]."""
-    return len(spec.shape) == 3 and spec.dtype == "uint8"
 
 
 def invert(images: np.ndarray) -> np.ndarray:

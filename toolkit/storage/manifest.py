@@ -16,13 +16,14 @@ FINISHED = "finished"  # the status of a run with nothing left to do
 # one, with a type, [type] for a list, a tuple of alternatives, or a nested schema.
 _SPEC = {
     "shape": [int],
-    "dtype": ("uint8", "float32"),
+    "dtype": ("uint8", "float32", "int32", "int64", "bool", "string", ""),
     "num_classes?": int,
     "class_names?": [str],
     "class_counts?": [int],
     "value_range?": [float],
     "mean?": [float],
     "deviation?": [float],
+    "components?": [list],
 }
 _MANIFEST = {
     "status": str,

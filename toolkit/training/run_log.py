@@ -200,6 +200,8 @@ class RunLog:
 
 
 def _describe_examples(spec) -> str:
+    if spec.components:
+        return "; ".join(f"{key}: {component.describe()}" for key, component in spec.components)
     text = "x".join(map(str, spec.shape)) + " " + spec.dtype
     if not spec.num_classes:
         return text + ", unlabelled"
@@ -211,9 +213,9 @@ def _describe_classes(run_data: RunData) -> List[str]:
     names = run_data.dataset.spec.class_names
     parts = []
     for name, split in run_data.splits.items():
-        if split.labels is None or len(names) < 2:
+        if split.class_labels is None or len(names) < 2:
             continue
-        counts = np.bincount(split.labels, minlength=len(names))
+        counts = np.bincount(split.class_labels, minlength=len(names))
         low, high = counts.min(), counts.max()
         part = f"{name} {low}" if low == high else f"{name} {low} to {high}"
         absent = [names[i] for i in np.flatnonzero(counts == 0)[:5]]

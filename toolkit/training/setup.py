@@ -120,13 +120,16 @@ def check_options(options: CoreOptions, run_data: RunData) -> None:
         )
 
 
-def training_reader(options: CoreOptions, run_data: RunData) -> Reader:
+def training_reader(
+    options: CoreOptions, run_data: RunData, pads_to_longest: bool = False
+) -> Reader:
     """The reader of the split "train", in the current graph."""
     reader_options = ReaderOptions(
         kind=options.reader,
         seed=Run("train", options).seed("shuffle"),
         shuffle_buffer=options.shuffle_buffer,
         resident_limit=options.resident_limit << 20,
+        pads_to_longest=pads_to_longest,
     )
     split, batch_size = run_data.splits["train"], examples_per_step(options)
     return make_reader(split, batch_size, reader_options, run_data.hooks)

@@ -86,7 +86,7 @@ class PlanBuilder:
     Args:
         plugins: their hooks build the graph.
         options: the core's.
-        make_reader: makes the reader in the current graph.
+        make_reader: makes the reader in the current graph; its argument is `pads_to_longest`.
         make_run: from a reader and a strategy to a `Run`.
         make_plugin_hooks: from a graph to the plugins' session hooks.
     """
@@ -95,7 +95,7 @@ class PlanBuilder:
         self,
         plugins: Plugins,
         options: CoreOptions,
-        make_reader: Callable[[], Any],
+        make_reader: Callable[[bool], Any],
         make_run: Callable[..., Any],
         make_plugin_hooks: Callable[[TrainingGraph], List[SessionHook]],
     ):
@@ -198,18 +198,26 @@ class PlanBuilder:
             raise UsageError(plain.note)
         if plain.graph.step.summaries:
             raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
-        tf_graph, reader, run = self._begin(XLA)
+        specs = self._fixed_specs(plain.graph)
+        tf_graph, reader, run = self._begin(XLA, pads_to_longest=True)
         # Independent of --steps-per-call: XLA's code, and so its rounding, depends on it.
         max_steps = min(COMPILED_STEPS, reader.max_chunk_steps)
-        graph = build_compiled(self._plugins, run, reader, tf_graph, plain.graph, max_steps)
+        graph = build_compiled(self._plugins, run, reader, tf_graph, specs, max_steps)
         note = "the step is compiled by XLA"
         return plain._replace(graph=graph, reader=reader, mode=StepMode.XLA, note=note)
 
-    def _begin(self, strategy: PlainStep):
+    def _fixed_specs(self, plain: TrainingGraph) -> Sequence[tf.TensorSpec]:
+        """The specs of a step whose sequences have one length, so that all shapes are known."""
+        if all(spec.shape.is_fully_defined() for spec in plain.step_specs):
+            return plain.step_specs
+        tf_graph, reader, run = self._begin(PLAIN, pads_to_longest=True)
+        return build_training(self._plugins, run, reader, tf_graph, in_loop=True).step_specs
+
+    def _begin(self, strategy: PlainStep, pads_to_longest: bool = False):
         """A new graph, with its reader and its run."""
         tf_graph = tf.Graph()
         with tf_graph.as_default():
-            reader = self._make_reader()
+            reader = self._make_reader(pads_to_longest)
         return tf_graph, reader, self._make_run(reader, strategy)
 
     def _complete(self, plan: TrainingPlan) -> TrainingPlan:

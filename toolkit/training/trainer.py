@@ -191,7 +191,7 @@ class Trainer:
         builder = PlanBuilder(
             job.plugins,
             job.options,
-            lambda: training_reader(job.options, run_data),
+            lambda pads_to_longest: training_reader(job.options, run_data, pads_to_longest),
             lambda reader, strategy: training_run(
                 job.options, run_data, job.folder.path, reader, strategy
             ),

@@ -1,0 +1,158 @@
+"""Features and labels by name, of any type: through training, evaluation, prediction and export."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_split
+
+from toolkit import Split, open_trained, testing, tf
+from toolkit.compat import HAS_XLA
+from toolkit.data.batches import BatchForm
+from toolkit.data.reader import ReaderOptions, make_reader
+from toolkit.errors import DataError, UsageError
+
+READERS = ("resident", "stream")
+
+
+def train(folder, plugin=Named, **options):
+    options = {"steps": 6, "batch_size": 5, "log_steps": 1, **options}
+    return testing.train(plugin(), str(folder), **options)
+
+
+def read_batches(kind, split, count, longest=False, batch_size=5):
+    with tf.Graph().as_default(), tf.Session() as session:
+        options = ReaderOptions(kind, seed=1, pads_to_longest=longest)
+        reader = make_reader(split, batch_size, options)
+        step = tf.placeholder(tf.int64, [])
+        batch = reader.batch(step)
+        reader.initialize(session)
+        return [session.run(batch, {step: number}) for number in range(count)]
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_reader_gives_each_component_of_each_example(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path))
+    expected_features, expected_labels = named_arrays(10)
+    seen = []
+    for features, labels in read_batches(kind, named_split(10), 2):
+        for row, size in enumerate(features["size"]):
+            number = int(round(size * 10))
+            seen.append(number)
+            length = features["words_length"][row]
+            words = features["words"][row]
+            assert words[:length].tolist() == expected_features["words"][number].tolist()
+            assert (words[length:] == -1).all()
+            assert features["note"][row].decode() == expected_features["note"][number]
+            photo = expected_features["photo"][number].astype(np.float32) * np.float32(1 / 255)
+            assert np.array_equal(features["photo"][row], photo)
+            assert features["is_new"][row] == expected_features["is_new"][number]
+            assert labels["price"][row] == expected_labels["price"][number]
+            assert np.array_equal(labels["mask"][row], expected_labels["mask"][number])
+        assert features["words"].shape[1] == features["words_length"].max()
+        assert features["photo"].dtype == np.float32 and labels["mask"].dtype == np.int32
+    assert sorted(seen) == list(range(10))
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize(
+    "boundaries, lengths", [((2, 4), {2, 4, 5}), ((3,), {3, 5}), ((8,), {8}), ((), {1, 2, 3, 4, 5})]
+)
+def test_a_batch_is_padded_to_a_boundary(kind, boundaries, lengths, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path))
+    split = named_split(boundaries=boundaries)
+    batches = read_batches(kind, split, COUNT, batch_size=1)
+    assert {features["words"].shape[1] for features, _ in batches} == lengths
+    longest = read_batches(kind, split, 4, longest=True, batch_size=1)
+    assert {features["words"].shape[1] for features, _ in longest} == {max(lengths)}
+
+
+@pytest.mark.parametrize("plugin", [Named, Buckets])
+def test_the_number_of_steps_per_call_does_not_change_the_bits(plugin, tmp_path):
+    train(tmp_path / "one", plugin, steps_per_call=1)
+    train(tmp_path / "many", plugin, steps_per_call=3)
+    assert testing.fingerprint(str(tmp_path / "one")) == testing.fingerprint(str(tmp_path / "many"))
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_run_resumes_to_the_same_bits(reader, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    testing.check_resume(Named(), str(tmp_path / "run"), reader=reader, batch_size=5)
+
+
+@pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
+def test_xla_trains_on_numbers_and_refuses_text(tmp_path):
+    plain = train(tmp_path / "plain", Numbers, xla="off")
+    compiled = train(tmp_path / "xla", Numbers, xla="on")
+    assert compiled["metrics"]["loss"] == pytest.approx(plain["metrics"]["loss"], rel=1e-4)
+    with pytest.raises(UsageError, match="text"):
+        train(tmp_path / "text", Named, xla="on")
+
+
+def test_an_evaluation_is_the_mean_over_all_examples(tmp_path):
+    summary = train(tmp_path / "run")
+    with open_trained(str(tmp_path / "run"), plugin=Named()) as trained:
+        features, labels = named_arrays(9)
+        predictions = trained.predict(features)
+        errors = np.square(predictions["price"] - labels["price"])
+        losses = [trained.evaluate("test", batch_size=size)["loss"] for size in (2, 9)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert losses[0] == pytest.approx(summary["test"]["loss"], rel=1e-6)
+    assert losses[0] > errors.mean()
+    assert predictions["mask"].shape == (9, 4, 6)
+
+
+def test_the_run_describes_its_components(tmp_path):
+    train(tmp_path / "run")
+    with open(os.path.join(str(tmp_path / "run"), "manifest.json")) as file:
+        spec = json.load(file)["data"]["spec"]
+    components = dict((key, component) for key, component in spec["components"])
+    assert components["features/words"][:3] == [[None], "int64", "value"]
+    assert components["labels/mask"][2:4] == ["class", 3]
+
+
+def test_an_export_takes_the_features_by_name(tmp_path):
+    train(tmp_path / "run")
+    with open_trained(str(tmp_path / "run"), plugin=Named()) as trained:
+        result = trained.export(str(tmp_path / "model"))
+        expected = trained.predict(named_arrays(9)[0])
+    assert result["inputs"] == ["is_new", "note", "photo", "size", "words", "words_length"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = tf.saved_model.loader.load(session, ["serve"], str(tmp_path / "model"))
+        signature = model.signature_def["serving_default"]
+        flat = named_split(9).read(slice(None))
+        feeds = {signature.inputs[n].name: flat["features/" + n] for n in result["inputs"]}
+        price = session.run(signature.outputs["price"].name, feeds)
+    assert np.allclose(price, expected["price"], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "features, labels, message",
+    [
+        ({}, None, "The features are an empty dict"),
+        ({"a b": [1.0]}, None, "A feature is named 'a b'"),
+        ({"a": [1.0], "b": [1.0, 2.0]}, None, "different numbers of examples: features/a 1, feat"),
+        ([[1], [1, 2]], None, "different lengths, and sequences need a name"),
+        ({"a": [np.zeros([1, 2]), np.zeros([1, 3])]}, None, "have the shapes"),
+        ({"a": [None, 1]}, None, "The feature 'a' are objects of type NoneType"),
+        ({"a": np.zeros(3, complex)}, None, "complex128"),
+        (np.zeros([3, 2]), [0, -1, 1], "Example 1 has label -1"),
+        (np.zeros([3, 2]), [0, 1], "different numbers of examples: features 3, labels 2"),
+        ({"w": [[1], [1, 2]], "w_length": [1, 2]}, None, "its lengths are 'w_length'"),
+    ],
+)
+def test_components_that_do_not_fit_are_refused(features, labels, message):
+    with pytest.raises(DataError) as error:
+        Split(features, labels)
+    assert message in error.value.message and error.value.hint
+
+
+def test_plain_data_has_no_components():
+    split = Split(np.zeros([3, 2]), [0, 1, 2])
+    assert BatchForm.of(split).longest == {} and split.shape == (2,) and split.dtype == "float32"
+
+
+def test_the_shape_of_named_features_is_refused():
+    with pytest.raises(DataError, match="is_new, note, photo"):
+        assert named_split().shape
