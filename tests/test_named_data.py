@@ -107,7 +107,7 @@ def test_the_run_describes_its_components(tmp_path):
     train(tmp_path / "run")
     with open(os.path.join(str(tmp_path / "run"), "manifest.json")) as file:
         spec = json.load(file)["data"]["spec"]
-    components = dict((key, component) for key, component in spec["components"])
+    components = dict(spec["components"])
     assert components["features/words"][:3] == [[None], "int64", "value"]
     assert components["labels/mask"][2:4] == ["class", 3]
 
