@@ -610,6 +610,38 @@ def test_a_preset_with_the_value_that_was_set_is_not_noted(text):
     assert with_preset([("file.toml", {"learning_rate": text})], preset="fast").notes == []
 
 
+class Styles(Options):
+    """Presets that an option of another name chooses."""
+
+    presets = {"thin": {"width": 1}, "thick": {"width": 9}}
+    preset_option = "style"
+
+    style: Literal["thin", "thick"] = option("thin", "which style")
+    width: int = option(5, "of a line")
+
+
+def with_two(layers=(), **flags):
+    return resolve([("recipes", Recipes), ("styles", Styles)], layers, None, flags)
+
+
+def test_two_classes_have_presets_of_their_own():
+    resolved = with_two(style="thick")
+    assert (resolved.options.width, resolved.options.gain) == (9, 2.0)
+    assert (resolved.origins["width"], resolved.origins["gain"]) == ("preset thick", "preset slow")
+    assert with_two(style="thick", width="3").options.width == 3
+    assert with_two([("a.toml", {"width": 4})], style="thick").notes == [
+        "width is 9 by preset thick (flag --style), no longer 4 (a.toml)"
+    ]
+
+
+def test_another_preset_of_one_class_leaves_those_of_the_other_as_they_were_saved():
+    first = with_two(preset="fast", style="thick")
+    again = with_two([saved(first)], style="thin")
+    assert (again.options.width, again.options.learning_rate) == (1, 0.9)
+    again = with_two([saved(first)], preset="slow")
+    assert (again.options.width, again.options.learning_rate) == (9, 0.1)
+
+
 class Lengths(Options):
     """Presets that set the length of the run."""
 
