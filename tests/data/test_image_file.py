@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
-from toolkit.data.image_file import ImageForm, ImageReader, file_endings, is_grey, parse_colour
+from toolkit.data.image_file import ImageForm, ImageReader, file_endings, parse_colour, read_header
 from toolkit.errors import DataError, UsageError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -58,7 +58,7 @@ def test_colours_stay(save, form):
 @pytest.mark.parametrize("form", LOSSLESS)
 def test_grey_values_stay(save, form):
     path = save(row("L", 0, 7, 255), form)
-    assert read(path, channels=1) == [[0, 7, 255]] and is_grey(path)
+    assert read(path, channels=1) == [[0, 7, 255]] and read_header(path).is_grey
     assert read(path) == [[(0, 0, 0), (7, 7, 7), (255, 255, 255)]]
 
 
@@ -137,7 +137,7 @@ def test_a_palette_shows_its_colours(save):
 def test_16_bits_are_scaled_to_8(save, form):
     image = Image.fromarray(np.array([[0, 257, 32896, 65535]], np.uint16))
     path = save(image if form != "PPM" else image.convert("I"), form)
-    assert read(path, channels=1) == [[0, 1, 128, 255]] and is_grey(path)
+    assert read(path, channels=1) == [[0, 1, 128, 255]] and read_header(path).is_grey
 
 
 def test_big_endian_16_bits_are_scaled_to_8(tmp_path):
@@ -156,7 +156,7 @@ def test_16_bit_colours_are_scaled_to_8(tmp_path):
 def test_floats_from_0_to_1_are_scaled_to_255(save):
     image = Image.fromarray(np.array([[0, 0.5, 1]], np.float32))
     path = save(image, "TIFF")
-    assert read(path, channels=1) == [[0, 128, 255]] and is_grey(path)
+    assert read(path, channels=1) == [[0, 128, 255]] and read_header(path).is_grey
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_half_transparent_ink_is_mixed_with_the_background(save):
 
 def test_grey_with_transparency(save):
     path = save(row("LA", (0, 0), (0, 255), (200, 255)))
-    assert read(path, channels=1) == [[255, 0, 200]] and is_grey(path)
+    assert read(path, channels=1) == [[255, 0, 200]] and read_header(path).is_grey
 
 
 def test_a_transparent_colour_of_a_palette(save):

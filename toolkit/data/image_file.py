@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
+import threading
 import warnings
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -30,6 +32,7 @@ WHITE = (255, 255, 255)
 _GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 _ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 _ORIENTATION = 0x0112  # a tag of EXIF
+_TAIL = 1 << 17  # bytes at the end of a PNG file, among which a late block of EXIF is
 _BITS_PER_SAMPLE, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
 
 
@@ -64,29 +67,48 @@ class ImageReader:
         self.form = form
         self._num_transparent = 0
         self._num_refitted = 0
+        self._lock = threading.Lock()  # of the numbers
+        ignore_warnings()
 
     def read(self, path: str) -> np.ndarray:
         """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
+        self._check_channels(path)
+        with _translated_errors(path):
+            return self._read(open_file(path))
+
+    def decode(self, content: bytes, name: str) -> np.ndarray:
+        """Read the bytes of an image file as uint8 [H, W, C].
+
+        Args:
+            content: the bytes.
+            name: of the image, for error messages.
+
+        Raises:
+            DataError: the bytes are no image.
+        """
+        self._check_channels(name)
+        with _translated_errors(name):
+            return self._read(io.BytesIO(content))
+
+    def _check_channels(self, name: str) -> None:
+        if self.form.channels not in MODES:
+            raise DataError(f"{name}: no image has {self.form.channels} channels.")
+
+    def _read(self, stream: IO[bytes]) -> np.ndarray:
+        """The image in a stream of bytes, which is closed."""
         form = self.form
-        if form.channels not in MODES:
-            raise DataError(f"{path}: no image has {form.channels} channels.")
-        try:
-            with open_image(path) as file:
-                file.load()
-                image = _upright(_to_8_bits(file), _orientation(file))
-                if form.channels != 4 and _is_transparent(image):
-                    image = _lay_on(image, form.background)
-                    self._num_transparent += 1
-                image = image.convert(MODES[form.channels])
-        except MemoryError:
-            raise
-        except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
-            raise DataError(
-                f"{path}: expected an image, found {_reason(path, error)}.",
-                hint="Replace or remove that file; 'toolkit data check' lists all such files.",
-            ) from error
+        with open_image(stream) as file:
+            file.load()
+            image = _upright(_to_8_bits(file), _orientation(file))
+            is_transparent = form.channels != 4 and _is_transparent(image)
+            if is_transparent:
+                image = _lay_on(image, form.background)
+            image = image.convert(MODES[form.channels])
+        is_refitted = form.size is not None and has_other_shape(image.size, form.size)
+        with self._lock:
+            self._num_transparent += is_transparent
+            self._num_refitted += is_refitted
         if form.size is not None and image.size != form.size:
-            self._num_refitted += image.size[0] * form.size[1] != image.size[1] * form.size[0]
             image = _resize(image, form)
         return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
@@ -140,33 +162,82 @@ def file_endings() -> Tuple[str, ...]:
     return tuple(ending for ending, name in formats.items() if name in FORMATS)
 
 
-def is_grey(path: str) -> bool:
-    """Whether the file's header is that of a grey image.
+class ImageHeader(NamedTuple):
+    """What the header of an image file says.
 
-    It is True for a file that cannot be read: reading the image raises an error that names it.
+    Attributes:
+        width, height: in pixels, upright.
+        is_grey: whether the image is grey.
+        has_alpha: whether pixels can be transparent.
     """
-    try:
-        with open_image(path) as image:
-            return image.mode in _GREY
-    except Exception:
-        return True
+
+    width: int
+    height: int
+    is_grey: bool
+    has_alpha: bool
 
 
-@contextlib.contextmanager
-def open_image(path: str) -> Iterator[Any]:
-    """Open an image file of one of FORMATS, without Pillow's warnings."""
-    from PIL import Image
+def read_header(path: str) -> ImageHeader:
+    """Read the header of an image file; no pixels are decoded, except of rare turned images.
 
+    Raises:
+        DataError: the file is no image; the message names it.
+    """
+    with _translated_errors(path), open_image(open_file(path)) as file:
+        width, height = _upright_size(file)
+        has_alpha = file.mode in _ALPHA or "transparency" in file.info
+        return ImageHeader(width, height, file.mode in _GREY, has_alpha)
+
+
+def has_other_shape(size: Tuple[int, int], form_size: Tuple[int, int]) -> bool:
+    """Whether an image of a size, (width, height), cannot be scaled to another without a border."""
+    return size[0] * form_size[1] != size[1] * form_size[0]
+
+
+def open_file(path: str) -> IO[bytes]:
+    """Open a file of which a decoder can read any part."""
     # Reading from a pipe would block.
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("no regular file")
+    # A file that Pillow opens by its path may be mapped, and turned wrongly.
+    return open(path, "rb")
+
+
+@contextlib.contextmanager
+def open_image(stream: IO[bytes]) -> Iterator[Any]:
+    """Open the image in a stream of bytes, of one of FORMATS. The stream is closed."""
+    from PIL import Image
+
+    with stream, Image.open(stream, formats=_formats()) as image:
+        yield image
+
+
+@functools.lru_cache(maxsize=None)
+def _formats() -> Tuple[str, ...]:
+    """Those of FORMATS that this Pillow can read."""
+    from PIL import Image
+
     Image.init()
-    formats = [name for name in FORMATS if name in Image.OPEN]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        # A file that Pillow opens by its path may be mapped, and turned wrongly.
-        with open(path, "rb") as file, Image.open(file, formats=formats) as image:
-            yield image
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def ignore_warnings() -> None:
+    """Ignore Pillow's warnings in all threads: of large images, of metadata, ..."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+@contextlib.contextmanager
+def _translated_errors(name: str) -> Iterator[None]:
+    """Raise a DataError that names the image if the block cannot read it."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
+        raise DataError(
+            f"{name}: expected an image, found {_reason(name, error)}.",
+            hint="Replace or remove that file; 'toolkit data check' lists all such files.",
+        ) from error
 
 
 # ------------------------------------------------------------------------------------------ pixels
@@ -180,6 +251,28 @@ def _orientation(file: Any) -> int:
         return int(file.getexif().get(_ORIENTATION, 1))
     except Exception:  # the block may be damaged, which concerns no pixel
         return 1
+
+
+def _upright_size(file: Any) -> Tuple[int, int]:
+    """The (width, height) of an image after it was turned upright."""
+    has_late_block = file.format == "PNG" and "exif" not in file.info and _has_late_exif(file)
+    is_turned_tiff = file.format == "TIFF" and file.tag_v2.get(_ORIENTATION, 1) != 1
+    if has_late_block or is_turned_tiff:
+        file.load()
+    width, height = file.size
+    if file.format == "PNG" and "exif" not in file.info:
+        return width, height  # asking Pillow for the block would decode the image
+    return (height, width) if _orientation(file) >= 5 else (width, height)
+
+
+def _has_late_exif(file: Any) -> bool:
+    """Whether a PNG file may have its block of EXIF behind the pixels."""
+    position = file.fp.tell()
+    file.fp.seek(0, os.SEEK_END)
+    file.fp.seek(max(0, file.fp.tell() - _TAIL))
+    tail = file.fp.read()
+    file.fp.seek(position)
+    return b"eXIf" in tail
 
 
 def _upright(image: Any, orientation: int) -> Any:

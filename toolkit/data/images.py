@@ -16,7 +16,7 @@ from ..errors import DataError, UsageError
 from ..files import sha256_of
 from .examples import Dataset, Split, describe
 from .held_out import DEFAULT_SHARES, Shares, hold_out
-from .image_file import FITS, ImageForm, ImageReader, file_endings, is_grey, parse_colour
+from .image_file import FITS, ImageForm, ImageReader, file_endings, parse_colour, read_header
 from .memory import check_memory
 
 SPLIT_FOLDERS = {
@@ -74,7 +74,7 @@ def open_images(
         raise UsageError(f"The fit is '{fit}', expected one of {', '.join(FITS)}.")
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
-    channels = channels or (1 if all(is_grey(path) for path in paths) else 3)
+    channels = channels or (1 if all(read_header(path).is_grey for path in paths) else 3)
     size = (image_size, image_size) if image_size else None
     form = ImageForm(size, channels, fit, parse_colour(background), extends_border)
     reader = ImageReader(form)
