@@ -13,7 +13,7 @@ from .data.examples import Dataset, DataSpec, Progress, Split, describe
 from .data.held_out import NOTHING, Shares
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
-from .data.sources import ImageOptions, open_data
+from .data.sources import ColumnOptions, ImageOptions, open_data
 from .errors import DataError, ToolkitError
 from .graph.run import Run
 from .options import CoreOptions
@@ -144,6 +144,12 @@ def image_options(options: CoreOptions) -> ImageOptions:
     return ImageOptions(options.image_size, options.channels, options.fit, options.background)
 
 
+def column_options(options: CoreOptions) -> ColumnOptions:
+    """Which columns of a table, or keys of records, are features, labels and splits."""
+    values = {name: getattr(options, name) for name in ColumnOptions._fields}
+    return ColumnOptions(**{n: tuple(v) if isinstance(v, list) else v for n, v in values.items()})
+
+
 def held_out_shares(options: CoreOptions) -> Shares:
     """How much is held out of data without a test or validation split."""
     return Shares(
@@ -160,6 +166,7 @@ def open_from_options(options: CoreOptions, progress: Optional[Progress] = None)
     return open_data(
         options.data,
         images=image_options(options),
+        columns=column_options(options),
         shares=held_out_shares(options),
         progress=progress,
     )

@@ -9,7 +9,13 @@ from typing_extensions import Literal
 
 from .declaration import Options, option
 
-PATH_PREFIXES = ("idx:", "npz:", "images:")  # of the data sources that read files
+PATH_PREFIXES = (
+    "idx:",
+    "npz:",
+    "images:",
+    "table:",
+    "pairs:",
+)  # of the data sources that read files
 
 
 class CoreOptions(Options):
@@ -38,6 +44,35 @@ class CoreOptions(Options):
     )
     channels: Optional[Literal[1, 3]] = option(
         None, "convert images to grey (1) or colour (3)", group="Data"
+    )
+    label_column: List[str] = option(
+        [],
+        "column or key of the labels, several for a vector, or none; default: label, class, "
+        "target or y",
+        group="Data",
+    )
+    label_kind: Literal["auto", "class", "value"] = option(
+        "auto",
+        "whether labels are classes or values; auto: texts and few integers are classes",
+        group="Data",
+    )
+    image_column: Optional[str] = option(
+        None, "column of the paths of images, or key of encoded images", group="Data"
+    )
+    feature_columns: List[str] = option(
+        [], "columns to use as features; default: all others", group="Data"
+    )
+    ignore_columns: List[str] = option([], "columns to leave out", group="Data")
+    split_column: str = option(
+        "split", "column that says train, validation or test, if there is one", group="Data"
+    )
+    missing: Literal["refuse", "drop", "fill"] = option(
+        "refuse",
+        "what becomes of empty fields: refuse the table, drop the row, or fill in the mean",
+        group="Data",
+    )
+    categories: Literal["index", "one-hot"] = option(
+        "index", "texts of few values: a class number each, or columns of 0 and 1", group="Data"
     )
     validation_share: float = option(
         0.1,
