@@ -5,7 +5,7 @@ Legend: M images, n of them, H height, W width, C channels.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, Sequence, Tuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..errors import DataError
 from .image_file import ImageReader
 from .parallel import map_parallel
 
-_ROWS_AT_ONCE = 16  # images that a thread decodes before it takes the next ones
+_BATCH = 16  # images that a thread decodes before it takes the next ones
 
 
 class EncodedImages:
@@ -58,11 +58,10 @@ class EncodedImages:
         rows = list_rows(rows, len(self))
         images = np.empty((len(rows), *self.shape[1:]), np.uint8)
 
-        def decode(start: int) -> None:
-            for i in range(start, min(start + _ROWS_AT_ONCE, len(rows))):
-                images[i] = self._decode(int(rows[i]))
+        def decode(i: int) -> None:
+            images[i] = self._decode(int(rows[i]))
 
-        map_parallel(decode, range(0, len(rows), _ROWS_AT_ONCE))
+        map_parallel(decode, range(len(rows)), _BATCH)
         return images
 
     def _decode(self, row: int) -> np.ndarray:
