@@ -1118,3 +1118,22 @@ def test_a_file_that_sets_an_option_twice_is_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=f"{name}: '(steps|batch_size)' is set twice: "):
         read_values(str(tmp_path / name))
+
+
+# -------------------------------------------------------------------------------------- image sizes
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [("64", 64), (" 64x48 ", "64x48"), ("64X48", "64x48"), ("64x64", 64), (32, 32), ("none", None)],
+)
+def test_an_image_size_is_a_side_or_width_x_height(text, value):
+    assert one("image_size", text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3", "a", "-1", "6.4", True, "٣"]
+)
+def test_another_image_size_is_refused(text):
+    with pytest.raises(UsageError, match="should be 1 to 4096, or WIDTHxHEIGHT such as 64x48"):
+        one("image_size", text)

@@ -11,6 +11,7 @@ import numpy as np
 from .data.classes import match_classes
 from .data.examples import Dataset, DataSpec, Progress, Split, describe
 from .data.held_out import NOTHING, Shares
+from .data.image_file import format_size
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
 from .data.sources import ColumnOptions, ImageOptions, open_data
@@ -132,8 +133,8 @@ def open_other_data(
     images = ImageOptions()
     if value.startswith("images:") and len(stored.shape) == 3 and stored.dtype == "uint8":
         height, width, channels = stored.shape
-        side = height if height == width else None
-        images = ImageOptions(side, channels, options.fit, options.background)
+        size = format_size(width, height)
+        images = ImageOptions(size, channels, options.fit, options.background)
         images = images._replace(extends_border=not options.data.startswith("images:"))
     dataset = open_data(value, images=images, shares=NOTHING)
     return RunData(match_classes(dataset, stored), plugins)

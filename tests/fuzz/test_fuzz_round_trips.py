@@ -28,6 +28,7 @@ TEXTS = {
     "features": st.sampled_from(["auto", "pixels", "run", "../run", "/a/run"]),
     "features_plugin": st.sampled_from(["classifier", "./mine.py", "a.b:C"]),
     "ignore_columns": st.lists(st.sampled_from(["id", "name"]), max_size=2),
+    "image_size": st.sampled_from([None, 1, 32, 4096, "64x48", "1x4096"]),
     "image_column": st.sampled_from([None, "path", "image/encoded"]),
     "label_column": st.lists(st.sampled_from(["label", "y 1", "none"]), max_size=2),
     "split_column": st.sampled_from(["split", "none", "part"]),

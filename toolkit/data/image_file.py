@@ -13,9 +13,10 @@ import contextlib
 import functools
 import io
 import os
+import re
 import threading
 import warnings
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -29,6 +30,7 @@ FORMATS = (
 FITS = ("pad", "crop", "stretch")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
 WHITE = (255, 255, 255)
+MAX_SIDE = 4096  # pixels of an image size
 _GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 _ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 _ORIENTATION = 0x0112  # a tag of EXIF
@@ -151,6 +153,27 @@ def parse_colour(text: str) -> Tuple[int, int, int]:
             hint="Write a name or #rrggbb: white, #f0f0f0.",
         ) from None
     return red, green, blue
+
+
+def parse_size(value: Union[int, str]) -> Tuple[int, int]:
+    """The (width, height) in pixels of an image size: 64 for a square, or "64x48".
+
+    Raises:
+        UsageError: the text is no size.
+    """
+    match = re.match(r"(\d{1,5})(?:x(\d{1,5}))?$", str(value).strip().lower(), re.ASCII)
+    sides = [int(side) for side in match.groups() if side] if match else [0]
+    if not all(1 <= side <= MAX_SIDE for side in sides):
+        raise UsageError(
+            f"The image size is '{value}', expected 1 to {MAX_SIDE}, or WIDTHxHEIGHT.",
+            hint="For example 64, or 64x48.",
+        )
+    return sides[0], sides[-1]
+
+
+def format_size(width: int, height: int) -> str:
+    """The inverse of `parse_size`."""
+    return str(width) if width == height else f"{width}x{height}"
 
 
 @functools.lru_cache(maxsize=None)

@@ -8,7 +8,7 @@ ways is refused: no image is left out without a word.
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -16,7 +16,15 @@ from ..errors import DataError, UsageError
 from ..files import sha256_of
 from .examples import Dataset, Split, describe
 from .held_out import DEFAULT_SHARES, Shares, hold_out
-from .image_file import FITS, ImageForm, ImageReader, file_endings, parse_colour, read_header
+from .image_file import (
+    FITS,
+    ImageForm,
+    ImageReader,
+    file_endings,
+    parse_colour,
+    parse_size,
+    read_header,
+)
 from .memory import check_memory
 
 SPLIT_FOLDERS = {
@@ -42,7 +50,7 @@ class Listing(NamedTuple):
 
 def open_images(
     folder: str,
-    image_size: Optional[int] = None,
+    image_size: Union[None, int, str] = None,
     channels: Optional[int] = None,
     fit: str = "pad",
     background: str = "white",
@@ -53,8 +61,8 @@ def open_images(
 
     Args:
         folder: the folder.
-        image_size: the height and width in pixels that each image gets; None requires that all
-            images have one size.
+        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None requires
+            that all images have one size.
         channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
         fit: "pad", "crop" or "stretch"; see `ImageForm`.
         background: the name of a colour, or #rrggbb; see `ImageForm`.
@@ -75,7 +83,7 @@ def open_images(
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
     channels = channels or (1 if all(read_header(path).is_grey for path in paths) else 3)
-    size = (image_size, image_size) if image_size else None
+    size = None if image_size is None else parse_size(image_size)
     form = ImageForm(size, channels, fit, parse_colour(background), extends_border)
     reader = ImageReader(form)
     splits = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset, Progress
@@ -17,7 +17,8 @@ class ImageOptions(NamedTuple):
     """How `images:` reads image files.
 
     Attributes:
-        image_size: the height and width in pixels that each image gets; None for that of the files.
+        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None for that of
+            the files.
         channels: 1 or 3, to which images are converted; None for 1 if all are grey, else 3.
         fit: "pad", "crop" or "stretch", for images of another shape.
         background: the name of a colour, or #rrggbb, below transparent images and around padded
@@ -25,7 +26,7 @@ class ImageOptions(NamedTuple):
         extends_border: whether to pad with the mean of each image's own border instead.
     """
 
-    image_size: Optional[int] = None
+    image_size: Union[None, int, str] = None
     channels: Optional[int] = None
     fit: str = "pad"
     background: str = "white"

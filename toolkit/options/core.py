@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Optional, Union
 
 import pydantic
@@ -16,6 +17,7 @@ PATH_PREFIXES = (
     "table:",
     "pairs:",
 )  # of the data sources that read files
+MAX_IMAGE_SIDE = 4096  # pixels
 
 
 class CoreOptions(Options):
@@ -24,13 +26,11 @@ class CoreOptions(Options):
     data: str = option(
         "mnist5k", "data source; see 'toolkit data list'", group="Data", path=PATH_PREFIXES
     )
-    image_size: Optional[int] = option(
+    image_size: Optional[Union[int, str]] = option(
         None,
-        "height and width of images, see --fit; files of one size may omit it",
+        "size of images, 64 or WIDTHxHEIGHT, see --fit; files of one size may omit it",
         unit="pixels",
         group="Data",
-        ge=1,
-        le=4096,
     )
     fit: Literal["pad", "crop", "stretch"] = option(
         "pad",
@@ -381,6 +381,19 @@ class CoreOptions(Options):
         if not isinstance(value, dict):
             return value
         return {name: _read_argument(argument) for name, argument in value.items()}
+
+    @pydantic.field_validator("image_size", mode="before")
+    @classmethod
+    def _read_image_size(cls, value: Any) -> Any:
+        """Read a size as one number, the side of a square, or as WIDTHxHEIGHT."""
+        if value is None:
+            return None
+        text = "" if isinstance(value, bool) else str(value).strip().lower()
+        match = re.match(r"(\d{1,5})(?:x(\d{1,5}))?$", text, re.ASCII)
+        sides = [int(side) for side in match.groups() if side] if match else [0]
+        if not all(1 <= side <= MAX_IMAGE_SIDE for side in sides):
+            raise ValueError(f"should be 1 to {MAX_IMAGE_SIDE}, or WIDTHxHEIGHT such as 64x48")
+        return sides[0] if len(set(sides)) == 1 else "x".join(map(str, sides))
 
     @pydantic.field_validator("steps_per_call", mode="before")
     @classmethod
