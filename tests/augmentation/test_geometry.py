@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from augmentation_fixtures import RAMP, evaluate, make_run, random_images
 
 from toolkit import augmentation, tf
@@ -103,3 +104,109 @@ def test_augmented_images_keep_their_static_shape_and_range():
     assert augmented.shape.as_list() == [4, 12, 12, 1]
     values = evaluate(augmented)
     assert values.min() >= 0 and values.max() <= 1
+
+
+# ------------------------------------------------------------------------------- crops, flips, fill
+
+
+def test_a_flip_of_all_images_mirrors_each_column_exactly():
+    flipped = evaluate(augmentation.augment(tf.constant(RAMP), make_run(flip=1)))
+    assert (flipped == RAMP[:, :, ::-1]).all()
+    flipped = evaluate(augmentation.augment(tf.constant(RAMP), make_run(flip_vertical=1)))
+    assert (flipped == RAMP[:, ::-1]).all()
+
+
+def test_a_flip_is_the_same_whether_images_also_turn_or_not():
+    flipped = evaluate(augmentation.augment(tf.constant(RAMP), make_run(flip=1, rotate=1e-9)))
+    np.testing.assert_allclose(flipped, RAMP[:, :, ::-1], atol=1e-4)
+    flipped = evaluate(
+        augmentation.augment(tf.constant(RAMP), make_run(flip_vertical=1, zoom=1e-9))
+    )
+    np.testing.assert_allclose(flipped, RAMP[:, ::-1], atol=1e-4)
+
+
+def test_half_of_the_images_are_flipped_each_by_a_number_of_its_own():
+    images = np.tile(random_images(1, 5, 6), [400, 1, 1, 1])
+    flipped = evaluate(augmentation.augment(tf.constant(images), make_run(flip=0.5)))
+    is_same = (flipped == images).all(axis=(1, 2, 3))
+    is_mirrored = (flipped == images[:, :, ::-1]).all(axis=(1, 2, 3))
+    assert (is_same ^ is_mirrored).all() and 150 < is_mirrored.sum() < 250
+
+
+def test_a_random_crop_is_a_window_of_the_padded_image_at_every_place():
+    image = random_images(1, 8, 16, 3)
+    run = make_run(crop=0.25, fill="reflect")
+    crops = evaluate(augmentation.augment(tf.constant(np.tile(image, [600, 1, 1, 1])), run))
+    padded = np.pad(image[0], [(2, 2), (4, 4), (0, 0)], "reflect")
+    windows = {
+        padded[down : down + 8, right : right + 16].tobytes(): (down, right)
+        for down in range(5)
+        for right in range(9)
+    }
+    places = [windows[crop.tobytes()] for crop in crops]  # a KeyError if one is no window
+    assert len(set(places)) == 45
+
+
+def test_crops_fill_with_the_border_pixel_unless_they_reflect():
+    image = random_images(1, 8, 8)
+    crops = evaluate(
+        augmentation.augment(tf.constant(np.tile(image, [50, 1, 1, 1])), make_run(crop=0.5))
+    )
+    padded = np.pad(image[0], [(4, 4), (4, 4), (0, 0)], "edge")
+    windows = {padded[d : d + 8, r : r + 8].tobytes() for d in range(9) for r in range(9)}
+    assert {crop.tobytes() for crop in crops} <= windows
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_reflection_is_that_of_numpy_however_far_beyond_the_border(size):
+    places = np.arange(-25, 30)
+    expected = np.pad(np.arange(size), 40, "reflect")[places + 40] if size > 1 else 0 * places
+    whole = geometry.fill_whole(tf.constant(places[None, :].astype(np.int32)), size, "reflect")
+    floats = geometry.reflect(tf.constant(places.astype(np.float32)), size)
+    whole, floats = evaluate(whole, floats)
+    assert (whole[0] == expected).all() and (floats == expected).all()
+
+
+def test_a_warp_of_a_photo_reads_the_mirror_image_beyond_the_border():
+    ramp = (
+        np.arange(8, dtype=np.float32).reshape(1, 1, 8, 1) / 8 * np.ones([64, 8, 1, 1], np.float32)
+    )
+    run = make_run(zoom=0.5, fill="reflect")
+    warped = evaluate(augmentation.augment(tf.constant(ramp), run))
+    edges = evaluate(augmentation.augment(tf.constant(ramp), make_run(zoom=0.5)))
+    shrunk = np.abs(warped - edges).max(axis=(1, 2, 3)) > 0.05
+    assert shrunk.any() and not shrunk.all()  # enlarged images have no border to fill
+    assert (warped[shrunk][:, :, 0] > warped[shrunk][:, :, 1] - 1e-6).any()
+
+
+def test_masks_move_with_their_images_and_no_class_is_mixed():
+    values = np.random.RandomState(0).choice([0.0, 0.25, 1.0], [6, 9, 11, 1]).astype(np.float32)
+    masks = (values[..., 0] * 4).astype(np.int32)
+    for options in ({"crop": 0.3, "flip": 0.5, "shift": 1}, {"rotate": 20, "rand_augment": 2}):
+        run = make_run(**options)
+        images, moved = augmentation.augment_with_masks(
+            tf.constant(values), tf.constant(masks), run
+        )
+        assert moved.dtype == tf.int32 and moved.shape.as_list() == [6, 9, 11]
+        images, moved = evaluate(images, moved)
+        assert set(np.unique(moved)) <= {0, 1, 4} and (moved != masks).any()
+        if "crop" in options:
+            assert (moved == images[..., 0] * 4).all()
+
+
+def test_a_rotation_moves_a_mask_to_the_pixels_of_its_image():
+    blob = np.zeros([1, 21, 21, 1], np.float32)
+    blob[0, 3:9, 3:9] = 1
+    blobs = np.tile(blob, [20, 1, 1, 1])
+    run = make_run(rotate=45, flip=0.5)
+    images, masks = evaluate(
+        *augmentation.augment_with_masks(tf.constant(blobs), tf.constant(blobs), run)
+    )
+    assert set(np.unique(masks)) == {0.0, 1.0}
+    assert np.abs(images - masks).max() <= 0.76 and np.abs(images - masks).mean() < 0.03
+
+
+def test_in_an_evaluation_images_stay_as_they_are():
+    images = tf.constant(RAMP)
+    run = make_run("eval", flip=1, crop=0.3, rotate=20, cutout=0.5)
+    assert augmentation.augment(images, run) is images
