@@ -16,8 +16,9 @@ from toolkit.errors import DataError
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Three files that were written an hour ago."""
+def folder(tmp_path, monkeypatch):
+    """Three files that were written an hour ago, and are not too small to be entered."""
+    monkeypatch.setattr(file_index, "SMALL_COUNT", 1)
     folder = tmp_path / "data"
     folder.mkdir()
     for name in "abc":
@@ -114,6 +115,12 @@ def test_a_cache_that_cannot_be_written_costs_only_time(folder, tmp_path):
     assert digests(folder, tmp_path / "cache") == expected(folder)
 
 
+def test_small_files_leave_nothing_in_the_cache(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(file_index, "SMALL_COUNT", 4)
+    assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert not (tmp_path / "cache").exists()
+
+
 def test_without_a_place_nothing_is_written(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     assert FileIndex().digests([str(folder / "a")]) == expected(folder)[:1]
@@ -129,6 +136,7 @@ def test_a_file_may_have_any_name(folder, tmp_path, reads, name):
 
 
 def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatch):
+    monkeypatch.setattr(file_index, "SMALL_COUNT", 1)
     paths = [str(tmp_path / "grey.png"), str(tmp_path / "clear.png")]
     Image.new("L", (3, 2)).save(paths[0])
     Image.new("RGBA", (5, 4)).save(paths[1])

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
-from toolkit.data.image_file import ImageForm, ImageReader, file_endings, parse_colour, read_header
+from toolkit.data.image_file import (
+    ImageForm,
+    ImageReader,
+    describe_changes,
+    file_endings,
+    parse_colour,
+    read_header,
+)
 from toolkit.errors import DataError, UsageError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -223,19 +230,22 @@ def test_four_channels_keep_transparency(save):
     pixels = [(1, 2, 3, 0), (4, 5, 6, 255)]
     reader = ImageReader(ImageForm(channels=4))
     assert reader.read(save(row("RGBA", *pixels))).tolist() == [[list(p) for p in pixels]]
-    assert reader.notes() == []
+    assert describe_changes(reader.form, np.array([[2, 1]]), np.array([True])) == []
 
 
-def test_notes_count_what_was_changed(save):
-    reader = ImageReader(ImageForm(size=(4, 4)))
-    reader.read(save(Image.new("RGBA", (4, 4), CLEAR_BLACK), name="clear.png"))
-    reader.read(save(Image.new("RGBA", (4, 4), (0, 0, 0, 255)), name="opaque.png"))
-    reader.read(save(Image.new("L", (8, 8)), name="square.png"))
-    reader.read(save(Image.new("L", (8, 2)), name="wide.png"))
-    assert reader.notes() == [
-        "1 image with transparency laid on #ffffff (--background).",
+def test_notes_count_what_has_to_change(save):
+    headers = [
+        read_header(save(Image.new("RGBA", (4, 4), CLEAR_BLACK), name="clear.png")),
+        read_header(save(Image.new("L", (8, 8)), name="square.png")),
+        read_header(save(Image.new("L", (8, 2)), name="wide.png")),
+    ]
+    sizes = np.array([header[:2] for header in headers])
+    has_alpha = np.array([header.has_alpha for header in headers])
+    assert describe_changes(ImageForm(size=(4, 4)), sizes, has_alpha) == [
+        "1 image with an alpha channel laid on #ffffff (--background).",
         "1 image of another shape padded with #ffffff to 4x4 (--fit).",
     ]
+    assert describe_changes(ImageForm(size=(4, 4)), sizes[1:2], has_alpha[1:2]) == []
 
 
 @pytest.mark.parametrize(

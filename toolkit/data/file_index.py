@@ -24,11 +24,15 @@ from .image_file import read_header
 from .parallel import map_parallel
 
 GROUP = "hashes"  # the folder in the cache
+# Files of fewer bytes, and fewer files, are read again in no time.
+SMALL_BYTES = 4 << 20
+SMALL_COUNT = 200
 _SETTLED = 2  # seconds after which a write has another time than one before
 _FORMAT = 1
 _BATCH = 16  # files that a thread reads before it takes the next ones
 _MIN_ENTRIES = 100  # that always have room in a table
 _HEADER = slice(3, 7)  # of the numbers of an entry; the first three are its state
+_NO_STATE = (-1, -1, -1)
 _NO_HEADER = (-1, -1, -1, -1)
 
 
@@ -157,8 +161,9 @@ class FileIndex:
             np.concatenate([table.numbers[rows], numbers[valid]]),
             np.concatenate([table.digests[rows], digests[valid]]),
         )
+        is_large = numbers[:, 0].sum() >= SMALL_BYTES or len(names) >= SMALL_COUNT
         with contextlib.suppress(OSError):
-            if self._folder:
+            if self._folder and is_large:
                 self._table.save(self._table_path)
 
     @property
@@ -222,17 +227,20 @@ def _entry_folder(root: str, cache_dir: Optional[str]) -> str:
 
 
 def _state(path: str) -> Tuple[int, int, int]:
-    """Size, time of modification and inode, which change when a file is written or replaced."""
-    state = os.stat(path)
+    """Size, time of modification and inode, which change when a file is written or replaced.
+
+    They are -1 if the file cannot be reached: reading it raises an error that names it.
+    """
+    try:
+        state = os.stat(path)
+    except OSError:
+        return _NO_STATE
     return state.st_size, state.st_mtime_ns, state.st_ino & (2**63 - 1)
 
 
 def _is_settled(path: str, state: Tuple[int, ...], started: float) -> bool:
     """Whether a later write to the file would change its state, which it had before it was read."""
-    try:
-        return state[1] < (started - _SETTLED) * 1e9 and _state(path) == state
-    except OSError:
-        return False
+    return state[1] < (started - _SETTLED) * 1e9 and _state(path) == state != _NO_STATE
 
 
 def _read_digest(path: str) -> Tuple[str, Sequence[int]]:

@@ -14,7 +14,6 @@ import functools
 import io
 import os
 import re
-import threading
 import warnings
 from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
@@ -59,7 +58,7 @@ class ImageForm(NamedTuple):
 
 
 class ImageReader:
-    """Reads image files in one form, and counts the images that it changed.
+    """Reads images in one form. Several threads may use it.
 
     Args:
         form: of the arrays.
@@ -67,9 +66,6 @@ class ImageReader:
 
     def __init__(self, form: ImageForm):
         self.form = form
-        self._num_transparent = 0
-        self._num_refitted = 0
-        self._lock = threading.Lock()  # of the numbers
         ignore_warnings()
 
     def read(self, path: str) -> np.ndarray:
@@ -102,37 +98,39 @@ class ImageReader:
         with open_image(stream) as file:
             file.load()
             image = _upright(_to_8_bits(file), _orientation(file))
-            is_transparent = form.channels != 4 and _is_transparent(image)
-            if is_transparent:
+            if form.channels != 4 and _is_transparent(image):
                 image = _lay_on(image, form.background)
             image = image.convert(MODES[form.channels])
-        is_refitted = form.size is not None and has_other_shape(image.size, form.size)
-        with self._lock:
-            self._num_transparent += is_transparent
-            self._num_refitted += is_refitted
         if form.size is not None and image.size != form.size:
             image = _resize(image, form)
         return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
-    def notes(self) -> List[str]:
-        """A sentence for each kind of change that was made to images."""
-        colour = "#{:02x}{:02x}{:02x}".format(*self.form.background)
-        notes = []
-        if self._num_transparent:
-            count = _count_images(self._num_transparent)
-            notes.append(f"{count} with transparency laid on {colour} (--background).")
-        if self._num_refitted and self.form.size:
-            width, height = self.form.size
-            how = {"pad": f"padded with {colour}", "crop": "cropped", "stretch": "stretched"}
-            count = _count_images(self._num_refitted)
-            notes.append(
-                f"{count} of another shape {how[self.form.fit]} to {width}x{height} (--fit)."
-            )
-        return notes
+
+def describe_changes(form: ImageForm, sizes: np.ndarray, has_alpha: np.ndarray) -> List[str]:
+    """A sentence for each kind of change that images need to get a form.
+
+    Args:
+        form: that the images get.
+        sizes: (width, height) of each image, integers [M, 2].
+        has_alpha: whether pixels of the image can be transparent, bool [M].
+    """
+    colour = "#{:02x}{:02x}{:02x}".format(*form.background)
+    notes = []
+    if has_alpha.any() and form.channels != 4:
+        count = _count_images(has_alpha.sum())
+        notes.append(f"{count} with an alpha channel laid on {colour} (--background).")
+    if form.size:
+        width, height = form.size
+        count = _count_images((sizes[:, 0] * height != sizes[:, 1] * width).sum())
+        fill = "the mean of the border" if form.extends_border else colour
+        how = {"pad": f"padded with {fill}", "crop": "cropped", "stretch": "stretched"}[form.fit]
+        if not count.startswith("0 "):
+            notes.append(f"{count} of another shape {how} to {width}x{height} (--fit).")
+    return notes
 
 
 def _count_images(count: int) -> str:
-    return f"{count:,} image{'s' if count > 1 else ''}"
+    return f"{count:,} image{'' if count == 1 else 's'}"
 
 
 def parse_colour(text: str) -> Tuple[int, int, int]:
@@ -206,15 +204,21 @@ def read_header(path: str) -> ImageHeader:
     Raises:
         DataError: the file is no image; the message names it.
     """
-    with _translated_errors(path), open_image(open_file(path)) as file:
+    with _translated_errors(path):
+        return _read_header(open_file(path))
+
+
+def decode_header(content: bytes, name: str) -> ImageHeader:
+    """As `read_header`, of the bytes of an image file, which error messages call `name`."""
+    with _translated_errors(name):
+        return _read_header(io.BytesIO(content))
+
+
+def _read_header(stream: IO[bytes]) -> ImageHeader:
+    with open_image(stream) as file:
         width, height = _upright_size(file)
         has_alpha = file.mode in _ALPHA or "transparency" in file.info
         return ImageHeader(width, height, file.mode in _GREY, has_alpha)
-
-
-def has_other_shape(size: Tuple[int, int], form_size: Tuple[int, int]) -> bool:
-    """Whether an image of a size, (width, height), cannot be scaled to another without a border."""
-    return size[0] * form_size[1] != size[1] * form_size[0]
 
 
 def open_file(path: str) -> IO[bytes]:

@@ -8,6 +8,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset, Progress
+from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares
 
 DEFAULT = "mnist5k"
@@ -73,6 +74,7 @@ class Settings(NamedTuple):
     shares: Shares
     cache_dir: Optional[str]
     progress: Optional[Progress]
+    index: FileIndex  # of the files at the path
 
 
 class Source(NamedTuple):
@@ -94,6 +96,7 @@ def open_data(
     cache_dir: Optional[str] = None,
     progress: Optional[Progress] = None,
     base: Optional[str] = None,
+    rehash: bool = False,
 ) -> Dataset:
     """Open the data set that a `--data` value names.
 
@@ -105,6 +108,7 @@ def open_data(
         cache_dir: the folder of downloads; None for the default.
         progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
         base: the folder from which relative paths start.
+        rehash: whether to hash all files again, also those whose size, time and inode are known.
 
     Raises:
         UsageError: the value names no source, or an option does not apply to the source.
@@ -113,7 +117,8 @@ def open_data(
     source = _find_source(value)
     path = resolve_path(value, base)
     _refuse_idle_options(value, source, images, columns)
-    settings = Settings(path, images, columns, shares, cache_dir, progress)
+    index = FileIndex(path, cache_dir, is_fresh=rehash)
+    settings = Settings(path, images, columns, shares, cache_dir, progress, index)
     with translate_system_errors(path or value):
         dataset = source.open(settings)
     dataset.name = value
@@ -245,7 +250,9 @@ def _open_npz(settings: Settings) -> Dataset:
 def _open_images(settings: Settings) -> Dataset:
     from .images import open_images
 
-    return open_images(settings.path, **settings.images._asdict(), shares=settings.shares)
+    return open_images(
+        settings.path, **settings.images._asdict(), shares=settings.shares, index=settings.index
+    )
 
 
 SOURCES = {
