@@ -12,13 +12,14 @@ from toolkit.compat import HAS_XLA
 from toolkit.data.batches import BatchForm
 from toolkit.data.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
+from toolkit.inference.export import export
 
 READERS = ("resident", "stream")
 
 
 def train(folder, plugin=Named, **options):
     options = {"steps": 6, "batch_size": 5, "log_steps": 1, **options}
-    return testing.train(plugin(), str(folder), **options)
+    return testing.train(f"named_fixtures:{plugin.__name__}", str(folder), **options)
 
 
 def read_batches(kind, split, count, longest=False, batch_size=5):
@@ -78,27 +79,31 @@ def test_the_number_of_steps_per_call_does_not_change_the_bits(plugin, tmp_path)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_run_resumes_to_the_same_bits(reader, tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    testing.check_resume(Named(), str(tmp_path / "run"), reader=reader, batch_size=5)
+    testing.check_resume("named_fixtures:Named", str(tmp_path / "run"), reader=reader, batch_size=5)
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
 def test_xla_trains_on_numbers_and_refuses_text(tmp_path):
     plain = train(tmp_path / "plain", Numbers, xla="off")
     compiled = train(tmp_path / "xla", Numbers, xla="on")
-    assert compiled["metrics"]["loss"] == pytest.approx(plain["metrics"]["loss"], rel=1e-4)
+    assert compiled["test"]["metrics"] == pytest.approx(plain["test"]["metrics"], rel=1e-4)
     with pytest.raises(UsageError, match="text"):
         train(tmp_path / "text", Named, xla="on")
 
 
 def test_an_evaluation_is_the_mean_over_all_examples(tmp_path):
     summary = train(tmp_path / "run")
-    with open_trained(str(tmp_path / "run"), plugin=Named()) as trained:
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
         features, labels = named_arrays(9)
         predictions = trained.predict(features)
         errors = np.square(predictions["price"] - labels["price"])
-        losses = [trained.evaluate("test", batch_size=size)["loss"] for size in (2, 9)]
+        evaluator = trained.evaluator("eval")
+        evaluator.load(trained.checkpoint.path)
+        split = Split(features, labels)
+        losses = [evaluator.evaluate(split, size).metrics["loss"] for size in (2, 9)]
+        evaluator.close()
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-    assert losses[0] == pytest.approx(summary["test"]["loss"], rel=1e-6)
+    assert losses[0] == pytest.approx(summary["test"]["metrics"]["loss"], rel=1e-6)
     assert losses[0] > errors.mean()
     assert predictions["mask"].shape == (9, 4, 6)
 
@@ -114,8 +119,8 @@ def test_the_run_describes_its_components(tmp_path):
 
 def test_an_export_takes_the_features_by_name(tmp_path):
     train(tmp_path / "run")
-    with open_trained(str(tmp_path / "run"), plugin=Named()) as trained:
-        result = trained.export(str(tmp_path / "model"))
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+        result = export(trained.predictor, str(tmp_path / "model"))
         expected = trained.predict(named_arrays(9)[0])
     assert result["inputs"] == ["is_new", "note", "photo", "size", "words", "words_length"]
     with tf.Graph().as_default(), tf.Session() as session:

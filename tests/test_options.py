@@ -39,6 +39,14 @@ TEXTS = {
     "channels": ("3", 3),
     "fit": ("crop", "crop"),
     "background": ("#102030", "#102030"),
+    "label_column": ("left, right", ["left", "right"]),
+    "label_kind": ("value", "value"),
+    "image_column": ("path", "path"),
+    "feature_columns": ("width,height", ["width", "height"]),
+    "ignore_columns": ("id", ["id"]),
+    "split_column": ("part", "part"),
+    "missing": ("drop", "drop"),
+    "categories": ("one-hot", "one-hot"),
     "validation_share": ("0.25", 0.25),
     "test_share": ("0.25", 0.25),
     "folds": ("5", 5),
@@ -93,6 +101,9 @@ BEYOND = {
     "image_size": "0",
     "channels": "2",
     "fit": "squeeze",
+    "label_kind": "text",
+    "missing": "guess",
+    "categories": "texts",
     "validation_share": "0.6",
     "test_share": "0.6",
     "folds": "-1",
@@ -610,6 +621,38 @@ def test_a_preset_with_the_value_that_was_set_is_not_noted(text):
     assert with_preset([("file.toml", {"learning_rate": text})], preset="fast").notes == []
 
 
+class Styles(Options):
+    """Presets that an option of another name chooses."""
+
+    presets = {"thin": {"width": 1}, "thick": {"width": 9}}
+    preset_option = "style"
+
+    style: Literal["thin", "thick"] = option("thin", "which style")
+    width: int = option(5, "of a line")
+
+
+def with_two(layers=(), **flags):
+    return resolve([("recipes", Recipes), ("styles", Styles)], layers, None, flags)
+
+
+def test_two_classes_have_presets_of_their_own():
+    resolved = with_two(style="thick")
+    assert (resolved.options.width, resolved.options.gain) == (9, 2.0)
+    assert (resolved.origins["width"], resolved.origins["gain"]) == ("preset thick", "preset slow")
+    assert with_two(style="thick", width="3").options.width == 3
+    assert with_two([("a.toml", {"width": 4})], style="thick").notes == [
+        "width is 9 by preset thick (flag --style), no longer 4 (a.toml)"
+    ]
+
+
+def test_another_preset_of_one_class_leaves_those_of_the_other_as_they_were_saved():
+    first = with_two(preset="fast", style="thick")
+    again = with_two([saved(first)], style="thin")
+    assert (again.options.width, again.options.learning_rate) == (1, 0.9)
+    again = with_two([saved(first)], preset="slow")
+    assert (again.options.width, again.options.learning_rate) == (9, 0.1)
+
+
 class Lengths(Options):
     """Presets that set the length of the run."""
 
@@ -1075,3 +1118,22 @@ def test_a_file_that_sets_an_option_twice_is_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=f"{name}: '(steps|batch_size)' is set twice: "):
         read_values(str(tmp_path / name))
+
+
+# -------------------------------------------------------------------------------------- image sizes
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [("64", 64), (" 64x48 ", "64x48"), ("64X48", "64x48"), ("64x64", 64), (32, 32), ("none", None)],
+)
+def test_an_image_size_is_a_side_or_width_x_height(text, value):
+    assert one("image_size", text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3", "a", "-1", "6.4", True, "٣"]
+)
+def test_another_image_size_is_refused(text):
+    with pytest.raises(UsageError, match="should be 1 to 4096, or WIDTHxHEIGHT such as 64x48"):
+        one("image_size", text)

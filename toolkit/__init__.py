@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .hookspecs import hookimpl as hookimpl
     from .inference.scorer import Scorer as Scorer
     from .inference.scorer import ScoreResult as ScoreResult
+    from .options import AugmentationOptions as AugmentationOptions
     from .options import Options as Options
     from .options import option as option
     from .training.hooks.base import Every as Every
@@ -49,6 +50,7 @@ _HOME = {  # public name: the module that defines it
     "hookimpl": "toolkit.hookspecs",
     "LazyModules": "toolkit.authoring",
     "check_image_size": "toolkit.authoring",
+    "AugmentationOptions": "toolkit.options",
     "Options": "toolkit.options",
     "option": "toolkit.options",
     "Run": "toolkit.graph.run",
@@ -84,7 +86,7 @@ _RENAMED = {  # former public name: its present name
     "written_whole": "atomic_write",
 }
 
-_MODULES = ("cli_options",)  # public modules
+_MODULES = ("augmentation", "cli_options")  # public modules
 
 __all__ = sorted([*_HOME, *_MODULES])
 

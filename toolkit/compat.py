@@ -18,6 +18,7 @@ describes or parses must not import it.
 from __future__ import annotations
 
 import contextlib
+import io
 import gc
 import importlib.util
 import os
@@ -216,5 +217,6 @@ def float_operations(graph: tf.Graph) -> int:
     """The float operations of one run of all ops, by TensorFlow's profiler and static shapes."""
     builder = tf.profiler.ProfileOptionBuilder
     options = builder(builder.float_operation()).with_empty_output().build()
-    with _capture_output(sys.stdout):
+    # It says on stderr how many ops have no static shape.
+    with _capture_output(sys.stdout), contextlib.redirect_stderr(io.StringIO()):
         return tf.profiler.profile(graph, options=options).total_float_ops

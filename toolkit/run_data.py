@@ -11,9 +11,10 @@ import numpy as np
 from .data.classes import match_classes
 from .data.examples import Dataset, DataSpec, Progress, Split, describe, with_classes
 from .data.held_out import NOTHING, Shares
+from .data.image_file import format_size
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
-from .data.sources import ImageOptions, open_data
+from .data.sources import ColumnOptions, ImageOptions, open_data
 from .data.structure import FEATURES
 from .errors import DataError, ToolkitError
 from .graph.run import Run
@@ -140,8 +141,8 @@ def open_other_data(
     images = ImageOptions()
     if value.startswith("images:") and is_images(stored):
         height, width, channels = stored.shape
-        side = height if height == width else None
-        images = ImageOptions(side, channels, options.fit, options.background)
+        size = format_size(width, height)
+        images = ImageOptions(size, channels, options.fit, options.background)
         images = images._replace(extends_border=not options.data.startswith("images:"))
     dataset = open_data(value, images=images, shares=NOTHING)
     return RunData(match_classes(dataset, stored), plugins)
@@ -157,6 +158,12 @@ def is_images(spec: DataSpec) -> bool:
 def image_options(options: CoreOptions) -> ImageOptions:
     """How `images:` reads its files."""
     return ImageOptions(options.image_size, options.channels, options.fit, options.background)
+
+
+def column_options(options: CoreOptions) -> ColumnOptions:
+    """Which columns of a table, or keys of records, are features, labels and splits."""
+    values = {name: getattr(options, name) for name in ColumnOptions._fields}
+    return ColumnOptions(**{n: tuple(v) if isinstance(v, list) else v for n, v in values.items()})
 
 
 def held_out_shares(options: CoreOptions) -> Shares:
@@ -175,6 +182,7 @@ def open_from_options(options: CoreOptions, progress: Optional[Progress] = None)
     return open_data(
         options.data,
         images=image_options(options),
+        columns=column_options(options),
         shares=held_out_shares(options),
         progress=progress,
     )

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
-from toolkit.data.image_file import ImageForm, ImageReader, file_endings, is_grey, parse_colour
+from toolkit.data.image_file import (
+    ImageForm,
+    ImageReader,
+    describe_changes,
+    file_endings,
+    parse_colour,
+    read_header,
+)
 from toolkit.errors import DataError, UsageError
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -58,7 +65,7 @@ def test_colours_stay(save, form):
 @pytest.mark.parametrize("form", LOSSLESS)
 def test_grey_values_stay(save, form):
     path = save(row("L", 0, 7, 255), form)
-    assert read(path, channels=1) == [[0, 7, 255]] and is_grey(path)
+    assert read(path, channels=1) == [[0, 7, 255]] and read_header(path).is_grey
     assert read(path) == [[(0, 0, 0), (7, 7, 7), (255, 255, 255)]]
 
 
@@ -137,7 +144,7 @@ def test_a_palette_shows_its_colours(save):
 def test_16_bits_are_scaled_to_8(save, form):
     image = Image.fromarray(np.array([[0, 257, 32896, 65535]], np.uint16))
     path = save(image if form != "PPM" else image.convert("I"), form)
-    assert read(path, channels=1) == [[0, 1, 128, 255]] and is_grey(path)
+    assert read(path, channels=1) == [[0, 1, 128, 255]] and read_header(path).is_grey
 
 
 def test_big_endian_16_bits_are_scaled_to_8(tmp_path):
@@ -156,7 +163,7 @@ def test_16_bit_colours_are_scaled_to_8(tmp_path):
 def test_floats_from_0_to_1_are_scaled_to_255(save):
     image = Image.fromarray(np.array([[0, 0.5, 1]], np.float32))
     path = save(image, "TIFF")
-    assert read(path, channels=1) == [[0, 128, 255]] and is_grey(path)
+    assert read(path, channels=1) == [[0, 128, 255]] and read_header(path).is_grey
 
 
 @pytest.mark.parametrize(
@@ -194,7 +201,7 @@ def test_half_transparent_ink_is_mixed_with_the_background(save):
 
 def test_grey_with_transparency(save):
     path = save(row("LA", (0, 0), (0, 255), (200, 255)))
-    assert read(path, channels=1) == [[255, 0, 200]] and is_grey(path)
+    assert read(path, channels=1) == [[255, 0, 200]] and read_header(path).is_grey
 
 
 def test_a_transparent_colour_of_a_palette(save):
@@ -223,19 +230,22 @@ def test_four_channels_keep_transparency(save):
     pixels = [(1, 2, 3, 0), (4, 5, 6, 255)]
     reader = ImageReader(ImageForm(channels=4))
     assert reader.read(save(row("RGBA", *pixels))).tolist() == [[list(p) for p in pixels]]
-    assert reader.notes() == []
+    assert describe_changes(reader.form, np.array([[2, 1]]), np.array([True])) == []
 
 
-def test_notes_count_what_was_changed(save):
-    reader = ImageReader(ImageForm(size=(4, 4)))
-    reader.read(save(Image.new("RGBA", (4, 4), CLEAR_BLACK), name="clear.png"))
-    reader.read(save(Image.new("RGBA", (4, 4), (0, 0, 0, 255)), name="opaque.png"))
-    reader.read(save(Image.new("L", (8, 8)), name="square.png"))
-    reader.read(save(Image.new("L", (8, 2)), name="wide.png"))
-    assert reader.notes() == [
-        "1 image with transparency laid on #ffffff (--background).",
+def test_notes_count_what_has_to_change(save):
+    headers = [
+        read_header(save(Image.new("RGBA", (4, 4), CLEAR_BLACK), name="clear.png")),
+        read_header(save(Image.new("L", (8, 8)), name="square.png")),
+        read_header(save(Image.new("L", (8, 2)), name="wide.png")),
+    ]
+    sizes = np.array([header[:2] for header in headers])
+    has_alpha = np.array([header.has_alpha for header in headers])
+    assert describe_changes(ImageForm(size=(4, 4)), sizes, has_alpha) == [
+        "1 image with an alpha channel laid on #ffffff (--background).",
         "1 image of another shape padded with #ffffff to 4x4 (--fit).",
     ]
+    assert describe_changes(ImageForm(size=(4, 4)), sizes[1:2], has_alpha[1:2]) == []
 
 
 @pytest.mark.parametrize(

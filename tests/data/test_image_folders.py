@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from toolkit.data.held_out import NOTHING
-from toolkit.data.image_file import ImageForm, ImageReader
+from toolkit.data.image_file import ImageForm, ImageReader, parse_size
 from toolkit.data.images import list_images
 from toolkit.data.sources import ImageOptions, open_data
 from toolkit.errors import DataError, UsageError
@@ -171,3 +171,49 @@ def test_a_wrong_image_option_is_refused(tree, images, text):
 def test_an_image_option_without_effect_is_refused(images, flag):
     with pytest.raises(UsageError, match=f"{flag} has no effect on the data 'mnist5k'"):
         open_data("mnist5k", images=images)
+
+
+def write_sizes(folder, *sizes):
+    """PNGs 0.png, 1.png, ... of these sizes."""
+    folder.mkdir()
+    for number, size in enumerate(sizes):
+        Image.new("L", size).save(str(folder / f"{number}.png"))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "sizes, text, size",
+    [
+        ([(40, 30), (9, 6), (9, 6), (90, 7)], "9x6 (?/1.png) to 40x30 (?/0.png)", "9x6"),
+        ([(4, 6), (6, 4), (6, 4)], "4x6 (?/0.png) to 6x4 (?/1.png)", "6x4"),
+        ([(2000, 1000), (2000, 1000), (8, 8)], "8x8 (?/2.png) to 2000x1000 (?/0.png)", "256x128"),
+        ([(8, 8), (8, 8), (8, 9)], "8x8 (?/0.png) to 8x9 (?/2.png)", "8"),
+    ],
+)
+def test_images_of_several_sizes_are_refused_with_a_size_to_choose(tmp_path, sizes, text, size):
+    folder = write_sizes(tmp_path / "images", *sizes)
+    with pytest.raises(DataError) as caught:
+        open_data("images:" + folder)
+    assert text.replace("?", folder) in caught.value.message
+    assert caught.value.hint.endswith(f"for example --image-size {size}.")
+    images = ImageOptions(image_size=size)
+    assert open_data("images:" + folder, images=images).spec.shape[:2] == parse_size(size)[::-1]
+
+
+def test_classes_that_differ_in_their_case_are_noted(tree):
+    notes = open_data("images:" + tree("cat/1.png", "Cat/1.png", "dog/1.png")).notes
+    assert "The classes Cat and cat differ only in upper and lower case: are they one?" in notes
+
+
+def test_a_folder_that_cannot_be_read_is_named(tree, monkeypatch):
+    folder = tree("cat/1.png", "dog/1.png")
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("dog"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match="dog: Permission denied"):
+        open_data("images:" + folder)

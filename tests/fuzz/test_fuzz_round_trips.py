@@ -21,9 +21,17 @@ TEXTS = {
     "background": st.sampled_from(["white", "#102030", "light grey"]),
     "best_metric": st.sampled_from(["accuracy", "min:loss", "max:a_b"]),
     "class_weights": st.sampled_from(["none", "balanced", "1,0.5,2"]),
-    "data": st.sampled_from(["mnist5k", "npz:a.npz", "images:../b", "idx:/c/d", "npz:~/e.npz"]),
+    "data": st.sampled_from(
+        ["mnist5k", "npz:a.npz", "images:../b", "idx:/c/d", "npz:~/e.npz", "table:f.csv"]
+    ),
+    "feature_columns": st.lists(st.sampled_from(["a", "b c", "é=1"]), max_size=2),
     "features": st.sampled_from(["auto", "pixels", "run", "../run", "/a/run"]),
     "features_plugin": st.sampled_from(["classifier", "./mine.py", "a.b:C"]),
+    "ignore_columns": st.lists(st.sampled_from(["id", "name"]), max_size=2),
+    "image_size": st.sampled_from([None, 1, 32, 4096, "64x48", "1x4096"]),
+    "image_column": st.sampled_from([None, "path", "image/encoded"]),
+    "label_column": st.lists(st.sampled_from(["label", "y 1", "none"]), max_size=2),
+    "split_column": st.sampled_from(["split", "none", "part"]),
     "optimizer": st.sampled_from(["adam", "momentum"]),
     "optimizer_args": st.dictionaries(
         st.sampled_from(["momentum", "beta1", "use_nesterov", "accum_name"]),

@@ -581,8 +581,8 @@ OPTION_ORDER = [
     Mutant(
         "weakest-preset-wins",
         "toolkit/options/resolution.py",
-        "preset_at = max(",
-        "preset_at = min(",
+        "for position, source in enumerate(sources)\n        for option",
+        "for position, source in reversed(list(enumerate(sources)))\n        for option",
         OPTIONS,
     ),
 ]
@@ -628,24 +628,24 @@ CLASSIFIER = [
     ),
     Mutant(
         "rotation-turns-the-other-way",
-        "plugins/classifier/toolkit_classifier/augment.py",
+        "toolkit/augmentation/geometry.py",
         "sine = (tf.sin(angles) / zooms)[:, None]",
         "sine = (-tf.sin(angles) / zooms)[:, None]",
-        ("tests/classifier/test_augment.py",),
+        ("tests/augmentation/test_geometry.py",),
     ),
     Mutant(
         "shift-never-reaches-its-limit",
-        "plugins/classifier/toolkit_classifier/augment.py",
+        "toolkit/augmentation/geometry.py",
         "maxval=limit + 1.0)",
         "maxval=limit)",
-        ("tests/classifier/test_augment.py",),
+        ("tests/augmentation/test_geometry.py",),
     ),
     Mutant(
         "mixup-prefers-the-partner",
-        "plugins/classifier/toolkit_classifier/augment.py",
-        "share = tf.maximum(share, 1.0 - share)",
-        "share = tf.minimum(share, 1.0 - share)",
-        ("tests/classifier/test_augment.py",),
+        "toolkit/augmentation/mixing.py",
+        "return tf.maximum(share, 1.0 - share)",
+        "return tf.minimum(share, 1.0 - share)",
+        ("tests/augmentation/test_mixing.py",),
     ),
 ]
 

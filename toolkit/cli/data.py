@@ -34,9 +34,7 @@ def list_(as_json: bool) -> None:
 
 @data.command()
 @click.argument("value", metavar="DATA")
-@click.option(
-    "--image-size", type=click.IntRange(1, 4096), metavar="N", help="As for 'toolkit run'."
-)
+@click.option("--image-size", metavar="N|WIDTHxHEIGHT", help="As for 'toolkit run'.")
 @click.option("--channels", type=click.Choice(["1", "3"]), help="As for 'toolkit run'.")
 @click.option("--fit", default="pad", metavar="pad|crop|stretch", help="As for 'toolkit run'.")
 @click.option("--background", default="white", metavar="COLOUR", help="As for 'toolkit run'.")
@@ -49,7 +47,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def check(
     value: str,
-    image_size: Optional[int],
+    image_size: Optional[str],
     channels: Optional[str],
     fit: str,
     background: str,

@@ -63,10 +63,10 @@ class BatchForm(NamedTuple):
         longest = tf.maximum(tf.reduce_max(lengths), 1)
         if not boundaries:
             return longest
-        ends = tf.constant([*boundaries, np.iinfo(np.int32).max], tf.int32)
-        end = tf.reduce_min(tf.boolean_mask(ends, ends >= longest))
         # As in `Column.pad_length`: beyond the last boundary, the longest of all.
-        return tf.where(end == np.iinfo(np.int32).max, self.longest[key], end)
+        ends = [end for end in boundaries if end < self.longest[key]]
+        ends = tf.constant([*ends, self.longest[key]], tf.int32)
+        return tf.reduce_min(tf.boolean_mask(ends, ends >= longest))
 
 
 def convert_stored(tensor: tf.Tensor, kind: str) -> tf.Tensor:

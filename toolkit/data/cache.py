@@ -10,7 +10,7 @@ from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Opti
 from ..errors import RetryError, UsageError, suggest
 
 # Folders of the cache with one folder for each entry.
-GROUPS = ("streams", "features")
+GROUPS = ("streams", "features", "hashes", "decoded")
 
 
 class CacheEntry(NamedTuple):

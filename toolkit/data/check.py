@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
@@ -30,14 +31,23 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
         DataError: the data cannot be used for another reason.
     """
     with translate_system_errors(value):
-        if value.startswith("images:"):
-            from .images import corrupt_images
+        try:
+            dataset = open_data(value, **settings)
+            return check_data(dataset, value), dataset
+        except DataError:
+            corrupt = _list_corrupt(value, settings.get("base"))
+            if not corrupt:
+                raise
+            return {"data": value, "ok": False, "corrupt": corrupt}, None
 
-            corrupt = corrupt_images(resolve_path(value, settings.get("base")))
-            if corrupt:
-                return {"data": value, "ok": False, "corrupt": corrupt}, None
-        dataset = open_data(value, **settings)
-        return check_data(dataset, value), dataset
+
+def _list_corrupt(value: str, base: Optional[str]) -> List[Dict[str, str]]:
+    """The image files that cannot be read; none if the data is no folder of images."""
+    from .images import corrupt_images
+
+    folder = resolve_path(value, base)
+    is_folder = value.startswith("images:") and os.path.isdir(folder)
+    return corrupt_images(folder) if is_folder else []
 
 
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:

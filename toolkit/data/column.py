@@ -112,6 +112,7 @@ class Sequences:
         starts, lengths = self.starts[rows], self.starts[rows + 1] - self.starts[rows]
         offsets = np.arange(length)
         is_value = offsets < lengths[:, np.newaxis]  # [n, length]
+        padding = padding.encode() if isinstance(padding, str) else padding
         padded = np.full((len(rows), length, *self.values.shape[1:]), padding, self.dtype)
         padded[is_value] = self.values[(starts[:, np.newaxis] + offsets)[is_value]]
         return padded
@@ -248,9 +249,14 @@ class Column:
             )
         if kind == "class" and not (shape and dtype == "uint8"):
             dtype = "int32"
-        padding = b"" if dtype == TEXT and self.padding == 0 else self.padding
         return Component(
-            shape, dtype, kind, self.num_classes, self.class_names, padding, self.boundaries
+            shape,
+            dtype,
+            kind,
+            self.num_classes,
+            self.class_names,
+            "" if dtype == TEXT and self.padding == 0 else np.asarray(self.padding).item(),
+            self.boundaries,
         )
 
 

@@ -457,7 +457,7 @@ def _count_classes(split: Split, key: str) -> int:
     largest = -1
     for start in range(0, len(split), HASHED_AT_ONCE):
         part = split.read(slice(start, start + HASHED_AT_ONCE), [key])[key]
-        largest = max(largest, int(part.max(initial=-1)))
+        largest = max(largest, int(part.max()) if part.size else -1)
     return largest + 1
 
 

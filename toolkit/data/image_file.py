@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
+import re
 import warnings
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -27,9 +29,11 @@ FORMATS = (
 FITS = ("pad", "crop", "stretch")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
 WHITE = (255, 255, 255)
+MAX_SIDE = 4096  # pixels of an image size
 _GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 _ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 _ORIENTATION = 0x0112  # a tag of EXIF
+_TAIL = 1 << 17  # bytes at the end of a PNG file, among which a late block of EXIF is
 _BITS_PER_SAMPLE, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
 
 
@@ -54,7 +58,7 @@ class ImageForm(NamedTuple):
 
 
 class ImageReader:
-    """Reads image files in one form, and counts the images that it changed.
+    """Reads images in one form. Several threads may use it.
 
     Args:
         form: of the arrays.
@@ -62,53 +66,71 @@ class ImageReader:
 
     def __init__(self, form: ImageForm):
         self.form = form
-        self._num_transparent = 0
-        self._num_refitted = 0
+        ignore_warnings()
 
     def read(self, path: str) -> np.ndarray:
         """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
+        self._check_channels(path)
+        with _translated_errors(path):
+            return self._read(open_file(path))
+
+    def decode(self, content: bytes, name: str) -> np.ndarray:
+        """Read the bytes of an image file as uint8 [H, W, C].
+
+        Args:
+            content: the bytes.
+            name: of the image, for error messages.
+
+        Raises:
+            DataError: the bytes are no image.
+        """
+        self._check_channels(name)
+        with _translated_errors(name):
+            return self._read(io.BytesIO(content))
+
+    def _check_channels(self, name: str) -> None:
+        if self.form.channels not in MODES:
+            raise DataError(f"{name}: no image has {self.form.channels} channels.")
+
+    def _read(self, stream: IO[bytes]) -> np.ndarray:
+        """The image in a stream of bytes, which is closed."""
         form = self.form
-        if form.channels not in MODES:
-            raise DataError(f"{path}: no image has {form.channels} channels.")
-        try:
-            with open_image(path) as file:
-                file.load()
-                image = _upright(_to_8_bits(file), _orientation(file))
-                if form.channels != 4 and _is_transparent(image):
-                    image = _lay_on(image, form.background)
-                    self._num_transparent += 1
-                image = image.convert(MODES[form.channels])
-        except MemoryError:
-            raise
-        except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
-            raise DataError(
-                f"{path}: expected an image, found {_reason(path, error)}.",
-                hint="Replace or remove that file; 'toolkit data check' lists all such files.",
-            ) from error
+        with open_image(stream) as file:
+            file.load()
+            image = _upright(_to_8_bits(file), _orientation(file))
+            if form.channels != 4 and _is_transparent(image):
+                image = _lay_on(image, form.background)
+            image = image.convert(MODES[form.channels])
         if form.size is not None and image.size != form.size:
-            self._num_refitted += image.size[0] * form.size[1] != image.size[1] * form.size[0]
             image = _resize(image, form)
         return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
 
-    def notes(self) -> List[str]:
-        """A sentence for each kind of change that was made to images."""
-        colour = "#{:02x}{:02x}{:02x}".format(*self.form.background)
-        notes = []
-        if self._num_transparent:
-            count = _count_images(self._num_transparent)
-            notes.append(f"{count} with transparency laid on {colour} (--background).")
-        if self._num_refitted and self.form.size:
-            width, height = self.form.size
-            how = {"pad": f"padded with {colour}", "crop": "cropped", "stretch": "stretched"}
-            count = _count_images(self._num_refitted)
-            notes.append(
-                f"{count} of another shape {how[self.form.fit]} to {width}x{height} (--fit)."
-            )
-        return notes
+
+def describe_changes(form: ImageForm, sizes: np.ndarray, has_alpha: np.ndarray) -> List[str]:
+    """A sentence for each kind of change that images need to get a form.
+
+    Args:
+        form: that the images get.
+        sizes: (width, height) of each image, integers [M, 2].
+        has_alpha: whether pixels of the image can be transparent, bool [M].
+    """
+    colour = "#{:02x}{:02x}{:02x}".format(*form.background)
+    notes = []
+    if has_alpha.any() and form.channels != 4:
+        count = _count_images(has_alpha.sum())
+        notes.append(f"{count} with an alpha channel laid on {colour} (--background).")
+    if form.size:
+        width, height = form.size
+        count = _count_images((sizes[:, 0] * height != sizes[:, 1] * width).sum())
+        fill = "the mean of the border" if form.extends_border else colour
+        how = {"pad": f"padded with {fill}", "crop": "cropped", "stretch": "stretched"}[form.fit]
+        if not count.startswith("0 "):
+            notes.append(f"{count} of another shape {how} to {width}x{height} (--fit).")
+    return notes
 
 
 def _count_images(count: int) -> str:
-    return f"{count:,} image{'s' if count > 1 else ''}"
+    return f"{count:,} image{'' if count == 1 else 's'}"
 
 
 def parse_colour(text: str) -> Tuple[int, int, int]:
@@ -131,6 +153,27 @@ def parse_colour(text: str) -> Tuple[int, int, int]:
     return red, green, blue
 
 
+def parse_size(value: Union[int, str]) -> Tuple[int, int]:
+    """The (width, height) in pixels of an image size: 64 for a square, or "64x48".
+
+    Raises:
+        UsageError: the text is no size.
+    """
+    match = re.match(r"(\d{1,5})(?:x(\d{1,5}))?$", str(value).strip().lower(), re.ASCII)
+    sides = [int(side) for side in match.groups() if side] if match else [0]
+    if not all(1 <= side <= MAX_SIDE for side in sides):
+        raise UsageError(
+            f"The image size is '{value}', expected 1 to {MAX_SIDE}, or WIDTHxHEIGHT.",
+            hint="For example 64, or 64x48.",
+        )
+    return sides[0], sides[-1]
+
+
+def format_size(width: int, height: int) -> str:
+    """The inverse of `parse_size`."""
+    return str(width) if width == height else f"{width}x{height}"
+
+
 @functools.lru_cache(maxsize=None)
 def file_endings() -> Tuple[str, ...]:
     """The endings of the names of image files, lower case, with their dots."""
@@ -140,33 +183,88 @@ def file_endings() -> Tuple[str, ...]:
     return tuple(ending for ending, name in formats.items() if name in FORMATS)
 
 
-def is_grey(path: str) -> bool:
-    """Whether the file's header is that of a grey image.
+class ImageHeader(NamedTuple):
+    """What the header of an image file says.
 
-    It is True for a file that cannot be read: reading the image raises an error that names it.
+    Attributes:
+        width, height: in pixels, upright.
+        is_grey: whether the image is grey.
+        has_alpha: whether pixels can be transparent.
     """
-    try:
-        with open_image(path) as image:
-            return image.mode in _GREY
-    except Exception:
-        return True
+
+    width: int
+    height: int
+    is_grey: bool
+    has_alpha: bool
 
 
-@contextlib.contextmanager
-def open_image(path: str) -> Iterator[Any]:
-    """Open an image file of one of FORMATS, without Pillow's warnings."""
-    from PIL import Image
+def read_header(path: str) -> ImageHeader:
+    """Read the header of an image file; no pixels are decoded, except of rare turned images.
 
+    Raises:
+        DataError: the file is no image; the message names it.
+    """
+    with _translated_errors(path):
+        return _read_header(open_file(path))
+
+
+def decode_header(content: bytes, name: str) -> ImageHeader:
+    """As `read_header`, of the bytes of an image file, which error messages call `name`."""
+    with _translated_errors(name):
+        return _read_header(io.BytesIO(content))
+
+
+def _read_header(stream: IO[bytes]) -> ImageHeader:
+    with open_image(stream) as file:
+        width, height = _upright_size(file)
+        has_alpha = file.mode in _ALPHA or "transparency" in file.info
+        return ImageHeader(width, height, file.mode in _GREY, has_alpha)
+
+
+def open_file(path: str) -> IO[bytes]:
+    """Open a file of which a decoder can read any part."""
     # Reading from a pipe would block.
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("no regular file")
+    # A file that Pillow opens by its path may be mapped, and turned wrongly.
+    return open(path, "rb")
+
+
+@contextlib.contextmanager
+def open_image(stream: IO[bytes]) -> Iterator[Any]:
+    """Open the image in a stream of bytes, of one of FORMATS. The stream is closed."""
+    from PIL import Image
+
+    with stream, Image.open(stream, formats=_formats()) as image:
+        yield image
+
+
+@functools.lru_cache(maxsize=None)
+def _formats() -> Tuple[str, ...]:
+    """Those of FORMATS that this Pillow can read."""
+    from PIL import Image
+
     Image.init()
-    formats = [name for name in FORMATS if name in Image.OPEN]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        # A file that Pillow opens by its path may be mapped, and turned wrongly.
-        with open(path, "rb") as file, Image.open(file, formats=formats) as image:
-            yield image
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def ignore_warnings() -> None:
+    """Ignore Pillow's warnings in all threads: of large images, of metadata, ..."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+@contextlib.contextmanager
+def _translated_errors(name: str) -> Iterator[None]:
+    """Raise a DataError that names the image if the block cannot read it."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
+        raise DataError(
+            f"{name}: expected an image, found {_reason(name, error)}.",
+            hint="Replace or remove that file; 'toolkit data check' lists all such files.",
+        ) from error
 
 
 # ------------------------------------------------------------------------------------------ pixels
@@ -180,6 +278,28 @@ def _orientation(file: Any) -> int:
         return int(file.getexif().get(_ORIENTATION, 1))
     except Exception:  # the block may be damaged, which concerns no pixel
         return 1
+
+
+def _upright_size(file: Any) -> Tuple[int, int]:
+    """The (width, height) of an image after it was turned upright."""
+    has_late_block = file.format == "PNG" and "exif" not in file.info and _has_late_exif(file)
+    is_turned_tiff = file.format == "TIFF" and file.tag_v2.get(_ORIENTATION, 1) != 1
+    if has_late_block or is_turned_tiff:
+        file.load()
+    width, height = file.size
+    if file.format == "PNG" and "exif" not in file.info:
+        return width, height  # asking Pillow for the block would decode the image
+    return (height, width) if _orientation(file) >= 5 else (width, height)
+
+
+def _has_late_exif(file: Any) -> bool:
+    """Whether a PNG file may have its block of EXIF behind the pixels."""
+    position = file.fp.tell()
+    file.fp.seek(0, os.SEEK_END)
+    file.fp.seek(max(0, file.fp.tell() - _TAIL))
+    tail = file.fp.read()
+    file.fp.seek(position)
+    return b"eXIf" in tail
 
 
 def _upright(image: Any, orientation: int) -> Any:

@@ -8,16 +8,27 @@ ways is refused: no image is left out without a word.
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..errors import DataError, UsageError
-from ..files import sha256_of
 from .examples import Dataset, Split, describe
+from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
-from .image_file import FITS, ImageForm, ImageReader, file_endings, is_grey, parse_colour
+from .image_array import ImageFiles
+from .image_file import (
+    FITS,
+    ImageForm,
+    ImageReader,
+    describe_changes,
+    file_endings,
+    format_size,
+    parse_colour,
+    parse_size,
+)
 from .memory import check_memory
+from .parallel import map_parallel
 
 SPLIT_FOLDERS = {
     "train": "train",
@@ -29,6 +40,9 @@ SPLIT_FOLDERS = {
     "testing": "test",
 }
 _IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
+_BATCH = 16  # files that a thread reads before it takes the next ones
+_CHUNK = 256  # images
+_SUGGESTED_SIDE = 256  # pixels, at most
 _LAYOUT = "Give a folder with a folder of images for each class, or with images."
 
 
@@ -42,29 +56,57 @@ class Listing(NamedTuple):
 
 def open_images(
     folder: str,
-    image_size: Optional[int] = None,
+    image_size: Union[None, int, str] = None,
     channels: Optional[int] = None,
     fit: str = "pad",
     background: str = "white",
     extends_border: bool = False,
     shares: Shares = DEFAULT_SHARES,
+    index: Optional[FileIndex] = None,
 ) -> Dataset:
     """Open a folder of images as a data set of uint8 [N, H, W, C].
 
     Args:
         folder: the folder.
-        image_size: the height and width in pixels that each image gets; None requires that all
-            images have one size.
+        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None requires
+            that all images have one size.
         channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
         fit: "pad", "crop" or "stretch"; see `ImageForm`.
         background: the name of a colour, or #rrggbb; see `ImageForm`.
         extends_border: see `ImageForm`.
         shares: of the examples, held out for test and validation.
+        index: knows hashes and headers of files; None for that of the folder.
 
     Raises:
         UsageError: another number of channels, another fit, or no colour.
         DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
+    _check_options(channels, fit)
+    size = None if image_size is None else parse_size(image_size)
+    colour = parse_colour(background)
+    listings = list_images(folder)
+    paths = [path for listing in listings.values() for path in listing.paths]
+    table = (index or FileIndex(folder)).describe_images(paths)
+    channels = channels or (1 if table.is_grey.all() else 3)
+    form = ImageForm(size, channels, fit, colour, extends_border)
+    width, height = size or _common_size(folder, paths, table.sizes)
+    reader, shape = ImageReader(form), (height, width, channels)
+    check_memory(folder, len(paths) * height * width * channels)
+    splits = {
+        name: Split(ImageFiles(listing.paths, reader, shape)[:], listing.labels)
+        for name, listing in listings.items()
+    }
+    spec = describe(splits["train"], listings["train"].class_names)
+    names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
+    files, hashes = dict(zip(names, paths)), dict(zip(names, table.digests))
+    notes = describe_changes(form, table.sizes, table.has_alpha) + _find_constant_splits(splits)
+    notes += _describe_similar_names(spec.class_names) + _describe_others(folder)
+    # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
+    splits = hold_out(splits, shares, table.digests[: len(listings["train"].paths)])
+    return Dataset("images:" + folder, spec, splits, files, notes, hashes)
+
+
+def _check_options(channels: Optional[int], fit: str) -> None:
     if channels not in (None, 1, 3, 4):
         raise UsageError(
             f"The number of channels is {channels}, expected 1, 3 or 4.",
@@ -72,50 +114,88 @@ def open_images(
         )
     if fit not in FITS:
         raise UsageError(f"The fit is '{fit}', expected one of {', '.join(FITS)}.")
-    listings = list_images(folder)
-    paths = [path for listing in listings.values() for path in listing.paths]
-    channels = channels or (1 if all(is_grey(path) for path in paths) else 3)
-    size = (image_size, image_size) if image_size else None
-    form = ImageForm(size, channels, fit, parse_colour(background), extends_border)
-    reader = ImageReader(form)
-    splits = {}
-    first = paths[0]
-    shape = ImageReader(form).read(first).shape
-    check_memory(folder, len(paths) * int(np.prod(shape)))
-    for name, listing in listings.items():
-        splits[name] = Split(_read_images(listing.paths, reader, first, shape), listing.labels)
-    spec = describe(splits["train"], listings["train"].class_names)
-    files = {os.path.relpath(path, folder).replace(os.sep, "/"): path for path in paths}
-    digests = {path: sha256_of(path) for path in paths}
-    notes = reader.notes() + _find_constant_splits(splits) + _describe_others(folder)
-    # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
-    splits = hold_out(splits, shares, [digests[path] for path in listings["train"].paths])
-    hashes = {name: digests[path] for name, path in files.items()}
-    return Dataset("images:" + folder, spec, splits, files, notes, hashes)
+
+
+def _common_size(folder: str, paths: List[str], sizes: np.ndarray) -> Tuple[int, int]:
+    """The (width, height) that all images have; `sizes` are int64 [M, 2]."""
+    values, counts = np.unique(sizes, axis=0, return_counts=True)
+    if len(values) == 1:
+        return int(values[0, 0]), int(values[0, 1])
+    areas = sizes.prod(axis=1)
+    smallest, largest = int(areas.argmin()), int(areas.argmax())
+    if smallest == largest:  # all have one area
+        largest = int((sizes != sizes[smallest]).any(axis=1).argmax())
+    common = values[counts.argmax()]
+    raise DataError(
+        f"{folder}: expected images of one size, found {len(values):,} sizes, from "
+        f"{_format_image(paths[smallest], sizes[smallest])} to "
+        f"{_format_image(paths[largest], sizes[largest])}, most often {common[0]}x{common[1]} "
+        f"({counts.max():,} of {len(paths):,}).",
+        hint="Scale all images to one size with --image-size, for example "
+        f"--image-size {_suggest_size(common)}.",
+    )
+
+
+def _format_image(path: str, size: np.ndarray) -> str:
+    return f"{size[0]}x{size[1]} ({path})"
+
+
+def _suggest_size(common: np.ndarray) -> str:
+    """The commonest size, or one of its shape that is small enough to train on."""
+    scale = min(1.0, _SUGGESTED_SIDE / common.max())
+    width, height = (max(1, round(int(side) * scale)) for side in common)
+    return format_size(width, height)
 
 
 def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
     """A sentence for each split all of whose images are equal."""
     return [
-        f"All {len(split)} images of '{name}' are equal."
+        f"All {len(split):,} images of '{name}' are equal."
         for name, split in splits.items()
-        if len(split) > 1 and all((image == split.features[0]).all() for image in split.features)
+        if len(split) > 1 and _is_constant(split)
     ]
+
+
+def _is_constant(split: Split) -> bool:
+    """Whether all images are equal; reading ends at the first that differs."""
+    first = split.take(slice(0, 1))[0]
+    start, count = 1, 1
+    while start < len(split):
+        if (split.take(slice(start, start + count))[0] != first).any():
+            return False
+        start, count = start + count, min(2 * count, _CHUNK)
+    return True
+
+
+def _describe_similar_names(class_names: Sequence[str]) -> List[str]:
+    """A sentence if names of classes differ in nothing but upper and lower case."""
+    groups: Dict[str, List[str]] = {}
+    for name in class_names:
+        groups.setdefault(name.lower(), []).append(name)
+    similar = [names for names in groups.values() if len(names) > 1]
+    if not similar:
+        return []
+    names = " and ".join(similar[0])
+    return [f"The classes {names} differ only in upper and lower case: are they one?"]
 
 
 def corrupt_images(folder: str) -> List[Dict[str, str]]:
     """The image files in `folder` that cannot be read: JSON values with "file" and "reason"."""
     reader = ImageReader(ImageForm())
-    faults = []
-    for listing in list_images(folder).values():
-        for path in listing.paths:
-            try:
-                reader.read(path)
-            except DataError as error:
-                name = os.path.relpath(path, folder).replace(os.sep, "/")
-                reason = error.message[len(path) + 2 :].rstrip(".")
-                faults.append({"file": name, "reason": reason})
-    return faults
+
+    def find_fault(path: str) -> str:
+        try:
+            reader.read(path)
+            return ""
+        except DataError as error:
+            return error.message[len(path) + 2 :].rstrip(".")
+
+    paths = [path for listing in list_images(folder).values() for path in listing.paths]
+    return [
+        {"file": os.path.relpath(path, folder).replace(os.sep, "/"), "reason": fault}
+        for path, fault in zip(paths, map_parallel(find_fault, paths, _BATCH))
+        if fault
+    ]
 
 
 # ------------------------------------------------------------------------------------ the folder
@@ -191,7 +271,8 @@ def _list_split(root: str) -> Listing:
 
 def _refuse_images_beside(root: str, subject: str) -> None:
     """Raise a DataError if there are images in `root` itself, which are of no class or split."""
-    names = [name for name in sorted(os.listdir(root)) if _is_image(os.path.join(root, name))]
+    with os.scandir(root) as entries:
+        names = sorted(e.name for e in entries if _is_image(e.name) and not _is_folder(e))
     if names:
         raise DataError(
             f"{root}: found {len(names)} image{'s' if len(names) > 1 else ''} ({names[0]}, ...) "
@@ -201,26 +282,33 @@ def _refuse_images_beside(root: str, subject: str) -> None:
 
 
 def _folders(root: str) -> List[str]:
-    return sorted(
-        name
-        for name in os.listdir(root)
-        if os.path.isdir(os.path.join(root, name)) and _is_visible(name)
-    )
+    with os.scandir(root) as entries:
+        return sorted(e.name for e in entries if _is_folder(e) and _is_visible(e.name))
+
+
+def _is_folder(entry: os.DirEntry) -> bool:
+    """Whether an entry is a folder or a link to one; a link to itself is none."""
+    return os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir()
 
 
 def _image_files(root: str) -> List[str]:
     """The image files below `root`, sorted; at least one."""
-    paths = [path for path in _walk(root) if _is_image(path)]
+    paths = [os.path.join(base, name) for base, _, names in _walk(root) for name in names]
+    paths = [path for path in paths if _is_image(os.path.basename(path))]
     if not paths:
         raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
     return sorted(paths)
 
 
-def _walk(root: str) -> Iterator[str]:
-    """The paths below `root` that are no folders, without those in hidden folders."""
-    for base, folders, names in os.walk(root):
+def _walk(root: str) -> Iterator[Tuple[str, List[str], List[str]]]:
+    """As `os.walk`, without hidden folders; an unreadable folder raises an OSError."""
+    for base, folders, names in os.walk(root, onerror=_raise):
         folders[:] = [name for name in folders if _is_visible(name)]
-        yield from (os.path.join(base, name) for name in names)
+        yield base, folders, names
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _is_visible(folder: str) -> bool:
@@ -229,14 +317,11 @@ def _is_visible(folder: str) -> bool:
 
 def _describe_others(folder: str) -> List[str]:
     """A sentence on files and linked folders that are not read, if there are any."""
-    names = [os.path.basename(path) for path in _walk(folder) if not _is_image(path)]
-    others = [name for name in names if not name.startswith(".")]
-    links = [
-        name
-        for base, folders, _ in os.walk(folder)
-        for name in folders
-        if os.path.islink(os.path.join(base, name)) and base != folder
-    ]
+    others, links = [], []
+    for base, folders, names in _walk(folder):
+        others += [name for name in names if not (name.startswith(".") or _is_image(name))]
+        if base != folder:
+            links += [name for name in folders if os.path.islink(os.path.join(base, name))]
     notes = []
     if others:
         count = len(others)
@@ -249,25 +334,6 @@ def _describe_others(folder: str) -> List[str]:
     return notes
 
 
-def _is_image(path: str) -> bool:
-    """Whether a path has the ending of an image format, and is no folder and not hidden."""
-    name = os.path.basename(path)
-    is_named = name.lower().endswith(file_endings()) and not name.startswith(".")
-    return is_named and not os.path.isdir(path)
-
-
-def _read_images(
-    paths: List[str], reader: ImageReader, first: str, shape: Tuple[int, ...]
-) -> np.ndarray:
-    """The images as uint8 [N, H, W, C]; all must have the shape of the image `first`."""
-    pixels = np.empty((len(paths),) + shape, np.uint8)
-    for row, path in enumerate(paths):
-        image = reader.read(path)
-        if image.shape != shape:
-            raise DataError(
-                f"{path}: expected {shape[1]}x{shape[0]} pixels as in {first}, found "
-                f"{image.shape[1]}x{image.shape[0]}.",
-                hint="Scale all images to one size with --image-size, for example --image-size 64.",
-            )
-        pixels[row] = image
-    return pixels
+def _is_image(name: str) -> bool:
+    """Whether the name of a file has the ending of an image format and is not hidden."""
+    return name.lower().endswith(file_endings()) and not name.startswith(".")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset, Progress
+from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares
 
 DEFAULT = "mnist5k"
@@ -17,7 +18,8 @@ class ImageOptions(NamedTuple):
     """How `images:` reads image files.
 
     Attributes:
-        image_size: the height and width in pixels that each image gets; None for that of the files.
+        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None for that of
+            the files.
         channels: 1 or 3, to which images are converted; None for 1 if all are grey, else 3.
         fit: "pad", "crop" or "stretch", for images of another shape.
         background: the name of a colour, or #rrggbb, below transparent images and around padded
@@ -25,7 +27,7 @@ class ImageOptions(NamedTuple):
         extends_border: whether to pad with the mean of each image's own border instead.
     """
 
-    image_size: Optional[int] = None
+    image_size: Union[None, int, str] = None
     channels: Optional[int] = None
     fit: str = "pad"
     background: str = "white"
@@ -35,14 +37,44 @@ class ImageOptions(NamedTuple):
 DEFAULT_IMAGES = ImageOptions()
 
 
+class ColumnOptions(NamedTuple):
+    """Which columns of a table, or keys of records, are features, labels and splits.
+
+    Attributes:
+        label_column: of the labels; several for a vector of values; ("none",) for no labels; () for
+            the one with a usual name.
+        label_kind: "class", "value" or "auto".
+        image_column: of the paths of images, or of encoded ones; None to find it.
+        feature_columns: all that are features; () for all others.
+        ignore_columns: that are left out.
+        split_column: whose values are names of splits, if the table has it; "none" for none.
+        missing: "refuse" empty fields, "drop" their rows, or "fill" them.
+        categories: "index" for a class number for each text, "one-hot" for columns of 0 and 1.
+    """
+
+    label_column: Tuple[str, ...] = ()
+    label_kind: str = "auto"
+    image_column: Optional[str] = None
+    feature_columns: Tuple[str, ...] = ()
+    ignore_columns: Tuple[str, ...] = ()
+    split_column: str = "split"
+    missing: str = "refuse"
+    categories: str = "index"
+
+
+DEFAULT_COLUMNS = ColumnOptions()
+
+
 class Settings(NamedTuple):
     """The arguments of `open_data` that a source may use."""
 
     path: str  # the part of the value after the prefix, resolved; "" if there is none
     images: ImageOptions
+    columns: ColumnOptions
     shares: Shares
     cache_dir: Optional[str]
     progress: Optional[Progress]
+    index: FileIndex  # of the files at the path
 
 
 class Source(NamedTuple):
@@ -53,25 +85,30 @@ class Source(NamedTuple):
     size: str
     is_offline: Callable[[Optional[str]], bool]  # called with the cache folder: needs no network?
     open: Callable[[Settings], Dataset]
+    options: Sequence[str] = ()  # the fields of ImageOptions and ColumnOptions that it uses
 
 
 def open_data(
     value: str,
     images: ImageOptions = DEFAULT_IMAGES,
+    columns: ColumnOptions = DEFAULT_COLUMNS,
     shares: Shares = DEFAULT_SHARES,
     cache_dir: Optional[str] = None,
     progress: Optional[Progress] = None,
     base: Optional[str] = None,
+    rehash: bool = False,
 ) -> Dataset:
     """Open the data set that a `--data` value names.
 
     Args:
         value: a source, for example "mnist5k" or "npz:FILE".
-        images: how `images:` reads its files; other sources accept only the default.
+        images: the form of images; sources without images accept only the default.
+        columns: of tables and records; other sources accept only the default.
         shares: of the examples, held out if the source has no test or validation split.
         cache_dir: the folder of downloads; None for the default.
         progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
         base: the folder from which relative paths start.
+        rehash: whether to hash all files again, also those whose size, time and inode are known.
 
     Raises:
         UsageError: the value names no source, or an option does not apply to the source.
@@ -79,25 +116,34 @@ def open_data(
     """
     source = _find_source(value)
     path = resolve_path(value, base)
-    if not value.startswith("images:"):
-        _refuse_image_options(value, images)
-    settings = Settings(path, images, shares, cache_dir, progress)
+    _refuse_idle_options(value, source, images, columns)
+    index = FileIndex(path, cache_dir, is_fresh=rehash)
+    settings = Settings(path, images, columns, shares, cache_dir, progress, index)
     with translate_system_errors(path or value):
         dataset = source.open(settings)
     dataset.name = value
     return dataset
 
 
-def _refuse_image_options(value: str, images: ImageOptions) -> None:
-    """Raise a UsageError if an option is set that has an effect on image files alone."""
-    for name, setting in images._asdict().items():
-        if setting != getattr(DEFAULT_IMAGES, name):
+def _refuse_idle_options(
+    value: str, source: Source, images: ImageOptions, columns: ColumnOptions
+) -> None:
+    """Raise a UsageError if an option is set that has no effect on the source."""
+    for options, default in ((images, DEFAULT_IMAGES), (columns, DEFAULT_COLUMNS)):
+        for name, setting in options._asdict().items():
+            if setting == getattr(default, name) or name in source.options:
+                continue
             flag = "--" + name.replace("_", "-")
+            text = ",".join(setting) if isinstance(setting, tuple) else setting
             raise UsageError(
-                f"{flag} {setting} has no effect on the data '{value}', which is no folder of "
-                "image files.",
-                hint=f"Omit {flag}, or use images:DIR.",
+                f"{flag} {text} has no effect on the data '{value}'.",
+                hint=f"Omit {flag}, or use {_sources_with(name)}.",
             )
+
+
+def _sources_with(option: str) -> str:
+    """The sources on which an option has an effect: `images:DIR or table:FILE`."""
+    return " or ".join(each.value for each in SOURCES.values() if option in each.options)
 
 
 @contextlib.contextmanager
@@ -204,7 +250,9 @@ def _open_npz(settings: Settings) -> Dataset:
 def _open_images(settings: Settings) -> Dataset:
     from .images import open_images
 
-    return open_images(settings.path, **settings.images._asdict(), shares=settings.shares)
+    return open_images(
+        settings.path, **settings.images._asdict(), shares=settings.shares, index=settings.index
+    )
 
 
 SOURCES = {
@@ -251,6 +299,7 @@ SOURCES = {
             "what fits in memory",
             _always,
             _open_images,
+            ImageOptions._fields,
         ),
     )
 }

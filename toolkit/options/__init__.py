@@ -2,12 +2,14 @@
 
 declaration: `option` and `Options`, with which options are declared.
 core: `CoreOptions`, the options of every run.
+augmentation: `AugmentationOptions`, which plugins inherit to change training images.
 resolution: `resolve`, which merges defaults, files, variables and flags.
 collection: the values while they are merged.
 paths: paths in values, where they start, and where a moved run finds its files.
 text: the text of a value, and the description of an option.
 """
 
+from .augmentation import AugmentationOptions
 from .collection import EarlierName
 from .core import CoreOptions
 from .declaration import (
@@ -46,6 +48,7 @@ __all__ = [
     "FOLDER",
     "ORIGINS",
     "VARIABLES",
+    "AugmentationOptions",
     "CoreOptions",
     "EarlierName",
     "Field",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import (
     Any,
     Callable,
+    Container,
     Dict,
     Iterable,
     List,
@@ -25,7 +26,6 @@ from .declaration import Options, alias_names
 from .paths import find_path, is_path_text, map_paths
 from .text import from_text
 
-PRESET = "preset"  # the option that names a preset
 _DEFAULT_ORIGIN, _PLUGIN_ORIGIN, _PRESET_ORIGIN = "default", "plugin ", "preset "
 _NO_EVALUATION = "no evaluation"
 
@@ -98,40 +98,51 @@ class Collection:
         self.notes: List[str] = []
         self._options = options
         self._classes = list(classes)
+        self._presets = {cls.preset_option: cls.presets for _, cls in self._classes if cls.presets}
         self._aliases = alias_names(options)
         self._choices: Set[str] = set()  # options that a person set by name for this run
 
     # --------------------------------------------------------------------------------- add values
 
-    def add_defaults(self, use_presets: bool) -> None:
-        """Add the plugins' defaults for options of the core and, if wanted, the default presets."""
+    @property
+    def preset_options(self) -> List[str]:
+        """The options that name a preset."""
+        return list(self._presets)
+
+    def add_defaults(self, preset_options: Container[str] = ()) -> None:
+        """Add the plugins' defaults for options of the core, and the default presets.
+
+        Args:
+            preset_options: of these, a source names another preset.
+        """
         for plugin, cls in self._classes:
             self._add_all(cls.core_defaults, _PLUGIN_ORIGIN + plugin)
-            if use_presets and cls.presets:
-                name = cls.model_fields[PRESET].default
+            if cls.presets and cls.preset_option not in preset_options:
+                name = cls.model_fields[cls.preset_option].default
                 self._add_all(cls.presets.get(name, {}), f"{_PRESET_ORIGIN}{name}")
 
-    def add_preset(self, source: Source) -> None:
+    def add_preset(self, source: Source, preset_option: str) -> None:
         """Let the values of the preset that a source names replace those of weaker sources."""
-        name = source.values[PRESET]
-        values = {self._aliases.get(n, n): v for n, v in self._preset_values(name).items()}
+        name = source.values[preset_option]
+        values = self._preset_values(preset_option, name)
+        place = f"preset {name} ({source.origin(preset_option)})"
         for option, value in values.items():
             before = self.values.get(option)
             if self._is_choice(option) and not self._are_equal(option, before, value):
-                self._note_preset(source, f"{option} is {value}", f"{before}", option)
+                self._note_preset(place, f"{option} is {value}", f"{before}", option)
         if "epochs" not in values and values.get("steps") is not None:
-            self._note_steps(source, values["steps"])
+            self._note_steps(place, values["steps"])
         elif "epochs" in values and "steps" not in values and "steps" in self.values:
-            self._replace_steps(source, values["epochs"])
+            self._replace_steps(place, values["epochs"])
         self._add_all(values, f"{_PRESET_ORIGIN}{name}")
 
-    def add(self, source: Source, leave_out_preset: bool = False) -> None:
+    def add(self, source: Source, replaced: Iterable[str] = ()) -> None:
         """Let the values of a source replace those of weaker ones.
 
         Args:
             source: the values.
-            leave_out_preset: whether to leave out the values that a saved run had from its preset,
-                since a stronger source names another one.
+            replaced: options that name a preset, and of which a stronger source names another one:
+                the values that a saved run had from its preset are left out.
         """
         values = self._with_present_names(source)
         self._check_length(source, values)
@@ -139,7 +150,7 @@ class Collection:
         if "epochs" in values and "steps" not in values and "steps" in self.values:
             self._drop_steps()
         for name, key in values.items():
-            if leave_out_preset and self._is_of_preset(source, name, key):
+            if any(self._is_of_preset(source, name, key, option) for option in replaced):
                 continue
             if not self._is_dropped_best(source, key):
                 self._set(source, name, key)
@@ -234,43 +245,49 @@ class Collection:
 
     # -------------------------------------------------------------------------------------- presets
 
-    def _preset_values(self, name: Any) -> Mapping[str, Any]:
-        """Return the values of a preset; {} if there is none of that name."""
+    def _preset_values(self, preset_option: str, name: Any) -> Dict[str, Any]:
+        """Return the values of a preset by present names; {} if there is none of that name."""
         if not isinstance(name, str):  # validation reports it
             return {}
-        tables = [cls.presets for _, cls in self._classes if cls.presets]
-        return tables[0].get(name, {}) if tables else {}
+        values = self._presets[preset_option].get(name, {})
+        return {self._aliases.get(n, n): v for n, v in values.items()}
 
-    def _is_of_preset(self, source: Source, name: str, key: str) -> bool:
-        """Whether a saved run had a value from its preset."""
+    def _is_of_preset(self, source: Source, name: str, key: str, preset_option: str) -> bool:
+        """Whether a saved run had a value from the preset that an option names."""
         if not source.is_saved:
             return False
         if source.first_origins:
-            return source.first_origin(key).startswith(_PRESET_ORIGIN)
-        preset = self._preset_values(source.values.get(PRESET))  # saved without origins
-        preset = {self._aliases.get(n, n): v for n, v in preset.items()}
-        return name in preset and preset[name] == source.values[key]
+            presets = self._presets[preset_option]
+            names = {n for preset in presets for n in self._preset_values(preset_option, preset)}
+            return name in names and source.first_origin(key).startswith(_PRESET_ORIGIN)
+        # Saved without origins.
+        values = self._preset_values(preset_option, source.values.get(preset_option))
+        return name in values and values[name] == source.values[key]
 
     def _is_dropped_best(self, source: Source, key: str) -> bool:
         """Whether a saved run dropped its plugin's best metric, since nothing was evaluated."""
         return source.is_saved and source.first_origin(key) == _NO_EVALUATION
 
-    def _note_preset(self, source: Source, text: str, before: str, option: str) -> None:
-        """Note that a preset replaces the value `before` of an option; `text`: what now counts."""
-        place = f"preset {source.values[PRESET]} ({source.origin(PRESET)})"
+    def _note_preset(self, place: str, text: str, before: str, option: str) -> None:
+        """Note that a preset replaces the value `before` of an option.
+
+        Args:
+            place: the preset and where it is named.
+            text: what now counts.
+        """
         self.notes.append(f"{text} by {place}, no longer {before} ({self.origins[option]})")
 
-    def _note_steps(self, source: Source, steps: Any) -> None:
+    def _note_steps(self, place: str, steps: Any) -> None:
         """Note that the steps of a preset count, and no longer the epochs that a person set."""
         if self.values.get("steps") is None and self._is_choice("epochs"):
             before = f"epochs {self.values['epochs']}"
-            self._note_preset(source, f"steps is {steps}", before, "epochs")
+            self._note_preset(place, f"steps is {steps}", before, "epochs")
 
-    def _replace_steps(self, source: Source, epochs: Any) -> None:
+    def _replace_steps(self, place: str, epochs: Any) -> None:
         """Let the epochs of a preset replace weaker steps, with a note if a person set them."""
         if self._is_choice("steps"):
             before = f"steps {self.values['steps']}"
-            self._note_preset(source, f"epochs is {epochs}", before, "steps")
+            self._note_preset(place, f"epochs is {epochs}", before, "steps")
         self._drop_steps()
 
     def _are_equal(self, name: str, value: Any, other: Any) -> bool:

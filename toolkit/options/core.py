@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Optional, Union
 
 import pydantic
@@ -9,7 +10,14 @@ from typing_extensions import Literal
 
 from .declaration import Options, option
 
-PATH_PREFIXES = ("idx:", "npz:", "images:")  # of the data sources that read files
+PATH_PREFIXES = (
+    "idx:",
+    "npz:",
+    "images:",
+    "table:",
+    "pairs:",
+)  # of the data sources that read files
+MAX_IMAGE_SIDE = 4096  # pixels
 
 
 class CoreOptions(Options):
@@ -18,13 +26,11 @@ class CoreOptions(Options):
     data: str = option(
         "mnist5k", "data source; see 'toolkit data list'", group="Data", path=PATH_PREFIXES
     )
-    image_size: Optional[int] = option(
+    image_size: Optional[Union[int, str]] = option(
         None,
-        "height and width of images, see --fit; files of one size may omit it",
+        "size of images, 64 or WIDTHxHEIGHT, see --fit; files of one size may omit it",
         unit="pixels",
         group="Data",
-        ge=1,
-        le=4096,
     )
     fit: Literal["pad", "crop", "stretch"] = option(
         "pad",
@@ -38,6 +44,35 @@ class CoreOptions(Options):
     )
     channels: Optional[Literal[1, 3]] = option(
         None, "convert images to grey (1) or colour (3)", group="Data"
+    )
+    label_column: List[str] = option(
+        [],
+        "column or key of the labels, several for a vector, or none; default: label, class, "
+        "target or y",
+        group="Data",
+    )
+    label_kind: Literal["auto", "class", "value"] = option(
+        "auto",
+        "whether labels are classes or values; auto: texts and few integers are classes",
+        group="Data",
+    )
+    image_column: Optional[str] = option(
+        None, "column of the paths of images, or key of encoded images", group="Data"
+    )
+    feature_columns: List[str] = option(
+        [], "columns to use as features; default: all others", group="Data"
+    )
+    ignore_columns: List[str] = option([], "columns to leave out", group="Data")
+    split_column: str = option(
+        "split", "column that says train, validation or test, if there is one", group="Data"
+    )
+    missing: Literal["refuse", "drop", "fill"] = option(
+        "refuse",
+        "what becomes of empty fields: refuse the table, drop the row, or fill in the mean",
+        group="Data",
+    )
+    categories: Literal["index", "one-hot"] = option(
+        "index", "texts of few values: a class number each, or columns of 0 and 1", group="Data"
     )
     validation_share: float = option(
         0.1,
@@ -346,6 +381,19 @@ class CoreOptions(Options):
         if not isinstance(value, dict):
             return value
         return {name: _read_argument(argument) for name, argument in value.items()}
+
+    @pydantic.field_validator("image_size", mode="before")
+    @classmethod
+    def _read_image_size(cls, value: Any) -> Any:
+        """Read a size as one number, the side of a square, or as WIDTHxHEIGHT."""
+        if value is None:
+            return None
+        text = "" if isinstance(value, bool) else str(value).strip().lower()
+        match = re.match(r"(\d{1,5})(?:x(\d{1,5}))?$", text, re.ASCII)
+        sides = [int(side) for side in match.groups() if side] if match else [0]
+        if not all(1 <= side <= MAX_IMAGE_SIDE for side in sides):
+            raise ValueError(f"should be 1 to {MAX_IMAGE_SIDE}, or WIDTHxHEIGHT such as 64x48")
+        return sides[0] if len(set(sides)) == 1 else "x".join(map(str, sides))
 
     @pydantic.field_validator("steps_per_call", mode="before")
     @classmethod

@@ -83,8 +83,9 @@ class Options(pydantic.BaseModel):
     Attributes:
         core_defaults: other defaults for options of the core, by name.
         presets: values of options that belong together, by the name of the preset. A class with
-            presets declares an option `preset`, whose value names one of them. A value that is set
-            by name takes precedence over the preset's.
+            presets declares an option whose value names one of them. A value that is set by name
+            takes precedence over the preset's.
+        preset_option: the name of that option.
     """
 
     model_config = pydantic.ConfigDict(
@@ -93,6 +94,7 @@ class Options(pydantic.BaseModel):
 
     core_defaults: ClassVar[Mapping[str, Any]] = {}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    preset_option: ClassVar[str] = "preset"
 
     @property
     def batches_per_step(self) -> int:

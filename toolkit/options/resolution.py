@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 import pydantic
 
 from ..errors import UsageError, suggest
-from .collection import PRESET, Collection, EarlierName, PluginOptions, Source
+from .collection import Collection, EarlierName, PluginOptions, Source
 from .core import CoreOptions
 from .declaration import Options, alias_names, conditions
 
@@ -187,12 +187,18 @@ def resolve(
 
 def _collect(collection: Collection, sources: Sequence[Source]) -> None:
     """Add the values of all sources. Of several presets, that of the strongest source counts."""
-    preset_at = max((n for n, source in enumerate(sources) if PRESET in source.values), default=-1)
-    collection.add_defaults(use_presets=preset_at < 0)
+    strongest = {
+        option: position
+        for position, source in enumerate(sources)
+        for option in collection.preset_options
+        if option in source.values
+    }
+    collection.add_defaults(strongest)
     for position, source in enumerate(sources):
-        if position == preset_at:
-            collection.add_preset(source)
-        collection.add(source, leave_out_preset=position < preset_at)
+        for option, place in strongest.items():
+            if place == position:
+                collection.add_preset(source, option)
+        collection.add(source, [name for name, place in strongest.items() if position < place])
 
 
 def _file_source(layer: Layer) -> Source:
@@ -207,7 +213,7 @@ def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> D
 
 def preset_values(cls: Type[Options]) -> Mapping[str, Any]:
     """Return the values of the default preset of a class; {} for a class without presets."""
-    return cls.presets.get(cls.model_fields[PRESET].default, {}) if cls.presets else {}
+    return cls.presets.get(cls.model_fields[cls.preset_option].default, {}) if cls.presets else {}
 
 
 def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -> List[str]:

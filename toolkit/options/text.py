@@ -45,7 +45,7 @@ def format_value(value: Any) -> str:
 
 
 def _without_none(annotation: Any) -> Any:
-    return next(a for a in get_args(annotation) if a is not type(None))
+    return Union[tuple(a for a in get_args(annotation) if a is not type(None))]
 
 
 def _split(text: str) -> List[str]:

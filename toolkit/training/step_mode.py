@@ -14,6 +14,7 @@ import time
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import HAS_XLA, tf
+from ..data.structure import describe_key
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
@@ -198,6 +199,9 @@ class PlanBuilder:
             raise UsageError(plain.note)
         if plain.graph.step.summaries:
             raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
+        for key, component in plain.reader.form.components.items():
+            if component.kind == "text":
+                raise UsageError(f"{describe_key(key)} is text, which XLA does not support")
         specs = self._fixed_specs(plain.graph)
         tf_graph, reader, run = self._begin(XLA, pads_to_longest=True)
         # Independent of --steps-per-call: XLA's code, and so its rounding, depends on it.

@@ -15,9 +15,8 @@ import functools
 import math
 import operator
 
-from toolkit import ONEDNN, DataError, check_image_size, tf
+from toolkit import ONEDNN, DataError, augmentation, check_image_size, tf
 
-from .augment import augment, mixup
 from .losses import one_hot
 
 MIN_SIDE = 8  # pixels; after two poolings, a smaller image leaves nothing to convolve
@@ -43,19 +42,39 @@ def forward(network, features, labels, run):
         run: gives the mode and the options.
 
     Returns:
-        "logits" [N, K] and "features", the embedding [N, E]. Mixup in mode "train" adds "targets"
-        [N, K].
+        "logits" [N, K] and "features", the embedding [N, E]. Mixup and CutMix in mode "train" add
+        "targets" [N, K].
     """
-    targets = None
-    if run.mode == "train":
-        features = augment(features, run)
-        if run.options.mixup:
-            features, targets = mixup(features, one_hot(labels, run.data.num_classes), run)
-    logits, embedding = network(features, training=run.mode == "train")
-    outputs = {"logits": logits, "features": embedding}
-    if targets is not None:
-        outputs["targets"] = targets
-    return outputs
+    if run.mode != "train":
+        return (
+            predict_views(network, features, run)
+            if run.options.tta
+            else apply_network(network, features)
+        )
+    features, targets = augmentation.augment(features, run), None
+    mixup, cutmix = run.options.mixup, run.options.cutmix
+    if mixup or cutmix:
+        targets = one_hot(labels, run.data.num_classes)
+        features, targets = augmentation.mix_examples(features, targets, run, mixup, cutmix)
+    outputs = apply_network(network, features, training=True)
+    return outputs if targets is None else dict(outputs, targets=targets)
+
+
+def apply_network(network, features, training=False):
+    """The outputs "logits" [N, K] and "features" [N, E] of a network."""
+    logits, embedding = network(features, training=training)
+    return {"logits": logits, "features": embedding}
+
+
+def predict_views(network, images, run):
+    """The outputs for the mean of the probabilities over several views of each image.
+
+    The logits are the logarithms of these means; the embedding is that of the plain image.
+    """
+    views = augmentation.map_views(lambda view: apply_network(network, view), images, run)
+    logs = tf.stack([tf.nn.log_softmax(outputs["logits"]) for outputs in views])  # [V, N, K]
+    logits = tf.reduce_logsumexp(logs, axis=0) - math.log(len(views))
+    return {"logits": logits, "features": views[0]["features"]}
 
 
 def predict(outputs):

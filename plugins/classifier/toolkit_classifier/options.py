@@ -7,10 +7,10 @@ from typing import Any, ClassVar, List, Mapping, Optional
 import pydantic
 from typing_extensions import Literal
 
-from toolkit import Options, option
+from toolkit import AugmentationOptions, option
 
 
-class ClassifierOptions(Options):
+class ClassifierOptions(AugmentationOptions):
     """The defaults give the best result on the default data within a minute of training."""
 
     core_defaults: ClassVar[Mapping[str, Any]] = {
@@ -49,39 +49,25 @@ class ClassifierOptions(Options):
         3, "also report how often the label is among the k most likely classes", group="Loss", ge=1
     )
 
-    shift: int = option(
-        2,
-        "shift images by up to this distance in each direction",
-        unit="pixels",
-        group="Augmentation",
-        ge=0,
-        le=64,
-    )
-    rotate: float = option(
-        10.0,
-        "rotate images by up to this angle, left or right",
-        unit="degrees",
-        group="Augmentation",
-        ge=0,
-        le=180,
-    )
-    zoom: float = option(
-        0.1, "enlarge or shrink images by up to this share", group="Augmentation", ge=0, le=0.5
-    )
-    elastic: float = option(
-        0.7,
-        "bend images by smooth random displacements of this standard deviation",
-        unit="pixels",
-        group="Augmentation",
-        ge=0,
-        le=16,
-    )
     mixup: float = option(
         0.0,
         "mix pairs of examples by a share drawn from Beta(a, a); 0 is off",
         group="Augmentation",
         ge=0,
         le=10,
+    )
+    cutmix: float = option(
+        0.0,
+        "paste a box of one image into another, of a share drawn from Beta(a, a); 0 is off",
+        group="Augmentation",
+        ge=0,
+        le=10,
+    )
+    tta: bool = option(
+        False,
+        "evaluate and predict with the mean over several views of each image",
+        group="Augmentation",
+        resume_may_change=True,
     )
 
     @pydantic.field_validator("hidden")

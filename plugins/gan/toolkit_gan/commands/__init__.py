@@ -79,7 +79,7 @@ def gan():
 
 @gan.command()
 @click.option("--data", default="mnist5k", metavar="DATA", help="As in run; default: mnist5k.")
-@click.option("--image-size", type=click.IntRange(1, 4096), metavar="N", help="As in run.")
+@click.option("--image-size", metavar="N|WIDTHxHEIGHT", help="As in run.")
 @click.option("--channels", type=click.Choice(["1", "3"]), help="As in run.")
 @click.option(
     "--features",
@@ -100,7 +100,9 @@ def calibrate(data, image_size, channels, features, as_json):
     """
     from . import calibration
 
-    values = {"data": data, "features": features, "image_size": image_size}
+    is_square = image_size is not None and image_size.isdecimal()
+    size = int(image_size) if is_square else image_size
+    values = {"data": data, "features": features, "image_size": size}
     values["channels"] = None if channels is None else int(channels)
     flags = {name: value for name, value in values.items() if value is not None}
     result = calibration.calibrate(flags)

@@ -1,0 +1,174 @@
+"""Hashes that are known without reading the files: when they are valid, and when not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.data import file_index
+from toolkit.data.file_index import FileIndex
+from toolkit.errors import DataError
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Three files that were written an hour ago, and are not too small to be entered."""
+    monkeypatch.setattr(file_index, "SMALL_COUNT", 1)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in "abc":
+        write(folder / name, name * 10)
+    return folder
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of the files whose content was read."""
+    names = []
+    sha256_of = file_index.sha256_of
+
+    def record(path):
+        names.append(os.path.basename(path))
+        return sha256_of(path)
+
+    monkeypatch.setattr(file_index, "sha256_of", record)
+    return names
+
+
+def write(path, text, age=3600):
+    path.write_text(text)
+    os.utime(path, (time.time() - age,) * 2)
+
+
+def digests(folder, cache, is_fresh=False):
+    paths = sorted(str(path) for path in folder.iterdir())
+    return FileIndex(str(folder), str(cache), is_fresh).digests(paths)
+
+
+def expected(folder):
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())]
+
+
+def test_a_second_start_reads_no_file(folder, tmp_path, reads):
+    for _ in range(3):
+        assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert sorted(reads) == ["a", "b", "c"]
+
+
+def test_a_file_with_other_content_is_read_again(folder, tmp_path, reads):
+    digests(folder, tmp_path / "cache")
+    write(folder / "b", "B" * 10, age=1800)
+    assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert sorted(reads) == ["a", "b", "b", "c"]
+
+
+def test_a_file_that_replaced_another_of_its_size_and_time_is_read_again(folder, tmp_path, reads):
+    digests(folder, tmp_path / "cache")
+    state = os.stat(folder / "b")
+    (folder / "new").write_text("B" * 10)
+    os.utime(folder / "new", ns=(state.st_atime_ns, state.st_mtime_ns))
+    os.replace(folder / "new", folder / "b")
+    assert digests(folder, tmp_path / "cache") == expected(folder)
+
+
+def test_a_file_that_was_just_written_is_not_trusted(folder, tmp_path, reads):
+    write(folder / "b", "first", age=0)
+    time_of_write = os.stat(folder / "b")
+    digests(folder, tmp_path / "cache")
+    with open(folder / "b", "r+") as file:  # the same inode, size and time
+        file.write("other")
+    os.utime(folder / "b", ns=(time_of_write.st_atime_ns, time_of_write.st_mtime_ns))
+    assert digests(folder, tmp_path / "cache") == expected(folder)
+
+
+def test_new_and_missing_files_change_no_other_entry(folder, tmp_path, reads):
+    digests(folder, tmp_path / "cache")
+    (folder / "a").unlink()
+    write(folder / "d", "new")
+    assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert sorted(reads) == ["a", "b", "c", "d"]
+
+
+def test_a_fresh_index_reads_all_files(folder, tmp_path, reads):
+    digests(folder, tmp_path / "cache")
+    digests(folder, tmp_path / "cache", is_fresh=True)
+    assert sorted(reads) == ["a", "a", "b", "b", "c", "c"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no table", b"PK\3\4 cut"], ids=repr)
+def test_a_damaged_table_is_written_again(folder, tmp_path, reads, content):
+    digests(folder, tmp_path / "cache")
+    (table,) = (tmp_path / "cache").rglob("table.npz")
+    table.write_bytes(content)
+    for _ in range(2):
+        assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert len(reads) == 6
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(folder, tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    assert digests(folder, tmp_path / "cache") == expected(folder)
+
+
+def test_small_files_leave_nothing_in_the_cache(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(file_index, "SMALL_COUNT", 4)
+    assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_without_a_place_nothing_is_written(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    assert FileIndex().digests([str(folder / "a")]) == expected(folder)[:1]
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("name", ["new\nline", "ümlaut", "\udcff", " ", "a.b"], ids=ascii)
+def test_a_file_may_have_any_name(folder, tmp_path, reads, name):
+    write(folder / name, "content")
+    for _ in range(2):
+        assert digests(folder, tmp_path / "cache") == expected(folder)
+    assert len(reads) == 4
+
+
+def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatch):
+    monkeypatch.setattr(file_index, "SMALL_COUNT", 1)
+    paths = [str(tmp_path / "grey.png"), str(tmp_path / "clear.png")]
+    Image.new("L", (3, 2)).save(paths[0])
+    Image.new("RGBA", (5, 4)).save(paths[1])
+    for path in paths:
+        os.utime(path, (1, 1))
+    for _ in range(2):
+        table = FileIndex(str(tmp_path), str(tmp_path / "cache")).describe_images(paths)
+        assert table.sizes.tolist() == [[3, 2], [5, 4]]
+        assert table.is_grey.tolist() == [True, False]
+        assert table.has_alpha.tolist() == [False, True]
+        monkeypatch.setattr(file_index, "read_header", None)
+    assert len(reads) == 2
+
+
+def test_headers_are_added_to_known_hashes(tmp_path, reads):
+    path = str(tmp_path / "grey.png")
+    Image.new("L", (3, 2)).save(path)
+    os.utime(path, (1, 1))
+    index = FileIndex(str(tmp_path), str(tmp_path / "cache"))
+    digest = index.digests([path])
+    assert index.describe_images([path]).sizes.tolist() == [[3, 2]]
+    assert index.digests([path]) == digest and len(reads) == 2
+
+
+def test_what_is_no_image_is_named(folder, tmp_path):
+    with pytest.raises(DataError, match="/a: expected an image, found bytes of no known"):
+        FileIndex(str(folder), str(tmp_path / "cache")).describe_images([str(folder / "a")])
+
+
+def test_an_array_is_stored_under_its_name(folder, tmp_path):
+    index = FileIndex(str(folder), str(tmp_path / "cache"))
+    assert index.load("parts") is None
+    index.save("parts", np.arange(3))
+    assert index.load("parts").tolist() == [0, 1, 2]
+    assert FileIndex(str(folder), str(tmp_path / "cache"), is_fresh=True).load("parts") is None

@@ -1,0 +1,103 @@
+"""Images that are decoded when they are read: rows, threads, and errors that name the image."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.data.column import Column
+from toolkit.data.image_array import EncodedImages, ImageFiles
+from toolkit.data.image_file import ImageForm, ImageReader
+from toolkit.errors import DataError
+
+NUM_IMAGES = 40
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Files of 3 x 2 pixels; the pixels of file i are i."""
+    paths = []
+    for i in range(NUM_IMAGES):
+        paths.append(str(tmp_path / f"{i:02}.png"))
+        Image.new("L", (3, 2), i).save(paths[-1])
+    return paths
+
+
+@pytest.fixture
+def images(paths):
+    return ImageFiles(paths, ImageReader(ImageForm(channels=1)), (2, 3, 1))
+
+
+@pytest.fixture
+def encoded(paths):
+    def read(row):
+        with open(paths[row], "rb") as file:
+            return file.read()
+
+    reader = ImageReader(ImageForm(channels=1))
+    return EncodedImages(read, lambda row: f"record {row}", len(paths), reader, (2, 3, 1))
+
+
+@pytest.mark.parametrize("kind", ["images", "encoded"])
+@pytest.mark.parametrize(
+    "rows", [slice(None), slice(3, 9, 2), slice(-2, None), [5, 5, 0], [], [-1]], ids=str
+)
+def test_rows_are_those_of_an_array(kind, rows, request):
+    array = request.getfixturevalue(kind)
+    expected = np.broadcast_to(np.arange(NUM_IMAGES)[:, None, None, None], (NUM_IMAGES, 2, 3, 1))
+    rows = rows if isinstance(rows, slice) else np.array(rows, np.int64)
+    assert array.shape == expected.shape and len(array) == NUM_IMAGES
+    result = array[rows]
+    assert result.dtype == np.uint8 and np.array_equal(result, expected[rows])
+
+
+def test_a_row_beyond_the_end_is_refused(images):
+    with pytest.raises(IndexError):
+        images[np.array([NUM_IMAGES])]
+
+
+def test_a_column_of_files_names_them_and_is_not_decoded(images, paths):
+    column = Column(images).bind("features")
+    assert column.paths == paths and not column.is_decoded
+    assert column.component.describe() == "image uint8 2x3x1"
+    assert column.take(np.array([7])).max() == 7
+
+
+def test_several_threads_read_at_once(images):
+    results = [None] * 8
+
+    def read(i):
+        results[i] = images[i::8][:, 0, 0, 0].tolist()
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [list(range(i, NUM_IMAGES, 8)) for i in range(8)]
+
+
+def test_a_damaged_file_is_named_by_whoever_reads_it(images, paths):
+    with open(paths[20], "rb+") as file:
+        file.truncate(50)
+    assert images[:20].shape[0] == 20
+    with pytest.raises(DataError, match=f"{paths[20]}: expected an image, found"):
+        images[:]
+
+
+def test_a_file_that_got_another_size_is_named(images, paths):
+    Image.new("L", (9, 8)).save(paths[20])
+    with pytest.raises(DataError, match=f"{paths[20]}: expected 3x2 pixels, found 9x8"):
+        images[:]
+
+
+def test_a_damaged_record_is_named():
+    reader = ImageReader(ImageForm(channels=1))
+    array = EncodedImages(
+        lambda row: b"no image", lambda row: "a.tfrecord[3]", 9, reader, (1, 1, 1)
+    )
+    with pytest.raises(DataError, match=r"a.tfrecord\[3\]: expected an image, found bytes of no"):
+        array[:1]

@@ -1,0 +1,41 @@
+"""Random changes of training images, in the graph, for any plugin.
+
+    from toolkit import augmentation
+
+    class MyOptions(toolkit.AugmentationOptions): ...
+
+    images = augmentation.augment(images, run)                         # as the options say
+    images, masks = augmentation.augment_with_masks(images, masks, run)
+    images, targets = augmentation.mix_examples(images, targets, run, mixup=0.2, cutmix=1.0)
+
+Images are float32 [N, H, W, C] in [0, 1] of any size, H and W known when the graph is built. Each
+example is changed by random numbers of its own, which are a function of (seed, name, global step):
+a resumed run, the other reader and several steps per call change a batch in the same way.
+
+apply: everything that the options name, in its order.
+geometry: what moves pixels: shift, crop, flip, rotate, zoom, elastic.
+colour: brightness, contrast, saturation, hue, grey.
+regions: cutout. mixing: mixup and CutMix. rand_augment: RandAugment.
+views: test-time augmentation. sheet: a picture of what the options do.
+"""
+
+from .apply import augment, augment_with_masks
+from .colour import adjust_colour
+from .geometry import PixelMove, Warp, draw_move
+from .mixing import mix_examples
+from .regions import cut_out
+from .views import View, list_views, map_views
+
+__all__ = [
+    "PixelMove",
+    "View",
+    "Warp",
+    "adjust_colour",
+    "augment",
+    "augment_with_masks",
+    "cut_out",
+    "draw_move",
+    "list_views",
+    "map_views",
+    "mix_examples",
+]

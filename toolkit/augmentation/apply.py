@@ -1,0 +1,90 @@
+"""Everything that the options name, applied to a batch: moves, colours, RandAugment, cutout."""
+
+from __future__ import annotations
+
+from ..compat import tf
+from ..errors import UsageError
+from . import rand_augment
+from .colour import adjust_colour
+from .geometry import draw_move
+from .regions import cut_out
+
+# Options that are off in the default preset: whoever sets one expects images.
+_REQUESTS = (
+    "crop",
+    "flip",
+    "flip_vertical",
+    "brightness",
+    "contrast",
+    "saturation",
+    "hue",
+    "grey",
+    "cutout",
+    "rand_augment",
+)
+
+
+def augment(images, run):
+    """Change training images as the options say; in other modes return them unchanged.
+
+    Args:
+        images: float32 [N, H, W, C] in [0, 1]. Examples that are no images are returned unchanged
+            with the default preset.
+        run: its options are `AugmentationOptions`.
+
+    Raises:
+        UsageError: an option that the data cannot follow was set.
+    """
+    return _augment(images, None, run)[0]
+
+
+def augment_with_masks(images, masks, run):
+    """Change training images as the options say, and move their masks with them.
+
+    Args:
+        images: float32 [N, H, W, C] in [0, 1].
+        masks: [N, H, W] or [N, H, W, D] of any dtype, class numbers for example. They are moved by
+            whole pixels, so no class is mixed with another; values and boxes are not changed.
+        run: its options are `AugmentationOptions`.
+
+    Returns:
+        Images and masks, in the shapes that they had.
+    """
+    return _augment(images, masks, run)
+
+
+def _augment(images, masks, run):
+    if run.mode != "train":
+        return images, masks
+    if images.shape.ndims != 4:
+        _check_requests(images, run.options)
+        return images, masks
+    height, width = images.shape.as_list()[1:3]
+    magnitude, layers = run.options.rand_magnitude, rand_augment.draw_layers(images, run)
+    further = rand_augment.geometric_map(layers, magnitude, height, width)
+    move = draw_move(images, run, further)
+    if move is not None:
+        images = move.read(images)
+        masks = None if masks is None else _move_masks(move, masks)
+    images = adjust_colour(images, run)
+    images = rand_augment.change_values(images, layers, magnitude)
+    if run.options.cutout:
+        images = cut_out(images, run, run.options.cutout)
+    return images, masks
+
+
+def _move_masks(move, masks):
+    if masks.shape.ndims == 4:
+        return move.read_nearest(masks)
+    return tf.squeeze(move.read_nearest(masks[..., None]), -1)
+
+
+def _check_requests(features, options) -> None:
+    """Refuse the first option that changes images alone."""
+    for name in _REQUESTS:
+        if getattr(options, name):
+            raise UsageError(
+                f"Option {name} changes images [H, W, C], but an example of the data has shape "
+                f"{features.shape.as_list()[1:]}.",
+                hint="Set augment=none.",
+            )

@@ -1,0 +1,145 @@
+"""RandAugment: a few operations per image, chosen at random, all of one magnitude.
+
+Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", 2020
+(CVPR workshops).
+Of the paper's 14 operations these are 13; "equalize" is left out, since it needs a histogram of
+each image. The geometric ones of an image are joined to one map, before the others. Each other
+operation is computed for the whole batch and selected per image, so the cost does not depend on the
+choice.
+
+Legend: N examples in a batch, H W height and width, C channels. Images are float32 [N, H, W, C] in
+[0, 1]; m is the magnitude divided by 10.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, List, NamedTuple, Optional
+
+from ..compat import tf
+from .colour import luma
+from .geometry import LinearMap
+
+OPERATIONS = (
+    "identity",
+    "rotate",  # by up to 30 degrees: 30 m
+    "shear_rows",  # 0.3 m
+    "shear_columns",
+    "translate_rows",  # 0.45 m of the side
+    "translate_columns",
+    "autocontrast",  # lowest value of a channel 0, highest 1
+    "brightness",  # factor 1 +- 0.9 m
+    "contrast",
+    "colour",
+    "sharpness",
+    "solarize",  # values above 1 - m are inverted
+    "posterize",  # 8 - 4 m bits
+)
+
+
+class Layer(NamedTuple):
+    """One operation for each image.
+
+    Attributes:
+        choices: int32 [N], indices of OPERATIONS.
+        signs: float32 [N], -1 or 1.
+    """
+
+    choices: Any
+    signs: Any
+
+    def has(self, operation: str):
+        """bool [N]: which images get the operation."""
+        return tf.equal(self.choices, OPERATIONS.index(operation))
+
+    def amount(self, operation: str, size: float):
+        """float32 [N]: +-size for the images that get the operation, 0 for the others."""
+        return tf.cast(self.has(operation), tf.float32) * self.signs * size
+
+
+def draw_layers(images, run) -> List[Layer]:
+    """The operations of each image of a batch, as many as the option `rand_augment` says."""
+    layers = []
+    for number in range(run.options.rand_augment):
+        # One number decides both: its whole part the operation, its fraction the sign.
+        shape = [tf.shape(images)[0]]
+        place = run.uniform(f"augment/rand_augment{number}", shape) * len(OPERATIONS)
+        whole = tf.minimum(tf.floor(place), len(OPERATIONS) - 1.0)
+        signs = tf.where_v2(place - whole < 0.5, -tf.ones_like(place), tf.ones_like(place))
+        layers.append(Layer(tf.cast(whole, tf.int32), signs))
+    return layers
+
+
+def geometric_map(layers: List[Layer], magnitude: float, height: int, width: int):
+    """The joint map of the geometric operations, a `LinearMap`; None without layers."""
+    total: Optional[LinearMap] = None
+    for layer in layers:
+        current = _layer_map(layer, magnitude / 10, height, width)
+        total = current if total is None else current.after(total)
+    return total
+
+
+def _layer_map(layer: Layer, m: float, height: int, width: int) -> LinearMap:
+    angle = layer.amount("rotate", math.radians(30) * m)
+    shear_rows = layer.amount("shear_rows", 0.3 * m)
+    shear_columns = layer.amount("shear_columns", 0.3 * m)
+    cosine, sine = tf.cos(angle), tf.sin(angle)
+    offset = (
+        layer.amount("translate_rows", 0.45 * m * height),
+        layer.amount("translate_columns", 0.45 * m * width),
+    )
+    return LinearMap(((cosine, shear_rows - sine), (shear_columns + sine, cosine)), offset)
+
+
+def change_values(images, layers: List[Layer], magnitude: float):
+    """The operations that change values and move no pixel."""
+    for layer in layers:
+        images = _change_linearly(images, layer, magnitude / 10)
+        images = _solarize(images, layer, magnitude / 10)
+        images = _posterize(images, layer, magnitude / 10)
+    return images
+
+
+def _change_linearly(images, layer: Layer, m: float):
+    """base + (image - base) * factor, where the operation decides the base."""
+    grey = luma(images)
+    mean = tf.reduce_mean(grey, axis=[1, 2], keepdims=True)
+    factor = 1.0 + 0.9 * m * layer.signs[:, None, None, None]
+    base = _select(layer, "brightness", tf.zeros_like(images), images)
+    base = _select(layer, "contrast", tf.zeros_like(images) + mean, base)
+    base = _select(layer, "colour", tf.zeros_like(images) + grey, base)
+    base = _select(layer, "sharpness", _blur(images), base)
+    changed = tf.clip_by_value(base + (images - base) * factor, 0.0, 1.0)
+    # Where the operation is another one, the base is the image itself: exactly that comes out.
+    return _select(layer, "autocontrast", _stretch(images), changed)
+
+
+def _blur(images):
+    """Pillow's SMOOTH filter: a mean in which the middle of 3 x 3 pixels counts five times."""
+    mean = tf.nn.avg_pool2d(images, 3, 1, "SAME")
+    return (9.0 * mean + 4.0 * images) / 13.0
+
+
+def _stretch(images):
+    """Each channel between 0 and 1; a channel of one value stays as it is."""
+    low = tf.reduce_min(images, axis=[1, 2], keepdims=True)
+    size = tf.reduce_max(images, axis=[1, 2], keepdims=True) - low
+    is_flat = size < 1e-6
+    divisor = tf.where_v2(is_flat, tf.ones_like(size), size)
+    return tf.where_v2(is_flat, images, (images - low) / divisor)
+
+
+def _solarize(images, layer: Layer, m: float):
+    inverted = tf.where_v2(images > 1.0 - m, 1.0 - images, images)
+    return _select(layer, "solarize", inverted, images)
+
+
+def _posterize(images, layer: Layer, m: float):
+    steps = 2.0 ** round(8 - 4 * m)
+    rough = tf.minimum(tf.floor(images * steps), steps - 1.0) / (steps - 1.0)
+    return _select(layer, "posterize", rough, images)
+
+
+def _select(layer: Layer, operation: str, changed, images):
+    """`changed` for the images that get the operation, else `images`."""
+    return tf.where_v2(layer.has(operation)[:, None, None, None], changed, images)

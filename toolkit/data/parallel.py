@@ -1,0 +1,53 @@
+"""A pool of threads for work that releases Python's lock: reading, hashing and decoding files."""
+
+from __future__ import annotations
+
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, List, Sequence
+
+_MAX_THREADS = 32
+
+
+def map_parallel(
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    batch: int = 1,
+    progress: Callable[[int], None] = lambda count: None,
+) -> List[Any]:
+    """The results of a function for each item, in their order, computed in several threads.
+
+    An exception ends it: items that no thread has begun are left out.
+
+    Args:
+        function: it may not call `map_parallel`, whose threads would wait for each other.
+        items: its arguments.
+        batch: items that a thread takes at once; more of them cost less time to pass around.
+        progress: called in this thread with the number of items that are done.
+    """
+    batches = [items[start : start + batch] for start in range(0, len(items), batch)]
+
+    def work(part: Sequence[Any]) -> List[Any]:
+        return [function(item) for item in part]
+
+    results: List[Any] = []
+    for part in _pool(os.getpid()).map(work, batches) if len(batches) > 1 else map(work, batches):
+        results += part
+        progress(len(results))
+    return results
+
+
+def num_threads() -> int:
+    """How many threads work at once: the processors that this process may use."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        count = os.cpu_count() or 1
+    return min(_MAX_THREADS, count)
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The pool of a process; a forked process has none of the threads of its parent."""
+    return ThreadPoolExecutor(num_threads(), thread_name_prefix="toolkit-data")

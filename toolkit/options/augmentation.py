@@ -1,0 +1,161 @@
+"""`AugmentationOptions`: how strongly training images are changed, and presets for kinds of images.
+
+A plugin inherits them for its options class and calls `toolkit.augmentation.augment(images, run)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Dict, Mapping
+
+from typing_extensions import Literal
+
+from .declaration import Options, option
+
+OFF: Dict[str, Any] = {
+    "shift": 0,
+    "crop": 0.0,
+    "flip": 0.0,
+    "flip_vertical": 0.0,
+    "rotate": 0.0,
+    "zoom": 0.0,
+    "elastic": 0.0,
+    "fill": "edge",
+    "brightness": 0.0,
+    "contrast": 0.0,
+    "saturation": 0.0,
+    "hue": 0.0,
+    "grey": 0.0,
+    "cutout": 0.0,
+    "rand_augment": 0,
+}
+PRESETS: Dict[str, Dict[str, Any]] = {
+    "none": OFF,
+    # No flip: a mirrored 2 is no digit, and a 6 upside down is a 9.
+    "digits": dict(OFF, shift=2, rotate=10.0, zoom=0.1, elastic=0.7),
+    "photos": dict(
+        OFF,
+        crop=0.125,
+        flip=0.5,
+        fill="reflect",
+        brightness=0.2,
+        contrast=0.2,
+        saturation=0.2,
+        hue=0.02,
+    ),
+    # No flip and little hue: an arrow to the left and a red light have a meaning of their own.
+    "icons": dict(
+        OFF, crop=0.08, rotate=5.0, zoom=0.1, brightness=0.1, contrast=0.1, saturation=0.2, hue=0.02
+    ),
+}
+_MOVES = ("shift", "crop", "rotate", "zoom", "elastic", "rand_augment")  # beyond the border
+
+
+class AugmentationOptions(Options):
+    """The strength of each random change of training images; 0 is off."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
+    preset_option: ClassVar[str] = "augment"
+
+    augment: Literal["none", "digits", "photos", "icons"] = option(
+        "digits",
+        "what the images show; sets the strengths of the options of this group",
+        group="Augmentation",
+    )
+    shift: int = option(
+        2,
+        "shift images by up to this distance in each direction",
+        unit="pixels",
+        group="Augmentation",
+        ge=0,
+        le=64,
+    )
+    crop: float = option(
+        0.0,
+        "pad each side of images by this share of it, and crop them at a random place",
+        group="Augmentation",
+        ge=0,
+        le=0.5,
+    )
+    flip: float = option(
+        0.0, "share of the images that are mirrored left to right", group="Augmentation", ge=0, le=1
+    )
+    flip_vertical: float = option(
+        0.0,
+        "share of the images that are turned upside down by mirroring",
+        group="Augmentation",
+        ge=0,
+        le=1,
+    )
+    rotate: float = option(
+        10.0,
+        "rotate images by up to this angle, left or right",
+        unit="degrees",
+        group="Augmentation",
+        ge=0,
+        le=180,
+    )
+    zoom: float = option(
+        0.1, "enlarge or shrink images by up to this share", group="Augmentation", ge=0, le=0.5
+    )
+    elastic: float = option(
+        0.7,
+        "bend images by smooth random displacements of this standard deviation",
+        unit="pixels",
+        group="Augmentation",
+        ge=0,
+        le=16,
+    )
+    fill: Literal["edge", "reflect"] = option(
+        "edge",
+        "what lies beyond the border of an image: its nearest pixel, or its mirror image",
+        group="Augmentation",
+    )
+    brightness: float = option(
+        0.0, "change the brightness by up to this share", group="Augmentation", ge=0, le=1
+    )
+    contrast: float = option(
+        0.0, "change the contrast by up to this share", group="Augmentation", ge=0, le=1
+    )
+    saturation: float = option(
+        0.0,
+        "change the saturation of colour images by up to this share",
+        group="Augmentation",
+        ge=0,
+        le=1,
+    )
+    hue: float = option(
+        0.0,
+        "turn the hues of colour images by up to this share of the colour circle",
+        group="Augmentation",
+        ge=0,
+        le=0.5,
+    )
+    grey: float = option(
+        0.0, "share of the colour images that become grey", group="Augmentation", ge=0, le=1
+    )
+    cutout: float = option(
+        0.0,
+        "cover a box in each image with its mean colour; side as a share of the image's",
+        group="Augmentation",
+        ge=0,
+        le=1,
+    )
+    rand_augment: int = option(
+        0,
+        "RandAugment: random operations per image; 0 is off",
+        unit="operations",
+        group="Augmentation",
+        ge=0,
+        le=8,
+    )
+    rand_magnitude: float = option(
+        5.0, "strength of RandAugment's operations, up to 10", group="Augmentation", ge=0, le=10
+    )
+
+    def idle_options(self) -> Dict[str, str]:
+        reasons = super().idle_options()
+        if not self.rand_augment:
+            reasons["rand_magnitude"] = "rand_augment is 0"
+        if not any(getattr(self, name) for name in _MOVES):
+            reasons["fill"] = "nothing moves images beyond their border"
+        return reasons
