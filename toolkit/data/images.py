@@ -12,21 +12,12 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, 
 
 import numpy as np
 
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from .examples import Dataset, Split, describe
 from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
-from .image_array import ImageFiles
-from .image_file import (
-    FITS,
-    ImageForm,
-    ImageReader,
-    describe_changes,
-    file_endings,
-    format_size,
-    parse_colour,
-    parse_size,
-)
+from .image_file import ImageForm, ImageReader, file_endings
+from .image_paths import open_paths
 from .memory import check_memory
 from .parallel import map_parallel
 
@@ -42,7 +33,6 @@ SPLIT_FOLDERS = {
 _IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
 _BATCH = 16  # files that a thread reads before it takes the next ones
 _CHUNK = 256  # images
-_SUGGESTED_SIDE = 256  # pixels, at most
 _LAYOUT = "Give a folder with a folder of images for each class, or with images."
 
 
@@ -81,70 +71,23 @@ def open_images(
         UsageError: another number of channels, another fit, or no colour.
         DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
-    _check_options(channels, fit)
-    size = None if image_size is None else parse_size(image_size)
-    colour = parse_colour(background)
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
-    table = (index or FileIndex(folder)).describe_images(paths)
-    channels = channels or (1 if table.is_grey.all() else 3)
-    form = ImageForm(size, channels, fit, colour, extends_border)
-    width, height = size or _common_size(folder, paths, table.sizes)
-    reader, shape = ImageReader(form), (height, width, channels)
-    check_memory(folder, len(paths) * height * width * channels)
+    index = index or FileIndex(folder)
+    images = open_paths(folder, paths, index, image_size, channels, fit, background, extends_border)
+    check_memory(folder, int(np.prod(images.files.shape, dtype=np.int64)))
     splits = {
-        name: Split(ImageFiles(listing.paths, reader, shape)[:], listing.labels)
+        name: Split(images.select(listing.paths)[:], listing.labels)
         for name, listing in listings.items()
     }
     spec = describe(splits["train"], listings["train"].class_names)
     names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
-    files, hashes = dict(zip(names, paths)), dict(zip(names, table.digests))
-    notes = describe_changes(form, table.sizes, table.has_alpha) + _find_constant_splits(splits)
+    files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
+    notes = images.notes + _find_constant_splits(splits)
     notes += _describe_similar_names(spec.class_names) + _describe_others(folder)
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
-    splits = hold_out(splits, shares, table.digests[: len(listings["train"].paths)])
+    splits = hold_out(splits, shares, images.digests[: len(listings["train"].paths)])
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
-
-
-def _check_options(channels: Optional[int], fit: str) -> None:
-    if channels not in (None, 1, 3, 4):
-        raise UsageError(
-            f"The number of channels is {channels}, expected 1, 3 or 4.",
-            hint="1 is grey, 3 is RGB, 4 is RGBA.",
-        )
-    if fit not in FITS:
-        raise UsageError(f"The fit is '{fit}', expected one of {', '.join(FITS)}.")
-
-
-def _common_size(folder: str, paths: List[str], sizes: np.ndarray) -> Tuple[int, int]:
-    """The (width, height) that all images have; `sizes` are int64 [M, 2]."""
-    values, counts = np.unique(sizes, axis=0, return_counts=True)
-    if len(values) == 1:
-        return int(values[0, 0]), int(values[0, 1])
-    areas = sizes.prod(axis=1)
-    smallest, largest = int(areas.argmin()), int(areas.argmax())
-    if smallest == largest:  # all have one area
-        largest = int((sizes != sizes[smallest]).any(axis=1).argmax())
-    common = values[counts.argmax()]
-    raise DataError(
-        f"{folder}: expected images of one size, found {len(values):,} sizes, from "
-        f"{_format_image(paths[smallest], sizes[smallest])} to "
-        f"{_format_image(paths[largest], sizes[largest])}, most often {common[0]}x{common[1]} "
-        f"({counts.max():,} of {len(paths):,}).",
-        hint="Scale all images to one size with --image-size, for example "
-        f"--image-size {_suggest_size(common)}.",
-    )
-
-
-def _format_image(path: str, size: np.ndarray) -> str:
-    return f"{size[0]}x{size[1]} ({path})"
-
-
-def _suggest_size(common: np.ndarray) -> str:
-    """The commonest size, or one of its shape that is small enough to train on."""
-    scale = min(1.0, _SUGGESTED_SIDE / common.max())
-    width, height = (max(1, round(int(side) * scale)) for side in common)
-    return format_size(width, height)
 
 
 def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
