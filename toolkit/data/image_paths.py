@@ -42,7 +42,9 @@ class ImagePaths(NamedTuple):
 
     def select(self, paths: Sequence[str]) -> ImageFiles:
         """Some of the images, in the same form."""
-        return ImageFiles(paths, self.files.reader, self.files.shape[1:])
+        digests = dict(zip(self.files.paths, self.digests))
+        known = [digests[path] for path in paths]
+        return ImageFiles(paths, self.files.reader, self.files.shape[1:], known)
 
 
 def open_paths(
@@ -79,7 +81,7 @@ def open_paths(
     channels = channels or (1 if table.is_grey.all() else 3)
     form = ImageForm(size, channels, fit, colour, extends_border)
     width, height = size or _common_size(place, paths, table.sizes)
-    files = ImageFiles(paths, ImageReader(form), (height, width, channels))
+    files = ImageFiles(paths, ImageReader(form), (height, width, channels), table.digests)
     notes = describe_changes(form, table.sizes, table.has_alpha)
     return ImagePaths(files, table.digests, table.sizes, notes)
 
