@@ -84,7 +84,7 @@ def open_images(
     names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
     files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
     notes = images.notes + _find_constant_splits(splits)
-    notes += _describe_similar_names(spec.class_names) + _describe_others(folder)
+    notes += _describe_similar_names(spec.class_names) + describe_other_files(folder)
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
     splits = hold_out(splits, shares, images.digests[: len(listings["train"].paths)])
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
@@ -172,7 +172,7 @@ def _split_folders(folder: str) -> Dict[str, str]:
     """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
     roots: Dict[str, str] = {}
     classes = []
-    for entry in _folders(folder):
+    for entry in list_folders(folder):
         split = SPLIT_FOLDERS.get(entry.lower())
         if split is None:
             classes.append(entry)
@@ -184,7 +184,7 @@ def _split_folders(folder: str) -> Dict[str, str]:
             )
         else:
             roots[split] = os.path.join(folder, entry)
-    if classes and not any(map(_folders, roots.values())):
+    if classes and not any(map(list_folders, roots.values())):
         return {}  # a folder such as 'train' has images beside folders that do: it is a class
     if roots and (classes or "train" not in roots):
         names = ", ".join(os.path.basename(root) for root in roots.values())
@@ -199,14 +199,14 @@ def _split_folders(folder: str) -> Dict[str, str]:
 
 
 def _list_split(root: str) -> Listing:
-    classes = tuple(_folders(root))
+    classes = tuple(list_folders(root))
     if not classes:
-        return Listing(_image_files(root), None, ())
+        return Listing(list_image_files(root), None, ())
     _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
     paths: List[str] = []
     labels: List[int] = []
     for label, name in enumerate(classes):
-        files = _image_files(os.path.join(root, name))
+        files = list_image_files(os.path.join(root, name))
         paths += files
         labels += [label] * len(files)
     return Listing(paths, labels, classes)
@@ -215,7 +215,7 @@ def _list_split(root: str) -> Listing:
 def _refuse_images_beside(root: str, subject: str) -> None:
     """Raise a DataError if there are images in `root` itself, which are of no class or split."""
     with os.scandir(root) as entries:
-        names = sorted(e.name for e in entries if _is_image(e.name) and not _is_folder(e))
+        names = sorted(e.name for e in entries if is_image_name(e.name) and not _is_folder(e))
     if names:
         raise DataError(
             f"{root}: found {len(names)} image{'s' if len(names) > 1 else ''} ({names[0]}, ...) "
@@ -224,7 +224,8 @@ def _refuse_images_beside(root: str, subject: str) -> None:
         )
 
 
-def _folders(root: str) -> List[str]:
+def list_folders(root: str) -> List[str]:
+    """The names of the folders in a folder, sorted, without hidden ones."""
     with os.scandir(root) as entries:
         return sorted(e.name for e in entries if _is_folder(e) and _is_visible(e.name))
 
@@ -234,10 +235,10 @@ def _is_folder(entry: os.DirEntry) -> bool:
     return os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir()
 
 
-def _image_files(root: str) -> List[str]:
+def list_image_files(root: str) -> List[str]:
     """The image files below `root`, sorted; at least one."""
     paths = [os.path.join(base, name) for base, _, names in _walk(root) for name in names]
-    paths = [path for path in paths if _is_image(os.path.basename(path))]
+    paths = [path for path in paths if is_image_name(os.path.basename(path))]
     if not paths:
         raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
     return sorted(paths)
@@ -258,11 +259,11 @@ def _is_visible(folder: str) -> bool:
     return not folder.startswith(".") and folder not in _IGNORED_FOLDERS
 
 
-def _describe_others(folder: str) -> List[str]:
+def describe_other_files(folder: str) -> List[str]:
     """A sentence on files and linked folders that are not read, if there are any."""
     others, links = [], []
     for base, folders, names in _walk(folder):
-        others += [name for name in names if not (name.startswith(".") or _is_image(name))]
+        others += [name for name in names if not (name.startswith(".") or is_image_name(name))]
         if base != folder:
             links += [name for name in folders if os.path.islink(os.path.join(base, name))]
     notes = []
@@ -277,6 +278,6 @@ def _describe_others(folder: str) -> List[str]:
     return notes
 
 
-def _is_image(name: str) -> bool:
+def is_image_name(name: str) -> bool:
     """Whether the name of a file has the ending of an image format and is not hidden."""
     return name.lower().endswith(file_endings()) and not name.startswith(".")
