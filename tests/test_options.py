@@ -37,6 +37,7 @@ TEXTS = {
     "data": ("idx:here", "idx:here"),
     "image_size": ("32", 32),
     "channels": ("3", 3),
+    "normalize": ("yes", True),
     "fit": ("crop", "crop"),
     "background": ("#102030", "#102030"),
     "label_column": ("left, right", ["left", "right"]),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .data.examples import Dataset as Dataset
     from .data.examples import DataSpec as DataSpec
     from .data.examples import Split as Split
+    from .data.normalization import normalize as normalize
     from .display.grid import save_grid as save_grid
     from .errors import CheckFailed as CheckFailed
     from .errors import CheckpointError as CheckpointError
@@ -60,6 +61,7 @@ _HOME = {  # public name: the module that defines it
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",
     "Split": "toolkit.data.examples",
+    "normalize": "toolkit.data.normalization",
     "DataSpec": "toolkit.data.examples",
     "Dataset": "toolkit.data.examples",
     "ScoreResult": "toolkit.inference.scorer",

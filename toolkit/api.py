@@ -389,7 +389,8 @@ class Trained:
         from .run_data import open_run_data
 
         if self._run_data is None:
-            self._run_data = self.check_data(open_run_data(self.plugins, self.options))
+            run_data = open_run_data(self.plugins, self.options, recorded=self.data)
+            self._run_data = self.check_data(run_data)
         return self._run_data
 
     def check_data(self, run_data: RunData) -> RunData:

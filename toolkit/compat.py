@@ -18,9 +18,9 @@ describes or parses must not import it.
 from __future__ import annotations
 
 import contextlib
-import io
 import gc
 import importlib.util
+import io
 import os
 import sys
 import tempfile

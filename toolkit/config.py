@@ -31,7 +31,7 @@ from .storage.run_folder import RunFolder
 
 # Options that the core has since runs save the origins of values: earlier runs save all others.
 LATER_OPTIONS = {
-    *("fit", "background", "test_share", "folds", "fold", "split_seed"),
+    *("fit", "background", "test_share", "folds", "fold", "split_seed", "normalize"),
     *("label_column", "label_kind", "image_column", "feature_columns", "ignore_columns"),
     *("split_column", "missing", "categories"),
 }

@@ -4,7 +4,7 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from .data.classes import match_classes
 from .data.examples import Dataset, DataSpec, Progress, Split, describe, with_classes
 from .data.held_out import NOTHING, Shares
 from .data.image_file import format_size
+from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
 from .data.sources import ColumnOptions, ImageOptions, open_data
@@ -72,6 +73,30 @@ class RunData:
             self._cache[name] = prepare(split, self.hooks)
         return self._cache[name]
 
+    def normalize(self, recorded: Optional[DataSpec] = None) -> None:
+        """Give the spec the mean and deviation of the training split after `filter` and `convert`.
+
+        Args:
+            recorded: the spec with which the run began, whose numbers hold if it has some.
+        """
+        if recorded is not None and recorded.mean:
+            moments = Moments(recorded.mean, recorded.deviation)
+        else:
+            moments = measure_moments(self._iterate_features())
+        self.spec = self.spec._replace(mean=moments.mean, deviation=moments.deviation)
+
+    def _iterate_features(self) -> Iterator[np.ndarray]:
+        """The features of the training split after `filter` and `convert`, in chunks."""
+        train = filter_split(self.splits["train"], self.hooks.filter)
+        convert = ExampleHooks(convert=self.hooks.convert)
+        count = examples_per_chunk(train.nbytes // len(train))
+        for start in range(0, len(train), count):
+            stop = min(start + count, len(train))
+            if self.hooks.convert is None:
+                yield train.take(slice(start, stop))[0]
+            else:
+                yield prepare(train.subset(np.arange(start, stop)), convert).features
+
     def _value_range(self, spec: DataSpec) -> Tuple[float, ...]:
         """The lowest and the highest value of the training split; empty unless of float images."""
         is_large = self.hooks.convert is not None and self.splits["train"].nbytes > RESIDENT_LIMIT
@@ -108,7 +133,10 @@ def _are_float_images(spec: DataSpec) -> bool:
 
 
 def open_run_data(
-    plugins: Plugins, options: CoreOptions, progress: Optional[Progress] = None
+    plugins: Plugins,
+    options: CoreOptions,
+    progress: Optional[Progress] = None,
+    recorded: Optional[DataSpec] = None,
 ) -> RunData:
     """Open the data of the plugin's `data` hook, or else what the options name.
 
@@ -116,9 +144,14 @@ def open_run_data(
         plugins: the plugins of the run.
         options: the resolved options.
         progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
+        recorded: the spec that the run recorded when it began, or None if it begins. Its mean and
+            deviation are used, not measured again: a run may continue with other data.
     """
     dataset = _open_from_plugin(plugins, options) or open_from_options(options, progress)
-    return RunData(dataset, plugins)
+    run_data = RunData(dataset, plugins)
+    if options.normalize:
+        run_data.normalize(recorded)
+    return run_data
 
 
 def open_other_data(

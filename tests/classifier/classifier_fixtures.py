@@ -20,6 +20,8 @@ class Data(NamedTuple):
     class_names: Tuple[str, ...] = ()
     class_counts: Tuple[int, ...] = ()
     dtype: str = "uint8"
+    mean: Tuple[float, ...] = ()
+    deviation: Tuple[float, ...] = ()
 
 
 PLAIN = {"shift": 0, "rotate": 0.0, "zoom": 0.0, "elastic": 0.0, "mixup": 0.0, "dropout": 0.0}

@@ -5,9 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from types import ModuleType
 from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional
 
 from ..errors import RetryError, UsageError, suggest
+
+fcntl: Optional[ModuleType]
+try:
+    import fcntl
+except ImportError:  # this system has no such locks
+    fcntl = None
 
 # Folders of the cache with one folder for each entry.
 GROUPS = ("streams", "features", "hashes", "decoded")
@@ -133,6 +140,33 @@ def _remove(path: str) -> None:
             shutil.rmtree(path)
         else:
             os.remove(path)
+
+
+def free_bytes(cache_dir: Optional[str] = None) -> int:
+    """The bytes that can be written to the cache; 0 if the system does not say."""
+    folder = os.path.abspath(cache_folder(cache_dir))
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+
+
+@contextlib.contextmanager
+def one_process_at_a_time(folder: str) -> Iterator[None]:
+    """Create a folder, wait until no other process writes into it, and let others wait."""
+    with writing_to_cache():
+        os.makedirs(folder, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY) if fcntl else -1
+    try:
+        if fcntl:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        if fcntl:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -12,21 +12,14 @@ import hashlib
 import logging
 import os
 import zlib
-from types import ModuleType
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DataError
 from ..files import sha256_of
-from .cache import cache_folder, writing_to_cache
+from .cache import cache_folder, one_process_at_a_time
 from .examples import Dataset, Progress
 from .held_out import DEFAULT_SHARES, Shares
 from .idx import open_idx
-
-fcntl: Optional[ModuleType]
-try:
-    import fcntl
-except ImportError:  # this system has no such locks
-    fcntl = None
 
 _TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
 _CHUNK = 1 << 16  # bytes
@@ -142,26 +135,10 @@ def open_download(
         path = os.path.join(folder, file.name)
         if is_intact(path, file):
             continue
-        with _one_process_at_a_time(folder):
+        with one_process_at_a_time(folder):
             if not is_intact(path, file):  # another process may have downloaded it until now
                 _download(name, file, folder, list(mirrors or _mirrors(name)), progress)
     return open_idx(folder, name, 0, shares, DATASETS[name].class_names)
-
-
-@contextlib.contextmanager
-def _one_process_at_a_time(folder: str) -> Iterator[None]:
-    """Wait until no other process downloads into a folder, and let others wait."""
-    with writing_to_cache():
-        os.makedirs(folder, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY) if fcntl else -1
-    try:
-        if fcntl:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        if fcntl:
-            os.close(descriptor)
 
 
 def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:

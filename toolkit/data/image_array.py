@@ -5,6 +5,7 @@ Legend: M images, n of them, H height, W width, C channels.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Callable, Sequence, Tuple
 
 import numpy as np
@@ -26,6 +27,11 @@ class EncodedImages:
         reader: of images, with the form that they get.
         shape: (H, W, C) of each image in that form.
         paths: of the files that are read.
+        identity: a hash of all bytes that are read, in their order; "" if it is not known.
+
+    Attributes:
+        identity: a hash of the images, by which they are known after they were decoded; "" if it is
+            not known.
     """
 
     is_decoded = False  # each read decodes
@@ -39,10 +45,12 @@ class EncodedImages:
         reader: ImageReader,
         shape: Sequence[int],
         paths: Sequence[str] = (),
+        identity: str = "",
     ):
         self.shape = (count, *shape)
         self.paths = paths
         self.reader = reader
+        self.identity = identity and hash_texts([identity, repr((reader.form, self.shape))])
         self._read = read
         self._name = name
 
@@ -78,15 +86,29 @@ class ImageFiles(EncodedImages):
         paths: of the files, [M].
         reader: of images, with the form that they get.
         shape: (H, W, C) of each image in that form.
+        digests: a hash of the content of each file, [M]; none if they are not known.
     """
 
-    def __init__(self, paths: Sequence[str], reader: ImageReader, shape: Sequence[int]):
-        super().__init__(_no_bytes, paths.__getitem__, len(paths), reader, shape, paths)
+    def __init__(
+        self,
+        paths: Sequence[str],
+        reader: ImageReader,
+        shape: Sequence[int],
+        digests: Sequence[str] = (),
+    ):
+        identity = hash_texts(digests) if digests else ""
+        name = paths.__getitem__
+        super().__init__(_no_bytes, name, len(paths), reader, shape, paths, identity)
 
     def _decode(self, row: int) -> np.ndarray:
         image = self.reader.read(self.paths[row])
         check_image_shape(image.shape, self.shape[1:], self.paths[row])
         return image
+
+
+def hash_texts(texts: Sequence[str]) -> str:
+    """A hash of some texts in their order, 64 hex digits."""
+    return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _no_bytes(row: int) -> bytes:

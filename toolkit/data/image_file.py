@@ -371,20 +371,34 @@ def _lay_on(image: Any, background: Tuple[int, int, int]) -> Any:
 
 def _resize(image: Any, form: ImageForm) -> Any:
     """The image at the size of the form."""
+    from PIL import Image
+
+    fill = _border_mean(image) if form.extends_border else _fill(form)
+    return fit_image(image, form, Image.Resampling.LANCZOS, fill)
+
+
+def fit_image(image: Any, form: ImageForm, resampling: Any, fill: Any) -> Any:
+    """An image of Pillow at the size of the form.
+
+    Args:
+        image: of any mode that Pillow can resize.
+        form: with a size.
+        resampling: a filter of Pillow.
+        fill: the pixel with which an image is padded.
+    """
     from PIL import Image, ImageOps
 
     assert form.size is not None
     if form.fit == "crop":
-        return ImageOps.fit(image, form.size, Image.Resampling.LANCZOS)
+        return ImageOps.fit(image, form.size, resampling)
     if form.fit == "stretch":
-        return image.resize(form.size, Image.Resampling.LANCZOS)
+        return image.resize(form.size, resampling)
     scale = min(form.size[0] / image.size[0], form.size[1] / image.size[1])
     width, height = (
         min(limit, max(1, round(side * scale))) for side, limit in zip(image.size, form.size)
     )
-    fill = _border_mean(image) if form.extends_border else _fill(form)
     paper = Image.new(image.mode, form.size, fill)
-    inner = image.resize((width, height), Image.Resampling.LANCZOS)
+    inner = image.resize((width, height), resampling)
     paper.paste(inner, ((form.size[0] - width) // 2, (form.size[1] - height) // 2))
     return paper
 

@@ -12,21 +12,12 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, 
 
 import numpy as np
 
-from ..errors import DataError, UsageError
+from ..errors import DataError
 from .examples import Dataset, Split, describe
 from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
-from .image_array import ImageFiles
-from .image_file import (
-    FITS,
-    ImageForm,
-    ImageReader,
-    describe_changes,
-    file_endings,
-    format_size,
-    parse_colour,
-    parse_size,
-)
+from .image_file import ImageForm, ImageReader, file_endings
+from .image_paths import open_paths
 from .memory import check_memory
 from .parallel import map_parallel
 
@@ -42,7 +33,6 @@ SPLIT_FOLDERS = {
 _IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
 _BATCH = 16  # files that a thread reads before it takes the next ones
 _CHUNK = 256  # images
-_SUGGESTED_SIDE = 256  # pixels, at most
 _LAYOUT = "Give a folder with a folder of images for each class, or with images."
 
 
@@ -81,70 +71,23 @@ def open_images(
         UsageError: another number of channels, another fit, or no colour.
         DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
     """
-    _check_options(channels, fit)
-    size = None if image_size is None else parse_size(image_size)
-    colour = parse_colour(background)
     listings = list_images(folder)
     paths = [path for listing in listings.values() for path in listing.paths]
-    table = (index or FileIndex(folder)).describe_images(paths)
-    channels = channels or (1 if table.is_grey.all() else 3)
-    form = ImageForm(size, channels, fit, colour, extends_border)
-    width, height = size or _common_size(folder, paths, table.sizes)
-    reader, shape = ImageReader(form), (height, width, channels)
-    check_memory(folder, len(paths) * height * width * channels)
+    index = index or FileIndex(folder)
+    images = open_paths(folder, paths, index, image_size, channels, fit, background, extends_border)
+    check_memory(folder, int(np.prod(images.files.shape, dtype=np.int64)))
     splits = {
-        name: Split(ImageFiles(listing.paths, reader, shape)[:], listing.labels)
+        name: Split(images.select(listing.paths)[:], listing.labels)
         for name, listing in listings.items()
     }
     spec = describe(splits["train"], listings["train"].class_names)
     names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
-    files, hashes = dict(zip(names, paths)), dict(zip(names, table.digests))
-    notes = describe_changes(form, table.sizes, table.has_alpha) + _find_constant_splits(splits)
-    notes += _describe_similar_names(spec.class_names) + _describe_others(folder)
+    files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
+    notes = images.notes + _find_constant_splits(splits)
+    notes += _describe_similar_names(spec.class_names) + describe_other_files(folder)
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
-    splits = hold_out(splits, shares, table.digests[: len(listings["train"].paths)])
+    splits = hold_out(splits, shares, images.digests[: len(listings["train"].paths)])
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
-
-
-def _check_options(channels: Optional[int], fit: str) -> None:
-    if channels not in (None, 1, 3, 4):
-        raise UsageError(
-            f"The number of channels is {channels}, expected 1, 3 or 4.",
-            hint="1 is grey, 3 is RGB, 4 is RGBA.",
-        )
-    if fit not in FITS:
-        raise UsageError(f"The fit is '{fit}', expected one of {', '.join(FITS)}.")
-
-
-def _common_size(folder: str, paths: List[str], sizes: np.ndarray) -> Tuple[int, int]:
-    """The (width, height) that all images have; `sizes` are int64 [M, 2]."""
-    values, counts = np.unique(sizes, axis=0, return_counts=True)
-    if len(values) == 1:
-        return int(values[0, 0]), int(values[0, 1])
-    areas = sizes.prod(axis=1)
-    smallest, largest = int(areas.argmin()), int(areas.argmax())
-    if smallest == largest:  # all have one area
-        largest = int((sizes != sizes[smallest]).any(axis=1).argmax())
-    common = values[counts.argmax()]
-    raise DataError(
-        f"{folder}: expected images of one size, found {len(values):,} sizes, from "
-        f"{_format_image(paths[smallest], sizes[smallest])} to "
-        f"{_format_image(paths[largest], sizes[largest])}, most often {common[0]}x{common[1]} "
-        f"({counts.max():,} of {len(paths):,}).",
-        hint="Scale all images to one size with --image-size, for example "
-        f"--image-size {_suggest_size(common)}.",
-    )
-
-
-def _format_image(path: str, size: np.ndarray) -> str:
-    return f"{size[0]}x{size[1]} ({path})"
-
-
-def _suggest_size(common: np.ndarray) -> str:
-    """The commonest size, or one of its shape that is small enough to train on."""
-    scale = min(1.0, _SUGGESTED_SIDE / common.max())
-    width, height = (max(1, round(int(side) * scale)) for side in common)
-    return format_size(width, height)
 
 
 def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
@@ -229,7 +172,7 @@ def _split_folders(folder: str) -> Dict[str, str]:
     """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
     roots: Dict[str, str] = {}
     classes = []
-    for entry in _folders(folder):
+    for entry in list_folders(folder):
         split = SPLIT_FOLDERS.get(entry.lower())
         if split is None:
             classes.append(entry)
@@ -241,7 +184,7 @@ def _split_folders(folder: str) -> Dict[str, str]:
             )
         else:
             roots[split] = os.path.join(folder, entry)
-    if classes and not any(map(_folders, roots.values())):
+    if classes and not any(map(list_folders, roots.values())):
         return {}  # a folder such as 'train' has images beside folders that do: it is a class
     if roots and (classes or "train" not in roots):
         names = ", ".join(os.path.basename(root) for root in roots.values())
@@ -256,14 +199,14 @@ def _split_folders(folder: str) -> Dict[str, str]:
 
 
 def _list_split(root: str) -> Listing:
-    classes = tuple(_folders(root))
+    classes = tuple(list_folders(root))
     if not classes:
-        return Listing(_image_files(root), None, ())
+        return Listing(list_image_files(root), None, ())
     _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
     paths: List[str] = []
     labels: List[int] = []
     for label, name in enumerate(classes):
-        files = _image_files(os.path.join(root, name))
+        files = list_image_files(os.path.join(root, name))
         paths += files
         labels += [label] * len(files)
     return Listing(paths, labels, classes)
@@ -272,7 +215,7 @@ def _list_split(root: str) -> Listing:
 def _refuse_images_beside(root: str, subject: str) -> None:
     """Raise a DataError if there are images in `root` itself, which are of no class or split."""
     with os.scandir(root) as entries:
-        names = sorted(e.name for e in entries if _is_image(e.name) and not _is_folder(e))
+        names = sorted(e.name for e in entries if is_image_name(e.name) and not _is_folder(e))
     if names:
         raise DataError(
             f"{root}: found {len(names)} image{'s' if len(names) > 1 else ''} ({names[0]}, ...) "
@@ -281,7 +224,8 @@ def _refuse_images_beside(root: str, subject: str) -> None:
         )
 
 
-def _folders(root: str) -> List[str]:
+def list_folders(root: str) -> List[str]:
+    """The names of the folders in a folder, sorted, without hidden ones."""
     with os.scandir(root) as entries:
         return sorted(e.name for e in entries if _is_folder(e) and _is_visible(e.name))
 
@@ -291,10 +235,10 @@ def _is_folder(entry: os.DirEntry) -> bool:
     return os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir()
 
 
-def _image_files(root: str) -> List[str]:
+def list_image_files(root: str) -> List[str]:
     """The image files below `root`, sorted; at least one."""
     paths = [os.path.join(base, name) for base, _, names in _walk(root) for name in names]
-    paths = [path for path in paths if _is_image(os.path.basename(path))]
+    paths = [path for path in paths if is_image_name(os.path.basename(path))]
     if not paths:
         raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
     return sorted(paths)
@@ -315,11 +259,11 @@ def _is_visible(folder: str) -> bool:
     return not folder.startswith(".") and folder not in _IGNORED_FOLDERS
 
 
-def _describe_others(folder: str) -> List[str]:
+def describe_other_files(folder: str) -> List[str]:
     """A sentence on files and linked folders that are not read, if there are any."""
     others, links = [], []
     for base, folders, names in _walk(folder):
-        others += [name for name in names if not (name.startswith(".") or _is_image(name))]
+        others += [name for name in names if not (name.startswith(".") or is_image_name(name))]
         if base != folder:
             links += [name for name in folders if os.path.islink(os.path.join(base, name))]
     notes = []
@@ -334,6 +278,6 @@ def _describe_others(folder: str) -> List[str]:
     return notes
 
 
-def _is_image(name: str) -> bool:
+def is_image_name(name: str) -> bool:
     """Whether the name of a file has the ending of an image format and is not hidden."""
     return name.lower().endswith(file_endings()) and not name.startswith(".")

@@ -7,8 +7,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from ..compat import tf
 from ..data.batches import BatchForm, convert_stored
 from ..data.named_arrays import ArraySpecs
+from ..data.normalization import is_normalized
 from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
-from ..errors import ToolkitError
+from ..errors import ToolkitError, UsageError
 from ..plugins import Plugins
 from .guard import GuardValues
 from .omitted_losses import count_omitted_losses
@@ -293,10 +294,22 @@ def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
             "expected one tf.Operation.",
             hint="Return what run.minimize returns, or a tf.group.",
         )
+    _check_normalized(plugins, run)
     builder.omitted_losses = count_omitted_losses(model, [v.loss for v in builder.guard_values])
     batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
     step = StepOutputs(batch, builder.guard_values, outputs, scalars, ())
     return StepOps(train_op, step)
+
+
+def _check_normalized(plugins: Plugins, run: Run) -> None:
+    """Refuse the option `normalize` for a plugin that does not follow it."""
+    if run.data.mean and not run.compiled and not is_normalized():
+        raise UsageError(
+            f"The plugin '{plugins.model.name}' does not normalize its features: --normalize has "
+            "no effect.",
+            hint="Leave it out; in a plugin of your own, call toolkit.normalize(features, "
+            "run.data) in the hook 'call'.",
+        )
 
 
 def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:

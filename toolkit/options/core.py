@@ -45,6 +45,11 @@ class CoreOptions(Options):
     channels: Optional[Literal[1, 3]] = option(
         None, "convert images to grey (1) or colour (3)", group="Data"
     )
+    normalize: bool = option(
+        False,
+        "subtract the mean of the training examples, and divide by their standard deviation",
+        group="Data",
+    )
     label_column: List[str] = option(
         [],
         "column or key of the labels, several for a vector, or none; default: label, class, "

@@ -6,6 +6,7 @@ import contextlib
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..compat import tf
+from ..data.examples import DataSpec
 from ..data.same_data import check_same_classes, check_same_data
 from ..display.console import Console, download_progress
 from ..errors import ToolkitError
@@ -49,7 +50,8 @@ class Trainer:
             self._start = start
             self._restorer = Restorer(job.folder, start, self._warn)
             progress = download_progress(console)
-            self._run_data = open_run_data(job.plugins, job.options, progress)
+            recorded = self._read_spec()
+            self._run_data = open_run_data(job.plugins, job.options, progress, recorded)
             check_options(job.options, self._run_data)
             self._plan = self._build_plan()
             self.total_steps = self._plan.total_steps
@@ -201,6 +203,11 @@ class Trainer:
             return builder.build()
         was_compiled = job.folder.read_manifest().get("xla", False)
         return builder.build(self._start.step if self._start else 0, was_compiled)
+
+    def _read_spec(self) -> Optional[DataSpec]:
+        """The spec of the data with which the run began; None if it begins now."""
+        folder = self._job.folder
+        return None if folder.is_new else DataSpec.from_json(folder.read_manifest()["data"]["spec"])
 
     def _read_total_steps(self) -> Optional[int]:
         """The length of the run in its last session; None if it has none."""

@@ -15,7 +15,7 @@ import functools
 import math
 import operator
 
-from toolkit import ONEDNN, DataError, augmentation, check_image_size, tf
+from toolkit import ONEDNN, DataError, augmentation, check_image_size, normalize, tf
 
 from .losses import one_hot
 
@@ -49,20 +49,20 @@ def forward(network, features, labels, run):
         return (
             predict_views(network, features, run)
             if run.options.tta
-            else apply_network(network, features)
+            else apply_network(network, features, run)
         )
     features, targets = augmentation.augment(features, run), None
     mixup, cutmix = run.options.mixup, run.options.cutmix
     if mixup or cutmix:
         targets = one_hot(labels, run.data.num_classes)
         features, targets = augmentation.mix_examples(features, targets, run, mixup, cutmix)
-    outputs = apply_network(network, features, training=True)
+    outputs = apply_network(network, features, run)
     return outputs if targets is None else dict(outputs, targets=targets)
 
 
-def apply_network(network, features, training=False):
-    """The outputs "logits" [N, K] and "features" [N, E] of a network."""
-    logits, embedding = network(features, training=training)
+def apply_network(network, features, run):
+    """The outputs "logits" [N, K] and "features" [N, E] of a network for images in [0, 1]."""
+    logits, embedding = network(normalize(features, run.data), training=run.mode == "train")
     return {"logits": logits, "features": embedding}
 
 
@@ -71,7 +71,7 @@ def predict_views(network, images, run):
 
     The logits are the logarithms of these means; the embedding is that of the plain image.
     """
-    views = augmentation.map_views(lambda view: apply_network(network, view), images, run)
+    views = augmentation.map_views(lambda view: apply_network(network, view, run), images, run)
     logs = tf.stack([tf.nn.log_softmax(outputs["logits"]) for outputs in views])  # [V, N, K]
     logits = tf.reduce_logsumexp(logs, axis=0) - math.log(len(views))
     return {"logits": logits, "features": views[0]["features"]}

@@ -1,0 +1,238 @@
+"""Data that is decoded once into the cache: what is read again, what is found damaged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.data import mapped
+from toolkit.data.image_array import EncodedImages, ImageFiles, hash_texts
+from toolkit.data.image_file import ImageForm, ImageReader
+from toolkit.data.mapped import map_rows
+from toolkit.errors import DataError, RetryError
+
+NUM_IMAGES = 30
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Files of 3 x 2 pixels; the pixels of file i are i."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    paths = []
+    for i in range(NUM_IMAGES):
+        paths.append(str(folder / f"{i:02}.png"))
+        Image.new("L", (3, 2), i).save(paths[-1])
+    return paths
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return str(tmp_path / "cache")
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The paths that were decoded."""
+    paths = []
+    read = ImageReader.read
+
+    def record(self, path):
+        paths.append(path)
+        return read(self, path)
+
+    monkeypatch.setattr(ImageReader, "read", record)
+    monkeypatch.setattr(mapped, "_CHUNK_BYTES", 6 * 7)  # seven images
+    return paths
+
+
+def images(paths, digests=("digest",), **form):
+    form = ImageForm(channels=1, **form)
+    width, height = form.size or (3, 2)
+    return ImageFiles(paths, ImageReader(form), (height, width, 1), digests)
+
+
+def entry_file(cache, name="rows.npy"):
+    (folder,) = os.listdir(os.path.join(cache, "decoded"))
+    return os.path.join(cache, "decoded", folder, name)
+
+
+def test_rows_are_decoded_once_into_a_file_that_numpy_reads(paths, cache, reads):
+    for _ in range(2):
+        rows = map_rows(images(paths), cache)
+        assert isinstance(rows, np.memmap) and not rows.flags.writeable
+        assert rows.dtype == np.uint8 and rows.shape == (NUM_IMAGES, 2, 3, 1)
+        assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES))
+    assert sorted(reads) == paths
+    assert (np.load(entry_file(cache)) == rows).all()
+    assert sorted(os.listdir(os.path.dirname(entry_file(cache)))) == ["entry.json", "rows.npy"]
+
+
+def test_another_form_and_other_content_are_other_entries(paths, cache, reads):
+    map_rows(images(paths), cache)
+    assert map_rows(images(paths, size=(6, 4)), cache).shape == (NUM_IMAGES, 4, 6, 1)
+    map_rows(images(paths, digests=("other",)), cache)
+    map_rows(images(paths, background=(0, 0, 0)), cache)
+    assert len(os.listdir(os.path.join(cache, "decoded"))) == 4 and len(reads) == 4 * NUM_IMAGES
+
+
+def test_without_hashes_the_files_are_hashed(paths, cache, reads):
+    assert map_rows(images(paths, digests=()), cache)[3].max() == 3
+    Image.new("L", (3, 2), 99).save(paths[3])
+    assert map_rows(images(paths, digests=()), cache)[3].max() == 99
+
+
+def test_records_of_one_file_are_told_apart_by_their_images(paths, cache):
+    def encoded(offset):
+        def read(row):
+            with open(paths[row + offset], "rb") as file:
+                return file.read()
+
+        reader = ImageReader(ImageForm(channels=1))
+        return EncodedImages(read, str, 10, reader, (2, 3, 1), paths[:1])
+
+    assert map_rows(encoded(0), cache)[0].max() == 0
+    assert map_rows(encoded(5), cache)[0].max() == 5
+
+
+def cut(path):
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) - 1)
+
+
+def flip(path):
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read()
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    os.utime(path, (1, 1))
+
+
+def empty(path):
+    open(path, "w").close()
+
+
+@pytest.mark.parametrize("damage", [cut, flip, empty, os.remove])
+@pytest.mark.parametrize("name", ["rows.npy", "entry.json"])
+def test_a_damaged_entry_is_written_again(paths, cache, reads, damage, name):
+    map_rows(images(paths), cache)
+    damage(entry_file(cache, name))
+    rows = map_rows(images(paths), cache)
+    assert rows[:, 1, 2, 0].tolist() == list(range(NUM_IMAGES)) and len(reads) == 2 * NUM_IMAGES
+
+
+def test_an_entry_that_was_copied_is_used(paths, cache, reads):
+    map_rows(images(paths), cache)
+    os.utime(entry_file(cache), (1, 1))
+    assert map_rows(images(paths), cache)[3].max() == 3 and len(reads) == NUM_IMAGES
+
+
+def test_a_damaged_image_leaves_no_entry(paths, cache):
+    with open(paths[20], "rb+") as file:
+        file.truncate(50)
+    with pytest.raises(DataError, match=f"{paths[20]}: expected an image"):
+        map_rows(images(paths), cache)
+    (folder,) = os.listdir(os.path.join(cache, "decoded"))
+    assert os.listdir(os.path.join(cache, "decoded", folder)) == []
+
+
+def test_an_interrupt_leaves_no_file(paths, cache):
+    def interrupt(what, done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        map_rows(images(paths), cache, interrupt)
+    (folder,) = os.listdir(os.path.join(cache, "decoded"))
+    assert os.listdir(os.path.join(cache, "decoded", folder)) == []
+
+
+def test_what_a_killed_process_left_is_removed(paths, cache):
+    map_rows(images(paths), cache)
+    left = entry_file(cache, ".writing-1")
+    open(left, "w").close()
+    os.remove(entry_file(cache))
+    map_rows(images(paths), cache)
+    assert not os.path.exists(left)
+
+
+def test_progress_counts_bytes_up_to_the_total(paths, cache, reads):
+    calls = []
+    map_rows(images(paths), cache, lambda *call: calls.append(call))
+    done = [done for _, done, _ in calls]
+    assert done == sorted(done) and calls[-1][2] == 6 * NUM_IMAGES <= done[-1]
+
+
+def test_a_cache_that_cannot_be_written_gives_one_sentence(paths, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RetryError, match="The cache cannot be written"):
+        map_rows(images(paths), str(tmp_path / "file"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
+def test_a_full_disk_gives_one_sentence_and_leaves_nothing(paths, cache, monkeypatch):
+    fdopen = os.fdopen
+
+    def full(descriptor, mode):
+        os.close(descriptor)
+        return fdopen(os.open("/dev/full", os.O_WRONLY), mode)
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(RetryError, match="The cache cannot be written: .*No space left on device"):
+        map_rows(images(paths), cache)
+    (folder,) = os.listdir(os.path.join(cache, "decoded"))
+    assert os.listdir(os.path.join(cache, "decoded", folder)) == []
+
+
+def test_a_source_that_cannot_be_read_does_not_blame_the_cache(cache):
+    def read(row):
+        raise OSError(5, "Input/output error", "shard-3")
+
+    reader = ImageReader(ImageForm(channels=1))
+    values = EncodedImages(read, str, 9, reader, (2, 3, 1), [], hash_texts(["a"]))
+    with pytest.raises(DataError, match="shard-3: Input/output error"):
+        map_rows(values, cache)
+
+
+def test_threads_that_need_the_same_rows_share_them(paths, cache, reads):
+    results = [None] * 4
+
+    def work(i):
+        results[i] = map_rows(images(paths), cache)[:, 0, 0, 0].tolist()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [list(range(NUM_IMAGES))] * 4 and len(reads) == NUM_IMAGES
+
+
+_PROGRAM = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_mapped import ImageReader, images, map_rows
+paths, cache = sys.argv[2:], sys.argv[1]
+read, count = ImageReader.read, []
+ImageReader.read = lambda self, path: [count.append(path), read(self, path)][1]
+print(map_rows(images(paths), cache).sum(), len(count))
+"""
+
+
+def test_processes_that_need_the_same_rows_share_them(paths, cache):
+    program = _PROGRAM.format(tests=os.path.dirname(__file__))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, cache, *paths], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    outputs = [process.communicate()[0].split() for process in processes]
+    assert {output[0] for output in outputs} == {str(6 * sum(range(NUM_IMAGES)))}
+    assert sum(int(output[1]) for output in outputs) == NUM_IMAGES

@@ -1,0 +1,176 @@
+"""Mean and deviation of the training examples, and a model that is trained on normalized ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from linear_fixtures import LINEAR, bars, write_bars
+
+from toolkit import DataSpec, UsageError, open_trained, testing, tf
+from toolkit.data import normalization
+from toolkit.errors import ToolkitError
+from toolkit.storage.run_folder import RunFolder
+
+
+def measure(array, size):
+    return normalization.measure_moments(
+        array[start : start + size] for start in range(0, len(array), size)
+    )
+
+
+def apply(features, moments):
+    with tf.Graph().as_default(), tf.Session() as session:
+        spec = DataSpec(features.shape[1:], "float32", 0, (), (), (), *moments)
+        return session.run(normalization.normalize(tf.constant(features), spec))
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("shape", [(50, 6), (50, 4, 5, 3), (50, 7, 2)])
+def test_the_moments_of_chunks_are_those_of_all_examples(size, shape):
+    features = (1000 + np.random.RandomState(0).randn(*shape)).astype(np.float32)
+    moments = measure(features, size)
+    flat = features.reshape(-1, shape[-1]).astype(np.float64)
+    np.testing.assert_allclose(moments.mean, flat.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.deviation, flat.std(axis=0), rtol=1e-9)
+
+
+def test_bytes_are_measured_as_the_graph_gets_them():
+    images = np.random.RandomState(0).randint(0, 256, [20, 5, 6, 3]).astype(np.uint8)
+    moments = measure(images, 7)
+    np.testing.assert_allclose(moments.mean, (images / 255.0).mean(axis=(0, 1, 2)), rtol=1e-12)
+
+
+def test_normalized_features_have_mean_0_and_deviation_1_and_constants_are_0():
+    features = np.random.RandomState(0).randn(500, 4).astype(np.float32) * [1, 9, 1e-20, 0]
+    features = (features + [5, -3, 0, 0.1]).astype(np.float32)
+    moments = measure(features, 64)
+    assert moments.deviation[3] == 0 and moments.mean[3] == np.float32(0.1)
+    normalized = apply(features, moments)
+    np.testing.assert_allclose(normalized.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(normalized.std(axis=0), [1, 1, 1, 0], atol=1e-5)
+    assert (normalized[:, 3] == 0).all()
+
+
+def test_a_deviation_too_small_for_float32_leaves_finite_features():
+    features = np.array([[0.0], [1e-44]], np.float32)
+    assert np.isfinite(apply(features, measure(features, 1))).all()
+
+
+def test_without_moments_the_same_tensor_is_returned():
+    with tf.Graph().as_default():
+        features = tf.zeros([2, 3])
+        assert normalization.normalize(features, DataSpec((3,), "float32")) is features
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_not_finite_have_no_mean(value):
+    with pytest.raises(UsageError, match="have no mean: NaN, infinity"):
+        measure(np.array([[1.0], [value]], np.float32), 1)
+
+
+@pytest.mark.parametrize("features", [np.array([["a"]]), {"left": np.zeros([1, 2])}])
+def test_features_that_are_not_one_array_of_numbers_are_refused(features):
+    with pytest.raises(UsageError, match="Only features that are one array of numbers"):
+        normalization.measure_moments([features])
+
+
+# --------------------------------------------------------------------------------------- whole runs
+
+NORMALIZING = """
+from linear_fixtures import Linear
+from toolkit import hookimpl, normalize
+
+class Normalizing(Linear):
+    @hookimpl
+    def call(self, model, features, run):
+        return Linear.call(self, model, normalize(features, run.data), run)
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    path = tmp_path / "normalizing.py"
+    path.write_text(NORMALIZING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "normalizing:Normalizing"
+
+
+def train(plugin, tmp_path, name="run", **options):
+    data = write_bars(tmp_path / "bars.npz")
+    options = dict({"data": data, "steps": 6, "normalize": "yes"}, **options)
+    testing.train(plugin, str(tmp_path / name), **options)
+    return RunFolder(str(tmp_path / name)).read_manifest()["data"]["spec"]
+
+
+def test_a_run_records_the_moments_of_its_training_split_and_predicts_with_them(plugin, tmp_path):
+    spec = train(plugin, tmp_path)
+    images = bars(np.arange(40) * 7 % 3) / 255.0
+    assert spec["mean"] == pytest.approx([images.mean()])
+    assert spec["deviation"] == pytest.approx([images.std()])
+    w, b = (testing.tensors(str(tmp_path / "run"))["linear/" + name] for name in "wb")
+    expected = ((images - images.mean()) / images.std()).reshape(40, -1) @ w + b
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+        logits = trained.predict(bars(np.arange(40) * 7 % 3))["logits"]
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def test_an_export_normalizes_raw_bytes_like_the_run(plugin, tmp_path):
+    from toolkit.inference.export import export
+
+    train(plugin, tmp_path)
+    images = bars(np.arange(9) % 3, seed=5)
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+        export(trained.predictor, str(tmp_path / "model"))
+        expected = trained.predict(images)["logits"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tags = [tf.saved_model.tag_constants.SERVING]
+        model = tf.saved_model.loader.load(session, tags, str(tmp_path / "model"))
+        signature = model.signature_def["serving_default"]
+        feeds = {signature.inputs["features"].name: images}
+        logits = session.run(signature.outputs["logits"].name, feeds)
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_a_run_that_continues_with_other_data_keeps_its_moments(plugin, tmp_path):
+    first = train(plugin, tmp_path)
+    train(plugin, tmp_path, steps=4, name="halves")
+    data = write_bars(tmp_path / "other.npz", train=24)
+    values = {"data": data, "steps": 6, "allow": ["data"], "normalize": "yes"}
+    testing.train(plugin, str(tmp_path / "halves"), **values)
+    spec = RunFolder(str(tmp_path / "halves")).read_manifest()["data"]["spec"]
+    assert (spec["mean"], spec["deviation"]) == (first["mean"], first["deviation"])
+    assert spec["class_counts"] != first["class_counts"]
+
+
+def test_a_normalizing_plugin_passes_the_checks_of_the_test_kit(plugin, tmp_path):
+    testing.check_step_in_a_loop(plugin, data=write_bars(tmp_path / "a.npz"), normalize="yes")
+
+
+def test_a_plugin_that_does_not_normalize_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(ToolkitError, match="does not normalize its features: --normalize has no"):
+        train(LINEAR, tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_moments_follow_filter_and_convert(tmp_path, monkeypatch):
+    (tmp_path / "halving.py").write_text(
+        NORMALIZING
+        + """
+    @hookimpl
+    def filter(self, labels):
+        return labels < 2
+
+    @hookimpl
+    def convert(self, features, labels):
+        return features[:, :3].astype("float32") / 510, labels
+
+Halving = Normalizing
+"""
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(normalization, "CHUNK_BYTES", 500)  # several chunks
+    spec = train("halving:Halving", tmp_path)
+    labels = np.arange(40) * 7 % 3
+    images = bars(labels)[labels < 2, :, :3] / 510.0
+    assert spec["mean"] == pytest.approx([images.mean()])
+    assert spec["deviation"] == pytest.approx([images.std()])

@@ -1,0 +1,117 @@
+"""The order of streamed examples: each once an epoch, well mixed, a function of (seed, epoch)."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from toolkit.data import order
+from toolkit.data.order import EpochOrder
+
+SIZES = pytest.mark.parametrize("count", [1, 2, 7, 1000, 10050])
+WINDOWS = pytest.mark.parametrize("window", [0, 1, 1500, 10**9])
+
+
+@SIZES
+@WINDOWS
+def test_each_example_comes_once_an_epoch(count, window):
+    positions = EpochOrder(count, 3, window).positions(0, 3 * count).reshape(3, count)
+    assert np.array_equal(np.sort(positions), np.tile(np.arange(count), (3, 1)))
+
+
+@SIZES
+@WINDOWS
+def test_a_part_of_the_order_may_begin_anywhere(count, window):
+    whole = EpochOrder(count, 3, window).positions(0, 3 * count)
+    for first in (1, count // 2, count, count + count // 3, 2 * count):
+        part = EpochOrder(count, 3, window).positions(first, count)
+        assert np.array_equal(part, whole[first : first + count])
+
+
+@SIZES
+@WINDOWS
+def test_the_ranges_to_read_ahead_are_each_example_once_an_epoch(count, window):
+    ranges = EpochOrder(count, 3, window).ranges(0, 3 * count)
+    numbers = np.concatenate([np.arange(*part) for part in ranges])
+    assert np.bincount(numbers).tolist() == [3] * count
+
+
+def test_the_ranges_of_an_epoch_come_in_the_order_of_its_windows():
+    examples = EpochOrder(8192, 3, 1024)
+    ranges = examples.ranges(0, 1024)
+    numbers = np.concatenate([np.arange(*part) for part in ranges])
+    assert np.array_equal(np.sort(numbers), np.sort(examples.positions(0, 1024)))
+
+
+def test_without_a_window_examples_come_in_their_own_order():
+    assert EpochOrder(5, 1, 0).positions(3, 7).tolist() == [3, 4, 0, 1, 2, 3, 4]
+
+
+def test_the_order_is_the_same_in_all_versions_of_numpy():
+    assert EpochOrder(8, 3, 10).positions(0, 8).tolist() == [0, 2, 5, 4, 3, 6, 7, 1]
+    assert EpochOrder(5000, 3, 1500).positions(4998, 8).tolist() == [
+        2100,
+        2799,
+        4489,
+        4718,
+        3420,
+        2327,
+        796,
+        231,
+    ]
+    assert EpochOrder(5000, 2, 2000).positions(5 * 10**9, 4).tolist() == [4538, 214, 4562, 4391]
+
+
+@pytest.mark.parametrize("seed, epoch", [(1, 0), (0, 1)])
+def test_another_seed_or_epoch_has_another_order(seed, epoch):
+    first = EpochOrder(1000, 0, 100).positions(0, 1000)
+    assert np.mean(first == EpochOrder(1000, seed, 100).positions(epoch * 1000, 1000)) < 0.02
+
+
+@pytest.mark.parametrize("num_classes, window", [(10, 10000), (10, 1000), (100, 10000)])
+def test_batches_of_data_in_class_order_are_as_mixed_as_of_a_permutation(num_classes, window):
+    labels = np.repeat(np.arange(num_classes), 100000 // num_classes)
+    positions = EpochOrder(len(labels), 1, window).positions(0, len(labels))
+
+    def mean_classes(numbers):
+        batches = labels[numbers][:99968].reshape(-1, 64)
+        return np.mean([len(set(batch)) for batch in batches])
+
+    expected = mean_classes(np.random.RandomState(0).permutation(len(labels)))
+    assert mean_classes(positions) > 0.95 * expected
+
+
+def test_ten_million_examples_take_the_memory_of_their_blocks_and_windows():
+    tracemalloc.start()
+    examples = EpochOrder(10**7, 1, 10000)
+    for first in (0, 10**6, 10**7 - 50, 10**9):
+        examples.positions(first, 128)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 << 20  # 80 MB would be the order of all
+
+
+def test_the_memory_of_small_windows_is_bounded_too():
+    examples = EpochOrder(5 * order.MAX_BLOCKS, 1, 1)
+    assert len(examples.positions(0, 64)) == 64
+    assert len(examples._blocks.get(0, 0).starts) == order.MAX_BLOCKS
+
+
+def test_threads_get_the_same_order():
+    examples = EpochOrder(5000, 1, 500)
+    expected = EpochOrder(5000, 1, 500).positions(0, 20000)
+    results = {}
+
+    def read(first):
+        for start in range(first, 20000, 400):
+            results[start] = examples.positions(start, 100)
+
+    threads = [threading.Thread(target=read, args=(100 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.array_equal(np.concatenate([results[s] for s in sorted(results)]), expected)

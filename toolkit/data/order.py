@@ -1,0 +1,174 @@
+"""The order in which a streaming reader reads examples: a function of the seed and the position.
+
+An epoch has blocks of neighbouring examples in a random order. Neighbouring blocks of that order
+form a window, whose examples are in a random order, too. A window holds blocks from anywhere in the
+split, so that a batch is mixed even if the examples are sorted by class, and blocks are read from
+disk at once. Where the blocks begin differs from epoch to epoch.
+
+Legend: N examples, W examples in a window, S examples in a block.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Callable, List, NamedTuple
+
+import numpy as np
+
+BLOCKS_IN_WINDOW = 512
+MIN_WINDOW = 1024  # examples; smaller ones cost time and mix no less of the split
+MAX_BLOCKS = 1 << 20  # whose order is in memory at once
+_ORDERS, _WINDOWS = 0, 1  # for what the random numbers of an epoch are
+_CACHE_SIZE = 4  # epochs, or windows
+
+
+class Range(NamedTuple):
+    """Neighbouring examples: positions from `start` up to, without, `stop`."""
+
+    start: int
+    stop: int
+
+
+class EpochOrder:
+    """The order of the examples of all epochs, one epoch after the other.
+
+    Random numbers are of `np.random.RandomState`, whose algorithms never change. All methods may be
+    called by several threads.
+
+    Args:
+        num_examples: N.
+        seed: in [0, 2**31).
+        window: W, at least MIN_WINDOW; 0 for the examples in their own order.
+    """
+
+    def __init__(self, num_examples: int, seed: int, window: int):
+        self._num_examples = num_examples
+        self._seed = seed
+        self._is_shuffled = window > 0
+        window = min(max(window, MIN_WINDOW), num_examples)
+        self._block_size = max(1, window // BLOCKS_IN_WINDOW, -(-num_examples // MAX_BLOCKS))
+        self._num_blocks = -(-num_examples // self._block_size)
+        blocks_in_window = max(1, window // self._block_size)
+        self._num_windows = -(-self._num_blocks // blocks_in_window)
+        self._blocks = _Cache(self._shuffle_blocks)
+        self._windows = _Cache(self._shuffle_window)
+
+    def positions(self, first: int, count: int) -> np.ndarray:
+        """The positions of some examples.
+
+        Args:
+            first: how many examples come before them, in this epoch and all before it.
+            count: how many.
+
+        Returns:
+            int64 [count].
+        """
+        if not self._is_shuffled:
+            return np.arange(first, first + count) % self._num_examples
+        parts = []
+        while count > 0:
+            epoch, offset = divmod(first, self._num_examples)
+            number = self._window_at(offset)
+            start = offset - self._window_start(number)
+            part = self._windows.get(epoch, number)[start : start + count]
+            parts.append(part)
+            first, count = first + len(part), count - len(part)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def ranges(self, first: int, count: int) -> List[Range]:
+        """The blocks that begin among some examples of the epochs, before windows are shuffled.
+
+        Args:
+            first, count: as for `positions`.
+        """
+        ranges: List[Range] = []
+        end = first + count
+        while first < end:
+            epoch, offset = divmod(first, self._num_examples)
+            stop = min(self._num_examples, offset + end - first)
+            ranges += self._blocks_at(epoch, offset, stop)
+            first += stop - offset
+        return ranges
+
+    def _window_at(self, offset: int) -> int:
+        """The number of the window that has the example at `offset` of an epoch."""
+        place = offset // self._block_size
+        return ((place + 1) * self._num_windows - 1) // self._num_blocks
+
+    def _first_place(self, window: int) -> int:
+        """How many blocks of an epoch come before a window."""
+        return window * self._num_blocks // self._num_windows
+
+    def _window_start(self, window: int) -> int:
+        """How many examples of an epoch come before a window."""
+        return min(self._num_examples, self._first_place(window) * self._block_size)
+
+    def _shuffle_window(self, epoch: int, window: int) -> np.ndarray:
+        """The positions of the examples of a window in their order, int64 [about W]."""
+        first, last = self._first_place(window), self._first_place(window + 1)
+        blocks = self._blocks.get(epoch, 0)
+        starts = blocks.starts[first:last] * self._block_size
+        positions = (starts[:, np.newaxis] + np.arange(self._block_size)).ravel()
+        positions = positions[positions < self._num_examples]  # the last block may be shorter
+        positions = (positions + blocks.shift) % self._num_examples
+        return self._random(_WINDOWS, epoch, window).permutation(positions)
+
+    def _shuffle_blocks(self, epoch: int, _: int) -> _Blocks:
+        random = self._random(_ORDERS, epoch, 0)
+        order = random.permutation(self._num_blocks - 1)  # the last one, which may be shorter, last
+        shift = random.randint(self._num_examples)
+        return _Blocks(np.append(order, self._num_blocks - 1), int(shift))
+
+    def _blocks_at(self, epoch: int, first: int, stop: int) -> List[Range]:
+        """The examples of the blocks that begin at some offsets of an epoch."""
+        if not self._is_shuffled:
+            return [Range(first, stop)]
+        size = self._block_size
+        places = range(-(-first // size), -(-stop // size))
+        return [part for place in places for part in self._block(epoch, place)]
+
+    def _block(self, epoch: int, place: int) -> List[Range]:
+        """The examples of one block, in two ranges where it goes past the end of the split."""
+        blocks = self._blocks.get(epoch, 0)
+        start = int(blocks.starts[place]) * self._block_size
+        size = min(self._block_size, self._num_examples - start)
+        start = (start + blocks.shift) % self._num_examples
+        stop = start + size
+        if stop <= self._num_examples:
+            return [Range(start, stop)]
+        return [Range(start, self._num_examples), Range(0, stop - self._num_examples)]
+
+    def _random(self, purpose: int, epoch: int, window: int) -> np.random.RandomState:
+        epoch_words = [epoch & 0xFFFFFFFF, epoch >> 32]
+        return np.random.RandomState([self._seed, purpose, *epoch_words, window])
+
+
+class _Blocks(NamedTuple):
+    """The blocks of an epoch.
+
+    Attributes:
+        starts: the numbers of the blocks in their order, int64.
+        shift: added to the positions of all examples, modulo N.
+    """
+
+    starts: np.ndarray
+    shift: int
+
+
+class _Cache:
+    """The newest values of a function of two numbers; each is computed by one thread only."""
+
+    def __init__(self, compute: Callable[[int, int], object]):
+        self._compute = compute
+        self._values: collections.OrderedDict = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, epoch: int, number: int):
+        key = (epoch, number)
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = self._compute(epoch, number)
+                if len(self._values) > _CACHE_SIZE:
+                    self._values.popitem(last=False)
+            return self._values[key]
