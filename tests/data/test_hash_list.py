@@ -119,5 +119,7 @@ def test_a_run_records_one_hash_of_many_images(tmp_path):
     assert record == session["data"] == summarize(hashes) and list(record) == [ALL_FILES]
     assert len(hashes) == 40 and "a/0.png" in hashes
     Image.new("L", (4, 4), 7).save(str(tmp_path / "images" / "b" / "1.png"))
+    trainer = testing.open_trainer(Linear, run, steps=4)
     with pytest.raises(DataError, match="b/1.png has SHA-256"):
-        testing.train(Linear, run, steps=4)
+        trainer.check_data()
+    trainer.close()
