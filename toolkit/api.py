@@ -399,12 +399,13 @@ class Trained:
         Raises:
             DataError: names what differs.
         """
+        from .data.hash_list import LIST_FILE
         from .data.same_data import check_same_classes, check_same_data
 
         record = self.manifest["data"]
         check_same_classes(record, run_data.dataset)
         hint = "Put the same files back, or name other data (toolkit evaluate --data)."
-        check_same_data(record, run_data.dataset, hint)
+        check_same_data(record, run_data.dataset, self.run_folder.file(LIST_FILE), hint)
         return run_data
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from .. import config as configuration
 from ..config import Config
+from ..data.hash_list import summarize
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
@@ -103,8 +104,9 @@ def _find_source_faults(manifest: Dict[str, Any], sessions: List[Dict[str, Any]]
             values = plugins[name] if isinstance(plugins[name], dict) else {}
             if values.get("sha256") != expected[name]:
                 yield f"the hash of plugin {name!a} is not that of the first session"
-    if sessions and manifest["status"] in COMMITTED and "data" in sessions[-1]:
-        now, expected = manifest["data"]["sha256"], sessions[-1]["data"]
+    is_recorded = sessions and isinstance(sessions[-1].get("data"), dict)
+    if is_recorded and manifest["status"] in COMMITTED:
+        now, expected = summarize(manifest["data"]["sha256"]), summarize(sessions[-1]["data"])
         for name in sorted(set(now) | set(expected)):
             if now.get(name) != expected.get(name):
                 yield f"the hash of data {name!a} is not that of the last session"

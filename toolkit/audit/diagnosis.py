@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Ty
 
 from ..compat import tf
 from ..data.examples import Dataset
+from ..data.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
@@ -344,7 +345,7 @@ def _compare_data(diagnosis: Diagnosis, folder: RunFolder, dataset: Dataset) -> 
         return
     try:
         check_same_classes(record, dataset)
-        check_same_data(record, dataset)
+        check_same_data(record, dataset, folder.file(LIST_FILE))
     except DataError as error:
         diagnosis.faults.append(Fault("data", "it differs from the data of the run"))
         diagnosis.notes.append(error.message)

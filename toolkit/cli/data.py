@@ -1,9 +1,9 @@
-"""`toolkit data list` and `toolkit data check DATA`."""
+"""`toolkit data list`, `toolkit data check DATA` and `toolkit data show DATA`."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import click
 
@@ -12,9 +12,23 @@ from ..display.escapes import escape_line
 from ..errors import UsageError
 
 
-@click.group(cls=HelpGroup)
+class DataGroup(HelpGroup):
+    """Imports the command `show` when it is used: its flags need all options of a run."""
+
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        return [*super().list_commands(ctx), "show"]
+
+    def get_command(self, ctx: click.Context, name: str) -> Optional[click.Command]:
+        if name != "show":
+            return super().get_command(ctx, name)
+        from .data_show import show
+
+        return show
+
+
+@click.group(cls=DataGroup)
 def data() -> None:
-    """List data sources, and check data."""
+    """List data sources, check data, and show examples."""
 
 
 @data.command("list")

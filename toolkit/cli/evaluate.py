@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional
 import click
 
 from ..cli_options import checkpoint_option, json_option, print_json, trust_option, verbose_option
+from .common import open_with_warnings, set_tta, tta_option
 
 
 @click.command()
@@ -25,6 +26,7 @@ from ..cli_options import checkpoint_option, json_option, print_json, trust_opti
     metavar="DATA",
     help="Data to use instead of the run's own; its classes are matched by name.",
 )
+@tta_option
 @trust_option
 @json_option
 @verbose_option
@@ -33,15 +35,15 @@ def evaluate(
     checkpoint: Optional[str],
     split: Optional[str],
     data: Optional[str],
+    tta: Optional[bool],
     as_json: bool,
 ) -> None:
     """Evaluate a trained model on a split of the data.
 
     The plugin may write reports into the run's folder.
     """
-    from .common import open_with_warnings
-
     with open_with_warnings(run_folder, checkpoint) as trained:
+        set_tta(trained, tta)
         result = _measure(trained, split, data)
         result["run"] = str(trained.run_folder)
     if as_json:
@@ -92,6 +94,7 @@ class _OpenData(NamedTuple):
 def _open_data(trained: Any, data: Optional[str]) -> _OpenData:
     """Open the data of the run, or the data that `data` names; notes on it go to stderr."""
     from ..data.examples import DataSpec
+    from ..data.hash_list import summarize
     from ..run_data import open_other_data, open_run_data
 
     if data is None:
@@ -99,7 +102,9 @@ def _open_data(trained: Any, data: Optional[str]) -> _OpenData:
         return _OpenData(run_data, trained.options, run_data.prepare_split)
     record, options = trained.manifest["data"], trained.options
     run_data = open_other_data(trained.plugins, options, data, DataSpec.from_json(record["stored"]))
-    if run_data.dataset.sha256 == record["sha256"]:  # the run's data at another place
+    if summarize(run_data.dataset.sha256) == summarize(
+        record["sha256"]
+    ):  # the run's data at another place
         moved = options.model_copy(update={"data": data})
         run_data = trained.check_data(open_run_data(trained.plugins, moved))
         return _OpenData(run_data, moved, run_data.prepare_split)

@@ -79,6 +79,16 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
     }
 
 
+def check_is_images(dataset: Dataset, hint: str) -> None:
+    """Raise a UsageError if the examples are no images that a sheet can show."""
+    if len(dataset.spec.shape) != 3 or dataset.spec.shape[-1] not in (1, 3, 4):
+        raise UsageError(
+            f"The data '{dataset.name}' has examples of shape {list(dataset.spec.shape)}, "
+            "which are not images.",
+            hint=hint,
+        )
+
+
 def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int = 100) -> None:
     """Write a PNG of examples, each with its class below it.
 
@@ -90,12 +100,7 @@ def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int 
     """
     from ..display.grid import save_grid
 
-    if len(dataset.spec.shape) != 3 or dataset.spec.shape[-1] not in (1, 3, 4):
-        raise UsageError(
-            f"The data '{dataset.name}' has examples of shape {list(dataset.spec.shape)}, "
-            "which are not images.",
-            hint="Leave out the contact sheet.",
-        )
+    check_is_images(dataset, "Leave out the contact sheet.")
     examples = dataset.splits[split]
     positions = np.unique(np.linspace(0, len(examples) - 1, count).astype(int))
     images, labels = examples.take(positions)

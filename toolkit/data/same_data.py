@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from ..errors import DataError
 from .examples import Dataset
+from .hash_list import ALL_FILES, read_list, summarize
 
 RESUME_HINT = (
     "Put the same files back (--data says where), allow it with --allow data, or start a new run."
@@ -31,20 +32,20 @@ def _join(names: Any) -> str:
     return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") or "none"
 
 
-def check_same_data(record: Mapping[str, Any], dataset: Dataset, hint: str = RESUME_HINT) -> None:
+def check_same_data(
+    record: Mapping[str, Any], dataset: Dataset, hash_list: str, hint: str = RESUME_HINT
+) -> None:
     """Raise a DataError that names the file, or the split, that is not the run's.
 
     Args:
         record: of the data, in the manifest of the run.
         dataset: the data now.
+        hash_list: the path of the run's list of hashes, which may be missing.
         hint: what to do.
     """
-    expected, actual = record["sha256"], dataset.sha256
-    for name in sorted(set(expected) | set(actual)) if expected else ():
-        if expected.get(name) != actual.get(name):
-            raise DataError(
-                f"The data is not the run's: {name} {_describe(expected, actual, name)}.", hint=hint
-            )
+    if record["sha256"] and summarize(record["sha256"]) != summarize(dataset.sha256):
+        difference = _describe_difference(record["sha256"], dataset.sha256, hash_list)
+        raise DataError(f"The data is not the run's: {difference}.", hint=hint)
     is_held_out = any(split.index is not None for split in dataset.splits.values())
     is_known = "partition" in record or bool(dataset.files)  # else a plugin chose the examples
     if is_held_out and is_known and record.get("partition") != dataset.partition():
@@ -53,6 +54,20 @@ def check_same_data(record: Mapping[str, Any], dataset: Dataset, hint: str = RES
             "the options that choose them, or the version of the toolkit, differ.",
             hint=hint,
         )
+
+
+def _describe_difference(
+    expected: Mapping[str, str], actual: Mapping[str, str], hash_list: str
+) -> str:
+    """The first file that differs, as a clause."""
+    if ALL_FILES in expected:
+        names = read_list(hash_list)
+        if summarize(names) == expected:
+            expected = names
+        else:  # the names are lost
+            actual = summarize(actual)
+    name = min(n for n in set(expected) | set(actual) if expected.get(n) != actual.get(n))
+    return f"{name} {_describe(expected, actual, name)}"
 
 
 def _describe(expected: Mapping[str, str], actual: Mapping[str, str], name: str) -> str:

@@ -9,7 +9,7 @@ paths: paths in values, where they start, and where a moved run finds its files.
 text: the text of a value, and the description of an option.
 """
 
-from .augmentation import AugmentationOptions
+from .augmentation import AUGMENTATION_GROUP, OFF, AugmentationOptions
 from .collection import EarlierName
 from .core import CoreOptions
 from .declaration import (
@@ -42,10 +42,12 @@ from .resolution import (
 from .text import Field, describe, format_value, from_text, type_name
 
 __all__ = [
+    "AUGMENTATION_GROUP",
     "ENVIRONMENT_PREFIX",
     "FIXED_FLAGS",
     "FLAGS",
     "FOLDER",
+    "OFF",
     "ORIGINS",
     "VARIABLES",
     "AugmentationOptions",

@@ -11,7 +11,8 @@ from typing_extensions import Literal
 
 from .declaration import Options, option
 
-OFF: Dict[str, Any] = {
+AUGMENTATION_GROUP = "Augmentation"  # their heading in `--help`
+OFF: Dict[str, Any] = {  # the strengths, and the filling
     "shift": 0,
     "crop": 0.0,
     "flip": 0.0,
@@ -59,30 +60,34 @@ class AugmentationOptions(Options):
     augment: Literal["none", "digits", "photos", "icons"] = option(
         "digits",
         "what the images show; sets the strengths of the options of this group",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
     )
     shift: int = option(
         2,
         "shift images by up to this distance in each direction",
         unit="pixels",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=64,
     )
     crop: float = option(
         0.0,
         "pad each side of images by this share of it, and crop them at a random place",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=0.5,
     )
     flip: float = option(
-        0.0, "share of the images that are mirrored left to right", group="Augmentation", ge=0, le=1
+        0.0,
+        "share of the images that are mirrored left to right",
+        group=AUGMENTATION_GROUP,
+        ge=0,
+        le=1,
     )
     flip_vertical: float = option(
         0.0,
         "share of the images that are turned upside down by mirroring",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=1,
     )
@@ -90,53 +95,53 @@ class AugmentationOptions(Options):
         10.0,
         "rotate images by up to this angle, left or right",
         unit="degrees",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=180,
     )
     zoom: float = option(
-        0.1, "enlarge or shrink images by up to this share", group="Augmentation", ge=0, le=0.5
+        0.1, "enlarge or shrink images by up to this share", group=AUGMENTATION_GROUP, ge=0, le=0.5
     )
     elastic: float = option(
         0.7,
         "bend images by smooth random displacements of this standard deviation",
         unit="pixels",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=16,
     )
     fill: Literal["edge", "reflect"] = option(
         "edge",
         "what lies beyond the border of an image: its nearest pixel, or its mirror image",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
     )
     brightness: float = option(
-        0.0, "change the brightness by up to this share", group="Augmentation", ge=0, le=1
+        0.0, "change the brightness by up to this share", group=AUGMENTATION_GROUP, ge=0, le=1
     )
     contrast: float = option(
-        0.0, "change the contrast by up to this share", group="Augmentation", ge=0, le=1
+        0.0, "change the contrast by up to this share", group=AUGMENTATION_GROUP, ge=0, le=1
     )
     saturation: float = option(
         0.0,
         "change the saturation of colour images by up to this share",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=1,
     )
     hue: float = option(
         0.0,
         "turn the hues of colour images by up to this share of the colour circle",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=0.5,
     )
     grey: float = option(
-        0.0, "share of the colour images that become grey", group="Augmentation", ge=0, le=1
+        0.0, "share of the colour images that become grey", group=AUGMENTATION_GROUP, ge=0, le=1
     )
     cutout: float = option(
         0.0,
         "cover a box in each image with its mean colour; side as a share of the image's",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=1,
     )
@@ -144,12 +149,12 @@ class AugmentationOptions(Options):
         0,
         "RandAugment: random operations per image; 0 is off",
         unit="operations",
-        group="Augmentation",
+        group=AUGMENTATION_GROUP,
         ge=0,
         le=8,
     )
     rand_magnitude: float = option(
-        5.0, "strength of RandAugment's operations, up to 10", group="Augmentation", ge=0, le=10
+        5.0, "strength of RandAugment's operations, up to 10", group=AUGMENTATION_GROUP, ge=0, le=10
     )
 
     def idle_options(self) -> Dict[str, str]:

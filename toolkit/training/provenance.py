@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Sequence
 
 from .. import __version__
 from ..compat import VERSION
+from ..data.hash_list import summarize
 from ..options import ORIGINS
 from ..plugins import Plugins
 from ..run_data import RunData, measure_brightness
@@ -35,7 +36,7 @@ def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
         },
         "data": {
             "name": run_data.dataset.name,
-            "sha256": run_data.dataset.sha256,
+            "sha256": summarize(run_data.dataset.sha256),
             "examples": {name: len(split) for name, split in run_data.splits.items()},
             "partition": run_data.dataset.partition(),
             "stored": dict(run_data.dataset.spec._asdict()),
@@ -64,7 +65,7 @@ def reproducibility_facts(
         "versions": versions(),
         "machine": machine(),
         "plugins": {p.name: p.sha256() for p in plugins.all},
-        "data": run_data.dataset.sha256,
+        "data": summarize(run_data.dataset.sha256),
         "partition": run_data.dataset.partition(),
         "options": {name: value for name, value in config.items() if name != ORIGINS},
     }
@@ -96,7 +97,7 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
         file_names = sorted(n for n in hashed if files.get(n) != others.get(n))
         if file_names:
             changes.append(f"plugin '{plugin}' has changed ({', '.join(file_names[:3])})")
-    if (session.get("data") or now["data"]) != now["data"]:
+    if summarize(session.get("data") or now["data"]) != summarize(now["data"]):
         changes.append("the data has changed")
     if session.get("partition", now["partition"]) != now["partition"]:
         changes.append("other examples are held out")

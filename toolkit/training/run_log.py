@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from .. import autopsy
+from ..data.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..graph.session_config import effective_threads
@@ -48,6 +49,10 @@ class RunLog:
         total = self._plan.total_steps
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
         facts.update(xla=self._plan.is_compiled, metrics=None, summary=None)
+        hashes = self._run_data.dataset.sha256
+        if is_long(hashes) and (is_new or job.allow_other_data):
+            with folder.writing():
+                write_list(folder.file(LIST_FILE), hashes)
         if is_new:
             facts.update(provenance.run_facts(job.plugins, self._run_data))
         elif job.allow_other_data:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..compat import tf
 from ..data.examples import DataSpec
+from ..data.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
 from ..display.console import Console, download_progress
 from ..errors import ToolkitError
@@ -158,7 +159,7 @@ class Trainer:
         record, dataset = self._job.folder.read_manifest()["data"], self._run_data.dataset
         check_same_classes(record, dataset)
         if not self._job.allow_other_data:
-            check_same_data(record, dataset)
+            check_same_data(record, dataset, self._job.folder.file(LIST_FILE))
 
     def check_length(self) -> None:
         """Refuse another length at which the learning rate would jump, unless that is allowed.

@@ -1,0 +1,125 @@
+"""Hashes of many files: one hash of them in what a run records, and a list that names them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from linear_fixtures import Linear
+from PIL import Image
+
+from toolkit import testing
+from toolkit.data.examples import Dataset, DataSpec
+from toolkit.data.hash_list import ALL_FILES, read_list, summarize, write_list
+from toolkit.data.same_data import check_same_data
+from toolkit.errors import DataError
+
+MANY = {f"cat/{i}.png": f"{i:064x}" for i in range(30)}
+NAMES = ["a", "two words", "new\nline", "back\\slash", "\\n", "cr\r", "ümlaut", "\udcff", " "]
+
+
+def test_a_few_hashes_stay_and_many_become_one():
+    few = dict(list(MANY.items())[:20])
+    assert summarize(few) == few and summarize({}) == {}
+    assert list(summarize(MANY)) == [ALL_FILES]
+    assert summarize(summarize(MANY)) == summarize(MANY)
+    assert summarize(dict(reversed(list(MANY.items())))) == summarize(MANY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        dict(MANY, more="0" * 64),
+        dict(MANY, **{"cat/3.png": "f" * 64}),
+        dict(list(MANY.items())[1:]),
+    ],
+    ids=["more", "changed", "fewer"],
+)
+def test_the_one_hash_depends_on_each_file(other):
+    assert summarize(other) != summarize(MANY)
+
+
+def test_a_list_of_any_names_is_read_back(tmp_path):
+    hashes = {name: f"{i:064x}" for i, name in enumerate(NAMES)}
+    write_list(str(tmp_path / "list"), hashes)
+    assert read_list(str(tmp_path / "list")) == hashes
+
+
+def test_sha256sum_checks_a_list(tmp_path):
+    for name in NAMES:
+        (tmp_path / name).write_bytes(b"")
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    write_list(str(tmp_path / "list"), {name: empty for name in NAMES if name != "cr\r"})
+    try:
+        subprocess.check_output(["sha256sum", "--check", "--strict", "list"], cwd=str(tmp_path))
+    except FileNotFoundError:
+        pytest.skip("needs sha256sum")
+
+
+@pytest.mark.parametrize("content", [b"", b"no hash\n", b"0" * 64 + b" name\n", b"\xff\n"])
+def test_a_damaged_list_is_none(tmp_path, content):
+    (tmp_path / "list").write_bytes(content)
+    assert read_list(str(tmp_path / "list")) == {} == read_list(str(tmp_path / "missing"))
+
+
+def difference(record, hashes, path):
+    dataset = Dataset("images:x", DataSpec((1,), "uint8"), {}, {"a": "a"}, sha256=hashes)
+    with pytest.raises(DataError) as caught:
+        check_same_data({"sha256": record, "partition": dataset.partition()}, dataset, path)
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    "other, text",
+    [
+        (dict(MANY, **{"cat/30.png": "0" * 64}), "cat/30.png is new"),
+        (dict(list(MANY.items())[1:]), "cat/0.png is missing"),
+        (dict(MANY, **{"cat/3.png": "f" * 64}), f"cat/3.png has SHA-256 {'f' * 64}, expected"),
+        ({"cat/0.png": MANY["cat/0.png"]}, "cat/1.png is missing"),
+    ],
+)
+def test_the_list_names_the_file_that_differs(tmp_path, other, text):
+    path = str(tmp_path / "list")
+    write_list(path, MANY)
+    assert text in difference(summarize(MANY), other, path)
+    assert text in difference(MANY, other, path), "an earlier version recorded each hash"
+
+
+@pytest.mark.parametrize("content", [None, {"other": "0" * 64}], ids=["missing", "of other data"])
+def test_without_its_list_the_data_differs_as_a_whole(tmp_path, content):
+    path = str(tmp_path / "list")
+    if content:
+        write_list(path, content)
+    other = dict(MANY, more="0" * 64)
+    assert "all files has SHA-256" in difference(summarize(MANY), other, path)
+
+
+@pytest.mark.parametrize("record", [MANY, summarize(MANY)], ids=["each hash", "one hash"])
+def test_the_same_files_are_the_same_data(tmp_path, record):
+    dataset = Dataset("images:x", DataSpec((1,), "uint8"), {}, {"a": "a"}, sha256=dict(MANY))
+    check_same_data({"sha256": record}, dataset, str(tmp_path / "missing"))
+
+
+def test_a_run_records_one_hash_of_many_images(tmp_path):
+    for number in range(40):
+        folder = tmp_path / "images" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.RandomState(number).randint(0, 256, (4, 4)).astype(np.uint8)
+        Image.fromarray(pixels).save(str(folder / f"{number}.png"))
+    run, data = str(tmp_path / "run"), f"images:{tmp_path / 'images'}"
+    testing.train(Linear, run, data=data, steps=2, batch_size=8)
+    with open(os.path.join(run, "manifest.json")) as file:
+        record = json.load(file)["data"]["sha256"]
+    with open(os.path.join(run, "commits.jsonl")) as file:
+        session = json.loads(file.readline())
+    hashes = read_list(os.path.join(run, "data.sha256"))
+    assert record == session["data"] == summarize(hashes) and list(record) == [ALL_FILES]
+    assert len(hashes) == 40 and "a/0.png" in hashes
+    Image.new("L", (4, 4), 7).save(str(tmp_path / "images" / "b" / "1.png"))
+    trainer = testing.open_trainer(Linear, run, steps=4)
+    with pytest.raises(DataError, match="b/1.png has SHA-256"):
+        trainer.check_data()
+    trainer.close()

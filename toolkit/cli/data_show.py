@@ -1,0 +1,111 @@
+"""`toolkit data show`: a sheet of examples, and of what augmentation does to them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, List, Optional
+
+import click
+
+from .. import options as typed
+from ..cli_options import json_option, print_json, resolve_output, verbose_option, writing_output
+from ..errors import UsageError
+from .plugin_options import FieldOption
+
+_OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer", "batch_size")
+
+
+def _flags() -> List[FieldOption]:
+    """A flag for each option that says how data is read, and for each of augmentation."""
+    data = [field for field in typed.describe(typed.CoreOptions) if field.group == "Data"]
+    fields = [field for field in data if field.name not in _OF_TRAINING]
+    changes = typed.describe(typed.AugmentationOptions)
+    return [FieldOption(_without_default(field), field.group) for field in [*fields, *changes]]
+
+
+def _without_default(field: typed.Field) -> typed.Field:
+    """Of augmentation, nothing is on unless a flag says so."""
+    is_change = field.group == typed.AUGMENTATION_GROUP
+    return field._replace(default=None) if is_change else field
+
+
+@click.command()
+@click.argument("value", metavar="[DATA]", default="mnist5k")
+@click.option(
+    "-o",
+    "--out",
+    default="examples.png",
+    metavar="FILE.png",
+    help="The sheet to write, which is overwritten; default: examples.png.",
+)
+@click.option("--examples", type=click.IntRange(1, 100), default=8, metavar="N", help="Rows.")
+@click.option(
+    "--versions",
+    type=click.IntRange(1, 100),
+    default=4,
+    metavar="N",
+    help="Versions of each example with all changes.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=1, metavar="N", help="As in run."
+)
+@json_option
+@verbose_option
+def show(
+    value: str,
+    out: str,
+    examples: int,
+    versions: int,
+    seed: int,
+    as_json: bool,
+    **flags: Optional[str],
+) -> None:
+    """Write a picture of training examples.
+
+    With --augment or a strength, each row has an example, versions with one change each, and
+    versions with all changes, as the steps of a training see them. Below each is what was applied.
+    """
+    if not out.lower().endswith(".png"):
+        raise UsageError(f"{out}: the sheet ends in .png.")
+    path = resolve_output(out)
+    texts = {name: text for name, text in flags.items() if text is not None}
+    values: Dict[str, Any] = dict({"augment": "none"}, **texts, data=value, seed=seed)
+    classes = [("augmentation", typed.AugmentationOptions)]
+    resolved = typed.resolve(classes, flags=values)
+    for note in resolved.notes:
+        sys.stderr.write(f"note: {note}\n")
+    facts = _write(resolved.options, path, out, examples, versions)
+    if as_json:
+        return print_json(facts)
+    changes = ", ".join(f"{name} {value:g}" for name, value in facts["strengths"].items())
+    sys.stdout.write(f"{facts['examples']} examples of {value}; changes: {changes or 'none'}\n")
+    sys.stdout.write(f"sheet    {out}\n")
+    return None
+
+
+def _write(
+    options: typed.CoreOptions, path: str, out: str, count: int, versions: int
+) -> Dict[str, Any]:
+    """Write the sheet, and return what is on it."""
+    import numpy as np
+
+    from ..data.check import check_is_images
+    from ..display.console import Console, download_progress
+    from ..run_data import open_from_options
+
+    dataset = open_from_options(options, download_progress(Console()))
+    check_is_images(dataset, "They cannot be shown as a sheet.")
+    split = dataset.splits["train"]
+    positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
+    images, labels = split.take(positions)
+    names = dataset.spec.class_names
+    captions = [""] * len(images) if labels is None else [str(names[label]) for label in labels]
+    from ..augmentation.sheet import active_strengths, save_sheet
+
+    with writing_output(out):
+        save_sheet(path, images, captions, options, versions)
+    strengths = dict(active_strengths(options))
+    return {"data": dataset.name, "examples": len(images), "strengths": strengths, "sheet": out}
+
+
+show.params.extend(_flags())
