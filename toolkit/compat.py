@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
-import io
 import os
 import sys
 import tempfile
@@ -217,6 +216,5 @@ def float_operations(graph: tf.Graph) -> int:
     """The float operations of one run of all ops, by TensorFlow's profiler and static shapes."""
     builder = tf.profiler.ProfileOptionBuilder
     options = builder(builder.float_operation()).with_empty_output().build()
-    # It says on stderr how many ops have no static shape.
-    with _capture_output(sys.stdout), contextlib.redirect_stderr(io.StringIO()):
+    with _capture_output(sys.stdout):
         return tf.profiler.profile(graph, options=options).total_float_ops
