@@ -255,6 +255,20 @@ def _open_images(settings: Settings) -> Dataset:
     )
 
 
+def _open_table(settings: Settings) -> Dataset:
+    from .table import open_table
+
+    return open_table(
+        settings.path, settings.columns, settings.images, settings.shares, settings.index
+    )
+
+
+def _open_pairs(settings: Settings) -> Dataset:
+    from .pairs import open_pairs
+
+    return open_pairs(settings.path, settings.images, settings.shares, settings.index)
+
+
 SOURCES = {
     source.value.split(":")[0]: source
     for source in (
@@ -299,6 +313,22 @@ SOURCES = {
             "what fits in memory",
             _always,
             _open_images,
+            ImageOptions._fields,
+        ),
+        Source(
+            "table:FILE",
+            "CSV with a header or JSON lines: numbers, texts, paths of images, labels",
+            "numbers and texts in memory",
+            _always,
+            _open_table,
+            (*ImageOptions._fields, *ColumnOptions._fields),
+        ),
+        Source(
+            "pairs:DIR",
+            "two folders of images: images and masks, or a and b",
+            "any; images are decoded as they are used",
+            _always,
+            _open_pairs,
             ImageOptions._fields,
         ),
     )

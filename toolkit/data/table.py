@@ -23,12 +23,13 @@ import numpy as np
 from ..errors import DataError
 from .examples import Dataset, Split, describe
 from .file_index import FileIndex
-from .held_out import Shares, hold_out
+from .held_out import Shares, content_keys, hold_out
 from .images import SPLIT_FOLDERS
 from .sources import ColumnOptions, ImageOptions
 from .table_columns import Table, read_table, shorten
 from .table_features import build_features, find_missing, find_schema
 from .table_file import open_table_file
+from .table_images import ImageColumn, read_image_column
 from .table_labels import Labels, missing_labels, read_labels
 from .table_roles import Roles, choose_roles, follow_schema, unused_columns
 from .table_schema import NUMBERS, TableSchema
@@ -45,6 +46,7 @@ class TableRows(NamedTuple):
         schema: what the columns are.
         splits: rows by name of a split, int64 [n]; all of them are "train" if no column says it.
         has_splits: whether a column says it.
+        images: by name of a column of paths.
         notes: sentences on what was decided or left out.
     """
 
@@ -53,6 +55,7 @@ class TableRows(NamedTuple):
     schema: TableSchema
     splits: Dict[str, np.ndarray]
     has_splits: bool
+    images: Dict[str, ImageColumn]
     notes: List[str]
 
 
@@ -79,21 +82,30 @@ def open_table(
         DataError: the table cannot be used.
     """
     index = index or FileIndex(path)
-    rows = read_rows(path, columns, schema)
+    rows = read_rows(path, columns, images, index, schema)
     splits = {
         name: Split(rows.features, rows.labels.values, positions)
         for name, positions in rows.splits.items()
     }
-    splits = hold_out(splits, shares)
+    splits = hold_out(splits, shares, _digests(rows, splits["train"]))
     if columns.missing == "fill" and schema is None:
         rows = rows._replace(schema=_fill(rows, splits["train"]))
     spec = describe(splits["train"], rows.labels.class_names)
     files = {os.path.basename(path): path}
     hashes = dict(zip(files, index.digests(list(files.values()))))
+    for column in rows.images.values():
+        files.update(column.by_name(column.files.paths))
+        hashes.update(column.by_name(column.digests))
     return Dataset("table:" + path, spec, splits, files, rows.notes, hashes)
 
 
-def read_rows(path: str, options: ColumnOptions, schema: Optional[TableSchema] = None) -> TableRows:
+def read_rows(
+    path: str,
+    options: ColumnOptions,
+    image_options: ImageOptions,
+    index: FileIndex,
+    schema: Optional[TableSchema] = None,
+) -> TableRows:
     """Read a table; the arguments are those of `open_table`."""
     file = open_table_file(path)
     roles = choose_roles(file, options) if schema is None else follow_schema(file, schema, options)
@@ -102,7 +114,7 @@ def read_rows(path: str, options: ColumnOptions, schema: Optional[TableSchema] =
     kind = options.label_kind
     if schema is None:
         has_missing = options.missing == "fill"
-        schema = find_schema(table, roles.features, roles.is_explicit, has_missing)
+        schema = find_schema(table, roles, has_missing)
         schema = schema._replace(labels=roles.labels, is_one_hot=options.categories == "one-hot")
     else:
         kind = schema.label_kind or kind
@@ -115,8 +127,13 @@ def read_rows(path: str, options: ColumnOptions, schema: Optional[TableSchema] =
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
     splits = _divide(table, roles.split, rows)
-    features = build_features(table, schema, rows, {})
-    return TableRows(features, labels, schema, splits, roles.split is not None, notes)
+    images = {
+        name: read_image_column(table, name, rows, image_options, index) for name in schema.images
+    }
+    notes += [note for column in images.values() for note in column.notes]
+    arrays = {name: column.files for name, column in images.items()}
+    features = build_features(table, schema, rows, arrays)
+    return TableRows(features, labels, schema, splits, roles.split is not None, images, notes)
 
 
 def _check_index(table: Table, roles: Roles) -> List[str]:
@@ -221,6 +238,21 @@ def _divide(table: Table, name: Optional[str], rows: np.ndarray) -> Dict[str, np
             hint="Ignore the column with --split-column none.",
         )
     return {split: part for split, part in result.items() if len(part)}
+
+
+def _digests(rows: TableRows, train: Split) -> Optional[List[str]]:
+    """A hash of the content of each training example, without decoding its images; None if there
+    are no images.
+    """
+    if not rows.images:
+        return None
+    texts = [column.digests for column in rows.images.values()]
+    if isinstance(rows.features, dict) and len(rows.features) > len(rows.images):
+        files = [id(column.files) for column in rows.images.values()]
+        others = {n: value for n, value in rows.features.items() if id(value) not in files}
+        texts.append([f"{key:x}" for key in content_keys(Split(others))])
+    positions = range(len(texts[0])) if train.index is None else train.index
+    return [" ".join(column[position] for column in texts) for position in positions]
 
 
 def _fill(rows: TableRows, train: Split) -> TableSchema:

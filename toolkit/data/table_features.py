@@ -14,6 +14,7 @@ from ..errors import DataError
 from .column import Column
 from .image_file import file_endings
 from .table_columns import Table, TextColumn, shorten
+from .table_roles import Roles
 from .table_schema import NUMBERS, TableSchema, component_names
 
 MISSING = "(missing)"  # the text of an empty field that is a category of its own
@@ -24,24 +25,23 @@ _DATE = re.compile(
 _WORDS = re.compile(r"\S\s+\S")
 
 
-def find_schema(
-    table: Table, names: Sequence[str], is_explicit: bool, has_missing: bool
-) -> TableSchema:
+def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
     """What each column of features becomes, by its fields.
 
     Args:
         table: the table.
-        names: of the columns.
-        is_explicit: whether the user named the columns; otherwise the ones that look like no
-            features are refused.
+        roles: of its columns.
         has_missing: whether empty fields of texts are a category of their own.
 
     Raises:
-        DataError: columns look like no features.
+        DataError: columns look like no features, and the user did not name them.
     """
-    if not is_explicit:
-        _refuse_doubtful(table, names)
+    names = roles.features
     kinds = {name: _kind_of_texts(column) for name, column in table.texts.items() if name in names}
+    if roles.image is not None:
+        kinds[roles.image] = "image"
+    if not roles.is_explicit:
+        _refuse_doubtful(table, [name for name in names if kinds.get(name) != "image"])
     for name in kinds:
         if kinds[name] != "image":
             table.refuse_header(name)

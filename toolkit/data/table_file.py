@@ -17,6 +17,7 @@ import zlib
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Sequence, Tuple
 
 from ..errors import DataError
+from .image_file import file_endings
 
 TABLE_ENDINGS = tuple(
     ending + suffix for ending in (".csv", ".tsv", ".jsonl", ".ndjson") for suffix in ("", ".gz")
@@ -227,7 +228,9 @@ def _check_names(file: TableFile) -> None:
 
 
 def _look_like_values(names: Sequence[str]) -> bool:
-    """Whether a header has numbers that are no names: fractions, equal or unordered ones."""
+    """Whether a header has what is no name: an image, or fractions, equal or unordered numbers."""
+    if any(name.lower().endswith(file_endings()) for name in names if "." in name):
+        return True
     words = names[0].split() if len(names) == 1 else names  # values with spaces between them
     numbers = [word for word in words if _is_number(word)]
     if any(not number.isdigit() for number in numbers):

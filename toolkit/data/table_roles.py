@@ -24,6 +24,7 @@ class Roles(NamedTuple):
         features: that may become features, in the order of the file.
         index: a column without a name, which numbers the rows; None for none.
         is_explicit: whether the features were named, so that none of them is doubted.
+        image: the feature that has paths of images whatever their endings; None for none.
     """
 
     labels: Tuple[str, ...]
@@ -31,6 +32,7 @@ class Roles(NamedTuple):
     features: Tuple[str, ...]
     index: Optional[str] = None
     is_explicit: bool = False
+    image: Optional[str] = None
 
     def kinds(self, file: TableFile, schema: Optional[TableSchema]) -> Dict[str, str]:
         """The kinds of columns for `read_table`."""
@@ -40,7 +42,7 @@ class Roles(NamedTuple):
             kinds.update(dict.fromkeys(schema.numbers, "number"))
             texts = (*schema.categories, *schema.texts, *schema.images)
             kinds.update(dict.fromkeys(texts, "text"))
-        others = [name for name in (self.split, self.index) if name is not None]
+        others = [name for name in (self.split, self.index, self.image) if name is not None]
         kinds.update(dict.fromkeys((*self.labels, *others), "text"))
         return kinds
 
@@ -71,7 +73,8 @@ def choose_roles(file: TableFile, options: ColumnOptions) -> Roles:
             hint=f"The columns are {_list(file.columns)}.",
         )
     ordered = tuple(name for name in file.columns if name in candidates)
-    return Roles(labels, split, ordered, index, bool(options.feature_columns))
+    is_explicit = bool(options.feature_columns)
+    return Roles(labels, split, ordered, index, is_explicit, options.image_column)
 
 
 def follow_schema(file: TableFile, schema: TableSchema, options: ColumnOptions) -> Roles:
