@@ -5,13 +5,41 @@ from __future__ import annotations
 import sys
 from typing import Iterable, Optional
 
+import click
+
 from ..api import Trained, open_trained
-from ..cli_options import warn
+from ..cli_options import Command, warn
+from ..errors import UsageError
 
 
 def open_with_warnings(path: str, checkpoint: Optional[str]) -> Trained:
     """Open a trained run; warn of each damaged checkpoint that is not used."""
     return open_trained(path, checkpoint, warn)
+
+
+def tta_option(command: Command) -> Command:
+    """Add `--tta/--no-tta`, whose value `set_tta` takes; None by default."""
+    return click.option(
+        "--tta/--no-tta",
+        default=None,
+        help="Test-time augmentation: predict with the mean over several views of each image; "
+        "default: as in the run.",
+    )(command)
+
+
+def set_tta(trained: Trained, value: Optional[bool]) -> None:
+    """Set the option `tta` of a trained run for this command, unless the value is None.
+
+    Raises:
+        UsageError: no plugin of the run has that option.
+    """
+    if value is None:
+        return
+    if "tta" not in type(trained.options).model_fields:
+        raise UsageError(
+            f"The plugin '{trained.plugin}' has no test-time augmentation.", hint="Omit --tta."
+        )
+    trained.options = trained.options.model_copy(update={"tta": value})
 
 
 def print_details(lines: Iterable[str]) -> None:

@@ -21,6 +21,7 @@ from ..cli_options import (
 )
 from ..display.escapes import escape_line, table_cell
 from ..errors import UsageError
+from .common import open_with_warnings, set_tta, tta_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,6 +92,7 @@ def _invert_flag(value: str) -> List[str]:
     is_flag=True,
     help="Swap light and dark in all images, if the training images are the reverse of these.",
 )
+@tta_option
 @trust_option
 @json_option
 @verbose_option
@@ -101,6 +103,7 @@ def predict(
     output: Optional[str],
     features: bool,
     is_inverted: bool,
+    tta: Optional[bool],
     as_json: bool,
 ) -> None:
     """Apply a trained model to image files, .npz files and IDX files.
@@ -112,12 +115,12 @@ def predict(
     an array for each of its inputs.
     """
     from ..inference.predict import columns
-    from .common import open_with_warnings
 
     write = _choose_writer(output)
     path = resolve_output(output) if output is not None else ""
     _protect_files(path, run_folder, files)
     with open_with_warnings(run_folder, checkpoint) as trained:
+        set_tta(trained, tta)
         examples = _read(trained, list(files), is_inverted)
         predictions = columns(trained.predict(examples.inputs), trained.data.class_names, features)
     if output is not None and write is not None:

@@ -30,7 +30,8 @@ def report(
     Args:
         plugins: the run's plugins.
         evaluator: with the loaded checkpoint.
-        folder: the run's folder; reports go to `reports/NAME-STEP` in it, if it can be written.
+        folder: the run's folder; reports go to `reports/NAME-STEP` in it, if it can be written,
+            those of test-time augmentation to `reports/NAME-STEP-tta`.
         name: of the split.
         split: its examples.
         step: of the checkpoint.
@@ -48,6 +49,8 @@ def report(
     place = f"{name}-{step}"
     if other_data:
         place += "-" + hashlib.sha256(other_data.encode("utf-8")).hexdigest()[:6]
+    if getattr(evaluator.run.options, "tta", False):
+        place += "-tta"
     with open_report_folder(folder, place) as reports:
         try:
             result = _evaluate(plugins, evaluator, name, split, step, reports.path)

@@ -67,7 +67,6 @@ class ClassifierOptions(AugmentationOptions):
         False,
         "evaluate and predict with the mean over several views of each image",
         group="Augmentation",
-        resume_may_change=True,
     )
 
     @pydantic.field_validator("hidden")
