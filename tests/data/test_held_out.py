@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from toolkit.data import held_out
 from toolkit.data.examples import Split
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING, Shares, content_keys, hold_out
+from toolkit.data.idx import write_idx
+from toolkit.data.sources import open_data
 from toolkit.errors import UsageError
 
 
@@ -136,3 +139,69 @@ def test_keys_depend_on_the_content_alone():
     assert len(np.unique(keys)) == 5000
     part = Split(images, index=[7, 4999])
     assert content_keys(part).tolist() == [keys[7], keys[4999]]
+
+
+# ---------------------------------------------------------------------------- choices of large data
+
+
+@pytest.fixture
+def reopen(tmp_path, monkeypatch):
+    """`reopen(shares)`: open an IDX folder with a cache; returns the indices of each split."""
+    monkeypatch.setattr(held_out, "_LARGE", 1)
+    folder = tmp_path / "idx"
+    folder.mkdir()
+    pixels = np.random.RandomState(0).randint(0, 256, (100, 4, 4)).astype(np.uint8)
+    labels = np.arange(100) % 5
+
+    def call(shares=DEFAULT_SHARES, swap=False, rehash=False):
+        order = np.arange(100)[::-1] if swap else np.arange(100)
+        write_idx(str(folder / "train-images-idx3-ubyte"), pixels)
+        write_idx(str(folder / "train-labels-idx1-ubyte"), labels[order].astype(np.uint8))
+        cache = str(tmp_path / "cache")
+        data = open_data(f"idx:{folder}", shares=shares, cache_dir=cache, rehash=rehash)
+        return {name: split.index.tolist() for name, split in data.splits.items()}
+
+    return call
+
+
+@pytest.fixture
+def hashings(monkeypatch):
+    """One entry for each time that examples were hashed."""
+    calls = []
+    content_keys = held_out.content_keys
+
+    def record(split, seed=0):
+        calls.append(len(split))
+        return content_keys(split, seed)
+
+    monkeypatch.setattr(held_out, "content_keys", record)
+    return calls
+
+
+def test_a_choice_is_made_once(reopen, hashings):
+    first = reopen()
+    assert first == reopen() and len(hashings) == 1
+    assert {name: len(index) for name, index in first.items()} == {
+        "train": 81,
+        "test": 10,
+        "validation": 9,
+    }
+
+
+def test_other_shares_labels_and_rehash_choose_again(reopen, hashings):
+    reopen()
+    reopen(Shares(seed=1))
+    reopen(Shares(test=0.2))
+    reopen(swap=True)
+    assert len(hashings) == 4
+    reopen(rehash=True)
+    assert len(hashings) == 5
+
+
+def test_a_damaged_choice_is_made_again(reopen, hashings, tmp_path):
+    first = reopen()
+    (path,) = (tmp_path / "cache").rglob("parts-*.npy")
+    for content in (b"", path.read_bytes()[:-1], b"x"):
+        path.write_bytes(content)
+        assert reopen() == first
+    assert len(hashings) == 4

@@ -102,9 +102,8 @@ def _open_data(trained: Any, data: Optional[str]) -> _OpenData:
         return _OpenData(run_data, trained.options, run_data.prepare_split)
     record, options = trained.manifest["data"], trained.options
     run_data = open_other_data(trained.plugins, options, data, DataSpec.from_json(record["stored"]))
-    if summarize(run_data.dataset.sha256) == summarize(
-        record["sha256"]
-    ):  # the run's data at another place
+    hashes = summarize(run_data.dataset.sha256)
+    if hashes == summarize(record["sha256"]):  # the run's data at another place
         moved = options.model_copy(update={"data": data})
         run_data = trained.check_data(open_run_data(trained.plugins, moved))
         return _OpenData(run_data, moved, run_data.prepare_split)

@@ -15,8 +15,12 @@ import numpy as np
 
 from ..errors import UsageError
 from .examples import Split
+from .file_index import FileIndex
 
 _CHUNK = 4096  # examples
+_LARGE = 64 << 20  # bytes of examples that take noticeable time to hash
+_VERSION = 1  # of the way in which examples are chosen
+_PARTS = {"train": 0, "test": 1, "validation": 2}
 
 
 class Shares(NamedTuple):
@@ -45,6 +49,8 @@ def hold_out(
     splits: Dict[str, Split],
     shares: Shares = DEFAULT_SHARES,
     digests: Optional[Sequence[str]] = None,
+    index: Optional[FileIndex] = None,
+    files: Sequence[str] = (),
 ) -> Dict[str, Split]:
     """Hold out a test split and then a validation split of "train", unless they exist.
 
@@ -52,6 +58,8 @@ def hold_out(
         splits: by name, with "train".
         shares: how much.
         digests: a hash of the content of each training example, [N]; None to hash the examples.
+        index: stores the choice of large data, which is then not read to make it again.
+        files: hashes of the files that `index` describes and the examples come from.
 
     Returns:
         The splits by name, without empty ones.
@@ -61,19 +69,61 @@ def hold_out(
     """
     _check(splits, shares)
     result = {name: split for name, split in splits.items() if len(split)}
-    if {"test", "validation"} <= set(splits) or shares[:3] == (0, 0, 0):
+    if not (_needs_test(splits, shares) or _needs_validation(splits, shares)):
         return result
     train = splits["train"]
-    keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
-    if "test" not in splits and (shares.test or shares.folds):
-        groups = _Groups.of(keys, train.labels)
-        is_test = _test_mask(groups, shares)
-        result["test"], train, keys = train.subset(is_test), train.subset(~is_test), keys[~is_test]
-    if "validation" not in splits and shares.validation:
-        is_held_out = share_mask(_Groups.of(keys, train.labels), shares.validation, shares.seed)
-        result["validation"], train = train.subset(is_held_out), train.subset(~is_held_out)
-    result["train"] = train
+    is_stored = index is not None and digests is None and train.nbytes >= _LARGE
+    name = _name_choice(splits, shares, files) if is_stored else ""
+    parts = _load_parts(index, name, len(train)) if index and name else None
+    if parts is None:
+        parts = _choose_parts(splits, shares, digests)
+        if index and name:
+            index.save(name, parts)
+    for name, part in _PARTS.items():
+        if part == 0 or (parts == part).any():
+            result[name] = train.subset(parts == part)
     return {name: split for name, split in result.items() if len(split)}
+
+
+def _needs_test(splits: Dict[str, Split], shares: Shares) -> bool:
+    return "test" not in splits and bool(shares.test or shares.folds)
+
+
+def _needs_validation(splits: Dict[str, Split], shares: Shares) -> bool:
+    return "validation" not in splits and bool(shares.validation)
+
+
+def _choose_parts(
+    splits: Dict[str, Split], shares: Shares, digests: Optional[Sequence[str]]
+) -> np.ndarray:
+    """The part of each training example, a value of _PARTS: uint8 [N]."""
+    train = splits["train"]
+    keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
+    parts = np.zeros(len(train), np.uint8)
+    if _needs_test(splits, shares):
+        parts[_test_mask(_Groups.of(keys, train.labels), shares)] = _PARTS["test"]
+    if _needs_validation(splits, shares):
+        rest = np.flatnonzero(parts == _PARTS["train"])
+        labels = None if train.labels is None else train.labels[rest]
+        is_held_out = share_mask(_Groups.of(keys[rest], labels), shares.validation, shares.seed)
+        parts[rest[is_held_out]] = _PARTS["validation"]
+    return parts
+
+
+def _name_choice(splits: Dict[str, Split], shares: Shares, files: Sequence[str]) -> str:
+    """A name of all that decides which examples are held out."""
+    train = splits["train"]
+    facts = (_VERSION, shares, sorted(splits), len(train), train.shape, train.dtype, tuple(files))
+    digest = hashlib.sha256(repr(facts).encode("utf-8"))
+    if train.labels is not None:
+        digest.update(np.ascontiguousarray(train.labels).data)
+    return "parts-" + digest.hexdigest()[:32]
+
+
+def _load_parts(index: FileIndex, name: str, count: int) -> Optional[np.ndarray]:
+    parts = index.load(name)
+    is_valid = parts is not None and parts.dtype == np.uint8 and parts.shape == (count,)
+    return parts if is_valid else None
 
 
 def _test_mask(groups: _Groups, shares: Shares) -> np.ndarray:

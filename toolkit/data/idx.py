@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import DataError
 from ..files import atomic_write
 from .examples import Dataset, RecordFiles, Split, check_label_range, describe
+from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
 from .memory import check_memory
 
@@ -100,6 +101,7 @@ def open_idx(
     num_classes: int = 0,
     shares: Shares = DEFAULT_SHARES,
     class_names: Tuple[str, ...] = (),
+    index: Optional[FileIndex] = None,
 ) -> Dataset:
     """Open a folder of IDX files with the names of MNIST's; test files may be missing.
 
@@ -109,6 +111,7 @@ def open_idx(
         num_classes: K; 0 for the largest label + 1, or the number of names.
         shares: of the examples, held out for test and validation.
         class_names: in the order of the labels.
+        index: knows the hashes of the files; None to compute them.
 
     Raises:
         DataError: a file is missing or damaged, or files do not fit together.
@@ -130,7 +133,10 @@ def open_idx(
     for split, part in splits.items():
         check_label_range(part.labels, count, paths[split][1])
     spec = describe(splits["train"], class_names, count)
-    return Dataset(name or "idx:" + folder, spec, hold_out(splits, shares), files)
+    index = index or FileIndex()
+    hashes = dict(zip(files, index.digests(list(files.values()))))
+    splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
+    return Dataset(name or "idx:" + folder, spec, splits, files, sha256=hashes)
 
 
 def read_pair(images: str, labels: Optional[str]) -> Split:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from .examples import Arrays, Dataset, Split, check_label_range, describe
+from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
 from .memory import check_memory
 
@@ -28,12 +29,15 @@ _HEADER_READERS = {
 _HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
 
 
-def open_npz(path: str, shares: Shares = DEFAULT_SHARES) -> Dataset:
+def open_npz(
+    path: str, shares: Shares = DEFAULT_SHARES, index: Optional[FileIndex] = None
+) -> Dataset:
     """Open an .npz file as a data set; either all splits have labels or none has.
 
     Args:
         path: the file.
         shares: of the examples, held out for test and validation.
+        index: knows the hash of the file; None to compute it.
 
     Raises:
         DataError: the file cannot be used.
@@ -45,8 +49,10 @@ def open_npz(path: str, shares: Shares = DEFAULT_SHARES) -> Dataset:
     for array in labels:
         check_label_range(array, count, path)
     spec = describe(splits["train"], num_classes=count)
-    files = {os.path.basename(path): path}
-    return Dataset("npz:" + path, spec, hold_out(splits, shares), files)
+    index, name = index or FileIndex(), os.path.basename(path)
+    hashes = {name: index.digests([path])[0]}
+    splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
+    return Dataset("npz:" + path, spec, splits, {name: path}, sha256=hashes)
 
 
 def read_arrays(path: str) -> Dict[str, np.ndarray]:

@@ -238,13 +238,13 @@ def _open_download(name: str) -> Callable[[Settings], Dataset]:
 def _open_idx(settings: Settings) -> Dataset:
     from .idx import open_idx
 
-    return open_idx(settings.path, shares=settings.shares)
+    return open_idx(settings.path, shares=settings.shares, index=settings.index)
 
 
 def _open_npz(settings: Settings) -> Dataset:
     from .npz import open_npz
 
-    return open_npz(settings.path, settings.shares)
+    return open_npz(settings.path, settings.shares, settings.index)
 
 
 def _open_images(settings: Settings) -> Dataset:
