@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_split
 
-from toolkit import Split, open_trained, testing, tf
+from toolkit import Split, hookimpl, open_trained, testing, tf
 from toolkit.compat import HAS_XLA
 from toolkit.data.batches import BatchForm
 from toolkit.data.reader import ReaderOptions, make_reader
@@ -120,7 +120,7 @@ def test_the_run_describes_its_components(tmp_path):
 def test_an_export_takes_the_features_by_name(tmp_path):
     train(tmp_path / "run")
     with open_trained(str(tmp_path / "run"), trust=True) as trained:
-        result = export(trained.predictor, str(tmp_path / "model"))
+        result = export(trained.predictor, str(tmp_path / "model"), trained.example_inputs)
         expected = trained.predict(named_arrays(9)[0])
     assert result["inputs"] == ["is_new", "note", "photo", "size", "words", "words_length"]
     with tf.Graph().as_default(), tf.Session() as session:
@@ -161,3 +161,39 @@ def test_plain_data_has_no_components():
 def test_the_shape_of_named_features_is_refused():
     with pytest.raises(DataError, match="is_new, note, photo"):
         assert named_split().shape
+
+
+def test_the_start_of_a_run_names_each_component(tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = cli("run", "--plugin", "named_fixtures:Named", "--steps", 2, "--batch-size", 5)
+    assert result.code == 0, result.err
+    line = next(line for line in result.err.splitlines() if line.startswith("data"))
+    assert (
+        "24 train, 9 test; features is_new bool, note text, photo image uint8 4x6x3, size float32, "
+        "words int64 ?; labels mask class of 3 uint8 4x6, price float32)" in line
+    )
+    assert "flops" not in result.err and "Warning" not in result.err
+    assert cli("evaluate", result.out.split()[-1], "--json").code == 0
+
+
+class NotFinite(Named):
+    """`Named` with a size that is no number in example 7."""
+
+    @hookimpl
+    def data(self, split):
+        features, labels = named_arrays()
+        features["size"][7] = np.nan
+        return Split(features, labels) if split == "train" else None
+
+
+def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    argv = ("--steps", 9, "--batch-size", 6, "--run-dir", "r")
+    result = cli("run", "--plugin", "test_named_data:NotFinite", *argv)
+    assert result.code == 3, result.err
+    assert "the features of example 7 of the split 'train' are not finite" in result.err
+    folder = next(path for path, _, files in os.walk("r") if "batch.npz" in files)
+    with np.load(os.path.join(folder, "batch.npz")) as arrays:
+        row = arrays["positions"].tolist().index(7)
+        assert np.isnan(arrays["features_size"][row])
+        assert arrays["features_note"][row] == b"text 1"

@@ -364,8 +364,9 @@ class Trained:
         """Predict with the checkpoint's weights.
 
         Args:
-            inputs: examples [N, ...] of the data's shape and dtype; if the plugin has the hook
-                `inputs`, a dict of arrays with the names that the hook returned.
+            inputs: examples [N, ...] of the data's shape and dtype, or a dict of them if features
+                have names; if the plugin has the hook `inputs`, a dict of arrays with the names
+                that the hook returned.
             batch_size: examples per call of the graph; None for the run's own.
 
         Returns:
@@ -383,6 +384,27 @@ class Trained:
             DataError: the data is not that of the run.
         """
         return self.run_data().prepare_split(name)
+
+    def example_inputs(self, count: int = 8) -> Optional[Dict[str, np.ndarray]]:
+        """Some examples as `predict` takes them: features by name, or as "features".
+
+        Args:
+            count: how many at most, from the split "test" or else "train".
+
+        Returns:
+            None if the data cannot be opened.
+        """
+        from .data.structure import FEATURES
+        from .errors import ToolkitError
+
+        try:
+            split = self.split("test") or self.split("train")
+        except ToolkitError:
+            return None
+        assert split is not None  # every data set has "train"
+        keys = [key for key in split.columns if key.startswith(FEATURES)]
+        flat = split.read(slice(0, count), keys, is_longest=True)
+        return {key.rpartition("/")[2]: array for key, array in flat.items()}
 
     def run_data(self) -> RunData:
         """The data of the run, opened once. Raises DataError if it is not that of the run."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import io
 import os
 import sys
 import tempfile
@@ -141,6 +142,9 @@ with _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
     from tensorflow.python.client import timeline
 
+if not VERBOSE:  # gradients of embeddings: no caller of the toolkit can do anything about it
+    warnings.filterwarnings("ignore", message="Converting sparse IndexedSlices")
+
 __all__ = [
     "HAS_XLA",
     "ONEDNN",
@@ -216,5 +220,6 @@ def float_operations(graph: tf.Graph) -> int:
     """The float operations of one run of all ops, by TensorFlow's profiler and static shapes."""
     builder = tf.profiler.ProfileOptionBuilder
     options = builder(builder.float_operation()).with_empty_output().build()
-    with _capture_output(sys.stdout):
+    # It says on stderr how many ops have no static shape.
+    with _capture_output(sys.stdout), contextlib.redirect_stderr(io.StringIO()):
         return tf.profiler.profile(graph, options=options).total_float_ops

@@ -36,7 +36,7 @@ def export(run_folder: str, folder: str, checkpoint: Optional[str], as_json: boo
 
     path = resolve_output(folder, is_folder=True)
     with open_with_warnings(run_folder, checkpoint) as trained:
-        result = dict(write(trained.predictor, path), folder=folder)
+        result = dict(write(trained.predictor, path, trained.example_inputs), folder=folder)
     result["step"] = trained.step
     if as_json:
         return print_json(result)

@@ -60,10 +60,11 @@ class Component(NamedTuple):
         return {"image": "float32", "class": "int32"}.get(self.kind, self.dtype)
 
     def describe(self) -> str:
-        """`image uint8 28x28x1`, `class int32, 10 classes`, `value float32 ?x3`."""
+        """`image uint8 28x28x1`, `class of 10`, `class of 3 uint8 4x6`, `float32 ?x3`, `text`."""
+        kind = {"class": f"class of {self.num_classes}", "value": ""}.get(self.kind, self.kind)
+        is_plain = self.kind == "text" or (self.kind == "class" and not self.shape)
         sizes = "x".join("?" if size is None else str(size) for size in self.shape)
-        text = " ".join(filter(None, (self.kind, self.dtype, sizes)))
-        return f"{text}, {self.num_classes} classes" if self.kind == "class" else text
+        return " ".join(filter(None, (kind, "" if is_plain else self.dtype, sizes)))
 
 
 class Sequences:

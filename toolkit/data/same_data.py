@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..errors import DataError
-from .examples import Dataset
+from .column import Component
+from .examples import Dataset, DataSpec
 from .hash_list import ALL_FILES, read_list, summarize
+from .structure import FEATURES, LABELS, describe_key
 
 RESUME_HINT = (
     "Put the same files back (--data says where), allow it with --allow data, or start a new run."
@@ -68,6 +70,41 @@ def _describe_difference(
             actual = summarize(actual)
     name = min(n for n in set(expected) | set(actual) if expected.get(n) != actual.get(n))
     return f"{name} {_describe(expected, actual, name)}"
+
+
+def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str) -> None:
+    """Raise a DataError that names the first component that a model cannot be fed.
+
+    Args:
+        components: of the data, by flat key; others than the model's are not used.
+        spec: of the data that the model was trained on.
+        subject: what the data is, as it begins the message: "The split".
+    """
+    if spec.labels is not None and not any(key.startswith(LABELS) for key in components):
+        raise DataError(
+            "The data to evaluate has no labels, but the model was trained with labels.",
+            hint="Give --data with labels.",
+        )
+    for key, expected in spec.flat.items():
+        actual = components.get(key)
+        if actual is None:
+            raise DataError(
+                f"{subject} has {', '.join(sorted(components))}, the model was trained on "
+                f"{', '.join(sorted(spec.flat))}.",
+                hint=f"Choose other data: with {describe_key(key)}.",
+            )
+        if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+            noun = "examples" if key == FEATURES else describe_key(key)
+            raise DataError(
+                f"{subject} has {noun} {_describe_array(actual)}, the model was trained on "
+                f"{_describe_array(expected)}.",
+                hint="Choose other data, or resize images with --image-size when training.",
+            )
+
+
+def _describe_array(component: Component) -> str:
+    sizes = ["?" if size is None else str(size) for size in component.shape]
+    return f"[{', '.join(sizes)}] {component.dtype}"
 
 
 def _describe(expected: Mapping[str, str], actual: Mapping[str, str], name: str) -> str:

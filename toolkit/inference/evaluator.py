@@ -8,10 +8,11 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 import numpy as np
 
 from ..compat import make_callable, tf
-from ..data.column import Column, Component
+from ..data.column import Column
 from ..data.examples import LENGTH, DataSpec, Split
 from ..data.named_arrays import check_arrays
-from ..data.structure import describe_key, pack
+from ..data.same_data import check_fit
+from ..data.structure import pack
 from ..errors import CheckpointError, DataError, RetryError, ToolkitError
 from ..files import plain_path
 from ..graph import build
@@ -212,26 +213,7 @@ class Evaluator:
         """Refuse a split that does not fit; a prepared call would accept any array."""
         if len(split) == 0:
             raise DataError("The split to evaluate is empty.")
-        spec: DataSpec = self.run.data
-        expected, actual = spec.flat, split.components
-        if spec.labels is not None and not split.has_labels:
-            raise DataError(
-                "The data to evaluate has no labels, but the model was trained with labels.",
-                hint="Give --data with labels.",
-            )
-        names = [key for key in expected if key not in actual]
-        if names:
-            raise DataError(
-                f"The data to evaluate has no {describe_key(names[0]).replace('the ', '')}; it has "
-                f"{', '.join(sorted(actual))}.",
-                hint="Give --data with the components that the model was trained on.",
-            )
-        for key, component in expected.items():
-            if (actual[key].shape, actual[key].dtype) != (component.shape, component.dtype):
-                raise DataError(
-                    f"The split has {_describe_examples(key, actual[key])}, the model was "
-                    f"trained on {_describe_examples('', component)}."
-                )
+        check_fit(split.components, self.run.data, "The split")
 
     def _measure(
         self, split: Split, batch_size: int, keep_examples: bool
@@ -340,12 +322,6 @@ def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
             split = Split({name: column}).read(slice(None), is_longest=True)
             padded.update((k.partition("/")[2], array) for k, array in split.items())
     return padded
-
-
-def _describe_examples(key: str, component: Component) -> str:
-    sizes = ["?" if size is None else size for size in component.shape]
-    noun = f"{key} " if "/" in key else "" if not key else "examples "
-    return f"{noun}[{', '.join(map(str, sizes))}] {component.dtype}"
 
 
 class _Predictor:

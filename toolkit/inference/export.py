@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from typing import Any, Dict, Iterator, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
@@ -24,32 +24,34 @@ NUM_CHECKED = 8  # random examples that the outputs are compared on
 
 
 def export(
-    evaluator: Evaluator, folder: str, inputs: Optional[Dict[str, np.ndarray]] = None
+    evaluator: Evaluator, folder: str, read_inputs: Optional[Callable[[], Any]] = None
 ) -> Dict[str, Any]:
     """Write the evaluator's model to `folder`, load it again and compare its predictions.
 
     The signature `serving_default` takes `features` [N, ...] of the data's dtype (uint8 images in
-    [0, 255]), or the inputs that the plugin's hook `inputs` names. It returns each tensor of the
-    hook `predict`. Loading the SavedModel initialises its local variables. The SavedModel begins
-    behind the hooks `filter` and `convert`, which are Python: whoever serves it has to repeat them.
+    [0, 255]), the features by their names, or the inputs that the plugin's hook `inputs` names. It
+    returns each tensor of the hook `predict`. Loading the SavedModel initialises its local
+    variables. The SavedModel begins behind the hooks `filter` and `convert`, which are Python:
+    whoever serves it has to repeat them.
 
     Other versions of TensorFlow can load it if they know the ops of the model; see `portable`.
 
     Args:
         evaluator: in mode "predict", with a loaded checkpoint.
         folder: a new or empty folder.
-        inputs: arrays to compare on, by name; random ones by default.
+        read_inputs: returns examples to compare on, arrays by name, or None if there are none. It
+            is called if the model is fed more than images and floats, or refuses random numbers.
 
     Returns:
         The result as JSON values.
 
     Raises:
-        UsageError: the folder is not empty.
+        UsageError: the folder is not empty, or the model refuses random inputs and no example can
+            be read.
         CheckFailed: the predictions differ; nothing is written.
         RetryError: the disk is full; nothing is written.
     """
-    if inputs is None:
-        inputs = random_arrays(evaluator.graph.input_specs, NUM_CHECKED)
+    inputs = _choose_inputs(evaluator, read_inputs)
     return {
         "folder": folder,
         "signature": SIGNATURE,
@@ -60,6 +62,29 @@ def export(
         "tensorflow": VERSION,
         "input_hooks": evaluator.input_hooks,
     }
+
+
+def _choose_inputs(
+    evaluator: Evaluator, read_inputs: Optional[Callable[[], Any]]
+) -> Dict[str, np.ndarray]:
+    """Arrays to compare on, by name: random ones, or examples where these are no inputs."""
+    specs = evaluator.graph.input_specs
+    arrays = random_arrays(specs, NUM_CHECKED)
+    has_examples = read_inputs is not None and evaluator.graph.takes_examples
+    if has_examples and any(dtype not in ("uint8", "float32") for dtype, _ in specs.values()):
+        arrays = read_inputs() or arrays
+    try:
+        evaluator.predict(arrays)
+        return arrays
+    except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
+        examples = read_inputs() if has_examples else None
+        if examples is None:
+            raise UsageError(
+                f"The model refuses made-up inputs, on which it would be compared: "
+                f"{str(error.message).splitlines()[0]}.",
+                hint="Put the data of the run back, so that its examples can be read.",
+            ) from error
+        return examples
 
 
 def describe_input_hooks(hooks: Sequence[str]) -> str:

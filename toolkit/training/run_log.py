@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import numpy as np
 
 from .. import autopsy
+from ..data.examples import LENGTH
 from ..data.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
@@ -206,11 +207,27 @@ class RunLog:
 
 def _describe_examples(spec) -> str:
     if spec.components:
-        return "; ".join(f"{key}: {component.describe()}" for key, component in spec.components)
+        return "; ".join(
+            f"{role} {_describe_structure(structure)}"
+            for role, structure in (("features", spec.features), ("labels", spec.labels))
+            if structure is not None
+        )
     text = "x".join(map(str, spec.shape)) + " " + spec.dtype
     if not spec.num_classes:
         return text + ", unlabelled"
     return text + f", {spec.num_classes} class{'es' if spec.num_classes > 1 else ''}"
+
+
+def _describe_structure(structure) -> str:
+    """`words value int64 ?, photo image uint8 4x6x3`; lengths of sequences are left out."""
+    if not isinstance(structure, dict):
+        return structure.describe()
+    lengths = {name + LENGTH for name, component in structure.items() if component.is_sequence}
+    return ", ".join(
+        f"{name} {component.describe()}"
+        for name, component in structure.items()
+        if name not in lengths
+    )
 
 
 def _describe_classes(run_data: RunData) -> List[str]:
