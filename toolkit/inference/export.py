@@ -70,14 +70,15 @@ def _choose_inputs(
     """Arrays to compare on, by name: random ones, or examples where these are no inputs."""
     specs = evaluator.graph.input_specs
     arrays = random_arrays(specs, NUM_CHECKED)
-    has_examples = read_inputs is not None and evaluator.graph.takes_examples
-    if has_examples and any(dtype not in ("uint8", "float32") for dtype, _ in specs.values()):
+    if read_inputs is None or not evaluator.graph.takes_examples:
+        return arrays
+    if any(dtype not in ("uint8", "float32") for dtype, _ in specs.values()):
         arrays = read_inputs() or arrays
     try:
         evaluator.predict(arrays)
         return arrays
     except tf.errors.InvalidArgumentError as error:  # of an embedding: an id that does not exist
-        examples = read_inputs() if has_examples else None
+        examples = read_inputs()
         if examples is None:
             raise UsageError(
                 f"The model refuses made-up inputs, on which it would be compared: "
