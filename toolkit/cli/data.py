@@ -97,6 +97,10 @@ def check(
     return 0 if report["ok"] else 4
 
 
+def _describe_range(values: Dict[str, Any]) -> str:
+    return f"{values['min']:g} to {values['max']:g}, mean {values['mean']:g}"
+
+
 def _print(report: Dict[str, Any], with_hashes: bool) -> None:
     def out(line: str) -> None:
         sys.stdout.write(escape_line(line) + "\n")
@@ -106,13 +110,18 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
         out(f"corrupt  {fault['file']}: {fault['reason']}")
     if not report["ok"]:
         return
-    out(f"shape    {'x'.join(map(str, report['shape']))} {report['dtype']}")
+    if "components" not in report:
+        out(f"shape    {'x'.join(map(str, report['shape']))} {report['dtype']}")
+    for key, text in report.get("components", {}).items():
+        out(f"{key}  {text}")
     for name, split in report["splits"].items():
         counts = split.get("class_counts") or {}
         classes = f"; class: {', '.join(f'{c} {n}' for c, n in counts.items())}" if counts else ""
-        values = f"; values {split['min']:g} to {split['max']:g}, mean {split['mean']:g}"
+        values = f"; values {_describe_range(split)}" if "min" in split else ""
         duplicates = f"; {split['duplicates']} duplicates"
         out(f"{name:8} {split['examples']} examples{classes}{values}{duplicates}")
+        for key, values in split.get("ranges", {}).items():
+            out(f"{name:8} {key} {_describe_range(values)}")
     for name in ("test", "validation"):
         out(f"shared   {report['in_train_and_' + name]} examples are in train and {name}")
     for note in report["notes"]:

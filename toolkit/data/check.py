@@ -9,8 +9,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ..errors import DataError, UsageError
-from .examples import Dataset, DataSpec, Split
+from .examples import Dataset, DataSpec, Split, feature_bytes
 from .sources import open_data, resolve_path, translate_system_errors
+from .structure import FEATURES, LABELS, describe_key
 
 _CHUNK = 4096  # examples
 
@@ -68,8 +69,7 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
         "data": value,
         "ok": True,
         "corrupt": [],
-        "shape": list(dataset.spec.shape),
-        "dtype": dataset.spec.dtype,
+        **_describe_components(dataset.spec),
         "classes": list(dataset.spec.class_names),
         "splits": splits,
         "in_train_and_test": len(hashes["train"] & hashes.get("test", set())),
@@ -77,6 +77,16 @@ def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:
         "notes": dataset.notes,
         "sha256": dataset.sha256,
     }
+
+
+def _describe_components(spec: DataSpec) -> Dict[str, Any]:
+    """JSON values: "shape" and "dtype" of the only features, "components" by flat key if named."""
+    result: Dict[str, Any] = {}
+    if not spec.feature_names:
+        result.update(shape=list(spec.shape), dtype=spec.dtype)
+    if spec.components:
+        result["components"] = {key: component.describe() for key, component in spec.components}
+    return result
 
 
 def check_is_images(dataset: Dataset, hint: str) -> None:
@@ -104,40 +114,68 @@ def contact_sheet(dataset: Dataset, path: str, split: str = "train", count: int 
     examples = dataset.splits[split]
     positions = np.unique(np.linspace(0, len(examples) - 1, count).astype(int))
     images, labels = examples.take(positions)
-    names = None if labels is None else [dataset.spec.class_names[label] for label in labels]
+    names = None
+    if examples.class_labels is not None:
+        names = [dataset.spec.class_names[label] for label in labels]
     save_grid(path, images, labels=names)
 
 
 def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, Any], Set[bytes]]:
     """The report of a split, and the hashes of its examples."""
-    lowest, highest, total = np.inf, -np.inf, 0.0
-    hashes: List[bytes] = []
+    keys = [key for key in split.columns if split.components[key].kind != "text"]
+    ranges = {key: _Range() for key in keys if key != LABELS or split.class_labels is None}
     for start in range(0, len(split), _CHUNK):
-        features = split.take(slice(start, start + _CHUNK))[0]
-        with np.errstate(invalid="ignore"):  # the sum of infinities of both signs is invalid
-            chunk_sum = features.sum(dtype=np.float64)
-        if not np.isfinite(chunk_sum):
-            raise DataError(
-                f"{source}: expected finite numbers, found NaN or infinity in examples "
-                f"{start} to {start + len(features) - 1}.",
-                hint="Repair or remove them.",
-            )
-        lowest, highest = min(lowest, features.min()), max(highest, features.max())
-        total += float(chunk_sum)
-        hashes += [hashlib.md5(example.tobytes()).digest() for example in features]
-    num_values = len(split) * int(np.prod(split.shape))
+        flat = split.read(slice(start, start + _CHUNK), list(ranges))
+        for key, range_ in ranges.items():
+            range_.add(flat[key], start, f"{source}: {describe_key(key)}")
+    hashes = [hashlib.md5(b"".join(parts)).digest() for parts in feature_bytes(split)]
     report: Dict[str, Any] = {
         "examples": len(split),
-        "shape": list(split.shape),
-        "dtype": split.dtype,
         "bytes": split.nbytes,
-        "min": np.asarray(lowest).item(),
-        "max": np.asarray(highest).item(),
-        "mean": round(total / num_values, 6),
         "duplicates": len(hashes) - len(set(hashes)),
-        "labelled": split.labels is not None,
+        "labelled": split.has_labels,
     }
-    if split.labels is not None:
-        counts = np.bincount(split.labels, minlength=spec.num_classes)
+    if FEATURES in ranges:
+        report.update(shape=list(split.shape), dtype=split.dtype, **ranges.pop(FEATURES).as_json())
+    if ranges:
+        report["ranges"] = {key: range_.as_json() for key, range_ in ranges.items()}
+    if split.class_labels is not None:
+        counts = np.bincount(split.class_labels, minlength=spec.num_classes)
         report["class_counts"] = dict(zip(spec.class_names, counts.tolist()))
     return report, set(hashes)
+
+
+class _Range:
+    """The lowest and highest value of a component, and the mean, over chunks of examples."""
+
+    def __init__(self) -> None:
+        self._lowest, self._highest = np.inf, -np.inf
+        self._total, self._count = 0.0, 0
+
+    def add(self, array: np.ndarray, start: int, subject: str) -> None:
+        """Count a chunk of examples [n, ...]. Raises a DataError if a value is not finite.
+
+        Args:
+            start: the position of the first.
+            subject: begins the message.
+        """
+        with np.errstate(invalid="ignore"):  # the sum of infinities of both signs is invalid
+            total = array.sum(dtype=np.float64)
+        if not np.isfinite(total):
+            raise DataError(
+                f"{subject}: expected finite numbers, found NaN or infinity in examples {start} to "
+                f"{start + len(array) - 1}.",
+                hint="Repair or remove them.",
+            )
+        self._lowest = min(self._lowest, array.min())
+        self._highest = max(self._highest, array.max())
+        self._total += float(total)
+        self._count += array.size
+
+    def as_json(self) -> Dict[str, Any]:
+        """The values "min", "max" and "mean"."""
+        return {
+            "min": np.asarray(self._lowest).item(),
+            "max": np.asarray(self._highest).item(),
+            "mean": round(self._total / max(1, self._count), 6),
+        }

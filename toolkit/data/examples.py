@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -459,6 +470,24 @@ def _count_classes(split: Split, key: str) -> int:
         part = split.read(slice(start, start + HASHED_AT_ONCE), [key])[key]
         largest = max(largest, int(part.max()) if part.size else -1)
     return largest + 1
+
+
+def feature_bytes(split: Split) -> Iterator[List[bytes]]:
+    """The content of each example's features, without its labels: bytes of each component.
+
+    It does not depend on the examples beside it: sequences have their own length.
+    """
+    keys = [key for key in split.columns if key.partition("/")[0] == FEATURES]
+    for start in range(0, len(split), HASHED_AT_ONCE):
+        flat = split.read(slice(start, start + HASHED_AT_ONCE), keys)
+        for row in range(len(flat[keys[0]])):
+            rows = {key: flat[key][row] for key in keys}
+            for key in keys:
+                if split.components[key].is_sequence:
+                    rows[key] = rows[key][: rows[key + LENGTH]]
+            yield [
+                rows[key] if isinstance(rows[key], bytes) else rows[key].tobytes() for key in keys
+            ]
 
 
 def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: str) -> None:

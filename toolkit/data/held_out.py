@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ..errors import UsageError
-from .examples import Split
+from .examples import Split, feature_bytes
 from .file_index import FileIndex
 
 _CHUNK = 4096  # examples
@@ -101,10 +101,10 @@ def _choose_parts(
     keys = content_keys(train, shares.seed) if digests is None else _hash(digests, shares.seed)
     parts = np.zeros(len(train), np.uint8)
     if _needs_test(splits, shares):
-        parts[_test_mask(_Groups.of(keys, train.labels), shares)] = _PARTS["test"]
+        parts[_test_mask(_Groups.of(keys, train.class_labels), shares)] = _PARTS["test"]
     if _needs_validation(splits, shares):
         rest = np.flatnonzero(parts == _PARTS["train"])
-        labels = None if train.labels is None else train.labels[rest]
+        labels = None if train.class_labels is None else train.class_labels[rest]
         is_held_out = share_mask(_Groups.of(keys[rest], labels), shares.validation, shares.seed)
         parts[rest[is_held_out]] = _PARTS["validation"]
     return parts
@@ -115,8 +115,8 @@ def _name_choice(splits: Dict[str, Split], shares: Shares, files: Sequence[str])
     train = splits["train"]
     facts = (_VERSION, shares, sorted(splits), len(train), train.shape, train.dtype, tuple(files))
     digest = hashlib.sha256(repr(facts).encode("utf-8"))
-    if train.labels is not None:
-        digest.update(np.ascontiguousarray(train.labels).data)
+    if train.class_labels is not None:
+        digest.update(np.ascontiguousarray(train.class_labels).data)
     return "parts-" + digest.hexdigest()[:32]
 
 
@@ -207,12 +207,7 @@ class _Groups(NamedTuple):
 
 def content_keys(split: Split, seed: int = 0) -> np.ndarray:
     """A hash of the content of each example, without its label: uint64 [N]."""
-    examples = (
-        example.data
-        for start in range(0, len(split), _CHUNK)
-        for example in np.ascontiguousarray(split.take(slice(start, start + _CHUNK))[0])
-    )
-    return _hash(examples, seed)
+    return _hash((b"".join(parts) for parts in feature_bytes(split)), seed)
 
 
 def _hash(contents: Iterable[Any], seed: int) -> np.ndarray:
