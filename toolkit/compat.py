@@ -155,6 +155,7 @@ __all__ = [
     "chrome_trace",
     "compile_with_xla",
     "float_operations",
+    "iterate_tfrecords",
     "make_callable",
     "tf",
 ]
@@ -214,6 +215,15 @@ def compile_with_xla(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) 
     It needs HAS_XLA: 1.15 splits the op up again, and its XLA made no step faster.
     """
     return tensorflow.function(function, autograph=False, jit_compile=True)(*inputs)
+
+
+def iterate_tfrecords(path: str) -> Iterator[bytes]:
+    """The records of a TFRecord file, whose checksums are verified.
+
+    Raises:
+        tf.errors.DataLossError: a record is damaged.
+    """
+    return tf.io.tf_record_iterator(path)
 
 
 def float_operations(graph: tf.Graph) -> int:

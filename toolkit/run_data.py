@@ -12,6 +12,7 @@ from .data.classes import match_classes
 from .data.examples import Dataset, DataSpec, Progress, Split, describe, with_classes
 from .data.held_out import NOTHING, Shares
 from .data.image_file import format_size
+from .data.mapped import decode_splits
 from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
@@ -137,17 +138,27 @@ def open_run_data(
     options: CoreOptions,
     progress: Optional[Progress] = None,
     recorded: Optional[DataSpec] = None,
+    is_training: bool = False,
 ) -> RunData:
     """Open the data of the plugin's `data` hook, or else what the options name.
 
     Args:
         plugins: the plugins of the run.
         options: the resolved options.
-        progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
+        progress: called with (what, bytes done, total bytes or 0 if unknown) while data is
+            downloaded or decoded.
         recorded: the spec that the run recorded when it began, or None if it begins. Its mean and
             deviation are used, not measured again: a run may continue with other data.
+        is_training: whether examples are read many times, so that what is encoded is decoded once.
     """
     dataset = _open_from_plugin(plugins, options) or open_from_options(options, progress)
+    dataset.splits = decode_splits(
+        dataset.splits,
+        options.reader,
+        options.resident_limit << 20,
+        progress=progress,
+        is_repeated=is_training,
+    )
     run_data = RunData(dataset, plugins)
     if options.normalize:
         run_data.normalize(recorded)

@@ -113,7 +113,7 @@ def test_files_are_downloaded_once_with_progress(files, serve, tmp_path):
         "mnist", progress=lambda *arguments: calls.append(arguments), mirrors=[url]
     )
     assert [len(data.splits[name]) for name in ("train", "validation", "test")] == [18, 2, 5]
-    assert (NAMES[0], len(files[NAMES[0]]), len(files[NAMES[0]])) in calls
+    assert ("download  " + NAMES[0], len(files[NAMES[0]]), len(files[NAMES[0]])) in calls
     assert data.spec.num_classes == 10 and sorted(os.listdir(str(tmp_path / "mnist"))) == sorted(
         NAMES
     )

@@ -205,6 +205,21 @@ def test_classes_that_differ_in_their_case_are_noted(tree):
     assert "The classes Cat and cat differ only in upper and lower case: are they one?" in notes
 
 
+def test_opening_decodes_no_more_than_two_images(tmp_path, monkeypatch):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number in range(50):
+        Image.new("RGBA", (4, 4), (5 * number, 0, 0, 200)).save(str(folder / f"{number}.png"))
+    paths = []
+    read = ImageReader.read
+    monkeypatch.setattr(
+        ImageReader, "read", lambda self, path: [paths.append(path), read(self, path)][1]
+    )
+    data = open_data(f"images:{folder}")
+    assert len(set(paths)) == 2
+    assert data.notes == ["50 images with an alpha channel laid on #ffffff (--background)."]
+
+
 def test_a_folder_that_cannot_be_read_is_named(tree, monkeypatch):
     folder = tree("cat/1.png", "dog/1.png")
     scandir = os.scandir

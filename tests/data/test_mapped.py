@@ -12,9 +12,10 @@ import pytest
 from PIL import Image
 
 from toolkit.data import mapped
+from toolkit.data.examples import Split
 from toolkit.data.image_array import EncodedImages, ImageFiles, hash_texts
 from toolkit.data.image_file import ImageForm, ImageReader
-from toolkit.data.mapped import map_rows
+from toolkit.data.mapped import decode_splits, map_rows
 from toolkit.errors import DataError, RetryError
 
 NUM_IMAGES = 30
@@ -166,7 +167,7 @@ def test_progress_counts_bytes_up_to_the_total(paths, cache, reads):
     calls = []
     map_rows(images(paths), cache, lambda *call: calls.append(call))
     done = [done for _, done, _ in calls]
-    assert done == sorted(done) and calls[-1][2] == 6 * NUM_IMAGES <= done[-1]
+    assert done == sorted(done) and calls[-1] == ("decode images", *[6 * NUM_IMAGES] * 2)
 
 
 def test_a_cache_that_cannot_be_written_gives_one_sentence(paths, tmp_path):
@@ -212,6 +213,88 @@ def test_threads_that_need_the_same_rows_share_them(paths, cache, reads):
     for thread in threads:
         thread.join()
     assert results == [list(range(NUM_IMAGES))] * 4 and len(reads) == NUM_IMAGES
+
+
+# ----------------------------------------------------------------------------- the splits of a run
+
+
+@pytest.fixture
+def splits(paths):
+    whole = Split(images(paths), np.arange(NUM_IMAGES) % 3)
+    return {"train": whole.subset(np.arange(20)), "test": whole.subset(np.arange(20, NUM_IMAGES))}
+
+
+@pytest.fixture
+def not_quick(monkeypatch):
+    monkeypatch.setattr(mapped, "_QUICK_ROWS", 1)
+
+
+def values_of(splits):
+    return {name: split.columns["features"].values for name, split in splits.items()}
+
+
+def check_content(splits):
+    assert splits["train"].take(slice(None))[0][:, 0, 0, 0].tolist() == list(range(20))
+    assert splits["test"].take(np.array([1, 0]))[0][:, 1, 2, 0].tolist() == [21, 20]
+    assert splits["test"].labels.tolist() == [n % 3 for n in range(20, NUM_IMAGES)]
+
+
+def test_little_data_is_decoded_into_memory_once_for_all_splits(splits, cache, reads):
+    result = decode_splits(splits, cache_dir=cache)
+    check_content(result)
+    assert isinstance(values_of(result)["train"], np.ndarray) and len(reads) == NUM_IMAGES
+    assert not os.path.exists(cache)
+
+
+def test_other_data_is_decoded_into_the_cache(splits, cache, reads, not_quick):
+    for _ in range(2):
+        result = decode_splits(splits, cache_dir=cache)
+        check_content(result)
+        assert isinstance(values_of(result)["train"], np.memmap) and len(reads) == NUM_IMAGES
+        assert values_of(result)["train"] is values_of(result)["test"]
+
+
+def test_large_files_are_not_quick_though_their_images_are_small(splits, cache, monkeypatch):
+    monkeypatch.setattr(mapped, "_QUICK_BYTES", 6 * NUM_IMAGES)
+    assert isinstance(values_of(decode_splits(splits, cache_dir=cache))["test"], np.memmap)
+
+
+def test_a_streaming_reader_decodes_as_it_reads(splits, cache, reads):
+    assert decode_splits(splits, "stream", cache_dir=cache) is splits and not reads
+
+
+def test_auto_streams_what_is_larger_than_limit_and_disk(splits, cache, monkeypatch, not_quick):
+    monkeypatch.setattr(mapped, "free_bytes", lambda cache_dir: 2 * 6 * NUM_IMAGES - 2)
+    assert decode_splits(splits, "auto", 6 * NUM_IMAGES - 1, cache) is splits
+    for reader, limit in (("auto", 6 * NUM_IMAGES), ("mapped", 0), ("resident", 0)):
+        result = decode_splits(splits, reader, limit, cache)
+        assert isinstance(values_of(result)["train"], np.memmap)
+
+
+def test_an_evaluation_decodes_only_what_it_reads(splits, cache, reads, not_quick):
+    result = decode_splits(splits, cache_dir=cache, is_repeated=False)
+    assert not reads and not os.path.exists(cache)
+    result["test"].take(slice(0, 2))
+    assert len(reads) == 2
+    decode_splits(splits, cache_dir=cache)
+    result = decode_splits(splits, cache_dir=cache, is_repeated=False)
+    assert isinstance(values_of(result)["test"], np.memmap)
+
+
+def test_plain_arrays_stay(cache):
+    splits = {"train": Split(np.zeros((3, 2, 2, 1), np.uint8), [0, 1, 2])}
+    assert decode_splits(splits, cache_dir=cache) is splits
+
+
+def test_images_by_name_are_decoded_beside_other_arrays(paths, cache, not_quick):
+    features = {"left": images(paths), "age": np.arange(NUM_IMAGES, dtype=np.float32)[:, None]}
+    split = Split(features, {"right": images(paths)}).subset(np.array([4, 2]))
+    result = decode_splits({"train": split}, cache_dir=cache)["train"]
+    features, labels = result.take(slice(None))
+    assert features["left"].max(axis=(1, 2, 3)).tolist() == [4, 2]
+    assert features["age"].tolist() == [[4], [2]]
+    assert labels["right"].max(axis=(1, 2, 3)).tolist() == [4, 2]
+    assert result.components == split.components
 
 
 _PROGRAM = """

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from toolkit.display.console import Console, download_progress, format_number, progress_line
+from toolkit.display.console import Console, data_progress, format_number, progress_line
 
 
 class Clock:
@@ -118,18 +118,18 @@ def test_numbers_are_short(value, text):
 
 def test_a_download_is_logged_by_tenths():
     stream = io.StringIO()
-    progress = download_progress(Console(stream))
+    progress = data_progress(Console(stream))
     for done in (0, 40, 99, 100, 250, 1000):
-        progress("a.gz", done * 10**4, 10**7)
+        progress("download  a.gz", done * 10**4, 10**7)
     megabytes = [line.split()[2] for line in stream.getvalue().splitlines()]
     assert megabytes == ["0.0", "1.0", "2.5", "10.0"]
 
 
 def test_a_download_of_unknown_size_is_logged_once():
     stream = io.StringIO()
-    progress = download_progress(Console(stream))
-    progress("a.gz", 0, 0)
-    progress("a.gz", 5 * 10**6, 0)
+    progress = data_progress(Console(stream))
+    progress("download  a.gz", 0, 0)
+    progress("download  a.gz", 5 * 10**6, 0)
     assert stream.getvalue().count("\n") == 1
 
 

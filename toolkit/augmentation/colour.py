@@ -1,5 +1,7 @@
 """What changes colours: brightness, contrast, saturation, hue, grey.
 
+All of them together are one linear map of the channels of each image, and a constant.
+
 Legend: N examples in a batch, H W height and width, C channels. Images are float32 [N, H, W, C] in
 [0, 1], and so are the results: each image is clipped once, after all its changes.
 """
@@ -14,11 +16,14 @@ from ..compat import tf
 from ..errors import UsageError
 from ..options import AugmentationOptions
 
-LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # Rec. 601, as in Pillow
+LUMA = np.array([0.299, 0.587, 0.114])  # Rec. 601, as in Pillow
 _YIQ = np.array([LUMA, [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
-# The derivative of a turn of the hue: (Y, I, Q) -> (0, -Q, I), in RGB.
-_TURN = np.linalg.inv(_YIQ) @ np.array([[0, 0, 0], [0, 0, -1], [0, 1, 0]]) @ _YIQ
-_COLOURS = ("saturation", "hue", "grey")
+# Maps of a pixel, a row [3], from the right: to its grey, to its colour without the grey, and to
+# this colour turned by 90 degrees, (Y, I, Q) -> (0, -Q, I).
+_GREY = np.outer(LUMA, np.ones(3))
+_COLOUR = np.eye(3) - _GREY
+_TURNED = (np.linalg.inv(_YIQ) @ np.array([[0, 0, 0], [0, 0, -1], [0, 1, 0]]) @ _YIQ).T
+_COLOUR_OPTIONS = ("saturation", "hue", "grey")
 
 
 def adjust_colour(images, run):
@@ -38,84 +43,77 @@ def adjust_colour(images, run):
     if not is_colour:
         _check_colour(images, options)
     changed = images
-    if options.brightness:
-        changed = changed * _draw_factor("brightness", images, run)
-    if options.contrast:
-        mean = tf.reduce_mean(luma(changed), axis=[1, 2], keepdims=True)  # [N, 1, 1, 1]
-        changed = mean + (changed - mean) * _draw_factor("contrast", images, run)
-    if is_colour and any(getattr(options, name) for name in _COLOURS):
-        changed = _change_chroma(changed, images, run)
+    if options.brightness or options.contrast:
+        brightness = _draw_factors("brightness", images, run)
+        contrast = _draw_factors("contrast", images, run)
+        bias = mean_grey(images) * brightness * (1.0 - contrast)
+        changed = changed * _spread(brightness * contrast) + _spread(bias)
+    if is_colour and any(getattr(options, name) for name in _COLOUR_OPTIONS):
+        changed = map_channels(changed, _draw_chroma_map(images, run))
     return images if changed is images else tf.clip_by_value(changed, 0.0, 1.0)
 
 
-def luma(images):
-    """The grey of each pixel, [N, H, W, 1]: of colours weighted as the eye does, else the mean."""
-    channels = images.shape.as_list()[-1]
-    if channels == 1:
-        return images
-    if channels != 3:
-        return tf.reduce_mean(images, axis=-1, keepdims=True)
-    return _multiply_pixels(images, LUMA[:, None])
+def mean_grey(images):
+    """The mean grey of each image, [N]: colours are weighted as the eye does."""
+    means = tf.reduce_mean(images, axis=[1, 2])  # [N, C]
+    if images.shape.as_list()[-1] != 3:
+        return tf.reduce_mean(means, axis=1)
+    return tf.reduce_sum(means * tf.constant(LUMA, tf.float32), axis=1)
 
 
-def turn_hue(images, angles):
-    """The images with the hue turned by `angles` (float32 [N, 1, 1, 1], radians), not clipped."""
-    return shift_chroma(images, tf.cos(angles), tf.sin(angles))
-
-
-def shift_chroma(images, along, across):
-    """Grey, plus `along` times the colour, plus `across` times the colour a quarter turn on.
+def chroma_map(along, across):
+    """Maps of channels that keep each pixel's grey, float32 [N, 3, 3], for `map_channels`.
 
     Args:
-        images: float32 [N, H, W, 3].
-        along: float32 [N, 1, 1, 1].
-        across: float32 [N, 1, 1, 1], or None for nothing.
+        along: float32 [N], the factor of the colour beside the grey.
+        across: float32 [N], the factor of this colour turned by 90 degrees; with cosine and sine of
+            an angle the hue turns by it.
     """
-    grey = luma(images)
-    changed = grey + (images - grey) * along
-    if across is None:
-        return changed
-    return changed + _multiply_pixels(images, _TURN.T.astype(np.float32)) * across
+    grey, colour, turned = (tf.constant(m[None], tf.float32) for m in (_GREY, _COLOUR, _TURNED))
+    return grey + along[:, None, None] * colour + across[:, None, None] * turned
 
 
-def _change_chroma(changed, images, run):
-    options = run.options
-    factor = tf.ones([tf.shape(images)[0], 1, 1, 1])
-    if options.saturation:
-        factor = _draw_factor("saturation", images, run)
+def map_channels(images, maps):
+    """The images with each pixel, a row [C], times the map of its image, [N, C, C]."""
+    height, width, channels = images.shape.as_list()[1:]
+    pixels = tf.reshape(images, [-1, height * width, channels])
+    mapped = tf.reshape(tf.matmul(pixels, maps), tf.shape(images))
+    mapped.set_shape(images.shape)
+    return mapped
+
+
+def _draw_chroma_map(images, run):
+    options, shape = run.options, [tf.shape(images)[0]]
+    factor = _draw_factors("saturation", images, run)
     if options.grey:
-        is_grey = run.uniform("augment/grey", [tf.shape(images)[0], 1, 1, 1]) < options.grey
-        factor = tf.where_v2(is_grey, tf.zeros_like(factor), factor)
-    if not options.hue:
-        return shift_chroma(changed, factor, None)
+        is_grey = run.uniform("augment/grey", shape) < options.grey
+        factor = tf.where(is_grey, tf.zeros_like(factor), factor)
     limit = 2 * math.pi * options.hue
-    shape = [tf.shape(images)[0], 1, 1, 1]
     angle = run.uniform("augment/hue", shape, minval=-limit, maxval=limit)
-    return shift_chroma(changed, factor * tf.cos(angle), factor * tf.sin(angle))
+    return chroma_map(factor * tf.cos(angle), factor * tf.sin(angle))
 
 
-def _draw_factor(name: str, images, run):
-    """float32 [N, 1, 1, 1] in [1 - strength, 1 + strength]."""
-    strength = getattr(run.options, name)
-    shape = [tf.shape(images)[0], 1, 1, 1]
+def _draw_factors(name: str, images, run):
+    """float32 [N] in [1 - strength, 1 + strength]."""
+    strength, shape = getattr(run.options, name), [tf.shape(images)[0]]
+    if not strength:
+        return tf.ones(shape)
     return 1.0 + run.uniform("augment/" + name, shape, minval=-strength, maxval=strength)
 
 
-def _multiply_pixels(images, matrix):
-    """Each pixel's row of channels times a matrix [C, D]: [N, H, W, C] -> [N, H, W, D]."""
-    height, width, channels = images.shape.as_list()[1:]
-    product = tf.matmul(tf.reshape(images, [-1, channels]), tf.constant(matrix))
-    return tf.reshape(product, [-1, height, width, matrix.shape[1]])
+def _spread(values):
+    """[N] -> [N, 1, 1, 1]."""
+    return values[:, None, None, None]
 
 
 def _check_colour(images, options) -> None:
     """Refuse a strength that someone set by name and that cannot change these images."""
     preset = AugmentationOptions.presets[options.augment]
-    for name in _COLOURS:
+    for name in _COLOUR_OPTIONS:
         value = getattr(options, name)
         if value and value != preset[name]:
             raise UsageError(
-                f"Option {name} is {value}, but the images have no colour: they have "
-                f"{images.shape.as_list()[-1]} channels, not 3.",
+                f"Option {name} is {value}, but the images have no colour: the number of their "
+                f"channels is {images.shape.as_list()[-1]}, not 3.",
                 hint=f"Leave {name} at 0, or read colour images (channels=3).",
             )

@@ -250,7 +250,7 @@ def _draw_mirrors(images, run):
 
 def _mirror(positions, is_mirrored, size: int):
     """Positions [N, H, W] of mirrored images where `is_mirrored` (bool [N])."""
-    return tf.where_v2(is_mirrored[:, None, None], (size - 1.0) - positions, positions)
+    return tf.where(is_mirrored, (size - 1.0) - positions, positions)
 
 
 # ------------------------------------------------------------------------- rotation, zoom, elastic

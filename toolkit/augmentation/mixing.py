@@ -12,7 +12,7 @@ import numpy as np
 
 from ..compat import tf
 from ..errors import UsageError
-from .regions import box_mask
+from .regions import Box
 
 BETA_POINTS = 4097  # in the quantile table of mixup's Beta distribution; linear between them
 
@@ -50,28 +50,27 @@ def draw_mixup(features, run, alpha: float):
 
 def _cut_and_mix(features, targets, run, mixup: float, cutmix: float):
     """CutMix of all examples, or of a half of them and mixup of the others."""
-    mask = draw_cutmix(features, run, cutmix)  # [N, H, W, 1]
-    images = tf.where_v2(mask, partners(features), features)
-    share = 1.0 - tf.reduce_mean(tf.cast(mask, tf.float32), axis=[1, 2, 3])  # [N]
+    box = draw_cutmix(features, run, cutmix)
+    images, share = box.fill(features, partners(features)), 1.0 - box.area
     if mixup:
         is_cut = run.uniform("augment/mix_choice", [tf.shape(features)[0]]) < 0.5
         blend = draw_mixup(features, run, mixup)
-        images = tf.where_v2(is_cut[:, None, None, None], images, mix(features, blend))
-        share = tf.where_v2(is_cut, share, blend)
+        images = tf.where(is_cut, images, mix(features, blend))
+        share = tf.where(is_cut, share, blend)
     return _same_shape(images, features), mix(targets, share)
 
 
-def draw_cutmix(images, run, alpha: float):
-    """bool [N, H, W, 1]: the box of each image that its partner fills.
+def draw_cutmix(images, run, alpha: float) -> Box:
+    """The box of each image that its partner fills.
 
-    The area of the box is a share 1 - s of the image, s from Beta(a, a), as far as it lies inside.
+    Its area is a share 1 - s of the image, s from Beta(a, a), as far as it lies inside.
     """
     height, width = images.shape.as_list()[1:3]
     count = tf.shape(images)[0]
     share = beta(run.uniform("augment/cutmix", [count]), alpha)
     side = tf.sqrt(1.0 - share)  # as a share of height and width
     centres = run.uniform("augment/cutmix_centre", [count, 2])
-    return box_mask(centres, tf.floor(side * height), tf.floor(side * width), height, width)
+    return Box.around(centres, tf.floor(side * height), tf.floor(side * width), height, width)
 
 
 def _check_images(features) -> None:

@@ -76,7 +76,7 @@ def check(
     """
     from ..data.check import check_source, contact_sheet
     from ..data.sources import ImageOptions
-    from ..display.console import Console, download_progress
+    from ..display.console import Console, data_progress
 
     if sheet and not sheet.lower().endswith(".png"):
         raise UsageError(f"{sheet}: the contact sheet ends in .png.")
@@ -84,7 +84,7 @@ def check(
     report, dataset = check_source(
         value,
         images=ImageOptions(image_size, int(channels) if channels else None, fit, background),
-        progress=download_progress(Console()),
+        progress=data_progress(Console()),
     )
     if sheet and dataset is not None:
         with writing_output(sheet):

@@ -253,7 +253,7 @@ class _ResumingDownloader:
                 file.write(chunk)
                 done += len(chunk)
                 if self._progress:
-                    self._progress(os.path.basename(url), done, total)
+                    self._progress("download  " + os.path.basename(url), done, total)
         if total and done != total:
             raise OSError(f"the transfer stopped at {done:,} of {total:,} bytes")
 

@@ -5,7 +5,7 @@ Legend: M images, H height, W width, C channels.
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -74,19 +74,20 @@ def open_paths(
         UsageError: another number of channels, another fit, or no colour.
         DataError: a file is damaged, or images have several sizes.
     """
-    _check_options(channels, fit)
+    check_image_options(channels, fit)
     size = None if image_size is None else parse_size(image_size)
     colour = parse_colour(background)
     table = index.describe_images(paths)
     channels = channels or (1 if table.is_grey.all() else 3)
     form = ImageForm(size, channels, fit, colour, extends_border)
-    width, height = size or _common_size(place, paths, table.sizes)
+    width, height = size or common_size(place, paths.__getitem__, table.sizes)
     files = ImageFiles(paths, ImageReader(form), (height, width, channels), table.digests)
     notes = describe_changes(form, table.sizes, table.has_alpha)
     return ImagePaths(files, table.digests, table.sizes, notes)
 
 
-def _check_options(channels: Optional[int], fit: str) -> None:
+def check_image_options(channels: Optional[int], fit: str) -> None:
+    """Raise a UsageError for a number of channels or a fit that does not exist."""
     if channels not in (None, 1, 3, 4):
         raise UsageError(
             f"The number of channels is {channels}, expected 1, 3 or 4.",
@@ -96,8 +97,17 @@ def _check_options(channels: Optional[int], fit: str) -> None:
         raise UsageError(f"The fit is '{fit}', expected one of {', '.join(FITS)}.")
 
 
-def _common_size(place: str, paths: Sequence[str], sizes: np.ndarray) -> Tuple[int, int]:
-    """The (width, height) that all images have; `sizes` are int64 [M, 2]."""
+def common_size(place: str, name: Callable[[int], str], sizes: np.ndarray) -> Tuple[int, int]:
+    """The (width, height) that all images have.
+
+    Args:
+        place: the file or folder that has the images, for error messages.
+        name: of the image in a row.
+        sizes: of the images, int64 [M, 2].
+
+    Raises:
+        DataError: there are several sizes.
+    """
     values, counts = np.unique(sizes, axis=0, return_counts=True)
     if len(values) == 1:
         return int(values[0, 0]), int(values[0, 1])
@@ -108,16 +118,16 @@ def _common_size(place: str, paths: Sequence[str], sizes: np.ndarray) -> Tuple[i
     common = values[counts.argmax()]
     raise DataError(
         f"{place}: expected images of one size, found {len(values):,} sizes, from "
-        f"{_format_image(paths[smallest], sizes[smallest])} to "
-        f"{_format_image(paths[largest], sizes[largest])}, most often {common[0]}x{common[1]} "
-        f"({counts.max():,} of {len(paths):,}).",
+        f"{_format_image(name(smallest), sizes[smallest])} to "
+        f"{_format_image(name(largest), sizes[largest])}, most often {common[0]}x{common[1]} "
+        f"({counts.max():,} of {len(sizes):,}).",
         hint="Scale all images to one size with --image-size, for example "
         f"--image-size {_suggest_size(common)}.",
     )
 
 
-def _format_image(path: str, size: np.ndarray) -> str:
-    return f"{size[0]}x{size[1]} ({path})"
+def _format_image(name: str, size: np.ndarray) -> str:
+    return f"{size[0]}x{size[1]} ({name})"
 
 
 def _suggest_size(common: np.ndarray) -> str:

@@ -10,15 +10,12 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-import numpy as np
-
 from ..errors import DataError
 from .examples import Dataset, Split, describe
 from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
 from .image_file import ImageForm, ImageReader, file_endings
 from .image_paths import open_paths
-from .memory import check_memory
 from .parallel import map_parallel
 
 SPLIT_FOLDERS = {
@@ -75,9 +72,8 @@ def open_images(
     paths = [path for listing in listings.values() for path in listing.paths]
     index = index or FileIndex(folder)
     images = open_paths(folder, paths, index, image_size, channels, fit, background, extends_border)
-    check_memory(folder, int(np.prod(images.files.shape, dtype=np.int64)))
     splits = {
-        name: Split(images.select(listing.paths)[:], listing.labels)
+        name: Split(images.select(listing.paths), listing.labels)
         for name, listing in listings.items()
     }
     spec = describe(splits["train"], listings["train"].class_names)

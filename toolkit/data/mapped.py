@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import hashlib
 import io
 import json
+import operator
 import os
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..errors import DataError
 from ..files import TEMPORARY_PREFIX, atomic_write, sha256_of
-from .cache import cache_folder, one_process_at_a_time, writing_to_cache
+from .cache import cache_folder, free_bytes, one_process_at_a_time, writing_to_cache
 from .column import Column
 from .examples import Split
 from .file_index import FileIndex
 from .image_array import hash_texts
-from .structure import pack
 
 GROUP = "decoded"  # the folder in the cache
 _FORMAT = 1
 _CHUNK_BYTES = 16 << 20  # that are decoded before they are written
+# Up to here, decoding takes less than about half a second.
+_QUICK_ROWS = 4000
+_QUICK_BYTES = 32 << 20
 _SAMPLES = 64  # rows that tell apart what is read from the same files
 
 Progress = Callable[[str, int, int], None]  # (what, bytes done, total bytes)
@@ -49,37 +53,83 @@ class _Entry(NamedTuple):
     state: Any
 
 
-def map_split(
-    split: Split, cache_dir: Optional[str] = None, progress: Optional[Progress] = None
-) -> Split:
-    """The split with all that is read from memory maps of the cache, where reading it decodes.
+def decode_splits(
+    splits: Dict[str, Split],
+    reader: str = "auto",
+    resident_limit: int = 1 << 30,
+    cache_dir: Optional[str] = None,
+    progress: Optional[Progress] = None,
+    is_repeated: bool = True,
+) -> Dict[str, Split]:
+    """The splits with all that is decoded whenever it is read decoded once.
 
-    What is not in the cache is decoded, in several threads, and written there. A second process
-    that needs the same waits for it.
+    Little data is decoded into memory. Other data is decoded into the cache, from which it is
+    mapped; a second process that needs the same waits for it.
 
     Args:
-        split: the examples.
+        splits: by name.
+        reader: "stream" leaves the splits alone; "auto" does so if they are larger than the limit
+            and the disk of the cache lacks room for twice their size.
+        resident_limit: bytes of decoded data.
         cache_dir: the cache folder; None for the default.
         progress: called with (what, bytes done, total bytes) while rows are decoded.
+        is_repeated: whether examples are read more than once; else only what is in the cache is
+            used.
 
     Raises:
         DataError: an example is damaged.
         RetryError: the cache cannot be written; nothing half-written stays.
     """
-    columns: Dict[str, Any] = {}
-    for key, column in split.columns.items():
-        if not is_mappable(column):
-            columns[key] = column
-            continue
-        columns[key] = copy.copy(column)
-        columns[key].values = map_rows(column.values, cache_dir, progress)
-    features, labels = pack(columns)
-    return Split(features, labels, split.index)
+    arrays = {
+        id(column.values): column.values
+        for split in splits.values()
+        for column in split.columns.values()
+        if is_mappable(column)
+    }
+    if not arrays or reader == "stream":
+        return splits
+    decode: Callable[[Any], Any]
+    num_bytes = sum(map(_count_bytes, arrays.values()))
+    if not is_repeated:
+        decode = functools.partial(_find_rows, cache_dir=cache_dir)
+    elif is_quick(list(arrays.values())):
+        decode = operator.itemgetter(slice(None))
+    elif reader == "auto" and num_bytes > max(resident_limit, free_bytes(cache_dir) // 2):
+        return splits
+    else:
+        decode = functools.partial(map_rows, cache_dir=cache_dir, progress=progress)
+    rows = {key: decode(values) for key, values in arrays.items()}
+    return {name: _replace_values(split, rows) for name, split in splits.items()}
 
 
 def is_mappable(column: Column) -> bool:
     """Whether reading a column decodes rows of one size."""
     return not column.is_decoded and np.dtype(column.values.dtype).kind in "biuf"
+
+
+def is_quick(arrays: Sequence[Any]) -> bool:
+    """Whether array-likes are decoded in no time."""
+    if sum(map(len, arrays)) > _QUICK_ROWS or sum(map(_count_bytes, arrays)) > _QUICK_BYTES:
+        return False
+    paths = {path for values in arrays for path in values.paths}
+    return sum(os.path.getsize(path) for path in paths if os.path.exists(path)) <= _QUICK_BYTES
+
+
+def _count_bytes(values: Any) -> int:
+    """Bytes of all rows after decoding."""
+    return int(np.prod(values.shape, dtype=np.int64)) * np.dtype(values.dtype).itemsize
+
+
+def _replace_values(split: Split, rows: Dict[int, Any]) -> Split:
+    """A split with other values of the columns whose values have these ids."""
+    part = copy.copy(split)
+    part.columns = {
+        key: column.with_values(rows[id(column.values)]).bind(key)
+        if rows.get(id(column.values)) is not None
+        else column
+        for key, column in split.columns.items()
+    }
+    return part
 
 
 def map_rows(
@@ -91,7 +141,7 @@ def map_rows(
         values: has `shape`, `dtype` and `paths`, and perhaps an `identity`; see `Column`.
         cache_dir, progress: as for `map_split`.
     """
-    folder = os.path.join(cache_folder(cache_dir), GROUP, _identify(values, cache_dir)[:32])
+    folder = _entry_folder(values, cache_dir)
     rows = _load(folder, values)
     if rows is not None:
         return rows
@@ -102,6 +152,15 @@ def map_rows(
             rows = _load(folder, values)
     assert rows is not None
     return rows
+
+
+def _find_rows(values: Any, cache_dir: Optional[str]) -> Optional[np.ndarray]:
+    """The rows of an array-like that are in the cache; None if they are not."""
+    return _load(_entry_folder(values, cache_dir), values)
+
+
+def _entry_folder(values: Any, cache_dir: Optional[str]) -> str:
+    return os.path.join(cache_folder(cache_dir), GROUP, _identify(values, cache_dir)[:32])
 
 
 def _identify(values: Any, cache_dir: Optional[str]) -> str:
@@ -181,13 +240,13 @@ def _write_rows(file: Any, values: Any, progress: Optional[Progress]) -> str:
     """Write rows in the format of `numpy.save`; return the SHA-256 of the file."""
     dtype, shape = np.dtype(values.dtype), tuple(values.shape)
     row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
-    num_rows = max(1, _CHUNK_BYTES // max(1, row_bytes))
+    num_rows, total = max(1, _CHUNK_BYTES // max(1, row_bytes)), shape[0] * row_bytes
     digest = hashlib.sha256()
     for part in _parts(values, num_rows, dtype):
         digest.update(part)
         file.write(part)
         if progress:
-            progress("rows.npy", file.tell(), shape[0] * row_bytes)
+            progress("decode images", min(file.tell(), total), total)
     return digest.hexdigest()
 
 

@@ -269,6 +269,19 @@ def _open_pairs(settings: Settings) -> Dataset:
     return open_pairs(settings.path, settings.images, settings.shares, settings.index)
 
 
+def _open_tfrecord(settings: Settings) -> Dataset:
+    from .tfrecord import open_tfrecord
+
+    return open_tfrecord(
+        settings.path,
+        settings.images,
+        settings.columns,
+        settings.shares,
+        settings.cache_dir,
+        settings.index,
+    )
+
+
 SOURCES = {
     source.value.split(":")[0]: source
     for source in (
@@ -330,6 +343,18 @@ SOURCES = {
             _always,
             _open_pairs,
             ImageOptions._fields,
+        ),
+        Source(
+            "tfrecord:GLOB",
+            "files of tf.train.Examples, plain or compressed: images, numbers, texts, labels",
+            "any; images are decoded as they are used",
+            _always,
+            _open_tfrecord,
+            (
+                *ImageOptions._fields,
+                *("label_column", "label_kind", "image_column", "feature_columns"),
+                "ignore_columns",
+            ),
         ),
     )
 }

@@ -57,7 +57,7 @@ class Table(NamedTuple):
     Attributes:
         file: the file.
         num_rows: N.
-        number_names: of the columns of numbers, in their order.
+        positions: of the columns of numbers in `numbers`, by name.
         numbers: float32 [N, F], NaN where a field is missing.
         texts: the columns of texts by name.
         lists: the columns of a JSON table whose fields are lists, each [N] arrays, by name.
@@ -65,7 +65,7 @@ class Table(NamedTuple):
 
     file: TableFile
     num_rows: int
-    number_names: Tuple[str, ...]
+    positions: Dict[str, int]
     numbers: np.ndarray
     texts: Dict[str, TextColumn]
     lists: Dict[str, List[np.ndarray]]
@@ -106,8 +106,8 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
     for chunk in file.read_chunks():
         for builder, fields in zip(builders, chunk):
             builder.add(fields, num_rows)
+        blocks.append(_stack(builders, file, num_rows))
         num_rows += len(chunk[0])
-        blocks.append(_stack(builders))
     if not num_rows:
         raise DataError(
             f"{file.path}: expected rows below the header, found none.",
@@ -122,28 +122,38 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
     )
 
 
-def _stack(builders: Sequence[_Builder]) -> Block:
-    """The numbers of the last chunk."""
+def _stack(builders: Sequence[_Builder], file: TableFile, row: int) -> Block:
+    """The numbers of the last chunk, which begins with a row."""
     columns = [each for each in builders if each.chunk is not None]
     if not columns:
         return [], np.empty((0, 0), np.float32)
     numbers = np.stack([each.chunk for each in columns], axis=1)
+    with np.errstate(invalid="ignore"):  # a comparison with NaN is False
+        is_too_large = np.abs(numbers) > _MAX_FLOAT32
+    if is_too_large.any():
+        position, column = np.argwhere(is_too_large)[0]
+        raise DataError(
+            f"{file.place(row + int(position))}: expected a number of 32-bit floats in "
+            f"'{columns[column].name}', found {numbers[position, column]:g}.",
+            hint="Correct it, or scale the column.",
+        )
     return [each.name for each in columns], numbers.astype(np.float32)
 
 
 def _join_numbers(
     builders: Sequence[_Builder], blocks: Sequence[Block]
-) -> Tuple[Tuple[str, ...], np.ndarray]:
-    """The names of the columns of numbers, and their numbers [N, F]."""
-    names = tuple(each.name for each in builders if each.kind in ("number", "unknown"))
+) -> Tuple[Dict[str, int], np.ndarray]:
+    """The positions of the columns of numbers, and their numbers [N, F]."""
+    names = [each.name for each in builders if each.kind in ("number", "unknown")]
+    positions = dict(zip(names, range(len(names))))
     if not names:
-        return (), np.empty((0, 0), np.float32)
+        return {}, np.empty((0, 0), np.float32)
     arrays = []
     for block_names, array in blocks:
         if len(block_names) > len(names):  # a column turned out to be one of texts
-            array = array[:, [position for position, n in enumerate(block_names) if n in names]]
+            array = array[:, [position for position, n in enumerate(block_names) if n in positions]]
         arrays.append(array)
-    return names, np.concatenate(arrays)
+    return positions, np.concatenate(arrays)
 
 
 class _Builder:
@@ -184,17 +194,8 @@ class _Builder:
         if numbers is None:
             self._become_texts(fields, row)
             return
-        with np.errstate(invalid="ignore"):  # a comparison with NaN is False
-            is_wrong = np.abs(numbers) > _MAX_FLOAT32
-        if is_wrong.any():
-            position = int(np.argmax(is_wrong))
-            raise DataError(
-                f"{self._file.place(row + position)}: expected a number of 32-bit floats in "
-                f"'{self.name}', found {fields[position].strip()}.",
-                hint="Correct it, or scale the column.",
-            )
         self.chunk = numbers
-        if self.kind == "unknown" and not np.isnan(numbers).all():
+        if self.kind == "unknown" and (numbers[0] == numbers[0] or not np.isnan(numbers).all()):
             self.kind = "number"
 
     def _become_texts(self, fields: Fields, row: int) -> None:

@@ -37,7 +37,7 @@ def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
         DataError: columns look like no features, and the user did not name them.
     """
     names = roles.features
-    kinds = {name: _kind_of_texts(column) for name, column in table.texts.items() if name in names}
+    kinds = {name: _kind_of_texts(table.texts[name]) for name in names if name in table.texts}
     if roles.image is not None:
         kinds[roles.image] = "image"
     if not roles.is_explicit:
@@ -51,7 +51,7 @@ def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
         if kinds.get(name) == "category"
     }
     return TableSchema(
-        numbers=tuple(name for name in table.number_names if name in names),
+        numbers=tuple(name for name in names if name in table.positions),
         categories=categories,
         texts=tuple(name for name in names if kinds.get(name) == "text"),
         lists=tuple(name for name in names if name in table.lists),
@@ -72,8 +72,9 @@ def is_image_name(text: str) -> bool:
 
 
 def _is_category(column: TextColumn) -> bool:
-    """Whether a text occurs twice on average."""
-    return 2 * len(column.values) <= len(column.codes)
+    """Whether a text occurs twice on average; empty fields do not count."""
+    is_text = np.array([bool(text) for text in column.values])
+    return 2 * int(is_text.sum()) <= int(column.counts[is_text].sum())
 
 
 # ------------------------------------------------------------------------------- doubtful columns
@@ -96,18 +97,18 @@ def _find_reason(table: Table, name: str, is_only: bool) -> str:
     """Why a column looks like no feature; "" if it looks like one."""
     if name in table.texts:
         return _doubt_texts(table.texts[name])
-    if name in table.number_names and not is_only:
-        return _doubt_numbers(name, table.numbers[:, table.number_names.index(name)])
+    if name in table.positions and not is_only:
+        return _doubt_numbers(name, table.numbers[:, table.positions[name]])
     return ""
 
 
 def _doubt_numbers(name: str, numbers: np.ndarray) -> str:
-    if np.isnan(numbers).all():
+    if numbers[0] != numbers[0] and np.isnan(numbers).all():
         return "is empty"
-    if len(numbers) > 2 and (np.diff(numbers) == 1).all():
+    if len(numbers) > 2 and numbers[1] - numbers[0] == 1 and (np.diff(numbers) == 1).all():
         return "numbers the rows"
-    is_whole = bool((numbers == np.rint(numbers)).all())
-    if _ID_NAME.search(name) and is_whole and len(np.unique(numbers)) == len(numbers) > 1:
+    are_different = _ID_NAME.search(name) and len(np.unique(numbers)) == len(numbers) > 1
+    if are_different and (numbers == np.rint(numbers)).all():
         return "identifies the rows"
     return ""
 
@@ -132,7 +133,7 @@ def find_missing(table: Table, schema: TableSchema) -> Dict[str, np.ndarray]:
     """Where each column of features lacks a value, bool [N], of the columns that lack some."""
     missing = {}
     for name in schema.numbers:
-        missing[name] = np.isnan(table.numbers[:, table.number_names.index(name)])
+        missing[name] = np.isnan(table.numbers[:, table.positions[name]])
     for name in (*schema.categories, *schema.texts, *schema.images):
         column = table.texts[name]
         missing[name] = np.array([not text for text in column.values])[column.codes]
@@ -172,7 +173,7 @@ def build_features(
 
 def _build_numbers(table: Table, schema: TableSchema, rows: np.ndarray) -> np.ndarray:
     """The columns of numbers, and those of categories as 0 and 1: float32 [N, F]."""
-    positions = [table.number_names.index(name) for name in schema.numbers]
+    positions = [table.positions[name] for name in schema.numbers]
     numbers = table.numbers
     if positions != list(range(numbers.shape[1])):
         numbers = numbers[:, positions]

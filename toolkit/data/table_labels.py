@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import DataError
 from .column import MAX_CLASSES
 from .table_columns import Table, TextColumn, parse_number, shorten
+from .table_roles import LABEL_NAMES
 
 MAX_INTEGER_CLASSES = 100  # more different whole numbers are classes only on request
 
@@ -136,7 +137,8 @@ def _read_classes(table: Table, name: str, column: TextColumn, rows: np.ndarray)
     counts = np.bincount(column.codes[rows], minlength=len(column.values))
     names_of = [_class_name(text) if count else None for text, count in zip(column.values, counts)]
     names = _sort_classes([each for each in names_of if each is not None])
-    table.refuse_header(name)
+    if name.lower() not in LABEL_NAMES:
+        table.refuse_header(name)
     if len(names) > min(MAX_CLASSES, max(20, len(rows) // 2)):
         raise DataError(
             f"{table.file.path}: expected labels of classes, found {len(names):,} different texts "

@@ -65,7 +65,7 @@ def choose_roles(file: TableFile, options: ColumnOptions) -> Roles:
     index = next((name for name in file.columns[:1] if name in _INDEX_NAMES), None)
     if features or index in others:
         index = None
-    candidates = features or [name for name in file.columns if name not in (*others, index)]
+    candidates = set(features) or {*file.columns} - {*others, index}
     if not candidates:
         raise DataError(
             f"{file.path}: expected a column of features beside {_list(labels) or 'these'}, "
@@ -83,8 +83,9 @@ def follow_schema(file: TableFile, schema: TableSchema, options: ColumnOptions) 
     Raises:
         DataError: the table lacks a column of features, or some of several labels.
     """
-    labels = [name for name in schema.labels if name in file.columns]
-    missing = [name for name in schema.features if name not in file.columns]
+    columns = set(file.columns)
+    labels = [name for name in schema.labels if name in columns]
+    missing = [name for name in schema.features if name not in columns]
     if labels:
         missing += [name for name in schema.labels if name not in labels]
     if missing:
@@ -105,10 +106,11 @@ def unused_columns(file: TableFile, roles: Roles) -> List[str]:
 def _check_options(file: TableFile, options: ColumnOptions) -> None:
     """Refuse names of no column, and a column with two roles."""
     roles: Dict[str, str] = {}
+    columns = set(file.columns)
     for option in ("label_column", "split_column", "feature_columns", "ignore_columns"):
         flag = "--" + option.replace("_", "-")
         for name in _names(option, options):
-            if name not in file.columns:
+            if name not in columns:
                 raise UsageError(
                     f"{file.path} has no column '{name}' ({flag}).",
                     hint=suggest(name, file.columns),
@@ -149,7 +151,7 @@ def _find_labels(file: TableFile, options: ColumnOptions) -> Tuple[str, ...]:
         return ()
     if options.label_column:
         return options.label_column
-    others = (*options.ignore_columns, *options.feature_columns, options.image_column)
+    others = {*options.ignore_columns, *options.feature_columns, options.image_column}
     names = [name for name in file.columns if name not in others]
     matches = tuple(name for name in names if name.strip().lower() in LABEL_NAMES)
     if len(matches) == 1:

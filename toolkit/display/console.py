@@ -119,14 +119,14 @@ def format_number(value: float) -> str:
     return f"{value:.2e}"
 
 
-def download_progress(console: Console) -> Callable[[str, int, int], None]:
-    """A callback (file, bytes done, total bytes or 0) that logs each tenth of a download."""
+def data_progress(console: Console) -> Callable[[str, int, int], None]:
+    """A callback (what, bytes done, total bytes or 0) that logs each tenth of some work on data."""
     tenths: Dict[str, int] = {}
 
     def log_progress(name: str, done: int, total: int) -> None:
         tenth = done * 10 // total if total else 0
         if tenths.get(name) != tenth:
             tenths[name] = tenth
-            console.log(f"download  {name}  {done / 1e6:.1f} of {total / 1e6:.1f} MB")
+            console.log(f"{name}  {done / 1e6:.1f} of {total / 1e6:.1f} MB")
 
     return log_progress

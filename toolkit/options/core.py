@@ -16,6 +16,7 @@ PATH_PREFIXES = (
     "images:",
     "table:",
     "pairs:",
+    "tfrecord:",
 )  # of the data sources that read files
 MAX_IMAGE_SIDE = 4096  # pixels
 

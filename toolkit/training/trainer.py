@@ -9,7 +9,7 @@ from ..compat import tf
 from ..data.examples import DataSpec
 from ..data.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
-from ..display.console import Console, download_progress
+from ..display.console import Console, data_progress
 from ..errors import ToolkitError
 from ..graph.session_config import session_config
 from ..inference.evaluator import Evaluator
@@ -50,9 +50,11 @@ class Trainer:
             start = self._open_folder()
             self._start = start
             self._restorer = Restorer(job.folder, start, self._warn)
-            progress = download_progress(console)
+            progress = data_progress(console)
             recorded = self._read_spec()
-            self._run_data = open_run_data(job.plugins, job.options, progress, recorded)
+            self._run_data = open_run_data(
+                job.plugins, job.options, progress, recorded, is_training=True
+            )
             check_options(job.options, self._run_data)
             self._plan = self._build_plan()
             self.total_steps = self._plan.total_steps

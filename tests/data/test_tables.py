@@ -1,0 +1,391 @@
+"""Tables as strangers bring them: read as they mean it, or refused in a sentence with the line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from toolkit.data.file_index import FileIndex
+from toolkit.data.sources import ColumnOptions, ImageOptions
+from toolkit.data.table import read_rows
+from toolkit.errors import DataError, ToolkitError, UsageError
+
+COLOURS = "colour,label\n" + "red,1\ngreen,0\nred,1\ngreen,1\n"
+DIGITS = "a,b,label\n1,2.5,x\n-3,4e2,y\n 12 ,0,x\n"
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """`rows("a,label\\n1,x\\n", missing="drop")`: what the table with this content has."""
+
+    def read(content, name="t.csv", **options):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return read_rows(str(path), ColumnOptions(**options), ImageOptions(), FileIndex())
+
+    return read
+
+
+@pytest.fixture
+def refusal(rows):
+    """The error for a table, its place without the folder, and with a hint."""
+
+    def read(content, name="t.csv", error=DataError, **options):
+        with pytest.raises(error) as caught:
+            rows(content, name, **options)
+        assert caught.value.hint
+        return caught.value.message[caught.value.message.index(name) :]
+
+    return read
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    "content, name",
+    [
+        (DIGITS, "t.csv"),
+        (DIGITS.replace(",", ";"), "t.csv"),
+        (DIGITS.replace(",", "\t"), "t.tsv"),
+        (DIGITS.replace(",", "|"), "t.txt"),
+        (DIGITS.replace("\n", "\r\n"), "t.csv"),
+        (DIGITS.replace("\n", "\r"), "t.csv"),
+        (DIGITS.replace(",", ", "), "t.csv"),
+        ("\ufeff" + DIGITS, "t.csv"),
+        ("\n\n" + DIGITS + "\n , , \n,,\n", "t.csv"),
+        ("sep=;\n" + DIGITS.replace(",", ";"), "t.csv"),
+        ('"a","b","label"\n"1","2.5","x"\n"-3","4e2","y"\n"12","0","x"\n', "t.csv"),
+        (DIGITS.encode("utf-16"), "t.csv"),
+        (gzip.compress(DIGITS.encode()), "t.csv.gz"),
+        (gzip.compress(DIGITS.encode()), "t.csv"),
+        (
+            '{"a": 1, "b": 2.5, "label": "x"}\n{"a": -3, "b": 400, "label": "y"}\n'
+            '\n{"b": 0.0, "label": "x", "a": "12"}',
+            "t.jsonl",
+        ),
+    ],
+)
+def test_a_table_may_be_written_in_many_ways(rows, content, name):
+    table = rows(content, name)
+    assert table.features.dtype == np.float32
+    assert table.features.tolist() == [[1, 2.5], [-3, 400], [12, 0]]
+    assert table.labels.values.tolist() == [0, 1, 0]
+    assert table.labels.class_names == ("x", "y")
+    assert table.schema.number_columns == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "content, text",
+    [
+        ("", "expected a table, found an empty file"),
+        ("a,label\n", "expected rows below the header, found none"),
+        ("a,label\n1,x\n1,2,x\n", "t.csv:3: expected 2 fields as in the header, found 3 fields"),
+        ('a,label\n"1\n2",x\n1\n', "t.csv:4: expected 2 fields as in the header, found 1 field"),
+        ("a,a,label\n1,2,x\n", "the columns 1 and 2 are both named 'a'"),
+        ("a,,label\n1,2,x\n", "column 2 of 3 has no name"),
+        (
+            'a,label\n1,"x\n2,y\n',
+            "t.csv:2: expected a row of CSV, found a quote that is not closed",
+        ),
+        ("5.1,3.5,setosa\n4.9,3.0,setosa\n", "expected the names of the columns in the first line"),
+        ("3,0,0,7\n4,0,1,2\n", "expected the names of the columns in the first line"),
+        ("7\n8\n", "expected the names of the columns in the first line"),
+        ("1.5  2.5  x\n1.5  2.5  y\n", "expected the names of the columns in the first line"),
+        ("red,label\nblue,1\nred,0\nblue,0\nred,1\n", "'red', which is a value in line 3, too"),
+        ("a,label\n1,caf\xe9\n".encode("latin-1"), "t.csv:2: expected text in UTF-8"),
+        ("a,label\n1,x\n".encode("utf-16-le"), "expected text, found null bytes"),
+        (b"PK\x03\x04...", "found an Excel workbook"),
+        (b"PAR1...", "found a Parquet file"),
+        (gzip.compress(DIGITS.encode())[:-9], "expected a gzip file"),
+        ('[{"a": 1, "label": 2}]', "expected one JSON object per line, found a list"),
+        ('{"a": 1, "label": 2}\n{"a": 1,', "t.csv:2: expected a JSON object, found a fault"),
+        ('{"a": 1, "label": 2}\n[1, 2]', "t.csv:2: expected a JSON object with keys, found [1, 2]"),
+        ('{"a": 1, "a": 2}\n', "the key 'a' is there twice"),
+        ('{"a": 1, "label": 2}\n{"b": 1}\n', "t.csv:2: found the key 'b'"),
+        ('{"a": {"b": 1}, "label": 2}\n', "t.csv:1: expected a value or list in 'a'"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_its_line(refusal, content, text):
+    assert text in refusal(content)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    for path, text in ((tmp_path / "t.csv", "found no such file"), (tmp_path, "found a folder")):
+        with pytest.raises(DataError, match=text):
+            read_rows(str(path), ColumnOptions(), ImageOptions(), FileIndex())
+
+
+# ------------------------------------------------------------------------------------------ numbers
+
+
+@pytest.mark.parametrize("field", ["0x10", "1_000", "oops", "١٢", "1,5", "$5"])
+def test_a_text_among_numbers_is_named_with_its_line(refusal, field):
+    message = refusal(f'a,label\n1,x\n2.5,y\n"{field}",x\n4,y\n')
+    assert message == f"t.csv:4: expected a number in 'a', found '{field}'."
+
+
+@pytest.mark.parametrize("field", ["inf", "-inf", "1e+39"])
+def test_a_number_beyond_float32_is_named_with_its_line(refusal, field):
+    message = refusal(f"b,a,label\n1,1,x\n\n1,{field},y\n")
+    assert message == f"t.csv:4: expected a number of 32-bit floats in 'a', found {field}."
+    assert "found inf" in refusal("a,label\n1e400,x\n")
+
+
+def test_decimal_commas_are_refused(refusal):
+    assert "found '1,5'" in refusal("a;label\n1,5;x\n2,5;y\n2,5;y\n1,5;y\n")
+
+
+def test_true_and_false_are_one_and_zero(rows):
+    table = rows("a,b,label\nTrue,1,x\nfalse,2,y\nTRUE,2,y\n")
+    assert table.features[:, 0].tolist() == [1, 0, 1]
+
+
+def test_a_hundred_thousand_columns_are_read(rows):
+    names = ",".join(f"c{number}" for number in range(100_000))
+    values = ",".join(["1.5"] * 100_000)
+    table = rows(f"{names},label\n{values},x\n{values},y\n")
+    assert table.features.shape == (2, 100_000)
+
+
+def test_a_table_of_several_chunks_is_read_as_one(rows, monkeypatch):
+    monkeypatch.setattr("toolkit.data.table_file._CELLS", 6)
+    lines = [f"{i},{'' if i < 4 else 'u v'},{i % 2}" for i in range(9)]
+    table = rows("a,t,label\n" + "\n".join(lines), feature_columns=("a",))
+    assert table.features.tolist() == [[i] for i in range(9)]
+    assert "t.csv:8: expected a number in 'a'" in str(
+        pytest.raises(DataError, rows, "a,label\n" + "1,x\n" * 6 + "z,y\n").value
+    )
+
+
+# ------------------------------------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize("name", ["label", "Class", "TARGET", "y"])
+def test_the_labels_have_a_usual_name(rows, name):
+    assert rows(f"a,{name}\n1,x\n2,y\n").schema.labels == (name,)
+
+
+def test_no_usual_name_or_two_of_them_are_refused_with_the_columns(refusal):
+    assert "found 'a', 'species'" in refusal("a,species\n1,x\n")
+    assert "found 'label', 'target'" in refusal("a,label,target\n1,x,y\n")
+
+
+def test_labels_may_be_named_or_absent(rows):
+    table = rows("a,species\n1,x\n2,y\n", label_column=("species",))
+    assert table.labels.class_names == ("x", "y")
+    assert rows("a,b\n1,2\n2,3\n2,9\n", label_column=("none",)).labels.values is None
+
+
+@pytest.mark.parametrize(
+    "fields, kind, names",
+    [
+        (["b", "a", "b"], "class", ("a", "b")),
+        (["10", "9", "10"], "class", ("9", "10")),
+        (["-1", "1", "1"], "class", ("-1", "1")),
+        (["1.0", "01", "2"], "class", ("1", "2")),
+        (["True", "False", "True"], "class", ("False", "True")),
+        (["0.5", "1", "2"], "value", ()),
+    ],
+)
+def test_the_fields_decide_the_kind_of_labels(rows, fields, kind, names):
+    table = rows("a,label\n" + "".join(f"{i * 7 % 5},{field}\n" for i, field in enumerate(fields)))
+    assert (table.labels.kind, table.labels.class_names) == (kind, names)
+
+
+def test_many_whole_numbers_are_classes_or_values_on_request(rows, refusal):
+    text = "a,price\n" + "".join(f"{i % 7},{1000 + 3 * i}\n" for i in range(101))
+    options = {"label_column": ("price",)}
+    assert "101 different whole numbers: classes or values?" in refusal(text, **options)
+    values = rows(text, label_kind="value", **options).labels
+    assert values.kind == "value" and values.values[:2].tolist() == [1000, 1003]
+
+
+def test_several_columns_of_labels_are_a_vector(rows, refusal):
+    text = "a,u,v\n1,0,1\n2,1,1\n2,0,0\n"
+    labels = rows(text, label_column=("u", "v")).labels
+    assert labels.values.tolist() == [[0, 1], [1, 1], [0, 0]] and labels.kind == "value"
+    assert "expected one column" in refusal(text, label_column=("u", "v"), label_kind="class")
+
+
+@pytest.mark.parametrize(
+    "content, options, text",
+    [
+        ("a,label\n1,0.5\n2,x\n3,0.7\n4,0.8\n", {}, "t.csv:3: expected a number in 'label'"),
+        ("a,label\n1,x\n2,\n", {}, "t.csv:3: expected a value in 'label', found none"),
+        ("a,label\n1,x\n2,y\n", {"label_kind": "value"}, "t.csv:2: expected a number in 'label'"),
+        (
+            "a,label\n" + "".join(f"{i % 3},w{i}\n" for i in range(60)),
+            {},
+            "expected labels of classes, found 60 different texts in 60 rows",
+        ),
+    ],
+)
+def test_what_is_no_label_is_refused(refusal, content, options, text):
+    assert text in refusal(content, **options)
+
+
+# ----------------------------------------------------------------------------------------- features
+
+
+def test_few_texts_are_classes_beside_the_numbers(rows):
+    table = rows("size,the colour,label\n" + "1,red,x\n2,blue,y\n3,red,y\n5,blue,x\n")
+    assert sorted(table.features) == ["numbers", "the_colour"]
+    colours = table.features["the_colour"]
+    assert colours.class_names == ("blue", "red") and colours.values.tolist() == [1, 0, 1, 0]
+
+
+def test_one_hot_appends_a_column_for_each_text(rows):
+    text = "size,c,label\n1,red,x\n2,blue,y\n4,red,y\n5,blue,x\n"
+    table = rows(text, categories="one-hot")
+    assert table.features.tolist() == [[1, 0, 1], [2, 1, 0], [4, 0, 1], [5, 1, 0]]
+    assert table.schema.number_columns == ("size", "c=blue", "c=red")
+
+
+def test_texts_of_several_words_are_text(rows):
+    table = rows("review,label\n" + "".join(f"it was number {i},{i % 2}\n" for i in range(8)))
+    assert table.features["review"].tolist()[:2] == ["it was number 0", "it was number 1"]
+
+
+def test_lists_are_arrays_or_sequences(rows):
+    lines = [{"x": [1, 2.5], "ids": [3] * (1 + i % 2), "label": i % 2} for i in range(4)]
+    table = rows("\n".join(map(json.dumps, lines)), "t.jsonl")
+    assert table.features["x"].dtype == np.float32 and table.features["x"].shape == (4, 2)
+    assert [part.tolist() for part in table.features["ids"]] == [[3], [3, 3], [3], [3, 3]]
+    assert rows('{"x": [1, 2], "y": 0.5}\n{"x": [3, 4], "y": 1.5}').features.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "second, text",
+    [
+        ("[1, null]", "expected a list of numbers in 'x', found [1, None]"),
+        ('["a", "b"]', "expected a list of numbers"),
+        ("[]", "expected a list of numbers in 'x', found []"),
+        ("[[1], [2, 3]]", "expected a list of numbers"),
+        ("[1e60, 2]", "expected finite numbers in 'x'"),
+        ("7", "expected a list in 'x' as in other rows, found none"),
+    ],
+)
+def test_a_list_of_something_else_is_refused(refusal, second, text):
+    content = f'{{"x": [1, 2], "label": 0}}\n{{"x": {second}, "label": 1}}\n'
+    assert "t.csv:2: " + text in refusal(content)
+
+
+@pytest.mark.parametrize(
+    "column, reason",
+    [
+        (("PassengerId", [101, 102, 103, 104]), "'PassengerId' numbers the rows"),
+        (("user_id", [901, 17, 333, 4]), "'user_id' identifies the rows"),
+        (("when", ["2020-01-31", "2020-02-01", "2020-02-02", "2020-02-03"]), "'when' has dates"),
+        (("when", ["1/2/2020", "2/2/2020", "3/2/2020", "4/2/2020"]), "'when' has dates"),
+        (("name", ["ab1", "cd2", "ef3", "gh4"]), "'name' has a different word in almost every row"),
+        (("empty", ["", "", "", ""]), "'empty' is empty"),
+    ],
+)
+def test_a_column_that_is_no_feature_is_refused_unless_it_is_named(rows, refusal, column, reason):
+    name, values = column
+    text = f"a,{name},label\n" + "".join(f"{i * i},{v},{i % 2}\n" for i, v in enumerate(values))
+    assert reason in refusal(text)
+    assert rows(text, ignore_columns=(name,)).features.shape == (4, 1)
+    if name != "empty":
+        assert name in rows(text, feature_columns=("a", name)).schema.features
+
+
+def test_all_such_columns_are_named_at_once(refusal):
+    text = "id,day,a,label\n" + "".join(f"{i},2020-01-0{i},{i * i},{i % 2}\n" for i in range(1, 5))
+    assert "'id' numbers the rows, 'day' has dates" in refusal(text)
+
+
+@pytest.mark.parametrize("header", ["", "Unnamed: 0"])
+def test_the_index_that_pandas_saves_is_left_out(rows, refusal, header):
+    table = rows(f"{header},a,label\n0,5,x\n1,7,y\n2,6,x\n")
+    assert table.features.tolist() == [[5], [7], [6]]
+    assert "numbers the rows, is left out" in table.notes[0]
+    assert "the first column has no name" in refusal(f"{header},a,label\nu,5,x\nv,7,y\n")
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"label_column": ("lable",)}, "has no column 'lable' (--label-column)"),
+        ({"feature_columns": ("z",)}, "has no column 'z' (--feature-columns)"),
+        ({"split_column": "part"}, "has no column 'part' (--split-column)"),
+        ({"image_column": "path"}, "has no column 'path' (--image-column)"),
+        (
+            {"label_column": ("label",), "ignore_columns": ("label",)},
+            "Both --label-column and --ignore-columns name the column 'label'",
+        ),
+    ],
+)
+def test_an_option_that_names_no_column_is_refused(rows, options, text):
+    with pytest.raises(UsageError) as error:
+        rows("a,label\n1,x\n", **options)
+    assert text in error.value.message and error.value.hint
+
+
+def test_a_table_of_labels_alone_is_refused(refusal):
+    assert "expected a column of features beside 'label'" in refusal("label\nx\ny\n")
+
+
+# ------------------------------------------------------------------------ missing fields and splits
+
+GAPS = "a,c,label\n1,u,x\nNA,v,y\n4,,x\n9,u,y\n9,v,x\n"
+
+
+def test_missing_fields_are_refused_with_their_numbers(refusal):
+    message = refusal(GAPS)
+    assert "t.csv:3: expected a value in 'a', found none" in message
+    assert "1 in 'a', 1 in 'c'" in message
+
+
+def test_rows_with_missing_fields_may_be_left_out(rows):
+    table = rows(GAPS, missing="drop")
+    assert table.splits["train"].tolist() == [0, 3, 4]
+    assert "2 rows with empty fields are left out." in table.notes
+
+
+def test_a_missing_text_may_be_a_class_of_its_own(rows):
+    table = rows(GAPS, missing="fill")
+    assert table.features["c"].class_names == ("(missing)", "u", "v")
+    assert np.isnan(table.features["numbers"][1, 0])  # filled with the mean of the training split
+
+
+def test_a_text_that_reads_na_is_a_text(rows):
+    text = "alley,label\nNA,1\nGrvl,0\nNA,0\nGrvl,1\n"
+    assert rows(text).features["alley"].class_names == ("Grvl", "NA")
+
+
+def test_a_column_divides_the_rows_into_splits(rows, refusal):
+    text = "a,label,split\n1,x,train\n2,y,Training\n3,x,dev\n4,y,TEST\n5,x,train\n7,x,train\n"
+    splits = {name: part.tolist() for name, part in rows(text).splits.items()}
+    assert splits == {"train": [0, 1, 4, 5], "validation": [2], "test": [3]}
+    message = refusal(text.replace("dev", "holdout"))
+    assert "t.csv:4: expected train, validation or test in 'split', found 'holdout'" in message
+    doubled = text + "".join(text.splitlines(True)[1:])
+    assert "split" in rows(doubled, split_column="none").schema.categories
+    assert "found none" in refusal("a,label,split\n1,x,test\n2,y,test\n")
+
+
+def test_a_table_that_a_model_was_not_trained_on_is_read_in_its_way(tmp_path, rows):
+    text = "a,b,c,label\n1,2,u,x\n3,4,v,y\n6,4,u,x\n1,1,v,z\n"
+    schema = type(rows(text).schema).from_json(json.loads(json.dumps(rows(text).schema.to_json())))
+    other = tmp_path / "other.csv"
+
+    def read(content):
+        other.write_text(content)
+        return read_rows(str(other), ColumnOptions(), ImageOptions(), FileIndex(), schema)
+
+    table = read("extra,b,label,c,a\nq,7,y,v,5\n")
+    assert table.features["numbers"].tolist() == [[5, 7]]
+    assert table.features["c"].values.tolist() == [1] and table.labels.class_names == ("y",)
+    assert "Columns that the model does not use: extra." in table.notes
+    assert read("b,c,a\n7,v,5\n").labels.values is None
+    for content, text in (
+        ("a,c,label\n1,u,x\n", "found no 'b'"),
+        ("a,b,c,label\n1,two,u,x\n", "other.csv:2: expected a number in 'b', found 'two'"),
+        ("a,b,c,label\n1,2,w,x\n", "other.csv:2: the model does not know the text 'w' in 'c'"),
+    ):
+        assert text in str(pytest.raises(ToolkitError, read, content).value)

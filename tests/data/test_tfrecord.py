@@ -1,0 +1,403 @@
+"""`tfrecord:PATH`: records by hand and by TensorFlow, keys, labels, splits, damage, the cache."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+
+import numpy as np
+import pytest
+from record_fixtures import example, field, png, record, records
+
+from toolkit.cli import run_command
+from toolkit.compat import tf
+from toolkit.data.example_proto import locate_features, read_floats, read_integers
+from toolkit.data.held_out import NOTHING, Shares
+from toolkit.data.record_files import masked_crc32c
+from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
+from toolkit.errors import DataError, UsageError
+
+COUNT = 20
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("TOOLKIT_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def open_records(tmp_path):
+    """`open_records({name: bytes}, glob, columns)`: write files and open them, nothing held out."""
+
+    def call(files, place="*", images=None, shares=NOTHING, **columns):
+        folder = tmp_path / "records"
+        folder.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(content)
+        columns = {
+            name: tuple(value.split(","))
+            if name != "image_column" and "kind" not in name
+            else value
+            for name, value in columns.items()
+        }
+        return open_data(
+            f"tfrecord:{folder}/{place}",
+            images=ImageOptions(**images or {}),
+            columns=ColumnOptions(**columns),
+            shares=shares,
+        )
+
+    return call
+
+
+def pictures(count=COUNT, first=0, **values):
+    """Records of pictures whose pixels are their number, with labels from `first`."""
+    return [
+        example(image__encoded=png(i), image__class__label=first + i % 3, **values)
+        for i in range(count)
+    ]
+
+
+def pixels(split):
+    return split.take(slice(None))[0][:, 0, 0, 0].tolist()
+
+
+# ---------------------------------------------------------------------------------------- records
+
+
+def test_records_of_tensorflow_have_their_values(tmp_path):
+    path = str(tmp_path / "a.tfrecord")
+    lists = tf.train
+    values = {"i": [0, 1, -1, 127, 128, 300, 2**63 - 1, -(2**63)], "f": [0.5, -1e30], "b": [b"x"]}
+    message = lists.Example(
+        features=lists.Features(
+            feature={
+                "i": lists.Feature(int64_list=lists.Int64List(value=values["i"])),
+                "f": lists.Feature(float_list=lists.FloatList(value=values["f"])),
+                "b": lists.Feature(bytes_list=lists.BytesList(value=values["b"])),
+                "empty": lists.Feature(),
+            }
+        )
+    )
+    content = message.SerializeToString()
+    features = locate_features(content)
+    assert read_integers(content, features[b"i"]).tolist() == values["i"]
+    assert np.array_equal(read_floats(content, features[b"f"]), np.float32(values["f"]))
+    assert features[b"empty"].kind == "empty"
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(content)
+    with open(path, "rb") as file:
+        assert file.read() == record(content)
+
+
+def test_the_checksum_is_crc32c():
+    crc = (masked_crc32c(b"123456789") - 0xA282EAD8) & 0xFFFFFFFF
+    assert (crc >> 17 | crc << 15) & 0xFFFFFFFF == 0xE3069283
+
+
+def test_values_that_are_not_packed_are_read():
+    integers = field(3, b"\x08\x05\x08\xac\x02")
+    floats = field(2, b"\x0d" + np.float32(1.5).tobytes())
+    entries = [
+        field(1, field(1, b"i") + field(2, integers)),
+        field(1, field(1, b"f") + field(2, floats)),
+    ]
+    content = field(1, b"".join(entries))
+    features = locate_features(content)
+    assert read_integers(content, features[b"i"]).tolist() == [5, 300]
+    assert read_floats(content, features[b"f"]).tolist() == [1.5]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zlib.compress], ids=str)
+def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pack):
+    content = records(*pictures())
+    data = open_records({"a": pack(content)})
+    split = data.splits["train"]
+    assert pixels(split) == list(range(COUNT))
+    assert split.labels.tolist() == [i % 3 for i in range(COUNT)]
+    assert data.spec.shape == (3, 4, 1) and data.spec.class_names == ("0", "1", "2")
+
+
+def test_several_streams_of_gzip_are_one_file(open_records):
+    parts = [gzip.compress(records(picture)) for picture in pictures(6)]
+    assert pixels(open_records({"a": b"".join(parts)}).splits["train"]) == list(range(6))
+
+
+def test_each_row_is_that_of_its_shard(open_records):
+    all_pictures = pictures()
+    files = {
+        f"s-{i:05d}-of-00004": records(*all_pictures[start:end])
+        for i, (start, end) in enumerate([(0, 7), (7, 7), (7, 8), (8, 20)])
+    }
+    split = open_records(files).splits["train"]
+    assert pixels(split) == list(range(COUNT))
+    rows = np.array([19, 0, 7, 6, 8, 7])
+    assert split.take(rows)[0][:, 0, 0, 0].tolist() == rows.tolist()
+
+
+def test_a_second_start_reads_no_record(open_records, monkeypatch):
+    files = {"a": records(*pictures())}
+    before = open_records(files)
+    monkeypatch.setattr("toolkit.data.record_index._IndexWriter.write", None)
+    after = open_records({})
+    assert before.sha256 == after.sha256 and before.notes == after.notes
+    assert pixels(after.splits["train"]) == list(range(COUNT))
+
+
+def test_other_content_of_the_same_size_is_noticed(open_records, tmp_path):
+    open_records({"a": records(*pictures())})
+    data = open_records({"a": records(*pictures()[::-1])})
+    assert pixels(data.splits["train"]) == list(range(COUNT))[::-1]
+
+
+def test_a_damaged_index_is_built_again(open_records, cache):
+    open_records({"a": records(*pictures())})
+    for path in (cache / "records").glob("*/*"):
+        path.write_bytes(path.read_bytes()[:3])
+    assert pixels(open_records({}).splits["train"]) == list(range(COUNT))
+
+
+def test_a_file_that_changes_while_it_is_used_is_named(open_records, tmp_path):
+    split = open_records({"a": records(*pictures())}).splits["train"]
+    (tmp_path / "records" / "a").write_bytes(b"short")
+    with pytest.raises(DataError, match="records/a: expected .* bytes: the file changed"):
+        split.take(slice(None))
+
+
+# ----------------------------------------------------------------------------------------- splits
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train-00000-of-00001", "validation-00000-of-00001", "test-00000-of-00001"),
+        ("x_train.tfrecord", "x_val.tfrecord", "x_test.tfrecord"),
+        ("fashion-Train.tfrec", "fashion-valid.tfrec", "fashion-testing.tfrec"),
+    ],
+)
+def test_names_decide_the_splits(open_records, names):
+    all_pictures = pictures()
+    parts = [all_pictures[:10], all_pictures[10:16], all_pictures[16:]]
+    data = open_records({name: records(*part) for name, part in zip(names, parts)})
+    assert {name: pixels(split) for name, split in data.splits.items()} == {
+        "train": list(range(10)),
+        "validation": list(range(10, 16)),
+        "test": list(range(16, 20)),
+    }
+
+
+def test_folders_decide_the_splits(open_records):
+    files = {"train/a": records(*pictures(5)), "test/a": records(*pictures(3))}
+    data = open_records(files, "*/*")
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 5, "test": 3}
+
+
+def test_a_pattern_of_one_split_is_a_whole_set(open_records):
+    files = {"train-0": records(*pictures()), "test-0": records(*pictures(3))}
+    data = open_records(files, "test-*")
+    assert len(data.splits["train"]) == 3
+
+
+def test_shares_are_held_out_by_content(open_records):
+    files = {"a": records(*(pictures() * 2))}
+    shares = Shares(validation=0.2, test=0.2)
+    data = open_records(files, shares=shares)
+    parts = [set(pixels(data.splits[name])) for name in ("train", "validation", "test")]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == COUNT
+
+
+def test_names_with_and_without_splits_are_refused(open_records):
+    with pytest.raises(DataError, match="other: expected the name of a split"):
+        open_records({"train-0": records(*pictures()), "other": records(*pictures())})
+
+
+def test_splits_without_train_are_refused(open_records):
+    with pytest.raises(DataError, match="expected files of the split 'train', too, found test and"):
+        open_records({"val-0": records(*pictures()), "test-0": records(*pictures())})
+
+
+@pytest.mark.parametrize("name", ["[1] *?", "a b", os.fsdecode(b"\xff\xfe")])
+def test_a_folder_may_have_any_name(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    for number in range(2):
+        (folder / f"s[{number}].tfrecord").write_bytes(records(*pictures(4)))
+    for place in (folder, folder / "s*", folder / "s[[]*"):
+        data = open_data(f"tfrecord:{place}", shares=NOTHING)
+        assert len(data.splits["train"]) == 8
+    assert (
+        len(open_data(f"tfrecord:{folder / 's[0].tfrecord'}", shares=NOTHING).splits["train"]) == 4
+    )
+
+
+def test_missing_shards_are_named(open_records):
+    files = {f"s-{i:05d}-of-00004": records(*pictures(3)) for i in (0, 2)}
+    notes = open_records(files).notes
+    assert "2 of 4 files are missing: s-00001-of-00004, s-00003-of-00004." in notes
+
+
+def test_equal_shards_and_links_are_named(open_records, tmp_path):
+    open_records({"a": records(*pictures(3)), "b": records(*pictures(3))})
+    os.symlink(tmp_path / "records" / "a", tmp_path / "records" / "c")
+    data = open_records({})
+    assert len(data.splits["train"]) == 6
+    assert "b has the same examples as a." in data.notes
+    assert "Links to a file that is read anyway are left out: c." in data.notes
+
+
+# ----------------------------------------------------------------------------------- keys, labels
+
+
+def test_labels_from_1_are_counted_from_1(open_records):
+    data = open_records({"a": records(*pictures(first=1))})
+    assert data.spec.class_names == ("1", "2", "3")
+    assert set(data.splits["train"].labels) == {0, 1, 2}
+    assert any("counted from 1" in note for note in data.notes)
+
+
+def test_labels_without_the_class_1_keep_their_names(open_records):
+    data = open_records({"a": records(*pictures(first=2))})
+    assert data.spec.class_names == ("1", "2", "3", "4")
+
+
+def test_names_of_classes_are_those_of_their_key(open_records):
+    contents = [
+        example(image__encoded=png(i), image__class__label=1 + i % 2, image__class__text=name)
+        for i, name in enumerate(["dog", "cat"] * 5)
+    ]
+    data = open_records({"a": records(*contents)})
+    assert data.spec.class_names == ("dog", "cat")
+
+
+def test_texts_are_classes_in_their_order(open_records):
+    contents = [example(image=png(i), label="bca"[i % 3]) for i in range(9)]
+    data = open_records({"a": records(*contents)})
+    assert data.spec.class_names == ("a", "b", "c")
+    assert data.splits["train"].labels.tolist() == [1, 2, 0] * 3
+
+
+def test_raw_pixels_are_images(open_records):
+    contents = [
+        example(image_raw=bytes([i] * 12), height=3, width=4, depth=1, label=i % 2)
+        for i in range(6)
+    ]
+    data = open_records({"a": records(*contents)})
+    assert data.spec.shape == (3, 4, 1) and pixels(data.splits["train"]) == list(range(6))
+    data = open_records({}, images={"image_size": 8, "channels": 3})
+    assert data.splits["train"].take([2])[0].shape == (1, 8, 8, 3)
+
+
+def test_numbers_are_a_vector_by_the_order_of_their_keys(open_records):
+    contents = [example(b=i, a=i / 2, name=str(i), y=i % 2) for i in range(6)]
+    data = open_records({"a": records(*contents)})
+    assert data.splits["train"].features.tolist() == [[i / 2, i] for i in range(6)]
+    assert data.notes == ["Keys that are not read: name."]
+    data = open_records({}, feature_columns="b,a", label_column="none")
+    assert data.splits["train"].features.tolist() == [[i, i / 2] for i in range(6)]
+    assert data.splits["train"].labels is None
+
+
+def test_lists_of_one_length_are_an_array_and_of_several_are_sequences(open_records):
+    contents = [
+        example(fixed=np.arange(3) + 0.5 * i, varying=np.arange(i), text=f"t{i}", label=0.5 * i)
+        for i in range(4)
+    ]
+    data = open_records({"a": records(*contents)}, feature_columns="fixed,varying,text")
+    features, labels = data.splits["train"].take(slice(1, 4))
+    assert features["fixed"][0].tolist() == [0.5, 1.5, 2.5]
+    assert features["varying"].tolist() == [[0, 0, 0], [0, 1, 0], [0, 1, 2]]
+    assert features["varying_length"].tolist() == [1, 2, 3]
+    assert features["text"].tolist() == [b"t1", b"t2", b"t3"]
+    assert labels.tolist() == [0.5, 1.0, 1.5]
+    data = open_records({}, feature_columns="fixed", label_kind="value")
+    assert data.splits["train"].features.shape == (4, 3)
+
+
+def test_pictures_of_several_sizes_are_refused_with_a_size(open_records):
+    contents = [example(image=png(1, 4, 3)), example(image=png(1, 9, 8))]
+    with pytest.raises(DataError, match="from 4x3 .*record 0.* to 9x8 .*record 1"):
+        open_records({"a": records(*contents)})
+    data = open_records({}, images={"image_size": "6x5"})
+    assert data.spec.shape == (5, 6, 1)
+
+
+REFUSED = [
+    (b"", {}, "expected one record or more, found empty files"),
+    (b"not a record at all", {}, "expected TFRecords, found bytes 6e6f7420"),
+    (gzip.compress(b"not a record at all"), {}, "found another compressed file"),
+    (gzip.compress(records(*pictures()))[:-20], {}, "a damaged one"),
+    (records(b"text"), {}, "record 0: expected a tf.train.Example, found bytes"),
+    (records(example(a=1), b"\xff"), {}, "record 1: expected a tf.train.Example, found bytes"),
+    (records(field(1, b"") + field(2, b"")), {}, "found a tf.train.SequenceExample"),
+    (records(*pictures())[:-3], {}, "record 19: expected a whole record, found the file's end"),
+    (records(*pictures()), {"image_column": "x"}, "expected the key 'x', found the keys image/cl"),
+    (records(*pictures()), {"label_column": "x"}, "expected the key 'x', found the keys image/cl"),
+    (
+        records(*pictures(), example(image__encoded=png(1))),
+        {},
+        "record 20: expected the key 'image/class/label' as in the first record, found the keys",
+    ),
+    (
+        records(example(image__encoded=png(1)), *pictures()),
+        {},
+        "expected the key 'image/class/label' in all records or in none, found it in 20 of 21",
+    ),
+    (
+        records(*pictures(), example(image__encoded=png(1), image__class__label="a")),
+        {},
+        "record 20: expected integers in the key 'image/class/label' as in the first record",
+    ),
+    (records(*pictures(first=-1)), {}, "record 0: expected a class from 0 to .* found -1"),
+    (records(example(image=b"damaged", label=1)), {}, "record 0: expected an image, found bytes"),
+    (records(example(image=[png(1)] * 2, label=1)), {}, "expected one value in .*, found 2"),
+    (records(example(a=float("nan"), label=1)), {}, "record 0: expected finite numbers in the key"),
+    (records(example(note="a", label=1)), {}, "expected the key image/encoded or .*found the keys"),
+]
+
+
+@pytest.mark.parametrize("content, columns, message", REFUSED)
+def test_what_is_wrong_is_named(open_records, content, columns, message):
+    with pytest.raises(DataError, match=message):
+        open_records({"a": content}, **columns)
+
+
+def test_a_damaged_record_is_named_by_file_and_number(open_records):
+    content = bytearray(records(*pictures()))
+    content[len(records(*pictures(5))) + 40] ^= 1
+    with pytest.raises(DataError, match="a: record 5: expected a whole record, found a wrong ch"):
+        open_records({"a": bytes(content)})
+
+
+def test_a_length_beyond_the_file_is_refused(open_records):
+    header = (2**60).to_bytes(8, "little")
+    content = header + masked_crc32c(header).to_bytes(4, "little") + bytes(100)
+    with pytest.raises(DataError, match="record 0: expected a whole record, found the file's end"):
+        open_records({"a": content})
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(open_records, monkeypatch, cache):
+    monkeypatch.setattr("toolkit.data.record_files._SMALL", 1000)
+    content = records(example(image=bytes(3_000_000)))
+    with pytest.raises(DataError, match="a: expected at most .* of records, found more"):
+        open_records({"a": gzip.compress(content)})
+    assert not list((cache / "records").iterdir())
+
+
+def test_nothing_matches(open_records):
+    with pytest.raises(DataError, match=r"x\*: expected TFRecord files, found none"):
+        open_records({"a": b""}, "x*")
+
+
+def test_classes_of_floats_are_refused(open_records):
+    with pytest.raises(UsageError, match="--label-kind class: .* are no classes"):
+        open_records({"a": records(example(a=1, label=0.5))}, label_kind="class")
+
+
+def test_data_check_reads_records(tmp_path, capsys):
+    (tmp_path / "a.tfrecord").write_bytes(records(*pictures(60)))
+    assert run_command(["data", "check", f"tfrecord:{tmp_path}"]) == 0
+    assert "class: 0 " in capsys.readouterr().out
