@@ -17,7 +17,7 @@ except ImportError:  # this system has no such locks
     fcntl = None
 
 # Folders of the cache with one folder for each entry.
-GROUPS = ("streams", "features", "hashes", "decoded")
+GROUPS = ("streams", "features", "hashes", "decoded", "records")
 
 
 class CacheEntry(NamedTuple):

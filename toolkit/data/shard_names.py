@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import glob
+import itertools
 import os
 import re
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -130,8 +131,8 @@ def _find_gaps(paths: Sequence[str]) -> List[str]:
             )
     notes = []
     for (start, total, end), present in sorted(numbers.items()):
-        # A name may promise any number of files.
-        missing = [n for n in range(min(int(total), max(present) + _MAX_NAMES + 1)) if n not in present]
+        absent = (number for number in range(int(total)) if number not in present)
+        missing = itertools.islice(absent, _MAX_NAMES)  # a name may promise any number of files
         count = int(total) - len([number for number in present if number < int(total)])
         if count:
             width = len(total)
