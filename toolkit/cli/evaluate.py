@@ -146,10 +146,14 @@ def _check_fit(spec: Any, expected: Any) -> None:
         spec: the `DataSpec` of the data.
         expected: the `DataSpec` that the model was trained on.
     """
-    from ..data.same_data import check_fit
     from ..errors import DataError
 
-    check_fit(spec.flat, expected, "The data")
+    if (spec.shape, spec.dtype) != (expected.shape, expected.dtype):
+        raise DataError(
+            f"The data has examples {list(spec.shape)} {spec.dtype}, the model was "
+            f"trained on {list(expected.shape)} {expected.dtype}.",
+            hint="Choose other data, or resize images with --image-size when training.",
+        )
     if spec.num_classes > expected.num_classes > 0:
         raise DataError(
             f"The data has {spec.num_classes} classes, the model was trained on "
