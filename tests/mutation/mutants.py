@@ -627,6 +627,16 @@ CLASSIFIER = [
         ("tests/classifier/test_losses.py", "tests/classifier/test_metrics.py"),
     ),
     Mutant(
+        "mean-probabilities-do-not-sum-to-1",
+        "plugins/classifier/toolkit_classifier/networks.py",
+        "tf.reduce_logsumexp(logs, axis=0) - math.log(len(views))",
+        "tf.reduce_mean(logs, axis=0)",
+        ("tests/classifier/test_tta.py",),
+    ),
+]
+
+AUGMENTATION = [
+    Mutant(
         "rotation-turns-the-other-way",
         "toolkit/augmentation/geometry.py",
         "sine = (tf.sin(angles) / zooms)[:, None]",
@@ -646,6 +656,55 @@ CLASSIFIER = [
         "return tf.maximum(share, 1.0 - share)",
         "return tf.minimum(share, 1.0 - share)",
         ("tests/augmentation/test_mixing.py",),
+    ),
+    Mutant(
+        "flip-of-a-warp-is-off-by-one",
+        "toolkit/augmentation/geometry.py",
+        "(size - 1.0) - positions, positions)",
+        "(size - 0.0) - positions, positions)",
+        ("tests/augmentation/test_geometry.py",),
+    ),
+    Mutant(
+        "reflection-repeats-the-border",
+        "toolkit/augmentation/geometry.py",
+        "return tf.minimum(positions, period - positions)",
+        "return tf.minimum(positions, period + 1 - positions)",
+        ("tests/augmentation/test_geometry.py",),
+    ),
+    Mutant(
+        "masks-stay-where-they-are",
+        "toolkit/augmentation/apply.py",
+        "masks = None if masks is None else _move_masks(move, masks)",
+        "masks = masks",
+        ("tests/augmentation/test_geometry.py",),
+    ),
+    Mutant(
+        "cutmix-targets-have-the-share-of-the-partner",
+        "toolkit/augmentation/mixing.py",
+        "1.0 - box.area",
+        "box.area",
+        ("tests/augmentation/test_mixing.py",),
+    ),
+    Mutant(
+        "maps-are-joined-in-reverse",
+        "toolkit/augmentation/rand_augment.py",
+        "current.after(total)",
+        "total.after(current)",
+        ("tests/augmentation/test_operations.py",),
+    ),
+    Mutant(
+        "chunks-have-no-common-mean",
+        "toolkit/data/normalization.py",
+        "difference**2 * sums.num_values * share",
+        "0 * difference",
+        ("tests/data/test_normalization.py",),
+    ),
+    Mutant(
+        "constants-are-divided-by-zero",
+        "toolkit/data/normalization.py",
+        "np.where(np.isfinite(factor), factor, np.float32(1.0))",
+        "factor",
+        ("tests/data/test_normalization.py",),
     ),
 ]
 
@@ -865,6 +924,7 @@ MUTANTS: List[Mutant] = [
     *OPTION_ORDER,
     *AUDIT,
     *CLASSIFIER,
+    *AUGMENTATION,
     *GAN,
     *COMMAND_LINE,
     *TRUST,

@@ -102,6 +102,7 @@ def _write(
     captions = [""] * len(images) if labels is None else [str(names[label]) for label in labels]
     from ..augmentation.sheet import active_strengths, save_sheet
 
+    assert isinstance(options, typed.AugmentationOptions)
     with writing_output(out):
         save_sheet(path, images, captions, options, versions)
     strengths = dict(active_strengths(options))

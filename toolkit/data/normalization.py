@@ -28,7 +28,7 @@ class Moments(NamedTuple):
 class _Sums(NamedTuple):
     """What is known of the values so far, float64 [C] each."""
 
-    count: int
+    num_values: int
     mean: np.ndarray
     squares: np.ndarray  # the sum of the squared differences to the mean
     lowest: np.ndarray
@@ -83,7 +83,7 @@ def measure_moments(chunks: Iterable[Any]) -> Moments:
     assert sums is not None, "there are no examples"
     is_constant = sums.lowest == sums.highest
     mean = np.where(is_constant, sums.lowest, sums.mean)
-    deviation = np.where(is_constant, 0.0, np.sqrt(sums.squares / sums.count))
+    deviation = np.where(is_constant, 0.0, np.sqrt(sums.squares / sums.num_values))
     if not np.isfinite([mean, deviation]).all():
         raise UsageError(
             "The features have no mean: NaN, infinity or too large numbers are among them.",
@@ -111,11 +111,11 @@ def _sum_chunk(features: Any) -> _Sums:
 
 def _join(sums: _Sums, other: _Sums) -> _Sums:
     """The sums of both; see Chan, Golub and LeVeque, "Updating Formulae", 1979."""
-    count = sums.count + other.count
-    share = other.count / count
+    total = sums.num_values + other.num_values
+    share = other.num_values / total
     with np.errstate(invalid="ignore", over="ignore"):
         difference = other.mean - sums.mean
         mean = sums.mean + difference * share
-        squares = sums.squares + other.squares + difference**2 * sums.count * share
+        squares = sums.squares + other.squares + difference**2 * sums.num_values * share
     lowest = np.minimum(sums.lowest, other.lowest)
-    return _Sums(count, mean, squares, lowest, np.maximum(sums.highest, other.highest))
+    return _Sums(total, mean, squares, lowest, np.maximum(sums.highest, other.highest))

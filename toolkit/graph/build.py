@@ -305,8 +305,8 @@ def _check_normalized(plugins: Plugins, run: Run) -> None:
     """Refuse the option `normalize` for a plugin that does not follow it."""
     if run.data.mean and not run.compiled and not is_normalized():
         raise UsageError(
-            f"The plugin '{plugins.model.name}' does not normalize its features: --normalize has "
-            "no effect.",
+            f"--normalize is on, but the plugin '{plugins.model.name}' does not normalize its "
+            "features.",
             hint="Leave it out; in a plugin of your own, call toolkit.normalize(features, "
             "run.data) in the hook 'call'.",
         )
