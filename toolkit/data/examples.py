@@ -34,19 +34,6 @@ HASHED_AT_ONCE = 1024  # examples
 LENGTH = "_length"  # ends the name of the component with the lengths of sequences
 
 
-class RecordFiles(NamedTuple):
-    """The two files behind a split, as fixed-length records that can be streamed."""
-
-    features: str  # a path
-    labels: Optional[str]  # a path
-    feature_header: int  # bytes before the first record
-    label_header: int
-    feature_dtype: str  # "uint8", or ">f4": big-endian float32
-    label_dtype: str  # "uint8", or ">i4"
-    feature_compression: str = ""  # "" or "GZIP", as tf.data names it
-    label_compression: str = ""
-
-
 class _SpecFields(NamedTuple):
     shape: Tuple[int, ...]
     dtype: str
@@ -57,6 +44,7 @@ class _SpecFields(NamedTuple):
     mean: Tuple[float, ...] = ()
     deviation: Tuple[float, ...] = ()
     components: Tuple[Tuple[str, Component], ...] = ()
+    table: Optional[Mapping[str, Any]] = None
 
 
 class DataSpec(_SpecFields):
@@ -74,6 +62,8 @@ class DataSpec(_SpecFields):
         deviation: the standard deviation, like `mean`.
         components: flat key -> `Component`, as pairs; empty for one array of features with one
             class as label, or with no label.
+        table: what the columns of a table are, as JSON values: see `TableSchema`; None for other
+            data.
 
     Raises:
         DataError: `shape` or `dtype` is read, and the features have names.
@@ -117,6 +107,16 @@ class DataSpec(_SpecFields):
         """The names of the features; [] for a single array."""
         return names_of(self.flat, FEATURES)
 
+    def describe_features(self) -> str:
+        """`examples [28, 28, 1] uint8`, `examples of photo [8, 8, 1] uint8, weight [] float32`."""
+        texts = []
+        for key, component in self.flat.items():
+            role, _, name = key.partition("/")
+            if role == FEATURES:
+                sizes = ", ".join("?" if size is None else str(size) for size in component.shape)
+                texts.append(f"{name + ' ' if name else ''}[{sizes}] {component.dtype}")
+        return f"examples {'of ' if self.feature_names else ''}{', '.join(texts)}"
+
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
         """The inverse of `_asdict` after JSON, which has no tuples."""
@@ -149,28 +149,19 @@ class Split:
         labels: integers [M] in [0, MAX_CLASSES) (classes), other integers (classes, for instance
             of each pixel), floats or bools (values); or a dict, or None.
         index: the records of this split, integers [N], or None for all.
-        files: the files of the M records, or None if they are not on disk.
 
     Attributes:
         columns: flat key -> `Column` of the M records.
         components: flat key -> `Component`.
-        files: the files of the M records, or None.
 
     Raises:
         DataError: the arrays do not fit together.
     """
 
-    def __init__(
-        self,
-        features: Any,
-        labels: Any = None,
-        index: Any = None,
-        files: Optional[RecordFiles] = None,
-    ):
+    def __init__(self, features: Any, labels: Any = None, index: Any = None):
         self.columns = _bind_columns(flatten(features, labels))
         self._index = None if index is None else np.asarray(index, np.int64)
         self._classes = self._read_classes()  # int32 [N] if each example has one class, else None
-        self.files = files
 
     def __len__(self) -> int:
         return self.num_records if self._index is None else len(self._index)
@@ -317,7 +308,6 @@ class Split:
         """The same examples with other classes as labels, int32 [N]."""
         split = self.subset(np.arange(len(self)))
         split._classes = np.asarray(labels, np.int32)
-        split.files = None
         return split
 
     @property

@@ -91,6 +91,7 @@ def open_table(
     if columns.missing == "fill" and schema is None:
         rows = rows._replace(schema=_fill(rows, splits["train"]))
     spec = describe(splits["train"], rows.labels.class_names)
+    spec = spec._replace(table=rows.schema.to_json())
     files = {os.path.basename(path): path}
     hashes = dict(zip(files, index.digests(list(files.values()))))
     for column in rows.images.values():

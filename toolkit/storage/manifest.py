@@ -24,6 +24,7 @@ _SPEC = {
     "mean?": [float],
     "deviation?": [float],
     "components?": [list],
+    "table?": (None, dict),
 }
 _MANIFEST = {
     "status": str,
