@@ -53,6 +53,7 @@ TEXTS = {
     "folds": ("5", 5),
     "fold": ("4", 4),
     "split_seed": ("7", 7),
+    "rehash": ("yes", True),
     "reader": ("stream", "stream"),
     "resident_limit": ("16", 16),
     "shuffle_buffer": ("500", 500),

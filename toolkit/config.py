@@ -33,7 +33,7 @@ from .storage.run_folder import RunFolder
 LATER_OPTIONS = {
     *("fit", "background", "test_share", "folds", "fold", "split_seed", "normalize"),
     *("label_column", "label_kind", "image_column", "feature_columns", "ignore_columns"),
-    *("split_column", "missing", "categories"),
+    *("split_column", "missing", "categories", "rehash"),
 }
 
 

@@ -16,7 +16,7 @@ from .data.mapped import decode_splits
 from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
-from .data.sources import ColumnOptions, ImageOptions, open_data
+from .data.sources import ColumnOptions, ImageOptions, open_data, uses_option
 from .data.structure import FEATURES
 from .errors import DataError, ToolkitError
 from .graph.run import Run
@@ -171,7 +171,8 @@ def open_other_data(
     """Open data that a model was not trained on, to evaluate it there.
 
     Nothing is held out: a source without splits is the split "train" as a whole. Images get the
-    size and channels of the model's, and classes its numbers.
+    size and channels of the model's, and classes its numbers. Columns and keys are those of the
+    run, if its data is of the same kind.
 
     Args:
         plugins: the plugins of the run.
@@ -182,13 +183,16 @@ def open_other_data(
     Raises:
         DataError: the data cannot be read, or has a class that the model does not know.
     """
-    images = ImageOptions()
-    if value.startswith("images:") and is_images(stored):
+    images, columns = ImageOptions(), ColumnOptions()
+    if uses_option(value, "image_size") and is_images(stored):
         height, width, channels = stored.shape
         size = format_size(width, height)
         images = ImageOptions(size, channels, options.fit, options.background)
-        images = images._replace(extends_border=not options.data.startswith("images:"))
-    dataset = open_data(value, images=images, shares=NOTHING)
+        has_pictures = uses_option(options.data, "image_size")
+        images = images._replace(extends_border=not has_pictures)
+    if value.partition(":")[0] == options.data.partition(":")[0]:
+        columns = column_options(options)
+    dataset = open_data(value, images=images, columns=columns, shares=NOTHING)
     return RunData(match_classes(dataset, stored), plugins)
 
 
@@ -229,6 +233,7 @@ def open_from_options(options: CoreOptions, progress: Optional[Progress] = None)
         columns=column_options(options),
         shares=held_out_shares(options),
         progress=progress,
+        rehash=options.rehash,
     )
 
 

@@ -172,3 +172,15 @@ def test_an_array_is_stored_under_its_name(folder, tmp_path):
     index.save("parts", np.arange(3))
     assert index.load("parts").tolist() == [0, 1, 2]
     assert FileIndex(str(folder), str(tmp_path / "cache"), is_fresh=True).load("parts") is None
+
+
+def test_the_flag_rehash_reads_all_files(cli, folder, reads, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", "cache")
+    images = folder.parent / "images"
+    images.mkdir()
+    for number in range(3):
+        Image.new("L", (2, 2), number).save(str(images / f"{number}.png"))
+        os.utime(str(images / f"{number}.png"), (1, 1))
+    for flags, count in (((), 3), ((), 3), (("--rehash",), 6)):
+        assert cli("data", "check", f"images:{images}", *flags).code == 0
+        assert len(reads) == count

@@ -57,6 +57,7 @@ def list_(as_json: bool) -> None:
     metavar="FILE.png",
     help="Write a contact sheet of 100 training examples; the file is overwritten.",
 )
+@click.option("--rehash", is_flag=True, help="As for 'toolkit run'.")
 @click.option("--hashes", is_flag=True, help="Print the SHA-256 of each file.")
 @json_option
 def check(
@@ -66,6 +67,7 @@ def check(
     fit: str,
     background: str,
     sheet: Optional[str],
+    rehash: bool,
     hashes: bool,
     as_json: bool,
 ) -> int:
@@ -85,6 +87,7 @@ def check(
         value,
         images=ImageOptions(image_size, int(channels) if channels else None, fit, background),
         progress=data_progress(Console()),
+        rehash=rehash,
     )
     if sheet and dataset is not None:
         with writing_output(sheet):

@@ -64,8 +64,8 @@ class FileIndex:
     """
 
     def __init__(self, place: str = "", cache_dir: Optional[str] = None, is_fresh: bool = False):
-        self._root = os.path.abspath(place) if place else ""
-        self._folder = _entry_folder(self._root, cache_dir) if place else ""
+        self._place = place
+        self._folder = _entry_folder(os.path.abspath(place), cache_dir) if place else ""
         self._is_fresh = is_fresh
         self._table: Optional[_Table] = None
 
@@ -136,10 +136,9 @@ class FileIndex:
 
     def _name(self, path: str) -> str:
         """The name of a file's entry: its path, below the place if it is there."""
-        path = path if os.path.isabs(path) else os.path.abspath(path)
-        if self._root and path.startswith(self._root):
-            return path[len(self._root) :]
-        return path
+        if self._place and path.startswith(self._place):
+            return path[len(self._place) :]
+        return os.path.abspath(path)
 
     def _load_table(self) -> _Table:
         if self._table is None:

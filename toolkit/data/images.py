@@ -7,8 +7,9 @@ ways is refused: no image is left out without a word.
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import DataError
 from .examples import Dataset, Split, describe
@@ -233,8 +234,10 @@ def _is_folder(entry: os.DirEntry) -> bool:
 
 def list_image_files(root: str) -> List[str]:
     """The image files below `root`, sorted; at least one."""
-    paths = [os.path.join(base, name) for base, _, names in _walk(root) for name in names]
-    paths = [path for path in paths if is_image_name(os.path.basename(path))]
+    paths: List[str] = []
+    for base, _, names in _walk(root):
+        start = os.path.join(base, "")
+        paths += [start + name for name in names if is_image_name(name)]
     if not paths:
         raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
     return sorted(paths)
@@ -276,4 +279,9 @@ def describe_other_files(folder: str) -> List[str]:
 
 def is_image_name(name: str) -> bool:
     """Whether the name of a file has the ending of an image format and is not hidden."""
-    return name.lower().endswith(file_endings()) and not name.startswith(".")
+    return name[name.rfind(".") :].lower() in _endings() and not name.startswith(".")
+
+
+@functools.lru_cache(maxsize=None)
+def _endings() -> FrozenSet[str]:
+    return frozenset(file_endings())

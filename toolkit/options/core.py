@@ -366,6 +366,12 @@ class CoreOptions(Options):
         group="Machine",
         affects_result=False,
     )
+    rehash: bool = option(
+        False,
+        "hash all data files again, also those whose size, time and inode are known",
+        group="Machine",
+        affects_result=False,
+    )
     profile_hooks: bool = option(
         False,
         "report at the end how long each session hook took per step",
