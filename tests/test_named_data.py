@@ -163,6 +163,40 @@ def test_the_shape_of_named_features_is_refused():
         assert named_split().shape
 
 
+def write_named(path, count=4):
+    """An .npz file with the features of examples by name, sequences padded."""
+    flat = named_split(count).read(slice(None))
+    arrays = {key.partition("/")[2]: a for key, a in flat.items() if key.startswith("features/")}
+    np.savez(str(path), **dict(arrays, note=arrays["note"].astype("S")))
+    return str(path)
+
+
+def test_the_command_evaluate_repeats_the_metrics_of_a_run_with_named_features(cli, tmp_path):
+    summary = train(tmp_path / "run")
+    result = cli("evaluate", str(tmp_path / "run"), "--trust", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["metrics"] == pytest.approx(summary["test"]["metrics"])
+
+
+def test_the_command_predict_reads_features_by_name(cli, tmp_path):
+    train(tmp_path / "run")
+    files = [write_named(tmp_path / f"{count}.npz", count) for count in (2, 5)]
+    result = cli("predict", str(tmp_path / "run"), *files, "--trust", "--json")
+    assert result.code == 0, result.err
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+        expected = [trained.predict(named_arrays(count)[0])["price"] for count in (2, 5)]
+    prices = [row["price"] for row in json.loads(result.out)]
+    assert prices == pytest.approx(np.concatenate(expected).tolist(), abs=1e-5)
+
+
+def test_the_command_predict_names_the_features_that_a_file_lacks(cli, tmp_path):
+    train(tmp_path / "run")
+    np.savez(str(tmp_path / "x.npz"), size=np.zeros(3))
+    for path, text in (("x.npz", "note [N] string, photo [N, 4"), ("x.png", "no such file")):
+        result = cli("predict", str(tmp_path / "run"), str(tmp_path / path), "--trust")
+        assert result.code == 4 and text in result.err
+
+
 def test_the_start_of_a_run_names_each_component(tmp_path, cli, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = cli("run", "--plugin", "named_fixtures:Named", "--steps", 2, "--batch-size", 5)

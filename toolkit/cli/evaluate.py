@@ -148,12 +148,16 @@ def _check_fit(spec: Any, expected: Any) -> None:
     """
     from ..errors import DataError
 
-    if (spec.shape, spec.dtype) != (expected.shape, expected.dtype):
-        raise DataError(
-            f"The data has examples {list(spec.shape)} {spec.dtype}, the model was "
-            f"trained on {list(expected.shape)} {expected.dtype}.",
-            hint="Choose other data, or resize images with --image-size when training.",
-        )
+    for key, component in expected.flat.items():
+        if not key.startswith("features"):
+            continue
+        other = spec.flat.get(key)
+        if other is None or (other.shape, other.dtype) != (component.shape, component.dtype):
+            raise DataError(
+                f"The data has {spec.describe_features()}, the model was trained on "
+                f"{expected.describe_features()}.",
+                hint="Choose other data, or resize images with --image-size when training.",
+            )
     if spec.num_classes > expected.num_classes > 0:
         raise DataError(
             f"The data has {spec.num_classes} classes, the model was trained on "

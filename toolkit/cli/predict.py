@@ -137,20 +137,24 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     """Read the examples in the files, or the arrays for the inputs of the model."""
     from ..data.examples import DataSpec
     from ..data.image_file import ImageForm, parse_colour
-    from ..inference.predict import read_examples, read_inputs
+    from ..inference.predict import read_examples, read_inputs, read_named_examples
     from ..run_data import example_hook
 
     graph = trained.predictor.graph
-    if trained.plugins.has_hook("inputs") and not graph.takes_examples:
-        if is_inverted:
-            raise UsageError("The model is not fed images.", hint="Omit --invert.")
-        return read_inputs(files, graph.input_specs)
     data, options = trained.manifest["data"], trained.options
+    stored = DataSpec.from_json(data["stored"])
+    if is_inverted and (stored.feature_names or not graph.takes_examples):
+        raise UsageError("The model is not fed images.", hint="Omit --invert.")
+    if not graph.takes_examples:
+        return read_inputs(files, graph.input_specs)
+    convert = example_hook(trained.plugins, "convert")
+    if stored.feature_names:
+        return read_named_examples(files, stored, convert)
     return read_examples(
         files,
-        DataSpec.from_json(data["stored"]),
+        stored,
         is_inverted,
-        example_hook(trained.plugins, "convert"),
+        convert,
         lambda text: print(text, file=sys.stderr),
         data["ink"],
         ImageForm(

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..data.examples import DataSpec, Split
+from ..data.column import Component
+from ..data.examples import LENGTH, DataSpec, Split
 from ..data.idx import read_idx, starts_as_idx
 from ..data.image_file import ImageForm, ImageReader
 from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
@@ -152,6 +153,64 @@ def read_inputs(paths: List[str], specs: ArraySpecs) -> Examples:
         files.append(arrays)
         names += _example_names(path, min(map(len, arrays.values())))
     return Examples({n: np.concatenate([arrays[n] for arrays in files]) for n in specs}, names)
+
+
+def read_named_examples(
+    paths: List[str], spec: DataSpec, convert: Optional[Convert] = None
+) -> Examples:
+    """Read .npz files of examples whose features have names.
+
+    Args:
+        paths: of files with an array [N, ...] of each feature. A sequence NAME is padded, and an
+            array NAME_length has the lengths.
+        spec: the `DataSpec` of the training data as stored, before the hook `convert`.
+        convert: the hook of that name as a function of one example, or None.
+
+    Raises:
+        DataError: a file is no .npz file, or its arrays do not fit.
+    """
+    components = spec.features
+    specs = {name: (component.dtype, component.shape) for name, component in components.items()}
+    files: List[Dict[str, Any]] = []
+    names: List[str] = []
+    for path in paths:
+        _check_is_file(path)
+        if not path.endswith(".npz"):
+            raise DataError(
+                f"{path}: the model was trained on {spec.describe_features()}.",
+                hint="Give an .npz file with an array of each name.",
+            )
+        arrays = read_arrays(path)
+        arrays = {n: _add_channel(arrays[n], specs[n][1]) for n in arrays if n in specs}
+        arrays = check_arrays(arrays, specs, path)
+        names += _example_names(path, len(next(iter(arrays.values()))))
+        files.append(_cut_sequences(arrays, components))
+    features = {
+        name: [row for arrays in files for row in arrays[name]]
+        if components[name].is_sequence
+        else np.concatenate([arrays[name] for arrays in files])
+        for name in files[0]
+    }
+    if convert is not None:
+        features = prepare(Split(features), ExampleHooks(convert=convert)).features
+    return Examples(features, names)
+
+
+def _add_channel(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:
+    """Images [N, H, W] as [N, H, W, 1] if examples have this shape."""
+    lacks_channel = shape[-1:] == (1,) and array.shape[1:] == tuple(shape[:-1])
+    return array[..., np.newaxis] if lacks_channel else array
+
+
+def _cut_sequences(
+    arrays: Mapping[str, np.ndarray], components: Mapping[str, Component]
+) -> Dict[str, Any]:
+    """Arrays by name, with a list of rows without padding for each sequence, and no lengths."""
+    cut: Dict[str, Any] = dict(arrays)
+    for name, component in components.items():
+        if component.is_sequence:
+            cut[name] = [row[:length] for row, length in zip(arrays[name], cut.pop(name + LENGTH))]
+    return cut
 
 
 def _example_names(path: str, count: int) -> List[str]:
