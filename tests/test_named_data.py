@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_split
 
-from toolkit import Split, hookimpl, open_trained, testing, tf
+from toolkit import Column, Split, hookimpl, open_trained, testing, tf
 from toolkit.compat import HAS_XLA
 from toolkit.data.batches import BatchForm
 from toolkit.data.reader import ReaderOptions, make_reader
@@ -151,6 +151,30 @@ def test_components_that_do_not_fit_are_refused(features, labels, message):
     with pytest.raises(DataError) as error:
         Split(features, labels)
     assert message in error.value.message and error.value.hint
+
+
+@pytest.mark.parametrize(
+    "column, message",
+    [
+        (Column(np.array([[0, -1]]), num_classes=3), "have the value -1, expected 0 to 255"),
+        (Column(np.array([[0, 300]]), num_classes=3), "have the value 300, expected 0 to 255"),
+        (Column(np.array([3]), kind="class", num_classes=3), "the value 3, expected 0 to 2"),
+        (Column(np.array([2**63], np.uint64), kind="value"), "the value 9223372036854775808"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_when_they_are_read(column, message):
+    split = Split(np.zeros([1, 2]), {"x": column})
+    with pytest.raises(DataError) as error:
+        split.take(slice(0, 1))
+    assert message in error.value.message and error.value.hint
+
+
+def test_void_pixels_and_small_integers_are_read_as_they_are():
+    mask = Column(np.array([[0, 255]], np.uint8), num_classes=3)
+    split = Split({"n": np.array([-5], np.int8)}, {"mask": mask})
+    features, labels = split.take(slice(0, 1))
+    assert labels["mask"].tolist() == [[0, 255]] and features["n"].tolist() == [-5]
+    assert features["n"].dtype == np.int32
 
 
 def test_plain_data_has_no_components():

@@ -17,6 +17,7 @@ from .structure import FEATURES, LABELS, describe_key
 
 KINDS = ("image", "class", "value", "text")
 MAX_CLASSES = 1 << 20
+VOID = 255  # in images of classes: a pixel of no class
 TEXT = "string"  # the dtype of text, as TensorFlow names it
 _TEXT_BYTES = 64  # assumed of one text
 
@@ -29,7 +30,7 @@ class Component(NamedTuple):
         dtype: in memory: "uint8", "int32", "int64", "float32", "bool" or "string".
         kind: "image" (uint8 reaches the graph as x / 255), "class" (integers from 0), "value" or
             "text" (bytes).
-        num_classes: K of the kind "class"; else 0.
+        num_classes: K of the kind "class"; else 0. In images of classes, VOID marks what has none.
         class_names: in the order of the classes; may be empty.
         padding: fills a sequence up to the length of its batch.
         boundaries: ascending lengths; a batch of sequences is padded to the first one that is long
@@ -134,12 +135,14 @@ class Column:
         padding, boundaries: of sequences, as in `Component`.
 
     Attributes:
-        component: what the values are; set by `bind`.
+        key: flat, as whose component the column was bound.
+        component: what the values are; both are set by `bind`.
 
     Raises:
         DataError: the values are of no known type or shape.
     """
 
+    key: str
     component: Component
 
     def __init__(
@@ -191,6 +194,7 @@ class Column:
     def bind(self, key: str) -> Column:
         """The column as the component of a flat key, with its values checked."""
         column = copy.copy(self)
+        column.key = key
         column.values = _as_values(key, self.values)
         column.component = self._describe(key, column.values)
         if column.component.kind == "image" and len(column.component.shape) == 2:
@@ -213,8 +217,32 @@ class Column:
             array = self.values.pad(rows, length, self.component.padding)
         else:
             check_map(self.values)
-            array = self.values[rows]
-        return as_text(array) if self.component.dtype == TEXT else np.asarray(array, self._dtype)
+            array = np.asarray(self.values[rows])
+        if self.component.dtype == TEXT:
+            return as_text(array)
+        if array.dtype.kind in "iu":
+            self._check_range(array)
+        return np.asarray(array, self._dtype)
+
+    def _check_range(self, array: np.ndarray) -> None:
+        """Refuse class numbers out of range, and integers that the dtype in memory cannot hold."""
+        count = self.component.num_classes
+        if self.component.kind == "class":
+            void = VOID if self.component.shape else 0
+            limits = (0, max(count - 1, void) if count else MAX_CLASSES - 1)
+        elif not np.can_cast(array.dtype, self._dtype):
+            limits = (np.iinfo(self._dtype).min, np.iinfo(self._dtype).max)
+        else:
+            return
+        for value in (array.min(), array.max()) if array.size else ():
+            if not limits[0] <= int(value) <= limits[1]:
+                raise DataError(
+                    f"{describe_key(self.key).capitalize()} have the value {value}, expected "
+                    f"{limits[0]} to {limits[1]}.",
+                    hint="Number classes from 0; mark what has no class by 255."
+                    if self.component.kind == "class"
+                    else "Store smaller numbers.",
+                )
 
     @property
     def nbytes(self) -> int:

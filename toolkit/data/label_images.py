@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Sequence, Set, Tuple
 import numpy as np
 
 from ..errors import DataError
+from .column import VOID
 from .file_index import FileIndex
 from .image_array import hash_texts, list_rows
 from .image_file import ImageForm, fit_image, open_file, open_image
 from .parallel import map_parallel
 
-VOID = 255  # the number of pixels without a class
 _MODES = ("1", "L", "P")
 _AS_STORED = ImageForm()
 _BATCH = 16  # files that a thread reads before it takes the next ones
