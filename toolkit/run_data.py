@@ -151,7 +151,7 @@ def open_run_data(
             deviation are used, not measured again: a run may continue with other data.
         is_training: whether examples are read many times, so that what is encoded is decoded once.
     """
-    dataset = _open_from_plugin(plugins, options) or open_from_options(options, progress)
+    dataset = open_from_plugin(plugins, options) or open_from_options(options, progress)
     dataset.splits = decode_splits(
         dataset.splits,
         options.reader,
@@ -190,9 +190,11 @@ def open_other_data(
         images = ImageOptions(size, channels, options.fit, options.background)
         has_pictures = uses_option(options.data, "image_size")
         images = images._replace(extends_border=not has_pictures)
+    elif uses_option(value, "image_size") and uses_option(options.data, "image_size"):
+        images = image_options(options)
     if value.partition(":")[0] == options.data.partition(":")[0]:
         columns = column_options(options)
-    dataset = open_data(value, images=images, columns=columns, shares=NOTHING)
+    dataset = open_data(value, images=images, columns=columns, shares=NOTHING, table=stored.table)
     return RunData(match_classes(dataset, stored), plugins)
 
 
@@ -237,7 +239,7 @@ def open_from_options(options: CoreOptions, progress: Optional[Progress] = None)
     )
 
 
-def _open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Dataset]:
+def open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Dataset]:
     """The data set that the `data` hook returns; None if there is no hook or it returns None."""
     if not plugins.has_hook("data"):
         return None

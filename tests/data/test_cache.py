@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import shutil
 
+import numpy as np
 import pytest
-from linear_fixtures import LINEAR, write_bars
+from data_fixtures import idx_bytes
+from linear_fixtures import LINEAR
 
 from toolkit.storage.folder_lock import FolderLock
 
@@ -18,7 +21,8 @@ def cache(cli, here, monkeypatch):
     """A cache with a stream, a data set, and a file and a folder of somebody else."""
     root = here / "cache"
     monkeypatch.setenv("TOOLKIT_CACHE", str(root))
-    argv = ["--data", write_bars("bars.npz"), "--reader", "stream", "--steps", "1"]
+    monkeypatch.setattr("toolkit.data.idx.UNPACK_LIMIT", 1000)
+    argv = ["--data", write_large_images(here / "data"), "--reader", "stream", "--steps", "1"]
     assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
     for name in (
         "mnist/t10k-images-idx3-ubyte.gz",
@@ -31,6 +35,16 @@ def cache(cli, here, monkeypatch):
         path.write_bytes(b"12345")
     (root / "notes.txt").write_bytes(b"mine")
     return root
+
+
+def write_large_images(folder):
+    """A folder of compressed IDX files: the images are larger than what is kept in memory."""
+    folder.mkdir()
+    arrays = {"images-idx3": np.zeros((40, 8, 8), np.uint8), "labels-idx1": np.arange(40) % 3}
+    for name, array in arrays.items():
+        with gzip.open(str(folder / f"train-{name}-ubyte.gz"), "wb") as file:
+            file.write(idx_bytes(array.astype(np.uint8)))
+    return f"idx:{folder}"
 
 
 def names(cli):

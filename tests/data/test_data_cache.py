@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 
 import pytest
-from data_fixtures import numbered_images
+from data_fixtures import idx_bytes, numbered_images
 
 import toolkit
+from toolkit.data import idx
 from toolkit.data.download import open_download
-from toolkit.data.examples import Split
-from toolkit.data.stream import split_on_disk
 from toolkit.errors import RetryError
 
 
@@ -30,9 +30,15 @@ def assert_names_the_way_out(error, place):
     assert "TOOLKIT_CACHE" in error.hint
 
 
-def test_a_stream_of_arrays_that_cannot_be_copied_to_the_cache_is_refused(cache):
+def test_a_large_compressed_file_that_cannot_be_unpacked_into_the_cache_is_refused(
+    cache, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(idx, "UNPACK_LIMIT", 0)
+    path = str(tmp_path / "train.gz")
+    with gzip.open(path, "wb") as file:
+        file.write(idx_bytes(numbered_images(4)))
     with pytest.raises(RetryError) as error:
-        split_on_disk(Split(numbered_images(4)))
+        idx.read_idx(path)
     assert_names_the_way_out(error.value, cache)
 
 

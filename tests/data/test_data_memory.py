@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 import tracemalloc
 import zipfile
@@ -54,15 +55,48 @@ def peak_while(call):
         tracemalloc.stop()
 
 
-def test_a_gzip_file_that_does_not_fit_is_refused_before_it_is_unpacked(tmp_path, limit):
+def test_a_gzip_file_that_fits_nowhere_is_refused_before_it_is_unpacked(
+    tmp_path, limit, monkeypatch
+):
     path = tmp_path / "train.gz"
     write_gzip(path, (32, 1024, 1024), 32 * MEGABYTE)
     limit(16 * MEGABYTE)
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(idx, "free_bytes", lambda: 16 * MEGABYTE)
     message, peak = peak_while(lambda: idx.read_idx(str(path)))
     assert message == (
-        f"{path}: expected data that fits in memory, found 33.6 MB where 16.8 MB are available."
+        f"{path}: expected 33.6 MB of free space in the cache to unpack it, found 16.8 MB."
     )
     assert peak < MEGABYTE
+
+
+def test_a_gzip_file_that_does_not_fit_in_memory_is_unpacked_into_the_cache_once(
+    tmp_path, limit, monkeypatch
+):
+    path = tmp_path / "train.gz"
+    write_gzip(path, (32, 1024, 1024), 32 * MEGABYTE)
+    limit(16 * MEGABYTE)
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    tracemalloc.start()
+    array = idx.read_idx(str(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert array.shape == (32, 1024, 1024) and not array.any() and peak < 16 * MEGABYTE
+    monkeypatch.setattr(idx, "_unpack", lambda *_: pytest.fail("unpacked again"))
+    assert isinstance(idx.read_idx(str(path)), np.memmap)
+
+
+@pytest.mark.parametrize("payload", [31, 33])
+def test_a_gzip_file_of_another_size_leaves_nothing_in_the_cache(
+    tmp_path, limit, monkeypatch, payload
+):
+    path = tmp_path / "train.gz"
+    write_gzip(path, (32, 1024, 1024), payload * MEGABYTE)
+    limit(16 * MEGABYTE)
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataError, match="bytes for dimensions"):
+        idx.read_idx(str(path))
+    assert not [files for _, _, files in os.walk(str(tmp_path / "cache")) if files]
 
 
 def test_a_gzip_file_that_is_longer_than_its_header_says_is_not_unpacked_to_its_end(tmp_path):

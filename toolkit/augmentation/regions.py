@@ -22,8 +22,8 @@ def cut_out(images, run, share: float):
     """
     height, width = images.shape.as_list()[1:3]
     count = tf.shape(images)[0]
-    sides = [tf.fill([count], float(round(share * side))) for side in (height, width)]
-    box = Box.around(run.uniform("augment/cutout", [count, 2]), *sides, height, width)
+    down, right = (tf.fill([count], float(round(share * side))) for side in (height, width))
+    box = Box.around(run.uniform("augment/cutout", [count, 2]), down, right, height, width)
     mean = tf.reduce_mean(images, axis=[1, 2], keepdims=True)  # [N, 1, 1, C]
     return box.fill(images, mean + tf.zeros_like(images))
 

@@ -295,9 +295,11 @@ class Column:
 def memory_map(values: Any) -> Optional[np.memmap]:
     """The memory map behind an array or behind sequences; None if there is none."""
     base: Any = getattr(values, "values", values)
-    while base is not None and not isinstance(base, np.memmap):
+    mapped = None  # the outermost one: a slice of it has its offset, not its own
+    while base is not None:
+        mapped = base if isinstance(base, np.memmap) else mapped
         base = getattr(base, "base", None)
-    return None if base is None or base.filename is None else base
+    return None if mapped is None or mapped.filename is None else mapped
 
 
 def check_map(values: Any) -> None:

@@ -113,7 +113,7 @@ def _choose_parts(
 def _name_choice(splits: Dict[str, Split], shares: Shares, files: Sequence[str]) -> str:
     """A name of all that decides which examples are held out."""
     train = splits["train"]
-    facts = (_VERSION, shares, sorted(splits), len(train), train.shape, train.dtype, tuple(files))
+    facts = (_VERSION, shares, sorted(splits), len(train), train.components, tuple(files))
     digest = hashlib.sha256(repr(facts).encode("utf-8"))
     if train.class_labels is not None:
         digest.update(np.ascontiguousarray(train.class_labels).data)

@@ -7,6 +7,7 @@ big-endian 32-bit integer), then the elements. A file whose name ends in .gz is 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import re
 import struct
@@ -17,10 +18,11 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import atomic_write
-from .examples import Dataset, RecordFiles, Split, check_label_range, describe
+from .cache import cache_folder, free_bytes, one_process_at_a_time, writing_to_cache
+from .examples import Dataset, Split, check_label_range, describe
 from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
-from .memory import check_memory
+from .memory import fits_in_memory, format_bytes
 
 ELEMENTS = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FEATURE_TYPES = ("uint8", ">f4")
@@ -29,6 +31,7 @@ _NAME = re.compile(r"^(?P<split>train|t10k|test)[-.](?P<kind>images|labels)[-.]i
 _RECOPY = "Copy or download the file again."
 _MAX_EXPANSION = 1032  # uncompressed bytes for one byte of gzip data, at most
 _CHUNK = 1 << 20  # bytes to unpack at a time
+UNPACK_LIMIT = 1 << 30  # larger arrays are unpacked into the cache, and mapped
 
 
 class Header(NamedTuple):
@@ -55,7 +58,10 @@ Check = Callable[[str, Header], None]
 
 
 def read_idx(path: str, kind: str = "images") -> np.ndarray:
-    """The array of an IDX file: a memory map of a plain file, in memory for a .gz file.
+    """The array of an IDX file.
+
+    It is a memory map of a plain file, and of a large .gz file, which is unpacked into the cache
+    once. A small .gz file is read into memory.
 
     Args:
         path: the file.
@@ -140,7 +146,7 @@ def open_idx(
 
 
 def read_pair(images: str, labels: Optional[str]) -> Split:
-    """The split of an image file and its label file (or None); its `files` are set."""
+    """The split of an image file and its label file (or None)."""
     features = read_idx(images, "images")
     targets = read_idx(labels, "labels") if labels else None
     if targets is not None and len(features) != len(targets):
@@ -149,34 +155,10 @@ def read_pair(images: str, labels: Optional[str]) -> Split:
             f"found {len(targets)}.",
             hint="Use image and label files that belong together.",
         )
-    files = record_files(images, labels, features, targets)
     try:
-        return Split(features, targets, files=files)
+        return Split(features, targets)
     except DataError as error:
         raise DataError(f"{labels or images}: {error.message}", hint=error.hint) from None
-
-
-def record_files(
-    images: str, labels: Optional[str], features: np.ndarray, targets: Optional[np.ndarray]
-) -> RecordFiles:
-    """The records of two IDX files.
-
-    Args:
-        images: the path of the image file.
-        labels: the path of the label file, or None.
-        features: what `read_idx` returned for the image file.
-        targets: what `read_idx` returned for the label file, or None.
-    """
-    return RecordFiles(
-        features=images,
-        labels=labels,
-        feature_header=4 + 4 * features.ndim,
-        label_header=8,
-        feature_dtype="uint8" if features.dtype == np.uint8 else ">f4",
-        label_dtype="uint8" if targets is None or targets.dtype == np.uint8 else ">i4",
-        feature_compression="GZIP" if images.endswith(".gz") else "",
-        label_compression="GZIP" if (labels or "").endswith(".gz") else "",
-    )
 
 
 def _find_files(folder: str) -> Dict[str, Tuple[str, str]]:
@@ -283,7 +265,8 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
             header = _parse_header(path, head)
             check(path, header)
             _check_expansion(path, header)
-            check_memory(path, header.payload)
+            if header.payload > UNPACK_LIMIT or not fits_in_memory(header.payload):
+                return _map_unpacked(path, header, check)
             array = np.empty(header.shape, header.dtype)
             payload = _fill(array, file)
             # One byte more than the header says: it shows that a file is longer, and otherwise
@@ -296,6 +279,41 @@ def _read_gzip(path: str, check: Check) -> np.ndarray:
     _check_size(path, header, header.size + payload + is_longer, at_least=is_longer)
     array.flags.writeable = False
     return array
+
+
+def _map_unpacked(path: str, header: Header, check: Check) -> np.ndarray:
+    """A memory map of a compressed file that is unpacked in the cache."""
+    state = os.stat(path)
+    identity = (os.path.abspath(path), state.st_size, state.st_mtime_ns, state.st_ino)
+    name = hashlib.sha256(repr(identity).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    folder = os.path.join(cache_folder(), "streams", name)
+    plain = os.path.join(folder, os.path.basename(path)[: -len(".gz")])
+    if not os.path.exists(plain):
+        with one_process_at_a_time(folder):
+            if not os.path.exists(plain):
+                _unpack(path, header, plain)
+    return _map_plain(plain, check)
+
+
+def _unpack(path: str, header: Header, target: str) -> None:
+    """Write the content of a compressed file, whose size and checksum are checked."""
+    expected = header.size + header.payload
+    if expected > free_bytes():
+        raise DataError(
+            f"{path}: expected {format_bytes(expected)} of free space in the cache to unpack it, "
+            f"found {format_bytes(free_bytes())}.",
+            hint="Free some space there, or set TOOLKIT_CACHE to a folder on a larger disk.",
+        )
+    size = 0
+    with gzip.open(path, "rb") as file, atomic_write(target) as output:
+        while size <= expected:
+            chunk = file.read(_CHUNK)
+            if not chunk:
+                break
+            size += len(chunk)
+            with writing_to_cache():
+                output.write(chunk)
+        _check_size(path, header, size, at_least=size > expected)
 
 
 def _fill(array: np.ndarray, file: gzip.GzipFile) -> int:

@@ -37,13 +37,18 @@ def check_memory(place: str, num_bytes: int) -> None:
         place: the file, for the message.
         num_bytes: of the data after unpacking.
     """
-    available = available_memory()
-    if available is not None and num_bytes > available:
+    if not fits_in_memory(num_bytes):
         raise DataError(
             f"{place}: expected data that fits in memory, found {format_bytes(num_bytes)} where "
-            f"{format_bytes(available)} are available.",
+            f"{format_bytes(available_memory() or 0)} are available.",
             hint="Use a part of it, or a machine with more memory.",
         )
+
+
+def fits_in_memory(num_bytes: int) -> bool:
+    """Whether so many bytes can be allocated, as far as the system says."""
+    available = available_memory()
+    return available is None or num_bytes <= available
 
 
 def available_memory() -> Optional[int]:

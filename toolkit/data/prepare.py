@@ -25,6 +25,7 @@ Filter = Callable[[Any, Any], bool]
 Convert = Callable[[Any, Any], Tuple[Any, Any]]
 Example = Tuple[Any, Any]  # features and label, structures of arrays; a class is an int
 _CHUNK = 1024  # examples
+_CHUNK_BYTES = 32 << 20
 
 
 class ExampleHooks(NamedTuple):
@@ -234,18 +235,28 @@ def iterate(split: Split) -> Iterator[Example]:
 
     Sequences have their own length, and their lengths are left out.
     """
-    for start in range(0, len(split), _CHUNK):
-        flat = split.read(slice(start, start + _CHUNK))
-        lengths = {
-            key: flat.pop(key + LENGTH) for key in list(flat) if split.components[key].is_sequence
-        }
-        is_class = split.class_labels is not None
-        for row in range(len(next(iter(flat.values())))):
-            example = {key: array[row] for key, array in flat.items()}
-            example.update((key, example[key][: size[row]]) for key, size in lengths.items())
-            if is_class:
-                example[LABELS] = int(example[LABELS])
-            yield pack(example)
+    example_bytes = max(1, split.nbytes // max(1, len(split)))
+    count = max(1, min(_CHUNK, _CHUNK_BYTES // example_bytes))
+    for start in range(0, len(split), count):
+        yield from unbatch(split, split.read(slice(start, start + count)))
+
+
+def unbatch(split: Split, flat: Mapping[str, np.ndarray]) -> Iterator[Example]:
+    """The examples of a batch of a split, as the hooks get them.
+
+    Args:
+        split: from which they were read.
+        flat: flat key -> [n, ...].
+    """
+    arrays, components = dict(flat), split.components
+    lengths = {key: arrays.pop(key + LENGTH) for key in flat if components[key].is_sequence}
+    is_class = split.class_labels is not None
+    for row in range(len(next(iter(arrays.values())))):
+        example = {key: array[row] for key, array in arrays.items()}
+        example.update((key, example[key][: size[row]]) for key, size in lengths.items())
+        if is_class:
+            example[LABELS] = int(example[LABELS])
+        yield pack(example)
 
 
 def _call_hook(name: str, hook: Callable, features: Any, label: Any, position: int) -> Any:

@@ -1,4 +1,4 @@
-"""The choice of the reader that feeds a split to a graph: resident in memory, or streamed."""
+"""The choice of the reader that feeds a split to a graph."""
 
 from __future__ import annotations
 
@@ -6,25 +6,37 @@ from typing import NamedTuple, Optional, Union
 
 from ..errors import UsageError
 from .examples import Split
+from .mapped import decode_splits
 from .prepare import NO_HOOKS, ExampleHooks, prepare
 from .resident import ResidentReader
 from .stream import DEFAULT_BUFFER, StreamReader
 
 RESIDENT_LIMIT = 1 << 30  # bytes
-KINDS = ("auto", "resident", "stream")
+KINDS = ("auto", "resident", "mapped", "stream")
 
 Reader = Union[ResidentReader, StreamReader]
 
 
 class ReaderOptions(NamedTuple):
-    """Where and in which order examples are read."""
+    """Where and in which order examples are read.
 
-    kind: str = "auto"  # "resident", "stream", or "auto": resident up to the limit
-    seed: int = 0  # in [0, 2**31); the order of an epoch is a function of (seed, epoch)
-    shuffle: bool = True  # False: the order of the split
-    shuffle_buffer: int = DEFAULT_BUFFER  # examples that a streaming reader shuffles at a time
-    resident_limit: int = RESIDENT_LIMIT  # bytes of features
-    pads_to_longest: bool = False  # see `BatchForm`
+    Attributes:
+        kind: "resident" in memory; "stream" from where they are; "mapped", which decodes examples
+            into files of the cache first, once, if reading decodes; or "auto": resident up to the
+            limit, else stream. (`mapped.decode_splits` has decoded the data of a run by then.)
+        seed: in [0, 2**31); the order of an epoch is a function of (seed, epoch).
+        shuffle: False for the order of the split.
+        shuffle_buffer: examples that a streaming reader shuffles at a time.
+        resident_limit: bytes of features.
+        pads_to_longest: see `BatchForm`.
+    """
+
+    kind: str = "auto"
+    seed: int = 0
+    shuffle: bool = True
+    shuffle_buffer: int = DEFAULT_BUFFER
+    resident_limit: int = RESIDENT_LIMIT
+    pads_to_longest: bool = False
 
 
 DEFAULT_OPTIONS = ReaderOptions()
@@ -45,7 +57,7 @@ def make_reader(
         options: the kind of reader, and the order of the examples.
         hooks: `filter` and `convert`. A resident reader calls them here, once per example; a
             streaming reader calls `convert` whenever it reads an example.
-        cache_dir: the folder in which a streaming reader stores a split that is not on disk.
+        cache_dir: the folder of decoded examples; None for the default.
 
     Raises:
         UsageError: an unknown kind, or a batch size that is larger than the split.
@@ -66,5 +78,9 @@ def make_reader(
             options.shuffle,
             options.pads_to_longest,
         )
+    if options.kind == "mapped":
+        split = decode_splits({"": split}, "mapped", cache_dir=cache_dir)[""]
     buffer_size = options.shuffle_buffer if options.shuffle else 0
-    return StreamReader(split, batch_size, options.seed, buffer_size, hooks, cache_dir)
+    return StreamReader(
+        split, batch_size, options.seed, buffer_size, hooks, options.pads_to_longest
+    )

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset, Progress
@@ -75,6 +87,7 @@ class Settings(NamedTuple):
     cache_dir: Optional[str]
     progress: Optional[Progress]
     index: FileIndex  # of the files at the path
+    table: Optional[Mapping[str, Any]] = None
 
 
 class Source(NamedTuple):
@@ -97,6 +110,7 @@ def open_data(
     progress: Optional[Progress] = None,
     base: Optional[str] = None,
     rehash: bool = False,
+    table: Optional[Mapping[str, Any]] = None,
 ) -> Dataset:
     """Open the data set that a `--data` value names.
 
@@ -109,6 +123,8 @@ def open_data(
         progress: called with (file, bytes done, total bytes or 0 if unknown) while downloading.
         base: the folder from which relative paths start.
         rehash: whether to hash all files again, also those whose size, time and inode are known.
+        table: the columns that a model was trained on (`DataSpec.table`): another table is read in
+            the same way.
 
     Raises:
         UsageError: the value names no source, or an option does not apply to the source.
@@ -118,7 +134,7 @@ def open_data(
     path = resolve_path(value, base)
     _refuse_idle_options(value, source, images, columns)
     index = FileIndex(path, cache_dir, is_fresh=rehash)
-    settings = Settings(path, images, columns, shares, cache_dir, progress, index)
+    settings = Settings(path, images, columns, shares, cache_dir, progress, index, table)
     with translate_system_errors(path or value):
         dataset = source.open(settings)
     dataset.name = value
@@ -139,6 +155,11 @@ def _refuse_idle_options(
                 f"{flag} {text} has no effect on the data '{value}'.",
                 hint=f"Omit {flag}, or use {_sources_with(name)}.",
             )
+
+
+def uses_option(value: str, option: str) -> bool:
+    """Whether a field of ImageOptions or ColumnOptions has an effect on what `--data` names."""
+    return option in _find_source(value).options
 
 
 def _sources_with(option: str) -> str:
@@ -257,9 +278,15 @@ def _open_images(settings: Settings) -> Dataset:
 
 def _open_table(settings: Settings) -> Dataset:
     from .table import open_table
+    from .table_schema import TableSchema
 
     return open_table(
-        settings.path, settings.columns, settings.images, settings.shares, settings.index
+        settings.path,
+        settings.columns,
+        settings.images,
+        settings.shares,
+        settings.index,
+        TableSchema.from_json(settings.table) if settings.table else None,
     )
 
 

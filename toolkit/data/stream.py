@@ -1,34 +1,29 @@
-"""The streaming reader: examples read from disk through tf.data, in a seeded order.
+"""The streaming reader: batches that are read where the examples are, while others are computed.
 
-    blocks in a shuffled order -> records of images, of labels -> zip -> filter
-        -> shuffle(buffer) -> skip                                              in each epoch
-        -> decode, or convert in parallel -> batch -> prefetch                  across epochs
+    numbers of batches -> read in Python, several at a time in parallel -> prefetch
 
-A buffer holds records of many blocks from anywhere in the files, so that a batch is mixed even if
-the files are sorted by class.
+Which examples a batch has is a function of the seed and the number of the batch (`order.py`), so a
+resume begins at any batch without reading those before it.
 
-Epochs are joined before batching, so a batch may straddle two of them and all batches have one
-size. The skip, which a resume needs, comes before the costly part and passes over less than an
-epoch.
-
-Legend: N examples of the split, M records of the files, B batch, K batches of a chunk, ... the
-shape of one example.
+Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... other sizes.
 """
 
 from __future__ import annotations
 
-import contextlib
+import multiprocessing
 import os
-from typing import Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from ..compat import tf
 from ..errors import DataError, ToolkitError
 from .batches import BatchForm
-from .cache import cache_folder, writing_to_cache
-from .examples import RecordFiles, Split
-from .idx import read_pair, write_idx
+from .cache import cache_folder
+from .examples import Split
+from .file_states import FileStates, change_error
+from .mapped import GROUP as DECODED
+from .order import EpochOrder
 from .prepare import (
     NO_HOOKS,
     ExampleConverter,
@@ -36,20 +31,23 @@ from .prepare import (
     filter_split,
     iterate,
     subset_positions,
+    unbatch,
 )
-from .resident import DEVICE, check_batch_size, chunk_limit, permutation
-from .structure import FEATURES, LABELS, pack
+from .read_ahead import ReadAhead
+from .resident import DEVICE, check_batch_size, chunk_limit
+from .structure import FEATURES, pack
 
 DEFAULT_BUFFER = 10000  # examples
-_BLOCKS_IN_BUFFER = 16
-_MAX_EPOCH = np.iinfo(np.int64).max
+_READ_EXAMPLES = 512  # of small batches; a call of Python costs as much as copying that many
+_READ_BYTES = 1 << 20
+_MAX_READS = 16  # batches of a read
+_MAX_THREADS = 8
+_PREFETCH = 2  # reads
+_NO_END = np.iinfo(np.int64).max
 
 
 class StreamReader:
-    """Batches of a split that stays on disk.
-
-    A split that is not in plain IDX files is first written as such into the cache folder, in a
-    folder named after a hash of its content.
+    """Batches of a split that stays where it is.
 
     Args:
         split: the examples, as stored.
@@ -57,13 +55,14 @@ class StreamReader:
         seed: in [0, 2**31). The order of epoch e is a function of (seed, e).
         shuffle_buffer: examples that are shuffled at a time; 0 reads them in their own order.
         hooks: `filter` is called here, once per example; `convert` whenever an example is read.
-        cache_dir: where a split is written that is not on disk; None for the cache folder.
+        pads_to_longest: see `BatchForm`.
 
     Attributes:
         in_memory: False; tf.data reads in threads of its own.
+        kind: "mapped" if examples were decoded into the cache, else "stream".
         num_examples: examples that the filter keeps.
         batch_size: B.
-        shape: of one example, after `convert`.
+        form: of its batches, after `convert`.
     """
 
     in_memory = False
@@ -75,92 +74,67 @@ class StreamReader:
         seed: int = 0,
         shuffle_buffer: int = DEFAULT_BUFFER,
         hooks: ExampleHooks = NO_HOOKS,
-        cache_dir: Optional[str] = None,
+        pads_to_longest: bool = False,
     ):
-        self._split, self._files = split_on_disk(split, cache_dir)
-        self._subset = filter_split(self._split, hooks.filter)
-        self.num_examples = len(self._subset)
+        self._split = filter_split(split, hooks.filter)
+        self.num_examples = len(self._split)
         check_batch_size(batch_size, self.num_examples)
         self.batch_size = batch_size
-        self._hook_failure: Optional[ToolkitError] = None
-        self._file_states = _file_states(self._files)
-        self._is_cached = self._files is not split.files
-        self._convert = hooks.convert
-        self._seed = seed
-        self._buffer_size = min(shuffle_buffer, self.num_examples)
-        num_records = self._split.num_records
-        self._block_size = max(1, self._buffer_size // _BLOCKS_IN_BUFFER)
-        if not self._buffer_size:  # the files in their own order
-            self._block_size = num_records
-        first = int(subset_positions(self._split, self._subset)[0])
-        self.form = BatchForm.of(self._subset)
+        self._read_failure: Optional[ToolkitError] = None
+        self.kind = "mapped" if _is_mapped(split) else "stream"
+        self._files = FileStates(_paths(split))
+        self._numbers = None if hooks.filter is None else subset_positions(split, self._split)
+        self._converter: Optional[ExampleConverter] = None
+        self.form = BatchForm.of(self._split, pads_to_longest)
         if hooks.convert is not None:
-            self._converter = ExampleConverter(hooks.convert, split)
-            example = self._converter.convert(next(iterate(self._subset)), first)
-            self.form = BatchForm.of(self._converter.join([example]))
-        self.shape = self.form.components[FEATURES].shape
-        self._has_labels = LABELS in self.form.components
-        with tf.device(DEVICE), tf.name_scope("stream_input"), _without_graph_seed():
-            self._epoch = tf.placeholder(tf.int64, [])
-            self._skip = tf.placeholder(tf.int64, [])
-            self._mask = tf.placeholder(tf.bool, [num_records])
-            self._block_starts = tf.placeholder(tf.int64, [self._num_blocks + 1])
+            self._converter = ExampleConverter(hooks.convert, self._split)
+            self.form = self._converted_form(pads_to_longest)
+        self._order = EpochOrder(self.num_examples, seed, shuffle_buffer)
+        self._read_ahead = ReadAhead(self._split)
+        self._examples_ahead = min(shuffle_buffer, self.num_examples)
+        with tf.device(DEVICE), tf.name_scope("stream_input"):
+            self._first = tf.placeholder(tf.int64, [])
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
-        self._initializers = [self._iterator.initializer]
+
+    @property
+    def shape(self) -> Tuple[Any, ...]:
+        """The shape of the features of one example that have no names."""
+        return self.form.components[FEATURES].shape
 
     @property
     def failure(self) -> Optional[ToolkitError]:
         """Why a read failed: a hook, or a file that may have changed; None if neither."""
-        if self._hook_failure is not None:
-            return self._hook_failure
-        for path, state in self._file_states.items():
-            if _file_state(path) != state:
-                return _change_error(path)
-        return None
+        if self._read_failure is not None and not isinstance(self._read_failure, DataError):
+            return self._read_failure
+        path = self._files.find_difference()
+        return self._read_failure if path is None else change_error(path)
 
     @property
     def file_change(self) -> Optional[ToolkitError]:
         """The error of a file that certainly changed since the start, though all reads succeeded.
 
-        Another time alone may be a `touch`, and a removed file that is open can still be read. In
-        the cache, a run that starts at the same time may put an equal file in the place of one.
+        In the cache, a run that starts at the same time may put an equal file in the place of one.
         """
-        if self._is_cached:
-            return None
-        for path, old in self._file_states.items():
-            new = _file_state(path)
-            if old and new and (old.size, old.inode) != (new.size, new.inode):
-                return _change_error(path)
-        return None
+        path = self._files.find_change()
+        return None if path is None or _is_cached(path) else change_error(path)
 
-    def batch(self, step: tf.Tensor) -> Tuple[tf.Tensor, Optional[tf.Tensor]]:
+    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
         """The next batch.
 
         `initialize` sets the first one; `step` is not used. Run it once per step.
 
         Returns:
-            features: float32 [B, ...]; uint8 is divided by 255.
-            labels: int32 [B], or None if the examples have no labels.
+            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
+            labels: likewise; classes are int32. None if the examples have no labels.
         """
-        return pack(self.form.finish(self._as_flat(*self._iterator.get_next())))
-
-    def _as_flat(self, features: tf.Tensor, labels: tf.Tensor) -> Dict[str, tf.Tensor]:
-        flat = {FEATURES: features, LABELS: labels}
-        return flat if self._has_labels else {FEATURES: features}
+        return pack(self.form.finish(self._iterator.get_next()))
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
-        """The positions, in the split after `filter`, of the examples of the next batch: int64 [B].
-
-        It has an iterator of its own, which each run advances by a batch. Call it before
-        `initialize`.
-        """
-        with tf.name_scope("positions"), _without_graph_seed():
-            epochs = tf.data.Dataset.range(self._epoch, _MAX_EPOCH)
-            numbers = epochs.flat_map(lambda epoch: self._in_order(epoch, self._block_positions))
-            batches = numbers.batch(self.batch_size, drop_remainder=True)
-            iterator = tf.data.make_initializable_iterator(batches)
-        self._initializers.append(iterator.initializer)
-        return iterator.get_next()
+        """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
+        with tf.name_scope("positions"), tf.device(DEVICE):
+            positions = tf.numpy_function(self._positions, [tf.cast(step, tf.int64)], tf.int64)
+            positions.set_shape([self.batch_size])
+            return positions
 
     @property
     def max_chunk_steps(self) -> int:
@@ -168,7 +142,7 @@ class StreamReader:
         return chunk_limit(self.form, self.batch_size)
 
     def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """The next batches, not yet scaled.
+        """The next batches, as they are stored. Sequences need `pads_to_longest`.
 
         Args:
             step: not used; `initialize` sets the first batch.
@@ -176,16 +150,21 @@ class StreamReader:
             num_batches: how many are read, an int32 scalar, at most K; the others are zeros.
 
         Returns:
-            features: [K, B, ...], of the stored dtype.
-            labels: int32 [K, B], or None if the examples have no labels.
+            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
         """
-        dtypes = tf.data.get_output_types(self._iterator)
-        shapes = tf.data.get_output_shapes(self._iterator)
-        arrays = [tf.TensorArray(d, size, element_shape=s) for d, s in zip(dtypes, shapes)]
+        keys = list(self.form.components)
+        arrays = [
+            tf.TensorArray(
+                self.form.components[key].dtype,
+                size,
+                element_shape=self.form.batch_shape(key, self.batch_size),
+            )
+            for key in keys
+        ]
 
         def read_batch(count, *arrays):
             batch = self._iterator.get_next()
-            return [count + 1] + [array.write(count, x) for array, x in zip(arrays, batch)]
+            return [count + 1] + [array.write(count, batch[k]) for k, array in zip(keys, arrays)]
 
         results = tf.while_loop(
             lambda count, *_: count < num_batches,
@@ -194,218 +173,135 @@ class StreamReader:
             parallel_iterations=1,
             back_prop=False,
         )
-        return self._as_flat(*[array.stack() for array in results[1:]])
+        return {key: array.stack() for key, array in zip(keys, results[1:])}
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
-        """Start at batch number `step`: the records of its epoch before it are read and dropped."""
-        self._hook_failure = None
-        epoch, skip = divmod(int(step) * self.batch_size, self.num_examples)
-        mask = np.ones(self._split.num_records, bool)
-        if self._subset.index is not None:
-            mask[:] = False
-            mask[self._subset.index] = True
-        edges = np.arange(self._num_blocks + 1) * self._block_size
-        counts = np.concatenate([[0], np.cumsum(mask)])
-        feeds = {
-            self._epoch: epoch,
-            self._skip: skip,
-            self._mask: mask,
-            self._block_starts: counts[np.minimum(edges, len(mask))],
-        }
-        session.run(self._initializers, feeds)
+        """Start at batch number `step`."""
+        self._read_failure = None
+        self._read_ahead.advise(self._order.ranges(step * self.batch_size, self._examples_ahead))
+        session.run(self._iterator.initializer, {self._first: step})
 
-    # ------------------------------------------------------------------------- the tf.data pipeline
+    # --------------------------------------------------------------------------------- the batches
 
     def _dataset(self) -> tf.data.Dataset:
-        """Batches of (features, labels) from the first epoch on, without end."""
-        epochs = tf.data.Dataset.range(self._epoch, _MAX_EPOCH)
-        examples = epochs.flat_map(self._raw_epoch)
-        threads = tf.data.experimental.AUTOTUNE
-        if self._convert is not None:
-            examples = examples.map(self._convert_record, num_parallel_calls=threads)
-            return self._batch(examples).prefetch(threads)
-        # Decoding needs no Python: whole batches of raw records cost less than one at a time.
-        return self._batch(examples).map(self._decode_batch, threads).prefetch(threads)
-
-    def _raw_epoch(self, epoch: tf.Tensor) -> tf.data.Dataset:
-        """The raw records of an epoch in its order: dicts of features, labels, positions."""
-        return self._in_order(epoch, self._raw_block)
-
-    def _in_order(
-        self, epoch: tf.Tensor, read_block: Callable[[tf.Tensor], tf.data.Dataset]
-    ) -> tf.data.Dataset:
-        """The elements of all blocks, one per example, in the order of an epoch.
-
-        Those before the position of a resume are skipped in its first epoch.
-
-        Args:
-            epoch: an int64 scalar.
-            read_block: from the number of a block, an int64 scalar, to its elements.
-        """
-        blocks = tf.data.Dataset.from_tensor_slices(self._block_order(epoch))
-        elements = blocks.flat_map(read_block)
-        if self._buffer_size:
-            seed = _epoch_seed(self._seed, epoch)
-            elements = elements.shuffle(self._buffer_size, seed, reshuffle_each_iteration=False)
-        is_first = tf.equal(epoch, self._epoch)
-        return elements.skip(tf.where(is_first, self._skip, tf.zeros_like(epoch)))
+        """Batches from the first one on, without end: dicts by flat key."""
+        group = self._batches_per_read
+        numbers = tf.data.Dataset.range(self._first, _NO_END, group)
+        batches = numbers.map(self._read_tensors, num_parallel_calls=_num_threads())
+        if group > 1:
+            batches = batches.unbatch()
+        return batches.prefetch(_PREFETCH * group)
 
     @property
-    def _num_blocks(self) -> int:
-        return -(-self._split.num_records // self._block_size)
+    def _batches_per_read(self) -> int:
+        """G: several for small batches, for which a call of Python costs more than the read."""
+        if self._converter is not None:
+            return 1
+        example_bytes = max(1, self._split.nbytes // self.num_examples)
+        limit = min(_READ_EXAMPLES, _READ_BYTES // example_bytes)
+        return max(1, min(_MAX_READS, limit // self.batch_size))
 
-    def _block_order(self, epoch: tf.Tensor) -> tf.Tensor:
-        """The numbers of the blocks in the order of an epoch, int64 [number of blocks]."""
-        if not self._buffer_size:
-            return tf.range(self._num_blocks, dtype=tf.int64)
-        return tf.cast(permutation(self._num_blocks, self._seed, epoch), tf.int64)
+    def _read_tensors(self, number: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """G batches from batch `number` on by flat key: [B, ...], or [G, B, ...]."""
+        components = self.form.components
+        dtypes = [tf.as_dtype(component.dtype) for component in components.values()]
+        tensors = dict(zip(components, tf.numpy_function(self._read, [number], dtypes)))
+        group = self._batches_per_read
+        for key, tensor in tensors.items():
+            shape = self.form.batch_shape(key, self.batch_size)
+            tensor.set_shape(shape if group == 1 else [group, *shape])
+        return tensors
 
-    def _block_positions(self, block: tf.Tensor) -> tf.data.Dataset:
-        """The positions, in the split after `filter`, of the examples of a block."""
-        return tf.data.Dataset.range(self._block_starts[block], self._block_starts[block + 1])
-
-    def _raw_block(self, block: tf.Tensor) -> tf.data.Dataset:
-        """The raw records of a block and of the split: dicts of features, labels, positions."""
-        first = block * self._block_size
-        last = tf.minimum(first + self._block_size, self._split.num_records)
-        records = tf.data.Dataset.zip(self._raw_records(first, last))
-        if self._subset.index is None:
-            return records
-        # A predicate that is one of the components runs without a function call per record.
-        mask = tf.data.Dataset.from_tensor_slices(self._mask[first:last])
-        records = tf.data.Dataset.zip((mask, records)).filter(lambda keep, record: keep)
-        return records.map(lambda keep, record: record)
-
-    def _raw_records(self, first: tf.Tensor, last: tf.Tensor) -> Dict[str, tf.data.Dataset]:
-        """One data set for each component of the raw records [first, last), int64 scalars."""
-        files = self._files
-
-        def read(path: str, header: int, width: int) -> tf.data.Dataset:
-            block = tf.data.FixedLengthRecordDataset(
-                path,
-                width,
-                header_bytes=header + first * width,
-                buffer_size=(last - first) * width,  # the default would read beyond the block
-            )
-            return block.take(last - first)
-
-        width = int(np.prod(self._split.shape)) * np.dtype(files.feature_dtype).itemsize
-        records = {"features": read(files.features, files.feature_header, width)}
-        if files.labels is not None:
-            width = np.dtype(files.label_dtype).itemsize
-            records["labels"] = read(files.labels, files.label_header, width)
-        if self._convert is not None:  # for errors that name an example
-            records["positions"] = tf.data.Dataset.range(first, last)
-        return records
-
-    def _batch(self, examples: tf.data.Dataset) -> tf.data.Dataset:
-        """Batches of B. All shapes are equal, so nothing is padded."""
-        shapes = tf.data.get_output_shapes(examples)
-        return examples.padded_batch(self.batch_size, shapes, drop_remainder=True)
-
-    def _decode_batch(self, record: Dict[str, tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
-        """A batch of raw records, strings [B], as arrays [B, ...] and [B]."""
-        files = self._files
-        shape = [self.batch_size] + list(self._split.shape)
-        features = tf.reshape(_decode(record["features"], files.feature_dtype), shape)  # [B, ...]
-        if files.labels is None:
-            return features, tf.zeros([self.batch_size], tf.int32)
-        labels = tf.cast(_decode(record["labels"], files.label_dtype), tf.int32)  # [B, 1]
-        return features, tf.reshape(labels, [self.batch_size])
-
-    def _convert_record(self, record: Dict[str, tf.Tensor]) -> Tuple[tf.Tensor, tf.Tensor]:
-        """One raw record after the hook `convert`, which runs in Python."""
-        raw = [record["positions"], record["features"], record.get("labels", tf.constant(b""))]
-        dtypes = [self.form.components[FEATURES].dtype, tf.int32]
-        features, label = tf.numpy_function(self._call_convert, raw, dtypes)
-        features.set_shape(self.shape)
-        label.set_shape([])
-        return features, label
-
-    def _call_convert(
-        self, record_number: int, raw_features: bytes, raw_label: bytes
-    ) -> Tuple[np.ndarray, np.int32]:
-        files = self._files
-        array = np.frombuffer(raw_features, files.feature_dtype).reshape(self._split.shape)
-        array = array.astype(self._split.dtype)  # native, and the hook's own to change
-        label = int(np.frombuffer(raw_label, files.label_dtype)[0]) if files.labels else None
-        index = self._split.index
-        position = int(record_number if index is None else np.searchsorted(index, record_number))
+    def _read(self, number: np.ndarray) -> List[np.ndarray]:
+        """The arrays of G batches from batch `number` on; called in threads of tf.data."""
+        group = self._batches_per_read
+        first, count = int(number) * self.batch_size, group * self.batch_size
+        self._read_ahead.advise(self._order.ranges(first + self._examples_ahead, count))
         try:
-            flat = self._converter.convert((array, label), position)
-        except ToolkitError as error:
-            self._hook_failure = self._hook_failure or error
+            flat = self._take(self._order.positions(first, count))
+        except MemoryError:
             raise
-        return flat[FEATURES], np.int32(flat.get(LABELS, 0))
+        except Exception as error:
+            self._read_failure = self._read_failure or _read_error(error)
+            raise
+        if group == 1:
+            return [flat[key] for key in self.form.components]
+        head = (group, self.batch_size)
+        return [flat[key].reshape(head + flat[key].shape[1:]) for key in self.form.components]
+
+    def _take(self, positions: np.ndarray) -> Dict[str, np.ndarray]:
+        """The examples at some positions, after `convert`: flat key -> [n, ...]."""
+        is_longest = self.form.pads_to_longest
+        if self._converter is None:
+            return self._split.read(positions, is_longest=is_longest)
+        convert = self._converter.convert
+        numbers = positions if self._numbers is None else self._numbers[positions]
+        examples = unbatch(self._split, self._split.read(positions))
+        batch = self._converter.join([convert(x, int(n)) for x, n in zip(examples, numbers)])
+        flat = batch.read(slice(None))
+        return {key: self._pad(key, array) if is_longest else array for key, array in flat.items()}
+
+    def _pad(self, key: str, array: np.ndarray) -> np.ndarray:
+        """A batch of converted examples; sequences are padded to the longest of all."""
+        if key not in self.form.longest:
+            return array
+        missing = [(0, 0)] * array.ndim
+        missing[1] = (0, self.form.longest[key] - array.shape[1])
+        return np.pad(array, missing, constant_values=self.form.components[key].padding)
+
+    def _converted_form(self, pads_to_longest: bool) -> BatchForm:
+        """The form of converted examples.
+
+        The first one tells it. Lengths that depend on the longest sequence need all of them.
+        """
+        assert self._converter is not None
+        examples = enumerate(iterate(self._split))
+        numbers = range(self.num_examples) if self._numbers is None else self._numbers
+        first = self._converter.convert(next(examples)[1], int(numbers[0]))
+        form = BatchForm.of(self._converter.join([first]), pads_to_longest)
+        needs_all = [
+            key for key in form.longest if pads_to_longest or form.components[key].boundaries
+        ]
+        if not needs_all:
+            return form
+        longest = {key: len(first[key]) for key in needs_all}
+        for place, example in examples:
+            flat = self._converter.convert(example, int(numbers[place]))
+            longest.update((key, max(longest[key], len(flat[key]))) for key in needs_all)
+        return form._replace(longest={**form.longest, **longest})
+
+    def _positions(self, number: np.ndarray) -> np.ndarray:
+        return self._order.positions(int(number) * self.batch_size, self.batch_size)
 
 
-class _FileState(NamedTuple):
-    size: int  # bytes
-    inode: int
-    mtime: int  # of the last change, in nanoseconds since the epoch
+def _paths(split: Split) -> List[str]:
+    """The files that are read with the examples."""
+    return [path for column in split.columns.values() for path in column.paths]
 
 
-def _file_states(files: RecordFiles) -> Dict[str, Optional[_FileState]]:
-    """The state of each file by its path."""
-    return {path: _file_state(path) for path in (files.features, files.labels) if path}
-
-
-def _file_state(path: str) -> Optional[_FileState]:
-    """The state of a file; None if it is gone."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return _FileState(status.st_size, status.st_ino, status.st_mtime_ns)
-
-
-def _change_error(path: str) -> DataError:
-    return DataError(
-        f"{path} changed while it was read.",
-        hint="Put the same file back, and continue with 'toolkit resume'.",
+def _is_mapped(split: Split) -> bool:
+    """Whether a component was decoded into the cache."""
+    return any(
+        _is_cached(column.paths[0], DECODED) for column in split.columns.values() if column.paths
     )
 
 
-def split_on_disk(split: Split, cache_dir: Optional[str] = None) -> Tuple[Split, RecordFiles]:
-    """The split as records of plain IDX files, which are written into the cache folder if needed.
-
-    A compressed file cannot be read from the middle.
-    """
-    is_in_file_order = split.index is None or bool(np.all(np.diff(split.index) > 0))
-    files = split.files
-    if files and is_in_file_order and not (files.feature_compression or files.label_compression):
-        return split, files
-    folder = os.path.join(cache_folder(cache_dir), "streams", split.sha256()[:32])
-    images, labels = os.path.join(folder, "images.idx"), os.path.join(folder, "labels.idx")
-    if not os.path.exists(images):
-        features, targets = split.take(slice(None))
-        with writing_to_cache():
-            if targets is not None:
-                write_idx(labels, targets)
-            write_idx(images, features)  # last: it exists only if both do
-    return split_on_disk(read_pair(images, None if split.labels is None else labels))
+def _is_cached(path: str, group: str = "") -> bool:
+    """Whether a file is in the cache, or in a folder of it."""
+    root = os.path.realpath(os.path.join(cache_folder(), group))
+    return os.path.realpath(path).startswith(root + os.sep)
 
 
-def _decode(raw: tf.Tensor, dtype: str) -> tf.Tensor:
-    """Raw records, strings [B], as numbers [B, n] of a dtype of `RecordFiles`."""
-    tf_dtype = {"uint8": tf.uint8, ">i4": tf.int32, ">f4": tf.float32}[dtype]
-    return tf.decode_raw(raw, tf_dtype, little_endian=False)
+def _read_error(error: Exception) -> ToolkitError:
+    """What a user needs to know of an error while examples are read."""
+    if isinstance(error, ToolkitError):
+        return error
+    text = f"{type(error).__name__}: {error}".rstrip(".")
+    return DataError(f"Reading examples failed: {text}.", hint="Check the files of the data.")
 
 
-@contextlib.contextmanager
-def _without_graph_seed() -> Iterator[None]:
-    """Hide `tf.set_random_seed`, which would otherwise change the order of a shuffle."""
-    graph = tf.get_default_graph()
-    seed = graph.seed
-    graph.seed = None
-    try:
-        yield
-    finally:
-        graph.seed = seed
-
-
-def _epoch_seed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
-    """The seed of an epoch's shuffle, an int64 scalar: a function of (seed, epoch)."""
-    return tf.random.stateless_uniform(
-        [], tf.stack([tf.constant(seed, tf.int64), epoch]), 1, _MAX_EPOCH, tf.int64
-    )
+def _num_threads() -> int:
+    """Threads that read: the cores that this process may use, up to a limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(_MAX_THREADS, len(os.sched_getaffinity(0)))
+    return min(_MAX_THREADS, multiprocessing.cpu_count())

@@ -112,7 +112,7 @@ def read_rows(
     roles = choose_roles(file, options) if schema is None else follow_schema(file, schema, options)
     table = read_table(file, roles.kinds(file, schema))
     notes = _check_index(table, roles)
-    kind = options.label_kind
+    kind, is_other = options.label_kind, schema is not None
     if schema is None:
         has_missing = options.missing == "fill"
         schema = find_schema(table, roles, has_missing)
@@ -127,13 +127,15 @@ def read_rows(
     if roles.labels:
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
-    splits = _divide(table, roles.split, rows)
+    splits = _divide(table, roles.split, rows, is_other)
     images = {
         name: read_image_column(table, name, rows, image_options, index) for name in schema.images
     }
     notes += [note for column in images.values() for note in column.notes]
     arrays = {name: column.files for name, column in images.items()}
     features = build_features(table, schema, rows, arrays)
+    if schema.fills:
+        _fill_numbers(_numbers_of(features, schema), schema)
     return TableRows(features, labels, schema, splits, roles.split is not None, images, notes)
 
 
@@ -217,8 +219,17 @@ def _refuse_missing(table: Table, masks: Dict[str, np.ndarray], hint: str) -> No
     )
 
 
-def _divide(table: Table, name: Optional[str], rows: np.ndarray) -> Dict[str, np.ndarray]:
-    """The rows of each split; all are "train" if there is no column of splits."""
+def _divide(
+    table: Table, name: Optional[str], rows: np.ndarray, is_other: bool
+) -> Dict[str, np.ndarray]:
+    """The rows of each split; all are "train" if there is no column of splits.
+
+    Args:
+        table: the table.
+        name: of the column of splits.
+        rows: that have examples, int64 [n].
+        is_other: whether it is a table to evaluate, which may have no row to train on.
+    """
     if name is None:
         return {"train": rows}
     column = table.texts[name]
@@ -233,6 +244,8 @@ def _divide(table: Table, name: Optional[str], rows: np.ndarray) -> Dict[str, np
         )
     names = np.array(splits)[codes]
     result = {split: rows[names == split] for split in ("train", "validation", "test")}
+    if not len(result["train"]) and is_other:
+        return {"train": rows}
     if not len(result["train"]):
         raise DataError(
             f"{table.file.path}: expected rows of 'train' in '{name}', found none.",
@@ -262,11 +275,10 @@ def _fill(rows: TableRows, train: Split) -> TableSchema:
     Returns:
         The schema with these means.
     """
-    numbers = rows.features[NUMBERS] if isinstance(rows.features, dict) else rows.features
     schema = rows.schema
     if not schema.numbers:
         return schema
-    part = numbers[:, : len(schema.numbers)]
+    part = _numbers_of(rows.features, schema)
     own = part if train.index is None else part[train.index]
     is_there = ~np.isnan(own)
     counts = is_there.sum(axis=0)
@@ -278,11 +290,17 @@ def _fill(rows: TableRows, train: Split) -> TableSchema:
         )
     means = np.where(is_there, own, 0).sum(axis=0, dtype=np.float64) / counts
     schema = schema._replace(fills=tuple(float(np.float32(mean)) for mean in means))
-    fill_numbers(part, schema)
+    _fill_numbers(part, schema)
     return schema
 
 
-def fill_numbers(numbers: np.ndarray, schema: TableSchema) -> None:
+def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:
+    """The columns of numbers, float32 [N, F], a view of the features."""
+    numbers = features[NUMBERS] if isinstance(features, dict) else features
+    return numbers[:, : len(schema.numbers)]
+
+
+def _fill_numbers(numbers: np.ndarray, schema: TableSchema) -> None:
     """Replace missing numbers [N, F], in place, by those of the schema."""
     is_missing = np.isnan(numbers)
     numbers[is_missing] = np.broadcast_to(np.float32(schema.fills), numbers.shape)[is_missing]

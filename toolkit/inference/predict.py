@@ -119,7 +119,7 @@ def read_examples(
     for path in paths:
         array = reader.read(path)
         arrays.append(array)
-        names += _example_names(path, len(array))
+        names += example_names(path, len(array))
     features = np.concatenate(arrays)
     if is_inverted:
         features = invert(features)
@@ -151,7 +151,7 @@ def read_inputs(paths: List[str], specs: ArraySpecs) -> Examples:
             )
         arrays = check_arrays(read_arrays(path), specs, path)
         files.append(arrays)
-        names += _example_names(path, min(map(len, arrays.values())))
+        names += example_names(path, min(map(len, arrays.values())))
     return Examples({n: np.concatenate([arrays[n] for arrays in files]) for n in specs}, names)
 
 
@@ -183,7 +183,7 @@ def read_named_examples(
         arrays = read_arrays(path)
         arrays = {n: _add_channel(arrays[n], specs[n][1]) for n in arrays if n in specs}
         arrays = check_arrays(arrays, specs, path)
-        names += _example_names(path, len(next(iter(arrays.values()))))
+        names += example_names(path, len(next(iter(arrays.values()))))
         files.append(_cut_sequences(arrays, components))
     features = {
         name: [row for arrays in files for row in arrays[name]]
@@ -213,7 +213,8 @@ def _cut_sequences(
     return cut
 
 
-def _example_names(path: str, count: int) -> List[str]:
+def example_names(path: str, count: int) -> List[str]:
+    """The name of each example in a file: `FILE[3]`, or `FILE` of a single one."""
     return [path] if count == 1 else [f"{path}[{i}]" for i in range(count)]
 
 
