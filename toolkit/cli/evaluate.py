@@ -146,18 +146,10 @@ def _check_fit(spec: Any, expected: Any) -> None:
         spec: the `DataSpec` of the data.
         expected: the `DataSpec` that the model was trained on.
     """
+    from ..data.same_data import check_fit
     from ..errors import DataError
 
-    for key, component in expected.flat.items():
-        if not key.startswith("features"):
-            continue
-        other = spec.flat.get(key)
-        if other is None or (other.shape, other.dtype) != (component.shape, component.dtype):
-            raise DataError(
-                f"The data has {spec.describe_features()}, the model was trained on "
-                f"{expected.describe_features()}.",
-                hint="Choose other data, or resize images with --image-size when training.",
-            )
+    check_fit(spec.flat, expected, "The data")
     if spec.num_classes > expected.num_classes > 0:
         raise DataError(
             f"The data has {spec.num_classes} classes, the model was trained on "
