@@ -184,18 +184,28 @@ def open_other_data(
         DataError: the data cannot be read, or has a class that the model does not know.
     """
     images, columns = ImageOptions(), ColumnOptions()
-    if uses_option(value, "image_size") and is_images(stored):
-        height, width, channels = stored.shape
-        size = format_size(width, height)
-        images = ImageOptions(size, channels, options.fit, options.background)
-        has_pictures = uses_option(options.data, "image_size")
-        images = images._replace(extends_border=not has_pictures)
-    elif uses_option(value, "image_size") and uses_option(options.data, "image_size"):
-        images = image_options(options)
+    if uses_option(value, "image_size"):
+        images = images_like(stored, options)
     if value.partition(":")[0] == options.data.partition(":")[0]:
         columns = column_options(options)
     dataset = open_data(value, images=images, columns=columns, shares=NOTHING, table=stored.table)
     return RunData(match_classes(dataset, stored), plugins)
+
+
+def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
+    """How to read other images for a model.
+
+    Args:
+        stored: the spec of the data that the model was trained on, as stored.
+        options: of the run.
+    """
+    has_pictures = uses_option(options.data, "image_size")
+    if is_images(stored):
+        height, width, channels = stored.shape
+        size = format_size(width, height)
+        images = ImageOptions(size, channels, options.fit, options.background)
+        return images._replace(extends_border=not has_pictures)
+    return image_options(options) if has_pictures else ImageOptions()
 
 
 def is_images(spec: DataSpec) -> bool:

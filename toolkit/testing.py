@@ -3,7 +3,8 @@
     from toolkit import testing
 
     def test_my_plugin_passes_the_checks(tmp_path):
-        testing.check_plugin("my_plugin", tmp_path, code_size="8")
+        data = testing.write_table(tmp_path / "houses.csv")
+        testing.check_plugin("my_plugin", tmp_path, data=data, code_size="8")
 
 `plugin` and `extensions` are references as on the command line, or objects with hooks. Options are
 keyword arguments, values or texts. A check that fails raises AssertionError with the expected and
@@ -20,16 +21,18 @@ from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from . import api
-from .api import load_plugins
+from .api import Trained, load_plugins, open_trained
 from .compat import tf
-from .data.examples import DataSpec
+from .data.examples import DataSpec, Split
+from .data.named_arrays import random_arrays
 from .data.resident import ResidentReader
 from .display.console import Console
 from .graph import build
 from .graph.run import Run
+from .inference.export import export
 from .options import CoreOptions, resolve
 from .plugins import Plugins
-from .run_data import open_run_data
+from .run_data import open_from_plugin, open_run_data
 from .storage.checkpoint_reader import fingerprint as tensors_sha256
 from .storage.checkpoint_reader import first_difference, read_tensors
 from .storage.run_folder import RunFolder
@@ -65,6 +68,52 @@ def write_digits(
     (x_train, y_train), (x_test, y_test) = make(count), make(count // 3)
     np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
     return "npz:" + path
+
+
+def write_table(path: Any, count: int = 96, numbers: int = 3) -> str:
+    """Write a table of numbers and a target, a float that is linear in them.
+
+    Args:
+        path: the .csv file to write.
+        count: the number of rows.
+        numbers: the number of columns besides the target.
+
+    Returns:
+        The value of `--data` that names the file. The column `target` is found by its name.
+    """
+    values = np.random.RandomState(0).uniform(-1, 1, (count, numbers)).round(4)
+    target = values.dot(np.arange(1, numbers + 1)) + 0.5
+    with open(str(path), "w", encoding="utf-8") as file:
+        file.write(",".join([f"number{i}" for i in range(numbers)] + ["target"]) + "\n")
+        for row, label in zip(values, target):
+            file.write(",".join(f"{value:.4f}" for value in [*row, label]) + "\n")
+    return f"table:{path}"
+
+
+def write_pairs(folder: Any, count: int = 24, size: int = 8, classes: int = 3) -> str:
+    """Write images with masks: the class of a pixel is a function of its brightness.
+
+    Args:
+        folder: to be created; it gets the folders `images` and `masks`.
+        count: the number of pairs.
+        size: of the sides of an image, in pixels.
+        classes: the number of classes of a pixel.
+
+    Returns:
+        The value of `--data` that names the folder.
+    """
+    from PIL import Image
+
+    random = np.random.RandomState(0)
+    for name in ("images", "masks"):
+        os.makedirs(os.path.join(str(folder), name))
+    for number in range(count):
+        mask = random.randint(0, classes, (size, size)).astype(np.uint8)
+        image = mask * (200 // classes) + random.randint(0, 30, mask.shape)
+        for name, array in (("images", image), ("masks", mask)):
+            path = os.path.join(str(folder), name, f"{number:03}.png")
+            Image.fromarray(array.astype(np.uint8)).save(path)
+    return f"pairs:{folder}"
 
 
 def make_run(plugin: Any, mode: str, spec: DataSpec, **options: Any) -> Run:
@@ -145,12 +194,23 @@ def check_plugin(plugin: Any, folder: Any, extensions: Iterable[Any] = (), **opt
     Args:
         plugin, extensions: what to check.
         folder: an existing folder to write to.
-        options: values or texts by name. Without `data`, small generated images are used.
+        options: values or texts by name. Without `data`, a plugin is checked on what its hook
+            `data` returns, or else on small generated images.
     """
-    options.setdefault("data", write_digits(os.path.join(str(folder), "digits.npz")))
+    if "data" not in options and not _has_own_data(plugin, extensions, options):
+        options["data"] = write_digits(os.path.join(str(folder), "digits.npz"))
     options.setdefault("batch_size", "8")
     check_step_in_a_loop(plugin, extensions, **options)
     check_resume(plugin, os.path.join(str(folder), "resume"), extensions, **options)
+    streamed = dict(options, reader="stream")
+    check_resume(plugin, os.path.join(str(folder), "stream"), extensions, **streamed)
+    check_inference(plugin, os.path.join(str(folder), "inference"), extensions, **options)
+
+
+def _has_own_data(plugin: Any, extensions: Iterable[Any], options: Mapping[str, Any]) -> bool:
+    """Whether the hook `data` of a plugin returns data."""
+    plugins = load_plugins(plugin, extensions)
+    return open_from_plugin(plugins, _resolve_options(plugins, options)) is not None
 
 
 def check_step_in_a_loop(
@@ -208,10 +268,67 @@ def check_resume(
     train(plugin, halves, extensions, pause_at=steps // 2, **options)
     train(plugin, halves, extensions)
     difference = first_difference(tensors(whole), tensors(halves))
-    assert not difference, difference
-    assert fingerprint(whole) == fingerprint(halves)
+    assert not difference, f"after a resume at step {steps // 2} of {steps}: {difference}"
+    assert fingerprint(whole) == fingerprint(halves), "a resume changes the order of the tensors"
     expected, actual = (RunFolder(path).metrics.lines() for path in (whole, halves))
-    assert expected == actual
+    assert expected == actual, f"a resume changes metrics.jsonl: {expected} became {actual}"
+
+
+def check_inference(
+    plugin: Any, folder: str, extensions: Iterable[Any] = (), steps: int = 3, **options: Any
+) -> None:
+    """Check that a trained model is evaluated, that it predicts, and that its export agrees.
+
+    The metrics must be finite, and the predictions must not depend on the batch size. Scorers are
+    not called.
+
+    Args:
+        plugin, extensions: what to check.
+        folder: a prefix of the folders of the run and of the export.
+        steps: the length of the run.
+        options: values or texts by name.
+    """
+    train(
+        plugin, folder, extensions, **dict({"evaluate": "no", "xla": "off"}, **options), steps=steps
+    )
+    with open_trained(folder, trust=True) as trained:
+        split = next(filter(None, map(trained.split, ("test", "validation", "train"))))
+        metrics = _evaluate(trained, split)
+        wrong = {name: value for name, value in metrics.items() if not np.isfinite(value)}
+        assert not wrong, f"metrics that are not finite: {wrong}"
+        inputs = _inputs(trained, split)
+        _check_batch_size(trained.predict(inputs), trained.predict(inputs, batch_size=3))
+        export(trained.predictor, folder + "-export")
+
+
+def _evaluate(trained: Trained, split: Split) -> Dict[str, float]:
+    """The metrics of a split, without those of scorers."""
+    evaluator = trained.evaluator("eval")
+    try:
+        evaluator.load(trained.checkpoint.path)
+        return evaluator.evaluate(split, trained.options.eval_batch_size).metrics
+    finally:
+        evaluator.close()
+
+
+def _inputs(trained: Trained, split: Split) -> Any:
+    """A few examples of a split, or random arrays where the hook `inputs` names others."""
+    graph = trained.predictor.graph
+    if not graph.takes_examples:
+        return random_arrays(graph.input_specs, 8)
+    return split.take(slice(0, 8))[0]
+
+
+def _check_batch_size(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> None:
+    """Check that predictions in batches of another size are the same but for rounding."""
+    for name, values in expected.items():
+        if values.dtype.kind == "f":
+            difference = np.max(np.abs(values - actual[name]))
+            limit = 1e-3 * max(1.0, np.max(np.abs(values)))
+            assert difference <= limit, (
+                f"'{name}' of the hook 'predict' depends on the batch size: it differs by "
+                f"{difference:.3g} between batches of {len(values)} and of 3 examples"
+            )
 
 
 # ------------------------------------------------------------------------------------ former names

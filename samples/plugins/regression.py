@@ -5,9 +5,10 @@
 
 Without `--data`, the plugin trains on data of its own: houses whose price follows from their area,
 age and distance to the centre. Labels that are floats are values: they reach the hooks as float32
-[N], and there are no classes. The inputs have different units, so the plugin turns `--normalize` on
-and calls `toolkit.normalize`. Evaluation, `predict` and exports then normalize with the numbers of
-the training split.
+[N], and there are no classes; with `--label-kind value`, whole numbers of a table are values, too.
+The inputs have different units, so the plugin turns `--normalize` on and calls
+`toolkit.normalize`. Evaluation, `predict` and exports then normalize with the numbers of the
+training split.
 
 Legend: N examples in a batch, F numbers of one example.
 """
@@ -27,7 +28,6 @@ HOUSES = {"train": 600, "validation": 100, "test": 200}
 class RegressionOptions(Options):
     core_defaults: ClassVar[Mapping[str, Any]] = {
         "data": GENERATED,
-        "label_kind": "value",
         "normalize": True,
         "learning_rate": 0.01,
         "epochs": 40.0,

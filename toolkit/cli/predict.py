@@ -1,4 +1,4 @@
-"""`toolkit predict`: apply a trained model to image files, tables, .npz and IDX files."""
+"""`toolkit predict`: apply a trained model to image files, tables, TFRecord, .npz and IDX files."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def predict(
     tta: Optional[bool],
     as_json: bool,
 ) -> None:
-    """Apply a trained model to image files, tables, .npz files and IDX files.
+    """Apply a trained model to image files, tables, TFRecord files, .npz files and IDX files.
 
     The files are used as the training data was; only images of another size are scaled. A warning
     says if the images look inverted in comparison with the training images.
@@ -138,8 +138,9 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     from ..data.examples import DataSpec
     from ..data.image_file import ImageForm, parse_colour
     from ..inference.predict import read_examples, read_inputs, read_named_examples
+    from ..inference.record_examples import are_records, read_record_examples
     from ..inference.table_examples import are_tables, read_table_examples
-    from ..run_data import example_hook, image_options
+    from ..run_data import column_options, example_hook, image_options, images_like
 
     graph = trained.predictor.graph
     data, options = trained.manifest["data"], trained.options
@@ -152,6 +153,9 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     if are_tables(files, stored):
         images = image_options(options)
         return read_table_examples(files, stored, images, options.missing, convert)
+    if not is_inverted and are_records(files):
+        images = images_like(stored, options)
+        return read_record_examples(files, stored, images, column_options(options), convert)
     if stored.feature_names:
         return read_named_examples(files, stored, convert)
     return read_examples(

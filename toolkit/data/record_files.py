@@ -67,6 +67,19 @@ def list_shards(
     return shards
 
 
+def is_record_file(path: str) -> bool:
+    """Whether the content of a file begins as that of TFRecords, plain or compressed."""
+    if not os.path.isfile(path):
+        return False
+    with open_regular_file(path) as file:
+        head = file.read(_HEADER)
+        if _begins_stream(head):
+            file.seek(0)
+            with contextlib.suppress(DataError):
+                head = next(_unpacked_chunks(file, path), b"")
+    return _begins_record(head)
+
+
 def iterate_records(shard: Shard) -> Iterator[Tuple[int, bytes]]:
     """The records of a shard, each with its position in the file; checksums are verified.
 

@@ -65,15 +65,17 @@ def read_table_examples(
     names: List[str] = []
     for path in paths:
         split = Split(read_rows(path, options, images, FileIndex(), schema).features)
-        flats.append(_read_features(split))
+        flats.append(read_features(split))
         names += example_names(path, len(split))
-    features = pack_role({key: _join([flat[key] for flat in flats]) for key in flats[0]}, FEATURES)
+    features = pack_role(
+        {key: join_parts([flat[key] for flat in flats]) for key in flats[0]}, FEATURES
+    )
     if convert is not None:
         features = prepare(Split(features), ExampleHooks(convert=convert)).features
     return Examples(features, names)
 
 
-def _read_features(split: Split) -> Dict[str, Any]:
+def read_features(split: Split) -> Dict[str, Any]:
     """Flat key -> the values of all rows, of a sequence as a list of arrays without padding."""
     flat: Dict[str, Any] = split.read(slice(None))
     for key, component in split.components.items():
@@ -83,7 +85,8 @@ def _read_features(split: Split) -> Dict[str, Any]:
     return flat
 
 
-def _join(parts: List[Any]) -> Any:
+def join_parts(parts: List[Any]) -> Any:
+    """The values of several files, arrays [n, ...] or lists of sequences, as those of one."""
     if isinstance(parts[0], list):
         return [row for part in parts for row in part]
     return np.concatenate(parts)

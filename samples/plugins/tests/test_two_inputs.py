@@ -1,0 +1,30 @@
+"""The plugin `two_inputs`: an image and a number for each crate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from toolkit import open_trained, testing
+
+
+@pytest.fixture
+def plugin(reference):
+    return reference("two_inputs")
+
+
+def test_the_plugin_passes_the_checks_of_the_test_kit(plugin, tmp_path):
+    testing.check_plugin(plugin, tmp_path)
+
+
+@pytest.mark.parametrize("reader", ["resident", "stream"])
+def test_both_inputs_are_used(plugin, tmp_path, reader):
+    testing.train(plugin, str(tmp_path / "run"), reader=reader, steps=60)
+    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+        features, labels = trained.split("test").take(slice(None))
+        complete = trained.predict(features)["label"]
+        without_weight = trained.predict(dict(features, weight=np.zeros(len(labels))))["label"]
+        without_photo = trained.predict(dict(features, photo=0 * features["photo"]))["label"]
+    assert np.mean(complete == labels) > 0.95
+    assert np.mean(without_weight == labels) < 0.7  # one input alone: 0.5
+    assert np.mean(without_photo == labels) < 0.7
