@@ -105,3 +105,13 @@ def test_a_plugin_without_the_option_is_refused_in_one_sentence(tmp_path, capsys
     testing.train(LINEAR, str(tmp_path / "run"), data=write_bars(tmp_path / "a.npz"), steps=2)
     code, out, err = call(capsys, "evaluate", tmp_path / "run", "--tta", "--trust")
     assert (code, out) == (2, "") and "has no test-time augmentation" in err
+
+
+def test_a_training_on_examples_without_views_is_refused_before_it_begins(tmp_path, capsys):
+    features = np.random.RandomState(0).randn(60, 7).astype(np.float32)
+    np.savez(str(tmp_path / "a.npz"), x_train=features, y_train=np.arange(60) % 3)
+    args = ["--plugin", "classifier", "--data", f"npz:{tmp_path}/a.npz", "--network", "mlp"]
+    args += ["--batch-size", "8", "--tta", "--run-dir", tmp_path / "run"]
+    code, _, err = call(capsys, "run", *args)
+    assert code == 2 and "needs images [H, W, C], but an example of the data has shape [7]" in err
+    assert not (tmp_path / "run").exists()

@@ -24,7 +24,7 @@ from .colour import adjust_colour
 from .geometry import PixelMove, Warp, draw_move
 from .mixing import mix_examples
 from .regions import cut_out
-from .views import View, list_views, map_views
+from .views import View, check_views, list_views, map_views
 
 __all__ = [
     "PixelMove",
@@ -33,6 +33,7 @@ __all__ = [
     "adjust_colour",
     "augment",
     "augment_with_masks",
+    "check_views",
     "cut_out",
     "draw_move",
     "list_views",

@@ -5,7 +5,7 @@ Legend: N examples in a batch, H W height and width, C channels.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple
+from typing import Any, Callable, List, NamedTuple, Sequence
 
 import numpy as np
 
@@ -72,6 +72,30 @@ def _half_distance(options, size: int) -> int:
     return min(-(-distance // 2), size - 1)
 
 
+def check_views(options, shape: Sequence[int]) -> None:
+    """Check that examples have views; a plugin calls it in `build`, before the training.
+
+    Args:
+        options: `AugmentationOptions` of the run.
+        shape: of one example.
+
+    Raises:
+        UsageError: the examples are no images, or the options name no change that has views.
+    """
+    if len(shape) != 3:
+        raise UsageError(
+            "Test-time augmentation needs images [H, W, C], but an example of the data has shape "
+            f"{list(shape)}.",
+            hint="Leave out tta.",
+        )
+    if len(list_views(options, *shape[:2])) == 1:
+        raise UsageError(
+            "Test-time augmentation has no views: the model was trained without shift, crop and "
+            "flips.",
+            hint="Leave out tta.",
+        )
+
+
 def map_views(function: Callable[[Any], Any], images, run) -> List[Any]:
     """What a function returns for each view of a batch, the plain images first.
 
@@ -83,24 +107,12 @@ def map_views(function: Callable[[Any], Any], images, run) -> List[Any]:
         run: its options are `AugmentationOptions`.
 
     Raises:
-        UsageError: the examples are no images, or the options of the run name no change that has
-            views.
+        UsageError: as `check_views`.
     """
-    if images.shape.ndims != 4:
-        raise UsageError(
-            "Test-time augmentation needs images [H, W, C], but an example of the data has shape "
-            f"{images.shape.as_list()[1:]}.",
-            hint="Leave out tta.",
-        )
-    views = list_views(run.options, *images.shape.as_list()[1:3])
-    if len(views) == 1:
-        raise UsageError(
-            "Test-time augmentation has no views: the model was trained without shift, crop and "
-            "flips.",
-            hint="Leave out tta.",
-        )
+    shape = images.shape.as_list()[1:]
+    check_views(run.options, shape)
     results: List[Any] = []
-    for view in views:
+    for view in list_views(run.options, *shape[:2]):
         earlier = tf.nest.flatten(results[-1:])
         with tf.control_dependencies(earlier):
             results.append(function(view.apply(tf.identity(images))))

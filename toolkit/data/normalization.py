@@ -43,8 +43,11 @@ def normalize(features: Any, spec: DataSpec) -> Any:
     exports then normalize as the training did, with the numbers that the run recorded.
 
     Args:
-        features: float32 [N, ..., C].
+        features: numbers [N, ..., C].
         spec: `run.data`.
+
+    Returns:
+        float32 [N, ..., C] if the option is on.
     """
     if not spec.mean:
         return features
@@ -52,6 +55,7 @@ def normalize(features: Any, spec: DataSpec) -> Any:
     with np.errstate(divide="ignore", over="ignore"):
         factor = (1.0 / scale).astype(np.float32)
     factor = np.where(np.isfinite(factor), factor, np.float32(1.0))  # of constants
+    features = tf.cast(features, tf.float32)
     normalized = (features - tf.constant(mean, tf.float32)) * tf.constant(factor, tf.float32)
     tf.add_to_collection(NORMALIZED, normalized)
     return normalized

@@ -29,6 +29,8 @@ NORM_MOMENTUM = 0.95  # runs of a thousand steps are common: the averages follow
 def build(run):
     """The network that the option `network` names, for the shapes and classes of the data."""
     check_data(run.options.network, run.data)
+    if run.options.tta:
+        augmentation.check_views(run.options, run.data.shape)
     return NETWORKS[run.options.network](run)
 
 
