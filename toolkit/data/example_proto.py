@@ -14,6 +14,7 @@ BYTES, FLOATS, INTEGERS, EMPTY = "bytes", "floats", "integers", "empty"
 _LIST_KINDS = {0x0A: BYTES, 0x12: FLOATS, 0x1A: INTEGERS}  # tag of the list -> kind
 _FIRST, _SECOND = 0x0A, 0x12  # tags of the fields 1 and 2, with bytes
 _VARINT, _FIXED32 = 0x08, 0x0D  # tags of one integer, and of one float, that are not packed
+_NO_EXAMPLE = "bytes that are no tf.train.Example"
 _MAX_VARINT = 10  # bytes
 _FEW = 16  # bytes
 _UINT64 = 2**64 - 1
@@ -38,16 +39,13 @@ def locate_features(record: bytes) -> Dict[bytes, Feature]:
         WireError: the record is another message, or damaged.
     """
     features: Dict[bytes, Feature] = {}
-    try:
-        for tag, start, end in _split(record, 0, len(record)):
-            if tag == _SECOND:
-                raise WireError("a tf.train.SequenceExample")
+    for tag, start, end in _split(record, 0, len(record)):
+        if tag == _SECOND:
+            raise WireError("a tf.train.SequenceExample")
+        _check(tag == _FIRST)
+        for tag, entry_start, entry_end in _split(record, start, end):
             _check(tag == _FIRST)
-            for tag, entry_start, entry_end in _split(record, start, end):
-                _check(tag == _FIRST)
-                _locate_entry(record, entry_start, entry_end, features)
-    except IndexError:
-        raise WireError("bytes that are no tf.train.Example") from None
+            _locate_entry(record, entry_start, entry_end, features)
     return features
 
 
@@ -69,10 +67,7 @@ def _locate_entry(record: bytes, start: int, end: int, features: Dict[bytes, Fea
 
 def list_bytes(record: bytes, feature: Feature) -> List[Tuple[int, int]]:
     """The start and the end of each value of a list of bytes."""
-    try:
-        parts = _split(record, feature.start, feature.end)
-    except IndexError:
-        raise WireError("a damaged list of bytes") from None
+    parts = _split(record, feature.start, feature.end)
     _check(all(tag == _FIRST for tag, _, _ in parts))
     return [(start, end) for _, start, end in parts]
 
@@ -130,10 +125,7 @@ def _decode_few(content: bytes) -> np.ndarray:
     """As `decode_varints`, faster for few bytes."""
     values, position = [], 0
     while position < len(content):
-        try:
-            value, position = _read_varint(content, position)
-        except IndexError:
-            raise WireError("a damaged list of integers") from None
+        value, position = _read_varint(content, position)
         values.append(value & _UINT64)
     return np.array(values, np.uint64).astype(np.int64)
 
@@ -163,36 +155,36 @@ def _split(record: bytes, start: int, end: int) -> List[Tuple[int, int, int]]:
     """The fields of a message, all of which have bytes: the tag, start and end of each.
 
     Raises:
-        IndexError: the message is longer than the record.
-        WireError: a field is longer than the message.
+        WireError: a field is longer than the message, or has no bytes.
     """
     fields = []
-    while start < end:
+    end_of_sizes = end - 1
+    while start < end_of_sizes:
         tag, size = record[start], record[start + 1]
         start += 2
         if size > 127:
             size, start = _read_varint(record, start - 1)
         stop = start + size
         if stop > end or tag & 7 != 2:
-            raise WireError("bytes that are no tf.train.Example")
+            raise WireError(_NO_EXAMPLE)
         fields.append((tag, start, stop))
         start = stop
+    _check(start == end)
     return fields
 
 
 def _read_varint(record: bytes, position: int) -> Tuple[int, int]:
     """An unsigned integer and the position behind it."""
     value = shift = 0
-    while True:
-        byte = record[position]
+    for byte in record[position : position + _MAX_VARINT]:
         position += 1
         value |= (byte & 127) << shift
         if byte < 128:
             return value, position
         shift += 7
-        _check(shift < 7 * _MAX_VARINT)
+    raise WireError(_NO_EXAMPLE)
 
 
 def _check(is_valid: bool) -> None:
     if not is_valid:
-        raise WireError("bytes that are no tf.train.Example")
+        raise WireError(_NO_EXAMPLE)

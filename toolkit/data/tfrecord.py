@@ -16,7 +16,16 @@ import numpy as np
 
 from ..errors import DataError, UsageError
 from .column import MAX_CLASSES, Column, Sequences
-from .example_proto import BYTES, EMPTY, FLOATS, INTEGERS, Feature, list_bytes, read_integers
+from .example_proto import (
+    BYTES,
+    EMPTY,
+    FLOATS,
+    INTEGERS,
+    Feature,
+    WireError,
+    list_bytes,
+    read_integers,
+)
 from .examples import Dataset, Split, describe
 from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
@@ -153,7 +162,7 @@ class _RecordReader:
         features = locate_record(shard, 0, record)
         roles = _choose_roles(shard, features, self._columns)
         keys = {
-            key: _plan_key(shard, record, features, key, key in roles.labels)
+            key: _plan_first(shard, record, features, key, key in roles.labels)
             for key in roles.features + roles.labels
         }
         if roles.labels == [LABEL_KEYS[0]] and _kind(features, NAME_KEY) == BYTES:
@@ -427,6 +436,19 @@ def _choose_roles(shard: Shard, features: Dict[bytes, Feature], columns: ColumnO
             hint="Name the keys of the features with --image-column or --feature-columns.",
         )
     return _Roles(pictures or numbers, labels)
+
+
+def _plan_first(
+    shard: Shard, record: bytes, features: Dict[bytes, Feature], key: str, is_label: bool
+) -> _KeySet:
+    """As `_plan_key`. Raises a DataError that names the first record if it is damaged."""
+    try:
+        return _plan_key(shard, record, features, key, is_label)
+    except WireError as error:
+        raise DataError(
+            f"{shard.path}: record 0: expected values in the key '{key}', found {error}.",
+            hint="Write each record as tf.train.Example(...).SerializeToString().",
+        ) from None
 
 
 def _plan_key(
