@@ -1,36 +1,42 @@
-"""`npz:FILE`: arrays saved by numpy, under their usual names; nothing is unpickled."""
+"""`npz:FILE`: arrays saved by numpy, under the names of `npz_keys`; nothing is unpickled."""
 
 from __future__ import annotations
 
 import os
 import warnings
 import zipfile
-from typing import Any, Dict, Iterable, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..errors import DataError
-from .examples import Arrays, Dataset, Split, check_label_range, describe
+from .examples import Dataset, Split, describe
 from .file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares, hold_out
+from .label_arrays import LabelArrays, read_label_arrays
 from .memory import check_memory
+from .npz_keys import HINT, find_keys, unused_keys
+from .structure import FEATURES
 
-SPLIT_KEYS = {
-    "train": (("x_train", "y_train"),),
-    "validation": (("x_validation", "y_validation"), ("x_val", "y_val"), ("x_valid", "y_valid")),
-    "test": (("x_test", "y_test"),),
-}
-WHOLE_KEYS = (("images", "labels"), ("features", "labels"), ("x", "y"))
 _HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
     (3, 0): np.lib.format.read_array_header_2_0,  # its names are UTF-8, and its sizes as in 2.0
 }
-_HINT = "Save it with numpy.savez(file, x_train=..., y_train=..., x_test=..., y_test=...)."
+
+
+class _Arrays(NamedTuple):
+    """The arrays of one split, by the names of the components; "" is that of a single one."""
+
+    features: Dict[str, np.ndarray]
+    labels: Dict[str, np.ndarray]
 
 
 def open_npz(
-    path: str, shares: Shares = DEFAULT_SHARES, index: Optional[FileIndex] = None
+    path: str,
+    shares: Shares = DEFAULT_SHARES,
+    index: Optional[FileIndex] = None,
+    label_kind: str = "auto",
 ) -> Dataset:
     """Open an .npz file as a data set; either all splits have labels or none has.
 
@@ -38,21 +44,39 @@ def open_npz(
         path: the file.
         shares: of the examples, held out for test and validation.
         index: knows the hash of the file; None to compute it.
+        label_kind: "class", "value", or "auto" for what the types of the labels say.
 
     Raises:
         DataError: the file cannot be used.
     """
-    splits = {name: _make_split(path, name, arrays) for name, arrays in _read(path).items()}
+    arrays, notes = _read(path)
+    labels = _read_labels(path, arrays, label_kind)
+    splits = {name: _make_split(path, name, each, labels) for name, each in arrays.items()}
     _check_alike(path, splits)
-    labels = [split.labels for split in splits.values() if split.labels is not None]
-    count = 1 + max((int(array.max()) for array in labels), default=-1)
-    for array in labels:
-        check_label_range(array, count, path)
-    spec = describe(splits["train"], num_classes=count)
+    only = labels.get("")
+    spec = describe(splits["train"], only.class_names if only else (), _count(only))
+    notes += [note for each in labels.values() for note in each.notes]
     index, name = index or FileIndex(), os.path.basename(path)
     hashes = {name: index.digests([path])[0]}
     splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
-    return Dataset("npz:" + path, spec, splits, {name: path}, sha256=hashes)
+    return Dataset("npz:" + path, spec, splits, {name: path}, notes, hashes)
+
+
+def _read_labels(path: str, arrays: Dict[str, _Arrays], kind: str) -> Dict[str, LabelArrays]:
+    """The labels of all splits by the name of the component."""
+    names = {name for each in arrays.values() for name in each.labels}
+    return {
+        name: read_label_arrays(
+            path,
+            {split: each.labels[name] for split, each in arrays.items() if name in each.labels},
+            kind,
+        )
+        for name in sorted(names)
+    }
+
+
+def _count(labels: Optional[LabelArrays]) -> int:
+    return 0 if labels is None else labels.num_classes
 
 
 def read_arrays(path: str) -> Dict[str, np.ndarray]:
@@ -62,18 +86,27 @@ def read_arrays(path: str) -> Dict[str, np.ndarray]:
         return {key: _read_array(path, file, key) for key in file.files}
 
 
-def _read(path: str) -> Dict[str, Arrays]:
-    """Split name -> features and labels."""
+def _read(path: str) -> Tuple[Dict[str, _Arrays], List[str]]:
+    """Split name -> its arrays; and a note on arrays that are not read."""
     with _open(path) as file:
-        splits = _find_keys(path, file.files)
-        _check_sizes(path, file, [key for keys in splits.values() for key in keys])
-        return {name: _read_pair(path, file, keys) for name, keys in splits.items()}
+        splits = find_keys(path, file.files)
+        _check_sizes(path, file, [key for keys in splits.values() for key in keys.all])
+        arrays = {
+            name: _Arrays(*(_read_all(path, file, k) for k in splits[name])) for name in splits
+        }
+        unused = unused_keys(file.files, splits)
+    notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
+    return arrays, notes
+
+
+def _read_all(path: str, file: Any, keys: Mapping[str, str]) -> Dict[str, np.ndarray]:
+    return {name: _read_array(path, file, key) for name, key in keys.items()}
 
 
 def _open(path: str) -> Any:
     """The NpzFile of a path."""
     if not os.path.isfile(path):
-        raise DataError(f"{path}: expected an .npz file, found none.", hint=_HINT)
+        raise DataError(f"{path}: expected an .npz file, found none.", hint=HINT)
     try:
         zipfile.ZipFile(path).close()
         file = np.load(path, allow_pickle=False)
@@ -92,33 +125,7 @@ def _not_npz_error(path: str, error: Exception) -> DataError:
         content = "one array of an .npy file"
     if start == b"PK\x03\x04":
         content = f"a damaged zip file ({_reason(error)})"
-    return DataError(f"{path}: expected an .npz file, found {content}.", hint=_HINT)
-
-
-def _find_keys(path: str, names: Iterable[str]) -> Dict[str, Tuple[str, str]]:
-    """Split name -> the keys of its features and labels."""
-    keys: Dict[str, Tuple[str, str]] = {}
-    for split, pairs in SPLIT_KEYS.items():
-        for features, labels in pairs:
-            if features in names:
-                keys.setdefault(split, (features, labels))
-    if "train" not in keys:
-        for features, labels in WHOLE_KEYS:
-            if features in names:
-                keys.setdefault("train", (features, labels))
-    if "train" not in keys:
-        raise DataError(
-            f"{path}: expected the array x_train, images, features or x, found "
-            f"{', '.join(sorted(names)) or 'no array'}.",
-            hint=_HINT,
-        )
-    return keys
-
-
-def _read_pair(path: str, file: Any, keys: Tuple[str, str]) -> Arrays:
-    features = _read_array(path, file, keys[0])
-    labels = _read_array(path, file, keys[1]) if keys[1] in file.files else None
-    return features, labels
+    return DataError(f"{path}: expected an .npz file, found {content}.", hint=HINT)
 
 
 def _check_sizes(path: str, file: Any, keys: Iterable[str]) -> None:
@@ -173,14 +180,14 @@ def _read_array(path: str, file: Any, key: str) -> np.ndarray:
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(
                 f"{path}: expected numbers in '{key}', found Python objects.",
-                hint="Save arrays of one shape and a number type.",
+                hint="Save arrays of one shape and a number type, and texts with dtype=str.",
             ) from error
         raise DataError(
             f"{path}: expected the array '{key}', found {_reason(error)}.",
             hint="The file is damaged; copy it again.",
         ) from error
     if not isinstance(array, np.ndarray):
-        raise DataError(f"{path}: expected the array '{key}', found a file.", hint=_HINT)
+        raise DataError(f"{path}: expected the array '{key}', found a file.", hint=HINT)
     return array
 
 
@@ -190,24 +197,43 @@ def _reason(error: Exception) -> str:
     return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
-def _make_split(path: str, name: str, arrays: Arrays) -> Split:
-    features, labels = arrays
+def _make_split(path: str, name: str, arrays: _Arrays, labels: Dict[str, LabelArrays]) -> Split:
     source = f"{path} ({name})"
-    if not features.shape or not len(features):
-        raise DataError(f"{source}: expected one example or more, found none.", hint=_HINT)
-    if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]  # a column, as in Keras's CIFAR
-    if labels is not None and labels.ndim and len(labels) != len(features):
-        raise DataError(
-            f"{source}: expected {len(features)} labels, one per example, found {len(labels)}.",
-            hint="Save features and labels that belong together.",
-        )
+    for array in arrays.features.values():
+        if not array.shape or not len(array):
+            raise DataError(f"{source}: expected one example or more, found none.", hint=HINT)
+    count = len(next(iter(arrays.features.values())))
+    for array in arrays.labels.values():
+        if array.ndim and len(array) != count:
+            raise DataError(
+                f"{source}: expected {count} labels, one per example, found {len(array)}.",
+                hint="Save features and labels that belong together.",
+            )
     try:
-        split = Split(features, labels)
+        split = Split(
+            _pack({n: _as_features(array) for n, array in arrays.features.items()}),
+            _pack({n: labels[n].column(name) for n in arrays.labels}),
+        )
     except DataError as error:
         raise DataError(f"{source}: {error.message}", hint=error.hint) from None
-    check_finite(split.features, source)
+    for key in split.columns:
+        _check_finite(split, key, source)
     return split
+
+
+def _pack(by_name: Dict[str, Any]) -> Any:
+    """A single component, a dict of them by name, or None."""
+    return by_name.get("", by_name) if by_name else None
+
+
+def _as_features(array: np.ndarray) -> np.ndarray:
+    """Features of a type that models take: truth values are 0 and 1."""
+    return array.astype(np.float32) if array.dtype == np.bool_ else array
+
+
+def _check_finite(split: Split, key: str, source: str) -> None:
+    if split.components[key].dtype == "float32":
+        check_finite(split.columns[key].values, source)
 
 
 def check_finite(features: np.ndarray, source: str) -> None:
@@ -238,5 +264,11 @@ def _check_alike(path: str, splits: Dict[str, Split]) -> None:
 
 
 def _describe_examples(split: Split) -> str:
-    labels = "" if split.labels is not None else " without labels"
-    return f"{split.dtype} {list(split.shape)}{labels}"
+    parts = []
+    for key, component in split.components.items():
+        role, _, name = key.partition("/")
+        if role == FEATURES:
+            parts.append(f"{name + ' ' if name else ''}{component.dtype} {list(component.shape)}")
+        elif component.shape:
+            parts.append(f"label {name} {list(component.shape)}".replace("  ", " "))
+    return f"{', '.join(parts)}{'' if split.has_labels else ' without labels'}"

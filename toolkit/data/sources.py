@@ -265,7 +265,7 @@ def _open_idx(settings: Settings) -> Dataset:
 def _open_npz(settings: Settings) -> Dataset:
     from .npz import open_npz
 
-    return open_npz(settings.path, settings.shares, settings.index)
+    return open_npz(settings.path, settings.shares, settings.index, settings.columns.label_kind)
 
 
 def _open_images(settings: Settings) -> Dataset:
@@ -346,6 +346,7 @@ SOURCES = {
             "what fits in memory",
             _always,
             _open_npz,
+            ("label_kind",),
         ),
         Source(
             "images:DIR",

@@ -1,0 +1,130 @@
+"""What arrays of an .npz file become: named features, classes, values, label images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from toolkit.data.sources import ColumnOptions, open_data
+from toolkit.errors import DataError
+
+X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
+IMAGES = np.arange(20 * 16, dtype=np.uint8).reshape(20, 4, 4)
+EVEN = np.arange(20) % 2
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """`opened(x=..., y=...)`: the data set of an .npz file with these arrays."""
+
+    def write(label_kind="auto", **arrays):
+        path = str(tmp_path / "a.npz")
+        np.savez(path, **arrays)
+        return open_data("npz:" + path, columns=ColumnOptions(label_kind=label_kind))
+
+    return write
+
+
+@pytest.fixture
+def refusal(opened):
+    def write(**arrays):
+        with pytest.raises(DataError) as error:
+            opened(**arrays)
+        assert error.value.hint
+        return error.value.message
+
+    return write
+
+
+def parts(data):
+    """Flat key -> kind, dtype and shape of a component."""
+    return {key: (c.kind, c.dtype, c.shape) for key, c in data.splits["train"].components.items()}
+
+
+@pytest.mark.parametrize(
+    "labels, component, names",
+    [
+        (EVEN, ("class", "int32", ()), ("0", "1")),
+        (EVEN[:, np.newaxis], ("class", "int32", ()), ("0", "1")),
+        (np.array(["cat", "ant"])[EVEN], ("class", "int32", ()), ("ant", "cat")),
+        (np.array([b"cat", b"ant"])[EVEN], ("class", "int32", ()), ("ant", "cat")),
+        (EVEN == 1, ("class", "int32", ()), ("False", "True")),
+        (EVEN / 2, ("value", "float32", ()), ()),
+        (np.stack([EVEN / 2, EVEN], axis=1), ("value", "float32", (2,)), ()),
+        (np.stack([EVEN, EVEN], axis=1), ("value", "float32", (2,)), ()),
+        (np.stack([EVEN, EVEN], axis=1) == 1, ("value", "float32", (2,)), ()),
+        (np.stack([EVEN, EVEN + 1], axis=1), ("class", "int32", (2,)), ()),
+        (IMAGES % 3, ("class", "uint8", (4, 4)), ()),
+        ((IMAGES % 3)[..., np.newaxis], ("class", "uint8", (4, 4)), ()),
+    ],
+)
+def test_the_type_of_labels_decides_their_kind(opened, labels, component, names):
+    data = opened(x=X, y=labels)
+    assert parts(data)["labels"] == component
+    assert data.spec.class_names == names
+
+
+def test_an_option_decides_where_the_type_is_not_meant(opened, refusal):
+    as_floats = EVEN.astype(np.float64)
+    assert "--label-kind class" in opened(x=X, y=as_floats).notes[0]
+    assert opened("class", x=X, y=as_floats).spec.class_names == ("0", "1")
+    assert parts(opened("value", x=X, y=EVEN))["labels"][0] == "value"
+    assert "found the label 0.5" in refusal(label_kind="class", x=X, y=EVEN / 2)
+    assert "that are values, found texts" in refusal(label_kind="value", x=X, y=EVEN.astype(str))
+
+
+def test_texts_are_numbered_over_all_splits(opened):
+    texts = np.array(["b", "c"])[EVEN]
+    data = opened(x_train=X, y_train=texts, x_test=X[:2], y_test=np.array(["a", "c"]))
+    assert data.spec.class_names == ("a", "b", "c")
+    assert data.splits["test"].labels.tolist() == [0, 2]
+
+
+def test_255_is_no_class_of_label_images(opened):
+    labels = np.where(IMAGES % 5 == 4, 255, IMAGES % 5).astype(np.uint8)
+    assert opened(x=IMAGES, y=labels).spec.labels.num_classes == 4
+
+
+def test_arrays_with_a_common_prefix_are_named(opened):
+    data = opened(x_train_Left=X, x_train_right=IMAGES, y_train_mask=IMAGES % 2, y_train_size=X)
+    assert parts(data) == {
+        "features/Left": ("value", "float32", (2,)),
+        "features/right": ("image", "uint8", (4, 4, 1)),
+        "labels/mask": ("class", "uint8", (4, 4)),
+        "labels/size": ("value", "float32", (2,)),
+    }
+    assert len(data.splits["test"]) == 2
+
+
+@pytest.mark.parametrize("names", [("X_train", "Y_train"), ("train_images", "train_labels")])
+def test_other_usual_names_are_understood(opened, names):
+    assert opened(**{names[0]: IMAGES, names[1]: EVEN}).spec.num_classes == 2
+
+
+def test_whole_numbers_stay_whole_and_truth_values_become_numbers(opened):
+    assert parts(opened(x=np.arange(40).reshape(20, 2)))["features"] == ("value", "int64", (2,))
+    assert parts(opened(x=X > 0.5))["features"] == ("value", "float32", (2,))
+    assert parts(opened(x=X.astype(np.float16)))["features"] == ("value", "float32", (2,))
+
+
+def test_arrays_that_are_not_read_are_noted(opened):
+    assert opened(x=X, y=EVEN, mean=X).notes == ["Arrays that are not read: mean."]
+
+
+@pytest.mark.parametrize(
+    "arrays, text",
+    [
+        ({"x": X, "y": EVEN - 1}, "found label -1 in example 0"),
+        ({"x": X, "y": EVEN + 2**33}, "expected labels below 1,048,576"),
+        ({"x": X, "y": np.full(20, np.nan)}, "NaN or infinity in example 0"),
+        ({"x": X, "y": np.full(20, 1j)}, "expected numbers or texts as labels"),
+        ({"x": X.astype(complex)}, "complex"),
+        ({"x": X[:, 0]}, "of rank 2 or more"),
+        ({"x": X, "X": X}, "differ in case alone"),
+        ({"x_left": X, "x_right": X[:3]}, "different numbers of examples"),
+        ({"x_train": X, "y_train": EVEN, "x_test": X}, "without labels"),
+        ({"x": X, "y": np.array([None, "a"] * 10)}, "found Python objects"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(refusal, arrays, text):
+    assert text in refusal(**arrays)
