@@ -1,0 +1,191 @@
+"""Two folders of images: pairs, pictures with label images, and two domains."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.data.held_out import NOTHING
+from toolkit.data.label_images import VOID, read_label_image
+from toolkit.data.pairs import list_pairs
+from toolkit.data.sources import DEFAULT_SHARES, ImageOptions, open_data
+from toolkit.errors import DataError
+
+
+def picture(number, size=(6, 4)):
+    return Image.new("RGB", size, (number, 2 * number, 3 * number))
+
+
+def mask(values, size=(6, 4)):
+    """A palette image whose pixels repeat some values, with colours that are not them."""
+    pixels = np.resize(np.array(values, np.uint8), size[::-1])
+    image = Image.fromarray(pixels)
+    image.putpalette([7 * i % 256 for i in range(768)])
+    return image
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """`tree({"a/1.png": picture(1)})`: a folder with these images; returns its path."""
+
+    def write(images):
+        for name, image in images.items():
+            path = str(tmp_path / "pairs" / name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            image.save(path)
+        return str(tmp_path / "pairs")
+
+    return write
+
+
+def opened(folder, shares=NOTHING, **images):
+    return open_data("pairs:" + folder, images=ImageOptions(**images), shares=shares)
+
+
+def refusal(folder):
+    with pytest.raises(DataError) as error:
+        opened(folder)
+    assert error.value.hint
+    return error.value.message
+
+
+def masked(count, values=(0, 1, 2), first="images", second="masks", suffix=""):
+    images = {f"{first}/{i}.jpg": picture(i) for i in range(count)}
+    return {**images, **{f"{second}/{i}{suffix}.png": mask(values) for i in range(count)}}
+
+
+@pytest.mark.parametrize(
+    "first, second, suffix",
+    [("images", "masks", ""), ("img", "Labels", ""), ("photos", "annotations", "_mask")],
+)
+def test_pictures_and_label_images_are_features_and_labels(tree, first, second, suffix):
+    data = opened(tree(masked(3, first=first, second=second, suffix=suffix)))
+    features, labels = data.splits["train"].take(slice(None))
+    assert features.shape == (3, 4, 6, 3) and features.dtype == np.uint8
+    assert labels.shape == (3, 4, 6) and labels[0, 0].tolist() == [0, 1, 2, 0, 1, 2]
+    assert data.spec.labels.kind == "class" and data.spec.labels.num_classes == 3
+    assert len(data.files) == len(data.sha256) == 6
+
+
+def test_255_is_no_class_unless_it_is_the_only_other_number(tree):
+    assert opened(tree(masked(2, (0, 3, 255)))).spec.labels.num_classes == 4
+    data = opened(tree({f"masks/{i}.png": mask((0, 255)) for i in range(2)}))
+    assert data.spec.labels.num_classes == 2
+    assert data.splits["train"].labels.max() == 1
+    assert "saved as 0 and 255" in data.notes[0]
+
+
+def test_label_images_are_resized_to_the_nearest_pixel_with_their_pictures(tree):
+    left_half = Image.fromarray(np.repeat([[0] * 4 + [9] * 4], 4, axis=0).astype(np.uint8))
+    folder = tree({"images/1.png": picture(1, (8, 4)), "masks/1.png": left_half})
+    padded = opened(folder, image_size=4).splits["train"].labels[0]
+    assert padded.tolist() == [[VOID] * 4, [0, 0, 9, 9], [0, 0, 9, 9], [VOID] * 4]
+    assert opened(folder, image_size=4, fit="crop").splits["train"].labels[0, 0].tolist() == [
+        *(0, 0, 9, 9)
+    ]
+    wide = opened(folder, image_size="7x5", fit="stretch").splits["train"].labels
+    assert set(np.unique(wide)) == {0, 9}
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "1"])
+def test_a_pixel_is_a_grey_value_or_a_palette_index(tmp_path, mode):
+    pixels = Image.fromarray(np.array([[0, 1], [1, 0]], np.uint8) * (255 if mode == "1" else 1))
+    if mode == "P":
+        pixels.putpalette([200] * 768)
+    (pixels.convert("1") if mode == "1" else pixels).save(str(tmp_path / "m.png"))
+    assert read_label_image(str(tmp_path / "m.png")).tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    "name, image, text",
+    [
+        ("masks/1.png", mask((0, 1), (3, 4)), "expected 6x4 pixels as in"),
+        ("masks/1.png", picture(1), "found the mode RGB"),
+        ("masks/1.jpg", mask((0, 1)).convert("L"), "a JPEG file"),
+    ],
+)
+def test_what_is_no_label_image_is_refused(tree, name, image, text):
+    message = refusal(tree({"images/1.png": picture(1), name: image}))
+    assert os.path.join("pairs", name) in message and text in message
+
+
+def test_two_other_folders_are_named_features(tree):
+    images = {f"input/{i}.png": picture(i) for i in range(3)}
+    images.update({f"my target/{i}.jpg": picture(9, (5, 5)) for i in range(3)})
+    data = opened(tree(images))
+    features = data.splits["train"].take(slice(0, 2))[0]
+    assert {name: array.shape for name, array in features.items()} == {
+        "input": (2, 4, 6, 3),
+        "my_target": (2, 5, 5, 3),
+    }
+    assert data.splits["train"].take(np.array([2]))[0]["input"][0, 0, 0].tolist() == [2, 4, 6]
+
+
+def test_folders_without_a_common_name_are_two_domains(tree):
+    images = {f"horses/h{i}.png": picture(i) for i in range(5)}
+    data = opened(tree({**images, **{f"zebras/z{i}.png": picture(50 + i) for i in range(2)}}))
+    zebras = data.splits["train"].take(slice(None))[0]["zebras"][:, 0, 0, 0]
+    assert zebras.tolist() == [50, 51, 50, 51, 50]
+    assert "two domains, horses (5) and zebras (2)" in data.notes[0]
+
+
+def test_no_image_of_a_domain_is_in_two_splits(tree):
+    images = {f"a/x{i}.png": picture(i) for i in range(40)}
+    folder = tree({**images, **{f"b/y{i}.png": picture(100 + i) for i in range(20)}})
+    splits = opened(folder, DEFAULT_SHARES).splits
+    for name in ("a", "b"):
+        pixels = [set(split.take(slice(None))[0][name][:, 0, 0, 0]) for split in splits.values()]
+        assert len(pixels) == 3 and sum(map(len, pixels)) == len(set.union(*pixels))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["train/a/1", "train/b/1", "val/a/2", "val/b/2"],
+        ["a/train/1", "b/train/1", "a/val/2", "b/val/2"],
+        ["trainA/1", "trainB/1", "valA/2", "valB/2"],
+    ],
+)
+def test_splits_may_be_folders_outside_or_inside(tree, names):
+    listings = list_pairs(tree({name + ".png": picture(1) for name in names}))
+    assert {name: listing.names for name, listing in listings.items()} == {
+        "train": ("a", "b"),
+        "validation": ("a", "b"),
+    }
+    assert [len(paths) for paths in listings["train"].paths] == [1, 1]
+
+
+def test_a_pair_may_be_in_folders_below(tree):
+    names = ["images/x/1.png", "images/y/1.png", "masks/x/1.png", "masks/y/1.png"]
+    listing = list_pairs(tree({name: mask((0,)) for name in names}))["train"]
+    assert [path.split(os.sep)[-2] for path in listing.paths[1]] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "names, text",
+    [
+        (["1.png"], "expected two folders of images, found none"),
+        (["a/1.png"], "found a."),
+        (["a/1.png", "b/1.png", "c/1.png"], "found a, b, c"),
+        (["a/1.png", "b/1.png", "1.png"], "images beside them (1.png, ...)"),
+        (["a/1.png", "b/1.png", "b/2.png"], "found 1 image without a partner"),
+        (["images/1.png", "masks/2.png"], "found 2 images without a partner"),
+        (["masks/1.png", "labels/1.png"], "label images in both"),
+        (["a/1.png", "a/1.bmp", "b/1.png"], "expected one image of each name"),
+        (["testA/1.png", "testB/1.png"], "found test without 'train'"),
+        (["trainA/1.png", "testB/1.png"], "only one folder of 'test'"),
+        (["train/a/1.png", "train/b/1.png", "more/1.png"], "the folder 'more' beside folders of"),
+        (["a/train/1.png", "b/train/1.png", "b/test/1.png"], "other splits in 'a' than in 'b'"),
+        (["train/a/1.png", "train/b/1.png", "test/c/1.png", "test/d/1.png"], "other names in one"),
+        (["trainA/1.png", "trainB/1.png", "testA/1.png", "testB/2.png"], "equal names in some"),
+    ],
+)
+def test_a_folder_that_is_no_pair_is_refused(tree, names, text):
+    assert text in refusal(tree({name: picture(1) for name in names}))
+
+
+def test_a_missing_folder_is_refused(tmp_path):
+    assert "expected a folder, found none" in refusal(str(tmp_path / "none"))
