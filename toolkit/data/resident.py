@@ -36,6 +36,7 @@ class ResidentReader:
 
     Attributes:
         in_memory: True; reading needs no thread of tf.data.
+        kind: "resident".
         num_examples: N.
         batch_size: B.
         form: of its batches.
@@ -46,6 +47,7 @@ class ResidentReader:
     """
 
     in_memory = True
+    kind = "resident"
 
     def __init__(
         self,

@@ -239,15 +239,22 @@ class StreamReader:
         examples = unbatch(self._split, self._split.read(positions))
         batch = self._converter.join([convert(x, int(n)) for x, n in zip(examples, numbers)])
         flat = batch.read(slice(None))
-        return {key: self._pad(key, array) if is_longest else array for key, array in flat.items()}
+        return {
+            key: self._pad(key, array) if key in self.form.longest else array
+            for key, array in flat.items()
+        }
 
     def _pad(self, key: str, array: np.ndarray) -> np.ndarray:
-        """A batch of converted examples; sequences are padded to the longest of all."""
-        if key not in self.form.longest:
+        """A batch of converted sequences, [n, L, ...], padded to the longest of all if needed."""
+        ends = self.form.components[key].boundaries or array.shape[1:2]
+        if array.shape[1] in ends and not self.form.pads_to_longest:
             return array
-        missing = [(0, 0)] * array.ndim
-        missing[1] = (0, self.form.longest[key] - array.shape[1])
-        return np.pad(array, missing, constant_values=self.form.components[key].padding)
+        padding = self.form.components[key].padding
+        shape = (len(array), self.form.longest[key], *array.shape[2:])
+        value = padding.encode() if isinstance(padding, str) else padding
+        padded = np.full(shape, value, array.dtype)
+        padded[:, : array.shape[1]] = array
+        return padded
 
     def _converted_form(self, pads_to_longest: bool) -> BatchForm:
         """The form of converted examples.

@@ -102,9 +102,9 @@ class CoreOptions(Options):
     )
     fold: int = option(0, "which part of --folds is the test split, from 0", group="Data", ge=0)
     split_seed: int = option(0, "other numbers hold out other examples", group="Data", ge=0)
-    reader: Literal["auto", "resident", "stream"] = option(
+    reader: Literal["auto", "resident", "mapped", "stream"] = option(
         "auto",
-        "keep the data in memory, stream it from disk, or decide by its size",
+        "keep the data in memory, decode it once into the cache, stream it, or decide by its size",
         group="Data",
         aliases=("input",),
     )
@@ -118,10 +118,10 @@ class CoreOptions(Options):
     )
     shuffle_buffer: int = option(
         10000,
-        "size of the shuffle buffer of a streamed epoch",
+        "how many examples of a streamed epoch are shuffled at a time",
         unit="examples",
         group="Data",
-        used_if={"reader": ("auto", "stream")},
+        used_if={"reader": ("auto", "mapped", "stream")},
         ge=1,
     )
     batch_size: int = option(64, "examples per step", unit="examples", group="Data", ge=1)

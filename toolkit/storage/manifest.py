@@ -32,6 +32,7 @@ _MANIFEST = {
     "total_steps?": int,
     "reason?": str,
     "xla?": bool,
+    "reader?": str,
     "best?": (None, {"step": int, "metric?": str, "direction?": ("min", "max")}),
     "committed?": int,
     "metrics?": (None, dict),

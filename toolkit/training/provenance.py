@@ -86,6 +86,7 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
         for name in [n for n in names if n in before and n in after]:
             if before[name] != after[name]:
                 changes.append(f"{name} was {before[name]}, now {after[name]}")
+    changes += _reader_changes(session, now)
     before, after = (facts.get("compiled") for facts in (session, now))
     if None not in (before, after) and before != after:
         changes.append(f"compiled by XLA was {_yes_no(before)}, now {_yes_no(after)}")
@@ -102,6 +103,18 @@ def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     if session.get("partition", now["partition"]) != now["partition"]:
         changes.append("other examples are held out")
     return changes
+
+
+def _reader_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
+    """Whether the examples come in another order; "mapped" and "stream" have one order."""
+    before, after = session.get("reader"), now.get("reader")
+    if None not in (before, after) and (before == "resident") != (after == "resident"):
+        return [f"reader was {before}, now {after}"]
+    # The first sessions that streamed in the present order are the first that recorded a reader.
+    is_earlier = before is None and bool(session.get("options"))
+    if is_earlier and after in ("stream", "mapped"):
+        return ["this version streams examples in another order"]
+    return []
 
 
 def _yes_no(value: Any) -> str:

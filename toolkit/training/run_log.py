@@ -24,6 +24,13 @@ from .setup import Job, training_reader, training_run
 from .step_mode import TrainingPlan
 
 
+# Where training reads its examples, by the kind of the reader, if they are not in memory.
+_PLACES = {
+    "stream": "streamed from where it is",
+    "mapped": "decoded once, and streamed from the cache",
+}
+
+
 class RunLog:
     """Writes the manifest of a run, and tells the console what a user needs to know."""
 
@@ -50,6 +57,7 @@ class RunLog:
         total = self._plan.total_steps
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
         facts.update(xla=self._plan.is_compiled, metrics=None, summary=None)
+        facts.update(reader=self._plan.reader.kind)
         hashes = self._run_data.dataset.sha256
         if is_long(hashes) and (is_new or job.allow_other_data):
             with folder.writing():
@@ -75,6 +83,8 @@ class RunLog:
         log(f"data   {run_data.dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
         for note in [*_describe_classes(run_data), *run_data.dataset.notes]:
             log(f"data   {note}")
+        if self._plan.reader.kind in _PLACES:
+            log(f"data   {_PLACES[self._plan.reader.kind]}")
         if best is not None:
             log(f"best   {best.summary}")
         log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
@@ -103,7 +113,8 @@ class RunLog:
             job = self._job
             facts = provenance.reproducibility_facts(job.plugins, self._run_data, job.config)
             facts["machine"][provenance.THREADS] = effective_threads(self._plan.options)
-            self._facts = dict(facts, compiled=self._plan.is_compiled)
+            reader = self._plan.reader.kind
+            self._facts = dict(facts, compiled=self._plan.is_compiled, reader=reader)
         return self._facts
 
     def _changes_since_last_session(self) -> List[str]:

@@ -1,0 +1,271 @@
+"""The streaming reader: components of any kind, any batch first, memory, threads."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+from data_fixtures import idx_bytes, numbered_images
+
+from toolkit.compat import tf
+from toolkit.data import stream
+from toolkit.data.column import Column
+from toolkit.data.examples import Split
+from toolkit.data.idx import read_idx
+from toolkit.data.prepare import NO_HOOKS, ExampleHooks
+from toolkit.data.reader import ReaderOptions, make_reader
+from toolkit.data.stream import StreamReader
+from toolkit.data.structure import flatten
+from toolkit.errors import DataError, ToolkitError
+from toolkit.training.provenance import changes_since
+
+NUM_EXAMPLES = 23
+WORDS = [np.arange(1, 2 + i % 7) for i in range(NUM_EXAMPLES)]  # 1, 1 2, 1 2 3, ...
+FILLED = -1
+
+
+def named_split(**sequence_form):
+    """Components of every kind; the value "number" of example i is i."""
+    numbers = np.arange(NUM_EXAMPLES)
+    features = {
+        "number": numbers,
+        "picture": numbered_images(NUM_EXAMPLES),
+        "text": [f"text {i} é" for i in numbers],
+        "weight": numbers / 2,
+        "words": Column(WORDS, kind="value", padding=FILLED, **sequence_form),
+    }
+    features["number"] = Column(numbers, kind="value")
+    labels = {"flag": numbers % 2 == 0, "mask": np.tile(numbers[:, np.newaxis], (1, 3))}
+    return Split(features, labels)
+
+
+def read_stream(split, batch_size, count, start=0, hooks=NO_HOOKS, **options):
+    """Flat batches from `start` on, as hooks get them."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = StreamReader(split, batch_size, 1, hooks=hooks, **options)
+        fetches = flatten(*reader.batch(tf.constant(0, tf.int64)))
+        for key, tensor in fetches.items():
+            assert tensor.shape.as_list() == reader.form.batch_shape(key, batch_size)
+        reader.initialize(session, start)
+        return [session.run(fetches) for _ in range(count)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 23])
+@pytest.mark.parametrize("form", [{}, {"boundaries": [2, 4]}])
+def test_named_components_of_every_kind_belong_to_one_example(batch_size, form):
+    for batch in read_stream(named_split(**form), batch_size, 7):
+        numbers = batch["features/number"]
+        assert np.array_equal(np.rint(batch["features/picture"][:, 0, 0, 0] * 255), numbers)
+        texts = [text.decode() for text in batch["features/text"]]
+        assert texts == [f"text {i} é" for i in numbers]
+        assert np.array_equal(batch["features/weight"], np.float32(numbers / 2))
+        assert np.array_equal(batch["labels/flag"], numbers % 2 == 0)
+        assert np.array_equal(batch["labels/mask"], np.tile(numbers[:, np.newaxis], (1, 3)))
+        lengths = batch["features/words_length"]
+        assert lengths.tolist() == [len(WORDS[i]) for i in numbers]
+        longest = max(lengths)
+        size = longest if not form else min(end for end in (2, 4, 7) if end >= longest)
+        assert batch["features/words"].shape[1] == size
+        for row, number in zip(batch["features/words"], numbers):
+            expected = [*WORDS[number], *[FILLED] * (size - len(WORDS[number]))]
+            assert row.tolist() == expected
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+@pytest.mark.parametrize("start", [1, 4, 30])
+def test_named_components_resume_at_any_batch(batch_size, start):
+    whole = read_stream(named_split(), batch_size, 40)[start:]
+    rest = read_stream(named_split(), batch_size, 40 - start, start)
+    for batch, expected in zip(rest, whole):
+        assert all(np.array_equal(batch[key], expected[key]) for key in expected)
+
+
+def test_both_readers_have_the_same_examples_of_an_epoch():
+    def read_epoch(kind):
+        with tf.Graph().as_default(), tf.Session() as session:
+            reader = make_reader(named_split(), NUM_EXAMPLES, ReaderOptions(kind))
+            fetches = flatten(*reader.batch(tf.constant(0, tf.int64)))
+            reader.initialize(session)
+            batch = session.run(fetches)
+        order = np.argsort(batch["features/number"])
+        return {key: array[order] for key, array in batch.items()}
+
+    resident, streamed = read_epoch("resident"), read_epoch("stream")
+    assert list(resident) == list(streamed)
+    for key in resident:
+        assert resident[key].dtype == streamed[key].dtype
+        assert np.array_equal(resident[key], streamed[key])
+
+
+def test_a_chunk_of_sequences_of_one_length_has_the_batches_of_single_reads():
+    batches = read_stream(named_split(), 4, 5, pads_to_longest=True)
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = StreamReader(named_split(), 4, 1, pads_to_longest=True)
+        flat = reader.chunk(tf.constant(0, tf.int64), 5, tf.constant(5))
+        reader.initialize(session)
+        chunk = session.run(flat)
+    for number, batch in enumerate(batches):
+        assert np.array_equal(chunk["features/words"][number], batch["features/words"])
+        assert np.array_equal(chunk["labels/mask"][number], batch["labels/mask"])
+    assert batches[0]["features/words"].shape == (4, 7)
+
+
+def drop_short(features, labels):
+    return len(features["words"]) > 2
+
+
+def reverse_words(features, labels):
+    words = features["words"][::-1]
+    return {"words": np.append(words, words[:1]), "number": features["number"]}, labels["mask"][:1]
+
+
+@pytest.mark.parametrize("pads_to_longest", [False, True])
+def test_filter_and_convert_get_and_return_named_components(pads_to_longest):
+    hooks = ExampleHooks(drop_short, reverse_words)
+    batches = read_stream(named_split(), 4, 8, hooks=hooks, pads_to_longest=pads_to_longest)
+    for batch in batches:
+        for row, number, length in zip(
+            batch["features/words"], batch["features/number"], batch["features/words_length"]
+        ):
+            size = len(WORDS[number])
+            assert size > 2 and length == size + 1
+            assert row[:length].tolist() == [*WORDS[number][::-1], size]
+            assert set(row[length:]) <= {FILLED}
+        assert batch["features/words"].shape[1] == 8 or not pads_to_longest
+    assert sorted({n for batch in batches for n in batch["features/number"]}) == [
+        i for i in range(NUM_EXAMPLES) if len(WORDS[i]) > 2
+    ]
+
+
+def test_converted_sequences_are_padded_to_boundaries_up_to_the_longest_of_all():
+    split = named_split(boundaries=[3])
+    batches = read_stream(split, 2, 11, hooks=ExampleHooks(None, reverse_words))
+    for batch in batches:
+        longest = batch["features/words_length"].max()
+        assert batch["features/words"].shape[1] == (3 if longest <= 3 else 8)
+
+
+@pytest.mark.parametrize("batch_size, group", [(1, 16), (32, 16), (128, 4), (600, 1)])
+def test_small_batches_are_read_several_at_a_time(batch_size, group):
+    with tf.Graph().as_default():
+        reader = StreamReader(Split(np.zeros((600, 2), np.float32)), batch_size)
+        assert reader._batches_per_read == group
+
+
+def test_large_examples_are_read_batch_by_batch():
+    with tf.Graph().as_default():
+        reader = StreamReader(Split(np.zeros((8, 600, 600), np.uint8)), 1)
+        assert reader._batches_per_read == 2  # about a mebibyte
+        assert StreamReader(Split(np.zeros((8, 2000, 2000), np.uint8)), 1)._batches_per_read == 1
+
+
+class Rows:
+    """An array-like that reads nowhere: example i has the pixels i. Counts its readers."""
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, count, error=None):
+        self.shape = (count, 8, 8, 1)
+        self.most_rows = self.threads = 0
+        self._lock = threading.Lock()
+        self._error = error
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        if self._error is not None:
+            raise self._error
+        rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        with self._lock:
+            self.most_rows = max(self.most_rows, len(rows))
+        return np.tile((rows % 251).astype(np.uint8)[:, None, None, None], (1, 8, 8, 1))
+
+
+@pytest.mark.parametrize("num_threads", [1, 8])
+def test_several_threads_read_the_same_batches(num_threads, monkeypatch):
+    monkeypatch.setattr(stream, "_num_threads", lambda: num_threads)
+    split = Split(Rows(5000), np.arange(5000))
+    labels = np.array([batch["labels"] for batch in read_stream(split, 7, 800)])
+    expected = np.array([split_labels(split, number) for number in range(800)])
+    assert np.array_equal(labels, expected)
+
+
+def split_labels(split, number):
+    return stream.EpochOrder(len(split), 1, stream.DEFAULT_BUFFER).positions(7 * number, 7)
+
+
+def test_a_million_examples_are_read_in_parts_of_bounded_memory():
+    rows = Rows(10**6)  # 64 MB
+    split = Split(rows, np.zeros(10**6, np.uint8))
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = StreamReader(split, 100, 1)
+        features = reader.batch(tf.constant(0, tf.int64))[0]
+        tracemalloc.start()
+        reader.initialize(session, 5000)
+        for _ in range(300):
+            session.run(features.op)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert rows.most_rows <= stream._READ_EXAMPLES and peak < 16 << 20
+
+
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (KeyError("row 3"), "Reading examples failed: KeyError: 'row 3'."),
+        (OSError(5, "Input/output error"), "Reading examples failed: OSError: .*Input/output"),
+        (DataError("a.png is damaged."), "a.png is damaged."),
+    ],
+)
+def test_an_error_while_reading_is_one_sentence(error, message):
+    rows = Rows(50)
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = StreamReader(Split(rows, np.zeros(50, np.uint8)), 5)
+        features = reader.batch(tf.constant(0, tf.int64))[0]
+        rows._error = error
+        reader.initialize(session)
+        with pytest.raises(tf.errors.OpError):
+            session.run(features)
+        with pytest.raises(ToolkitError, match=message) as raised:
+            raise reader.failure
+    assert raised.value.exit_code == 4
+
+
+def test_the_blocks_that_are_read_next_are_advised_within_their_file(tmp_path, monkeypatch):
+    path = tmp_path / "images.idx"
+    path.write_bytes(idx_bytes(numbered_images(3000)))
+    calls = []
+    monkeypatch.setattr("os.posix_fadvise", lambda *call: calls.append(call), raising=False)
+    monkeypatch.setattr("os.POSIX_FADV_WILLNEED", 3, raising=False)
+    images = read_idx(str(path))[1000:]  # a part of the map
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = StreamReader(Split(images), 50, shuffle_buffer=1024)
+        features = reader.batch(tf.constant(0, tf.int64))[0]
+        reader.initialize(session)
+        session.run(features)
+    header, row, advice = 16, 16, 3
+    assert len(calls) > 500 and {call[3] for call in calls} == {advice}
+    assert min(call[1] for call in calls) >= header + 1000 * row
+    assert max(call[1] + call[2] for call in calls) <= header + 3000 * row
+    first_window = sum(call[2] for call in calls) // row
+    assert first_window >= 1000
+
+
+@pytest.mark.parametrize(
+    "session, reader, change",
+    [
+        ({}, "stream", ""),
+        ({"options": {"seed": 1}}, "resident", ""),
+        ({"options": {"seed": 1}}, "stream", "another order"),
+        ({"options": {"seed": 1}}, "mapped", "another order"),
+        ({"reader": "mapped"}, "stream", ""),
+        ({"reader": "resident"}, "stream", "reader was resident, now stream"),
+    ],
+)
+def test_a_resume_says_that_examples_come_in_another_order(session, reader, change):
+    facts = {"versions": {}, "machine": {}, "plugins": {}, "data": {}, "partition": ""}
+    changes = changes_since(session, dict(facts, reader=reader))
+    assert change in "".join(changes) and len(changes) == (1 if change else 0)
