@@ -99,6 +99,15 @@ def test_wrong_arguments_are_refused_in_one_sentence(images, capsys, args, messa
     assert (code, out) == (2, "") and message in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize("labels", [{}, {"y_train": np.linspace(0, 1, 20)}], ids=["none", "values"])
+def test_images_without_classes_have_no_caption(tmp_path, labels, capsys):
+    images = np.random.RandomState(0).rand(20, 6, 6, 3).astype(np.float32)
+    np.savez(str(tmp_path / "a.npz"), x_train=images, **labels)
+    path = tmp_path / "sheet.png"
+    code, _, err = show(capsys, f"npz:{tmp_path}/a.npz", "-o", path, "--flip", 1, "--examples", 2)
+    assert (code, err) == (0, "") and path.exists()
+
+
 def test_examples_that_are_no_images_are_refused(tmp_path, capsys):
     np.savez(str(tmp_path / "a.npz"), x_train=np.zeros([20, 7], np.float32), y_train=[0, 1] * 10)
     code, _, err = show(capsys, f"npz:{tmp_path}/a.npz", "--out", tmp_path / "sheet.png")

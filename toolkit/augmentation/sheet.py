@@ -59,7 +59,8 @@ def save_sheet(
         options: the strengths.
         versions: how many versions with all changes.
     """
-    images = images.astype(np.float32) / 255 if images.dtype == np.uint8 else images
+    divisor = 255 if images.dtype == np.uint8 else 1
+    images = images.astype(np.float32) / divisor
     columns = list(_columns(options, versions))
     sides = [images, *_change(images, columns)]
     tiles = np.stack([_fit_tiles(side) for side in sides], axis=1)  # [N, columns, H, W, C]

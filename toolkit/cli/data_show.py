@@ -97,9 +97,11 @@ def _write(
     check_is_images(dataset, "They cannot be shown as a sheet.")
     split = dataset.splits["train"]
     positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))
-    images, labels = split.take(positions)
-    names = dataset.spec.class_names
-    captions = [""] * len(images) if labels is None else [str(names[label]) for label in labels]
+    images = split.take(positions)[0]
+    captions = [""] * len(images)
+    if split.class_labels is not None:
+        names, labels = dataset.spec.class_names, split.class_labels[positions]
+        captions = [str(names[label]) for label in labels]
     from ..augmentation.sheet import active_strengths, save_sheet
 
     assert isinstance(options, typed.AugmentationOptions)
