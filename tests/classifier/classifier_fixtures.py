@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import NamedTuple, Tuple
+from typing import Any, NamedTuple, Tuple
 
 from toolkit_classifier.options import ClassifierOptions
 
@@ -22,6 +22,7 @@ class Data(NamedTuple):
     dtype: str = "uint8"
     mean: Tuple[float, ...] = ()
     deviation: Tuple[float, ...] = ()
+    labels: Any = None  # only of data without one class for each example
 
 
 PLAIN = {"shift": 0, "rotate": 0.0, "zoom": 0.0, "elastic": 0.0, "mixup": 0.0, "dropout": 0.0}

@@ -8,7 +8,8 @@ import toolkit_classifier as plugin
 from classifier_fixtures import Data, evaluate, make_run
 from toolkit_classifier import networks
 
-from toolkit import DataError, UsageError, tf
+from toolkit import DataError, Split, UsageError, tf
+from toolkit.data.examples import describe
 
 
 def build_outputs(shape=(28, 28, 1), classes=10, mode="train", batch=4, **values):
@@ -168,6 +169,22 @@ def test_thirty_steps_learn_to_distinguish_three_stripes(network):
 def test_data_without_two_classes_are_refused_at_build(classes, sentence):
     with pytest.raises(DataError, match=sentence):
         build_outputs(classes=classes)
+
+
+@pytest.mark.parametrize(
+    "labels, text",
+    [
+        (np.zeros(3, np.float32), "labels float32"),
+        (np.zeros([3, 4], bool), "labels bool 4"),
+        (np.zeros([3, 2, 2], int), "labels class of 1 int32 2x2"),
+        ({"age": np.zeros(3), "kind": np.zeros(3, int)}, "age float32, kind class of 1"),
+    ],
+)
+def test_labels_that_are_not_one_class_are_refused_by_what_they_are(labels, text):
+    spec = describe(Split(np.zeros([3, 2, 2, 1], np.uint8), labels))
+    with pytest.raises(DataError) as error:
+        networks.check_data("mlp", spec)
+    assert f"The data has {text}, and a classifier needs" in error.value.message
 
 
 @pytest.mark.parametrize("network", ["cnn", "resnet"])

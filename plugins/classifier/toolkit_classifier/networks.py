@@ -99,9 +99,17 @@ def check_data(network, data) -> None:
     """Check that a network can learn from the data.
 
     Raises:
-        DataError: the data has fewer than two classes.
+        DataError: the data has fewer than two classes, or labels of another kind.
         UsageError: a convolutional network needs images, or larger ones.
     """
+    if data.labels is not None and not data.num_classes:
+        labels = data.labels if isinstance(data.labels, dict) else {"labels": data.labels}
+        texts = ", ".join(f"{name} {label.describe()}" for name, label in sorted(labels.items()))
+        raise DataError(
+            f"The data has {texts}, and a classifier needs one class for each example.",
+            hint="Choose labels that are classes (of a table: --label-kind class), or a plugin "
+            "that learns such labels.",
+        )
     if data.num_classes < 2:
         count = "one class" if data.num_classes else "no labels"
         raise DataError(
