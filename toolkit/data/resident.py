@@ -7,7 +7,7 @@ Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,8 +20,17 @@ from .structure import pack
 DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
 # Batches that are read ahead are used soon: the processor's cache should hold them.
 CHUNK_BYTES = 8 << 20
+LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
 _NO_EPOCH = -2  # neither an epoch nor the one before an epoch
 _KEY_LIMIT = np.iinfo(np.int64).max
+
+
+class _Write(NamedTuple):
+    """Writes examples into a variable."""
+
+    start: tf.Tensor  # where they begin, an int32 scalar
+    values: tf.Tensor  # [n, ...]
+    op: tf.Operation
 
 
 class ResidentReader:
@@ -67,6 +76,7 @@ class ResidentReader:
         self._seed = seed
         self._initializers: List[Any] = []
         self._placeholders: List[Any] = []
+        self._writes: Dict[str, _Write] = {}  # of components that are loaded part by part
         with tf.device(DEVICE), tf.name_scope("resident_input"):
             self._values = {key: self._add_values(key) for key in split.columns}
             self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
@@ -123,6 +133,13 @@ class ResidentReader:
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
         session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
+        for key, write in self._writes.items():
+            column = self._split.columns[key]
+            row_bytes = max(1, column.nbytes // max(1, len(column)))
+            count = max(1, LOAD_BYTES // row_bytes)
+            for start in range(0, self.num_examples, count):
+                part = self._split.read(slice(start, start + count), [key])[key]
+                session.run(write.op, {write.start: start, write.values: part})
 
     def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
         """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
@@ -152,11 +169,24 @@ class ResidentReader:
         """The variable of a component: [N, ...], or all values of its sequences."""
         component = self.form.components[key]
         if key not in self.form.longest:
-            return self._variable(component.dtype, [self.num_examples, *component.shape])
+            return self._add_rows(key, component.dtype, [self.num_examples, *component.shape])
         count = int(self._split.columns[key + LENGTH].values.sum())
         if self._split.index is not None:
             count = int(self._split.columns[key + LENGTH].values[self._split.index].sum())
         return self._variable(component.dtype, [max(1, count), *component.shape[1:]])
+
+    def _add_rows(self, key: str, dtype: str, shape: Sequence[Any]) -> tf.Variable:
+        """A variable without values, into which `initialize` writes the examples in parts.
+
+        Otherwise the examples would be in memory twice while they are loaded.
+        """
+        empty = tf.raw_ops.Empty(shape=shape, dtype=tf.as_dtype(dtype))  # zeros would be a constant
+        variable = tf.Variable(empty, trainable=False, collections=[], use_resource=True)
+        start, values = tf.placeholder("int32", []), tf.placeholder(dtype, [None, *shape[1:]])
+        write = variable[start : start + tf.shape(values)[0]].assign(values)
+        self._writes[key] = _Write(start, values, write.op)
+        self._initializers.append(variable.initializer)
+        return variable
 
     def _variable(self, dtype: str, shape: Sequence[Optional[int]]) -> tf.Variable:
         """A variable in no collection, so that Savers and other initializers leave it alone."""
@@ -167,14 +197,12 @@ class ResidentReader:
         return variable
 
     def _initial_values(self) -> Iterator[np.ndarray]:
-        """The values of the variables, in the order in which they were created."""
+        """The values of the placeholders, in the order in which they were created."""
         sequences = {key: self._split.select_sequences(key) for key in self._starts}
-        keys = [key for key in self._values if key not in sequences]
-        flat = self._split.read(slice(None), keys)
         for key in self._values:
             if key not in sequences:
-                yield flat[key]
-            elif len(sequences[key].values):
+                continue
+            if len(sequences[key].values):
                 yield sequences[key].values
             else:
                 yield np.zeros(self._values[key].shape.as_list(), sequences[key].dtype)
