@@ -9,7 +9,7 @@ Legend: N examples, G groups of examples with equal content, K classes.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -48,7 +48,7 @@ NOTHING = Shares(validation=0, test=0)
 def hold_out(
     splits: Dict[str, Split],
     shares: Shares = DEFAULT_SHARES,
-    digests: Optional[Sequence[str]] = None,
+    digests: Union[None, Sequence[str], np.ndarray] = None,
     index: Optional[FileIndex] = None,
     files: Sequence[str] = (),
 ) -> Dict[str, Split]:
@@ -57,7 +57,8 @@ def hold_out(
     Args:
         splits: by name, with "train".
         shares: how much.
-        digests: a hash of the content of each training example, [N]; None to hash the examples.
+        digests: a hash of the content of each training example, texts or uint64 [N]; None to hash
+            the examples.
         index: stores the choice of large data, which is then not read to make it again.
         files: hashes of the files that `index` describes and the examples come from.
 
@@ -94,7 +95,7 @@ def _needs_validation(splits: Dict[str, Split], shares: Shares) -> bool:
 
 
 def _choose_parts(
-    splits: Dict[str, Split], shares: Shares, digests: Optional[Sequence[str]]
+    splits: Dict[str, Split], shares: Shares, digests: Union[None, Sequence[str], np.ndarray]
 ) -> np.ndarray:
     """The part of each training example, a value of _PARTS: uint8 [N]."""
     train = splits["train"]
@@ -211,7 +212,9 @@ def content_keys(split: Split, seed: int = 0) -> np.ndarray:
 
 
 def _hash(contents: Iterable[Any], seed: int) -> np.ndarray:
-    """A hash of each content, text or bytes: uint64 [N]."""
+    """A hash of each content, text or bytes: uint64 [N]. Hashes, uint64 [N], are only mixed."""
+    if isinstance(contents, np.ndarray):
+        return _mix(contents, seed)
     salt = int(seed).to_bytes(8, "little", signed=True)
     keys = [
         hashlib.blake2b(
@@ -222,6 +225,14 @@ def _hash(contents: Iterable[Any], seed: int) -> np.ndarray:
         for content in contents
     ]
     return np.frombuffer(b"".join(keys), "<u8")
+
+
+def _mix(hashes: np.ndarray, seed: int) -> np.ndarray:
+    """Another hash of each hash, uint64 [N], by the finalizer of SplitMix64."""
+    mixed = np.asarray(hashes, np.uint64) + np.uint64((2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def fold_mask(groups: _Groups, folds: int, fold: int) -> np.ndarray:

@@ -208,7 +208,7 @@ def _check_names(file: TableFile) -> None:
     if not file.is_json and _look_like_values(names):
         raise DataError(
             f"{file.path}: expected the names of the columns in the first line, found values "
-            f"({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}).",
+            f"({', '.join(name[:40] for name in names[:5])}{', ...' if len(names) > 5 else ''}).",
             hint="Write a first line with a name for each column.",
         )
     positions: Dict[str, int] = {}
@@ -216,7 +216,7 @@ def _check_names(file: TableFile) -> None:
         if name in positions and name:
             raise DataError(
                 f"{file.path}: the columns {positions[name]} and {position} are both named "
-                f"'{name}'.",
+                f"'{name[:40]}'.",
                 hint="Give each column a name of its own.",
             )
         if not name and position > 1:
@@ -235,7 +235,7 @@ def _look_like_values(names: Sequence[str]) -> bool:
     numbers = [word for word in words if _is_number(word)]
     if any(not number.isdigit() for number in numbers):
         return True
-    values = [int(number) for number in numbers]
+    values = [float(number) for number in numbers]  # int refuses thousands of digits
     return values != sorted(set(values)) or (len(names) == 1 and bool(values))
 
 

@@ -104,7 +104,7 @@ def open_tfrecord(
         index = None if len(files.splits) == 1 else rows
         splits[name] = Split(features, labels, index=index)
     _check_not_empty(place, splits)
-    contents = [digest.tobytes() for digest in reader.index.digests[: len(splits["train"])]]
+    contents = reader.index.digests[: len(splits["train"])]
     names = _short_names(files.paths)
     return Dataset(
         "tfrecord:" + place,
