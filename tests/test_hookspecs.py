@@ -472,7 +472,7 @@ def test_a_plugin_trains_on_the_data_that_it_generates(cli):
 
 def test_data_of_a_wrong_type_is_reported():
     with pytest.raises(
-        ToolkitError, match="Hook 'data' of plugin 'broken' returned \\[1\\] for 'tr"
+        ToolkitError, match="Hook 'data' of plugin 'broken' returned an object of type list for 'tr"
     ):
         run_data_of(broken("data", lambda self: [1]))
 
@@ -481,7 +481,7 @@ def test_data_without_a_training_split_is_refused():
     def only_test(self, split):
         return Split(np.zeros([2, 4], np.float32)) if split == "test" else None
 
-    with pytest.raises(DataError, match="The 'data' hook of plugin 'broken' gives no 'train'"):
+    with pytest.raises(DataError, match="returned a split for test but none for 'train'"):
         run_data_of(broken("data", only_test))
 
 

@@ -231,8 +231,9 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
     from .run_data import open_run_data
 
     plugins = load_plugins(plugin)
-    resolved = _resolve_options(plugins, options or {}).options
-    return PluginData(resolved, open_run_data(plugins, resolved))
+    resolved = _resolve_options(plugins, options or {})
+    run_data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    return PluginData(resolved.options, run_data)
 
 
 # ------------------------------------------------------------------------------- open a trained run

@@ -4,12 +4,12 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from .data.classes import match_classes
-from .data.examples import Dataset, DataSpec, Progress, Split, describe, with_classes
+from .data.examples import Dataset, DataSpec, Progress, Split
 from .data.held_out import NOTHING, Shares
 from .data.image_file import format_size
 from .data.mapped import decode_splits
@@ -18,12 +18,11 @@ from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
 from .data.reader import RESIDENT_LIMIT
 from .data.sources import ColumnOptions, ImageOptions, open_data, uses_option
 from .data.structure import FEATURES
-from .errors import DataError, ToolkitError
-from .graph.run import Run
+from .errors import DataError
 from .options import CoreOptions
+from .plugin_data import open_from_plugin
 from .plugins import Plugins
 
-FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
 _CHUNK = 4096  # examples
 
 
@@ -139,6 +138,7 @@ def open_run_data(
     progress: Optional[Progress] = None,
     recorded: Optional[DataSpec] = None,
     is_training: bool = False,
+    origins: Optional[Mapping[str, str]] = None,
 ) -> RunData:
     """Open the data of the plugin's `data` hook, or else what the options name.
 
@@ -150,8 +150,11 @@ def open_run_data(
         recorded: the spec that the run recorded when it began, or None if it begins. Its mean and
             deviation are used, not measured again: a run may continue with other data.
         is_training: whether examples are read many times, so that what is encoded is decoded once.
+        origins: where the value of each option was first set, to refuse those that a person set
+            and that have no effect on a plugin's own data; None to accept all values.
     """
-    dataset = open_from_plugin(plugins, options) or open_from_options(options, progress)
+    own = open_from_plugin(plugins, options, origins)
+    dataset = own or open_from_options(options, progress)
     dataset.splits = decode_splits(
         dataset.splits,
         options.reader,
@@ -247,44 +250,6 @@ def open_from_options(options: CoreOptions, progress: Optional[Progress] = None)
         progress=progress,
         rehash=options.rehash,
     )
-
-
-def open_from_plugin(plugins: Plugins, options: CoreOptions) -> Optional[Dataset]:
-    """The data set that the `data` hook returns; None if there is no hook or it returns None."""
-    if not plugins.has_hook("data"):
-        return None
-    run = Run("train", options)
-    splits = {}
-    for name in ("train", "validation", "test"):
-        split = plugins.call_hook("data", split=name, run=run)
-        if split is None:
-            continue
-        if not isinstance(split, Split):
-            raise ToolkitError(
-                f"Hook 'data' of plugin '{plugins.model.name}' returned {split!r} for '{name}'.",
-                hint="Return a toolkit.Split, or None.",
-            )
-        splits[name] = split
-    if not splits:
-        return None
-    if "train" not in splits:
-        raise DataError(f"The 'data' hook of plugin '{plugins.model.name}' gives no 'train'.")
-    return Dataset(FROM_PLUGIN + plugins.model.name, _describe_all(splits), splits)
-
-
-def _describe_all(splits: Dict[str, Split]) -> DataSpec:
-    """The spec of the examples; a class may be missing among those of "train"."""
-    specs = [describe(split) for split in splits.values() if len(split)]
-    spec = describe(splits["train"])
-    count = max((other.num_classes for other in specs), default=0)
-    if spec.num_classes < count:
-        spec = with_classes(spec, [str(number) for number in range(count)])
-    counts: Dict[str, int] = {}
-    for other in specs:
-        for key, component in other.components:
-            counts[key] = max(counts.get(key, 0), component.num_classes)
-    components = [(key, c._replace(num_classes=counts[key])) for key, c in spec.components]
-    return spec._replace(components=tuple(components))
 
 
 def _with_label_check(convert: Callable, num_classes: int) -> Callable:

@@ -31,8 +31,9 @@ from .graph import build
 from .graph.run import Run
 from .inference.export import export
 from .options import CoreOptions, resolve
+from .plugin_data import open_from_plugin
 from .plugins import Plugins
-from .run_data import open_from_plugin, open_run_data
+from .run_data import open_run_data
 from .storage.checkpoint_reader import fingerprint as tensors_sha256
 from .storage.checkpoint_reader import first_difference, read_tensors
 from .storage.run_folder import RunFolder

@@ -13,8 +13,9 @@ from ..data.same_data import check_same_classes, check_same_data
 from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions
+from ..plugin_data import FROM_PLUGIN
 from ..plugins import Plugins, locate
-from ..run_data import FROM_PLUGIN, RunData, open_from_options, open_run_data
+from ..run_data import RunData, open_from_options, open_run_data
 from ..storage.checkpoint_diff import (
     RestoreOptions,
     difference,

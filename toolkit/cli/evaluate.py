@@ -80,7 +80,7 @@ def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[st
         )
     finally:
         evaluator.close()
-    return dict(result, data=data or options.data)
+    return dict(result, data=data or run_data.dataset.name)
 
 
 class _OpenData(NamedTuple):

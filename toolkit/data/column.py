@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -336,6 +336,8 @@ def as_array(value: Any) -> np.ndarray:
 
 def _as_values(key: str, values: Any) -> Any:
     """An array, `Sequences`, or an object like an array, with a first axis of examples."""
+    if hasattr(values, "to_numpy"):  # pandas: an index of its own selects other rows
+        values = values.to_numpy()
     if isinstance(values, Sequences) or _is_like_an_array(values):
         array = values
     else:
@@ -366,6 +368,12 @@ def _is_like_an_array(values: Any) -> bool:
 
 def _as_array(key: str, values: Any) -> Any:
     """A list, a scalar or an array of objects as an array, or as `Sequences`."""
+    if isinstance(values, (Mapping, AbstractSet, Iterator)):
+        raise DataError(
+            f"{describe_key(key).capitalize()} {'is' if '/' in key else 'are'} of type "
+            f"{type(values).__name__}, expected a list or an array.",
+            hint="Examples are read by their position, in any order and again in each epoch.",
+        )
     try:
         items = list(values)
     except TypeError:

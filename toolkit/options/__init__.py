@@ -10,7 +10,7 @@ text: the text of a value, and the description of an option.
 """
 
 from .augmentation import AUGMENTATION_GROUP, OFF, AugmentationOptions
-from .collection import EarlierName
+from .collection import EarlierName, is_choice
 from .core import CoreOptions
 from .declaration import (
     Options,
@@ -67,6 +67,7 @@ __all__ = [
     "flag_name",
     "format_value",
     "from_text",
+    "is_choice",
     "is_path_text",
     "map_paths",
     "map_reference",

@@ -29,7 +29,14 @@ from .text import from_text
 _DEFAULT_ORIGIN, _PLUGIN_ORIGIN, _PRESET_ORIGIN = "default", "plugin ", "preset "
 _NO_EVALUATION = "no evaluation"
 
+_NO_CHOICES = (_DEFAULT_ORIGIN, _NO_EVALUATION, _PLUGIN_ORIGIN, _PRESET_ORIGIN)
+
 PluginOptions = Tuple[str, Type[Options]]  # the name of a plugin and its options class
+
+
+def is_choice(origin: str) -> bool:
+    """Whether a value with this first origin was set by a person; not if there is no origin."""
+    return bool(origin) and not origin.startswith(_NO_CHOICES)
 
 
 class EarlierName(NamedTuple):
@@ -305,9 +312,8 @@ class Collection:
         """Whether a person set the present value by name, for this run or for a saved one."""
         if name in self._choices:
             return True
-        weak = (_DEFAULT_ORIGIN, _NO_EVALUATION, _PLUGIN_ORIGIN, _PRESET_ORIGIN)
         default = self._options.model_fields[name].default
-        return not self.first_origins[name].startswith(weak) and self.values.get(name) != default
+        return is_choice(self.first_origins[name]) and self.values.get(name) != default
 
     # ------------------------------------------------------------------------------------- validate
 

@@ -13,6 +13,7 @@ from ..display.console import Console, data_progress
 from ..errors import ToolkitError
 from ..graph.session_config import session_config
 from ..inference.evaluator import Evaluator
+from ..options import ORIGINS
 from ..run_data import open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.manifest import FINISHED
@@ -52,8 +53,10 @@ class Trainer:
             self._restorer = Restorer(job.folder, start, self._warn)
             progress = data_progress(console)
             recorded = self._read_spec()
+            # A run that continues may have such options: earlier versions accepted them.
+            origins = job.config.get(ORIGINS) if recorded is None else None
             self._run_data = open_run_data(
-                job.plugins, job.options, progress, recorded, is_training=True
+                job.plugins, job.options, progress, recorded, is_training=True, origins=origins
             )
             check_options(job.options, self._run_data)
             self._plan = self._build_plan()

@@ -1,0 +1,152 @@
+"""The hook `data`: what it may return, what is refused, and which options have no effect on it."""
+
+import numpy as np
+import pytest
+from linear_fixtures import Linear, write_bars
+
+from toolkit import DataError, Split, ToolkitError, UsageError, hookimpl, open_data, testing
+
+OWN = "test_plugin_data:Own"
+
+
+class Own(Linear):
+    """A linear model with data of its own: what `answer` returns for each split."""
+
+    def __init__(self, answer=None):
+        super().__init__()
+        self.answer = answer or (lambda split, run: own_split())
+
+    @hookimpl
+    def data(self, split, run):
+        return self.answer(split, run)
+
+
+def own_split(count=12):
+    images = np.arange(count * 36).reshape(count, 6, 6, 1) % 251
+    return Split(images.astype(np.uint8), np.arange(count) % 3)
+
+
+def read_shares(split, run):
+    assert run.options.validation_share == 0.2
+    return own_split()
+
+
+# ----------------------------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("data", "mnist5k"), ("image_size", "8"), ("validation_share", "0.2"), ("label_column", "y")],
+)
+def test_an_option_without_effect_on_a_plugins_own_data_is_refused(tmp_path, name, value):
+    with pytest.raises(UsageError) as error:
+        testing.train(Own(), str(tmp_path / "run"), steps=1, **{name: value})
+    flag = "--" + name.replace("_", "-")
+    assert error.value.message == (
+        f"{flag} (option {name}) has no effect: plugin 'own' has data of its own."
+    )
+    with pytest.raises(UsageError):
+        open_data(Own(), {name: value})
+
+
+def test_an_option_that_the_hook_reads_has_an_effect(tmp_path):
+    options = {"validation_share": 0.2, "steps": 1}
+    assert testing.train(Own(read_shares), str(tmp_path / "run"), **options)["steps"] == 1
+
+
+def test_options_of_the_reader_have_an_effect(tmp_path):
+    options = {"reader": "resident", "batch_size": 4, "steps": 1}
+    assert testing.train(Own(), str(tmp_path / "run"), **options)["steps"] == 1
+
+
+def test_options_have_an_effect_where_the_hook_returns_no_data(tmp_path):
+    options = {"data": write_bars(tmp_path / "bars.npz"), "steps": 1}
+    plugin = Own(lambda split, run: None)
+    assert testing.train(plugin, str(tmp_path / "run"), **options)["steps"] == 1
+
+
+def test_evaluate_evaluates_the_data_that_it_names(cli, here):
+    write_bars(here / "bars.npz")
+    assert cli("run", "--plugin", OWN, "--run-dir", "run", "--steps", 2).code == 0
+    own, bars = cli("evaluate", "run"), cli("evaluate", "run", "--data", "npz:bars.npz")
+    assert (own.code, bars.code) == (0, 0), own.err + bars.err
+    assert "(12 examples" in own.out and "(12 examples" not in bars.out
+
+
+def test_the_command_line_names_the_flag(cli, here):
+    result = cli("run", "--plugin", OWN, "--run-dir", "run", "--data", "mnist5k")
+    assert result.code == 2
+    assert "--data (flag --data) has no effect: plugin 'Own' has data of its own." in result.err
+
+
+# ----------------------------------------------------------------------------------------- answers
+
+
+def pairs():
+    yield np.zeros([8, 8]), 1
+
+
+class Frame:
+    """Like a data frame, whose text is its whole content."""
+
+    columns = ["x", "y"]
+
+    def to_numpy(self):
+        return np.zeros([3, 2])
+
+
+@pytest.mark.parametrize(
+    "answer, text, hint",
+    [
+        ((np.zeros([3, 2]), [0, 1, 2]), "a tuple of 2", "Return toolkit.Split(features, labels)."),
+        ({"x": [1]}, "an object of type dict", "Return toolkit.Split(features, labels), or None."),
+        (pairs(), "an object of type generator", "lists or arrays: examples are read in any order"),
+        (Frame(), "an object of type test_plugin_data.Frame", "frame[names].to_numpy('float32')"),
+    ],
+)
+def test_an_answer_that_is_no_split_is_named_by_its_type(answer, text, hint):
+    with pytest.raises(ToolkitError) as error:
+        open_data(Own(lambda split, run: answer))
+    message = f"Hook 'data' of plugin 'own' returned {text} for 'train', expected a toolkit.Split."
+    assert error.value.message == message
+    assert hint in error.value.hint
+
+
+@pytest.mark.parametrize(
+    "features, labels, text",
+    [
+        (np.zeros([3, 2]), [0, 1], "The components have different numbers of examples"),
+        (pairs(), None, "Features are of type generator"),
+        ({"a": {"b": [1.0]}}, None, "The feature 'a' is of type dict"),
+        ({"a": {1, 2}}, None, "The feature 'a' is of type set"),
+        (np.zeros([0, 2]), None, "The split 'train' of the data 'plugin own' is empty."),
+    ],
+)
+def test_what_a_split_refuses_names_plugin_and_hook(features, labels, text):
+    with pytest.raises(DataError) as error:
+        open_data(Own(lambda split, run: Split(features, labels)))
+    assert text in error.value.message and "own" in error.value.message and error.value.hint
+
+
+def test_a_split_without_training_examples_is_refused():
+    with pytest.raises(DataError, match="returned a split for test but none for 'train'"):
+        open_data(Own(lambda split, run: own_split() if split == "test" else None))
+
+
+def test_sequences_of_one_length_in_a_split_are_sequences_as_in_the_others():
+    words = {"train": [[1], [2, 3]], "validation": [[1, 2]], "test": [[1, 2], [3, 4]]}
+    data = open_data(Own(lambda split, run: Split({"words": words[split]})))
+    assert data.data.features["words"].shape == (None,)
+    for split in words:
+        features, _ = data.split(split).take(slice(None))
+        lengths = [len(sequence) for sequence in words[split]]
+        assert features["words_length"].tolist() == lengths
+
+
+def test_a_data_frame_becomes_an_array():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0], "k": [0, 2, 1]})
+    frame = frame.sort_values("k")  # the index is 0, 2, 1
+    split = Split(frame[["x", "y"]], frame["k"])
+    assert split.labels.tolist() == [0, 1, 2]
+    assert split.take(np.array([1]))[0].tolist() == [[3.0, 6.0]]

@@ -1,0 +1,183 @@
+"""The data that a plugin's hook `data` returns, and the options that have no effect on it."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Set
+
+import numpy as np
+
+from .data.column import Sequences
+from .data.examples import LENGTH, Dataset, DataSpec, Split, describe, with_classes
+from .data.sources import ColumnOptions, ImageOptions
+from .data.structure import pack
+from .errors import DataError, ToolkitError, UsageError
+from .graph.run import Run
+from .options import CoreOptions, flag_name, is_choice
+from .plugins import Plugins
+
+FROM_PLUGIN = "plugin "  # begins the name of data that the hook `data` returned
+SPLITS = ("train", "validation", "test")
+_SOURCE_OPTIONS = (  # those that choose and shape the data of a source
+    "data",
+    *ImageOptions._fields,
+    *ColumnOptions._fields,
+    *("validation_share", "test_share", "folds", "fold", "split_seed"),
+)
+
+
+def open_from_plugin(
+    plugins: Plugins, options: CoreOptions, origins: Optional[Mapping[str, str]] = None
+) -> Optional[Dataset]:
+    """The data set that the hook `data` returns; None if there is no hook or it returns None.
+
+    Args:
+        plugins: the plugins of the run.
+        options: the resolved options.
+        origins: where the value of each option was first set; None to accept all values.
+
+    Raises:
+        UsageError: a person set an option that shapes data, and the hook does not read it.
+        ToolkitError: the hook failed or returned something else; the message names the plugin.
+    """
+    if not plugins.has_hook("data"):
+        return None
+    watched = _WatchedOptions(options)
+    run = Run("train", watched)
+    answers = {name: _call_hook(plugins, name, run) for name in SPLITS}
+    splits = {name: split for name, split in answers.items() if split is not None}
+    if not splits:
+        return None
+    plugin = plugins.model.name
+    if origins is not None:
+        _refuse_idle_choices(plugin, origins, watched.names)
+    if "train" not in splits:
+        raise DataError(
+            f"Hook 'data' of plugin '{plugin}' returned a split for {', '.join(splits)} but none "
+            "for 'train'.",
+            hint="Return a toolkit.Split for 'train', or None for all.",
+        )
+    splits = _align_sequences(splits)
+    return Dataset(FROM_PLUGIN + plugin, _describe_all(splits), splits)
+
+
+class _WatchedOptions:
+    """The options of a run, and the names of those that were read.
+
+    Attributes:
+        names: of the options that were read so far.
+    """
+
+    def __init__(self, options: CoreOptions):
+        self.names: Set[str] = set()
+        self._options = options
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.add(name)
+        return getattr(self._options, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.names.update(type(self._options).model_fields)
+        return iter(self._options)
+
+
+def _refuse_idle_choices(plugin: str, origins: Mapping[str, str], names: Set[str]) -> None:
+    """Refuse the first option that a person set and that has no effect on a plugin's own data."""
+    for name in _SOURCE_OPTIONS:
+        if name in names or not is_choice(origins.get(name, "")):
+            continue
+        raise UsageError(
+            f"{flag_name(name)} ({origins[name]}) has no effect: plugin '{plugin}' has data of its "
+            "own.",
+            hint="Leave it out.",
+        )
+
+
+def _call_hook(plugins: Plugins, name: str, run: Run) -> Optional[Split]:
+    """The split that the hook returns, or None."""
+    place = f"Hook 'data' of plugin '{plugins.model.name}'"
+    try:
+        split = plugins.call_hook("data", split=name, run=run)
+    except DataError as error:
+        message = f"{place} failed for '{name}': {error.message}"
+        raise DataError(message, hint=error.hint) from error
+    if split is None or isinstance(split, Split):
+        return split
+    raise ToolkitError(
+        f"{place} returned {_describe(split)} for '{name}', expected a toolkit.Split.",
+        hint=_hint(split),
+    )
+
+
+def _describe(answer: Any) -> str:
+    """What a hook returned, without its values."""
+    if isinstance(answer, tuple):
+        return f"a tuple of {len(answer)}"
+    kind = type(answer)
+    module = "" if kind.__module__ == "builtins" else kind.__module__.split(".")[0] + "."
+    return f"an object of type {module}{kind.__name__}"
+
+
+def _hint(answer: Any) -> str:
+    if isinstance(answer, (tuple, list)) and len(answer) == 2:
+        return "Return toolkit.Split(features, labels)."
+    if isinstance(answer, (types.GeneratorType, Iterator)):
+        return (
+            "Return toolkit.Split(features, labels) of lists or arrays: examples are read in any "
+            "order, and again in each epoch."
+        )
+    if hasattr(answer, "columns") and hasattr(answer, "to_numpy"):
+        return "Return toolkit.Split(frame[names].to_numpy('float32'), frame[label].to_numpy())."
+    return "Return toolkit.Split(features, labels), or None."
+
+
+# ------------------------------------------------------------------------------------------- splits
+
+
+def _align_sequences(splits: Dict[str, Split]) -> Dict[str, Split]:
+    """Splits in which the same components are sequences.
+
+    A split whose examples happen to have one length looks like an array; if a component has several
+    lengths in another split, it is made a sequence in all.
+    """
+    keys = {
+        key
+        for split in splits.values()
+        for key, component in split.components.items()
+        if component.is_sequence
+    }
+    return {name: _as_sequences(split, sorted(keys)) for name, split in splits.items()}
+
+
+def _as_sequences(split: Split, keys: List[str]) -> Split:
+    """The split with components as sequences."""
+    columns = dict(split.columns)
+    missing = [key for key in keys if key in columns and not columns[key].component.is_sequence]
+    if not missing or any(not columns[key].component.shape for key in missing):
+        return split
+    for key in missing:
+        values = np.asarray(columns[key].values)
+        columns[key] = columns[key].with_values(Sequences.join(list(values)))
+    leaves = {key: column for key, column in columns.items() if not _is_length(key, columns)}
+    return Split(*pack(leaves), index=split.index)
+
+
+def _is_length(key: str, columns: Mapping[str, Any]) -> bool:
+    """Whether a component is the lengths of another one, which `Split` adds itself."""
+    base = key[: -len(LENGTH)]
+    return key.endswith(LENGTH) and base in columns and isinstance(columns[base].values, Sequences)
+
+
+def _describe_all(splits: Dict[str, Split]) -> DataSpec:
+    """The spec of the examples; a class may be missing among those of "train"."""
+    specs = [describe(split) for split in splits.values() if len(split)]
+    spec = describe(splits["train"])
+    count = max((other.num_classes for other in specs), default=0)
+    if spec.num_classes < count:
+        spec = with_classes(spec, [str(number) for number in range(count)])
+    counts: Dict[str, int] = {}
+    for other in specs:
+        for key, component in other.components:
+            counts[key] = max(counts.get(key, 0), component.num_classes)
+    components = [(key, c._replace(num_classes=counts[key])) for key, c in spec.components]
+    return spec._replace(components=tuple(components))
