@@ -9,11 +9,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ..errors import DataError, UsageError
-from .examples import Dataset, DataSpec, Split, feature_bytes
+from .examples import Dataset, DataSpec, Split, feature_bytes, iterate_slices
 from .sources import open_data, resolve_path, translate_system_errors
 from .structure import FEATURES, LABELS, describe_key
-
-_CHUNK = 4096  # examples
 
 
 def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[Dataset]]:
@@ -124,10 +122,10 @@ def _check_split(split: Split, spec: DataSpec, source: str) -> Tuple[Dict[str, A
     """The report of a split, and the hashes of its examples."""
     keys = [key for key in split.columns if split.components[key].kind != "text"]
     ranges = {key: _Range() for key in keys if key != LABELS or split.class_labels is None}
-    for start in range(0, len(split), _CHUNK):
-        flat = split.read(slice(start, start + _CHUNK), list(ranges))
+    for part in iterate_slices(split):
+        flat = split.read(part, list(ranges))
         for key, range_ in ranges.items():
-            range_.add(flat[key], start, f"{source}: {describe_key(key)}")
+            range_.add(flat[key], part.start, f"{source}: {describe_key(key)}")
     hashes = [hashlib.md5(b"".join(parts)).digest() for parts in feature_bytes(split)]
     report: Dict[str, Any] = {
         "examples": len(split),

@@ -30,7 +30,8 @@ from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack, 
 
 Arrays = Tuple[Any, Any]  # features and labels: an array [n, ...], a dict of them, or None
 Progress = Callable[[str, int, int], None]  # (file, bytes done, total bytes or 0 if unknown)
-HASHED_AT_ONCE = 1024  # examples
+_CHUNK = 1024  # examples that are read at once, at most
+_CHUNK_BYTES = 32 << 20  # of examples that are read at once, unless one is larger
 LENGTH = "_length"  # ends the name of the component with the lengths of sequences
 
 
@@ -284,8 +285,8 @@ class Split:
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""
         digest = hashlib.sha256(repr(self._identity()).encode())
-        for start in range(0, len(self), HASHED_AT_ONCE):
-            flat = self.read(slice(start, start + HASHED_AT_ONCE))
+        for part in iterate_slices(self):
+            flat = self.read(part)
             for key in sorted(flat):
                 digest.update(_bytes_of(flat[key]))
         return digest.hexdigest()
@@ -399,6 +400,14 @@ class Dataset:
         return self._sha256
 
 
+def iterate_slices(split: Split) -> Iterator[slice]:
+    """Slices of a split that are small enough to be read at once, from its start to its end."""
+    example_bytes = max(1, split.nbytes // max(1, len(split)))
+    count = max(1, min(_CHUNK, _CHUNK_BYTES // example_bytes))
+    for start in range(0, len(split), count):
+        yield slice(start, min(start + count, len(split)))
+
+
 def is_plain(split: Split) -> bool:
     """Whether a split has one array of features, with one class as label or with no label."""
     features = split.components.get(FEATURES)
@@ -456,9 +465,9 @@ def _count_classes(split: Split, key: str) -> int:
             hint="Declare it: toolkit.Column(values, num_classes=...).",
         )
     largest = -1
-    for start in range(0, len(split), HASHED_AT_ONCE):
-        part = split.read(slice(start, start + HASHED_AT_ONCE), [key])[key]
-        largest = max(largest, int(part.max()) if part.size else -1)
+    for part in iterate_slices(split):
+        classes = split.read(part, [key])[key]
+        largest = max(largest, int(classes.max()) if classes.size else -1)
     return largest + 1
 
 
@@ -468,8 +477,8 @@ def feature_bytes(split: Split) -> Iterator[List[bytes]]:
     It does not depend on the examples beside it: sequences have their own length.
     """
     keys = [key for key in split.columns if key.partition("/")[0] == FEATURES]
-    for start in range(0, len(split), HASHED_AT_ONCE):
-        flat = split.read(slice(start, start + HASHED_AT_ONCE), keys)
+    for part in iterate_slices(split):
+        flat = split.read(part, keys)
         for row in range(len(flat[keys[0]])):
             rows = {key: flat[key][row] for key in keys}
             for key in keys:

@@ -18,14 +18,12 @@ import numpy as np
 
 from ..errors import DataError, ToolkitError
 from .column import Column, Component, Sequences, as_array
-from .examples import LENGTH, DataSpec, Split, describe, with_classes
+from .examples import LENGTH, DataSpec, Split, describe, iterate_slices, with_classes
 from .structure import FEATURES, LABELS, flatten, pack
 
 Filter = Callable[[Any, Any], bool]
 Convert = Callable[[Any, Any], Tuple[Any, Any]]
 Example = Tuple[Any, Any]  # features and label, structures of arrays; a class is an int
-_CHUNK = 1024  # examples
-_CHUNK_BYTES = 32 << 20
 
 
 class ExampleHooks(NamedTuple):
@@ -235,10 +233,8 @@ def iterate(split: Split) -> Iterator[Example]:
 
     Sequences have their own length, and their lengths are left out.
     """
-    example_bytes = max(1, split.nbytes // max(1, len(split)))
-    count = max(1, min(_CHUNK, _CHUNK_BYTES // example_bytes))
-    for start in range(0, len(split), count):
-        yield from unbatch(split, split.read(slice(start, start + count)))
+    for part in iterate_slices(split):
+        yield from unbatch(split, split.read(part))
 
 
 def unbatch(split: Split, flat: Mapping[str, np.ndarray]) -> Iterator[Example]:
