@@ -8,13 +8,32 @@ These arguments mean the same in every hook:
 
     run        the `toolkit.Run`: options, seed, data description, random numbers, logging
     model      what `build` returned
-    features   the batch that the model is fed, float32 [N, ...]; images [N, H, W, C] in [0, 1]
-    labels     the class of each example, int32 [N] in [0, K), or None if the data has no labels
+    features   the batch that the model is fed: a tensor [N, ...], or a dict of tensors by name
+    labels     likewise, or None if the data has no labels
     outputs    what `call` returned
     losses     what `loss` returned
 
-Legend: N examples in a batch, ... the shape of one example (`run.data.shape`), K classes
-(`run.data.num_classes`), E length of an embedding.
+Features and labels are what the data has. One array of features, with one class for each example
+as label, is the plain case: features float32 [N, ...], labels int32 [N] in [0, K). Where the data
+has names, as in `toolkit.Split({"photo": images, "weight": numbers}, labels)`, features, labels or
+both are a dict in every hook. The dtype of a tensor follows from the kind of its component:
+
+    image   float32 [N, H, W, C] in [0, 1]; stored as uint8, or as float32 with any range
+    class   int32 [N, ...] in [0, K): one class for each example, or for each of its pixels
+    value   as stored: float32, int32, int64 or bool [N, ...]
+    text    string [N, ...], in UTF-8
+
+A sequence is a component whose first size differs between examples. It has a name, comes padded,
+[N, L, ...], and its lengths come with it: the feature "words" with "words_length", int32 [N]. L is
+the length of the batch: of its longest sequence, or the next of the boundaries that
+`toolkit.Column` sets. Under XLA it is the same for all batches.
+
+`run.data`, a `toolkit.DataSpec`, describes the components: `run.data.features` and
+`run.data.labels` are a record with `shape`, `dtype`, `kind` and `num_classes`, or a dict of such
+records by name. docs/data.md has a table, and samples/plugins a plugin for each case.
+
+Legend: N examples in a batch, ... the shape of one example (`run.data.shape` if there are no
+names), K classes (`run.data.num_classes`), L the padded length, E length of an embedding.
 """
 
 from __future__ import annotations
@@ -76,7 +95,24 @@ def options():
 
 @hookspec(firstresult=True)
 def data(split, run):
-    """Called when the data is opened, once for each split.
+    """Called when the data is opened, once for each split, for a plugin with data of its own.
+
+    `toolkit.Split(features, labels)` takes an array [M, ...] for each, a dict of them by name, or
+    None for no labels:
+
+        Split(images)                                  uint8 [M, H, W, C]: images
+        Split(rows, prices)                            float32 [M, F] and [M]: values
+        Split(images, masks)                           integers [M, H, W]: a class for each pixel
+        Split({"left": images, "right": others}, same) two inputs
+        Split({"words": list_of_arrays}, labels)       a sequence: lengths differ
+
+    In the place of an array, `toolkit.Column(values, kind, num_classes, class_names, padding,
+    boundaries)` says what does not follow from the values. `values` may also be a memory map, a
+    list, or an object that reads examples when it is indexed. Nothing is read before it is used.
+
+    The content is hashed, and compared when a run is resumed. Options that shape the data of a
+    source, such as `--data` or `--validation-share`, are refused if the user sets them and this
+    hook does not read them.
 
     Args:
         split: "train", "validation" or "test".
@@ -92,8 +128,10 @@ def filter(features, labels):
     """Called for each example in plain Python, before `convert` and batching.
 
     Args:
-        features: one example as it is stored, a numpy array; images uint8 [H, W, C].
-        labels: the class of the example, int in [0, K), or None.
+        features: one example as it is stored, a numpy array or a dict of them; images uint8
+            [H, W, C], sequences in their own length, text as bytes.
+        labels: the class of the example, int in [0, K); other labels as an array or a dict of
+            arrays; None without labels.
 
     Returns:
         True to keep the example, False to leave it out.
@@ -105,11 +143,14 @@ def convert(features, labels):
     """Called in plain Python for each example that `filter` keeps.
 
     Args:
-        features: one example as it is stored, a numpy array; images uint8 [H, W, C].
-        labels: the class of the example, int in [0, K), or None.
+        features: one example, as in `filter`.
+        labels: likewise.
 
     Returns:
-        The pair `(features, labels)` to train on. All examples must get one shape and one dtype.
+        The pair `(features, labels)` to train on, each an array or a dict of them; labels may be
+        None. All examples must get the same names, shapes and dtypes; only a component that is
+        stored as a sequence under the same name may vary in its first size. What was declared of a
+        component, such as its classes, holds for what is returned under its name.
     """
 
 
@@ -127,6 +168,7 @@ def inputs(run):
         A dict from a name to a pair `(dtype, shape of one row)`, for instance
         `{"code": ("float32", [8])}`, or None to be fed examples. After a dict, `call` and `predict`
         get a dict of tensors [N, ...] with these names as `features`, and None as `labels`.
+        Features that have names need no such hook.
     """
 
 
@@ -135,7 +177,8 @@ def build(run):
     """Called once per graph, before the other hooks of the model. Create every variable here.
 
     Args:
-        run: `run.data` gives the shapes, `run.initializer` the initial values.
+        run: `run.data` describes features and labels, `run.initializer` gives initial values.
+            Refuse data that the model does not fit here, with a `toolkit.DataError`.
 
     Returns:
         The model: any object that holds the layers.
@@ -149,8 +192,8 @@ def call(model, features, labels, run):
 
     Args:
         model: what `build` returned.
-        features: float32 [N, ...]; images [N, H, W, C] in [0, 1].
-        labels: int32 [N] in [0, K), or None without labels and in mode "predict".
+        features: a tensor [N, ...] or a dict of them, see above; images float32 in [0, 1].
+        labels: likewise; None without labels and in mode "predict".
         run: `run.mode` is "train", "eval" or "predict".
 
     Returns:
@@ -164,8 +207,8 @@ def loss(model, features, labels, outputs, run):
 
     Args:
         model: what `build` returned.
-        features: float32 [N, ...].
-        labels: int32 [N] in [0, K), or None.
+        features: as in `call`.
+        labels: as in `call`.
         outputs: what `call` returned.
         run: `run.log` adds scalars to the metrics of the training.
 
@@ -180,8 +223,8 @@ def optimize(model, features, labels, losses, run):
 
     Args:
         model: what `build` returned.
-        features: float32 [N, ...].
-        labels: int32 [N] in [0, K), or None.
+        features: as in `call`.
+        labels: as in `call`.
         losses: what `loss` returned.
         run: `run.minimize` and `run.apply` make guarded updates.
 
@@ -197,7 +240,7 @@ def predict(model, features, outputs, run):
 
     Args:
         model: what `build` returned.
-        features: float32 [N, ...], or the dict of tensors that `inputs` describes.
+        features: as in `call`, or the dict of tensors that `inputs` describes.
         outputs: what `call` returned.
         run: `run.mode` is "predict" or "eval".
 
@@ -218,8 +261,8 @@ def metrics(model, features, labels, outputs, run):
 
     Args:
         model: what `build` returned.
-        features: float32 [N, ...].
-        labels: int32 [N] in [0, K), or None.
+        features: as in `call`.
+        labels: as in `call`.
         outputs: what `call` returned.
         run: its mode is "eval".
 
@@ -272,10 +315,10 @@ def session_hooks(model, features, labels, outputs, losses, run, splits):
 
     Args:
         model: what `build` returned.
-        features: the batch of the training step, float32 [N, ...]. It can be fetched, as can
+        features: the batch of the training step, as in `call`. It can be fetched, as can
             `labels`, `outputs`, `losses` and the values of `run.logged`. Other tensors that
             `call`, `loss` or `optimize` create are inside a loop and cannot.
-        labels: int32 [N] in [0, K), or None.
+        labels: as in `call`.
         outputs: what `call` returned.
         losses: what `loss` returned.
         run: its mode is "train".
@@ -311,9 +354,10 @@ def evaluated(run, split, step, metrics, examples, folder):
         step: the step of the checkpoint, an int.
         metrics: a dict from the name of a metric to a float.
         examples: a dict of arrays [N, ...] over the whole split, in its order: "features" and
-            "labels" as the model was fed them, and each other tensor of `predict` by its name.
-            Features are read when they are indexed: take those that the report shows. They are
-            read-only; what an index returns is a copy, which may be changed.
+            "labels" as the model was fed them, each a dict of arrays if they have names, and each
+            other tensor of `predict` by its name. Features are read when they are indexed: take
+            those that the report shows. They are read-only; what an index returns is a copy, which
+            may be changed. Sequences are padded to the longest of the split.
         folder: an empty folder for reports; its files are kept if the evaluation succeeds.
 
     Returns:
