@@ -11,6 +11,8 @@ from ..cli_options import HelpGroup, json_option, print_json, resolve_output, wr
 from ..display.escapes import escape_line
 from ..errors import UsageError
 
+_MAX_CLASSES = 100  # whose examples a report counts
+
 
 class DataGroup(HelpGroup):
     """Imports the command `show` when it is used: its flags need all options of a run."""
@@ -104,6 +106,14 @@ def _describe_range(values: Dict[str, Any]) -> str:
     return f"{values['min']:g} to {values['max']:g}, mean {values['mean']:g}"
 
 
+def _format_counts(counts: Dict[str, int]) -> str:
+    """The examples of each class; of many classes, those of the first ones."""
+    texts = [f"{name} {count}" for name, count in counts.items()]
+    rest = len(texts) - _MAX_CLASSES
+    more = [f"... ({rest:,} more classes)"] if rest > 0 else []
+    return ", ".join(texts[:_MAX_CLASSES] + more)
+
+
 def _print(report: Dict[str, Any], with_hashes: bool) -> None:
     def out(line: str) -> None:
         sys.stdout.write(escape_line(line) + "\n")
@@ -119,7 +129,7 @@ def _print(report: Dict[str, Any], with_hashes: bool) -> None:
         out(f"{key}  {text}")
     for name, split in report["splits"].items():
         counts = split.get("class_counts") or {}
-        classes = f"; class: {', '.join(f'{c} {n}' for c, n in counts.items())}" if counts else ""
+        classes = f"; class: {_format_counts(counts)}" if counts else ""
         values = f"; values {_describe_range(split)}" if "min" in split else ""
         duplicates = f"; {split['duplicates']} duplicates"
         out(f"{name:8} {split['examples']} examples{classes}{values}{duplicates}")

@@ -172,7 +172,7 @@ def _identify(values: Any, cache_dir: Optional[str]) -> str:
     place = os.path.commonpath([os.path.abspath(path) for path in paths]) if paths else ""
     digests = FileIndex(place, cache_dir).digests(paths)
     samples = np.unique(np.linspace(0, len(values) - 1, min(_SAMPLES, len(values))).astype(int))
-    content = hashlib.sha256(np.ascontiguousarray(values[samples])).hexdigest()
+    content = hashlib.sha256(np.asarray(values[samples]).tobytes()).hexdigest()
     return hash_texts([*digests, content, repr((type(values).__name__, tuple(values.shape)))])
 
 

@@ -86,7 +86,7 @@ class Settings(NamedTuple):
     shares: Shares
     cache_dir: Optional[str]
     progress: Optional[Progress]
-    index: FileIndex  # of the files at the path
+    file_index: FileIndex  # of the files at the path
     table: Optional[Mapping[str, Any]] = None
 
 
@@ -259,20 +259,25 @@ def _open_download(name: str) -> Callable[[Settings], Dataset]:
 def _open_idx(settings: Settings) -> Dataset:
     from .idx import open_idx
 
-    return open_idx(settings.path, shares=settings.shares, index=settings.index)
+    return open_idx(settings.path, shares=settings.shares, index=settings.file_index)
 
 
 def _open_npz(settings: Settings) -> Dataset:
     from .npz import open_npz
 
-    return open_npz(settings.path, settings.shares, settings.index, settings.columns.label_kind)
+    return open_npz(
+        settings.path, settings.shares, settings.file_index, settings.columns.label_kind
+    )
 
 
 def _open_images(settings: Settings) -> Dataset:
     from .images import open_images
 
     return open_images(
-        settings.path, **settings.images._asdict(), shares=settings.shares, index=settings.index
+        settings.path,
+        **settings.images._asdict(),
+        shares=settings.shares,
+        index=settings.file_index,
     )
 
 
@@ -285,7 +290,7 @@ def _open_table(settings: Settings) -> Dataset:
         settings.columns,
         settings.images,
         settings.shares,
-        settings.index,
+        settings.file_index,
         TableSchema.from_json(settings.table) if settings.table else None,
     )
 
@@ -293,7 +298,7 @@ def _open_table(settings: Settings) -> Dataset:
 def _open_pairs(settings: Settings) -> Dataset:
     from .pairs import open_pairs
 
-    return open_pairs(settings.path, settings.images, settings.shares, settings.index)
+    return open_pairs(settings.path, settings.images, settings.shares, settings.file_index)
 
 
 def _open_tfrecord(settings: Settings) -> Dataset:
@@ -305,7 +310,7 @@ def _open_tfrecord(settings: Settings) -> Dataset:
         settings.columns,
         settings.shares,
         settings.cache_dir,
-        settings.index,
+        settings.file_index,
     )
 
 
