@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
 
-from toolkit import DataError, Split, ToolkitError, UsageError, hookimpl, open_data, testing
+from toolkit import Column, DataError, Split, ToolkitError, UsageError, hookimpl, open_data, testing
 
 OWN = "test_plugin_data:Own"
 
@@ -131,6 +131,45 @@ def test_what_a_split_refuses_names_plugin_and_hook(features, labels, text):
 def test_a_split_without_training_examples_is_refused():
     with pytest.raises(DataError, match="returned a split for test but none for 'train'"):
         open_data(Own(lambda split, run: own_split() if split == "test" else None))
+
+
+NAMES = ("a", "b")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize(
+    "labels", [Column([0, 5], class_names=NAMES), {"k": Column([0, 5], class_names=NAMES)}]
+)
+def test_a_label_of_no_declared_class_is_refused_in_each_split(split, labels):
+    right = Column([0, 1], class_names=NAMES)
+    right = {"k": right} if isinstance(labels, dict) else right
+
+    def answer(name, run):
+        return Split(np.zeros([2, 2]), labels if name == split else right)
+
+    with pytest.raises(DataError) as error:
+        open_data(Own(answer))
+    assert f"plugin 'own', split '{split}'" in error.value.message
+    assert "0 to 1" in error.value.message and "5" in error.value.message
+
+
+@pytest.mark.parametrize(
+    "other, text",
+    [
+        (Split(np.zeros([2, 3]), [0, 1]), "features float32 [3], labels int32 []"),
+        (Split(np.zeros([2, 2])), "features float32 [2]"),
+        (Split({"x": np.zeros([2, 2])}, [0, 1]), "features/x float32 [2], labels int32 []"),
+        (Split(np.zeros([2, 2]), [0.0, 1.0]), "features float32 [2], labels float32 []"),
+    ],
+)
+def test_splits_of_different_examples_are_refused(other, text):
+    train = Split(np.zeros([2, 2]), [0, 1])
+    with pytest.raises(DataError) as error:
+        open_data(Own(lambda split, run: other if split == "test" else train))
+    assert error.value.message == (
+        f"Hook 'data' of plugin 'own' returned {text} for 'test', but features float32 [2], "
+        "labels int32 [] for 'train'."
+    )
 
 
 def test_sequences_of_one_length_in_a_split_are_sequences_as_in_the_others():

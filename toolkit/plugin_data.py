@@ -8,9 +8,18 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Set
 import numpy as np
 
 from .data.column import Sequences
-from .data.examples import LENGTH, Dataset, DataSpec, Split, describe, with_classes
+from .data.examples import (
+    LENGTH,
+    Dataset,
+    DataSpec,
+    Split,
+    check_label_range,
+    describe,
+    iterate_slices,
+    with_classes,
+)
 from .data.sources import ColumnOptions, ImageOptions
-from .data.structure import pack
+from .data.structure import LABELS, pack
 from .errors import DataError, ToolkitError, UsageError
 from .graph.run import Run
 from .options import CoreOptions, flag_name, is_choice
@@ -58,7 +67,12 @@ def open_from_plugin(
             hint="Return a toolkit.Split for 'train', or None for all.",
         )
     splits = _align_sequences(splits)
-    return Dataset(FROM_PLUGIN + plugin, _describe_all(splits), splits)
+    if not plugins.has_hook("convert"):
+        _check_alike(plugin, splits)
+    spec = _describe_all(splits)
+    for name, split in splits.items():
+        _check_classes(plugin, name, split, spec)
+    return Dataset(FROM_PLUGIN + plugin, spec, splits)
 
 
 class _WatchedOptions:
@@ -166,6 +180,44 @@ def _is_length(key: str, columns: Mapping[str, Any]) -> bool:
     """Whether a component is the lengths of another one, which `Split` adds itself."""
     base = key[: -len(LENGTH)]
     return key.endswith(LENGTH) and base in columns and isinstance(columns[base].values, Sequences)
+
+
+def _check_alike(plugin: str, splits: Mapping[str, Split]) -> None:
+    """Refuse splits whose examples differ in names, shapes or dtypes from those to train on."""
+    train = _describe_components(splits["train"])
+    for name, split in splits.items():
+        if len(split) and _describe_components(split) != train:
+            raise DataError(
+                f"Hook 'data' of plugin '{plugin}' returned {_describe_components(split)} for "
+                f"'{name}', but {train} for 'train'.",
+                hint="Return the same names, shapes and dtypes for all splits.",
+            )
+
+
+def _describe_components(split: Split) -> str:
+    """`features float32 [4], labels/mask uint8 [8, 8]`."""
+    texts = []
+    for key, component in split.components.items():
+        sizes = ", ".join("?" if size is None else str(size) for size in component.shape)
+        texts.append(f"{key} {component.dtype} [{sizes}]")
+    return ", ".join(texts)
+
+
+def _check_classes(plugin: str, name: str, split: Split, spec: DataSpec) -> None:
+    """Refuse a label that is none of the declared classes, before the first step."""
+    place = f"Hook 'data' of plugin '{plugin}', split '{name}'"
+    if split.class_labels is not None:
+        check_label_range(split.class_labels, spec.num_classes, place)
+        return
+    for key, component in split.components.items():
+        is_label = key.startswith(LABELS) and component.kind == "class" and component.num_classes
+        if not is_label or not split.columns[key].is_decoded:
+            continue
+        try:
+            for part in iterate_slices(split):
+                split.read(part, [key])
+        except DataError as error:
+            raise DataError(f"{place}: {error.message}", hint=error.hint) from error
 
 
 def _describe_all(splits: Dict[str, Split]) -> DataSpec:
