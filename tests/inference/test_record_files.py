@@ -1,0 +1,76 @@
+"""A model that was trained on TFRecord files: other files are evaluated and predicted on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from linear_fixtures import LINEAR
+from PIL import Image
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
+from record_fixtures import example, records  # noqa: E402
+
+COUNT = 60
+
+
+def bar(label, seed, size=6):
+    """A PNG file with a bright bar whose place tells the label."""
+    pixels = np.random.RandomState(seed).randint(0, 40, (size, size)).astype(np.uint8)
+    pixels[:, 2 * label * size // 6] = 250
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def write(path, labels, first=0, key="picture"):
+    contents = [
+        example(**{key: bar(label, first + i), "kind": 1 + label}) for i, label in enumerate(labels)
+    ]
+    with open(path, "wb") as file:
+        file.write(records(*contents))
+
+
+@pytest.fixture
+def run(cli, here):
+    """The arguments of a run on records with keys of their own, and labels from 1."""
+    for number in range(2):
+        write(f"bars-{number:05d}-of-00002", [i % 3 for i in range(COUNT)], 100 * number)
+    argv = ["--data", "tfrecord:bars-*", "--image-column", "picture", "--label-column", "kind"]
+    argv += ["--steps", "150", "--learning-rate", "0.5"]
+    assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
+
+
+def test_other_records_are_evaluated_by_the_same_keys_and_classes(cli, run):
+    write("other", [1, 2] * 10, first=1000)  # without the first class
+    result = cli("evaluate", "run", "--json", "--data", "tfrecord:other")
+    assert result.code == 0, result.err
+    values = json.loads(result.out)
+    assert values["metrics"]["accuracy"] == 1.0 and values["examples"] == 20
+
+
+def test_records_are_predicted_on_without_labels(cli, run):
+    labels = [2, 0, 1]
+    with open("new.tfrecord", "wb") as file:
+        file.write(records(*(example(picture=bar(label, 5000)) for label in labels)))
+    result = cli("predict", "run", "new.tfrecord", "--json")
+    assert result.code == 0, result.err
+    assert [row["label"] for row in json.loads(result.out)] == labels
+
+
+def test_records_of_other_keys_are_refused_by_predict(cli, run):
+    write("new.tfrecord", [0, 1], key="photo")
+    result = cli("predict", "run", "new.tfrecord")
+    assert (
+        result.code == 4 and "expected the key 'picture', found the keys kind, photo" in result.err
+    )
+
+
+def test_changed_shards_are_refused_by_a_resume(cli, run):
+    write("bars-00001-of-00002", [0] * COUNT)
+    result = cli("resume", "run", "--steps", "160", "--allow", "steps")
+    assert result.code == 4 and "bars-00001-of-00002" in result.err
