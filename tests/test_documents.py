@@ -97,7 +97,8 @@ def test_every_command_of_the_readme_runs_as_printed(here):
 
 
 def test_the_paths_that_the_documents_name_exist():
-    for document in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md"):
+    documents = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md")
+    for document in (*documents, "docs/data.md"):
         text = text_of(*document.split("/"))
         paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
         links = re.findall(r"\]\(([^):#]+)\)", text)
