@@ -132,6 +132,6 @@ def _format_image(name: str, size: np.ndarray) -> str:
 
 def _suggest_size(common: np.ndarray) -> str:
     """The commonest size, or one of its shape that is small enough to train on."""
-    scale = min(1.0, _SUGGESTED_SIDE / common.max())
+    scale = min(1.0, _SUGGESTED_SIDE / int(common.max()))
     width, height = (max(1, round(int(side) * scale)) for side in common)
     return format_size(width, height)
