@@ -7,11 +7,23 @@ import inspect
 import os
 import sys
 
+import numpy as np
 import pytest
 from graph_fixtures import make_plugin
 from linear_fixtures import Linear
 
-from toolkit import Options, ToolkitError, UsageError, check_image_size, hookimpl, option
+from toolkit import (
+    DataError,
+    Options,
+    Split,
+    ToolkitError,
+    UsageError,
+    check_features,
+    check_image_size,
+    hookimpl,
+    option,
+)
+from toolkit.data.examples import describe
 from toolkit.plugins import Plugins, hook_names, implementations, list_plugins, load
 
 ME = os.path.abspath(__file__)
@@ -734,3 +746,22 @@ def test_examples_that_are_no_images_or_too_small_are_refused(shape, message, hi
     with pytest.raises(UsageError) as caught:
         check_image_size(shape, 8, "Network 'cnn'", "Set network=mlp")
     assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    "features, text",
+    [
+        ({"a": np.zeros((2, 3)), "b": np.zeros((2, 3))}, "the data has the features a, b"),
+        (np.zeros((2, 3), np.int32), "the features of the data are int32 3"),
+        (np.array(["a b", "c d"]), "the features of the data are text"),
+    ],
+)
+def test_features_of_another_kind_are_refused_in_one_sentence(features, text):
+    with pytest.raises(DataError) as error:
+        check_features(describe(Split(features)), "A network")
+    assert text in error.value.message and error.value.hint
+
+
+def test_images_and_floats_are_features_that_a_network_takes():
+    for dtype in (np.uint8, np.float64):
+        assert check_features(describe(Split(np.zeros((2, 3), dtype))), "A network") is None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .api import open_trained as open_trained
     from .api import train as train
     from .authoring import LazyModules as LazyModules
+    from .authoring import check_features as check_features
     from .authoring import check_image_size as check_image_size
     from .compat import ONEDNN as ONEDNN
     from .compat import tf as tf
@@ -50,6 +51,7 @@ __version__ = "0.2.0"
 _HOME = {  # public name: the module that defines it
     "hookimpl": "toolkit.hookspecs",
     "LazyModules": "toolkit.authoring",
+    "check_features": "toolkit.authoring",
     "check_image_size": "toolkit.authoring",
     "AugmentationOptions": "toolkit.options",
     "Options": "toolkit.options",

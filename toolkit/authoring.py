@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Sequence
 
-from .errors import UsageError
+from .errors import DataError, UsageError
 
 
 class LazyModules:
@@ -29,6 +29,32 @@ class LazyModules:
         module = importlib.import_module(f"{self._package}.{name}")
         setattr(self, name, module)
         return module
+
+
+def check_features(data: Any, subject: str) -> None:
+    """Check that examples are one array of images or of floats.
+
+    Args:
+        data: the `DataSpec` of the data.
+        subject: what is fed the examples, for the message: "A network".
+
+    Raises:
+        DataError: the features have names, or are whole numbers or texts.
+    """
+    names = data.feature_names
+    if names:
+        raise DataError(
+            f"{subject} needs one array of features, and the data has the features "
+            f"{', '.join(names)}.",
+            hint="Choose a plugin for named features, or data with one array (of a table: "
+            "--categories one-hot, --feature-columns).",
+        )
+    if data.dtype not in ("uint8", "float32"):
+        raise DataError(
+            f"{subject} needs images or floats, and the features of the data are "
+            f"{data.features.describe()}.",
+            hint="Store numbers as float32, or choose a plugin for such features.",
+        )
 
 
 def check_image_size(shape: Sequence[int], min_side: int, subject: str, remedy: str) -> None:

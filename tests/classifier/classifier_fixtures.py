@@ -22,6 +22,7 @@ class Data(NamedTuple):
     dtype: str = "uint8"
     mean: Tuple[float, ...] = ()
     deviation: Tuple[float, ...] = ()
+    feature_names: Tuple[str, ...] = ()
     labels: Any = None  # only of data without one class for each example
 
 

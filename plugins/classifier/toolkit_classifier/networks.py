@@ -15,7 +15,15 @@ import functools
 import math
 import operator
 
-from toolkit import ONEDNN, DataError, augmentation, check_image_size, normalize, tf
+from toolkit import (
+    ONEDNN,
+    DataError,
+    augmentation,
+    check_features,
+    check_image_size,
+    normalize,
+    tf,
+)
 
 from .losses import one_hot
 
@@ -102,6 +110,7 @@ def check_data(network, data) -> None:
         DataError: the data has fewer than two classes, or labels of another kind.
         UsageError: a convolutional network needs images, or larger ones.
     """
+    check_features(data, "A classifier")
     if data.labels is not None and not data.num_classes:
         labels = data.labels if isinstance(data.labels, dict) else {"labels": data.labels}
         texts = ", ".join(f"{name} {label.describe()}" for name, label in sorted(labels.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolkit import DataError, UsageError, check_image_size
+from toolkit import DataError, UsageError, check_features, check_image_size
 
 from .architecture import conditioning
 
@@ -16,9 +16,11 @@ def check_networks(options: Any, data: Any) -> None:
 
     Raises:
         UsageError: options contradict one another, or the network does not fit the data's shape.
-        DataError: a conditional network needs classes that the data does not have, or images have
-            values that the generator cannot reach.
+        DataError: the examples are not one array of images or floats; a conditional network needs
+            classes that the data does not have, or images have values that the generator cannot
+            reach.
     """
+    check_features(data, "A GAN")
     low, high = data.value_range or (0, 1)
     if low < 0 or high > 1:
         raise DataError(
