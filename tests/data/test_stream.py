@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import tracemalloc
 
@@ -11,7 +13,7 @@ from data_fixtures import idx_bytes, numbered_images
 
 from toolkit.compat import tf
 from toolkit.data import stream
-from toolkit.data.column import Column
+from toolkit.data.column import Column, Sequences
 from toolkit.data.examples import Split
 from toolkit.data.idx import read_idx
 from toolkit.data.prepare import NO_HOOKS, ExampleHooks
@@ -210,6 +212,51 @@ def test_a_million_examples_are_read_in_parts_of_bounded_memory():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert rows.most_rows <= stream._READ_EXAMPLES and peak < 16 << 20
+
+
+UNCLOSED = """
+import time
+import numpy as np
+from toolkit.compat import tf
+from toolkit.data.examples import Split
+from toolkit.data.prepare import ExampleHooks
+from toolkit.data.stream import StreamReader
+
+def convert(features, labels):
+    time.sleep(0.0005)
+    return features, labels
+
+split = Split(np.zeros((500, 2), np.float32))
+reader = StreamReader(split, 64, hooks=ExampleHooks(None, convert))
+features = reader.batch(tf.constant(0, tf.int64))[0]
+session = tf.Session()
+reader.initialize(session)
+session.run(features)
+"""
+
+
+def test_a_process_ends_while_batches_are_read_for_a_session_that_is_open():
+    process = subprocess.run([sys.executable, "-c", UNCLOSED], capture_output=True, timeout=60)
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("name", ["words", "picture"])
+def test_a_map_that_is_cut_is_refused_before_it_is_read(tmp_path, name):
+    path = str(tmp_path / "values.npy")
+    np.save(path, np.arange(1, 97, dtype=np.int32))
+    values = np.load(path, mmap_mode="r")
+    sequences = Sequences(values, np.arange(0, 97, 8))
+    rows = sequences if name == "words" else values.reshape(12, 8)
+    split = Split({name: Column(rows, kind="value")})
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = StreamReader(split, 3)
+        batch = flatten(*reader.batch(tf.constant(0, tf.int64)))
+        with open(path, "r+b") as file:
+            file.truncate(200)
+        reader.initialize(session)
+        with pytest.raises(tf.errors.OpError):
+            session.run(batch)
+        assert f"{path} changed while it was read" in str(reader.failure)
 
 
 @pytest.mark.parametrize(

@@ -212,11 +212,11 @@ class Column:
         Returns:
             [n, ...] of the component's dtype, in the machine's byte order.
         """
+        check_map(self.values)
         if self.component.is_sequence:
             rows = np.arange(len(self))[rows]
             array = self.values.pad(rows, length, self.component.padding)
         else:
-            check_map(self.values)
             array = np.asarray(self.values[rows])
         if self.component.dtype == TEXT:
             return as_text(array)

@@ -45,7 +45,8 @@ class FileStates:
         """
         count = min(_AT_ONCE, len(self._paths))
         for number in range(self._next, self._next + count):
-            path, old = (items[number % len(items)] for items in (self._paths, self._states))
+            place = number % len(self._paths)
+            path, old = self._paths[place], self._states[place]
             new = file_state(path)
             if old and new and (old.size, old.inode) != (new.size, new.inode):
                 return path

@@ -10,8 +10,11 @@ Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... othe
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
+import threading
+import time
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -43,7 +46,40 @@ _READ_BYTES = 1 << 20
 _MAX_READS = 16  # batches of a read
 _MAX_THREADS = 8
 _PREFETCH = 2  # reads
+_PAUSE, _MAX_WAIT = 0.05, 10.0  # seconds
 _NO_END = np.iinfo(np.int64).max
+
+
+class _Reads:
+    """The reads under way in this process, which must end before the interpreter does.
+
+    A thread of TensorFlow that calls Python after that never returns, and the process would wait
+    for it if a session was not closed.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_ending = False
+        self._lock = threading.Lock()
+        atexit.register(self._end)
+
+    def __enter__(self) -> None:
+        if self._is_ending:
+            raise StopIteration  # the end of the data for tf.data
+        with self._lock:
+            self._count += 1
+
+    def __exit__(self, *_: Any) -> None:
+        with self._lock:
+            self._count -= 1
+
+    def _end(self) -> None:
+        self._is_ending = True
+        deadline = time.monotonic() + _MAX_WAIT
+        while self._count and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            if not self._count:
+                time.sleep(_PAUSE)  # for calls that were about to begin
 
 
 class StreamReader:
@@ -214,6 +250,10 @@ class StreamReader:
 
     def _read(self, number: np.ndarray) -> List[np.ndarray]:
         """The arrays of G batches from batch `number` on; called in threads of tf.data."""
+        with _READS:
+            return self._read_group(number)
+
+    def _read_group(self, number: np.ndarray) -> List[np.ndarray]:
         group = self._batches_per_read
         first, count = int(number) * self.batch_size, group * self.batch_size
         self._read_ahead.advise(self._order.ranges(first + self._examples_ahead, count))
@@ -279,6 +319,9 @@ class StreamReader:
 
     def _positions(self, number: np.ndarray) -> np.ndarray:
         return self._order.positions(int(number) * self.batch_size, self.batch_size)
+
+
+_READS = _Reads()
 
 
 def _paths(split: Split) -> List[str]:
