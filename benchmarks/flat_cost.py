@@ -1,19 +1,27 @@
-"""The cost of a step from few examples to many: the perceptron on IDX files of random bytes.
+"""The cost of a step and of reading, from few examples to many, beside other software.
 
-    python benchmarks/flat_cost.py --steps 40000 --markdown flat.md
+    python benchmarks/flat_cost.py --sources idx,tfrecord,images --markdown flat.md
 
-Up to the resident limit (1 GiB) a run keeps its training split in memory; above it, the run streams
-from disk. One folder of files grows from count to count and is removed at the end: 10 million
-examples take 7.8 GB. `peak` is the peak memory of training, including mapped files; `own` is the
-memory at the end of training without them. The same two follow for the evaluations at the end.
+Steps: the perceptron is trained by `toolkit run` on each number of examples, with each reader. All
+runs are processes that take turns; `ratio` is the median, over the rounds, of the time of a step
+beside that of the row with the fewest examples. `own` is the memory without mapped files (RssAnon);
+`first` and `second` are the seconds from the start of the process to its first step, when the data
+is new and when it was read before.
+
+Reading: batches alone, by the toolkit, by tf.data and by PyTorch's DataLoader in the ways that
+their guides recommend. `ratio` is how much faster the toolkit reads.
+
+The data is random, written to a temporary folder and removed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import shutil
+import statistics
 import struct
 import sys
 import tempfile
@@ -23,151 +31,269 @@ import numpy as np
 import outputs
 import training_speed
 
-COUNTS = "5000,50000,500000,2000000,10000000"
-SHAPE = (28, 28)
+COUNTS = {"idx": "5000,500000,10000000", "tfrecord": "5000,50000,200000", "images": "1000,10000"}
+READERS = {"idx": ("resident", "stream"), "tfrecord": ("resident", "mapped", "stream")}
+READERS["images"] = READERS["tfrecord"]
+WAYS = ("stream", "mapped", "resident", "tf.data", "tf.data cache", "torch")
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
-CHUNK = 50000  # images per write
-INTERVAL = 1000  # steps per interval, of which least and most are reported
-MEMORY = ("peak", "own", "end's peak", "end's own")  # MiB
-HEADS = ["examples", "input", "us/step", "least", "most"] + list(outputs.MARKS)
-HEADS += list(MEMORY) + ["others"]
+CHUNK = 50000  # examples per write
+CLASSES = 10
+SHARDS = 4
+RESIDENT_LIMIT = 1 << 30  # bytes of examples that "resident" is measured with
+STEP_HEADS = ["data", "examples", "reader", "us/step", "ratio", "least", "most"]
+STEP_HEADS += ["own MiB", "first s", "second s", "others"]
+READ_HEADS = ["data", "reader", "us/batch", "ratio", "least", "most", "own MiB"]
 
 
-class Digits:
-    """A growing folder of training files in the IDX format, with random images and labels."""
+# -------------------------------------------------------------------------------------------- data
 
-    def __init__(self, folder: str):
-        self.folder, self.count = folder, 0
-        for name, shape in ((IMAGES, (0,) + SHAPE), (LABELS, (0,))):
-            with open(os.path.join(folder, name), "wb") as file:
-                self._write_header(file, shape)
-        self._random = np.random.RandomState(1)
 
-    def grow(self, count: int) -> None:
-        """Append examples up to `count` and update the headers."""
-        with self._open(IMAGES) as images, self._open(LABELS) as labels:
-            images.seek(0, os.SEEK_END)
-            labels.seek(0, os.SEEK_END)
-            for start in range(self.count, count, CHUNK):
+def write_idx(folder: str, count: int, side: int) -> str:
+    """Random images in IDX files; returns the `--data` value's path."""
+    random = np.random.RandomState(1)
+    with open(os.path.join(folder, IMAGES), "wb") as images:
+        images.write(struct.pack(">HBBIII", 0, 8, 3, count, side, side))
+        with open(os.path.join(folder, LABELS), "wb") as labels:
+            labels.write(struct.pack(">HBBI", 0, 8, 1, count))
+            for start in range(0, count, CHUNK):
                 size = min(CHUNK, count - start)
-                images.write(self._random.bytes(size * SHAPE[0] * SHAPE[1]))
-                labels.write(self._random.randint(10, size=size).astype(np.uint8).tobytes())
-            self._write_header(images, (count,) + SHAPE)
-            self._write_header(labels, (count,))
-            os.fsync(images.fileno())  # else the disk is still busy while steps are timed
-        self.count = count
-
-    def _open(self, name: str):
-        return open(os.path.join(self.folder, name), "r+b")
-
-    @staticmethod
-    def _write_header(file, shape) -> None:
-        file.seek(0)
-        file.write(struct.pack(">HBB", 0, 8, len(shape)))  # 8: unsigned bytes
-        file.write(struct.pack(f">{len(shape)}I", *shape))
+                images.write(random.bytes(size * side * side))
+                labels.write(random.randint(CLASSES, size=size).astype(np.uint8).tobytes())
+        os.fsync(images.fileno())  # else the disk is still busy while steps are timed
+    return folder
 
 
-def measure(digits: Digits, steps: int, batch_size: int, folder: str):
-    """One row: start a run, time `steps` steps, and let it end with its evaluations."""
-    run_dir = tempfile.mkdtemp(dir=folder)
-    sizes = ["--network", "mlp", "--batch-size", str(batch_size), "--data", "idx:" + digits.folder]
-    contender = harness.Contender("ours", training_speed.ours(sizes, run_dir), folder)
+def write_tfrecord(folder: str, count: int, side: int) -> str:
+    """PNG images in `tf.train.Example`s of several shards; returns their pattern."""
+    from toolkit import tf
+
+    for shard in range(SHARDS):
+        path = os.path.join(folder, f"train-{shard:05}-of-{SHARDS:05}.tfrecord")
+        with tf.io.TFRecordWriter(path) as writer:
+            for number in range(shard, count, SHARDS):
+                values = {
+                    "image/encoded": tf.train.Feature(
+                        bytes_list=tf.train.BytesList(value=[encode(number, side, "PNG", "L")])
+                    ),
+                    "image/class/label": tf.train.Feature(
+                        int64_list=tf.train.Int64List(value=[number % CLASSES])
+                    ),
+                }
+                example = tf.train.Example(features=tf.train.Features(feature=values))
+                writer.write(example.SerializeToString())
+    return os.path.join(folder, "*.tfrecord")
+
+
+def write_images(folder: str, count: int, side: int) -> str:
+    """JPEG files in a folder per class; returns the folder."""
+    for number in range(count):
+        name = os.path.join(folder, str(number % CLASSES))
+        os.makedirs(name, exist_ok=True)
+        with open(os.path.join(name, f"{number:08}.jpg"), "wb") as file:
+            file.write(encode(number, side, "JPEG", "RGB"))
+    return folder
+
+
+def encode(number: int, side: int, form: str, mode: str) -> bytes:
+    """A random image of few frequencies in a file format."""
+    import io
+
+    from PIL import Image
+
+    small = np.random.RandomState(number).randint(0, 256, (4, 4, 3)).astype(np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(small).convert(mode).resize((side, side)).save(stream, form)
+    return stream.getvalue()
+
+
+WRITERS = {"idx": write_idx, "tfrecord": write_tfrecord, "images": write_images}
+CHANNELS = {"idx": 1, "tfrecord": 1, "images": 3}
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+class Row:
+    """A run that is measured.
+
+    Args:
+        source: of the data.
+        count: examples.
+        reader: of the training split.
+        command: the arguments of Python that start it.
+        folder: its working directory.
+    """
+
+    def __init__(self, source: str, count: int, reader: str, command, folder: str):
+        self.source, self.count, self.reader = source, count, reader
+        first = harness.Contender("first", command(), folder)
+        self.first_secs = first.marks["step"]
+        first.close()
+        self.contender = harness.Contender("second", command(), folder)
+
+    def micros(self):
+        """Microseconds of a step in each round."""
+        return [1e6 / rate for rate in self.contender.rates]
+
+    def cells(self, base: Row):
+        """The cells of this row, in the order of STEP_HEADS."""
+        ratios = [mine / other for mine, other in zip(self.micros(), base.micros())]
+        numbers = (statistics.median(ratios), min(ratios), max(ratios))
+        others = statistics.median(span["others"] for span in self.contender.spans)
+        return [
+            self.source,
+            f"{self.count:,}",
+            self.reader,
+            f"{statistics.median(self.micros()):.0f}",
+            *(f"{number:.2f}" for number in numbers),
+            f"{self.contender.own_mib():.0f}",
+            f"{self.first_secs:.1f}",
+            f"{self.contender.marks['step']:.1f}",
+            f"{others:.2f}",
+        ]
+
+
+def measure_steps(source: str, paths, arguments, folder: str):
+    """The table rows of one source.
+
+    Args:
+        paths: number of examples -> where they are.
+    """
+    table = []
+    for reader in READERS[source]:
+        rows = []
+        try:
+            for count, path in paths.items():
+                size = count * arguments.side**2 * CHANNELS[source]
+                if reader != "resident" or size <= RESIDENT_LIMIT:
+                    rows.append(start_run(source, path, count, reader, arguments, folder))
+            for _ in range(arguments.rounds):
+                for row in rows:
+                    row.contender.time(arguments.seconds, tries=2)
+            table += [row.cells(rows[0]) for row in rows]
+        finally:
+            for row in rows:
+                row.contender.close()
+        for cells in table[-len(rows) :]:
+            harness.say("  ".join(map(": ".join, zip(STEP_HEADS, cells))))
+    return table
+
+
+def start_run(source: str, path: str, count: int, reader: str, arguments, folder: str) -> Row:
+    """Start the two runs of a row."""
+    place = tempfile.mkdtemp(dir=folder)
+
+    def command():
+        run_dir = tempfile.mkdtemp(dir=place)
+        sizes = ["--network", "mlp", "--batch-size", str(arguments.batch_size)]
+        sizes += ["--data", f"{source}:{path}", "--reader", reader]
+        return training_speed.ours(sizes, run_dir)
+
+    return Row(source, count, reader, command, place)
+
+
+# ----------------------------------------------------------------------------------------- reading
+
+
+def measure_reading(source: str, path: str, arguments, folder: str):
+    """The table rows of all ways to read one source."""
+    contenders = {}
     try:
-        span = contender.observed_span(0, whole=True, period=steps)
-        mib = (contender.peak_mib(), contender.own_mib()) + contender.finish()
+        for way in WAYS:
+            if is_possible(way, source):
+                command = [os.path.join(harness.HERE, "input_readers.py"), "--way", way]
+                command += ["--source", source, "--path", path, "--side", str(arguments.side)]
+                command += ["--batch-size", str(arguments.batch_size)]
+                place = tempfile.mkdtemp(dir=folder)
+                contenders[way] = harness.Contender(way, command, place)
+        for _ in range(arguments.rounds):
+            for contender in contenders.values():
+                contender.time(arguments.seconds, tries=2)
+        return [reading_cells(source, way, contenders) for way in contenders]
     finally:
-        contender.close()
-    row = {
-        "examples": digits.count,
-        "input": reader_name(digits.count),
-        "others": span["others"],
-        "startup_secs": contender.marks,
-        "mib": dict(zip(MEMORY, mib)),
-    }
-    row.update(costs(os.path.join(run_dir, "speed.jsonl")))
-    return row
+        for contender in contenders.values():
+            contender.close()
 
 
-def reader_name(count: int) -> str:
-    """The toolkit's way of reading `count` examples, a tenth of which is held out twice."""
-    train = count * 0.9 * 0.9 * SHAPE[0] * SHAPE[1]
-    return "resident" if train <= 1 << 30 else "streams"
+def is_possible(way: str, source: str) -> bool:
+    """Whether a way reads a source, and its software is installed."""
+    if way == "torch":
+        return source != "tfrecord" and importlib.util.find_spec("torch") is not None
+    return way.startswith("tf.data") or way in READERS[source]
 
 
-def costs(path: str):
-    """Microseconds per step, over all logged steps and in the fastest and slowest interval."""
-    with open(path) as file:
-        records = [json.loads(line) for line in file]
-    at = {r["step"]: r["seconds"] for r in records}
-    marks = [step for step in sorted(at) if step % INTERVAL == 0]
-    spans = [(at[b] - at[a]) / (b - a) for a, b in zip(marks, marks[1:])]
-    mean = (at[marks[-1]] - at[marks[0]]) / (marks[-1] - marks[0])
-    return {"us": 1e6 * mean, "us_least": 1e6 * min(spans), "us_most": 1e6 * max(spans)}
+def reading_cells(source: str, way: str, contenders):
+    """The cells of a way, in the order of READ_HEADS."""
+    base, mine = contenders["stream"], contenders[way]
+    ratios = [ours / rate for ours, rate in zip(base.rates, mine.rates)]
+    return [
+        source,
+        way,
+        f"{1e6 / statistics.median(mine.rates):.0f}",
+        *(f"{n:.2f}" for n in (statistics.median(ratios), min(ratios), max(ratios))),
+        f"{mine.own_mib():.0f}",
+    ]
 
 
-def cells(row):
-    """The cells of a row, in the order of HEADS."""
-    marks = [f"{row['startup_secs'][mark]:.1f}" for mark in outputs.MARKS]
-    micros = [f"{row[name]:.0f}" for name in ("us", "us_least", "us_most")]
-    sizes = [f"{row['mib'][name]:.0f}" for name in MEMORY]
-    return (
-        [f"{row['examples']:,}", row["input"]] + micros + marks + sizes + [f"{row['others']:.2f}"]
-    )
-
-
-def check_disk(folder: str, count: int) -> None:
-    """Exit with an error if the largest files would not fit."""
-    needed, free = 1.1 * count * (SHAPE[0] * SHAPE[1] + 1), shutil.disk_usage(folder).free
-    if needed > free:
-        raise SystemExit(
-            f"{count:,} examples take {needed / 1e9:.1f} GB, but {folder} has "
-            f"{free / 1e9:.1f} GB left."
-        )
+# ---------------------------------------------------------------------------------------- the whole
 
 
 def main() -> None:
+    arguments = parse_arguments()
+    harness.end_on_sigterm()
+    folder = tempfile.mkdtemp(prefix="flat-cost-", dir=arguments.folder)
+    os.environ["TOOLKIT_CACHE"] = os.path.join(folder, "cache")
+    machine = harness.machine()
+    print(harness.describe_machine(machine))
+    steps, reading = [STEP_HEADS], [READ_HEADS]
+    try:
+        for source in arguments.sources:
+            counts = arguments.examples or COUNTS[source]
+            paths = {}
+            for count in sorted(int(text) for text in counts.split(",")):
+                data = tempfile.mkdtemp(dir=folder)
+                paths[count] = WRITERS[source](data, count, arguments.side)
+            if "steps" in arguments.parts:
+                steps += measure_steps(source, paths, arguments, folder)
+            if "reading" in arguments.parts:
+                reading += measure_reading(source, paths[sorted(paths)[-1]], arguments, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    tables = [table for table in (steps, reading) if len(table) > 1]
+    for table in tables:
+        print("\n" + "\n".join(outputs.align(table)))
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"machine": machine, "steps": steps, "reading": reading}, file, indent=1)
+    if arguments.markdown:
+        lines = [line for table in tables for line in [*outputs.markdown_table(table), ""]]
+        outputs.write(arguments.markdown, lines)
+
+
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--examples", default=COUNTS, help="[default %(default)s]")
+    parser.add_argument("--sources", default="idx", help="of idx,tfrecord,images [%(default)s]")
+    parser.add_argument("--examples", help="numbers of them, instead of those of each source")
+    parser.add_argument("--parts", default="steps,reading", help="[default %(default)s]")
+    parser.add_argument("--side", type=int, default=28, help="of images [default %(default)s]")
+    parser.add_argument("--batch-size", type=int, default=64, help="[default %(default)s]")
+    parser.add_argument("--rounds", type=int, default=7, help="[default %(default)s]")
     parser.add_argument(
-        "--steps",
-        type=int,
-        default=40000,
-        help="steps to time, a multiple of 1000 [default %(default)s]",
+        "--seconds", type=float, default=4.0, help="of a turn [default %(default)s]"
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="[default %(default)s]")
     parser.add_argument(
         "--folder",
         default=tempfile.gettempdir(),
         help="folder of the temporary files [default %(default)s]",
     )
     parser.add_argument("--json", metavar="FILE", help="also write all measurements")
-    parser.add_argument("--markdown", metavar="FILE", help="also write the table as Markdown")
+    parser.add_argument("--markdown", metavar="FILE", help="also write the tables as Markdown")
     arguments = parser.parse_args()
-    if arguments.steps < 2 * INTERVAL or arguments.steps % INTERVAL:
-        parser.error(f"--steps is {arguments.steps}, not a multiple of {INTERVAL} greater than it")
-    counts = sorted(int(text) for text in arguments.examples.split(","))
-    check_disk(arguments.folder, counts[-1])
-    harness.end_on_sigterm()
-    folder = tempfile.mkdtemp(prefix="flat-cost-", dir=arguments.folder)
-    result = {"machine": harness.machine(), "rows": []}
-    print(harness.describe_machine(result["machine"]))
-    try:
-        digits = Digits(tempfile.mkdtemp(dir=folder))
-        for count in counts:
-            digits.grow(count)
-            row = measure(digits, arguments.steps, arguments.batch_size, folder)
-            result["rows"].append(row)
-            harness.say("  ".join(map(": ".join, zip(HEADS, cells(row)))))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    lines = outputs.align([HEADS] + [cells(row) for row in result["rows"]])
-    print("\n".join(lines))
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(result, file, indent=1)
-    if arguments.markdown:
-        table = [HEADS] + [cells(row) for row in result["rows"]]
-        outputs.write(arguments.markdown, outputs.markdown_table(table))
+    arguments.sources = arguments.sources.split(",")
+    for source in arguments.sources:
+        if source not in WRITERS:
+            parser.error(f"--sources has {source}, expected some of {', '.join(WRITERS)}")
+    return arguments
 
 
 if __name__ == "__main__":
