@@ -146,6 +146,18 @@ def test_arrays_of_any_type_and_shape_are_accepted_or_refused(check, arrays_by_n
     check(zip_bytes([(name + ".npy", npy_bytes(array)) for name, array in arrays_by_name.items()]))
 
 
+NAMED = ["x_left", "x_right", "y_mask", "x_train_left", "x_train_words", "x_train_words_length"]
+NAMED += ["y_train_mask", "x_test_left", "X_LEFT", "x_", "x_train_"]
+
+
+@fuzz
+@given(st.dictionaries(st.sampled_from(NAMED + KEYS), arrays(), max_size=5))
+@example({"x_left": IMAGES, "x_right": IMAGES / np.float32(2), "y": LABELS})
+@example({"x_train_words": np.array(["a", "b"] * 10), "y_train_mask": IMAGES})
+def test_named_arrays_of_any_type_and_shape_are_accepted_or_refused(check, arrays_by_name):
+    check(zip_bytes([(name + ".npy", npy_bytes(array)) for name, array in arrays_by_name.items()]))
+
+
 @fuzz
 @given(
     st.lists(
