@@ -154,11 +154,14 @@ def test_other_content_of_the_same_size_is_noticed(open_records, tmp_path):
     assert pixels(data.splits["train"]) == list(range(COUNT))[::-1]
 
 
-def test_a_damaged_index_is_built_again(open_records, cache):
+@pytest.mark.parametrize("pattern", ["index.json", "*.bin"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}"])
+def test_a_damaged_index_is_built_again(open_records, cache, pattern, content):
     open_records({"a": records(*pictures())})
-    for path in (cache / "records").glob("*/*"):
-        path.write_bytes(path.read_bytes()[:3])
-    assert pixels(open_records({}).splits["train"]) == list(range(COUNT))
+    paths = list((cache / "records").glob(f"*/{pattern}"))
+    for path in paths:
+        path.write_bytes(content)
+    assert paths and pixels(open_records({}).splits["train"]) == list(range(COUNT))
 
 
 def test_a_file_that_changes_while_it_is_used_is_named(open_records, tmp_path):

@@ -35,7 +35,7 @@ from .image_file import decode_header
 from .record_files import GROUP, Shard, iterate_records, new_cache_folder
 
 IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLOATS and INTEGERS
-_VERSION = 1  # of the files in the cache
+_VERSION = 2  # of the files in the cache
 _BUFFER = 1 << 22  # bytes of values in memory before they are written
 _MAX_NAMES = 12  # keys in a message
 
@@ -58,6 +58,13 @@ class KeyPlan(NamedTuple):
 class RecordIndex:
     """The index of shards, opened from a folder of the cache.
 
+    Args:
+        folder: the folder.
+        shards: the files.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError: it is missing or damaged.
+
     Attributes:
         counts: records of each shard, int64 [S].
         keys: name -> number of records that have the key.
@@ -73,6 +80,8 @@ class RecordIndex:
         self.ends = np.cumsum(self.counts)
         self.keys: Dict[str, int] = values["keys"]
         self._columns: Dict[str, Dict[str, Any]] = values["columns"]
+        if _file_sizes(folder) != values["sizes"]:
+            raise ValueError("a file of the index was cut")
         self.digests = self._map("digests", "<u8")
 
     def __len__(self) -> int:
@@ -135,11 +144,17 @@ def open_index(
     values = json.dumps([_VERSION, [shard.digest for shard in shards], plan])
     name = "index-" + hashlib.sha256(values.encode()).hexdigest()[:32]
     folder = os.path.join(cache_folder(cache_dir), GROUP, name)
-    with contextlib.suppress(OSError, ValueError, KeyError):  # it is missing, or damaged
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # missing, or damaged
         return RecordIndex(folder, shards)
     with new_cache_folder(folder) as temporary:
         _IndexWriter(temporary, plan).write(shards)
     return RecordIndex(folder, shards)
+
+
+def _file_sizes(folder: str) -> Dict[str, int]:
+    """The size in bytes of each file of arrays in a folder."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".bin"))
+    return {name: os.path.getsize(os.path.join(folder, name)) for name in names}
 
 
 # ----------------------------------------------------------------------------------------- writing
@@ -287,12 +302,12 @@ class _IndexWriter:
                 self._add(shard, number, position, record)
             counts.append(number + 1)
         self._digests.flush()
+        columns = {plan.key: writer.finish() for plan, writer in zip(self._plan, self._writers)}
         values = {
             "counts": counts,
             "keys": {_text_of(key): count for key, count in self._keys.items()},
-            "columns": {
-                plan.key: writer.finish() for plan, writer in zip(self._plan, self._writers)
-            },
+            "columns": columns,
+            "sizes": _file_sizes(self._folder),
         }
         with writing_to_cache(), open(os.path.join(self._folder, "index.json"), "w") as file:
             json.dump(values, file)
