@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import click
 
@@ -33,6 +33,36 @@ def data() -> None:
     """List data sources, check data, and show examples."""
 
 
+# The flags for the columns of tables and the keys of records, with their values for help texts.
+_COLUMN_FLAGS = {
+    "label_column": "NAME,...",
+    "label_kind": "auto|class|value",
+    "image_column": "NAME",
+    "feature_columns": "NAME,...",
+    "ignore_columns": "NAME,...",
+    "split_column": "NAME",
+    "missing": "refuse|drop|fill",
+    "categories": "index|one-hot",
+}
+
+
+def column_flags(command: Callable) -> Callable:
+    """Add the flags for columns to a command; they are arguments of their names."""
+    for name, metavar in reversed(list(_COLUMN_FLAGS.items())):
+        flag = "--" + name.replace("_", "-")
+        command = click.option(flag, metavar=metavar, help="As for 'toolkit run'.")(command)
+    return command
+
+
+def _read_columns(flags: Mapping[str, Optional[str]]) -> Any:
+    """The `ColumnOptions` of the flags, checked as those of `toolkit run`."""
+    from ..options import resolve
+    from ..run_data import column_options
+
+    values = {name: text for name, text in flags.items() if text is not None}
+    return column_options(resolve([], [], None, values).options)
+
+
 @data.command("list")
 @json_option
 def list_(as_json: bool) -> None:
@@ -54,6 +84,7 @@ def list_(as_json: bool) -> None:
 @click.option("--channels", type=click.Choice(["1", "3"]), help="As for 'toolkit run'.")
 @click.option("--fit", default="pad", metavar="pad|crop|stretch", help="As for 'toolkit run'.")
 @click.option("--background", default="white", metavar="COLOUR", help="As for 'toolkit run'.")
+@column_flags
 @click.option(
     "--sheet",
     metavar="FILE.png",
@@ -72,6 +103,7 @@ def check(
     rehash: bool,
     hashes: bool,
     as_json: bool,
+    **column_texts: Optional[str],
 ) -> int:
     """Read all examples and report on them.
 
@@ -88,6 +120,7 @@ def check(
     report, dataset = check_source(
         value,
         images=ImageOptions(image_size, int(channels) if channels else None, fit, background),
+        columns=_read_columns(column_texts),
         progress=data_progress(Console()),
         rehash=rehash,
     )
