@@ -30,7 +30,7 @@ def no_work(monkeypatch):
     """Fails if a command opens a run or data before it has refused its output."""
 
     import toolkit
-    from toolkit import api
+    from toolkit import api, run_data
     from toolkit.cli import common
     from toolkit.data import check
 
@@ -41,12 +41,14 @@ def no_work(monkeypatch):
     for module in (toolkit, api, common):
         monkeypatch.setattr(module, "open_trained", refuse)
     monkeypatch.setattr(check, "check_source", refuse)
+    monkeypatch.setattr(run_data, "open_from_options", refuse)
 
 
 COMMANDS = {  # name: (arguments, ending of the output)
     "predict": (["predict", "run", "bars.npz", "-o"], ".csv"),
     "export": (["export", "run"], ""),
     "data check": (["data", "check", "npz:bars.npz", "--sheet"], ".png"),
+    "data show": (["data", "show", "npz:bars.npz", "--flip", "1", "--out"], ".png"),
     "sample": (["sample", "run", "--out"], ".png"),
     "sample to a folder": (["sample", "run", "--out"], ""),
 }
