@@ -4,7 +4,7 @@
     manifest.json   what was run, and its end     samples/      images and other plugin output
     commits.jsonl   the commit log                checkpoints/  model.ckpt-STEP.*
     metrics.jsonl   losses and metrics by step    reports/      of evaluations
-    speed.jsonl     timings by step
+    speed.jsonl     timings by step               data.sha256   hashes of many data files
 
 Only relative paths are stored.
 """

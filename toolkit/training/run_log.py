@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -22,7 +23,6 @@ from .loop import TrainResult
 from .notes import plan_notes
 from .setup import Job, training_reader, training_run
 from .step_mode import TrainingPlan
-
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
 _PLACES = {
@@ -58,15 +58,20 @@ class RunLog:
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
         facts.update(xla=self._plan.is_compiled, metrics=None, summary=None)
         facts.update(reader=self._plan.reader.kind)
-        hashes = self._run_data.dataset.sha256
-        if is_long(hashes) and (is_new or job.allow_other_data):
-            with folder.writing():
-                write_list(folder.file(LIST_FILE), hashes)
         if is_new:
             facts.update(provenance.run_facts(job.plugins, self._run_data))
         elif job.allow_other_data:
             facts["data"] = provenance.run_facts(job.plugins, self._run_data)["data"]
         folder.update_manifest(**facts)
+        self._write_hash_list()
+
+    def _write_hash_list(self) -> None:
+        """Write the hashes of the data's files, of which the manifest has one hash, once."""
+        hashes, path = self._run_data.dataset.sha256, self._folder.file(LIST_FILE)
+        is_missing = self._job.allow_other_data or not os.path.lexists(path)
+        if is_long(hashes) and is_missing:
+            with self._folder.writing():
+                write_list(path, hashes)
 
     def announce(
         self, hooks: Sequence[SessionHook], changes: Sequence[str], best: Optional[BestMetric]
