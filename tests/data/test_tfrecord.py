@@ -358,6 +358,7 @@ REFUSED = [
     (records(example(image=b"damaged", label=1)), {}, "record 0: expected an image, found bytes"),
     (records(example(image=[png(1)] * 2, label=1)), {}, "expected one value in .*, found 2"),
     (records(example(a=float("nan"), label=1)), {}, "record 0: expected finite numbers in the key"),
+    (records(example(a=1, label="é"), example(a=1, label=b"\xe9")), {}, "record 1: .* found other"),
     (records(example(note="a", label=1)), {}, "expected the key image/encoded or .*found the keys"),
 ]
 

@@ -238,9 +238,10 @@ class _Names:
 
     def add(self, record: bytes, feature: Feature, position: int, source: str) -> None:
         start, end = _single_span(record, feature)
-        number = self._numbers.setdefault(record[start:end], len(self._numbers))
-        if number >= MAX_CLASSES:
-            raise WireError(f"more than {MAX_CLASSES:,} different texts")
+        text = record[start:end]
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = _check_name(text, len(self._numbers))
         self._output.append(number)
 
     def finish(self) -> Dict[str, Any]:
@@ -249,6 +250,17 @@ class _Names:
         ranks[[self._numbers[text] for text in texts]] = np.arange(len(texts))
         self._output.replace(ranks[self._output.load()])
         return {"file": self._file, "names": [text.decode("utf-8") for text in texts]}
+
+
+def _check_name(text: bytes, number: int) -> int:
+    """The number of a new text. Raises a WireError if it cannot be the name of a class."""
+    if number >= MAX_CLASSES:
+        raise WireError(f"more than {MAX_CLASSES:,} different texts")
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise WireError("other bytes") from None
+    return number
 
 
 class _Numbers:
@@ -324,7 +336,7 @@ class _IndexWriter:
                 digest.update(record[feature.start : feature.end])
             try:
                 writer.add(record, feature, position, f"{shard.path}: record {number}")
-            except (WireError, UnicodeDecodeError) as error:
+            except WireError as error:
                 raise DataError(
                     f"{shard.path}: record {number}: expected {_describe(plan)}, found {error}.",
                     hint="Write one value for each record, or name another key.",
