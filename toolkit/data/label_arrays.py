@@ -15,8 +15,7 @@ from typing import Dict, NamedTuple, Tuple
 import numpy as np
 
 from ..errors import DataError
-from .column import MAX_CLASSES, Column
-from .label_images import VOID
+from .column import MAX_CLASSES, VOID, Column
 
 CLASS, VALUE = "class", "value"
 

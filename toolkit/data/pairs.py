@@ -23,7 +23,7 @@ from typing import Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequenc
 import numpy as np
 
 from ..errors import DataError
-from .column import Column
+from .column import VOID, Column
 from .examples import Dataset, Split, describe
 from .file_index import FileIndex
 from .held_out import Shares, hold_out
@@ -35,7 +35,7 @@ from .images import (
     list_folders,
     list_image_files,
 )
-from .label_images import VOID, LabelImages, LabelValues, check_sizes, find_values
+from .label_images import LabelImages, LabelValues, check_sizes, find_values
 from .sources import ImageOptions
 from .table_schema import component_names
 

@@ -141,9 +141,9 @@ def read_rows(
 
 def _check_index(table: Table, roles: Roles) -> List[str]:
     """A note on the column without a name; raises a DataError if it does not number the rows."""
-    if roles.index is None:
+    if roles.row_numbers is None:
         return []
-    texts = table.texts[roles.index].take()
+    texts = table.texts[roles.row_numbers].take()
     first = texts[0] if texts[0] in ("0", "1") else "0"
     is_number = [text == str(row) for row, text in enumerate(texts, int(first))]
     if not all(is_number):
@@ -303,4 +303,6 @@ def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:
 def _fill_numbers(numbers: np.ndarray, schema: TableSchema) -> None:
     """Replace missing numbers [N, F], in place, by those of the schema."""
     is_missing = np.isnan(numbers)
-    numbers[is_missing] = np.broadcast_to(np.float32(schema.fills), numbers.shape)[is_missing]
+    numbers[is_missing] = np.broadcast_to(np.array(schema.fills, np.float32), numbers.shape)[
+        is_missing
+    ]

@@ -124,20 +124,21 @@ def read_table(file: TableFile, kinds: Mapping[str, str]) -> Table:
 
 def _stack(builders: Sequence[_Builder], file: TableFile, row: int) -> Block:
     """The numbers of the last chunk, which begins with a row."""
-    columns = [each for each in builders if each.chunk is not None]
-    if not columns:
+    chunks = {each.name: each.chunk for each in builders if each.chunk is not None}
+    names = list(chunks)
+    if not names:
         return [], np.empty((0, 0), np.float32)
-    numbers = np.stack([each.chunk for each in columns], axis=1)
+    numbers = np.stack(list(chunks.values()), axis=1)
     with np.errstate(invalid="ignore"):  # a comparison with NaN is False
         is_too_large = np.abs(numbers) > _MAX_FLOAT32
     if is_too_large.any():
         position, column = np.argwhere(is_too_large)[0]
         raise DataError(
             f"{file.place(row + int(position))}: expected a number of 32-bit floats in "
-            f"'{columns[column].name}', found {numbers[position, column]:g}.",
+            f"'{names[column]}', found {numbers[position, column]:g}.",
             hint="Correct it, or scale the column.",
         )
-    return [each.name for each in columns], numbers.astype(np.float32)
+    return names, numbers.astype(np.float32)
 
 
 def _join_numbers(

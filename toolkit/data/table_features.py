@@ -157,8 +157,8 @@ def build_features(
         features[NUMBERS] = numbers
     for name in schema.categories if not schema.is_one_hot else ():
         codes = _category_codes(table, schema, name, rows)
-        names = [text or MISSING for text in schema.categories[name]]
-        features[name] = Column(codes, "class", class_names=names)
+        texts = [text or MISSING for text in schema.categories[name]]
+        features[name] = Column(codes, "class", class_names=texts)
     features.update((name, table.texts[name].take()) for name in schema.texts)
     features.update((name, _join_lists(table.lists[name])) for name in schema.lists)
     features.update(images)

@@ -96,8 +96,8 @@ def _choose_kind(table: Table, name: str, column: TextColumn, rows: np.ndarray) 
     """ "class" or "value", by the texts that occur in some rows."""
     counts = np.bincount(column.codes[rows], minlength=len(column.values))
     texts = [text for text, count in zip(column.values, counts) if count]
-    numbers = [parse_number(text) for text in texts]
-    if None in numbers:
+    numbers = [number for number in map(parse_number, texts) if number is not None]
+    if len(numbers) < len(texts):
         table.refuse_stray_text(name)
         return "class"
     if any(number != int(number) for number in numbers if number == number):
@@ -161,7 +161,7 @@ def _class_name(text: str) -> str:
 def _sort_classes(names: List[str]) -> List[str]:
     """The different names in the order of their numbers, if all are numbers, or of their texts."""
     different = sorted(set(names))
-    numbers = [parse_number(name) for name in different]
-    if None in numbers or np.isnan(numbers).any():
+    numbers = [number for number in map(parse_number, different) if number is not None]
+    if len(numbers) < len(different) or np.isnan(numbers).any():
         return different
     return [different[i] for i in np.argsort(numbers, kind="mergesort")]  # stable

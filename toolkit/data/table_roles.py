@@ -22,7 +22,7 @@ class Roles(NamedTuple):
         labels: of labels; () for none.
         split: the column that says the split of a row; None for none.
         features: that may become features, in the order of the file.
-        index: a column without a name, which numbers the rows; None for none.
+        row_numbers: a column without a name, which numbers the rows; None for none.
         is_explicit: whether the features were named, so that none of them is doubted.
         image: the feature that has paths of images whatever their endings; None for none.
     """
@@ -30,7 +30,7 @@ class Roles(NamedTuple):
     labels: Tuple[str, ...]
     split: Optional[str]
     features: Tuple[str, ...]
-    index: Optional[str] = None
+    row_numbers: Optional[str] = None
     is_explicit: bool = False
     image: Optional[str] = None
 
@@ -42,7 +42,7 @@ class Roles(NamedTuple):
             kinds.update(dict.fromkeys(schema.numbers, "number"))
             texts = (*schema.categories, *schema.texts, *schema.images)
             kinds.update(dict.fromkeys(texts, "text"))
-        others = [name for name in (self.split, self.index, self.image) if name is not None]
+        others = [name for name in (self.split, self.row_numbers, self.image) if name is not None]
         kinds.update(dict.fromkeys((*self.labels, *others), "text"))
         return kinds
 
@@ -99,7 +99,7 @@ def follow_schema(file: TableFile, schema: TableSchema, options: ColumnOptions) 
 
 def unused_columns(file: TableFile, roles: Roles) -> List[str]:
     """The columns that have no role."""
-    used = {*roles.labels, *roles.features, roles.split, roles.index}
+    used = {*roles.labels, *roles.features, roles.split, roles.row_numbers}
     return [name for name in file.columns if name not in used]
 
 

@@ -53,9 +53,14 @@ class TableSchema(NamedTuple):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TableSchema:
         """The inverse of `to_json` after JSON, which has no tuples."""
-        fields = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-        categories = {n: tuple(v) for n, v in fields.get("categories", {}).items()}
-        return cls(**dict(fields, categories=categories))
+        fields: Dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+            if name in cls._fields
+        }
+        categories = {name: tuple(texts) for name, texts in values.get("categories", {}).items()}
+        fields["categories"] = categories
+        return cls(**fields)
 
 
 def component_names(columns: Sequence[str]) -> Dict[str, str]:

@@ -24,7 +24,20 @@ _SPEC = {
     "mean?": [float],
     "deviation?": [float],
     "components?": [list],
-    "table?": (None, dict),
+    "table?": (
+        None,
+        {
+            "numbers": [str],
+            "categories": dict,
+            "texts": [str],
+            "lists": [str],
+            "images": [str],
+            "labels": [str],
+            "label_kind": ("", "class", "value"),
+            "fills": [float],
+            "is_one_hot": bool,
+        },
+    ),
 }
 _MANIFEST = {
     "status": str,
