@@ -124,6 +124,7 @@ KEYS = st.sampled_from(
 @fuzz
 @given(st.lists(st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=4))
 @case([{"image__class__label": 0, "a": 0, "image__class__text": b"\x80"}])
+@case([{"image__class__text": 0, "label": 0}])
 def test_any_keys_and_values_are_accepted_or_refused(check, rows):
     check(records(*(example(**row) for row in rows)), codes=(0, 4))
 

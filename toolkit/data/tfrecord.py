@@ -66,7 +66,6 @@ class _KeySet(NamedTuple):
     """What the index has to have of one key, and how its values become a component."""
 
     plans: List[KeyPlan]  # of the key and of those that it needs
-    is_text: bool = False
     size_keys: Tuple[str, ...] = ()  # height, width and maybe channels of raw pixels
 
 
@@ -165,7 +164,8 @@ class _RecordReader:
             key: _plan_first(shard, record, features, key, key in roles.labels)
             for key in roles.features + roles.labels
         }
-        if roles.labels == [LABEL_KEYS[0]] and _kind(features, NAME_KEY) == BYTES:
+        has_names = roles.labels == [LABEL_KEYS[0]] and _kind(features, NAME_KEY) == BYTES
+        if has_names and NAME_KEY not in keys:
             keys[NAME_KEY] = _KeySet([KeyPlan(NAME_KEY, NAME)])
         plans = {plan.key: plan for each in keys.values() for plan in each.plans}
         self.index = open_index(self._shards, list(plans.values()), self._cache_dir)
@@ -320,7 +320,7 @@ class _RecordReader:
         if kind == INTEGERS and self._columns.label_kind != "value":
             values, starts = self.index.numbers(key)
             if starts is None and values.shape[1:] == (1,):
-                return self._number_classes(key, values[:, 0], NAME_KEY in sets)
+                return self._number_classes(key, values[:, 0], _has_names(key, sets))
         if self._columns.label_kind == "class":
             raise UsageError(
                 f"--label-kind class: the values of the key '{key}' are no classes.",
@@ -381,6 +381,11 @@ class _RecordReader:
                 hint="Write the height and the width of each image.",
             )
         return values[:, 0]
+
+
+def _has_names(key: str, sets: Dict[str, _KeySet]) -> bool:
+    """Whether the classes in a key have names in another key."""
+    return key == LABEL_KEYS[0] and NAME_KEY in sets and sets[NAME_KEY].plans[0].kind == NAME
 
 
 def _column(values: Any) -> Column:
@@ -485,7 +490,7 @@ def _plan_key(
             f"{len(content):,} other bytes.",
             hint="Pixels need keys 'height' and 'width', and one byte each.",
         ) from None
-    return _KeySet([KeyPlan(key, NAME if is_label else SPAN, not is_label)], is_text=True)
+    return _KeySet([KeyPlan(key, NAME if is_label else SPAN, not is_label)])
 
 
 def _is_image(content: bytes, name: str) -> bool:
