@@ -185,7 +185,7 @@ def read_named_examples(
         arrays = check_arrays(arrays, specs, path)
         names += example_names(path, len(next(iter(arrays.values()))))
         files.append(_cut_sequences(arrays, components))
-    features = {
+    features: Dict[str, Any] = {
         name: [row for arrays in files for row in arrays[name]]
         if components[name].is_sequence
         else np.concatenate([arrays[name] for arrays in files])
