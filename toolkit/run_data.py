@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from .data.classes import match_classes
-from .data.examples import Dataset, DataSpec, Progress, Split
+from .data.examples import Dataset, DataSpec, Progress, Split, iterate_slices
 from .data.held_out import NOTHING, Shares
 from .data.image_file import format_size
 from .data.mapped import decode_splits
@@ -22,8 +22,6 @@ from .errors import DataError
 from .options import CoreOptions
 from .plugin_data import open_from_plugin
 from .plugins import Plugins
-
-_CHUNK = 4096  # examples
 
 
 class RunData:
@@ -104,9 +102,9 @@ class RunData:
         if train is None:
             return ()
         lowest, highest = np.inf, -np.inf
-        for start in range(0, len(train), _CHUNK):
-            part = train.take(slice(start, start + _CHUNK))[0]
-            lowest, highest = min(lowest, part.min()), max(highest, part.max())
+        for part in iterate_slices(train):
+            features = train.take(part)[0]
+            lowest, highest = min(lowest, features.min()), max(highest, features.max())
         return float(lowest), float(highest)
 
     def _count_classes(self, spec: DataSpec) -> Tuple[int, ...]:

@@ -122,8 +122,8 @@ class FileIndex:
                 is_known &= before[:, 3] >= 0
             numbers[is_known, _HEADER] = before[is_known, _HEADER]
             digests[is_known] = table.digests[rows[is_known]]
-        missing = np.flatnonzero(~is_known)
-        results = map_parallel(lambda row: read(paths[row]), missing.tolist(), _BATCH)
+        missing = np.flatnonzero(~is_known).tolist()
+        results = map_parallel(lambda row: read(paths[row]), missing, _BATCH)
         if results:
             digests[missing] = [digest for digest, _ in results]
             numbers[missing, _HEADER] = [header for _, header in results]
