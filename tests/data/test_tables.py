@@ -144,6 +144,12 @@ def test_true_and_false_are_one_and_zero(rows):
     assert table.features[:, 0].tolist() == [1, 0, 1]
 
 
+def test_numbers_that_floats_round_are_noted(rows):
+    table = rows("t,a,label\n1600000001,1,x\n1600000900,3,y\n,2,x\n", missing="drop")
+    assert "Numbers beyond 16,777,216 are rounded to 32-bit floats (t)." in table.notes
+    assert len(rows("t,a,label\n16777216,1,x\n7,3,y\n").notes) == 1
+
+
 def test_a_hundred_thousand_columns_are_read(rows):
     names = ",".join(f"c{number}" for number in range(100_000))
     values = ",".join(["1.5"] * 100_000)

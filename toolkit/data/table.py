@@ -127,6 +127,7 @@ def read_rows(
     if roles.labels:
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
+    notes += _describe_rounded(table, schema)
     splits = _divide(table, roles.split, rows, is_other)
     images = {
         name: read_image_column(table, name, rows, image_options, index) for name in schema.images
@@ -161,6 +162,17 @@ def _describe_unused(names: Sequence[str]) -> List[str]:
     return [f"Columns that the model does not use: {listing}."]
 
 
+def _describe_rounded(table: Table, schema: TableSchema) -> List[str]:
+    """A note on columns whose whole numbers 32-bit floats cannot hold, for instance of seconds."""
+    exact = 2.0**24
+    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
+    columns = [name for name in schema.numbers if largest[table.positions[name]] > exact]
+    if not columns:
+        return []
+    listing = ", ".join(columns[:10]) + (", ..." if len(columns) > 10 else "")
+    return [f"Numbers beyond {exact:,.0f} are rounded to 32-bit floats ({listing})."]
+
+
 def _describe_labels(names: Sequence[str], labels: Labels) -> str:
     """A sentence on what the labels are."""
     subject = f"The labels are '{names[0]}'"
@@ -170,7 +182,8 @@ def _describe_labels(names: Sequence[str], labels: Labels) -> str:
         return f"{subject}, values."
     listing = ", ".join(map(shorten, labels.class_names[:10]))
     more = ", ..." if len(labels.class_names) > 10 else ""
-    return f"{subject}, {len(labels.class_names):,} classes ({listing}{more})."
+    count = len(labels.class_names)
+    return f"{subject}, {count:,} class{'es' if count != 1 else ''} ({listing}{more})."
 
 
 # ------------------------------------------------------------------------------- rows and splits
