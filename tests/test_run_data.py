@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear
+from PIL import Image
 
 import toolkit
 from toolkit import Split, hookimpl
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
-from toolkit.run_data import open_run_data
+from toolkit.run_data import open_from_options, open_other_data, open_run_data
 
 
 def run_data_of(plugin, **options):
@@ -111,3 +112,17 @@ def test_a_run_says_how_many_examples_of_a_class_each_split_has(cli, here):
     assert result.code == 0
     assert "per class: train 16 to 243, test 2 to 30, validation 2 to 27" in result.err
     assert json.loads((here / "run" / "manifest.json").read_text())["data"]["partition"]
+
+
+@pytest.mark.parametrize("size", ["24x16", 16])
+def test_other_images_get_the_width_and_height_of_the_models(tmp_path, size):
+    for number, shape in enumerate([(24, 16), (9, 30)]):
+        (tmp_path / "ab"[number]).mkdir()
+        Image.new("L", shape, number).save(str(tmp_path / "ab"[number] / "1.png"))
+    options = CoreOptions(data=f"images:{tmp_path}", image_size=size)
+    stored = open_from_options(options).spec
+    width, height = (24, 16) if size == "24x16" else (16, 16)
+    assert stored.shape == (height, width, 1)
+    plugins = Plugins(Plugin.from_object(Linear, "model"))
+    other = open_other_data(plugins, options, f"images:{tmp_path}", stored)
+    assert other.splits["train"].take(slice(None))[0].shape == (2, height, width, 1)
