@@ -56,10 +56,14 @@ def column_flags(command: Callable) -> Callable:
 
 def _read_columns(flags: Mapping[str, Optional[str]]) -> Any:
     """The `ColumnOptions` of the flags, checked as those of `toolkit run`."""
+    from ..data.sources import DEFAULT_COLUMNS
+
+    values = {name: text for name, text in flags.items() if text is not None}
+    if not values:
+        return DEFAULT_COLUMNS
     from ..options import resolve
     from ..run_data import column_options
 
-    values = {name: text for name, text in flags.items() if text is not None}
     return column_options(resolve([], [], None, values).options)
 
 
