@@ -43,7 +43,7 @@ from .record_index import (
     locate_record,
     open_index,
 )
-from .shard_names import find_shards
+from .shard_names import ShardFiles, find_shards
 from .sources import DEFAULT_COLUMNS, DEFAULT_IMAGES, ColumnOptions, ImageOptions
 
 IMAGE_KEYS = ("image/encoded", "image_raw", "image")
@@ -95,13 +95,7 @@ def open_tfrecord(
     shards = list_shards(files.paths, digests, cache_dir)
     reader = _RecordReader(place, shards, images, columns, cache_dir)
     features, labels, class_names = reader.read()
-    splits, start = {}, 0
-    ends = dict(zip(files.paths, reader.index.ends.tolist()))
-    for name, paths in files.splits.items():
-        rows = np.arange(start, ends[paths[-1]])
-        start = ends[paths[-1]]
-        index = None if len(files.splits) == 1 else rows
-        splits[name] = Split(features, labels, index=index)
+    splits = _divide(files, reader.index, features, labels)
     _check_not_empty(place, splits)
     contents = reader.index.digests[: len(splits["train"])]
     names = _short_names(files.paths)
@@ -113,6 +107,18 @@ def open_tfrecord(
         files.notes + reader.notes,
         dict(zip(names, digests)),
     )
+
+
+def _divide(files: ShardFiles, index: RecordIndex, features: Any, labels: Any) -> Dict[str, Split]:
+    """The splits of all records, which are in the order of the files."""
+    splits, start = {}, 0
+    ends = dict(zip(files.paths, index.ends.tolist()))
+    for name, paths in files.splits.items():
+        end = ends[paths[-1]]
+        rows = None if len(files.splits) == 1 else np.arange(start, end)
+        splits[name] = Split(features, labels, index=rows)
+        start = end
+    return splits
 
 
 def _short_names(paths: Sequence[str]) -> List[str]:
