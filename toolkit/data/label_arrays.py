@@ -115,7 +115,8 @@ def _number_texts(path: str, arrays: Dict[str, np.ndarray], kind: str) -> LabelA
 def _decode(array: np.ndarray) -> np.ndarray:
     """Texts as unicode, without spaces around them."""
     if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8", "replace")
+        # Of no texts, older versions of numpy return floats.
+        array = np.char.decode(array, "utf-8", "replace").astype(str)
     return np.char.strip(array)
 
 
