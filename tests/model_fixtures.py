@@ -1,0 +1,279 @@
+"""Small models on data of many kinds, as different authors would write them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toolkit import Split, hookimpl, tf
+
+COUNTS = {"train": 60, "validation": 13, "test": 17}  # examples
+
+
+class Model:
+    """What the models below have in common; each has `split(random, count)`."""
+
+    @hookimpl
+    def data(self, split):
+        return self.split(np.random.RandomState(len(split)), COUNTS[split])
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        return tf.reduce_mean(tf.square(outputs["value"] - labels))
+
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(losses)
+
+    @hookimpl
+    def predict(self, outputs):
+        return dict(outputs)
+
+
+class Classifying(Model):
+    @hookimpl
+    def loss(self, labels, outputs):
+        return tf.losses.sparse_softmax_cross_entropy(labels, outputs["logits"])
+
+
+def weights(run, name, *shape):
+    return tf.get_variable(name, shape, initializer=run.initializer("glorot_uniform", name))
+
+
+class MultiLabel(Model):
+    """Bool labels [3] of one example."""
+
+    def split(self, random, count):
+        x = random.normal(size=[count, 5])
+        return Split(x, x[:, :3] > 0)
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, run.data.labels.shape[0])
+
+    @hookimpl
+    def call(self, model, features):
+        return {"logits": tf.matmul(features, model)}
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        labels = tf.cast(labels, tf.float32)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=outputs["logits"])
+        return tf.reduce_mean(losses)
+
+    @hookimpl
+    def metrics(self, labels, outputs):
+        return {"accuracy": tf.metrics.accuracy(labels, outputs["logits"] > 0)}
+
+
+class TwoHeads(Model):
+    """Labels by name: a value and a class; a loss for each."""
+
+    def split(self, random, count):
+        x = random.normal(size=[count, 5])
+        return Split(x, {"value": x.sum(1), "sign": (x[:, 0] > 0).astype(int)})
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, 1), weights(run, "v", 5, 2)
+
+    @hookimpl
+    def call(self, model, features):
+        value, logits = (tf.matmul(features, w) for w in model)
+        return {"value": value[:, 0], "logits": logits}
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        return {
+            "value_loss": tf.reduce_mean(tf.square(labels["value"] - outputs["value"])),
+            "sign_loss": tf.losses.sparse_softmax_cross_entropy(labels["sign"], outputs["logits"]),
+        }
+
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(tf.add_n(list(losses.values())))
+
+
+class Autoencoder(Model):
+    """One feature that has a name, and no labels."""
+
+    def split(self, random, count):
+        return Split({"x": random.normal(size=[count, 5])})
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, 5)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"value": tf.matmul(features["x"], model)}
+
+    @hookimpl
+    def loss(self, features, outputs):
+        return tf.reduce_mean(tf.square(features["x"] - outputs["value"]))
+
+
+class Siamese(Classifying):
+    """Two images through the same weights."""
+
+    def split(self, random, count):
+        left, other = random.randint(0, 256, [2, count, 6, 6]).astype(np.uint8)
+        is_same = random.randint(0, 2, count)
+        right = np.where(is_same[:, np.newaxis, np.newaxis], left, other)
+        return Split({"left": left, "right": right}, is_same)
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 36, 8), weights(run, "b", 2)
+
+    @hookimpl
+    def call(self, model, features):
+        images = (tf.reshape(features[name], [-1, 36]) for name in ("left", "right"))
+        left, right = (tf.matmul(image, model[0]) for image in images)
+        distance = tf.reduce_sum(tf.square(left - right), 1, keepdims=True)
+        return {"logits": tf.concat([distance, -distance], 1) + model[1]}
+
+
+class Depth(Model):
+    """A value for each pixel."""
+
+    def split(self, random, count):
+        images = random.randint(0, 256, [count, 6, 6, 3]).astype(np.uint8)
+        return Split(images, images.mean(-1) / 255)
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 3, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"value": tf.tensordot(features, model, [[3], [0]])[..., 0]}
+
+
+class Text(Classifying):
+    """Hashed texts, one of them empty and one not of ASCII."""
+
+    def split(self, random, count):
+        labels = random.randint(0, 4, count)
+        return Split(np.array(["good", "bad", "é", ""])[labels], labels)
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 50, run.data.num_classes)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"logits": tf.gather(model, tf.strings.to_hash_bucket_fast(features, 50))}
+
+
+class Ids(Model):
+    """Integers as ids of an embedding, in one array without a name."""
+
+    def split(self, random, count):
+        ids = random.randint(1, 20, [count, 4])
+        return Split(ids, ids.sum(1) / 40)
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "table", 20, 3), weights(run, "w", 3, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        sums = tf.reduce_sum(tf.nn.embedding_lookup(model[0], features), axis=1)
+        return {"value": tf.matmul(sums, model[1])[:, 0]}
+
+
+class Flags(Model):
+    """Bool features."""
+
+    def split(self, random, count):
+        flags = random.uniform(size=[count, 6]) > 0.5
+        return Split(flags, flags.sum(1).astype(float))
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 6, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"value": tf.matmul(tf.cast(features, tf.float32), model)[:, 0]}
+
+
+class Video(Classifying):
+    """Sequences of images, [T, H, W, C]."""
+
+    def split(self, random, count):
+        sizes = [(random.randint(2, 6), 4, 4, 1) for _ in range(count)]
+        frames = [random.randint(0, 256, size).astype(np.uint8) for size in sizes]
+        return Split({"frames": frames}, [len(video) % 2 for video in frames])
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 16, run.data.num_classes)
+
+    @hookimpl
+    def call(self, model, features):
+        frames = features["frames"]  # [N, L, 4, 4, 1]
+        length = tf.shape(frames)[1]
+        is_frame = tf.sequence_mask(features["frames_length"], length, tf.float32)
+        flat = tf.reshape(frames, [-1, length, 16]) * is_frame[..., tf.newaxis]
+        return {"logits": tf.matmul(tf.reduce_sum(flat, axis=1), model)}
+
+
+class Weighted(Model):
+    """A weight of each example as a feature, which the loss alone uses."""
+
+    def split(self, random, count):
+        x = random.normal(size=[count, 5])
+        return Split({"x": x, "weight": random.uniform(size=count)}, x.sum(1))
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"value": tf.matmul(features["x"], model)[:, 0]}
+
+    @hookimpl
+    def loss(self, features, labels, outputs):
+        return tf.reduce_mean(features["weight"] * tf.square(outputs["value"] - labels))
+
+
+class Converted(Model):
+    """The hooks `filter` and `convert` get and return names, and sequences in their own length."""
+
+    def split(self, random, count):
+        words = [random.randint(0, 9, random.randint(1, 6)) for _ in range(count)]
+        features = {"words": words, "x": random.normal(size=[count, 3])}
+        return Split(features, {"y": random.normal(size=count)})
+
+    @hookimpl
+    def filter(self, labels):
+        return bool(labels["y"] > -1)
+
+    @hookimpl
+    def convert(self, features, labels):
+        return {"words": features["words"][::-1], "double": features["x"] * 2}, labels["y"]
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 3, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        lengths = tf.cast(features["words_length"], tf.float32)
+        return {"value": tf.matmul(features["double"], model)[:, 0] + lengths}
+
+
+class Inputs(Weighted):
+    """Predictions need fewer arrays than training: the hook `inputs` names them."""
+
+    @hookimpl
+    def inputs(self):
+        return {"x": ("float32", [5])}
+
+
+MODELS = [
+    *(MultiLabel, TwoHeads, Autoencoder, Siamese, Depth, Text, Ids, Flags, Video, Weighted),
+    *(Converted, Inputs),
+]
