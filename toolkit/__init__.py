@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .data.examples import DataSpec as DataSpec
     from .data.examples import Split as Split
     from .data.normalization import normalize as normalize
+    from .data.pipeline import read_dataset as read_dataset
     from .display.grid import save_grid as save_grid
     from .errors import CheckFailed as CheckFailed
     from .errors import CheckpointError as CheckpointError
@@ -62,6 +63,7 @@ _HOME = {  # public name: the module that defines it
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",
+    "read_dataset": "toolkit.data.pipeline",
     "Split": "toolkit.data.examples",
     "normalize": "toolkit.data.normalization",
     "DataSpec": "toolkit.data.examples",

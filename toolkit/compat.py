@@ -22,6 +22,7 @@ import gc
 import importlib.util
 import io
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -157,6 +158,7 @@ __all__ = [
     "float_operations",
     "iterate_tfrecords",
     "make_callable",
+    "summarize_tf_error",
     "tf",
 ]
 
@@ -233,3 +235,19 @@ def float_operations(graph: tf.Graph) -> int:
     # It says on stderr how many ops have no static shape.
     with _capture_output(sys.stdout), contextlib.redirect_stderr(io.StringIO()):
         return tf.profiler.profile(graph, options=options).total_float_ops
+
+
+_NOISE = ("Graph exec", "Detected", "File", "Node:", "[[")  # begin lines that inform nobody
+_NODE = re.compile(r"\{\{[^}]*\}\}\s*")  # the decoration of a node
+_TEMPORARY = re.compile(r"\S*\.tempstate\S*\s*")  # a file that the user will never see
+
+
+def summarize_tf_error(message: str) -> str:
+    """The one informative line of a TensorFlow error, without a full stop at its end.
+
+    It is the first that is neither part of a stack nor about a node.
+    """
+    text = _NODE.sub("", _TEMPORARY.sub("", message))
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    informative = [line for line in lines if not line.startswith(_NOISE)]
+    return (informative or lines or ["?"])[0].rstrip(".")

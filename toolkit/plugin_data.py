@@ -140,6 +140,8 @@ def _hint(answer: Any) -> str:
             "Return toolkit.Split(features, labels) of lists or arrays: examples are read in any "
             "order, and again in each epoch."
         )
+    if type(answer).__module__.startswith("tensorflow") and hasattr(answer, "padded_batch"):
+        return "Return toolkit.read_dataset(a function that returns the data set, count)."
     if hasattr(answer, "columns") and hasattr(answer, "to_numpy"):
         return "Return toolkit.Split(frame[names].to_numpy('float32'), frame[label].to_numpy())."
     return "Return toolkit.Split(features, labels), or None."
@@ -173,7 +175,9 @@ def _as_sequences(split: Split, keys: List[str]) -> Split:
         values = np.asarray(columns[key].values)
         columns[key] = columns[key].with_values(Sequences.join(list(values)))
     leaves = {key: column for key, column in columns.items() if not _is_length(key, columns)}
-    return Split(*pack(leaves), index=split.index)
+    aligned = Split(*pack(leaves), index=split.index)
+    aligned.make_dataset = split.make_dataset
+    return aligned
 
 
 def _is_length(key: str, columns: Mapping[str, Any]) -> bool:

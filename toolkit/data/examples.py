@@ -154,10 +154,14 @@ class Split:
     Attributes:
         columns: flat key -> `Column` of the M records.
         components: flat key -> `Component`.
+        make_dataset: returns the `tf.data.Dataset` to train on; see `toolkit.read_dataset`. None to
+            train on the examples.
 
     Raises:
         DataError: the arrays do not fit together.
     """
+
+    make_dataset: Optional[Callable[[], Any]] = None
 
     def __init__(self, features: Any, labels: Any = None, index: Any = None):
         self.columns = _bind_columns(flatten(features, labels))

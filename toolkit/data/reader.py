@@ -7,6 +7,7 @@ from typing import NamedTuple, Optional, Union
 from ..errors import UsageError
 from .examples import Split
 from .mapped import decode_splits
+from .pipeline import DatasetReader
 from .prepare import NO_HOOKS, ExampleHooks, prepare
 from .resident import ResidentReader
 from .stream import DEFAULT_BUFFER, StreamReader
@@ -14,7 +15,7 @@ from .stream import DEFAULT_BUFFER, StreamReader
 RESIDENT_LIMIT = 1 << 30  # bytes
 KINDS = ("auto", "resident", "mapped", "stream")
 
-Reader = Union[ResidentReader, StreamReader]
+Reader = Union[ResidentReader, StreamReader, DatasetReader]
 
 
 class ReaderOptions(NamedTuple):
@@ -69,6 +70,8 @@ def make_reader(
             f"The reader is '{options.kind}', expected one of {', '.join(KINDS)}.",
             hint="Leave it at 'auto'.",
         )
+    if split.make_dataset is not None:
+        return _make_dataset_reader(split, batch_size, options, hooks)
     is_small = split.nbytes <= options.resident_limit
     if options.kind == "resident" or (options.kind == "auto" and is_small):
         return ResidentReader(
@@ -84,3 +87,21 @@ def make_reader(
     return StreamReader(
         split, batch_size, options.seed, buffer_size, hooks, options.pads_to_longest
     )
+
+
+def _make_dataset_reader(
+    split: Split, batch_size: int, options: ReaderOptions, hooks: ExampleHooks
+) -> DatasetReader:
+    if hooks != NO_HOOKS:
+        raise UsageError(
+            "The hooks 'filter' and 'convert' are not called for the examples of a "
+            "tf.data.Dataset.",
+            hint="Filter and map the data set itself.",
+        )
+    if options.kind not in ("auto", "stream"):
+        raise UsageError(
+            f"--reader {options.kind} has no effect: the plugin's data is a tf.data.Dataset.",
+            hint="Leave it out.",
+        )
+    buffer_size = options.shuffle_buffer if options.shuffle else 0
+    return DatasetReader(split, batch_size, options.seed, buffer_size, options.pads_to_longest)

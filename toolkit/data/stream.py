@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import threading
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from .batches import BatchForm
 from .cache import cache_folder
 from .examples import Split
 from .file_states import FileStates, change_error
+from .iterator_reader import IteratorReader
 from .mapped import GROUP as DECODED
 from .order import EpochOrder
 from .prepare import (
@@ -37,8 +38,7 @@ from .prepare import (
     unbatch,
 )
 from .read_ahead import ReadAhead
-from .resident import DEVICE, check_batch_size, chunk_limit
-from .structure import FEATURES, pack
+from .resident import DEVICE, check_batch_size
 
 DEFAULT_BUFFER = 10000  # examples
 _READ_EXAMPLES = 512  # of small batches; a call of Python costs as much as copying that many
@@ -82,7 +82,7 @@ class _Reads:
                 time.sleep(_PAUSE)  # for calls that were about to begin
 
 
-class StreamReader:
+class StreamReader(IteratorReader):
     """Batches of a split that stays where it is.
 
     Args:
@@ -133,11 +133,6 @@ class StreamReader:
             self._iterator = tf.data.make_initializable_iterator(self._dataset())
 
     @property
-    def shape(self) -> Tuple[Any, ...]:
-        """The shape of the features of one example that have no names."""
-        return self.form.components[FEATURES].shape
-
-    @property
     def failure(self) -> Optional[ToolkitError]:
         """Why a read failed: a hook, or a file that may have changed; None if neither."""
         if self._read_failure is not None and not isinstance(self._read_failure, DataError):
@@ -154,62 +149,12 @@ class StreamReader:
         path = self._files.find_change()
         return None if path is None or _is_cached(path) else change_error(path)
 
-    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
-        """The next batch.
-
-        `initialize` sets the first one; `step` is not used. Run it once per step.
-
-        Returns:
-            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
-            labels: likewise; classes are int32. None if the examples have no labels.
-        """
-        return pack(self.form.finish(self._iterator.get_next()))
-
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
         with tf.name_scope("positions"), tf.device(DEVICE):
             positions = tf.numpy_function(self._positions, [tf.cast(step, tf.int64)], tf.int64)
             positions.set_shape([self.batch_size])
             return positions
-
-    @property
-    def max_chunk_steps(self) -> int:
-        """The most batches that `chunk` can return: what the cache holds."""
-        return chunk_limit(self.form, self.batch_size)
-
-    def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
-        """The next batches, as they are stored. Sequences need `pads_to_longest`.
-
-        Args:
-            step: not used; `initialize` sets the first batch.
-            size: K.
-            num_batches: how many are read, an int32 scalar, at most K; the others are zeros.
-
-        Returns:
-            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
-        """
-        keys = list(self.form.components)
-        arrays = [
-            tf.TensorArray(
-                self.form.components[key].dtype,
-                size,
-                element_shape=self.form.batch_shape(key, self.batch_size),
-            )
-            for key in keys
-        ]
-
-        def read_batch(count, *arrays):
-            batch = self._iterator.get_next()
-            return [count + 1] + [array.write(count, batch[k]) for k, array in zip(keys, arrays)]
-
-        results = tf.while_loop(
-            lambda count, *_: count < num_batches,
-            read_batch,
-            [tf.constant(0)] + arrays,
-            parallel_iterations=1,
-            back_prop=False,
-        )
-        return {key: array.stack() for key, array in zip(keys, results[1:])}
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
-from ..compat import VERSION, tf
+from ..compat import VERSION, summarize_tf_error, tf
 from ..data.named_arrays import random_arrays
 from ..errors import CheckFailed, RetryError, UsageError
 from ..files import plain_folder
@@ -82,7 +82,7 @@ def _choose_inputs(
         if examples is None:
             raise UsageError(
                 f"The model refuses made-up inputs, on which it would be compared: "
-                f"{str(error.message).splitlines()[0]}.",
+                f"{summarize_tf_error(str(error.message))}.",
                 hint="Put the data of the run back, so that its examples can be read.",
             ) from error
         return examples

@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 from typing import Sequence
 
-from ..compat import tf
+from ..compat import summarize_tf_error, tf
 from ..errors import DataError, DivergedError, RetryError, ToolkitError
 from ..graph.guard import GuardValues, describe_refusal, read_refusal
-from .tf_messages import summarize_tf_error
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional
 
-from ..compat import tf
+from ..compat import summarize_tf_error, tf
 from ..errors import CheckpointError
 from ..files import plain_path
 from ..graph.updates import COUNTS, SUMS
@@ -21,7 +21,6 @@ from ..storage.checkpoint_reader import read_tensors
 from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
-from .tf_messages import summarize_tf_error
 
 
 class Restorer:

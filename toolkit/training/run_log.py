@@ -28,6 +28,8 @@ from .step_mode import TrainingPlan
 _PLACES = {
     "stream": "streamed from where it is",
     "mapped": "decoded once, and streamed from the cache",
+    "dataset": "a tf.data.Dataset of the plugin: a resume reads past its first examples, and has "
+    "the same bits only if the data set repeats itself exactly",
 }
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from typing import Callable, Sequence
 
-from ...compat import tf
+from ...compat import summarize_tf_error, tf
 from ...errors import DivergedError
 from ...files import plain_path
 from ...options import CoreOptions
 from ...storage.checkpoint_reader import fingerprint
 from ...storage.commit_log import retention_rule
 from ...storage.run_folder import RunFolder
-from ..tf_messages import summarize_tf_error
 from . import hook_state
 from .base import Every, SessionHook
 

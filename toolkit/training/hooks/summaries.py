@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, Optional
 
-from ...compat import tf
+from ...compat import summarize_tf_error, tf
 from ...storage.run_folder import RunFolder
-from ..tf_messages import summarize_tf_error
 from .base import Every, SessionHook
 from .events import EventFile
 from .metrics import Throughput

@@ -1,0 +1,140 @@
+"""Training on a `tf.data.Dataset` of a plugin."""
+
+import numpy as np
+import pytest
+from linear_fixtures import Linear
+
+import toolkit
+from toolkit import DataError, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit.data.pipeline import read_dataset
+from toolkit.data.prepare import ExampleHooks
+from toolkit.data.reader import ReaderOptions, make_reader
+
+
+def numbers(count=10):
+    """Images of 2 x 2 whose pixels are the number of the example, which is also the label."""
+
+    def make():
+        dataset = tf.data.Dataset.range(count)
+        return dataset.map(lambda n: (tf.fill([2, 2], tf.cast(n, tf.uint8)), n))
+
+    return make
+
+
+def read_labels(split, batch_size, count, start=0, **options):
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader(split, batch_size, ReaderOptions(**options))
+        step = tf.placeholder(tf.int64, [])
+        features, labels = reader.batch(step)
+        assert features.shape.as_list() == [batch_size, 2, 2, 1]
+        reader.initialize(session, start)
+        rows = []
+        for number in range(start, start + count):
+            images, classes = session.run([features, labels], {step: number})
+            assert np.array_equal(np.rint(images[:, 0, 1, 0] * 255), classes)
+            rows.append(classes.tolist())
+        return rows
+
+
+def test_the_split_has_the_first_examples():
+    split = read_dataset(numbers(), 4)
+    assert len(split) == 4 and split.shape == (2, 2, 1) and split.dtype == "uint8"
+    assert split.labels.tolist() == [0, 1, 2, 3]
+    assert len(read_dataset(numbers(), 100)) == 10
+
+
+def test_training_reads_all_of_the_data_set_again_and_again():
+    split = read_dataset(numbers(), 4)
+    rows = read_labels(split, 4, 5, shuffle=False)
+    assert rows == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1], [2, 3, 4, 5], [6, 7, 8, 9]]
+
+
+def test_a_reader_starts_at_any_batch():
+    split = read_dataset(numbers(), 10)
+    whole = read_labels(split, 3, 9, seed=5, shuffle_buffer=6)
+    assert sorted(sum(whole, []))[:3] == [0, 0, 0] and len(set(sum(whole[:3], []))) > 6
+    assert read_labels(split, 3, 5, start=4, seed=5, shuffle_buffer=6) == whole[4:]
+    assert read_labels(split, 3, 9, seed=6, shuffle_buffer=6) != whole
+
+
+def test_named_features_and_sequences_are_padded():
+    def make():
+        dataset = tf.data.Dataset.range(1, 7)
+        return dataset.map(lambda n: ({"words": tf.range(n), "note": tf.as_string(n)}, {"y": n}))
+
+    split = read_dataset(make, 6)
+    assert split.components["features/words"].is_sequence
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader(split, 3, ReaderOptions(shuffle=False))
+        batch = reader.batch(tf.constant(0, tf.int64))
+        reader.initialize(session, 1)
+        features, labels = session.run(batch)
+    assert features["words"].tolist() == [
+        [0, 1, 2, 3, 0, 0],
+        [0, 1, 2, 3, 4, 0],
+        [0, 1, 2, 3, 4, 5],
+    ]
+    assert features["words_length"].tolist() == [4, 5, 6]
+    assert features["note"].tolist() == [b"4", b"5", b"6"] and labels["y"].tolist() == [4, 5, 6]
+
+
+class Endless(Linear):
+    """Learns from examples without end; the labels are the rows that are brighter."""
+
+    @hookimpl
+    def data(self, split):
+        def make():
+            dataset = tf.data.Dataset.range(1 << 40)
+            label = lambda n: tf.cast(n % 3, tf.int32)  # noqa: E731
+            image = lambda n: tf.one_hot(label(n), 6) * 200.0  # noqa: E731
+            return dataset.map(
+                lambda n: (tf.cast(tf.tile(image(n)[:, None, None], [1, 6, 1]), tf.uint8), label(n))
+            )
+
+        return toolkit.read_dataset(make, 30) if split in ("train", "test") else None
+
+
+@pytest.mark.parametrize("options", [{"steps_per_call": 1}, {"steps_per_call": 4}])
+def test_a_run_learns_from_an_endless_data_set_and_says_what_it_gives_up(options, tmp_path, cli):
+    argv = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    argv += ["--plugin", "test_pipeline:Endless", "--steps", 40, "--batch-size", 10]
+    result = cli("run", *argv, "--run-dir", str(tmp_path / "r"), "--best-metric", "none")
+    assert result.code == 0, result.err
+    assert "same bits only if the data set repeats itself exactly" in result.err
+    assert "30 train, 30 test; 6x6x1 uint8, 3 classes" in result.err
+
+
+def test_a_repeatable_data_set_resumes_to_the_same_bits(tmp_path):
+    testing.check_resume("test_pipeline:Endless", str(tmp_path / "r"), batch_size=10)
+
+
+@pytest.mark.parametrize(
+    "make, count, kind, message",
+    [
+        (numbers(), 0, UsageError, "The count is 0"),
+        (lambda: tf.data.Dataset.range(0), 5, DataError, "has no examples"),
+        (lambda: [1, 2], 5, ToolkitError, "an object of type list"),
+        (lambda: tf.data.Dataset.from_tensors((1, 2, 3)), 5, DataError, "has 3 parts"),
+        (
+            lambda: tf.data.Dataset.from_tensors(tf.zeros([2])).map(
+                lambda x: tf.debugging.check_numerics(x / 0, "no")
+            ),
+            5,
+            DataError,
+            "no : Tensor had",
+        ),
+    ],
+)
+def test_a_data_set_that_cannot_be_read_is_one_sentence(make, count, kind, message):
+    with pytest.raises(kind) as error:
+        read_dataset(make, count)
+    assert message in error.value.message and error.value.hint
+
+
+def test_hooks_of_examples_and_other_readers_are_refused():
+    split = read_dataset(numbers(), 4)
+    with tf.Graph().as_default():
+        with pytest.raises(UsageError, match="'filter' and 'convert'"):
+            make_reader(split, 2, hooks=ExampleHooks(filter=lambda x, y: True))
+        with pytest.raises(UsageError, match="--reader resident has no effect"):
+            make_reader(split, 2, ReaderOptions("resident"))
