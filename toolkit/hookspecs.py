@@ -110,6 +110,9 @@ def data(split, run):
     boundaries)` says what does not follow from the values. `values` may also be a memory map, a
     list, or an object that reads examples when it is indexed. Nothing is read before it is used.
 
+    `toolkit.read_dataset(make_dataset, count)` makes a split of a `tf.data.Dataset`: training reads
+    the data set, everything else its first examples. Such a run gives up exact resume, and says so.
+
     The content is hashed, and compared when a run is resumed. Options that shape the data of a
     source, such as `--data` or `--validation-share`, are refused if the user sets them and this
     hook does not read them.
