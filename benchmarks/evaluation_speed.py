@@ -62,7 +62,7 @@ class Classifier:
             batch: (reader, step) -> features and labels of one batch.
         """
         from toolkit import Run, tf
-        from toolkit.data.resident import ResidentReader
+        from toolkit.data.readers.resident import ResidentReader
         from toolkit.graph.session_config import session_config
 
         run = Run("eval", self.options, self.spec)

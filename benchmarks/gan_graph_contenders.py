@@ -12,7 +12,7 @@ from link import Link
 from toolkit_gan import forward_pass, losses, networks
 
 from toolkit import Run, tf
-from toolkit.data.resident import ResidentReader
+from toolkit.data.readers.resident import ResidentReader
 from toolkit.graph import build
 from toolkit.graph.session_config import choose_threads, session_config
 from toolkit.options import resolve

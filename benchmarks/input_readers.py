@@ -26,7 +26,7 @@ def toolkit_call(arguments):
     """A function that reads BATCHES batches through the toolkit's reader."""
     from toolkit import tf
     from toolkit.data.held_out import NOTHING
-    from toolkit.data.reader import ReaderOptions, make_reader
+    from toolkit.data.readers.reader import ReaderOptions, make_reader
     from toolkit.data.sources import open_data
 
     split = open_data(f"{arguments.source}:{arguments.path}", shares=NOTHING).splits["train"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from toolkit.data.examples import DataSpec
+from toolkit.data.spec import DataSpec
 
 
 class Spec(DataSpec):

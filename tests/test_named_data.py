@@ -9,8 +9,8 @@ from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_s
 
 from toolkit import Column, Split, hookimpl, open_trained, testing, tf
 from toolkit.compat import HAS_XLA
-from toolkit.data.batches import BatchForm
-from toolkit.data.reader import ReaderOptions, make_reader
+from toolkit.data.readers.batches import BatchForm
+from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
 from toolkit.inference.export import export
 

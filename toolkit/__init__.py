@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .authoring import check_image_size as check_image_size
     from .compat import ONEDNN as ONEDNN
     from .compat import tf as tf
-    from .data.cache import cache_folder as cache_folder
     from .data.column import Column as Column
     from .data.examples import Dataset as Dataset
-    from .data.examples import DataSpec as DataSpec
     from .data.examples import Split as Split
+    from .data.files.cache import cache_folder as cache_folder
     from .data.normalization import normalize as normalize
-    from .data.pipeline import read_dataset as read_dataset
+    from .data.readers.pipeline import read_dataset as read_dataset
+    from .data.spec import DataSpec as DataSpec
     from .display.grid import save_grid as save_grid
     from .errors import CheckFailed as CheckFailed
     from .errors import CheckpointError as CheckpointError
@@ -63,14 +63,14 @@ _HOME = {  # public name: the module that defines it
     "SessionHook": "toolkit.training.hooks.base",
     "Every": "toolkit.training.hooks.base",
     "Column": "toolkit.data.column",
-    "read_dataset": "toolkit.data.pipeline",
+    "read_dataset": "toolkit.data.readers.pipeline",
     "Split": "toolkit.data.examples",
     "normalize": "toolkit.data.normalization",
-    "DataSpec": "toolkit.data.examples",
+    "DataSpec": "toolkit.data.spec",
     "Dataset": "toolkit.data.examples",
     "ScoreResult": "toolkit.inference.scorer",
     "Scorer": "toolkit.inference.scorer",
-    "cache_folder": "toolkit.data.cache",
+    "cache_folder": "toolkit.data.files.cache",
     "open_data": "toolkit.api",
     "open_trained": "toolkit.api",
     "save_grid": "toolkit.display.grid",

@@ -16,7 +16,8 @@ from .storage.run_folder import RunFolder, open_run, reserve
 if TYPE_CHECKING:
     import numpy as np
 
-    from .data.examples import DataSpec, Split
+    from .data.examples import Split
+    from .data.spec import DataSpec
     from .inference.evaluator import Evaluator
     from .option_changes import OptionChange
     from .options import CoreOptions, Layer, Resolved
@@ -294,7 +295,7 @@ class Trained:
         manifest: Dict[str, Any],
         checkpoint: Checkpoint,
     ):
-        from .data.examples import DataSpec
+        from .data.spec import DataSpec
 
         self.run_folder = run_folder
         self.plugins = plugins
@@ -422,7 +423,7 @@ class Trained:
         Raises:
             DataError: names what differs.
         """
-        from .data.hash_list import LIST_FILE
+        from .data.files.hash_list import LIST_FILE
         from .data.same_data import check_same_classes, check_same_data
 
         record = self.manifest["data"]

@@ -11,7 +11,6 @@ from .data.column import Sequences
 from .data.examples import (
     LENGTH,
     Dataset,
-    DataSpec,
     Split,
     check_label_range,
     describe,
@@ -19,6 +18,7 @@ from .data.examples import (
     with_classes,
 )
 from .data.sources import ColumnOptions, ImageOptions
+from .data.spec import DataSpec
 from .data.structure import LABELS, pack
 from .errors import DataError, ToolkitError, UsageError
 from .graph.run import Run

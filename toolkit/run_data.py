@@ -4,19 +4,20 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from .data.classes import match_classes
-from .data.examples import Dataset, DataSpec, Progress, Split, iterate_slices
+from .data.examples import Dataset, Progress, Split, iterate_slices
 from .data.held_out import NOTHING, Shares
-from .data.image_file import format_size
-from .data.mapped import decode_splits
+from .data.images.image_file import format_size
 from .data.normalization import Moments, examples_per_chunk, measure_moments
 from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
-from .data.reader import RESIDENT_LIMIT
+from .data.readers.mapped import decode_splits
+from .data.readers.reader import RESIDENT_LIMIT
 from .data.sources import ColumnOptions, ImageOptions, open_data, uses_option
+from .data.spec import DataSpec
 from .data.structure import FEATURES
 from .errors import DataError
 from .options import CoreOptions
@@ -223,8 +224,8 @@ def image_options(options: CoreOptions) -> ImageOptions:
 
 def column_options(options: CoreOptions) -> ColumnOptions:
     """Which columns of a table, or keys of records, are features, labels and splits."""
-    values = {name: getattr(options, name) for name in ColumnOptions._fields}
-    return ColumnOptions(**{n: tuple(v) if isinstance(v, list) else v for n, v in values.items()})
+    values: List[Any] = [getattr(options, name) for name in ColumnOptions._fields]
+    return ColumnOptions(*(tuple(value) if isinstance(value, list) else value for value in values))
 
 
 def held_out_shares(options: CoreOptions) -> Shares:

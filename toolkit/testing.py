@@ -23,9 +23,10 @@ import numpy as np
 from . import api
 from .api import Trained, load_plugins
 from .compat import tf
-from .data.examples import DataSpec, Split
+from .data.examples import Split
 from .data.named_arrays import random_arrays
-from .data.resident import ResidentReader
+from .data.readers.resident import ResidentReader
+from .data.spec import DataSpec
 from .display.console import Console
 from .graph import build
 from .graph.run import Run

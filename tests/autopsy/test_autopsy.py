@@ -17,7 +17,7 @@ from linear_fixtures import Linear, LinearOptions
 from toolkit import DivergedError, Run, Split, hookimpl, testing, tf
 from toolkit.api import load_plugins
 from toolkit.autopsy import examine, write
-from toolkit.data.reader import ReaderOptions, make_reader
+from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.options import resolve
 from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder

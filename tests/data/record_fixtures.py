@@ -8,7 +8,7 @@ import struct
 import numpy as np
 from PIL import Image
 
-from toolkit.data.record_files import masked_crc32c
+from toolkit.data.records.record_files import masked_crc32c
 
 
 def varint(number):

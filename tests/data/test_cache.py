@@ -21,7 +21,7 @@ def cache(cli, here, monkeypatch):
     """A cache with a stream, a data set, and a file and a folder of somebody else."""
     root = here / "cache"
     monkeypatch.setenv("TOOLKIT_CACHE", str(root))
-    monkeypatch.setattr("toolkit.data.idx.UNPACK_LIMIT", 1000)
+    monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 1000)
     argv = ["--data", write_large_images(here / "data"), "--reader", "stream", "--steps", "1"]
     assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
     for name in (

@@ -9,8 +9,8 @@ import pytest
 from data_fixtures import idx_bytes, numbered_images
 
 import toolkit
-from toolkit.data import idx
-from toolkit.data.download import open_download
+from toolkit.data.arrays import idx
+from toolkit.data.arrays.download import open_download
 from toolkit.errors import RetryError
 
 

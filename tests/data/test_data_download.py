@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from data_fixtures import idx_bytes, numbered_images
 
-from toolkit.data import download
+from toolkit.data.arrays import download
 from toolkit.data.sources import list_sources, open_data
 from toolkit.errors import DataError
 

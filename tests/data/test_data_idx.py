@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from data_fixtures import idx_bytes, numbered_images
 
+from toolkit.data.arrays.idx import open_idx, read_idx, write_idx
 from toolkit.data.column import memory_map
 from toolkit.data.held_out import NOTHING
-from toolkit.data.idx import open_idx, read_idx, write_idx
 from toolkit.errors import DataError
 
 

@@ -11,8 +11,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from toolkit.data import idx, memory, npz
+from toolkit.data.arrays import idx, npz
 from toolkit.data.examples import Split, iterate_slices
+from toolkit.data.files import memory
 from toolkit.errors import DataError
 
 MEGABYTE = 1 << 20

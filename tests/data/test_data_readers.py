@@ -9,14 +9,14 @@ import pytest
 from data_fixtures import numbered_images
 
 from toolkit.compat import tf
-from toolkit.data.batches import convert_stored
+from toolkit.data.arrays.idx import open_idx
 from toolkit.data.examples import Split
 from toolkit.data.held_out import NOTHING
-from toolkit.data.idx import open_idx
 from toolkit.data.prepare import ExampleHooks, model_spec, prepare
-from toolkit.data.reader import ReaderOptions, make_reader
-from toolkit.data.resident import ResidentReader
-from toolkit.data.stream import StreamReader
+from toolkit.data.readers.batches import convert_stored
+from toolkit.data.readers.reader import ReaderOptions, make_reader
+from toolkit.data.readers.resident import ResidentReader
+from toolkit.data.readers.stream import StreamReader
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 KINDS = ("resident", "stream")
@@ -222,7 +222,7 @@ def test_the_size_of_a_resident_chunk_may_be_a_tensor():
 @both
 def test_a_chunk_has_the_batches_that_the_cache_holds_and_at_least_one(kind, monkeypatch):
     def max_batches(cache_bytes):
-        monkeypatch.setattr("toolkit.data.resident.CHUNK_BYTES", cache_bytes)
+        monkeypatch.setattr("toolkit.data.readers.resident.CHUNK_BYTES", cache_bytes)
         with tf.Graph().as_default():
             return build_reader(kind, numbered_split(30), 3).max_chunk_steps
 
@@ -306,7 +306,7 @@ def test_a_split_within_the_limit_is_resident():
 def test_idx_files_are_streamed_and_copied_only_if_large_and_compressed(
     idx_folder, form, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("toolkit.data.idx.UNPACK_LIMIT", 0 if form == "large" else 1 << 30)
+    monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 0 if form == "large" else 1 << 30)
     train = open_idx(idx_folder(form != "plain")).splits["train"]
     with tf.Graph().as_default(), tf.Session() as session:
         reader = build_reader("stream", train, 9, 1)
@@ -490,7 +490,7 @@ def test_a_change_is_sure_by_another_size_or_another_file(idx_folder, change, is
 
 
 def test_an_equal_file_of_another_run_in_the_cache_is_no_change(idx_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("toolkit.data.idx.UNPACK_LIMIT", 0)
+    monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 0)
     with tf.Graph().as_default():
         train = open_idx(idx_folder(True), shares=NOTHING).splits["train"]
         reader = build_reader("stream", train, 2)

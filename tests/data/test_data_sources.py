@@ -11,10 +11,10 @@ import zlib
 import numpy as np
 import pytest
 
+from toolkit.data.arrays.npz import open_npz
 from toolkit.data.check import check_data, check_source, contact_sheet
 from toolkit.data.examples import Dataset, Split, describe
 from toolkit.data.held_out import Shares
-from toolkit.data.npz import open_npz
 from toolkit.data.sources import SOURCES, ImageOptions, list_sources, open_data
 from toolkit.errors import DataError, UsageError
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.data import file_index
-from toolkit.data.file_index import FileIndex
+from toolkit.data.files import file_index
+from toolkit.data.files.file_index import FileIndex
 from toolkit.errors import DataError
 
 

@@ -12,9 +12,10 @@ from linear_fixtures import Linear
 from PIL import Image
 
 from toolkit import testing
-from toolkit.data.examples import Dataset, DataSpec
-from toolkit.data.hash_list import ALL_FILES, read_list, summarize, write_list
+from toolkit.data.examples import Dataset
+from toolkit.data.files.hash_list import ALL_FILES, read_list, summarize, write_list
 from toolkit.data.same_data import check_same_data
+from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
 
 MANY = {f"cat/{i}.png": f"{i:064x}" for i in range(30)}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from toolkit.data import held_out
+from toolkit.data.arrays.idx import write_idx
 from toolkit.data.examples import Split
 from toolkit.data.held_out import DEFAULT_SHARES, NOTHING, Shares, content_keys, hold_out
-from toolkit.data.idx import write_idx
 from toolkit.data.sources import open_data
 from toolkit.errors import UsageError
 

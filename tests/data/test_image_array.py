@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from toolkit.data.column import Column
-from toolkit.data.image_array import EncodedImages, ImageFiles
-from toolkit.data.image_file import ImageForm, ImageReader
+from toolkit.data.images.image_array import EncodedImages, ImageFiles
+from toolkit.data.images.image_file import ImageForm, ImageReader
 from toolkit.errors import DataError
 
 NUM_IMAGES = 40

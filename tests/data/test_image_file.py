@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
-from toolkit.data.image_file import (
+from toolkit.data.images.image_file import (
     ImageForm,
     ImageReader,
     describe_changes,

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from toolkit.data.held_out import NOTHING
-from toolkit.data.image_file import ImageForm, ImageReader, parse_size
-from toolkit.data.images import list_images
+from toolkit.data.images.folder import list_images
+from toolkit.data.images.image_file import ImageForm, ImageReader, parse_size
 from toolkit.data.sources import ImageOptions, open_data
 from toolkit.errors import DataError, UsageError
 

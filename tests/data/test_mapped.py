@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.data import mapped
 from toolkit.data.examples import Split
-from toolkit.data.image_array import EncodedImages, ImageFiles, hash_texts
-from toolkit.data.image_file import ImageForm, ImageReader
-from toolkit.data.mapped import decode_splits, map_rows
+from toolkit.data.images.image_array import EncodedImages, ImageFiles, hash_texts
+from toolkit.data.images.image_file import ImageForm, ImageReader
+from toolkit.data.readers import mapped
+from toolkit.data.readers.mapped import decode_splits, map_rows
 from toolkit.errors import DataError, RetryError
 
 NUM_IMAGES = 30

@@ -8,8 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from toolkit.data import order
-from toolkit.data.order import EpochOrder
+from toolkit.data.readers import order
+from toolkit.data.readers.order import EpochOrder
 
 SIZES = pytest.mark.parametrize("count", [1, 2, 7, 1000, 10050])
 WINDOWS = pytest.mark.parametrize("window", [0, 1, 1500, 10**9])

@@ -10,8 +10,8 @@ from PIL import Image
 
 from toolkit.data.column import VOID
 from toolkit.data.held_out import NOTHING
-from toolkit.data.label_images import read_label_image
-from toolkit.data.pairs import list_pairs
+from toolkit.data.images.label_images import read_label_image
+from toolkit.data.images.pairs import list_pairs
 from toolkit.data.sources import DEFAULT_SHARES, ImageOptions, open_data
 from toolkit.errors import DataError
 

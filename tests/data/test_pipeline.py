@@ -6,9 +6,9 @@ from linear_fixtures import Linear
 
 import toolkit
 from toolkit import DataError, ToolkitError, UsageError, hookimpl, testing, tf
-from toolkit.data.pipeline import read_dataset
 from toolkit.data.prepare import ExampleHooks
-from toolkit.data.reader import ReaderOptions, make_reader
+from toolkit.data.readers.pipeline import read_dataset
+from toolkit.data.readers.reader import ReaderOptions, make_reader
 
 
 def numbers(count=10):

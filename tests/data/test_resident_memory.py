@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from toolkit import tf
-from toolkit.data import resident
 from toolkit.data.examples import Split
-from toolkit.data.resident import ResidentReader
+from toolkit.data.readers import resident
+from toolkit.data.readers.resident import ResidentReader
 
 MEGABYTE = 1 << 20
 
@@ -21,7 +21,7 @@ import sys
 import numpy as np
 from toolkit import tf
 from toolkit.data.examples import Split
-from toolkit.data.resident import ResidentReader
+from toolkit.data.readers.resident import ResidentReader
 
 def anonymous():
     with open("/proc/self/status") as file:

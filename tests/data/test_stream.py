@@ -12,13 +12,13 @@ import pytest
 from data_fixtures import idx_bytes, numbered_images
 
 from toolkit.compat import tf
-from toolkit.data import stream
+from toolkit.data.arrays.idx import read_idx
 from toolkit.data.column import Column, Sequences
 from toolkit.data.examples import Split
-from toolkit.data.idx import read_idx
 from toolkit.data.prepare import NO_HOOKS, ExampleHooks
-from toolkit.data.reader import ReaderOptions, make_reader
-from toolkit.data.stream import StreamReader
+from toolkit.data.readers import stream
+from toolkit.data.readers.reader import ReaderOptions, make_reader
+from toolkit.data.readers.stream import StreamReader
 from toolkit.data.structure import flatten
 from toolkit.errors import DataError, ToolkitError
 from toolkit.training.provenance import changes_since
@@ -220,7 +220,7 @@ import numpy as np
 from toolkit.compat import tf
 from toolkit.data.examples import Split
 from toolkit.data.prepare import ExampleHooks
-from toolkit.data.stream import StreamReader
+from toolkit.data.readers.stream import StreamReader
 
 def convert(features, labels):
     time.sleep(0.0005)

@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 
-from toolkit.data.file_index import FileIndex
+from toolkit.data.files.file_index import FileIndex
 from toolkit.data.sources import ColumnOptions, ImageOptions
-from toolkit.data.table import read_rows
+from toolkit.data.tables.table import read_rows
 from toolkit.errors import DataError, ToolkitError, UsageError
 
 COLOURS = "colour,label\n" + "red,1\ngreen,0\nred,1\ngreen,1\n"
@@ -158,7 +158,7 @@ def test_a_hundred_thousand_columns_are_read(rows):
 
 
 def test_a_table_of_several_chunks_is_read_as_one(rows, monkeypatch):
-    monkeypatch.setattr("toolkit.data.table_file._CELLS", 6)
+    monkeypatch.setattr("toolkit.data.tables.table_file._CELLS", 6)
     lines = [f"{i},{'' if i < 4 else 'u v'},{i % 2}" for i in range(9)]
     table = rows("a,t,label\n" + "\n".join(lines), feature_columns=("a",))
     assert table.features.tolist() == [[i] for i in range(9)]

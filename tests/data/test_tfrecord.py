@@ -12,9 +12,9 @@ from record_fixtures import example, field, png, record, records
 
 from toolkit.cli import run_command
 from toolkit.compat import tf
-from toolkit.data.example_proto import locate_features, read_floats, read_integers
 from toolkit.data.held_out import NOTHING, Shares
-from toolkit.data.record_files import masked_crc32c
+from toolkit.data.records.example_proto import locate_features, read_floats, read_integers
+from toolkit.data.records.record_files import masked_crc32c
 from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
 from toolkit.errors import DataError, UsageError
 
@@ -142,7 +142,7 @@ def test_each_row_is_that_of_its_shard(open_records):
 def test_a_second_start_reads_no_record(open_records, monkeypatch):
     files = {"a": records(*pictures())}
     before = open_records(files)
-    monkeypatch.setattr("toolkit.data.record_index._IndexWriter.write", None)
+    monkeypatch.setattr("toolkit.data.records.record_index._IndexWriter.write", None)
     after = open_records({})
     assert before.sha256 == after.sha256 and before.notes == after.notes
     assert pixels(after.splits["train"]) == list(range(COUNT))
@@ -384,7 +384,7 @@ def test_a_length_beyond_the_file_is_refused(open_records):
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(open_records, monkeypatch, cache):
-    monkeypatch.setattr("toolkit.data.record_files._SMALL", 1000)
+    monkeypatch.setattr("toolkit.data.records.record_files._SMALL", 1000)
     content = records(example(image=bytes(3_000_000)))
     with pytest.raises(DataError, match="a: expected at most .* of records, found more"):
         open_records({"a": gzip.compress(content)})

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import mutants, pieces
 
-from toolkit.data.idx import ELEMENTS
+from toolkit.data.arrays.idx import ELEMENTS
 
 
 def idx_bytes(array, code=8):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import file_names, mutants
 
-from toolkit.data.record_files import masked_crc32c
+from toolkit.data.records.record_files import masked_crc32c
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, field, png, record, records  # noqa: E402

@@ -89,7 +89,7 @@ def test_the_floor_is_what_two_draws_of_the_same_cloud_are_apart(n, m):
 def test_the_floor_fits_two_halves_of_real_digits():
     from toolkit_gan.scores.extractor import PixelFeatures
 
-    from toolkit.data.digits import open_mnist5k
+    from toolkit.data.arrays.digits import open_mnist5k
 
     images = open_mnist5k().splits["train"].features
     features = PixelFeatures((28, 28, 1))(images)

@@ -84,7 +84,7 @@ def test_class_means_are_one_image_for_each_class():
 @pytest.fixture(scope="module")
 def marks():
     """The ruler of real digits, by their pixels."""
-    from toolkit.data.digits import open_mnist5k
+    from toolkit.data.arrays.digits import open_mnist5k
 
     splits = open_mnist5k().splits
     features = PixelFeatures((28, 28, 1))

@@ -19,7 +19,7 @@ from update_fixtures import (
 
 from toolkit import Run, Split, tf
 from toolkit.compat import compile_with_xla
-from toolkit.data.resident import ResidentReader
+from toolkit.data.readers.resident import ResidentReader
 from toolkit.graph.build import build_compiled, build_training
 from toolkit.graph.guard import NOT_FINITE, GuardValues, describe_refusal, read_refusal
 from toolkit.graph.run import step_builder_of

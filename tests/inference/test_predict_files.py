@@ -13,8 +13,8 @@ from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 
 from toolkit.cli.predict import _rewrite_invert
-from toolkit.data.examples import DataSpec
-from toolkit.data.idx import write_idx
+from toolkit.data.arrays.idx import write_idx
+from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError, UsageError
 from toolkit.inference.predict import invert, look_inverted, read_examples
 from toolkit.run_data import border_means

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from linear_fixtures import LINEAR
 
-from toolkit.data.examples import DataSpec
 from toolkit.data.held_out import NOTHING
 from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
+from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
 from toolkit.inference.table_examples import are_tables, read_table_examples
 

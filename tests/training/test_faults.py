@@ -18,7 +18,7 @@ from test_exact_resume import final_state
 
 import toolkit
 from toolkit import SessionHook, hookimpl, testing, tf
-from toolkit.data.idx import write_idx
+from toolkit.data.arrays.idx import write_idx
 from toolkit.errors import CheckpointError, DataError, RetryError
 from toolkit.storage.run_folder import RunFolder
 

@@ -11,7 +11,7 @@ from linear_fixtures import Linear, bars, write_bars
 from toolkit import Run, SessionHook, Split, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.examples import describe
-from toolkit.data.resident import ResidentReader
+from toolkit.data.readers.resident import ResidentReader
 from toolkit.display.console import Console
 from toolkit.errors import DivergedError, ToolkitError, UsageError
 from toolkit.options import resolve

@@ -9,7 +9,7 @@ from linear_fixtures import Linear, write_bars
 
 from toolkit import SessionHook, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
-from toolkit.data.stream import StreamReader
+from toolkit.data.readers.stream import StreamReader
 from toolkit.errors import DataError, DivergedError, InterruptedRun, ToolkitError
 from toolkit.graph.build import LoopInfo, StepOutputs, TrainingGraph
 from toolkit.graph.guard import GuardValues

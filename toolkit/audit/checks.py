@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from .. import config as configuration
 from ..config import Config
-from ..data.hash_list import summarize
+from ..data.files.hash_list import summarize
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge

@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from ..compat import tf
-from ..data.examples import DataSpec
+from ..data.spec import DataSpec
 from ..display.grid import save_grid
 from ..graph.run import Run
 from ..options import OFF, AugmentationOptions

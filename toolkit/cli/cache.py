@@ -20,7 +20,7 @@ def cache() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List what is in the cache: its size, and when it was written."""
-    from ..data.cache import cache_folder
+    from ..data.files.cache import cache_folder
 
     entries = _entries()
     if as_json:
@@ -42,7 +42,7 @@ def clear(names: Sequence[str], everything: bool) -> None:
     A name without a slash removes all that it holds, for example 'streams'. What is removed is
     downloaded or computed again when it is needed.
     """
-    from ..data.cache import remove_entries
+    from ..data.files.cache import remove_entries
     from ..storage.folder_lock import is_locked
 
     if bool(names) == everything:
@@ -57,8 +57,8 @@ def clear(names: Sequence[str], everything: bool) -> None:
 
 
 def _entries() -> List:
-    from ..data.cache import list_entries
-    from ..data.download import DATASETS
+    from ..data.arrays.download import DATASETS
+    from ..data.files.cache import list_entries
 
     return list_entries({name: [f.name for f in d.files] for name, d in DATASETS.items()})
 

@@ -14,20 +14,8 @@ from ..errors import ToolkitError
 from ..option_changes import OptionChange, allow_flags, find_changes
 from ..options import CoreOptions, format_value
 from ..storage.run_folder import RunFolder, open_run
-from .plugin_options import (
-    NO_SELECTION,
-    Selection,
-    option_values,
-    resolve,
-    untyped_values,
-)
-from .resume_options import (
-    ChangeFlags,
-    ResumeCommand,
-    change_flags,
-    name_flags,
-    parse_allow,
-)
+from .plugin_options import NO_SELECTION, Selection, option_values, resolve, untyped_values
+from .resume_options import ChangeFlags, ResumeCommand, change_flags, name_flags, parse_allow
 
 if TYPE_CHECKING:
     from ..audit.diagnosis import Diagnosis

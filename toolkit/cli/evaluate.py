@@ -93,8 +93,8 @@ class _OpenData(NamedTuple):
 
 def _open_data(trained: Any, data: Optional[str]) -> _OpenData:
     """Open the data of the run, or the data that `data` names; notes on it go to stderr."""
-    from ..data.examples import DataSpec
-    from ..data.hash_list import summarize
+    from ..data.files.hash_list import summarize
+    from ..data.spec import DataSpec
     from ..run_data import open_other_data, open_run_data
 
     if data is None:

@@ -135,8 +135,8 @@ def predict(
 
 def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     """Read the examples in the files, or the arrays for the inputs of the model."""
-    from ..data.examples import DataSpec
-    from ..data.image_file import ImageForm, parse_colour
+    from ..data.images.image_file import ImageForm, parse_colour
+    from ..data.spec import DataSpec
     from ..inference.predict import read_examples, read_inputs, read_named_examples
     from ..inference.record_examples import are_records, read_record_examples
     from ..inference.table_examples import are_tables, read_table_examples

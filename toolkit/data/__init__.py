@@ -1,1 +1,1 @@
-"""Data sources, their splits, and the two readers that feed a graph."""
+"""Examples: what they are, the sources that they come from, their splits and their readers."""

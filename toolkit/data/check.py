@@ -9,8 +9,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ..errors import DataError, UsageError
-from .examples import Dataset, DataSpec, Split, feature_bytes, iterate_slices
+from .examples import Dataset, Split, feature_bytes, iterate_slices
 from .sources import open_data, resolve_path, translate_system_errors
+from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key
 
 
@@ -42,7 +43,7 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
 
 def _list_corrupt(value: str, base: Optional[str]) -> List[Dict[str, str]]:
     """The image files that cannot be read; none if the data is no folder of images."""
-    from .images import corrupt_images
+    from .images.folder import corrupt_images
 
     folder = resolve_path(value, base)
     is_folder = value.startswith("images:") and os.path.isdir(folder)

@@ -7,7 +7,8 @@ from typing import Sequence
 import numpy as np
 
 from ..errors import DataError
-from .examples import Dataset, DataSpec, Split, with_classes
+from .examples import Dataset, Split, with_classes
+from .spec import DataSpec
 
 
 def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:

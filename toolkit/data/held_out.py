@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import UsageError
 from .examples import Split, feature_bytes
-from .file_index import FileIndex
+from .files.file_index import FileIndex
 
 _CHUNK = 4096  # examples
 _LARGE = 64 << 20  # bytes of examples that take noticeable time to hash

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..compat import tf
 from ..errors import UsageError
-from .examples import DataSpec
+from .spec import DataSpec
 
 NORMALIZED = "toolkit/normalized"  # the graph's collection of what `normalize` returned
 CHUNK_BYTES = 4 << 20  # of features that are read at once; float64 takes up to eight times as much

@@ -18,7 +18,8 @@ import numpy as np
 
 from ..errors import DataError, ToolkitError
 from .column import Column, Component, Sequences, as_array
-from .examples import LENGTH, DataSpec, Split, describe, iterate_slices, with_classes
+from .examples import LENGTH, Split, describe, iterate_slices, with_classes
+from .spec import DataSpec
 from .structure import FEATURES, LABELS, flatten, pack
 
 Filter = Callable[[Any, Any], bool]

@@ -6,8 +6,9 @@ from typing import Any, Mapping
 
 from ..errors import DataError
 from .column import Component
-from .examples import Dataset, DataSpec
-from .hash_list import ALL_FILES, read_list, summarize
+from .examples import Dataset
+from .files.hash_list import ALL_FILES, read_list, summarize
+from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key
 
 RESUME_HINT = (

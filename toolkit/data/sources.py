@@ -20,7 +20,7 @@ from typing import (
 
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset, Progress
-from .file_index import FileIndex
+from .files.file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares
 
 DEFAULT = "mnist5k"
@@ -228,7 +228,7 @@ def _always(cache_dir: Optional[str]) -> bool:
 
 def _if_cached(name: str) -> Callable[[Optional[str]], bool]:
     def is_offline(cache_dir: Optional[str]) -> bool:
-        from .download import is_cached
+        from .arrays.download import is_cached
 
         return is_cached(name, cache_dir)
 
@@ -236,20 +236,20 @@ def _if_cached(name: str) -> Callable[[Optional[str]], bool]:
 
 
 def _if_mnist5k_is_installed(cache_dir: Optional[str]) -> bool:
-    from .digits import is_installed
+    from .arrays.digits import is_installed
 
     return is_installed()
 
 
 def _open_mnist5k(settings: Settings) -> Dataset:
-    from .digits import open_mnist5k
+    from .arrays.digits import open_mnist5k
 
     return open_mnist5k(settings.shares)
 
 
 def _open_download(name: str) -> Callable[[Settings], Dataset]:
     def open_it(settings: Settings) -> Dataset:
-        from .download import open_download
+        from .arrays.download import open_download
 
         return open_download(name, settings.shares, settings.cache_dir, settings.progress)
 
@@ -257,13 +257,13 @@ def _open_download(name: str) -> Callable[[Settings], Dataset]:
 
 
 def _open_idx(settings: Settings) -> Dataset:
-    from .idx import open_idx
+    from .arrays.idx import open_idx
 
     return open_idx(settings.path, shares=settings.shares, index=settings.file_index)
 
 
 def _open_npz(settings: Settings) -> Dataset:
-    from .npz import open_npz
+    from .arrays.npz import open_npz
 
     return open_npz(
         settings.path, settings.shares, settings.file_index, settings.columns.label_kind
@@ -271,7 +271,7 @@ def _open_npz(settings: Settings) -> Dataset:
 
 
 def _open_images(settings: Settings) -> Dataset:
-    from .images import open_images
+    from .images.folder import open_images
 
     return open_images(
         settings.path,
@@ -282,8 +282,8 @@ def _open_images(settings: Settings) -> Dataset:
 
 
 def _open_table(settings: Settings) -> Dataset:
-    from .table import open_table
-    from .table_schema import TableSchema
+    from .tables.schema import TableSchema
+    from .tables.table import open_table
 
     return open_table(
         settings.path,
@@ -296,13 +296,13 @@ def _open_table(settings: Settings) -> Dataset:
 
 
 def _open_pairs(settings: Settings) -> Dataset:
-    from .pairs import open_pairs
+    from .images.pairs import open_pairs
 
     return open_pairs(settings.path, settings.images, settings.shares, settings.file_index)
 
 
 def _open_tfrecord(settings: Settings) -> Dataset:
-    from .tfrecord import open_tfrecord
+    from .records.tfrecord import open_tfrecord
 
     return open_tfrecord(
         settings.path,

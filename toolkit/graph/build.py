@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..compat import tf
-from ..data.batches import BatchForm, convert_stored
 from ..data.named_arrays import ArraySpecs
 from ..data.normalization import is_normalized
+from ..data.readers.batches import BatchForm, convert_stored
 from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
 from ..errors import ToolkitError, UsageError
 from ..plugins import Plugins
@@ -15,14 +15,7 @@ from .guard import GuardValues
 from .omitted_losses import count_omitted_losses
 from .run import Run, step_builder_of
 from .updates import state_updates
-from .while_loop import (
-    StepLoop,
-    StepOps,
-    build_compiled_loop,
-    build_loop,
-    make_num_steps,
-    specs_of,
-)
+from .while_loop import StepLoop, StepOps, build_compiled_loop, build_loop, make_num_steps, specs_of
 
 
 class Batch(NamedTuple):

@@ -14,13 +14,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
-from .updates import (
-    Update,
-    apply_update,
-    create_counter,
-    create_update_variables,
-    update_variables,
-)
+from .updates import Update, apply_update, create_counter, create_update_variables, update_variables
 
 NOT_FINITE = "not finite: loss, gradient norm"
 SKIPPED_STEPS = "skipped_steps"

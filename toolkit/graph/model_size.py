@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..data.memory import available_memory, format_bytes
+from ..data.files.memory import available_memory, format_bytes
 from ..errors import UsageError
 
 

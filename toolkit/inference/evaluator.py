@@ -9,9 +9,10 @@ import numpy as np
 
 from ..compat import make_callable, tf
 from ..data.column import Column
-from ..data.examples import LENGTH, DataSpec, Split
+from ..data.examples import LENGTH, Split
 from ..data.named_arrays import check_arrays
 from ..data.same_data import check_fit
+from ..data.spec import DataSpec
 from ..data.structure import pack
 from ..errors import CheckpointError, DataError, RetryError, ToolkitError
 from ..files import plain_path

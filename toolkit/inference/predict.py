@@ -15,13 +15,14 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
+from ..data.arrays.idx import read_idx, starts_as_idx
+from ..data.arrays.npz import read_arrays
 from ..data.column import Component
-from ..data.examples import LENGTH, DataSpec, Split
-from ..data.idx import read_idx, starts_as_idx
-from ..data.image_file import ImageForm, ImageReader
+from ..data.examples import LENGTH, Split
+from ..data.images.image_file import ImageForm, ImageReader
 from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
-from ..data.npz import read_arrays
 from ..data.prepare import Convert, ExampleHooks, prepare
+from ..data.spec import DataSpec
 from ..errors import DataError, UsageError
 from ..run_data import border_means, is_images
 from .evaluator import ModelInputs

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-from ..data.examples import DataSpec, Split, describe
+from ..data.examples import Split, describe
 from ..data.held_out import NOTHING
 from ..data.prepare import Convert, ExampleHooks, prepare
-from ..data.record_files import is_record_file
+from ..data.records.record_files import is_record_file
 from ..data.sources import ColumnOptions, ImageOptions, open_data
+from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
 from ..errors import DataError
 from .predict import Examples, example_names

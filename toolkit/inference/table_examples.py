@@ -9,14 +9,15 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from ..data.examples import LENGTH, DataSpec, Split
-from ..data.file_index import FileIndex
+from ..data.examples import LENGTH, Split
+from ..data.files.file_index import FileIndex
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.sources import ColumnOptions, ImageOptions
+from ..data.spec import DataSpec
 from ..data.structure import FEATURES, pack_role
-from ..data.table import read_rows
-from ..data.table_file import TABLE_ENDINGS
-from ..data.table_schema import TableSchema
+from ..data.tables.schema import TableSchema
+from ..data.tables.table import read_rows
+from ..data.tables.table_file import TABLE_ENDINGS
 from ..errors import DataError
 from .predict import Examples, example_names
 

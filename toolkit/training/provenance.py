@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Sequence
 
 from .. import __version__
 from ..compat import VERSION
-from ..data.hash_list import summarize
+from ..data.files.hash_list import summarize
 from ..options import ORIGINS
 from ..plugins import Plugins
 from ..run_data import RunData, measure_brightness

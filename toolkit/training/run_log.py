@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import autopsy
 from ..data.examples import LENGTH
-from ..data.hash_list import LIST_FILE, is_long, write_list
+from ..data.files.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..graph.session_config import effective_threads

@@ -6,7 +6,7 @@ import math
 import multiprocessing
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
-from ..data.reader import Reader, ReaderOptions, make_reader
+from ..data.readers.reader import Reader, ReaderOptions, make_reader
 from ..errors import UsageError
 from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep

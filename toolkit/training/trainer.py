@@ -6,9 +6,9 @@ import contextlib
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..compat import tf
-from ..data.examples import DataSpec
-from ..data.hash_list import LIST_FILE
+from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
+from ..data.spec import DataSpec
 from ..display.console import Console, data_progress
 from ..errors import ToolkitError
 from ..graph.session_config import session_config

@@ -1,0 +1,1 @@
+"""Files of arrays: IDX, .npz and the named data sets."""

@@ -1,0 +1,275 @@
+"""`mnist` and `fashion-mnist`: four files each, downloaded once into the cache and verified.
+
+An interrupted transfer continues where it stopped; if a mirror fails, the next one is tried; a file
+is used only if its SHA-256 is correct.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import logging
+import os
+import zlib
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ...errors import DataError
+from ...files import sha256_of
+from ..examples import Dataset, Progress
+from ..files.cache import cache_folder, one_process_at_a_time
+from ..held_out import DEFAULT_SHARES, Shares
+from .idx import open_idx
+
+_TIMEOUT = (10, 30)  # seconds: to connect, and between two chunks
+_CHUNK = 1 << 16  # bytes
+
+
+class RemoteFile(NamedTuple):
+    """A file to download."""
+
+    name: str
+    sha256: str  # of the file as mirrors serve it
+    content_sha256: str = ""  # of the uncompressed content, for copies that were compressed again
+
+
+class RemoteDataset(NamedTuple):
+    """The files of a data set, and the folders that serve them."""
+
+    mirrors: Tuple[str, ...]  # URLs of folders
+    files: Tuple[RemoteFile, ...]
+    class_names: Tuple[str, ...]
+
+
+DATASETS: Dict[str, RemoteDataset] = {
+    "mnist": RemoteDataset(
+        mirrors=(
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        ),
+        files=(
+            RemoteFile(
+                "train-images-idx3-ubyte.gz",
+                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            ),
+            RemoteFile(
+                "train-labels-idx1-ubyte.gz",
+                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            ),
+            RemoteFile(
+                "t10k-images-idx3-ubyte.gz",
+                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            ),
+            RemoteFile(
+                "t10k-labels-idx1-ubyte.gz",
+                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+            ),
+        ),
+        class_names=tuple("0123456789"),
+    ),
+    "fashion-mnist": RemoteDataset(
+        mirrors=(
+            "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
+            "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+        ),
+        files=(
+            RemoteFile(
+                "train-images-idx3-ubyte.gz",
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            ),
+            RemoteFile(
+                "train-labels-idx1-ubyte.gz",
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            ),
+            RemoteFile(
+                "t10k-images-idx3-ubyte.gz",
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            ),
+            RemoteFile(
+                "t10k-labels-idx1-ubyte.gz",
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            ),
+        ),
+        class_names=(
+            "T-shirt/top",
+            "Trouser",
+            "Pullover",
+            "Dress",
+            "Coat",
+            "Sandal",
+            "Shirt",
+            "Sneaker",
+            "Bag",
+            "Ankle boot",
+        ),
+    ),
+}
+
+
+def open_download(
+    name: str,
+    shares: Shares = DEFAULT_SHARES,
+    cache_dir: Optional[str] = None,
+    progress: Optional[Progress] = None,
+    mirrors: Optional[Sequence[str]] = None,
+) -> Dataset:
+    """Open a data set from the cache; files that are missing or damaged are downloaded first.
+
+    Args:
+        name: a key of DATASETS.
+        shares: of the examples, held out for test and validation.
+        cache_dir: the cache folder; None for the default.
+        progress: called with (file, bytes done, total bytes or 0 if unknown).
+        mirrors: URLs of folders with the files; None for those of TOOLKIT_MIRRORS in the
+            environment (URLs separated by spaces, each with a folder `name`), or else of DATASETS.
+
+    Raises:
+        DataError: no mirror serves a correct file.
+    """
+    folder = dataset_folder(name, cache_dir)
+    for file in DATASETS[name].files:
+        path = os.path.join(folder, file.name)
+        if is_intact(path, file):
+            continue
+        with one_process_at_a_time(folder):
+            if not is_intact(path, file):  # another process may have downloaded it until now
+                _download(name, file, folder, list(mirrors or _mirrors(name)), progress)
+    return open_idx(folder, name, 0, shares, DATASETS[name].class_names)
+
+
+def dataset_folder(name: str, cache_dir: Optional[str] = None) -> str:
+    """The folder of a data set's files; users may also place them there by hand."""
+    return os.path.join(cache_folder(cache_dir), name)
+
+
+def is_cached(name: str, cache_dir: Optional[str] = None) -> bool:
+    """Whether all files are in the cache. Their content is not checked, which takes longer."""
+    folder = dataset_folder(name, cache_dir)
+    return all(os.path.isfile(os.path.join(folder, file.name)) for file in DATASETS[name].files)
+
+
+def is_intact(path: str, file: RemoteFile) -> bool:
+    """Whether the file exists and its SHA-256, or that of its content, is correct."""
+    if not os.path.isfile(path):
+        return False
+    if sha256_of(path) == file.sha256:
+        return True
+    return bool(file.content_sha256) and _content_sha256(path) == file.content_sha256
+
+
+def _content_sha256(path: str) -> str:
+    """The SHA-256 of the uncompressed content; "" if the file is no intact gzip file."""
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(path, "rb") as content:
+            for chunk in iter(lambda: content.read(1 << 20), b""):
+                digest.update(chunk)
+    except (OSError, EOFError, zlib.error):
+        return ""
+    return digest.hexdigest()
+
+
+def _mirrors(name: str) -> List[str]:
+    folders = os.environ.get("TOOLKIT_MIRRORS", "").split()
+    return [f"{url.rstrip('/')}/{name}/" for url in folders] or list(DATASETS[name].mirrors)
+
+
+def _download(
+    name: str, file: RemoteFile, folder: str, mirrors: List[str], progress: Optional[Progress]
+) -> None:
+    """Download one file from the first mirror that serves it with the correct SHA-256."""
+    failures: List[str] = []
+    for mirror in mirrors:
+        errors = _try_mirror(mirror.rstrip("/") + "/" + file.name, file, folder, progress)
+        if not errors:
+            return
+        failures += errors
+    raise DataError(
+        f"{name}: expected {file.name} from one of {len(mirrors)} mirrors, found none that "
+        f"serves it ({'; '.join(failures)}).",
+        hint=(
+            f"Place {', '.join(each.name for each in DATASETS[name].files)} in {folder} by "
+            "hand, or use --data mnist5k, which needs no network."
+        ),
+    )
+
+
+def _try_mirror(url: str, file: RemoteFile, folder: str, progress: Optional[Progress]) -> List[str]:
+    """Download one file from one mirror; the reasons why that failed, none on success."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.WARNING)
+    part = os.path.join(folder, file.name + ".part")
+    failures = []
+    # A part of another file, or of a bad transfer, fails the first attempt, which removes it.
+    for _ in range(2 if os.path.exists(part) else 1):
+        try:
+            downloader = _ResumingDownloader(part, progress)
+            pooch.retrieve(url, "sha256:" + file.sha256, file.name, folder, downloader=downloader)
+            return []
+        except (requests.RequestException, OSError, ValueError) as error:
+            failures.append(f"{url}: {_reason(error)}")
+            if not isinstance(error, ValueError):
+                break
+    return failures
+
+
+class _ResumingDownloader:
+    """A downloader for pooch that continues where a `.part` file ends."""
+
+    def __init__(self, part: str, progress: Optional[Progress]):
+        self._part = part
+        self._progress = progress
+
+    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
+        import requests
+
+        done = os.path.getsize(self._part) if os.path.exists(self._part) else 0
+        headers = {"Accept-Encoding": "identity"}  # the bytes of the file, not compressed again
+        if done:
+            headers["Range"] = f"bytes={done}-"
+        with contextlib.closing(
+            requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT)
+        ) as response:
+            if response.status_code == 416:  # the part is complete or wrong: the hash decides
+                os.replace(self._part, output_file)
+                return
+            response.raise_for_status()
+            is_partial = response.status_code == 206
+            self._receive(url, response, done if is_partial else 0)
+        os.replace(self._part, output_file)
+
+    def _receive(self, url: str, response: Any, done: int) -> None:
+        """Append the response to the part, of which `done` bytes are already there."""
+        length = response.headers.get("Content-Length")
+        total = done + int(length) if length else 0
+        with open(self._part, "ab" if done else "wb") as file:
+            for chunk in response.iter_content(_CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                if self._progress:
+                    self._progress("download  " + os.path.basename(url), done, total)
+        if total and done != total:
+            raise OSError(f"the transfer stopped at {done:,} of {total:,} bytes")
+
+
+def _reason(error: Exception) -> str:
+    """The cause in a few words: the message of a library may be a paragraph."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the transfer stopped"
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    if isinstance(error, ValueError) and "hash" in str(error).lower():
+        return "wrong SHA-256"
+    return str(error).rstrip(".")

@@ -1,0 +1,274 @@
+"""`npz:FILE`: arrays saved by numpy, under the names of `npz_keys`; nothing is unpickled."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ...errors import DataError
+from ..examples import Dataset, Split, describe
+from ..files.file_index import FileIndex
+from ..files.memory import check_memory
+from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..structure import FEATURES
+from .label_arrays import LabelArrays, read_label_arrays
+from .npz_keys import HINT, find_keys, unused_keys
+
+_HEADER_READERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,  # its names are UTF-8, and its sizes as in 2.0
+}
+
+
+class _Arrays(NamedTuple):
+    """The arrays of one split, by the names of the components; "" is that of a single one."""
+
+    features: Dict[str, np.ndarray]
+    labels: Dict[str, np.ndarray]
+
+
+def open_npz(
+    path: str,
+    shares: Shares = DEFAULT_SHARES,
+    index: Optional[FileIndex] = None,
+    label_kind: str = "auto",
+) -> Dataset:
+    """Open an .npz file as a data set; either all splits have labels or none has.
+
+    Args:
+        path: the file.
+        shares: of the examples, held out for test and validation.
+        index: knows the hash of the file; None to compute it.
+        label_kind: "class", "value", or "auto" for what the types of the labels say.
+
+    Raises:
+        DataError: the file cannot be used.
+    """
+    arrays, notes = _read(path)
+    labels = _read_labels(path, arrays, label_kind)
+    splits = {name: _make_split(path, name, each, labels) for name, each in arrays.items()}
+    _check_alike(path, splits)
+    only = labels.get("")
+    spec = describe(splits["train"], only.class_names if only else (), _count(only))
+    notes += [note for each in labels.values() for note in each.notes]
+    index, name = index or FileIndex(), os.path.basename(path)
+    hashes = {name: index.digests([path])[0]}
+    splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
+    return Dataset("npz:" + path, spec, splits, {name: path}, notes, hashes)
+
+
+def _read_labels(path: str, arrays: Dict[str, _Arrays], kind: str) -> Dict[str, LabelArrays]:
+    """The labels of all splits by the name of the component."""
+    names = {name for each in arrays.values() for name in each.labels}
+    return {
+        name: read_label_arrays(
+            path,
+            {split: each.labels[name] for split, each in arrays.items() if name in each.labels},
+            kind,
+        )
+        for name in sorted(names)
+    }
+
+
+def _count(labels: Optional[LabelArrays]) -> int:
+    return 0 if labels is None else labels.num_classes
+
+
+def read_arrays(path: str) -> Dict[str, np.ndarray]:
+    """Every array of an .npz file by its name. Raises DataError if one cannot be used."""
+    with _open(path) as file:
+        _check_sizes(path, file, file.files)
+        return {key: _read_array(path, file, key) for key in file.files}
+
+
+def _read(path: str) -> Tuple[Dict[str, _Arrays], List[str]]:
+    """Split name -> its arrays; and a note on arrays that are not read."""
+    with _open(path) as file:
+        splits = find_keys(path, file.files)
+        _check_sizes(path, file, [key for keys in splits.values() for key in keys.all])
+        arrays = {
+            name: _Arrays(*(_read_all(path, file, k) for k in splits[name])) for name in splits
+        }
+        unused = unused_keys(file.files, splits)
+    notes = [f"Arrays that are not read: {', '.join(unused[:10])}."] if unused else []
+    return arrays, notes
+
+
+def _read_all(path: str, file: Any, keys: Mapping[str, str]) -> Dict[str, np.ndarray]:
+    return {name: _read_array(path, file, key) for name, key in keys.items()}
+
+
+def _open(path: str) -> Any:
+    """The NpzFile of a path."""
+    if not os.path.isfile(path):
+        raise DataError(f"{path}: expected an .npz file, found none.", hint=HINT)
+    try:
+        zipfile.ZipFile(path).close()
+        file = np.load(path, allow_pickle=False)
+    except Exception as error:  # damaged bytes can make zipfile and numpy raise anything
+        raise _not_npz_error(path, error) from error
+    if isinstance(file, np.ndarray):  # followed by a zip file
+        raise _not_npz_error(path, ValueError("one array"))
+    return file
+
+
+def _not_npz_error(path: str, error: Exception) -> DataError:
+    with open(path, "rb") as file:
+        start = file.read(4)
+    content = f"bytes {' '.join(f'{byte:02x}' for byte in start)}" if start else "nothing"
+    if start == b"\x93NUM":
+        content = "one array of an .npy file"
+    if start == b"PK\x03\x04":
+        content = f"a damaged zip file ({_reason(error)})"
+    return DataError(f"{path}: expected an .npz file, found {content}.", hint=HINT)
+
+
+def _check_sizes(path: str, file: Any, keys: Iterable[str]) -> None:
+    """Refuse arrays that do not fit in memory, before one is unpacked.
+
+    The zip file says how many bytes each unpacks to, and gives no more; the header of an array
+    must promise as many.
+    """
+    members = {member.filename: member for member in file.zip.infolist()}
+    sizes = 0
+    for key in keys:
+        member = members.get(key + ".npy", members.get(key))
+        if member is None:
+            continue  # without labels
+        sizes += member.file_size
+        expected = _header_size(file.zip, member)
+        if expected is not None and expected != member.file_size:
+            raise DataError(
+                f"{path}: expected {expected:,} bytes for the array '{key}', found "
+                f"{member.file_size:,}.",
+                hint="The file is damaged; copy it again.",
+            )
+    check_memory(path, sizes)
+
+
+def _header_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Optional[int]:
+    """The size of a member in bytes by the header of its array; None if it has none that numpy
+    can read, or one of Python objects: reading the array says so.
+    """
+    try:
+        with archive.open(member) as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about files from Python 2, which are fine
+            read_header = _HEADER_READERS[np.lib.format.read_magic(stream)]
+            shape, _, dtype = read_header(stream)
+            start = stream.tell()
+    except Exception:  # damaged bytes can make zipfile and numpy raise anything
+        return None
+    if dtype.hasobject or min(shape, default=0) < 0:
+        return None
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    return start + count * dtype.itemsize
+
+
+def _read_array(path: str, file: Any, key: str) -> np.ndarray:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about files from Python 2, which are fine
+            array = file[key]
+    except Exception as error:  # zipfile, the decompressor and numpy can raise anything
+        if "allow_pickle" in str(error) or "pickled" in str(error):
+            raise DataError(
+                f"{path}: expected numbers in '{key}', found Python objects.",
+                hint="Save arrays of one shape and a number type, and texts with dtype=str.",
+            ) from error
+        raise DataError(
+            f"{path}: expected the array '{key}', found {_reason(error)}.",
+            hint="The file is damaged; copy it again.",
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path}: expected the array '{key}', found a file.", hint=HINT)
+    return array
+
+
+def _reason(error: Exception) -> str:
+    """The start of the first line of an error."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200].rstrip(".") if lines else type(error).__name__
+
+
+def _make_split(path: str, name: str, arrays: _Arrays, labels: Dict[str, LabelArrays]) -> Split:
+    source = f"{path} ({name})"
+    for array in arrays.features.values():
+        if not array.shape or not len(array):
+            raise DataError(f"{source}: expected one example or more, found none.", hint=HINT)
+    count = len(next(iter(arrays.features.values())))
+    for array in arrays.labels.values():
+        if array.ndim and len(array) != count:
+            raise DataError(
+                f"{source}: expected {count} labels, one per example, found {len(array)}.",
+                hint="Save features and labels that belong together.",
+            )
+    try:
+        split = Split(
+            _pack({n: _as_features(array) for n, array in arrays.features.items()}),
+            _pack({n: labels[n].column(name) for n in arrays.labels}),
+        )
+    except DataError as error:
+        raise DataError(f"{source}: {error.message}", hint=error.hint) from None
+    for key in split.columns:
+        _check_finite(split, key, source)
+    return split
+
+
+def _pack(by_name: Dict[str, Any]) -> Any:
+    """A single component, a dict of them by name, or None."""
+    return by_name.get("", by_name) if by_name else None
+
+
+def _as_features(array: np.ndarray) -> np.ndarray:
+    """Features of a type that models take: truth values are 0 and 1."""
+    return array.astype(np.float32) if array.dtype == np.bool_ else array
+
+
+def _check_finite(split: Split, key: str, source: str) -> None:
+    if split.components[key].dtype == "float32":
+        check_finite(split.columns[key].values, source)
+
+
+def check_finite(features: np.ndarray, source: str) -> None:
+    """Raise a DataError that names the first example with a value that is not finite."""
+    if features.dtype.kind != "f":
+        return
+    for start in range(0, len(features), 4096):
+        is_finite = np.isfinite(features[start : start + 4096])
+        if not is_finite.all():
+            rows = is_finite.reshape(len(is_finite), -1).all(axis=1)
+            position = start + int(np.flatnonzero(~rows)[0])
+            raise DataError(
+                f"{source}: expected finite numbers, found NaN or infinity in example {position}.",
+                hint="Repair or remove that example.",
+            )
+
+
+def _check_alike(path: str, splits: Dict[str, Split]) -> None:
+    """Raise a DataError unless all splits have one shape and dtype, and all or none have labels."""
+    expected = _describe_examples(splits["train"])
+    for name, split in splits.items():
+        if _describe_examples(split) != expected:
+            raise DataError(
+                f"{path}: expected examples {expected} in '{name}' as in 'train', found "
+                f"{_describe_examples(split)}.",
+                hint="Save splits of one shape and dtype.",
+            )
+
+
+def _describe_examples(split: Split) -> str:
+    parts = []
+    for key, component in split.components.items():
+        role, _, name = key.partition("/")
+        if role == FEATURES:
+            parts.append(f"{name + ' ' if name else ''}{component.dtype} {list(component.shape)}")
+        elif component.shape:
+            parts.append(f"label {name} {list(component.shape)}".replace("  ", " "))
+    return f"{', '.join(parts)}{'' if split.has_labels else ' without labels'}"

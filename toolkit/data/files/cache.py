@@ -1,0 +1,182 @@
+"""The folder of downloads and converted data."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from types import ModuleType
+from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional
+
+from ...errors import RetryError, UsageError, suggest
+
+fcntl: Optional[ModuleType]
+try:
+    import fcntl
+except ImportError:  # this system has no such locks
+    fcntl = None
+
+# Folders of the cache with one folder for each entry.
+GROUPS = ("streams", "features", "hashes", "decoded", "records")
+
+
+class CacheEntry(NamedTuple):
+    """A folder of the cache that can be removed: what it held is downloaded or computed again."""
+
+    name: str  # its path in the cache folder
+    num_bytes: int
+    last_change: float  # in seconds since the epoch
+
+
+class Removal(NamedTuple):
+    """The result of `remove_entries`."""
+
+    entries: List[CacheEntry]  # those that are no longer there
+    in_use: List[CacheEntry]  # those that stay
+
+
+def cache_folder(cache_dir: Optional[str] = None) -> str:
+    """The path of the cache folder, which may not exist yet.
+
+    It is `cache_dir`, or else the environment's TOOLKIT_CACHE, or else the user's cache folder.
+    """
+    folder = cache_dir or os.environ.get("TOOLKIT_CACHE")
+    if folder:
+        return os.path.expanduser(folder)
+    import pooch
+
+    return str(pooch.os_cache("toolkit"))
+
+
+def list_entries(
+    datasets: Mapping[str, Iterable[str]], cache_dir: Optional[str] = None
+) -> List[CacheEntry]:
+    """What is in the cache, sorted by name. Files of anybody else in the folder are left out.
+
+    Args:
+        datasets: the names of the data sets that are downloaded, each with those of its files; a
+            folder without any of them is somebody else's.
+        cache_dir: as for `cache_folder`.
+
+    Raises:
+        UsageError: the cache cannot be read.
+    """
+    root = cache_folder(cache_dir)
+    paths = [
+        name
+        for name, files in datasets.items()
+        if any(os.path.isfile(os.path.join(root, name, file)) for file in files)
+    ]
+    try:
+        for group in GROUPS:
+            folder = os.path.join(root, group)
+            if os.path.isdir(folder):
+                paths += [os.path.join(group, name) for name in os.listdir(folder)]
+    except OSError as error:
+        raise UsageError(f"The cache cannot be read: {error.filename}: {error.strerror}.") from None
+    entries = [_measure(root, path) for path in sorted(paths)]
+    return [entry for entry in entries if entry is not None]
+
+
+def _measure(root: str, name: str) -> Optional[CacheEntry]:
+    """An entry, without the files that another process removes meanwhile; None if it is gone."""
+    folder = os.path.join(root, name)
+    files = [os.path.join(base, file) for base, _, names in os.walk(folder) for file in names]
+    states = []
+    for path in [*files, folder]:
+        with contextlib.suppress(FileNotFoundError):
+            states.append(os.lstat(path))
+    if not os.path.lexists(folder) or not states:
+        return None
+    num_bytes = sum(state.st_size for state in states[:-1])
+    return CacheEntry(name, num_bytes, max(state.st_mtime for state in states))
+
+
+def remove_entries(
+    entries: Iterable[CacheEntry],
+    names: Iterable[str],
+    is_locked: Callable[[str], bool],
+    cache_dir: Optional[str] = None,
+) -> Removal:
+    """Remove entries of the cache.
+
+    Args:
+        entries: what is in the cache.
+        names: of the entries to remove, or of groups: "streams" removes all that it holds.
+        is_locked: whether a process uses the folder at a path, which then stays: a run that trains
+            there, or a download.
+        cache_dir: as for `cache_folder`.
+
+    Raises:
+        UsageError: there is no such entry; nothing is removed.
+        RetryError: the system refuses to remove an entry.
+    """
+    entries = list(entries)
+    selection = []
+    for name in names:
+        name = name.rstrip("/")
+        matches = [e for e in entries if name in (e.name, os.path.dirname(e.name)) and name]
+        if not matches and name not in GROUPS:
+            raise UsageError(
+                f"The cache has no '{name}'.", hint=suggest(name, [entry.name for entry in entries])
+            )
+        selection += [entry for entry in matches if entry not in selection]
+    removal = Removal([], [])
+    for entry in selection:
+        path = os.path.join(cache_folder(cache_dir), entry.name)
+        if is_locked(path):
+            removal.in_use.append(entry)
+            continue
+        with writing_to_cache():
+            _remove(path)
+        removal.entries.append(entry)
+    return removal
+
+
+def _remove(path: str) -> None:
+    """Remove a file or a folder; another process may remove it, too."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+
+
+def free_bytes(cache_dir: Optional[str] = None) -> int:
+    """The bytes that can be written to the cache; 0 if the system does not say."""
+    folder = os.path.abspath(cache_folder(cache_dir))
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+
+
+@contextlib.contextmanager
+def one_process_at_a_time(folder: str) -> Iterator[None]:
+    """Create a folder, wait until no other process writes into it, and let others wait."""
+    with writing_to_cache():
+        os.makedirs(folder, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY) if fcntl else -1
+    try:
+        if fcntl:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        if fcntl:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def writing_to_cache() -> Iterator[None]:
+    """Raise a RetryError with the way out when the system refuses a write in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise RetryError(
+            f"The cache cannot be written: {error.filename or cache_folder()}: "
+            f"{error.strerror or error}.",
+            hint="Free some space there, or set TOOLKIT_CACHE to a folder that can be written.",
+        ) from error

@@ -1,0 +1,70 @@
+"""The SHA-256 of each file of a data set: one hash for many files, and a list of them in a file.
+
+The list has the format of the command `sha256sum`, which can check it in the folder of the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Dict, Mapping, Tuple
+
+from ...files import atomic_write
+
+LIST_FILE = "data.sha256"  # in the folder of a run
+ALL_FILES = "all files"  # the name of the one hash
+_MAX_NAMES = 20
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
+
+
+def summarize(hashes: Mapping[str, str]) -> Dict[str, str]:
+    """The hashes by the names of the files, or one hash of them all if there are many.
+
+    A summary is its own summary.
+    """
+    if len(hashes) <= _MAX_NAMES:
+        return dict(hashes)
+    return {ALL_FILES: hashlib.sha256(_format(hashes)).hexdigest()}
+
+
+def is_long(hashes: Mapping[str, str]) -> bool:
+    """Whether `summarize` leaves out the names of the files."""
+    return len(hashes) > _MAX_NAMES
+
+
+def write_list(path: str, hashes: Mapping[str, str]) -> None:
+    """Write a line for each file."""
+    with atomic_write(path) as file:
+        file.write(_format(hashes))
+
+
+def read_list(path: str) -> Dict[str, str]:
+    """The inverse of `write_list`; {} if the file is missing or damaged."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().decode("utf-8", "surrogateescape").split("\n")[:-1]
+        pairs = [_parse_line(line) for line in lines]
+    except (OSError, ValueError):
+        return {}
+    return dict(pairs)
+
+
+def _format(hashes: Mapping[str, str]) -> bytes:
+    lines = [_format_line(name, hashes[name]) for name in sorted(hashes)]
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _format_line(name: str, digest: str) -> str:
+    escaped = re.sub(r"[\\\n\r]", lambda match: _ESCAPES[match.group()], name)
+    return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
+
+
+def _parse_line(line: str) -> Tuple[str, str]:
+    match = re.match(r"(\\?)([0-9a-f]{64})  (.+)$", line, re.DOTALL)
+    if match is None:
+        raise ValueError(line)
+    is_escaped, digest, name = match.groups()
+    if is_escaped:
+        characters = {escape: character for character, escape in _ESCAPES.items()}
+        name = re.sub(r"\\[\\nr]", lambda escape: characters[escape.group()], name)
+    return name, digest

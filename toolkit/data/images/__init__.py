@@ -1,0 +1,1 @@
+"""Image files: one file, folders of images, pairs of images."""

@@ -1,0 +1,287 @@
+"""`images:DIR`: a folder of image files.
+
+DIR has a folder of images for each class, or images without classes. It may also have folders
+`train`, `validation` and `test`, each with such content. A folder that can be understood in two
+ways is refused: no image is left out without a word.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ...errors import DataError
+from ..examples import Dataset, Split, describe
+from ..files.file_index import FileIndex
+from ..files.parallel import map_parallel
+from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from .image_file import ImageForm, ImageReader, file_endings
+from .image_paths import open_paths
+
+SPLIT_FOLDERS = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "test": "test",
+    "testing": "test",
+}
+_IGNORED_FOLDERS = ("__MACOSX", "@eaDir")  # which archives and network disks add
+_BATCH = 16  # files that a thread reads before it takes the next ones
+_CHUNK = 256  # images
+_LAYOUT = "Give a folder with a folder of images for each class, or with images."
+
+
+class Listing(NamedTuple):
+    """The image files of one split, sorted by class and name."""
+
+    paths: List[str]
+    labels: Optional[List[int]]  # None without classes
+    class_names: Tuple[str, ...]
+
+
+def open_images(
+    folder: str,
+    image_size: Union[None, int, str] = None,
+    channels: Optional[int] = None,
+    fit: str = "pad",
+    background: str = "white",
+    extends_border: bool = False,
+    shares: Shares = DEFAULT_SHARES,
+    index: Optional[FileIndex] = None,
+) -> Dataset:
+    """Open a folder of images as a data set of uint8 [N, H, W, C].
+
+    Args:
+        folder: the folder.
+        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None requires
+            that all images have one size.
+        channels: 1, 3 or 4; None for 1 if all images are grey, else 3.
+        fit: "pad", "crop" or "stretch"; see `ImageForm`.
+        background: the name of a colour, or #rrggbb; see `ImageForm`.
+        extends_border: see `ImageForm`.
+        shares: of the examples, held out for test and validation.
+        index: knows hashes and headers of files; None for that of the folder.
+
+    Raises:
+        UsageError: another number of channels, another fit, or no colour.
+        DataError: no images, a damaged one, images of several sizes, or an ambiguous folder.
+    """
+    listings = list_images(folder)
+    paths = [path for listing in listings.values() for path in listing.paths]
+    index = index or FileIndex(folder)
+    images = open_paths(folder, paths, index, image_size, channels, fit, background, extends_border)
+    splits = {
+        name: Split(images.select(listing.paths), listing.labels)
+        for name, listing in listings.items()
+    }
+    spec = describe(splits["train"], listings["train"].class_names)
+    names = [path[len(folder) :].lstrip(os.sep).replace(os.sep, "/") for path in paths]
+    files, hashes = dict(zip(names, paths)), dict(zip(names, images.digests))
+    notes = images.notes + _find_constant_splits(splits)
+    notes += _describe_similar_names(spec.class_names) + describe_other_files(folder)
+    # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
+    splits = hold_out(splits, shares, images.digests[: len(listings["train"].paths)])
+    return Dataset("images:" + folder, spec, splits, files, notes, hashes)
+
+
+def _find_constant_splits(splits: Dict[str, Split]) -> List[str]:
+    """A sentence for each split all of whose images are equal."""
+    return [
+        f"All {len(split):,} images of '{name}' are equal."
+        for name, split in splits.items()
+        if len(split) > 1 and _is_constant(split)
+    ]
+
+
+def _is_constant(split: Split) -> bool:
+    """Whether all images are equal; reading ends at the first that differs."""
+    first = split.take(slice(0, 1))[0]
+    start, count = 1, 1
+    while start < len(split):
+        if (split.take(slice(start, start + count))[0] != first).any():
+            return False
+        start, count = start + count, min(2 * count, _CHUNK)
+    return True
+
+
+def _describe_similar_names(class_names: Sequence[str]) -> List[str]:
+    """A sentence if names of classes differ in nothing but upper and lower case."""
+    groups: Dict[str, List[str]] = {}
+    for name in class_names:
+        groups.setdefault(name.lower(), []).append(name)
+    similar = [names for names in groups.values() if len(names) > 1]
+    if not similar:
+        return []
+    names = " and ".join(similar[0])
+    return [f"The classes {names} differ only in upper and lower case: are they one?"]
+
+
+def corrupt_images(folder: str) -> List[Dict[str, str]]:
+    """The image files in `folder` that cannot be read: JSON values with "file" and "reason"."""
+    reader = ImageReader(ImageForm())
+
+    def find_fault(path: str) -> str:
+        try:
+            reader.read(path)
+            return ""
+        except DataError as error:
+            return error.message[len(path) + 2 :].rstrip(".")
+
+    paths = [path for listing in list_images(folder).values() for path in listing.paths]
+    return [
+        {"file": os.path.relpath(path, folder).replace(os.sep, "/"), "reason": fault}
+        for path, fault in zip(paths, map_parallel(find_fault, paths, _BATCH))
+        if fault
+    ]
+
+
+# ------------------------------------------------------------------------------------ the folder
+
+
+def list_images(folder: str) -> Dict[str, Listing]:
+    """Split name -> its image files; always with "train".
+
+    Raises:
+        DataError: there are no images, or the folder can be understood in two ways.
+    """
+    if not os.path.isdir(folder):
+        raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
+    roots = _split_folders(folder)
+    if not roots:
+        return {"train": _list_split(folder)}
+    listings = {name: _list_split(root) for name, root in roots.items()}
+    names = listings["train"].class_names
+    for name, listing in listings.items():
+        if listing.class_names != names:
+            raise DataError(
+                f"{roots[name]}: expected the classes of 'train' "
+                f"({', '.join(names) or 'none'}), found "
+                f"{', '.join(listing.class_names) or 'none'}.",
+                hint="Give each split a folder for each class.",
+            )
+    return listings
+
+
+def _split_folders(folder: str) -> Dict[str, str]:
+    """Split name -> its folder, with "train"; {} if the folders inside `folder` are classes."""
+    roots: Dict[str, str] = {}
+    classes = []
+    for entry in list_folders(folder):
+        split = SPLIT_FOLDERS.get(entry.lower())
+        if split is None:
+            classes.append(entry)
+        elif split in roots:
+            raise DataError(
+                f"{folder}: '{os.path.basename(roots[split])}' and '{entry}' are both folders of "
+                f"the split '{split}'.",
+                hint="Put their images into one of them.",
+            )
+        else:
+            roots[split] = os.path.join(folder, entry)
+    if classes and not any(map(list_folders, roots.values())):
+        return {}  # a folder such as 'train' has images beside folders that do: it is a class
+    if roots and (classes or "train" not in roots):
+        names = ", ".join(os.path.basename(root) for root in roots.values())
+        beside = f"beside {', '.join(classes)}" if classes else "without 'train'"
+        raise DataError(
+            f"{folder}: found {names} {beside}: splits or classes?",
+            hint="Give 'train', 'validation' and 'test' alone, or a folder for each class alone.",
+        )
+    if roots:
+        _refuse_images_beside(folder, "the folders of splits")
+    return roots
+
+
+def _list_split(root: str) -> Listing:
+    classes = tuple(list_folders(root))
+    if not classes:
+        return Listing(list_image_files(root), None, ())
+    _refuse_images_beside(root, f"the class folders {', '.join(classes[:3])}")
+    paths: List[str] = []
+    labels: List[int] = []
+    for label, name in enumerate(classes):
+        files = list_image_files(os.path.join(root, name))
+        paths += files
+        labels += [label] * len(files)
+    return Listing(paths, labels, classes)
+
+
+def _refuse_images_beside(root: str, subject: str) -> None:
+    """Raise a DataError if there are images in `root` itself, which are of no class or split."""
+    with os.scandir(root) as entries:
+        names = sorted(e.name for e in entries if is_image_name(e.name) and not _is_folder(e))
+    if names:
+        raise DataError(
+            f"{root}: found {len(names)} image{'s' if len(names) > 1 else ''} ({names[0]}, ...) "
+            f"beside {subject}.",
+            hint="Put each image into the folder of its class, or all into one folder.",
+        )
+
+
+def list_folders(root: str) -> List[str]:
+    """The names of the folders in a folder, sorted, without hidden ones."""
+    with os.scandir(root) as entries:
+        return sorted(e.name for e in entries if _is_folder(e) and _is_visible(e.name))
+
+
+def _is_folder(entry: os.DirEntry) -> bool:
+    """Whether an entry is a folder or a link to one; a link to itself is none."""
+    return os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir()
+
+
+def list_image_files(root: str) -> List[str]:
+    """The image files below `root`, sorted; at least one."""
+    paths: List[str] = []
+    for base, _, names in _walk(root):
+        start = os.path.join(base, "")
+        paths += [start + name for name in names if is_image_name(name)]
+    if not paths:
+        raise DataError(f"{root}: expected images, found none.", hint=_LAYOUT)
+    return sorted(paths)
+
+
+def _walk(root: str) -> Iterator[Tuple[str, List[str], List[str]]]:
+    """As `os.walk`, without hidden folders; an unreadable folder raises an OSError."""
+    for base, folders, names in os.walk(root, onerror=_raise):
+        folders[:] = [name for name in folders if _is_visible(name)]
+        yield base, folders, names
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_visible(folder: str) -> bool:
+    return not folder.startswith(".") and folder not in _IGNORED_FOLDERS
+
+
+def describe_other_files(folder: str) -> List[str]:
+    """A sentence on files and linked folders that are not read, if there are any."""
+    others, links = [], []
+    for base, folders, names in _walk(folder):
+        others += [name for name in names if not (name.startswith(".") or is_image_name(name))]
+        if base != folder:
+            links += [name for name in folders if os.path.islink(os.path.join(base, name))]
+    notes = []
+    if others:
+        count = len(others)
+        notes.append(
+            f"{count:,} file{'s' if count > 1 else ''} beside the images are not read "
+            f"({', '.join(sorted(others)[:3])})."
+        )
+    if links:
+        notes.append(f"Links to folders are not followed ({', '.join(sorted(links)[:3])}).")
+    return notes
+
+
+def is_image_name(name: str) -> bool:
+    """Whether the name of a file has the ending of an image format and is not hidden."""
+    return name[name.rfind(".") :].lower() in _endings() and not name.startswith(".")
+
+
+@functools.lru_cache(maxsize=None)
+def _endings() -> FrozenSet[str]:
+    return frozenset(file_endings())

@@ -1,0 +1,431 @@
+"""Read one image file as an array: its format, transparency, orientation, bit depth and size.
+
+Every image takes this way, in training, in an evaluation and in a prediction:
+
+    file -> upright (EXIF) -> 8 bits -> transparency laid on the background -> channels -> size
+
+Legend: H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import re
+import warnings
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from ...errors import DataError, UsageError
+
+# Formats that Pillow decodes itself: PostScript, for one, would start an outside program.
+FORMATS = (
+    *("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "PPM"),
+    *("ICO", "PCX", "SGI", "JPEG2000", "AVIF", "TGA"),
+)
+FITS = ("pad", "crop", "stretch")
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
+WHITE = (255, 255, 255)
+MAX_SIDE = 4096  # pixels of an image size
+_GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
+_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
+_ORIENTATION = 0x0112  # a tag of EXIF
+_TAIL = 1 << 17  # bytes at the end of a PNG file, among which a late block of EXIF is
+_BITS_PER_SAMPLE, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339  # tags of TIFF
+
+
+class ImageForm(NamedTuple):
+    """The form that images are given.
+
+    Attributes:
+        size: (width, height) in pixels; None for the size of each file.
+        channels: 1 (grey), 3 (RGB) or 4 (RGBA, which keeps transparency).
+        fit: how an image of another shape gets its size: "pad" scales the whole image into it and
+            fills the rest with the background, "crop" cuts the centre, "stretch" distorts.
+        background: the colour (red, green, blue), each 0 to 255, on which transparent images are
+            laid and with which images are padded.
+        extends_border: whether to pad with the mean of the image's own border instead.
+    """
+
+    size: Optional[Tuple[int, int]] = None
+    channels: int = 3
+    fit: str = "pad"
+    background: Tuple[int, int, int] = WHITE
+    extends_border: bool = False
+
+
+class ImageReader:
+    """Reads images in one form. Several threads may use it.
+
+    Args:
+        form: of the arrays.
+    """
+
+    def __init__(self, form: ImageForm):
+        self.form = form
+        ignore_warnings()
+
+    def read(self, path: str) -> np.ndarray:
+        """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
+        self._check_channels(path)
+        with _translated_errors(path):
+            return self._read(open_file(path))
+
+    def decode(self, content: bytes, name: str) -> np.ndarray:
+        """Read the bytes of an image file as uint8 [H, W, C].
+
+        Args:
+            content: the bytes.
+            name: of the image, for error messages.
+
+        Raises:
+            DataError: the bytes are no image.
+        """
+        self._check_channels(name)
+        with _translated_errors(name):
+            return self._read(io.BytesIO(content))
+
+    def _check_channels(self, name: str) -> None:
+        if self.form.channels not in MODES:
+            raise DataError(f"{name}: no image has {self.form.channels} channels.")
+
+    def _read(self, stream: IO[bytes]) -> np.ndarray:
+        """The image in a stream of bytes, which is closed."""
+        form = self.form
+        with open_image(stream) as file:
+            file.load()
+            image = _upright(_to_8_bits(file), _orientation(file))
+            if form.channels != 4 and _is_transparent(image):
+                image = _lay_on(image, form.background)
+            image = image.convert(MODES[form.channels])
+        if form.size is not None and image.size != form.size:
+            image = _resize(image, form)
+        return np.asarray(image, np.uint8).reshape(image.size[1], image.size[0], form.channels)
+
+
+def describe_changes(form: ImageForm, sizes: np.ndarray, has_alpha: np.ndarray) -> List[str]:
+    """A sentence for each kind of change that images need to get a form.
+
+    Args:
+        form: that the images get.
+        sizes: (width, height) of each image, integers [M, 2].
+        has_alpha: whether pixels of the image can be transparent, bool [M].
+    """
+    colour = "#{:02x}{:02x}{:02x}".format(*form.background)
+    notes = []
+    if has_alpha.any() and form.channels != 4:
+        count = _count_images(has_alpha.sum())
+        notes.append(f"{count} with an alpha channel laid on {colour} (--background).")
+    if form.size:
+        width, height = form.size
+        count = _count_images((sizes[:, 0] * height != sizes[:, 1] * width).sum())
+        fill = "the mean of the border" if form.extends_border else colour
+        how = {"pad": f"padded with {fill}", "crop": "cropped", "stretch": "stretched"}[form.fit]
+        if not count.startswith("0 "):
+            notes.append(f"{count} of another shape {how} to {width}x{height} (--fit).")
+    return notes
+
+
+def _count_images(count: int) -> str:
+    return f"{count:,} image{'' if count == 1 else 's'}"
+
+
+def parse_colour(text: str) -> Tuple[int, int, int]:
+    """The colour of a name or of #rrggbb, as red, green and blue from 0 to 255.
+
+    Raises:
+        UsageError: the text is no colour.
+    """
+    from PIL import ImageColor
+
+    try:
+        red, green, blue = ImageColor.getrgb(text.strip())[:3]
+        if not all(0 <= value <= 255 for value in (red, green, blue)):
+            raise ValueError
+    except ValueError:
+        raise UsageError(
+            f"The background '{text}' is no colour.",
+            hint="Write a name or #rrggbb: white, #f0f0f0.",
+        ) from None
+    return red, green, blue
+
+
+def parse_size(value: Union[int, str]) -> Tuple[int, int]:
+    """The (width, height) in pixels of an image size: 64 for a square, or "64x48".
+
+    Raises:
+        UsageError: the text is no size.
+    """
+    match = re.match(r"(\d{1,5})(?:x(\d{1,5}))?$", str(value).strip().lower(), re.ASCII)
+    sides = [int(side) for side in match.groups() if side] if match else [0]
+    if not all(1 <= side <= MAX_SIDE for side in sides):
+        raise UsageError(
+            f"The image size is '{value}', expected 1 to {MAX_SIDE}, or WIDTHxHEIGHT.",
+            hint="For example 64, or 64x48.",
+        )
+    return sides[0], sides[-1]
+
+
+def format_size(width: int, height: int) -> str:
+    """The inverse of `parse_size`."""
+    return str(width) if width == height else f"{width}x{height}"
+
+
+@functools.lru_cache(maxsize=None)
+def file_endings() -> Tuple[str, ...]:
+    """The endings of the names of image files, lower case, with their dots."""
+    from PIL import Image
+
+    formats = Image.registered_extensions()
+    return tuple(ending for ending, name in formats.items() if name in FORMATS)
+
+
+class ImageHeader(NamedTuple):
+    """What the header of an image file says.
+
+    Attributes:
+        width, height: in pixels, upright.
+        is_grey: whether the image is grey.
+        has_alpha: whether pixels can be transparent.
+    """
+
+    width: int
+    height: int
+    is_grey: bool
+    has_alpha: bool
+
+
+def read_header(path: str) -> ImageHeader:
+    """Read the header of an image file; no pixels are decoded, except of rare turned images.
+
+    Raises:
+        DataError: the file is no image; the message names it.
+    """
+    with _translated_errors(path):
+        return _read_header(open_file(path))
+
+
+def decode_header(content: bytes, name: str) -> ImageHeader:
+    """As `read_header`, of the bytes of an image file, which error messages call `name`."""
+    with _translated_errors(name):
+        return _read_header(io.BytesIO(content))
+
+
+def _read_header(stream: IO[bytes]) -> ImageHeader:
+    with open_image(stream) as file:
+        width, height = _upright_size(file)
+        has_alpha = file.mode in _ALPHA or "transparency" in file.info
+        return ImageHeader(width, height, file.mode in _GREY, has_alpha)
+
+
+def open_file(path: str) -> IO[bytes]:
+    """Open a file of which a decoder can read any part."""
+    # Reading from a pipe would block.
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("no regular file")
+    # A file that Pillow opens by its path may be mapped, and turned wrongly.
+    return open(path, "rb")
+
+
+@contextlib.contextmanager
+def open_image(stream: IO[bytes]) -> Iterator[Any]:
+    """Open the image in a stream of bytes, of one of FORMATS. The stream is closed."""
+    from PIL import Image
+
+    with stream, Image.open(stream, formats=_formats()) as image:
+        yield image
+
+
+@functools.lru_cache(maxsize=None)
+def _formats() -> Tuple[str, ...]:
+    """Those of FORMATS that this Pillow can read."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def ignore_warnings() -> None:
+    """Ignore Pillow's warnings in all threads: of large images, of metadata, ..."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+@contextlib.contextmanager
+def _translated_errors(name: str) -> Iterator[None]:
+    """Raise a DataError that names the image if the block cannot read it."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
+        raise DataError(
+            f"{name}: expected an image, found {_reason(name, error)}.",
+            hint="Replace or remove that file; 'toolkit data check' lists all such files.",
+        ) from error
+
+
+# ------------------------------------------------------------------------------------------ pixels
+
+
+def _orientation(file: Any) -> int:
+    """The orientation of a camera's picture, 1 (upright) to 8; Pillow turns TIFF files itself."""
+    if file.format == "TIFF":
+        return 1
+    try:
+        return int(file.getexif().get(_ORIENTATION, 1))
+    except Exception:  # the block may be damaged, which concerns no pixel
+        return 1
+
+
+def _upright_size(file: Any) -> Tuple[int, int]:
+    """The (width, height) of an image after it was turned upright."""
+    has_late_block = file.format == "PNG" and "exif" not in file.info and _has_late_exif(file)
+    is_turned_tiff = file.format == "TIFF" and file.tag_v2.get(_ORIENTATION, 1) != 1
+    if has_late_block or is_turned_tiff:
+        file.load()
+    width, height = file.size
+    if file.format == "PNG" and "exif" not in file.info:
+        return width, height  # asking Pillow for the block would decode the image
+    return (height, width) if _orientation(file) >= 5 else (width, height)
+
+
+def _has_late_exif(file: Any) -> bool:
+    """Whether a PNG file may have its block of EXIF behind the pixels."""
+    position = file.fp.tell()
+    file.fp.seek(0, os.SEEK_END)
+    file.fp.seek(max(0, file.fp.tell() - _TAIL))
+    tail = file.fp.read()
+    file.fp.seek(position)
+    return b"eXIf" in tail
+
+
+def _upright(image: Any, orientation: int) -> Any:
+    from PIL import Image
+
+    turns = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }
+    return image.transpose(turns[orientation]) if orientation in turns else image
+
+
+def _to_8_bits(file: Any) -> Any:
+    """The image with 8 bits per channel. Pillow's own conversions would clip the values.
+
+    Raises:
+        ValueError: the values have no fixed range: 32-bit or signed integers, or floats outside
+            [0, 1].
+    """
+    if file.mode == "F":
+        values = np.asarray(file)
+        if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
+            raise ValueError(
+                f"floats from {values.min():g} to {values.max():g}, not from 0 to 1; "
+                "convert it to 8 or 16 bits"
+            )
+        return _grey_image(np.rint(values * 255))
+    if file.mode.startswith("I"):
+        tags = getattr(file, "tag_v2", {})
+        bits = int(np.max(tags.get(_BITS_PER_SAMPLE, 16)))
+        kind = "signed " if np.max(tags.get(_SAMPLE_FORMAT, 1)) != 1 else ""
+        if bits > 16 or kind:
+            raise ValueError(f"{kind}{bits}-bit integers; convert it to 8 or 16 bits")
+        white = 2**bits - 1
+        values = np.asarray(file, np.int64).clip(0, white)
+        values = white - values if tags.get(_PHOTOMETRIC) == 0 else values
+        return _grey_image(np.rint(values * (255 / white)))
+    return file
+
+
+def _grey_image(values: np.ndarray) -> Any:
+    from PIL import Image
+
+    return Image.fromarray(values.astype(np.uint8))
+
+
+def _is_transparent(image: Any) -> bool:
+    """Whether a pixel of the image is not opaque."""
+    if image.mode not in _ALPHA and "transparency" not in image.info:
+        return False
+    return image.convert("RGBA").getextrema()[3][0] < 255
+
+
+def _lay_on(image: Any, background: Tuple[int, int, int]) -> Any:
+    """The opaque image that shows `image` on paper of a colour."""
+    from PIL import Image
+
+    paper = Image.new("RGBA", image.size, background + (255,))
+    return Image.alpha_composite(paper, image.convert("RGBA"))
+
+
+# -------------------------------------------------------------------------------------------- size
+
+
+def _resize(image: Any, form: ImageForm) -> Any:
+    """The image at the size of the form."""
+    from PIL import Image
+
+    fill = _border_mean(image) if form.extends_border else _fill(form)
+    return fit_image(image, form, Image.Resampling.LANCZOS, fill)
+
+
+def fit_image(image: Any, form: ImageForm, resampling: Any, fill: Any) -> Any:
+    """An image of Pillow at the size of the form.
+
+    Args:
+        image: of any mode that Pillow can resize.
+        form: with a size.
+        resampling: a filter of Pillow.
+        fill: the pixel with which an image is padded.
+    """
+    from PIL import Image, ImageOps
+
+    assert form.size is not None
+    if form.fit == "crop":
+        return ImageOps.fit(image, form.size, resampling)
+    if form.fit == "stretch":
+        return image.resize(form.size, resampling)
+    scale = min(form.size[0] / image.size[0], form.size[1] / image.size[1])
+    width, height = (
+        min(limit, max(1, round(side * scale))) for side, limit in zip(image.size, form.size)
+    )
+    paper = Image.new(image.mode, form.size, fill)
+    inner = image.resize((width, height), resampling)
+    paper.paste(inner, ((form.size[0] - width) // 2, (form.size[1] - height) // 2))
+    return paper
+
+
+def _fill(form: ImageForm) -> Any:
+    """The background as a pixel with the channels of the form; of RGBA it is transparent."""
+    from PIL import Image
+
+    if form.channels == 4:
+        return form.background + (0,)
+    return Image.new("RGB", (1, 1), form.background).convert(MODES[form.channels]).getpixel((0, 0))
+
+
+def _border_mean(image: Any) -> Any:
+    """The mean of the outermost pixels, as a pixel."""
+    pixels = np.asarray(image, np.float64).reshape(image.size[1], image.size[0], -1)  # [H, W, C]
+    edges = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]
+    mean = np.rint(np.concatenate(edges).mean(axis=0)).astype(int).tolist()
+    return mean[0] if len(mean) == 1 else tuple(mean)
+
+
+def _reason(path: str, error: Exception) -> str:
+    """Why an image could not be read, in few words."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if os.path.isfile(path) and not os.path.getsize(path):
+        return "an empty file"
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "bytes of no known image format"
+    return f"{error}"[:200].rstrip(".") or type(error).__name__

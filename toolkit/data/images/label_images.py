@@ -1,0 +1,172 @@
+"""Label images: image files whose pixels are class numbers, one for each pixel of a picture.
+
+A pixel is a palette index or a grey value, never a mixture of two: such images are resized to the
+nearest pixel. The number 255 is of no class (void), and so is what a label image is padded with.
+
+Legend: M label images, H height, W width, K classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence, Set, Tuple
+
+import numpy as np
+
+from ...errors import DataError
+from ..column import VOID
+from ..files.file_index import FileIndex
+from ..files.parallel import map_parallel
+from .image_array import hash_texts, list_rows
+from .image_file import ImageForm, fit_image, open_file, open_image
+
+_MODES = ("1", "L", "P")
+_AS_STORED = ImageForm()
+_BATCH = 16  # files that a thread reads before it takes the next ones
+
+
+class LabelImages:
+    """M label images as an array-like: uint8 [M, H, W]. Several threads may read it.
+
+    Args:
+        paths: of the files, [M].
+        form: of the pictures that they belong to.
+        size: (width, height) of each label image in that form.
+        digests: a hash of each file, [M].
+        scale: by which pixels are divided: 255 for images of 0 and 255, else 1.
+    """
+
+    is_decoded = False  # each read decodes
+    dtype = np.dtype(np.uint8)
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        form: ImageForm,
+        size: Tuple[int, int],
+        digests: Sequence[str],
+        scale: int = 1,
+    ):
+        self.paths = paths
+        self.shape = (len(paths), size[1], size[0])
+        self.identity = hash_texts([*digests, repr((form, size, scale))])
+        self._form = form
+        self._scale = scale
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """Decode label images: a slice or integers [n] -> uint8 [n, H, W]."""
+        rows = list_rows(rows, len(self))
+        labels = np.empty((len(rows), *self.shape[1:]), np.uint8)
+
+        def decode(i: int) -> None:
+            labels[i] = read_label_image(self.paths[int(rows[i])], self._form, self._scale)
+
+        map_parallel(decode, range(len(rows)), _BATCH)
+        return labels
+
+
+def read_label_image(path: str, form: ImageForm = _AS_STORED, scale: int = 1) -> np.ndarray:
+    """The class numbers in a file as uint8 [H, W].
+
+    Args:
+        path: of the file.
+        form: its size and fit.
+        scale: as in `LabelImages`.
+
+    Raises:
+        DataError: the file is damaged, or its pixels are no class numbers.
+    """
+    from PIL import Image
+
+    try:
+        with open_file(path) as stream, open_image(stream) as file:
+            file.load()
+            _check_mode(path, file)
+            labels = np.array(file, np.uint8)
+    except DataError:
+        raise
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged bytes can make Pillow's decoders raise anything
+        raise DataError(
+            f"{path}: expected a label image, found {str(error)[:200].rstrip('.')}.",
+            hint="Replace or remove that file.",
+        ) from error
+    labels //= np.uint8(scale)
+    if form.size is None or labels.shape == form.size[::-1]:
+        return labels
+    image = Image.fromarray(labels)
+    return np.asarray(fit_image(image, form, Image.Resampling.NEAREST, VOID))
+
+
+def _check_mode(path: str, file: Any) -> None:
+    if file.format in ("JPEG", "MPO"):
+        raise DataError(
+            f"{path}: expected class numbers, found a JPEG file, which changes them.",
+            hint="Save label images as PNG.",
+        )
+    if file.mode not in _MODES:
+        raise DataError(
+            f"{path}: expected class numbers from 0 to 255 as a palette or grey image of 8 bits, "
+            f"found the mode {file.mode}.",
+            hint="Save one number for each pixel: the class, not its colour.",
+        )
+
+
+class LabelValues(NamedTuple):
+    """What numbers label images have.
+
+    Attributes:
+        num_classes: K.
+        has_void: whether pixels are of no class.
+        scale: as in `LabelImages`.
+    """
+
+    num_classes: int
+    has_void: bool
+    scale: int
+
+
+def find_values(paths: Sequence[str], digests: Sequence[str], index: FileIndex) -> LabelValues:
+    """Find the class numbers in label images; what is found stays in the index.
+
+    Images of 0 and 255 alone have two classes. In others, 255 is no class.
+    """
+    name = "label-values-" + hash_texts(digests)[:16]
+    stored = index.load(name)
+    if stored is None or stored.shape != (256,) or stored.dtype != bool:
+        has_value = map_parallel(_has_value, paths, _BATCH)
+        stored = np.any(has_value, axis=0)
+        index.save(name, stored)
+    values: Set[int] = set(np.flatnonzero(stored).tolist())
+    if values == {0, VOID}:
+        return LabelValues(2, False, VOID)
+    return LabelValues(1 + max(values - {VOID}, default=0), VOID in values, 1)
+
+
+def _has_value(path: str) -> np.ndarray:
+    """Whether each number from 0 to 255 is in a label image, bool [256]."""
+    return np.bincount(read_label_image(path).reshape(-1), minlength=256) > 0
+
+
+def check_sizes(
+    paths: Sequence[str], sizes: np.ndarray, picture_paths: Sequence[str], pictures: np.ndarray
+) -> None:
+    """Raise a DataError that names the first label image of another size than its picture.
+
+    Args:
+        paths: of the label images, [M].
+        sizes: (width, height) of each, int64 [M, 2].
+        picture_paths: of their pictures.
+        pictures: (width, height) of each picture.
+    """
+    differs = (sizes != pictures).any(axis=1)
+    if differs.any():
+        row = int(np.argmax(differs))
+        expected, actual = ("x".join(map(str, each[row])) for each in (pictures, sizes))
+        raise DataError(
+            f"{paths[row]}: expected {expected} pixels as in {picture_paths[row]}, found {actual}.",
+            hint="Give a label image of the size of its picture.",
+        )

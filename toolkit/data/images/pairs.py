@@ -1,0 +1,360 @@
+"""`pairs:DIR`: two folders of images that belong together.
+
+    images and masks         a picture and its label image: features and labels
+    a and b, input and target, any two other names
+                             the two images of a pair: features by the names of the folders
+    trainA, trainB, testA, testB
+                             as a and b, with splits
+
+Two images with equal names but for their endings are a pair. Two folders without a name in common
+are two domains, of which the smaller one repeats. The folders may be in folders `train`,
+`validation` and `test`, or have such folders themselves.
+
+Legend: N pairs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from typing import Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...errors import DataError
+from ..column import VOID, Column
+from ..examples import Dataset, Split, describe
+from ..files.file_index import FileIndex
+from ..held_out import Shares, hold_out
+from ..sources import ImageOptions
+from ..tables.schema import component_names
+from .folder import (
+    SPLIT_FOLDERS,
+    describe_other_files,
+    is_image_name,
+    list_folders,
+    list_image_files,
+)
+from .image_paths import ImagePaths, open_paths
+from .label_images import LabelImages, LabelValues, check_sizes, find_values
+
+MASK_FOLDERS = (
+    *("mask", "masks", "label", "labels", "annotation", "annotations"),
+    *("segmentation", "segmentations", "gt", "groundtruth", "ground_truth"),
+)
+_DOMAIN = re.compile(r"(train|training|validation|valid|val|test|testing)[_-]?([AB])$", re.I)
+_MASK_SUFFIX = re.compile(r"[ _.-](mask|masks|label|labels|segmentation|seg|gt)$", re.I)
+_LAYOUT = "Give two folders, for example images and masks, or a and b."
+
+Paths = Dict[str, str]  # the path of each image by its name without ending
+
+
+class Listing(NamedTuple):
+    """The image files of one split.
+
+    Attributes:
+        names: of the two folders.
+        paths: of the files in the two folders, [N] each; of two domains they have other lengths.
+        is_aligned: whether the i-th files are a pair.
+    """
+
+    names: Tuple[str, str]
+    paths: Tuple[List[str], List[str]]
+    is_aligned: bool
+
+
+def list_pairs(folder: str) -> Dict[str, Listing]:
+    """Split name -> its image files; always with "train".
+
+    Raises:
+        DataError: there are not two folders, or images have no partner.
+    """
+    if not os.path.isdir(folder):
+        raise DataError(f"{folder}: expected a folder, found none.", hint=_LAYOUT)
+    roots = _find_roots(folder)
+    listings = {split: _match(folder, pair) for split, pair in roots.items()}
+    if len({listing.is_aligned for listing in listings.values()}) > 1:
+        raise DataError(
+            f"{folder}: expected pairs in all splits or in none, found equal names in some.",
+            hint="Name the two images of a pair alike.",
+        )
+    return listings
+
+
+Pair = List[Tuple[str, str]]  # the names of two folders, and their paths
+
+
+def _find_roots(folder: str) -> Dict[str, Pair]:
+    """Split name -> its two folders."""
+    names = list_folders(folder)
+    splits = {name: SPLIT_FOLDERS.get(name.lower()) for name in names}
+    if any(splits.values()):
+        roots = {name: os.path.join(folder, name) for name in names}
+        unknown = [name for name in names if not splits[name]]
+        if unknown:
+            _refuse_layout(folder, f"the folder '{unknown[0]}' beside folders of splits")
+        return _check_splits(folder, [(splits[n] or "", _two(roots[n])) for n in names])
+    domains = [_DOMAIN.match(name) for name in names]
+    if domains and all(domains):
+        pairs: Dict[str, Pair] = {}
+        for name, match in zip(names, domains):
+            assert match is not None
+            pair = pairs.setdefault(SPLIT_FOLDERS[match.group(1).lower()], [])
+            pair.append((match.group(2).lower(), os.path.join(folder, name)))
+        for split, pair in pairs.items():
+            if [name for name, _ in pair] != ["a", "b"]:
+                _refuse_layout(folder, f"only one folder of '{split}'")
+        return _check_splits(folder, list(pairs.items()))
+    pair = _two(folder)
+    inner = [_split_folders(path) for _, path in pair]
+    if not any(inner):
+        return {"train": pair}
+    if set(inner[0]) != set(inner[1]):
+        _refuse_layout(folder, f"other splits in '{pair[0][0]}' than in '{pair[1][0]}'")
+    return _check_splits(
+        folder,
+        [(split, [(n, each[split]) for (n, _), each in zip(pair, inner)]) for split in inner[0]],
+    )
+
+
+def _two(folder: str) -> Pair:
+    """The two folders in a folder; label images come second."""
+    names = list_folders(folder)
+    if len(names) != 2:
+        _refuse_layout(folder, ", ".join(names[:5] + ["..."] * (len(names) > 5)) or "none")
+    images = [name for name in os.listdir(folder) if is_image_name(name)]
+    if images:
+        _refuse_layout(folder, f"images beside them ({images[0]}, ...)")
+    if all(name.lower() in MASK_FOLDERS for name in names):
+        _refuse_layout(folder, f"label images in both, {names[0]} and {names[1]}")
+    names.sort(key=lambda name: name.lower() in MASK_FOLDERS)
+    return [(name, os.path.join(folder, name)) for name in names]
+
+
+def _split_folders(folder: str) -> Dict[str, str]:
+    """Split name -> its folder; {} if the folders in it are none of splits."""
+    names = list_folders(folder)
+    splits = {SPLIT_FOLDERS.get(name.lower(), ""): os.path.join(folder, name) for name in names}
+    if "" in splits and len(splits) > 1:
+        _refuse_layout(folder, f"{os.path.basename(splits[''])} beside folders of splits")
+    return {} if "" in splits else splits
+
+
+def _check_splits(folder: str, items: List[Tuple[str, Pair]]) -> Dict[str, Pair]:
+    splits = [split for split, _ in items]
+    if len(set(splits)) < len(splits):
+        _refuse_layout(folder, "two folders of one split")
+    if "train" not in splits:
+        _refuse_layout(folder, f"{', '.join(splits)} without 'train'")
+    names = {tuple(name for name, _ in pair) for _, pair in items}
+    if len(names) > 1:
+        _refuse_layout(folder, "other names in one split than in another")
+    return dict(items)
+
+
+def _refuse_layout(folder: str, content: str) -> NoReturn:
+    raise DataError(f"{folder}: expected two folders of images, found {content}.", hint=_LAYOUT)
+
+
+# ------------------------------------------------------------------------------------------- pairs
+
+
+def _match(folder: str, pair: Pair) -> Listing:
+    """The images of two folders by pairs, or as two domains if no name is in both."""
+    (first, first_root), (second, second_root) = pair
+    is_masked = second.lower() in MASK_FOLDERS
+    left = _by_name(first_root, False)
+    right = _by_name(second_root, False)
+    if is_masked and not set(left) & set(right):
+        right = _by_name(second_root, True)  # cat_mask.png beside cat.jpg
+    common = sorted(set(left) & set(right))
+    lonely = [left[name] for name in sorted(set(left) - set(right))]
+    lonely += [right[name] for name in sorted(set(right) - set(left))]
+    if not common and not is_masked:
+        return Listing((first, second), (sorted(left.values()), sorted(right.values())), False)
+    if lonely:
+        count = len(lonely)
+        raise DataError(
+            f"{folder}: expected two images of each name, in '{first}' and in '{second}', found "
+            f"{count:,} image{'s' if count > 1 else ''} without a partner "
+            f"({', '.join(lonely[:3])}{', ...' if count > 3 else ''}).",
+            hint="Add the missing images or remove these; names differ in their endings alone.",
+        )
+    paths = [left[name] for name in common], [right[name] for name in common]
+    return Listing((first, second), paths, True)
+
+
+def _by_name(root: str, has_suffix: bool) -> Paths:
+    """The image files below a folder by their paths in it, without endings.
+
+    Args:
+        root: the folder.
+        has_suffix: whether `_mask` and the like at the end of a name do not belong to it.
+    """
+    paths: Paths = {}
+    for path in list_image_files(root):
+        name = os.path.splitext(os.path.relpath(path, root))[0]
+        name = _MASK_SUFFIX.sub("", name) if has_suffix else name
+        if name in paths:
+            raise DataError(
+                f"{root}: expected one image of each name, found {paths[name]} and {path}.",
+                hint="Remove one of them.",
+            )
+        paths[name] = path
+    return paths
+
+
+# ---------------------------------------------------------------------------------------- data set
+
+
+def open_pairs(
+    folder: str, options: ImageOptions, shares: Shares, index: Optional[FileIndex] = None
+) -> Dataset:
+    """Open two folders of images as a data set.
+
+    Args:
+        folder: the folder that has both.
+        options: the form of the images.
+        shares: of the pairs, held out for test and validation.
+        index: knows hashes and headers of files; None for that of the folder.
+
+    Raises:
+        DataError: images have no partner, or label images other sizes than their pictures.
+    """
+    index = index or FileIndex(folder)
+    listings = list_pairs(folder)
+    first, second = listings["train"].names
+    sides = tuple(
+        [path for listing in listings.values() for path in listing.paths[side]] for side in (0, 1)
+    )
+    left = open_paths(folder, sides[0], index, **options._asdict())
+    if second.lower() in MASK_FOLDERS:
+        return _open_masks(folder, listings, left, index, shares)
+    right = open_paths(folder, sides[1], index, **options._asdict())
+    build = _pair_domains if not listings["train"].is_aligned else _pair_images
+    splits, notes = build(listings, left, right, shares)
+    files = {**_files(folder, left), **_files(folder, right)}
+    return _as_dataset(folder, splits, files, [*left.notes, *right.notes, *notes])
+
+
+def _as_dataset(
+    folder: str, splits: Dict[str, Split], files: Dict[str, Tuple[str, str]], notes: List[str]
+) -> Dataset:
+    """The data set of some splits; `files` are paths and hashes by name."""
+    paths = {name: path for name, (path, _) in files.items()}
+    hashes = {name: digest for name, (_, digest) in files.items()}
+    notes = [*notes, *describe_other_files(folder)]
+    return Dataset("pairs:" + folder, describe(splits["train"]), splits, paths, notes, hashes)
+
+
+def _files(folder: str, images: ImagePaths) -> Dict[str, Tuple[str, str]]:
+    return _name_files(folder, images.files.paths, images.digests)
+
+
+def _name_files(
+    folder: str, paths: Sequence[str], digests: Sequence[str]
+) -> Dict[str, Tuple[str, str]]:
+    """The path and the hash of each file by its path in a folder."""
+    names = [os.path.relpath(path, folder).replace(os.sep, "/") for path in paths]
+    return dict(zip(names, zip(paths, digests)))
+
+
+Splits = Tuple[Dict[str, Split], List[str]]  # and sentences on what was done
+
+
+def _pair_images(
+    listings: Dict[str, Listing], left: ImagePaths, right: ImagePaths, shares: Shares
+) -> Splits:
+    """Splits of pairs: features by the names of the two folders."""
+    names = component_names(listings["train"].names)
+    splits = {
+        split: Split(
+            {
+                names[name]: images.select(paths)
+                for name, images, paths in zip(listing.names, (left, right), listing.paths)
+            }
+        )
+        for split, listing in listings.items()
+    }
+    count = len(listings["train"].paths[0])
+    digests = [" ".join(pair) for pair in zip(left.digests[:count], right.digests[:count])]
+    return hold_out(splits, shares, digests), []
+
+
+def _pair_domains(
+    listings: Dict[str, Listing], left: ImagePaths, right: ImagePaths, shares: Shares
+) -> Splits:
+    """Splits of two domains; in each split the smaller domain repeats."""
+    sides = [
+        _hold_out_paths(listings, side, images, shares) for side, images in enumerate((left, right))
+    ]
+    names = component_names(listings["train"].names).values()
+    splits = {}
+    for split in sides[0]:
+        domains = [side.get(split, []) for side in sides]
+        count = max(map(len, domains)) if all(domains) else 0
+        features = {
+            name: images.select(list(itertools.islice(itertools.cycle(paths), count)))
+            for name, images, paths in zip(names, (left, right), domains)
+        }
+        if count:
+            splits[split] = Split(features)
+    return splits, [_describe_domains(names, [len(side["train"]) for side in sides])]
+
+
+def _hold_out_paths(
+    listings: Dict[str, Listing], side: int, images: ImagePaths, shares: Shares
+) -> Dict[str, List[str]]:
+    """The files of one domain in each split."""
+    paths = {split: listing.paths[side] for split, listing in listings.items()}
+    splits = {split: Split(images.select(paths[split])) for split in paths}
+    parts = hold_out(splits, shares, images.digests[: len(paths["train"])])
+    return {
+        name: _take(paths["train"] if part.index is not None else paths[name], part.index)
+        for name, part in parts.items()
+    }
+
+
+def _take(paths: List[str], index: Optional[np.ndarray]) -> List[str]:
+    return paths if index is None else [paths[position] for position in index]
+
+
+def _describe_domains(names: Iterable[str], counts: Sequence[int]) -> str:
+    sizes = " and ".join(f"{name} ({count:,})" for name, count in zip(names, counts))
+    repeats = "" if counts[0] == counts[1] else "; the smaller one repeats"
+    return f"No name is in both folders: two domains, {sizes} images to train on{repeats}."
+
+
+def _open_masks(
+    folder: str,
+    listings: Dict[str, Listing],
+    pictures: ImagePaths,
+    index: FileIndex,
+    shares: Shares,
+) -> Dataset:
+    """Pictures as features, and their label images as labels."""
+    paths = [path for listing in listings.values() for path in listing.paths[1]]
+    table = index.describe_images(paths)
+    check_sizes(paths, table.sizes, pictures.files.paths, pictures.sizes)
+    values = find_values(paths, table.digests, index)
+    digest_of = dict(zip(paths, table.digests))
+    _, height, width, _ = pictures.files.shape
+    splits = {}
+    for split, listing in listings.items():
+        digests = [digest_of[path] for path in listing.paths[1]]
+        form = pictures.files.reader.form
+        labels = LabelImages(listing.paths[1], form, (width, height), digests, values.scale)
+        column = Column(labels, "class", values.num_classes)
+        splits[split] = Split(pictures.select(listing.paths[0]), column)
+    count = len(listings["train"].paths[0])
+    splits = hold_out(splits, shares, pictures.digests[:count])
+    files = {**_files(folder, pictures), **_name_files(folder, paths, table.digests)}
+    notes = [*pictures.notes, _describe_labels(values)]
+    return _as_dataset(folder, splits, files, notes)
+
+
+def _describe_labels(values: LabelValues) -> str:
+    scale = ", saved as 0 and 255" if values.scale > 1 else ""
+    void = f"; {VOID} is no class" if values.has_void else ""
+    return f"Each pixel has one of {values.num_classes} classes{scale}{void}."

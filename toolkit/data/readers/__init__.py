@@ -1,0 +1,1 @@
+"""Readers: from a split to the batches of a graph."""

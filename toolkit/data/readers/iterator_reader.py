@@ -1,0 +1,81 @@
+"""What readers that take batches from an iterator of tf.data have in common.
+
+Legend: B examples of a batch, K batches of a chunk, ... other sizes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Tuple
+
+from ...compat import tf
+from ..structure import FEATURES, pack
+from .batches import BatchForm
+from .resident import chunk_limit
+
+
+class IteratorReader:
+    """A reader whose batches come one after the other.
+
+    Attributes:
+        batch_size: B.
+        form: of its batches.
+    """
+
+    batch_size: int
+    form: BatchForm
+    _iterator: Any  # of flat dicts of tensors [B, ...]
+
+    @property
+    def shape(self) -> Tuple[Any, ...]:
+        """The shape of the features of one example that have no names."""
+        return self.form.components[FEATURES].shape
+
+    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
+        """The next batch.
+
+        `initialize` sets the first one; `step` is not used. Run it once per step.
+
+        Returns:
+            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
+            labels: likewise; classes are int32. None if the examples have no labels.
+        """
+        return pack(self.form.finish(self._iterator.get_next()))
+
+    @property
+    def max_chunk_steps(self) -> int:
+        """The most batches that `chunk` can return: what the cache holds."""
+        return chunk_limit(self.form, self.batch_size)
+
+    def chunk(self, step: tf.Tensor, size: int, num_batches: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """The next batches, as they are stored. Sequences need `pads_to_longest`.
+
+        Args:
+            step: not used; `initialize` sets the first batch.
+            size: K.
+            num_batches: how many are read, an int32 scalar, at most K; the others are zeros.
+
+        Returns:
+            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
+        """
+        keys = list(self.form.components)
+        arrays = [
+            tf.TensorArray(
+                self.form.components[key].dtype,
+                size,
+                element_shape=self.form.batch_shape(key, self.batch_size),
+            )
+            for key in keys
+        ]
+
+        def read_batch(count, *arrays):
+            batch = self._iterator.get_next()
+            return [count + 1] + [array.write(count, batch[k]) for k, array in zip(keys, arrays)]
+
+        results = tf.while_loop(
+            lambda count, *_: count < num_batches,
+            read_batch,
+            [tf.constant(0)] + arrays,
+            parallel_iterations=1,
+            back_prop=False,
+        )
+        return {key: array.stack() for key, array in zip(keys, results[1:])}

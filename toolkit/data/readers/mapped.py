@@ -1,0 +1,275 @@
+"""Data that was decoded once: plain rows in a file of the cache, which is mapped into memory.
+
+An entry is a folder in the folder `decoded` of the cache, named by a hash of what was decoded and
+of the form. It has the rows, `rows.npy`, and `entry.json`, which is written last.
+
+Legend: M rows, ... the shape of one row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import hashlib
+import io
+import json
+import operator
+import os
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ...errors import DataError
+from ...files import TEMPORARY_PREFIX, atomic_write, sha256_of
+from ..column import Column
+from ..examples import Split
+from ..files.cache import cache_folder, free_bytes, one_process_at_a_time, writing_to_cache
+from ..files.file_index import FileIndex
+from ..images.image_array import hash_texts
+
+GROUP = "decoded"  # the folder in the cache
+_FORMAT = 1
+_CHUNK_BYTES = 16 << 20  # that are decoded before they are written
+# Up to here, decoding takes less than about half a second.
+_QUICK_ROWS = 4000
+_QUICK_BYTES = 32 << 20
+_SAMPLES = 64  # rows that tell apart what is read from the same files
+
+Progress = Callable[[str, int, int], None]  # (what, bytes done, total bytes)
+
+
+class _Entry(NamedTuple):
+    """The contents of `entry.json`.
+
+    Attributes:
+        format: of the entry.
+        sha256: of `rows.npy`.
+        state: size, time of modification in ns and inode of `rows.npy`.
+    """
+
+    format: int
+    sha256: str
+    state: Any
+
+
+def decode_splits(
+    splits: Dict[str, Split],
+    reader: str = "auto",
+    resident_limit: int = 1 << 30,
+    cache_dir: Optional[str] = None,
+    progress: Optional[Progress] = None,
+    is_repeated: bool = True,
+) -> Dict[str, Split]:
+    """The splits with all that is decoded whenever it is read decoded once.
+
+    Little data is decoded into memory. Other data is decoded into the cache, from which it is
+    mapped; a second process that needs the same waits for it.
+
+    Args:
+        splits: by name.
+        reader: "stream" leaves the splits alone; "auto" does so if they are larger than the limit
+            and the disk of the cache lacks room for twice their size.
+        resident_limit: bytes of decoded data.
+        cache_dir: the cache folder; None for the default.
+        progress: called with (what, bytes done, total bytes) while rows are decoded.
+        is_repeated: whether examples are read more than once; else only what is in the cache is
+            used.
+
+    Raises:
+        DataError: an example is damaged.
+        RetryError: the cache cannot be written; nothing half-written stays.
+    """
+    arrays = {
+        id(column.values): column.values
+        for split in splits.values()
+        for column in split.columns.values()
+        if is_mappable(column)
+    }
+    if not arrays or reader == "stream":
+        return splits
+    decode: Callable[[Any], Any]
+    num_bytes = sum(map(_count_bytes, arrays.values()))
+    if not is_repeated:
+        decode = functools.partial(_find_rows, cache_dir=cache_dir)
+    elif is_quick(list(arrays.values())):
+        decode = operator.itemgetter(slice(None))
+    elif reader == "auto" and num_bytes > max(resident_limit, free_bytes(cache_dir) // 2):
+        return splits
+    else:
+        decode = functools.partial(map_rows, cache_dir=cache_dir, progress=progress)
+    rows = {key: decode(values) for key, values in arrays.items()}
+    return {name: _replace_values(split, rows) for name, split in splits.items()}
+
+
+def is_mappable(column: Column) -> bool:
+    """Whether reading a column decodes rows of one size."""
+    return not column.is_decoded and np.dtype(column.values.dtype).kind in "biuf"
+
+
+def is_quick(arrays: Sequence[Any]) -> bool:
+    """Whether array-likes are decoded in no time."""
+    if sum(map(len, arrays)) > _QUICK_ROWS or sum(map(_count_bytes, arrays)) > _QUICK_BYTES:
+        return False
+    paths = {path for values in arrays for path in values.paths}
+    return sum(os.path.getsize(path) for path in paths if os.path.exists(path)) <= _QUICK_BYTES
+
+
+def _count_bytes(values: Any) -> int:
+    """Bytes of all rows after decoding."""
+    return int(np.prod(values.shape, dtype=np.int64)) * np.dtype(values.dtype).itemsize
+
+
+def _replace_values(split: Split, rows: Dict[int, Any]) -> Split:
+    """A split with other values of the columns whose values have these ids."""
+    part = copy.copy(split)
+    part.columns = {
+        key: column.with_values(rows[id(column.values)]).bind(key)
+        if rows.get(id(column.values)) is not None
+        else column
+        for key, column in split.columns.items()
+    }
+    return part
+
+
+def map_rows(
+    values: Any, cache_dir: Optional[str] = None, progress: Optional[Progress] = None
+) -> np.ndarray:
+    """The rows of an array-like, decoded once into a file of the cache: a memory map [M, ...].
+
+    Args:
+        values: has `shape`, `dtype` and `paths`, and perhaps an `identity`; see `Column`.
+        cache_dir, progress: as for `map_split`.
+    """
+    folder = _entry_folder(values, cache_dir)
+    rows = _load(folder, values)
+    if rows is not None:
+        return rows
+    with one_process_at_a_time(folder):
+        rows = _load(folder, values)  # another process may have written it until now
+        if rows is None:
+            _write(folder, values, progress)
+            rows = _load(folder, values)
+    assert rows is not None
+    return rows
+
+
+def _find_rows(values: Any, cache_dir: Optional[str]) -> Optional[np.ndarray]:
+    """The rows of an array-like that are in the cache; None if they are not."""
+    return _load(_entry_folder(values, cache_dir), values)
+
+
+def _entry_folder(values: Any, cache_dir: Optional[str]) -> str:
+    return os.path.join(cache_folder(cache_dir), GROUP, _identify(values, cache_dir)[:32])
+
+
+def _identify(values: Any, cache_dir: Optional[str]) -> str:
+    """A hash of what the rows are decoded from, and of their form."""
+    identity = getattr(values, "identity", "")
+    if identity:
+        return str(identity)
+    paths = list(dict.fromkeys(values.paths))
+    place = os.path.commonpath([os.path.abspath(path) for path in paths]) if paths else ""
+    digests = FileIndex(place, cache_dir).digests(paths)
+    samples = np.unique(np.linspace(0, len(values) - 1, min(_SAMPLES, len(values))).astype(int))
+    content = hashlib.sha256(np.asarray(values[samples]).tobytes()).hexdigest()
+    return hash_texts([*digests, content, repr((type(values).__name__, tuple(values.shape)))])
+
+
+def _load(folder: str, values: Any) -> Optional[np.ndarray]:
+    """The rows of an entry; None if it is missing or damaged."""
+    path = os.path.join(folder, "rows.npy")
+    entry = _read_entry(folder)
+    if entry is None or not _is_intact(folder, path, entry):
+        return None
+    try:
+        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError):
+        return None
+    expected = (tuple(values.shape), np.dtype(values.dtype))
+    return rows if (rows.shape, rows.dtype) == expected else None
+
+
+def _read_entry(folder: str) -> Optional[_Entry]:
+    try:
+        with open(os.path.join(folder, "entry.json"), encoding="utf-8") as file:
+            entry = _Entry(**json.load(file))
+    except (OSError, ValueError, TypeError):
+        return None
+    return entry if entry.format == _FORMAT else None
+
+
+def _is_intact(folder: str, path: str, entry: _Entry) -> bool:
+    """Whether a file has its hash; it is not read while size, time and inode are those of then."""
+    try:
+        state = _state(path)
+        if state == entry.state:
+            return True
+        if state[0] != entry.state[0] or sha256_of(path) != entry.sha256:
+            return False
+    except (OSError, TypeError, IndexError):
+        return False
+    with contextlib.suppress(OSError):  # it was copied here: its state is another
+        _write_entry(folder, entry._replace(state=state))
+    return True
+
+
+def _state(path: str) -> Any:
+    state = os.stat(path)
+    return [state.st_size, state.st_mtime_ns, state.st_ino]
+
+
+def _write_entry(folder: str, entry: _Entry) -> None:
+    with atomic_write(os.path.join(folder, "entry.json"), durable=True) as file:
+        file.write(json.dumps(entry._asdict()).encode("utf-8"))
+
+
+def _write(folder: str, values: Any, progress: Optional[Progress]) -> None:
+    """Decode all rows into the file of an entry."""
+    path = os.path.join(folder, "rows.npy")
+    with writing_to_cache():
+        for name in os.listdir(folder):  # what a process left that was killed
+            if name.startswith(TEMPORARY_PREFIX):
+                os.remove(os.path.join(folder, name))
+        with atomic_write(path, durable=True) as file:
+            digest = _write_rows(file, values, progress)
+        _write_entry(folder, _Entry(_FORMAT, digest, _state(path)))
+
+
+def _write_rows(file: Any, values: Any, progress: Optional[Progress]) -> str:
+    """Write rows in the format of `numpy.save`; return the SHA-256 of the file."""
+    dtype, shape = np.dtype(values.dtype), tuple(values.shape)
+    row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+    num_rows, total = max(1, _CHUNK_BYTES // max(1, row_bytes)), shape[0] * row_bytes
+    digest = hashlib.sha256()
+    for part in _parts(values, num_rows, dtype):
+        digest.update(part)
+        file.write(part)
+        if progress:
+            progress("decode images", min(file.tell(), total), total)
+    return digest.hexdigest()
+
+
+def _parts(values: Any, num_rows: int, dtype: np.dtype) -> Iterator[Any]:
+    """The header of a file of `numpy.save`, and then the bytes of some rows at a time."""
+    header = io.BytesIO()
+    description = np.lib.format.dtype_to_descr(dtype)
+    fields = {"descr": description, "fortran_order": False, "shape": tuple(values.shape)}
+    np.lib.format.write_array_header_1_0(header, fields)
+    yield header.getvalue()
+    for start in range(0, len(values), num_rows):
+        with translate_read_errors():
+            rows = np.ascontiguousarray(values[start : start + num_rows], dtype)
+        yield rows.data
+
+
+@contextlib.contextmanager
+def translate_read_errors() -> Iterator[None]:
+    """Raise a DataError when the system fails to read data, not the cache."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or 'The data'}: {error.strerror or error}.",
+            hint="Check that it is there and may be read.",
+        ) from error

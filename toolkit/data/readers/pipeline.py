@@ -1,0 +1,180 @@
+"""A `tf.data.Dataset` of a plugin: read once for what needs examples, and trained on as it is.
+
+    split = toolkit.read_dataset(make_dataset, count=10000)
+
+The split has the first examples of the data set in memory: their classes are counted, they are
+scored and shown, and as many make an epoch. Training reads batches from the data set itself, which
+may augment or generate examples without end.
+
+Legend: B examples of a batch, L the length to which sequences are padded, ... other sizes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+
+from ...compat import summarize_tf_error, tf
+from ...errors import DataError, ToolkitError, UsageError
+from ..column import TEXT, Sequences
+from ..examples import LENGTH, Split
+from ..structure import flatten, pack
+from .batches import BatchForm
+from .iterator_reader import IteratorReader
+from .resident import DEVICE, check_batch_size
+
+_PREFETCH = 2  # batches
+
+MakeDataset = Callable[[], Any]  # called in a graph; returns a `tf.data.Dataset` of single examples
+
+
+def read_dataset(make_dataset: MakeDataset, count: int) -> Split:
+    """The split of a `tf.data.Dataset`, for the hook `data`.
+
+    A run on it gives up exact resume: it reads past the examples before its step, and has the same
+    bits only if the data set repeats itself exactly.
+
+    Args:
+        make_dataset: a function without arguments, called in a new graph, that returns a
+            `tf.data.Dataset` of single examples: `(features, labels)`, or features alone, each a
+            tensor or a dict of tensors. A first size of None is a sequence.
+        count: how many examples are read into memory and make an epoch, at most.
+
+    Returns:
+        A `Split`; training reads the data set, everything else the examples in memory.
+
+    Raises:
+        UsageError: count is not positive.
+        DataError: the data set is empty, or an example cannot be read.
+    """
+    if count < 1:
+        raise UsageError(f"The count is {count}, expected 1 or more.", hint="Read an example.")
+    examples = _read_examples(make_dataset, count)
+    if not examples:
+        raise DataError("The tf.data.Dataset has no examples.", hint="Return at least one.")
+    flat = {}
+    for key in examples[0]:
+        values = [example[key] for example in examples]
+        is_sequence = len({value.shape for value in values}) > 1
+        flat[key] = Sequences.join(values) if is_sequence else np.stack(values)
+    split = Split(*pack(flat))
+    split.make_dataset = make_dataset
+    return split
+
+
+def _read_examples(make_dataset: MakeDataset, count: int) -> List[Dict[str, np.ndarray]]:
+    """The first examples of a data set: flat key -> array."""
+    examples = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        iterator = tf.data.make_initializable_iterator(_make(make_dataset).take(count))
+        tensors = iterator.get_next()
+        try:
+            session.run([iterator.initializer, tf.tables_initializer()])
+            while True:
+                examples.append({key: np.asarray(x) for key, x in session.run(tensors).items()})
+        except tf.errors.OutOfRangeError:
+            return examples
+        except tf.errors.OpError as error:
+            reason = summarize_tf_error(str(error.message))
+            raise DataError(
+                f"The tf.data.Dataset failed at example {len(examples)}: {reason}.",
+                hint="Iterate over it yourself to see the op that fails.",
+            ) from error
+
+
+def _make(make_dataset: MakeDataset) -> Any:
+    """The data set, in the current graph: flat dicts of tensors."""
+    dataset = make_dataset()
+    if not isinstance(dataset, tf.data.Dataset):
+        raise ToolkitError(
+            f"make_dataset returned an object of type {type(dataset).__name__}, expected a "
+            "tf.data.Dataset.",
+            hint="Pass a function that returns one: read_dataset(lambda: tf.data.Dataset..., 100).",
+        )
+    parts = tf.data.get_output_types(dataset)
+    if isinstance(parts, tuple) and len(parts) > 2:
+        raise DataError(
+            f"An element of the tf.data.Dataset has {len(parts)} parts, expected features and "
+            "labels.",
+            hint="Return (features, labels), dicts where there are several.",
+        )
+    return dataset.map(lambda *element: flatten(*element))
+
+
+class DatasetReader(IteratorReader):
+    """Batches of the `tf.data.Dataset` of a plugin.
+
+    Args:
+        split: of `read_dataset`.
+        batch_size: B.
+        seed: in [0, 2**31), of the shuffle.
+        shuffle_buffer: examples that are shuffled at a time; 0 for the order of the data set.
+        pads_to_longest: see `BatchForm`.
+
+    Attributes:
+        num_examples: those of an epoch.
+        batch_size, form: as given, and that of the split.
+    """
+
+    in_memory = False
+    kind = "dataset"
+    failure: Optional[ToolkitError] = None
+    file_change: Optional[ToolkitError] = None
+
+    def __init__(
+        self,
+        split: Split,
+        batch_size: int,
+        seed: int = 0,
+        shuffle_buffer: int = 0,
+        pads_to_longest: bool = False,
+    ):
+        assert split.make_dataset is not None
+        check_batch_size(batch_size, len(split))
+        self.num_examples = len(split)
+        self.batch_size = batch_size
+        self.form = BatchForm.of(split, pads_to_longest)
+        with tf.device(DEVICE), tf.name_scope("dataset_input"):
+            self._first = tf.placeholder(tf.int64, [])
+            dataset = _make(split.make_dataset).map(self._as_stored).repeat()
+            if shuffle_buffer:
+                dataset = dataset.shuffle(shuffle_buffer, seed)
+            dataset = dataset.skip(self._first * batch_size)
+            batches = dataset.padded_batch(batch_size, *self._padding(), drop_remainder=True)
+            self._iterator = tf.data.make_initializable_iterator(batches.prefetch(_PREFETCH))
+            self._initializers = [self._iterator.initializer, tf.tables_initializer()]
+
+    def positions(self, step: tf.Tensor) -> tf.Tensor:
+        """The numbers of the examples of a batch, in the order of their reading: int64 [B]."""
+        first = tf.cast(step, tf.int64) * self.batch_size
+        return first + tf.range(self.batch_size, dtype=tf.int64)
+
+    def initialize(self, session: tf.Session, step: int = 0) -> None:
+        """Start at batch number `step`: the examples before it are read and dropped."""
+        session.run(self._initializers, {self._first: step})
+
+    def _as_stored(self, flat: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
+        """An example with the dtypes of the split, its image axes and the lengths of sequences."""
+        example = {}
+        for key, tensor in flat.items():
+            component = self.form.components[key]
+            if key in self.form.longest:
+                example[key + LENGTH] = tf.shape(tensor)[0]
+            if component.dtype != TEXT:
+                tensor = tf.cast(tensor, component.dtype)
+            if tensor.shape.ndims == len(component.shape) - 1:  # [H, W] of [H, W, 1]
+                tensor = tensor[..., tf.newaxis]
+            example[key] = tf.ensure_shape(tensor, component.shape)
+        return example
+
+    def _padding(self) -> Any:
+        """The padded shapes of an example, and the value that pads it, by flat key."""
+        shapes, values = {}, {}
+        for key, component in self.form.components.items():
+            shapes[key] = self.form.batch_shape(key, None)[1:]
+            padding = component.padding if key in self.form.longest else ""
+            if component.dtype != TEXT:
+                padding = np.asarray(padding or 0).astype(component.dtype)
+            values[key] = padding
+        return shapes, values

@@ -1,0 +1,293 @@
+"""The resident reader: all examples in variables of the graph, read in shuffled order.
+
+There is no iterator and no state to save: the examples of batch b are a function of (seed, b).
+
+Legend: N examples, B batch, K batches of a chunk, ... the shape of one example.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...compat import tf
+from ...errors import ToolkitError, UsageError
+from ..examples import LENGTH, Split
+from ..structure import pack
+from .batches import BatchForm
+
+DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
+# Batches that are read ahead are used soon: the processor's cache should hold them.
+CHUNK_BYTES = 8 << 20
+LOAD_BYTES = 32 << 20  # of examples that are read before they are written into a variable
+_NO_EPOCH = -2  # neither an epoch nor the one before an epoch
+_KEY_LIMIT = np.iinfo(np.int64).max
+
+
+class _Write(NamedTuple):
+    """Writes examples into a variable."""
+
+    start: tf.Tensor  # where they begin, an int32 scalar
+    values: tf.Tensor  # [n, ...]
+    op: tf.Operation
+
+
+class ResidentReader:
+    """Batches of a split that fits in memory.
+
+    Args:
+        split: the examples. `initialize` feeds them into variables; the GraphDef has none of them.
+        batch_size: B, at most N.
+        seed: in [0, 2**31). The order of epoch e is a function of (seed, e).
+        shuffle: False reads the split in its own order, epoch after epoch.
+        pads_to_longest: see `BatchForm`.
+
+    Attributes:
+        in_memory: True; reading needs no thread of tf.data.
+        kind: "resident".
+        num_examples: N.
+        batch_size: B.
+        form: of its batches.
+        failure: None; `StreamReader` has a hook's error here.
+
+    Raises:
+        UsageError: the batch size is larger than the split.
+    """
+
+    in_memory = True
+    kind = "resident"
+
+    def __init__(
+        self,
+        split: Split,
+        batch_size: int,
+        seed: int = 0,
+        shuffle: bool = True,
+        pads_to_longest: bool = False,
+    ):
+        check_batch_size(batch_size, len(split))
+        self.num_examples = len(split)
+        self.batch_size = batch_size
+        self.form = BatchForm.of(split, pads_to_longest)
+        self.failure: Optional[ToolkitError] = None
+        self.file_change: Optional[ToolkitError] = None
+        self._split = split
+        self._seed = seed
+        self._initializers: List[Any] = []
+        self._placeholders: List[Any] = []
+        self._writes: Dict[str, _Write] = {}  # of components that are loaded part by part
+        with tf.device(DEVICE), tf.name_scope("resident_input"):
+            self._values = {key: self._add_values(key) for key in split.columns}
+            self._starts = {key: self._variable("int64", [len(split)]) for key in self.form.longest}
+            self._order = self._variable("int32", [1 + 2 * len(split)]) if shuffle else None
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """The shape of the features of one example. Raises a DataError if they have names."""
+        return self._split.shape
+
+    def batch(self, step: tf.Tensor) -> Tuple[Any, Any]:
+        """One batch.
+
+        Args:
+            step: the number of the batch, an int64 scalar.
+
+        Returns:
+            features: [B, ...] or a dict of such tensors; images are float32 in [0, 1].
+            labels: likewise; classes are int32. None if the split has no labels.
+        """
+        with tf.name_scope("batch"):
+            return self.gather(self._positions(tf.cast(step, tf.int64), self.batch_size))
+
+    def positions(self, step: tf.Tensor) -> tf.Tensor:
+        """The positions in the split of the examples of batch `step`, int32 [B]."""
+        with tf.name_scope("positions"):
+            return self._positions(tf.cast(step, tf.int64), self.batch_size)
+
+    def gather(self, positions: tf.Tensor) -> Tuple[Any, Any]:
+        """The examples at `positions` (int32 [n]) of the split, as those of `batch`."""
+        return pack(self.form.finish(self._gather(positions)))
+
+    @property
+    def max_chunk_steps(self) -> int:
+        """The most batches that `chunk` can return: an epoch, or what the cache holds."""
+        epoch = self.num_examples // self.batch_size
+        return min(epoch, chunk_limit(self.form, self.batch_size))
+
+    def chunk(self, step: tf.Tensor, size: Any, num_batches: Any = None) -> Dict[str, tf.Tensor]:
+        """Several batches at once, as they are stored.
+
+        Args:
+            step: the number of the first batch, an int64 scalar.
+            size: K, an int or an int32 scalar, at most `max_chunk_steps`.
+            num_batches: not used; reading fewer than K batches would cost the same.
+
+        Returns:
+            Flat key -> [K, B, ...] of the stored dtype, for `BatchForm.finish` batch by batch.
+        """
+        positions = self._positions(tf.cast(step, tf.int64), size * self.batch_size)
+        with tf.name_scope("chunk"):
+            return self._gather(tf.reshape(positions, [size, self.batch_size]))
+
+    def initialize(self, session: tf.Session, step: int = 0) -> None:
+        """Load the examples into the session. `step` is not used: there is nothing to restore."""
+        session.run(self._initializers, dict(zip(self._placeholders, self._initial_values())))
+        for key, write in self._writes.items():
+            column = self._split.columns[key]
+            row_bytes = max(1, column.nbytes // max(1, len(column)))
+            count = max(1, LOAD_BYTES // row_bytes)
+            for start in range(0, self.num_examples, count):
+                part = self._split.read(slice(start, start + count), [key])[key]
+                session.run(write.op, {write.start: start, write.values: part})
+
+    def _gather(self, positions: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """Flat key -> the stored examples at positions of any shape P: [*P, ...]."""
+        with tf.device(DEVICE):
+            flat = {
+                key: tf.gather(values, positions)
+                for key, values in self._values.items()
+                if key not in self._starts
+            }
+            for key in self._starts:
+                flat[key] = self._gather_sequences(key, positions, flat[key + LENGTH])
+        return flat
+
+    def _gather_sequences(self, key: str, positions: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """The sequences at positions [*P], padded to one length L: [*P, L, ...]."""
+        offsets = tf.range(self.form.pad_length(key, lengths))
+        is_value = offsets < lengths[..., tf.newaxis]  # [*P, L]
+        starts = tf.gather(self._starts[key], positions)[..., tf.newaxis]
+        rows = (starts + tf.cast(offsets, tf.int64)) * tf.cast(is_value, tf.int64)
+        values = tf.gather(self._values[key], rows)  # [*P, L, ...]
+        for _ in self.form.components[key].shape[1:]:
+            is_value = is_value[..., tf.newaxis]
+        padding = tf.constant(self.form.components[key].padding, values.dtype)
+        return tf.where_v2(is_value, values, padding)
+
+    def _add_values(self, key: str) -> tf.Variable:
+        """The variable of a component: [N, ...], or all values of its sequences."""
+        component = self.form.components[key]
+        if key not in self.form.longest:
+            return self._add_rows(key, component.dtype, [self.num_examples, *component.shape])
+        count = int(self._split.columns[key + LENGTH].values.sum())
+        if self._split.index is not None:
+            count = int(self._split.columns[key + LENGTH].values[self._split.index].sum())
+        return self._variable(component.dtype, [max(1, count), *component.shape[1:]])
+
+    def _add_rows(self, key: str, dtype: str, shape: Sequence[Any]) -> tf.Variable:
+        """A variable without values, into which `initialize` writes the examples in parts.
+
+        Otherwise the examples would be in memory twice while they are loaded.
+        """
+        empty = tf.raw_ops.Empty(shape=shape, dtype=tf.as_dtype(dtype))  # zeros would be a constant
+        variable = tf.Variable(empty, trainable=False, collections=[], use_resource=True)
+        start, values = tf.placeholder("int32", []), tf.placeholder(dtype, [None, *shape[1:]])
+        write = variable[start : start + tf.shape(values)[0]].assign(values)
+        self._writes[key] = _Write(start, values, write.op)
+        self._initializers.append(variable.initializer)
+        return variable
+
+    def _variable(self, dtype: str, shape: Sequence[Optional[int]]) -> tf.Variable:
+        """A variable in no collection, so that Savers and other initializers leave it alone."""
+        placeholder = tf.placeholder(dtype, shape)
+        variable = tf.Variable(placeholder, trainable=False, collections=[], use_resource=True)
+        self._placeholders.append(placeholder)
+        self._initializers.append(variable.initializer)
+        return variable
+
+    def _initial_values(self) -> Iterator[np.ndarray]:
+        """The values of the placeholders, in the order in which they were created."""
+        sequences = {key: self._split.select_sequences(key) for key in self._starts}
+        for key in self._values:
+            if key not in sequences:
+                continue
+            if len(sequences[key].values):
+                yield sequences[key].values
+            else:
+                yield np.zeros(self._values[key].shape.as_list(), sequences[key].dtype)
+        for key in self._starts:
+            yield sequences[key].starts[:-1]
+        if self._order is not None:
+            yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
+
+    def _positions(self, step: tf.Tensor, count: Any) -> tf.Tensor:
+        """The positions of the first `count` examples from batch `step` on, int32 [count].
+
+        They may straddle two epochs, so `count` is at most N.
+        """
+        num_examples = self.num_examples
+        first = step * self.batch_size
+        epoch = first // num_examples
+        start = tf.cast(first - epoch * num_examples, tf.int32)
+        if self._order is None:
+            return tf.floormod(start + tf.range(count), num_examples)
+        with tf.device(DEVICE):
+            return tf.slice(self._current_order(self._order, epoch, step), [1 + start], [count])
+
+    def _current_order(self, variable: tf.Variable, epoch: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        """int32 [1 + 2N]: `epoch`, its order, and the order of the next epoch.
+
+        The orders are computed only when the epoch changes. Epoch and orders share one variable,
+        which is read once, so that they always belong together, even if one `session.run` reads
+        several batches.
+        """
+        with tf.control_dependencies([step]):  # in a loop: after the step before
+            order = variable.read_value()
+        is_current = tf.equal(order[0], tf.cast(epoch, tf.int32))
+        return tf.cond(is_current, lambda: order, lambda: self._next_order(variable, order, epoch))
+
+    def _next_order(
+        self, variable: tf.Variable, previous: tf.Tensor, epoch: tf.Tensor
+    ) -> tf.Tensor:
+        """The value of `_current_order` for a new epoch, which is also stored."""
+        num_examples = self.num_examples
+        follows = tf.equal(previous[0] + 1, tf.cast(epoch, tf.int32))
+        this = tf.cond(
+            follows, lambda: previous[1 + num_examples :], lambda: self._permutation(epoch)
+        )
+        this.set_shape([num_examples])
+        head = tf.cast([epoch], tf.int32)
+        order = tf.concat([head, this, self._permutation(epoch + 1)], 0)  # [1 + 2N]
+        with tf.control_dependencies([variable.assign(order, read_value=False)]):
+            return tf.identity(order)
+
+    def _permutation(self, epoch: tf.Tensor) -> tf.Tensor:
+        """The order of an epoch, int32 [N]."""
+        return permutation(self.num_examples, self._seed, epoch)
+
+
+def permutation(count: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    """The numbers from 0 to count - 1 in the order of an epoch: a stable sort of random keys.
+
+    Args:
+        count: how many.
+        seed: in [0, 2**31).
+        epoch: an int64 scalar.
+
+    Returns:
+        int32 [count], a function of (count, seed, epoch).
+    """
+    pair = tf.stack([tf.constant(seed, tf.int64), epoch])
+    keys = tf.random.stateless_uniform([count], pair, minval=0, maxval=_KEY_LIMIT, dtype=tf.int64)
+    return tf.argsort(keys, stable=True)
+
+
+def chunk_limit(form: BatchForm, batch_size: int) -> int:
+    """How many batches of such examples fit in CHUNK_BYTES, at least 1."""
+    batch_bytes = 0
+    for key, component in form.components.items():
+        if component.kind != "class" or component.shape:
+            length = form.longest.get(key, 1)
+            itemsize = tf.as_dtype(component.dtype).size or 1  # of text it is not known
+            batch_bytes += component.size * length * batch_size * itemsize
+    return max(1, CHUNK_BYTES // max(1, batch_bytes))
+
+
+def check_batch_size(batch_size: int, num_examples: int) -> None:
+    """Raise UsageError unless 1 <= batch_size <= num_examples."""
+    if not 1 <= batch_size <= num_examples:
+        raise UsageError(
+            f"The batch size is {batch_size} but the split has {num_examples} examples.",
+            hint=f"Choose a batch size from 1 to {num_examples}.",
+        )

@@ -1,0 +1,302 @@
+"""The streaming reader: batches that are read where the examples are, while others are computed.
+
+    numbers of batches -> read in Python, several at a time in parallel -> prefetch
+
+Which examples a batch has is a function of the seed and the number of the batch (`order.py`), so a
+resume begins at any batch without reading those before it.
+
+Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... other sizes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import threading
+import time
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+
+from ...compat import tf
+from ...errors import DataError, ToolkitError
+from ..examples import Split
+from ..files.cache import cache_folder
+from ..files.file_states import FileStates, change_error
+from ..prepare import (
+    NO_HOOKS,
+    ExampleConverter,
+    ExampleHooks,
+    filter_split,
+    iterate,
+    subset_positions,
+    unbatch,
+)
+from .batches import BatchForm
+from .iterator_reader import IteratorReader
+from .mapped import GROUP as DECODED
+from .order import EpochOrder
+from .read_ahead import ReadAhead
+from .resident import DEVICE, check_batch_size
+
+DEFAULT_BUFFER = 10000  # examples
+_READ_EXAMPLES = 512  # of small batches; a call of Python costs as much as copying that many
+_READ_BYTES = 1 << 20
+_MAX_READS = 16  # batches of a read
+_MAX_THREADS = 8
+_PREFETCH = 2  # reads
+_PAUSE, _MAX_WAIT = 0.05, 10.0  # seconds
+_NO_END = np.iinfo(np.int64).max
+
+
+class _Reads:
+    """The reads under way in this process, which must end before the interpreter does.
+
+    A thread of TensorFlow that calls Python after that never returns, and the process would wait
+    for it if a session was not closed.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_ending = False
+        self._lock = threading.Lock()
+        atexit.register(self._end)
+
+    def __enter__(self) -> None:
+        if self._is_ending:
+            raise StopIteration  # the end of the data for tf.data
+        with self._lock:
+            self._count += 1
+
+    def __exit__(self, *_: Any) -> None:
+        with self._lock:
+            self._count -= 1
+
+    def _end(self) -> None:
+        self._is_ending = True
+        deadline = time.monotonic() + _MAX_WAIT
+        while self._count and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            if not self._count:
+                time.sleep(_PAUSE)  # for calls that were about to begin
+
+
+class StreamReader(IteratorReader):
+    """Batches of a split that stays where it is.
+
+    Args:
+        split: the examples, as stored.
+        batch_size: B, at most as many as the filter keeps.
+        seed: in [0, 2**31). The order of epoch e is a function of (seed, e).
+        shuffle_buffer: examples that are shuffled at a time; 0 reads them in their own order.
+        hooks: `filter` is called here, once per example; `convert` whenever an example is read.
+        pads_to_longest: see `BatchForm`.
+
+    Attributes:
+        in_memory: False; tf.data reads in threads of its own.
+        kind: "mapped" if examples were decoded into the cache, else "stream".
+        num_examples: examples that the filter keeps.
+        batch_size: B.
+        form: of its batches, after `convert`.
+    """
+
+    in_memory = False
+
+    def __init__(
+        self,
+        split: Split,
+        batch_size: int,
+        seed: int = 0,
+        shuffle_buffer: int = DEFAULT_BUFFER,
+        hooks: ExampleHooks = NO_HOOKS,
+        pads_to_longest: bool = False,
+    ):
+        self._split = filter_split(split, hooks.filter)
+        self.num_examples = len(self._split)
+        check_batch_size(batch_size, self.num_examples)
+        self.batch_size = batch_size
+        self._read_failure: Optional[ToolkitError] = None
+        self.kind = "mapped" if _is_mapped(split) else "stream"
+        self._files = FileStates(_paths(split))
+        self._numbers = None if hooks.filter is None else subset_positions(split, self._split)
+        self._converter: Optional[ExampleConverter] = None
+        self.form = BatchForm.of(self._split, pads_to_longest)
+        if hooks.convert is not None:
+            self._converter = ExampleConverter(hooks.convert, self._split)
+            self.form = self._converted_form(pads_to_longest)
+        self._order = EpochOrder(self.num_examples, seed, shuffle_buffer)
+        self._read_ahead = ReadAhead(self._split)
+        self._examples_ahead = min(shuffle_buffer, self.num_examples)
+        with tf.device(DEVICE), tf.name_scope("stream_input"):
+            self._first = tf.placeholder(tf.int64, [])
+            self._iterator = tf.data.make_initializable_iterator(self._dataset())
+
+    @property
+    def failure(self) -> Optional[ToolkitError]:
+        """Why a read failed: a hook, or a file that may have changed; None if neither."""
+        if self._read_failure is not None and not isinstance(self._read_failure, DataError):
+            return self._read_failure
+        path = self._files.find_difference()
+        return self._read_failure if path is None else change_error(path)
+
+    @property
+    def file_change(self) -> Optional[ToolkitError]:
+        """The error of a file that certainly changed since the start, though all reads succeeded.
+
+        In the cache, a run that starts at the same time may put an equal file in the place of one.
+        """
+        path = self._files.find_change()
+        return None if path is None or _is_cached(path) else change_error(path)
+
+    def positions(self, step: tf.Tensor) -> tf.Tensor:
+        """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
+        with tf.name_scope("positions"), tf.device(DEVICE):
+            positions = tf.numpy_function(self._positions, [tf.cast(step, tf.int64)], tf.int64)
+            positions.set_shape([self.batch_size])
+            return positions
+
+    def initialize(self, session: tf.Session, step: int = 0) -> None:
+        """Start at batch number `step`."""
+        self._read_failure = None
+        self._read_ahead.advise(self._order.ranges(step * self.batch_size, self._examples_ahead))
+        session.run(self._iterator.initializer, {self._first: step})
+
+    # --------------------------------------------------------------------------------- the batches
+
+    def _dataset(self) -> tf.data.Dataset:
+        """Batches from the first one on, without end: dicts by flat key."""
+        group = self._batches_per_read
+        numbers = tf.data.Dataset.range(self._first, _NO_END, group)
+        batches = numbers.map(self._read_tensors, num_parallel_calls=_num_threads())
+        if group > 1:
+            batches = batches.unbatch()
+        return batches.prefetch(_PREFETCH * group)
+
+    @property
+    def _batches_per_read(self) -> int:
+        """G: several for small batches, for which a call of Python costs more than the read."""
+        if self._converter is not None:
+            return 1
+        example_bytes = max(1, self._split.nbytes // self.num_examples)
+        limit = min(_READ_EXAMPLES, _READ_BYTES // example_bytes)
+        return max(1, min(_MAX_READS, limit // self.batch_size))
+
+    def _read_tensors(self, number: tf.Tensor) -> Dict[str, tf.Tensor]:
+        """G batches from batch `number` on by flat key: [B, ...], or [G, B, ...]."""
+        components = self.form.components
+        dtypes = [tf.as_dtype(component.dtype) for component in components.values()]
+        tensors = dict(zip(components, tf.numpy_function(self._read, [number], dtypes)))
+        group = self._batches_per_read
+        for key, tensor in tensors.items():
+            shape = self.form.batch_shape(key, self.batch_size)
+            tensor.set_shape(shape if group == 1 else [group, *shape])
+        return tensors
+
+    def _read(self, number: np.ndarray) -> List[np.ndarray]:
+        """The arrays of G batches from batch `number` on; called in threads of tf.data."""
+        with _READS:
+            return self._read_group(number)
+
+    def _read_group(self, number: np.ndarray) -> List[np.ndarray]:
+        group = self._batches_per_read
+        first, count = int(number) * self.batch_size, group * self.batch_size
+        self._read_ahead.advise(self._order.ranges(first + self._examples_ahead, count))
+        try:
+            flat = self._take(self._order.positions(first, count))
+        except MemoryError:
+            raise
+        except Exception as error:
+            self._read_failure = self._read_failure or _read_error(error)
+            raise
+        if group == 1:
+            return [flat[key] for key in self.form.components]
+        head = (group, self.batch_size)
+        return [flat[key].reshape(head + flat[key].shape[1:]) for key in self.form.components]
+
+    def _take(self, positions: np.ndarray) -> Dict[str, np.ndarray]:
+        """The examples at some positions, after `convert`: flat key -> [n, ...]."""
+        is_longest = self.form.pads_to_longest
+        if self._converter is None:
+            return self._split.read(positions, is_longest=is_longest)
+        convert = self._converter.convert
+        numbers = positions if self._numbers is None else self._numbers[positions]
+        examples = unbatch(self._split, self._split.read(positions))
+        batch = self._converter.join([convert(x, int(n)) for x, n in zip(examples, numbers)])
+        flat = batch.read(slice(None))
+        return {
+            key: self._pad(key, array) if key in self.form.longest else array
+            for key, array in flat.items()
+        }
+
+    def _pad(self, key: str, array: np.ndarray) -> np.ndarray:
+        """A batch of converted sequences, [n, L, ...], padded to the longest of all if needed."""
+        ends = self.form.components[key].boundaries or array.shape[1:2]
+        if array.shape[1] in ends and not self.form.pads_to_longest:
+            return array
+        padding = self.form.components[key].padding
+        shape = (len(array), self.form.longest[key], *array.shape[2:])
+        value = padding.encode() if isinstance(padding, str) else padding
+        padded = np.full(shape, value, array.dtype)
+        padded[:, : array.shape[1]] = array
+        return padded
+
+    def _converted_form(self, pads_to_longest: bool) -> BatchForm:
+        """The form of converted examples.
+
+        The first one tells it. Lengths that depend on the longest sequence need all of them.
+        """
+        assert self._converter is not None
+        examples = enumerate(iterate(self._split))
+        numbers = range(self.num_examples) if self._numbers is None else self._numbers
+        first = self._converter.convert(next(examples)[1], int(numbers[0]))
+        form = BatchForm.of(self._converter.join([first]), pads_to_longest)
+        needs_all = [
+            key for key in form.longest if pads_to_longest or form.components[key].boundaries
+        ]
+        if not needs_all:
+            return form
+        longest = {key: len(first[key]) for key in needs_all}
+        for place, example in examples:
+            flat = self._converter.convert(example, int(numbers[place]))
+            longest.update((key, max(longest[key], len(flat[key]))) for key in needs_all)
+        return form._replace(longest={**form.longest, **longest})
+
+    def _positions(self, number: np.ndarray) -> np.ndarray:
+        return self._order.positions(int(number) * self.batch_size, self.batch_size)
+
+
+_READS = _Reads()
+
+
+def _paths(split: Split) -> List[str]:
+    """The files that are read with the examples."""
+    return [path for column in split.columns.values() for path in column.paths]
+
+
+def _is_mapped(split: Split) -> bool:
+    """Whether a component was decoded into the cache."""
+    return any(
+        _is_cached(column.paths[0], DECODED) for column in split.columns.values() if column.paths
+    )
+
+
+def _is_cached(path: str, group: str = "") -> bool:
+    """Whether a file is in the cache, or in a folder of it."""
+    root = os.path.realpath(os.path.join(cache_folder(), group))
+    return os.path.realpath(path).startswith(root + os.sep)
+
+
+def _read_error(error: Exception) -> ToolkitError:
+    """What a user needs to know of an error while examples are read."""
+    if isinstance(error, ToolkitError):
+        return error
+    text = f"{type(error).__name__}: {error}".rstrip(".")
+    return DataError(f"Reading examples failed: {text}.", hint="Check the files of the data.")
+
+
+def _num_threads() -> int:
+    """Threads that read: the cores that this process may use, up to a limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(_MAX_THREADS, len(os.sched_getaffinity(0)))
+    return min(_MAX_THREADS, multiprocessing.cpu_count())

@@ -1,0 +1,148 @@
+"""The files that `tfrecord:PATH` names, and what their names say: splits, and shards of a set."""
+
+from __future__ import annotations
+
+import collections
+import glob
+import itertools
+import os
+import re
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ...errors import DataError
+from ..images.folder import SPLIT_FOLDERS
+
+_SHARD = re.compile(r"(?P<start>.*?)-(?P<number>\d{3,})-of-(?P<total>\d{3,})(?P<end>.*)", re.DOTALL)
+_RECORDS = re.compile(r"tfrec|-\d{3,}-of-\d{3,}|\.records?(\.|$)", re.IGNORECASE)
+_MAGIC = "*?["  # characters of a pattern
+_MAX_NAMES = 5  # names in a message
+
+
+class ShardFiles(NamedTuple):
+    """The files of a set of records.
+
+    Attributes:
+        splits: split name -> its files, sorted; always with "train", which comes first.
+        notes: sentences on files that are missing, or that are read once.
+    """
+
+    splits: Dict[str, List[str]]
+    notes: List[str]
+
+    @property
+    def paths(self) -> List[str]:
+        """All files, those of a split one after the other."""
+        return [path for paths in self.splits.values() for path in paths]
+
+
+def find_shards(place: str) -> ShardFiles:
+    """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
+
+    Raises:
+        DataError: there is no such file, or some names tell a split and others do not.
+    """
+    paths, notes = _list_files(place)
+    if not paths:
+        raise DataError(
+            f"{place}: expected TFRecord files, found none.",
+            hint="Give a file, a folder of .tfrecord files, or a pattern such as 'data/train-*'.",
+        )
+    splits = _divide(paths)
+    notes += _find_gaps(paths)
+    return ShardFiles(splits, notes)
+
+
+def _list_files(place: str) -> Tuple[List[str], List[str]]:
+    """The files at a place, sorted, each once, and notes on others."""
+    notes = []
+    if os.path.isdir(place):
+        names = [name for name in sorted(os.listdir(place)) if not name.startswith(".")]
+        paths = [os.path.join(place, name) for name in names]
+        paths = [path for path in paths if not os.path.isdir(path)]
+        records = [path for path in paths if _RECORDS.search(os.path.basename(path))] or paths
+        others = [os.path.basename(path) for path in paths if path not in set(records)]
+        if others:
+            notes.append(f"Files without records are not read: {_list_names(others)}.")
+        paths = records
+    elif os.path.exists(place):
+        paths = [place]
+    else:
+        paths = [path for path in sorted(_expand(place)) if not os.path.isdir(path)]
+    unique = {os.path.realpath(path): path for path in reversed(paths)}
+    copies = [os.path.basename(path) for path in paths if path not in set(unique.values())]
+    if copies:
+        notes.append(f"Links to a file that is read anyway are left out: {_list_names(copies)}.")
+    return [path for path in paths if path in set(unique.values())], notes
+
+
+def _expand(pattern: str) -> List[str]:
+    """The paths that match a pattern. The part of it that is an existing folder is literal."""
+    folder, rest = pattern, ""
+    while folder and not os.path.isdir(folder):
+        folder, name = os.path.split(folder)
+        rest = os.path.join(name, rest) if rest else name
+        if folder == os.path.dirname(folder):
+            break
+    if not any(character in rest for character in _MAGIC):
+        return []
+    return glob.glob(os.path.join(glob.escape(folder), rest) if folder else rest, recursive=True)
+
+
+def _divide(paths: Sequence[str]) -> Dict[str, List[str]]:
+    """Split name -> its files. Files of one split, or without names of splits, are all "train"."""
+    splits: Dict[Optional[str], List[str]] = collections.defaultdict(list)
+    for path in paths:
+        splits[_split_of(path)].append(path)
+    if len(splits) == 1:
+        return {"train": list(paths)}
+    if None in splits:
+        raise DataError(
+            f"{splits[None][0]}: expected the name of a split, train, validation or test, as in "
+            f"{next(files[0] for name, files in splits.items() if name)}.",
+            hint="Name the files of each split, or give a pattern that matches those of one.",
+        )
+    if "train" not in splits:
+        raise DataError(
+            f"{paths[0]}: expected files of the split 'train', too, found "
+            f"{' and '.join(sorted(filter(None, splits)))} alone.",
+            hint="Give a pattern that also matches the training files, or those of one split.",
+        )
+    return {name: splits[name] for name in ("train", "validation", "test") if name in splits}
+
+
+def _split_of(path: str) -> Optional[str]:
+    """The split that a file's name says, or else that of its folder; None if none does."""
+    folder, name = os.path.split(path)
+    words = re.split(r"[^A-Za-z]+", name.lower())
+    for word in [*words, os.path.basename(folder).lower()]:
+        if word in SPLIT_FOLDERS:
+            return SPLIT_FOLDERS[word]
+    return None
+
+
+def _find_gaps(paths: Sequence[str]) -> List[str]:
+    """A sentence for each set of files `-00003-of-00010` that is not complete."""
+    numbers = collections.defaultdict(set)
+    for path in paths:
+        match = _SHARD.fullmatch(path)
+        if match:
+            numbers[match.group("start"), match.group("total"), match.group("end")].add(
+                int(match.group("number"))
+            )
+    notes = []
+    for (start, total, end), present in sorted(numbers.items()):
+        absent = (number for number in range(int(total)) if number not in present)
+        missing = itertools.islice(absent, _MAX_NAMES)  # a name may promise any number of files
+        count = int(total) - len([number for number in present if number < int(total)])
+        if count:
+            width = len(total)
+            names = [f"{os.path.basename(start)}-{n:0{width}}-of-{total}{end}" for n in missing]
+            notes.append(
+                f"{count:,} of {int(total):,} files are missing: {_list_names(names, count)}."
+            )
+    return notes
+
+
+def _list_names(names: Sequence[str], count: int = 0) -> str:
+    more = (count or len(names)) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,531 @@
+"""`tfrecord:PATH`: files of serialized `tf.train.Example`s, plain or compressed.
+
+PATH is a file, a folder or a pattern. Keys with usual names are the image and its class; options
+name others. The type of a key's values decides what they become: see `_plan_key`.
+
+Legend: M records of all files, K classes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...errors import DataError, UsageError
+from ..column import MAX_CLASSES, Column, Sequences
+from ..examples import Dataset, Split, describe
+from ..files.file_index import FileIndex
+from ..held_out import DEFAULT_SHARES, Shares, hold_out
+from ..images.image_file import ImageForm, decode_header, describe_changes, parse_colour, parse_size
+from ..images.image_paths import check_image_options, common_size
+from ..sources import DEFAULT_COLUMNS, DEFAULT_IMAGES, ColumnOptions, ImageOptions
+from .example_proto import (
+    BYTES,
+    EMPTY,
+    FLOATS,
+    INTEGERS,
+    Feature,
+    WireError,
+    list_bytes,
+    read_integers,
+)
+from .record_arrays import RawImages, RecordImages, RecordTexts
+from .record_files import Shard, iterate_records, list_shards
+from .record_index import (
+    IMAGE,
+    NAME,
+    SPAN,
+    KeyPlan,
+    RecordIndex,
+    describe_keys,
+    locate_record,
+    open_index,
+)
+from .shard_names import ShardFiles, find_shards
+
+IMAGE_KEYS = ("image/encoded", "image_raw", "image")
+LABEL_KEYS = ("image/class/label", "label", "class", "target", "y")
+NAME_KEY = "image/class/text"  # the names of the classes in image/class/label
+_HEIGHTS, _WIDTHS = ("height", "rows"), ("width", "cols")
+_CHANNELS = ("channels", "depth")
+_IMAGE_STARTS = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"RIFF")
+_CHUNK = 1 << 20  # values that are checked at once
+
+
+class _Roles(NamedTuple):
+    """The keys that a data set uses."""
+
+    features: List[str]
+    labels: List[str]
+
+
+class _KeySet(NamedTuple):
+    """What the index has to have of one key, and how its values become a component."""
+
+    plans: List[KeyPlan]  # of the key and of those that it needs
+    size_keys: Tuple[str, ...] = ()  # height, width and maybe channels of raw pixels
+
+
+def open_tfrecord(
+    place: str,
+    images: ImageOptions = DEFAULT_IMAGES,
+    columns: ColumnOptions = DEFAULT_COLUMNS,
+    shares: Shares = DEFAULT_SHARES,
+    cache_dir: Optional[str] = None,
+    file_index: Optional[FileIndex] = None,
+) -> Dataset:
+    """Open TFRecord files as a data set.
+
+    Args:
+        place: a file, a folder or a pattern.
+        images: the form of images.
+        columns: the keys of features and labels.
+        shares: of the examples, held out for test and validation.
+        cache_dir: where the index of the records is; None for the default.
+        file_index: knows hashes of files; None for that of the place.
+
+    Raises:
+        DataError: there are no records, a damaged one, or one that lacks a key.
+    """
+    files = find_shards(place)
+    digests = (file_index or FileIndex(place, cache_dir)).digests(files.paths)
+    shards = list_shards(files.paths, digests, cache_dir)
+    reader = _RecordReader(place, shards, images, columns, cache_dir)
+    features, labels, class_names = reader.read()
+    splits = _divide(files, reader.index, features, labels)
+    _check_not_empty(place, splits)
+    contents = reader.index.digests[: len(splits["train"])]
+    names = _short_names(files.paths)
+    return Dataset(
+        "tfrecord:" + place,
+        describe(splits["train"], class_names),
+        hold_out(splits, shares, contents),
+        dict(zip(names, files.paths)),
+        files.notes + reader.notes,
+        dict(zip(names, digests)),
+    )
+
+
+def _divide(files: ShardFiles, index: RecordIndex, features: Any, labels: Any) -> Dict[str, Split]:
+    """The splits of all records, which are in the order of the files."""
+    splits, start = {}, 0
+    ends = dict(zip(files.paths, index.ends.tolist()))
+    for name, paths in files.splits.items():
+        end = ends[paths[-1]]
+        rows = None if len(files.splits) == 1 else np.arange(start, end)
+        splits[name] = Split(features, labels, index=rows)
+        start = end
+    return splits
+
+
+def _short_names(paths: Sequence[str]) -> List[str]:
+    """The paths from the folder that all are in."""
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    return [os.path.relpath(os.path.abspath(p), folder).replace(os.sep, "/") for p in paths]
+
+
+def _check_not_empty(place: str, splits: Dict[str, Split]) -> None:
+    for name, split in splits.items():
+        if not len(split):
+            raise DataError(
+                f"{place} ({name}): expected one record or more, found none.",
+                hint="Write records with tf.io.TFRecordWriter.",
+            )
+
+
+class _RecordReader:
+    """Turns records into features and labels.
+
+    Attributes:
+        index: of the records; set by `read`.
+        notes: sentences on what was changed or is not read.
+    """
+
+    index: RecordIndex
+
+    def __init__(
+        self,
+        place: str,
+        shards: Sequence[Shard],
+        images: ImageOptions,
+        columns: ColumnOptions,
+        cache_dir: Optional[str],
+    ):
+        self._place = place
+        self._shards = shards
+        self._images = images
+        self._columns = columns
+        self._cache_dir = cache_dir
+        self.notes: List[str] = []
+
+    def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
+        """The features and the labels of all records, and the names of the classes."""
+        shard, record = self._first_record()
+        features = locate_record(shard, 0, record)
+        roles = _choose_roles(shard, features, self._columns)
+        keys = {
+            key: _plan_first(shard, record, features, key, key in roles.labels)
+            for key in roles.features + roles.labels
+        }
+        has_names = roles.labels == [LABEL_KEYS[0]] and _kind(features, NAME_KEY) == BYTES
+        if has_names and NAME_KEY not in keys:
+            keys[NAME_KEY] = _KeySet([KeyPlan(NAME_KEY, NAME)])
+        plans = {plan.key: plan for each in keys.values() for plan in each.plans}
+        self.index = open_index(self._shards, list(plans.values()), self._cache_dir)
+        self._check_labels(roles)
+        self._note_others(list(plans))
+        feature_values = self._collect(roles.features, keys)
+        if not roles.labels:
+            return feature_values, None, ()
+        if len(roles.labels) == 1:
+            return (feature_values, *self._read_label(roles.labels[0], keys))
+        return feature_values, self._collect(roles.labels, keys), ()
+
+    def _first_record(self) -> Tuple[Shard, bytes]:
+        for shard in self._shards:
+            for _, record in iterate_records(shard):
+                return shard, record
+        raise DataError(
+            f"{self._place}: expected one record or more, found empty files.",
+            hint="Write records with tf.io.TFRecordWriter.",
+        )
+
+    def _check_labels(self, roles: _Roles) -> None:
+        """Refuse labels that the first record lacks and others have."""
+        if self._columns.label_column or roles.labels:
+            return
+        for key in LABEL_KEYS:
+            count = self.index.keys.get(key, 0)
+            if count and key not in roles.features:
+                raise DataError(
+                    f"{self._place}: expected the key '{key}' in all records or in none, found it "
+                    f"in {count:,} of {len(self.index):,} and not in the first.",
+                    hint="Write it in all records, or use --label-column none.",
+                )
+
+    def _note_others(self, keys: Sequence[str]) -> None:
+        """Name the keys that are not read, and shards with equal records."""
+        others = [key for key in self.index.keys if key not in keys]
+        if others:
+            self.notes.append(f"Keys that are not read: {describe_keys(others)}.")
+        contents: Dict[bytes, str] = {}
+        for shard, end, count in zip(self.index.shards, self.index.ends, self.index.counts):
+            content = self.index.digests[end - count : end].tobytes()
+            if content and content in contents:
+                self.notes.append(
+                    f"{os.path.basename(shard.path)} has the same examples as {contents[content]}."
+                )
+            contents.setdefault(content, os.path.basename(shard.path))
+
+    # ------------------------------------------------------------------------------- components
+
+    def _collect(self, keys: Sequence[str], sets: Dict[str, _KeySet]) -> Any:
+        """One component, a vector of single numbers, or a dict of components by name."""
+        values = {key: self._read_key(key, sets[key]) for key in keys}
+        arrays = [value for value in values.values() if isinstance(value, np.ndarray)]
+        if len(arrays) == len(keys) > 1 and all(array.shape[1:] == (1,) for array in arrays):
+            return np.concatenate([array.astype(np.float32) for array in arrays], axis=1)
+        if len(keys) == 1 and not isinstance(next(iter(values.values())), Sequences):
+            return _column(next(iter(values.values())))
+        names: Dict[str, str] = {}
+        for key in keys:
+            name = component_name(key)
+            if name in names:
+                raise DataError(
+                    f"The keys '{names[name]}' and '{key}' both become the component '{name}'.",
+                    hint="Name one of them with --feature-columns.",
+                )
+            names[name] = key
+        return {name: _column(_squeeze(values[key])) for name, key in names.items()}
+
+    def _read_key(self, key: str, key_set: _KeySet) -> Any:
+        """An array [M, ...], sequences, or an array-like."""
+        kind = key_set.plans[0].kind
+        if key_set.size_keys:
+            return self._read_raw(key, key_set.size_keys)
+        if kind == IMAGE:
+            headers = self.index.headers(key)
+            is_grey, has_alpha = bool(headers[:, 2].all()), headers[:, 3] == 1
+            form, shape = self._form(key, headers[:, :2], is_grey, has_alpha)
+            return RecordImages(self.index, key, form, shape)
+        if kind in (FLOATS, INTEGERS):
+            values, starts = self.index.numbers(key)
+            self._check_finite(key, values, starts)
+            return values if starts is None else Sequences(values, starts)
+        return RecordTexts(self.index, key)
+
+    def _read_raw(self, key: str, size_keys: Sequence[str]) -> RawImages:
+        sizes = np.stack([self._single_values(name) for name in size_keys], axis=1)  # [M, 2 or 3]
+        lengths = self.index.spans(key)[:, 1]
+        if sizes.shape[1] == 2:
+            channels = lengths // np.maximum(sizes.prod(axis=1), 1)
+            sizes = np.concatenate([sizes, channels[:, np.newaxis]], axis=1)
+        counts = sizes.clip(0, 1 << 16).prod(axis=1)  # of other sizes, too large or 0
+        is_valid = (counts > 0) & (counts == lengths) & np.isin(sizes[:, 2], (1, 3))
+        if not is_valid.all():
+            row = int(np.argmin(is_valid))
+            height, width, channels = sizes[row].tolist()
+            raise DataError(
+                f"{self.index.name_of(row)}: expected pixels of an image {width}x{height} with "
+                f"{channels} channels in the key '{key}', found {lengths[row]:,} bytes.",
+                hint="Write grey or RGB pixels of one byte, or encoded images.",
+            )
+        is_grey, has_alpha = bool((sizes[:, 2] == 1).all()), np.zeros(len(sizes), bool)
+        form, shape = self._form(key, sizes[:, 1::-1], is_grey, has_alpha)
+        return RawImages(self.index, key, form, shape, sizes)
+
+    def _form(
+        self, key: str, sizes: np.ndarray, is_grey: bool, has_alpha: np.ndarray
+    ) -> Tuple[ImageForm, Tuple[int, int, int]]:
+        """The form and the shape of the images of a key.
+
+        Args:
+            key: the key.
+            sizes: (width, height) of each image, [M, 2].
+            is_grey: whether all are grey.
+            has_alpha: whether each can be transparent, bool [M].
+        """
+        images = self._images
+        check_image_options(images.channels, images.fit)
+        size = None if images.image_size is None else parse_size(images.image_size)
+        channels = images.channels or (1 if is_grey else 3)
+        background = parse_colour(images.background)
+        form = ImageForm(size, channels, images.fit, background, images.extends_border)
+        width, height = size or common_size(self._place, self.index.name_of, sizes)
+        self.notes += describe_changes(form, sizes, has_alpha)
+        return form, (height, width, channels)
+
+    def _check_finite(self, key: str, values: np.ndarray, starts: Optional[np.ndarray]) -> None:
+        if values.dtype.kind != "f":
+            return
+        flat, width = values.reshape(-1), values[0].size if starts is None else 1
+        for start in range(0, len(flat), _CHUNK):
+            is_finite = np.isfinite(flat[start : start + _CHUNK])
+            if not is_finite.all():
+                place = start + int(np.argmin(is_finite))
+                row = place // width
+                if starts is not None:
+                    row = int(np.searchsorted(starts, place, side="right")) - 1
+                raise DataError(
+                    f"{self.index.name_of(row)}: expected finite numbers in the key '{key}', found "
+                    f"{flat[place]}.",
+                    hint="Repair or remove that record.",
+                )
+
+    # ----------------------------------------------------------------------------------- labels
+
+    def _read_label(self, key: str, sets: Dict[str, _KeySet]) -> Tuple[Any, Tuple[str, ...]]:
+        """The labels of all records, and the names of the classes; () if they are no classes."""
+        kind = sets[key].plans[0].kind
+        if kind == NAME:
+            labels, names = self.index.names(key)
+            return labels, tuple(names)
+        if kind == INTEGERS and self._columns.label_kind != "value":
+            values, starts = self.index.numbers(key)
+            if starts is None and values.shape[1:] == (1,):
+                return self._number_classes(key, values[:, 0], _has_names(key, sets))
+        if self._columns.label_kind == "class":
+            raise UsageError(
+                f"--label-kind class: the values of the key '{key}' are no classes.",
+                hint="Classes are one integer or one text in each record.",
+            )
+        if kind not in (FLOATS, INTEGERS):
+            return self._collect([key], sets), ()
+        values, starts = self.index.numbers(key)
+        self._check_finite(key, values, starts)
+        if starts is None:
+            return Column(_squeeze(values), kind="value"), ()
+        return self._collect([key], sets), ()
+
+    def _number_classes(
+        self, key: str, values: np.ndarray, has_names: bool
+    ) -> Tuple[np.ndarray, Tuple[str, ...]]:
+        """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
+        lowest, highest = int(values.min()), int(values.max())
+        if lowest < 0 or highest > MAX_CLASSES:
+            row = int(np.argmin(values) if lowest < 0 else np.argmax(values))
+            raise DataError(
+                f"{self.index.name_of(row)}: expected a class from 0 to {MAX_CLASSES:,} in the key "
+                f"'{key}', found {int(values[row])}.",
+                hint="Number the classes from 0 or 1, or use --label-kind value or "
+                "--label-column none.",
+            )
+        first = min(lowest, 1)
+        names = [str(number) for number in range(first, highest + 1)]
+        if first:
+            self.notes.append(
+                f"No record has the class 0 in the key '{key}': the classes are counted from 1, "
+                f"and the class 1 has the number 0."
+            )
+        labels = (values - first).astype(np.int32)
+        return labels, self._class_names(labels, names) if has_names else tuple(names)
+
+    def _class_names(self, labels: np.ndarray, numbers: List[str]) -> Tuple[str, ...]:
+        """The texts of the classes, and the numbers of those that no record has."""
+        codes, texts = self.index.names(NAME_KEY)
+        pairs = np.unique(np.stack([labels, codes]), axis=1)
+        is_one_to_one = all(len(np.unique(side)) == pairs.shape[1] for side in pairs)
+        names = list(numbers)
+        for label, code in pairs.T.tolist():
+            names[label] = texts[code]
+        if not is_one_to_one or len(set(names)) < len(names) or not all(names):
+            self.notes.append(
+                f"The key '{NAME_KEY}' does not name each class in one way: it is not used."
+            )
+            return tuple(numbers)
+        return tuple(names)
+
+    def _single_values(self, key: str) -> np.ndarray:
+        """The one integer that each record has in a key, int64 [M]."""
+        values, starts = self.index.numbers(key)
+        if starts is not None or values.shape[1] != 1:
+            raise DataError(
+                f"{self._place}: expected one integer in the key '{key}' of each record.",
+                hint="Write the height and the width of each image.",
+            )
+        return values[:, 0]
+
+
+def _has_names(key: str, sets: Dict[str, _KeySet]) -> bool:
+    """Whether the classes in a key have names in another key."""
+    return key == LABEL_KEYS[0] and NAME_KEY in sets and sets[NAME_KEY].plans[0].kind == NAME
+
+
+def _column(values: Any) -> Column:
+    """A component; numbers are values, also of bytes."""
+    is_number = isinstance(values, (np.ndarray, Sequences))
+    return Column(values, kind="value" if is_number else None)
+
+
+def _squeeze(values: Any) -> Any:
+    """Single numbers [M, 1] as [M]."""
+    is_single = isinstance(values, np.ndarray) and values.shape[1:] == (1,)
+    return values[:, 0] if is_single else values
+
+
+def component_name(key: str) -> str:
+    """The name of the component of a key: `image/encoded` becomes `image_encoded`."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", key).strip("_")
+    return name if name[:1].isalpha() else "key_" + name
+
+
+# -------------------------------------------------------------------------------------------- keys
+
+
+def _kind(features: Dict[bytes, Feature], key: str) -> str:
+    feature = features.get(key.encode())
+    return EMPTY if feature is None else feature.kind
+
+
+def _choose_roles(shard: Shard, features: Dict[bytes, Feature], columns: ColumnOptions) -> _Roles:
+    """The keys of features and labels: those of the options, or those with usual names."""
+    names = sorted(key.decode("utf-8", "replace") for key in features)
+    explicit = [*columns.feature_columns, *filter(None, [columns.image_column])]
+    labels = [key for key in columns.label_column if key != "none"]
+    for key in [*explicit, *labels]:
+        if key not in names:
+            raise DataError(
+                f"{shard.path}: record 0: expected the key '{key}', found the keys "
+                f"{describe_keys(names)}.",
+                hint="Name other keys with --image-column, --feature-columns and --label-column.",
+            )
+    if not columns.label_column:
+        rest = [key for key in names if key not in explicit]
+        labels = [key for key in LABEL_KEYS if key in rest][:1]
+    if explicit:
+        return _Roles(list(dict.fromkeys(explicit)), labels)
+    rest = [key for key in names if key not in labels and key not in columns.ignore_columns]
+    pictures = [key for key in IMAGE_KEYS if key in rest][:1]
+    numbers = [key for key in rest if _kind(features, key) in (FLOATS, INTEGERS)]
+    if not pictures + numbers:
+        raise DataError(
+            f"{shard.path}: record 0: expected the key {' or '.join(IMAGE_KEYS)}, or keys of "
+            f"numbers, found the keys {describe_keys(names)}.",
+            hint="Name the keys of the features with --image-column or --feature-columns.",
+        )
+    return _Roles(pictures or numbers, labels)
+
+
+def _plan_first(
+    shard: Shard, record: bytes, features: Dict[bytes, Feature], key: str, is_label: bool
+) -> _KeySet:
+    """As `_plan_key`. Raises a DataError that names the first record if it is damaged."""
+    try:
+        return _plan_key(shard, record, features, key, is_label)
+    except WireError as error:
+        raise DataError(
+            f"{shard.path}: record 0: expected values in the key '{key}', found {error}.",
+            hint="Write each record as tf.train.Example(...).SerializeToString().",
+        ) from None
+
+
+def _plan_key(
+    shard: Shard, record: bytes, features: Dict[bytes, Feature], key: str, is_label: bool
+) -> _KeySet:
+    """What the values of a key become, by those of the first record.
+
+    Integers and floats are numbers. Bytes are the pixels of an image if there are as many as the
+    keys of its height and width say; else an image if they are those of an image file; else text,
+    which is a class if it is a label.
+    """
+    kind = _kind(features, key)
+    if kind in (FLOATS, INTEGERS):
+        return _KeySet([KeyPlan(key, kind, not is_label)])
+    spans = list_bytes(record, features[key.encode()]) if kind == BYTES else []
+    if len(spans) != 1:
+        raise DataError(
+            f"{shard.path}: record 0: expected one value in the key '{key}', found {len(spans)}.",
+            hint="Write one value for each record, or name another key.",
+        )
+    content = record[spans[0][0] : spans[0][1]]
+    size_keys = _find_size_keys(record, features, key, len(content))
+    if size_keys and not content.startswith(_IMAGE_STARTS):
+        plans = [KeyPlan(name, INTEGERS, not is_label) for name in size_keys]
+        return _KeySet([KeyPlan(key, SPAN, not is_label), *plans], size_keys=size_keys)
+    name = f"{shard.path}: record 0"
+    if key in IMAGE_KEYS or _is_image(content, name):
+        return _KeySet([KeyPlan(key, IMAGE, not is_label)])
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{name}: expected an image or a text in UTF-8 in the key '{key}', found "
+            f"{len(content):,} other bytes.",
+            hint="Pixels need keys 'height' and 'width', and one byte each.",
+        ) from None
+    return _KeySet([KeyPlan(key, NAME if is_label else SPAN, not is_label)])
+
+
+def _is_image(content: bytes, name: str) -> bool:
+    try:
+        decode_header(content, name)
+    except DataError:
+        return False
+    return True
+
+
+def _find_size_keys(
+    record: bytes, features: Dict[bytes, Feature], key: str, num_bytes: int
+) -> Tuple[str, ...]:
+    """The keys of height, width and maybe channels of the pixels in a key; () if it has others."""
+    prefix = key.rpartition("/")[0] + "/" if "/" in key else ""
+
+    def find(names: Sequence[str]) -> Optional[str]:
+        keys = [start + name for start in dict.fromkeys((prefix, "")) for name in names]
+        return next((each for each in keys if _kind(features, each) == INTEGERS), None)
+
+    names = [find(_HEIGHTS), find(_WIDTHS), find(_CHANNELS)]
+    if None in names[:2]:
+        return ()
+    size_keys = tuple(name for name in names if name is not None)
+    values = [read_integers(record, features[name.encode()]) for name in size_keys]
+    if any(len(value) != 1 for value in values):
+        return ()
+    count = 1
+    for value in values:
+        count *= int(value[0])
+    is_raw = count == num_bytes or (len(values) == 2 and 3 * count == num_bytes)
+    return size_keys if is_raw and count > 0 else ()

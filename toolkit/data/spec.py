@@ -1,0 +1,114 @@
+"""What the examples of a data set are: shapes, dtypes, kinds and classes."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from ..errors import DataError
+from .column import Component
+from .structure import FEATURES, LABELS, names_of, pack_role
+
+
+class _SpecFields(NamedTuple):
+    shape: Tuple[int, ...]
+    dtype: str
+    num_classes: int = 0
+    class_names: Tuple[str, ...] = ()
+    class_counts: Tuple[int, ...] = ()
+    value_range: Tuple[float, ...] = ()
+    mean: Tuple[float, ...] = ()
+    deviation: Tuple[float, ...] = ()
+    components: Tuple[Tuple[str, Component], ...] = ()
+    table: Optional[Mapping[str, Any]] = None
+
+
+class DataSpec(_SpecFields):
+    """What the examples of a data set are.
+
+    Attributes:
+        shape: of the features of one example; (H, W, C) for images.
+        dtype: of the features as stored: "uint8", which reaches the graph as x / 255, or "float32".
+        num_classes: K if the label of an example is one class; else 0.
+        class_names: in the order of the labels.
+        class_counts: training examples of each class; empty if they were not counted.
+        value_range: lowest and highest training value of float images.
+        mean: of the training split, per channel of images or per value of other features, as the
+            model is fed them; empty unless it was measured.
+        deviation: the standard deviation, like `mean`.
+        components: flat key -> `Component`, as pairs; empty for one array of features with one
+            class as label, or with no label.
+        table: what the columns of a table are, as JSON values: see `TableSchema`; None for other
+            data.
+
+    Raises:
+        DataError: `shape` or `dtype` is read, and the features have names.
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        self._refuse_names()
+        return self[0]
+
+    @property
+    def dtype(self) -> str:
+        self._refuse_names()
+        return self[1]
+
+    @property
+    def flat(self) -> Dict[str, Component]:
+        """Flat key -> component, of all features and labels."""
+        if self.components:
+            return dict(self.components)
+        kind = "image" if self[1] == "uint8" else "value"
+        flat = {FEATURES: Component(self[0], self[1], kind)}
+        if self.num_classes:
+            flat[LABELS] = Component((), "int32", "class", self.num_classes, self.class_names)
+        return flat
+
+    @property
+    def features(self) -> Any:
+        """The `Component` of the features, or a dict of them by name."""
+        return pack_role(self.flat, FEATURES)
+
+    @property
+    def labels(self) -> Any:
+        """The `Component` of the labels, a dict of them by name, or None."""
+        return pack_role(self.flat, LABELS)
+
+    @property
+    def feature_names(self) -> List[str]:
+        """The names of the features; [] for a single array."""
+        return names_of(self.flat, FEATURES)
+
+    def describe_features(self) -> str:
+        """`examples [28, 28, 1] uint8`, `examples of photo [8, 8, 1] uint8, weight [] float32`."""
+        texts = []
+        for key, component in self.flat.items():
+            role, _, name = key.partition("/")
+            if role == FEATURES:
+                sizes = ", ".join("?" if size is None else str(size) for size in component.shape)
+                texts.append(f"{name + ' ' if name else ''}[{sizes}] {component.dtype}")
+        return f"examples {'of ' if self.feature_names else ''}{', '.join(texts)}"
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> DataSpec:
+        """The inverse of `_asdict` after JSON, which has no tuples."""
+        fields: Dict[str, Any] = {name: _as_tuple(value) for name, value in values.items()}
+        components = fields.get("components", ())
+        fields["components"] = tuple((key, Component(*values)) for key, values in components)
+        return cls(**fields)
+
+    def _refuse_names(self) -> None:
+        if self.feature_names:
+            raise DataError(
+                f"The data has the features {', '.join(self.feature_names)}, and the model expects "
+                "one array of features.",
+                hint="Use a plugin for such data, or data with one array.",
+            )
+
+
+def _as_tuple(value: Any) -> Any:
+    """A JSON value with tuples in the place of its lists."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value

@@ -1,0 +1,1 @@
+"""Tables: CSV and JSON lines."""

@@ -1,0 +1,214 @@
+"""The features of a table: which columns are features, and the arrays that they become.
+
+Legend: N rows, n rows with examples, F columns of numbers, K texts of a category.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Sequence
+
+import numpy as np
+
+from ...errors import DataError
+from ..column import Column
+from ..images.image_file import file_endings
+from .columns import Table, TextColumn, shorten
+from .roles import Roles
+from .schema import NUMBERS, TableSchema, component_names
+
+MISSING = "(missing)"  # the text of an empty field that is a category of its own
+_ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|idx|index|uuid|guid))$|[a-z](Id|ID)$")
+_DATE = re.compile(
+    r"\d{4}[-/]\d\d?[-/]\d\d?([T ]\d\d?:\d\d.*)?$|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( \d\d?:\d\d.*)?$"
+)
+_WORDS = re.compile(r"\S\s+\S")
+
+
+def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
+    """What each column of features becomes, by its fields.
+
+    Args:
+        table: the table.
+        roles: of its columns.
+        has_missing: whether empty fields of texts are a category of their own.
+
+    Raises:
+        DataError: columns look like no features, and the user did not name them.
+    """
+    names = roles.features
+    kinds = {name: _kind_of_texts(table.texts[name]) for name in names if name in table.texts}
+    if roles.image is not None:
+        kinds[roles.image] = "image"
+    if not roles.is_explicit:
+        _refuse_doubtful(table, [name for name in names if kinds.get(name) != "image"])
+    for name in kinds:
+        if kinds[name] != "image":
+            table.refuse_header(name)
+    categories = {
+        name: tuple(sorted(text for text in table.texts[name].values if text or has_missing))
+        for name in names
+        if kinds.get(name) == "category"
+    }
+    return TableSchema(
+        numbers=tuple(name for name in names if name in table.positions),
+        categories=categories,
+        texts=tuple(name for name in names if kinds.get(name) == "text"),
+        lists=tuple(name for name in names if name in table.lists),
+        images=tuple(name for name in names if kinds.get(name) == "image"),
+    )
+
+
+def _kind_of_texts(column: TextColumn) -> str:
+    """ "image", "category" or "text", by the texts of a column."""
+    texts = [text for text in column.values if text]
+    if texts and all(is_image_name(text) for text in texts):
+        return "image"
+    return "category" if _is_category(column) else "text"
+
+
+def is_image_name(text: str) -> bool:
+    return text.lower().endswith(file_endings())
+
+
+def _is_category(column: TextColumn) -> bool:
+    """Whether a text occurs twice on average; empty fields do not count."""
+    is_text = np.array([bool(text) for text in column.values])
+    return 2 * int(is_text.sum()) <= int(column.counts[is_text].sum())
+
+
+# ------------------------------------------------------------------------------- doubtful columns
+
+
+def _refuse_doubtful(table: Table, names: Sequence[str]) -> None:
+    """Raise a DataError that names all columns that look like no features."""
+    reasons = {name: _find_reason(table, name, len(names) == 1) for name in names}
+    doubtful = {name: reason for name, reason in reasons.items() if reason}
+    if doubtful:
+        listing = ", ".join(f"'{shorten(name)}' {reason}" for name, reason in doubtful.items())
+        raise DataError(
+            f"{table.file.path}: {listing}: such columns are no features.",
+            hint=f"Leave it out with --ignore-columns {','.join(doubtful)}, or name all columns to "
+            "use with --feature-columns.",
+        )
+
+
+def _find_reason(table: Table, name: str, is_only: bool) -> str:
+    """Why a column looks like no feature; "" if it looks like one."""
+    if name in table.texts:
+        return _doubt_texts(table.texts[name])
+    if name in table.positions and not is_only:
+        return _doubt_numbers(name, table.numbers[:, table.positions[name]])
+    return ""
+
+
+def _doubt_numbers(name: str, numbers: np.ndarray) -> str:
+    if numbers[0] != numbers[0] and np.isnan(numbers).all():
+        return "is empty"
+    if len(numbers) > 2 and numbers[1] - numbers[0] == 1 and (np.diff(numbers) == 1).all():
+        return "numbers the rows"
+    are_different = _ID_NAME.search(name) and len(np.unique(numbers)) == len(numbers) > 1
+    if are_different and (numbers == np.rint(numbers)).all():
+        return "identifies the rows"
+    return ""
+
+
+def _doubt_texts(column: TextColumn) -> str:
+    texts = [text for text in column.values if text]
+    if all(_DATE.match(text) for text in texts):
+        return "has dates"
+    if _kind_of_texts(column) != "text" or sum(map(_has_words, texts)) * 2 >= len(texts):
+        return ""
+    return "has a different word in almost every row"
+
+
+def _has_words(text: str) -> bool:
+    return bool(_WORDS.search(text))
+
+
+# ------------------------------------------------------------------------------------ the features
+
+
+def find_missing(table: Table, schema: TableSchema) -> Dict[str, np.ndarray]:
+    """Where each column of features lacks a value, bool [N], of the columns that lack some."""
+    missing = {}
+    for name in schema.numbers:
+        missing[name] = np.isnan(table.numbers[:, table.positions[name]])
+    for name in (*schema.categories, *schema.texts, *schema.images):
+        column = table.texts[name]
+        missing[name] = np.array([not text for text in column.values])[column.codes]
+    return {name: mask for name, mask in missing.items() if mask.any()}
+
+
+def build_features(
+    table: Table, schema: TableSchema, rows: np.ndarray, images: Dict[str, Any]
+) -> Any:
+    """The features of N rows: one array if all are numbers or one image or list, else a dict.
+
+    Args:
+        table: the table.
+        schema: what the columns become.
+        rows: that have examples, int64 [n]; only their texts have to be known.
+        images: the images in each column of paths.
+    """
+    features: Dict[str, Any] = {}
+    numbers = _build_numbers(table, schema, rows)
+    if numbers.size:
+        features[NUMBERS] = numbers
+    for name in schema.categories if not schema.is_one_hot else ():
+        codes = _category_codes(table, schema, name, rows)
+        texts = [text or MISSING for text in schema.categories[name]]
+        features[name] = Column(codes, "class", class_names=texts)
+    features.update((name, table.texts[name].take()) for name in schema.texts)
+    features.update((name, _join_lists(table.lists[name])) for name in schema.lists)
+    features.update(images)
+    is_plain = (
+        NUMBERS in features or images or isinstance(next(iter(features.values())), np.ndarray)
+    )
+    if len(features) == 1 and is_plain and not schema.texts:
+        return next(iter(features.values()))
+    names = component_names([name for name in features if name != NUMBERS])
+    return {names.get(name, name): value for name, value in features.items()}
+
+
+def _build_numbers(table: Table, schema: TableSchema, rows: np.ndarray) -> np.ndarray:
+    """The columns of numbers, and those of categories as 0 and 1: float32 [N, F]."""
+    positions = [table.positions[name] for name in schema.numbers]
+    numbers = table.numbers
+    if positions != list(range(numbers.shape[1])):
+        numbers = numbers[:, positions]
+    if not schema.is_one_hot or not schema.categories:
+        return numbers
+    parts = [numbers] if positions else []
+    for name, texts in schema.categories.items():
+        codes = _category_codes(table, schema, name, rows)
+        parts.append((codes[:, np.newaxis] == np.arange(len(texts))).astype(np.float32))
+    return np.concatenate(parts, axis=1)
+
+
+def _category_codes(table: Table, schema: TableSchema, name: str, rows: np.ndarray) -> np.ndarray:
+    """The class number of each row's text, int32 [N]; -1 for an unknown one in no row of `rows`."""
+    column, texts = table.texts[name], schema.categories[name]
+    number_of = {text: number for number, text in enumerate(texts)}
+    numbers = np.array([number_of.get(text, -1) for text in column.values], np.int32)
+    codes = numbers[column.codes]
+    is_unknown = codes[rows] < 0
+    if is_unknown.any():
+        row = int(rows[np.argmax(is_unknown)])
+        raise DataError(
+            f"{table.file.place(row)}: the model does not know the text "
+            f"'{shorten(column.values[column.codes[row]])}' in '{name}'.",
+            hint=f"It was trained on {', '.join(map(repr, texts[:20]))}.",
+        )
+    return codes
+
+
+def _join_lists(arrays: Sequence[np.ndarray]) -> Any:
+    """N lists as one array, or as a list of arrays where their lengths differ."""
+    is_whole = all(array.dtype.kind in "iu" for array in arrays)
+    is_small = is_whole and all(abs(array).max() < 2**31 for array in arrays)
+    dtype = np.float32 if not is_whole else np.int32 if is_small else np.int64
+    arrays = [array.astype(dtype) for array in arrays]
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    return arrays

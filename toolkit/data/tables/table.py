@@ -1,0 +1,321 @@
+"""`table:FILE`: a table with a row for each example, as CSV or as JSON lines.
+
+What a column of features becomes follows from its fields:
+
+    numbers, True and False          float32 [N, F]: all such columns together, in their order
+    paths of images                  an image
+    few different texts              a class: at most half as many texts as rows
+    other texts of several words     text
+    lists of numbers (JSON)          an array, or a sequence where the lengths differ
+    dates, other single words        refused, as is a column that numbers or identifies the rows,
+                                     unless --feature-columns names it
+
+Legend: N rows, n rows with examples, F columns of numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
+
+import numpy as np
+
+from ...errors import DataError
+from ..examples import Dataset, Split, describe
+from ..files.file_index import FileIndex
+from ..held_out import Shares, content_keys, hold_out
+from ..images.folder import SPLIT_FOLDERS
+from ..sources import ColumnOptions, ImageOptions
+from .columns import Table, read_table, shorten
+from .features import build_features, find_missing, find_schema
+from .labels import Labels, missing_labels, read_labels
+from .roles import Roles, choose_roles, follow_schema, unused_columns
+from .schema import NUMBERS, TableSchema
+from .table_file import open_table_file
+from .table_images import ImageColumn, read_image_column
+
+SPLITS = dict(SPLIT_FOLDERS, dev="validation")  # how a split may be named in its column
+
+
+class TableRows(NamedTuple):
+    """The examples of a table, before they are divided into splits.
+
+    Attributes:
+        features: of N rows, as for `Split`.
+        labels: of N rows.
+        schema: what the columns are.
+        splits: rows by name of a split, int64 [n]; all of them are "train" if no column says it.
+        has_splits: whether a column says it.
+        images: by name of a column of paths.
+        notes: sentences on what was decided or left out.
+    """
+
+    features: Any
+    labels: Labels
+    schema: TableSchema
+    splits: Dict[str, np.ndarray]
+    has_splits: bool
+    images: Dict[str, ImageColumn]
+    notes: List[str]
+
+
+def open_table(
+    path: str,
+    columns: ColumnOptions,
+    images: ImageOptions,
+    shares: Shares,
+    index: Optional[FileIndex] = None,
+    schema: Optional[TableSchema] = None,
+) -> Dataset:
+    """Open a table as a data set.
+
+    Args:
+        path: the file.
+        columns: what the columns are.
+        images: the form of the images that a column of paths names.
+        shares: of the examples, held out if no column says which split a row is in.
+        index: what is known of the files; None for that of the table.
+        schema: the columns that a model was trained on; None to find them.
+
+    Raises:
+        UsageError: an option names no column, or one column twice.
+        DataError: the table cannot be used.
+    """
+    index = index or FileIndex(path)
+    rows = read_rows(path, columns, images, index, schema)
+    splits = {
+        name: Split(rows.features, rows.labels.values, positions)
+        for name, positions in rows.splits.items()
+    }
+    splits = hold_out(splits, shares, _digests(rows, splits["train"]))
+    if columns.missing == "fill" and schema is None:
+        rows = rows._replace(schema=_fill(rows, splits["train"]))
+    spec = describe(splits["train"], rows.labels.class_names)
+    spec = spec._replace(table=rows.schema.to_json())
+    files = {os.path.basename(path): path}
+    hashes = dict(zip(files, index.digests(list(files.values()))))
+    for column in rows.images.values():
+        files.update(column.by_name(column.files.paths))
+        hashes.update(column.by_name(column.digests))
+    return Dataset("table:" + path, spec, splits, files, rows.notes, hashes)
+
+
+def read_rows(
+    path: str,
+    options: ColumnOptions,
+    image_options: ImageOptions,
+    index: FileIndex,
+    schema: Optional[TableSchema] = None,
+) -> TableRows:
+    """Read a table; the arguments are those of `open_table`."""
+    file = open_table_file(path)
+    roles = choose_roles(file, options) if schema is None else follow_schema(file, schema, options)
+    table = read_table(file, roles.kinds(file, schema))
+    notes = _check_index(table, roles)
+    kind, is_other = options.label_kind, schema is not None
+    if schema is None:
+        has_missing = options.missing == "fill"
+        schema = find_schema(table, roles, has_missing)
+        schema = schema._replace(labels=roles.labels, is_one_hot=options.categories == "one-hot")
+    else:
+        kind = schema.label_kind or kind
+        notes += _describe_unused(unused_columns(file, roles))
+    rows = _rows_with_values(table, roles, schema, options.missing)
+    if len(rows) < table.num_rows and schema is not None:
+        notes.append(f"{table.num_rows - len(rows):,} rows with empty fields are left out.")
+    labels = read_labels(table, roles.labels, kind, rows)
+    if roles.labels:
+        schema = schema._replace(label_kind=labels.kind)
+        notes.append(_describe_labels(roles.labels, labels))
+    notes += _describe_rounded(table, schema)
+    splits = _divide(table, roles.split, rows, is_other)
+    images = {
+        name: read_image_column(table, name, rows, image_options, index) for name in schema.images
+    }
+    notes += [note for column in images.values() for note in column.notes]
+    arrays = {name: column.files for name, column in images.items()}
+    features = build_features(table, schema, rows, arrays)
+    if schema.fills:
+        _fill_numbers(_numbers_of(features, schema), schema)
+    return TableRows(features, labels, schema, splits, roles.split is not None, images, notes)
+
+
+def _check_index(table: Table, roles: Roles) -> List[str]:
+    """A note on the column without a name; raises a DataError if it does not number the rows."""
+    if roles.row_numbers is None:
+        return []
+    texts = table.texts[roles.row_numbers].take()
+    first = texts[0] if texts[0] in ("0", "1") else "0"
+    is_number = [text == str(row) for row, text in enumerate(texts, int(first))]
+    if not all(is_number):
+        raise DataError(
+            f"{table.file.path}: the first column has no name, and does not number the rows.",
+            hint="Name it in the first line.",
+        )
+    return ["The first column, which has no name and numbers the rows, is left out."]
+
+
+def _describe_unused(names: Sequence[str]) -> List[str]:
+    if not names:
+        return []
+    listing = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    return [f"Columns that the model does not use: {listing}."]
+
+
+def _describe_rounded(table: Table, schema: TableSchema) -> List[str]:
+    """A note on columns whose whole numbers 32-bit floats cannot hold, for instance of seconds."""
+    exact = 2.0**24
+    largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
+    columns = [name for name in schema.numbers if largest[table.positions[name]] > exact]
+    if not columns:
+        return []
+    listing = ", ".join(columns[:10]) + (", ..." if len(columns) > 10 else "")
+    return [f"Numbers beyond {exact:,.0f} are rounded to 32-bit floats ({listing})."]
+
+
+def _describe_labels(names: Sequence[str], labels: Labels) -> str:
+    """A sentence on what the labels are."""
+    subject = f"The labels are '{names[0]}'"
+    if len(names) > 1:
+        return f"The labels are vectors of the columns {', '.join(names[:10])}."
+    if labels.kind == "value":
+        return f"{subject}, values."
+    listing = ", ".join(map(shorten, labels.class_names[:10]))
+    more = ", ..." if len(labels.class_names) > 10 else ""
+    count = len(labels.class_names)
+    return f"{subject}, {count:,} class{'es' if count != 1 else ''} ({listing}{more})."
+
+
+# ------------------------------------------------------------------------------- rows and splits
+
+
+def _rows_with_values(table: Table, roles: Roles, schema: TableSchema, missing: str) -> np.ndarray:
+    """The rows with examples, int64 [n].
+
+    Raises:
+        DataError: fields are missing that may not be.
+    """
+    masks = find_missing(table, schema)
+    for name in roles.labels:
+        is_missing = missing_labels(table, [name])
+        if is_missing.any():
+            masks[name] = is_missing
+    if missing == "drop":
+        is_complete = (
+            ~np.any(list(masks.values()), axis=0) if masks else np.ones(table.num_rows, bool)
+        )
+        if not is_complete.any():
+            _refuse_missing(table, masks, "Leave out the emptiest columns with --ignore-columns.")
+        return np.flatnonzero(is_complete)
+    if missing == "fill":
+        masks = {n: mask for n, mask in masks.items() if n in (*roles.labels, *schema.images)}
+    if masks:
+        names = ",".join(masks)
+        _refuse_missing(
+            table,
+            masks,
+            f"Leave out these rows with --missing drop, or the columns with --ignore-columns "
+            f"{names}"
+            + (", or fill in means with --missing fill." if missing == "refuse" else "."),
+        )
+    return np.arange(table.num_rows)
+
+
+def _refuse_missing(table: Table, masks: Dict[str, np.ndarray], hint: str) -> NoReturn:
+    row = min(int(np.argmax(mask)) for mask in masks.values())
+    first = next(name for name, mask in masks.items() if mask[row])
+    counts = ", ".join(f"{int(mask.sum()):,} in '{name}'" for name, mask in masks.items())
+    raise DataError(
+        f"{table.file.place(row)}: expected a value in '{first}', found none; of "
+        f"{table.num_rows:,} rows such fields have {counts}.",
+        hint=hint,
+    )
+
+
+def _divide(
+    table: Table, name: Optional[str], rows: np.ndarray, is_other: bool
+) -> Dict[str, np.ndarray]:
+    """The rows of each split; all are "train" if there is no column of splits.
+
+    Args:
+        table: the table.
+        name: of the column of splits.
+        rows: that have examples, int64 [n].
+        is_other: whether it is a table to evaluate, which may have no row to train on.
+    """
+    if name is None:
+        return {"train": rows}
+    column = table.texts[name]
+    splits = [SPLITS.get(text.lower(), "") for text in column.values]
+    codes = column.codes[rows]
+    unknown = [value for value, split in zip(column.values, splits) if not split]
+    if unknown:
+        raise DataError(
+            f"{table.file.place(column.row_of(unknown[0]))}: expected train, validation or test in "
+            f"'{name}', found '{shorten(unknown[0])}'.",
+            hint="Correct it, or use the column as a feature with --split-column none.",
+        )
+    names = np.array(splits)[codes]
+    result = {split: rows[names == split] for split in ("train", "validation", "test")}
+    if not len(result["train"]) and is_other:
+        return {"train": rows}
+    if not len(result["train"]):
+        raise DataError(
+            f"{table.file.path}: expected rows of 'train' in '{name}', found none.",
+            hint="Ignore the column with --split-column none.",
+        )
+    return {split: part for split, part in result.items() if len(part)}
+
+
+def _digests(rows: TableRows, train: Split) -> Optional[List[str]]:
+    """A hash of the content of each training example, without decoding its images; None if there
+    are no images.
+    """
+    if not rows.images:
+        return None
+    texts = [column.digests for column in rows.images.values()]
+    if isinstance(rows.features, dict) and len(rows.features) > len(rows.images):
+        files = [id(column.files) for column in rows.images.values()]
+        others = {n: value for n, value in rows.features.items() if id(value) not in files}
+        texts.append([f"{key:x}" for key in content_keys(Split(others))])
+    positions = range(len(texts[0])) if train.index is None else train.index
+    return [" ".join(column[position] for column in texts) for position in positions]
+
+
+def _fill(rows: TableRows, train: Split) -> TableSchema:
+    """Replace missing numbers, in place, by the means of the training examples.
+
+    Returns:
+        The schema with these means.
+    """
+    schema = rows.schema
+    if not schema.numbers:
+        return schema
+    part = _numbers_of(rows.features, schema)
+    own = part if train.index is None else part[train.index]
+    is_there = ~np.isnan(own)
+    counts = is_there.sum(axis=0)
+    if not counts.all():
+        name = schema.numbers[int(np.argmin(counts))]
+        raise DataError(
+            f"The column '{name}' is empty in all training examples, so it has no mean.",
+            hint=f"Leave it out with --ignore-columns {name}.",
+        )
+    means = np.where(is_there, own, 0).sum(axis=0, dtype=np.float64) / counts
+    schema = schema._replace(fills=tuple(float(np.float32(mean)) for mean in means))
+    _fill_numbers(part, schema)
+    return schema
+
+
+def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:
+    """The columns of numbers, float32 [N, F], a view of the features."""
+    numbers = features[NUMBERS] if isinstance(features, dict) else features
+    return numbers[:, : len(schema.numbers)]
+
+
+def _fill_numbers(numbers: np.ndarray, schema: TableSchema) -> None:
+    """Replace missing numbers [N, F], in place, by those of the schema."""
+    is_missing = np.isnan(numbers)
+    numbers[is_missing] = np.broadcast_to(np.array(schema.fills, np.float32), numbers.shape)[
+        is_missing
+    ]

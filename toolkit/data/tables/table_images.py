@@ -1,0 +1,87 @@
+"""A column of a table whose fields are paths of image files.
+
+Legend: N rows.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import numpy as np
+
+from ...errors import DataError
+from ..files.file_index import FileIndex
+from ..images.image_array import ImageFiles
+from ..images.image_paths import open_paths
+from ..sources import ImageOptions
+from .columns import Table, shorten
+
+
+class ImageColumn(NamedTuple):
+    """The images of N rows.
+
+    Attributes:
+        files: uint8 [N, H, W, C], decoded when they are read.
+        names: the field of each row.
+        digests: SHA-256 of the file of each row, hex digits.
+        notes: sentences on what was done to the images.
+    """
+
+    files: ImageFiles
+    names: List[str]
+    digests: List[str]
+    notes: List[str]
+
+    def by_name(self, values: Sequence[Any]) -> Dict[str, Any]:
+        """Values of the N rows by their fields."""
+        return dict(zip(self.names, values))
+
+
+def read_image_column(
+    table: Table, name: str, rows: np.ndarray, options: ImageOptions, index: FileIndex
+) -> ImageColumn:
+    """Find the files that a column names.
+
+    Args:
+        table: the table.
+        name: of the column.
+        rows: that have examples, int64 [n]; another row gets the image of the first of them.
+        options: the form of the images.
+        index: knows hashes and headers of files.
+
+    Raises:
+        DataError: a field is no path of a file, or a file is no image.
+    """
+    column = table.texts[name]
+    codes = np.full(table.num_rows, column.codes[rows[0]], np.int32)
+    codes[rows] = column.codes[rows]
+    used, positions = np.unique(codes, return_inverse=True)
+    fields = [column.values[code] for code in used]
+    paths = [_find_file(table, name, field) for field in fields]
+    images = open_paths(table.file.path, paths, index, **options._asdict())
+    files = images.select([paths[position] for position in positions])
+    names = [fields[position] for position in positions]
+    digests = [images.digests[position] for position in positions]
+    return ImageColumn(files, names, digests, images.notes)
+
+
+def _find_file(table: Table, name: str, field: str) -> str:
+    """The path of the file that a field names, from the folder of the table."""
+    folder = os.path.dirname(table.file.path)
+    for text in (field, field.replace("\\", "/")):
+        path = os.path.join(folder, os.path.expanduser(text))
+        if os.path.isfile(path):
+            return path
+    place = table.file.place(table.texts[name].row_of(field))
+    if "://" in field:
+        raise DataError(
+            f"{place}: expected the path of an image in '{name}', found the address "
+            f"{shorten(field, 80)}.",
+            hint="Download the images, and write their paths from the folder of the table.",
+        )
+    raise DataError(
+        f"{place}: '{name}' names the image {shorten(field, 80)}, and there is no file "
+        f"{shorten(path, 200)}.",
+        hint="Write paths from the folder of the table.",
+    )
