@@ -66,6 +66,11 @@ def open_from_plugin(
             "for 'train'.",
             hint="Return a toolkit.Split for 'train', or None for all.",
         )
+    if not len(splits["train"]):
+        raise DataError(
+            f"The split 'train' of the data '{FROM_PLUGIN}{plugin}' is empty.",
+            hint="Give at least one example to train on.",
+        )
     splits = _align_sequences(splits)
     if not plugins.has_hook("convert"):
         _check_alike(plugin, splits)
@@ -224,16 +229,30 @@ def _check_classes(plugin: str, name: str, split: Split, spec: DataSpec) -> None
             raise DataError(f"{place}: {error.message}", hint=error.hint) from error
 
 
+def _declared_classes(split: Split, key: str) -> int:
+    """The number of classes that a component declares; 0 if it declares none."""
+    column = split.columns.get(key)
+    return column.num_classes if column is not None else 0
+
+
 def _describe_all(splits: Dict[str, Split]) -> DataSpec:
-    """The spec of the examples; a class may be missing among those of "train"."""
-    specs = [describe(split) for split in splits.values() if len(split)]
-    spec = describe(splits["train"])
-    count = max((other.num_classes for other in specs), default=0)
-    if spec.num_classes < count:
+    """The spec of the examples.
+
+    What a split declares of its classes holds for all. Without a declaration, all splits are
+    counted: a class may be missing among those of "train".
+    """
+    specs = {name: describe(split) for name, split in splits.items() if len(split)}
+    spec = specs["train"]
+    declared = [name for name in specs if _declared_classes(splits[name], LABELS)]
+    if declared and "train" not in declared:
+        spec = with_classes(spec, specs[declared[0]].class_names)
+    count = max(other.num_classes for other in specs.values())
+    if not declared and spec.num_classes < count:
         spec = with_classes(spec, [str(number) for number in range(count)])
-    counts: Dict[str, int] = {}
-    for other in specs:
-        for key, component in other.components:
-            counts[key] = max(counts.get(key, 0), component.num_classes)
-    components = [(key, c._replace(num_classes=counts[key])) for key, c in spec.components]
+    components = []
+    for key, component in spec.components:
+        counts = [_declared_classes(split, key) for split in splits.values()]
+        known = [dict(other.components)[key].num_classes for other in specs.values()]
+        count = next(filter(None, counts), max(known))
+        components.append((key, component._replace(num_classes=count)))
     return spec._replace(components=tuple(components))

@@ -4,12 +4,12 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from .data.classes import match_classes
-from .data.examples import Dataset, Progress, Split, iterate_slices
+from .data.examples import Dataset, Progress, Split, describe, iterate_slices
 from .data.held_out import NOTHING, Shares
 from .data.images.image_file import format_size
 from .data.normalization import Moments, examples_per_chunk, measure_moments
@@ -51,9 +51,23 @@ class RunData:
             convert = _with_label_check(self.hooks.convert, spec.num_classes)
             self.hooks = self.hooks._replace(convert=convert)
         self._cache: Dict[str, Split] = {}
+        if _has_uncounted_classes(spec, dataset):
+            spec = self._describe_converted()
         self.spec: DataSpec = spec._replace(
             class_counts=self._count_classes(spec), value_range=self._value_range(spec)
         )
+
+    def _describe_converted(self) -> DataSpec:
+        """The spec of all converted training examples, whose classes are counted."""
+        if self.splits["train"].nbytes > RESIDENT_LIMIT:
+            raise DataError(
+                "The number of classes that the hook 'convert' returns is not known, and the data "
+                "is too large to count them.",
+                hint="Declare it for the stored labels: toolkit.Column(values, num_classes=...).",
+            )
+        train = self.prepare_split("train")
+        assert train is not None  # it has examples
+        return describe(train)
 
     @property
     def splits(self) -> Dict[str, Split]:
@@ -123,6 +137,17 @@ class RunData:
         if labels is None:
             return ()
         return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
+
+
+def _has_uncounted_classes(spec: DataSpec, dataset: Dataset) -> bool:
+    """Whether the hook `convert` returns classes whose number is not that of the stored data."""
+    if spec is dataset.spec:
+        return False
+    stored = dataset.spec.flat
+    return any(
+        component.kind == "class" and not (key in stored and stored[key].num_classes)
+        for key, component in spec.flat.items()
+    )
 
 
 def _are_float_images(spec: DataSpec) -> bool:
@@ -224,8 +249,8 @@ def image_options(options: CoreOptions) -> ImageOptions:
 
 def column_options(options: CoreOptions) -> ColumnOptions:
     """Which columns of a table, or keys of records, are features, labels and splits."""
-    values: List[Any] = [getattr(options, name) for name in ColumnOptions._fields]
-    return ColumnOptions(*(tuple(value) if isinstance(value, list) else value for value in values))
+    values = [getattr(options, name) for name in ColumnOptions._fields]
+    return ColumnOptions._make(tuple(v) if isinstance(v, list) else v for v in values)
 
 
 def held_out_shares(options: CoreOptions) -> Shares:

@@ -386,7 +386,7 @@ def test_the_model_spec_is_that_of_a_converted_example(idx_folder):
         ({"convert": lambda x, y: (x, y, 1)}, "'convert' returned 3 values"),
         (
             {"convert": lambda x, y: (x, object())},
-            "for example 0: Labels are objects of type object",
+            "for example 0: Labels are of type object",
         ),
         (
             {"convert": lambda x, y: (x.astype(complex), y)},

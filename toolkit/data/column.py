@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from typing import AbstractSet, Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -19,6 +20,7 @@ KINDS = ("image", "class", "value", "text")
 MAX_CLASSES = 1 << 20
 VOID = 255  # in images of classes: a pixel of no class
 TEXT = "string"  # the dtype of text, as TensorFlow names it
+_BE = ("is", "are")  # verbs of a sentence
 _TEXT_BYTES = 64  # assumed of one text
 
 
@@ -74,17 +76,21 @@ class Sequences:
     Args:
         values: all values, [T, ...].
         starts: where each sequence begins, int64 [M + 1]; the last is T.
+
+    Attributes:
+        longest: the length of the longest.
     """
 
     def __init__(self, values: Any, starts: np.ndarray):
         self.values = values
         self.starts = np.asarray(starts, np.int64)
+        self.longest = int(np.diff(self.starts).max(initial=0))
 
     @classmethod
     def join(cls, parts: Sequence[np.ndarray]) -> Sequences:
         """The sequences of a list of arrays [length, ...] that agree in all but their lengths."""
         starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        return cls(np.concatenate(parts), starts)
+        return cls(np.concatenate(parts) if len(parts) else np.zeros(0, np.float32), starts)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -101,6 +107,10 @@ class Sequences:
     def lengths(self) -> np.ndarray:
         """int32 [M]."""
         return np.diff(self.starts).astype(np.int32)
+
+    def lengths_of(self, rows: np.ndarray) -> np.ndarray:
+        """The lengths of some sequences, int64 [n]."""
+        return self.starts[rows + 1] - self.starts[rows]
 
     def select(self, rows: np.ndarray) -> Sequences:
         """The sequences of some examples, int64 [n], in their order."""
@@ -158,10 +168,11 @@ class Column:
             raise DataError(f"The kind is '{kind}', expected one of {', '.join(KINDS)}.")
         self.values = values
         self.kind = kind
-        self.num_classes = num_classes or len(class_names)
-        self.class_names = tuple(class_names)
+        self.class_names = tuple(str(name) for name in class_names)
+        self.num_classes = _as_count("num_classes", num_classes or len(self.class_names))
         self.padding = padding
-        self.boundaries = tuple(sorted(boundaries))
+        self.boundaries = tuple(sorted(_as_count("boundaries", end) for end in boundaries))
+        self._adds_channel = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -198,9 +209,20 @@ class Column:
         column.values = _as_values(key, self.values)
         column.component = self._describe(key, column.values)
         if column.component.kind == "image" and len(column.component.shape) == 2:
-            column.values = column.values[..., np.newaxis]  # [M, H, W, 1]
-            column.component = self._describe(key, column.values)
+            column._add_channel()
+        if column.component.is_sequence and isinstance(column.values, Sequences):
+            column.check_range(column.values.values)  # of padded ones, the padding is not checked
         return column
+
+    def _add_channel(self) -> None:
+        """Make images [H, W] those of one channel; sequences stay as they are."""
+        if self.component.is_sequence:
+            return
+        self.component = self.component._replace(shape=(*self.component.shape, 1))
+        if isinstance(self.values, np.ndarray):
+            self.values = self.values[..., np.newaxis]
+        else:
+            self._adds_channel = True
 
     def take(self, rows: Any, length: Optional[int] = None) -> np.ndarray:
         """Read some examples.
@@ -211,38 +233,70 @@ class Column:
 
         Returns:
             [n, ...] of the component's dtype, in the machine's byte order.
+
+        Raises:
+            DataError: a value is out of range, or an object like an array returns something else
+                than it declares.
         """
         check_map(self.values)
         if self.component.is_sequence:
-            rows = np.arange(len(self))[rows]
-            array = self.values.pad(rows, length, self.component.padding)
-        else:
-            array = np.asarray(self.values[rows])
+            return self._take_sequences(as_rows(rows, len(self)), length)
+        array = np.asarray(self.values[rows])
+        count = len(range(*rows.indices(len(self)))) if isinstance(rows, slice) else len(rows)
+        self._check_array(array, (count, *self.values.shape[1:]))
+        return self.convert(array[..., np.newaxis] if self._adds_channel else array)
+
+    def _take_sequences(self, rows: np.ndarray, length: Optional[int]) -> np.ndarray:
+        array = self.values.pad(rows, length, self.component.padding)
+        return as_text(array) if self.component.dtype == TEXT else np.asarray(array, self._dtype)
+
+    def convert(self, array: np.ndarray) -> np.ndarray:
+        """Values of the column's kind in the dtype of the component.
+
+        Raises:
+            DataError: one is out of range.
+        """
         if self.component.dtype == TEXT:
             return as_text(array)
-        if array.dtype.kind in "iu":
-            self._check_range(array)
+        self.check_range(array)
         return np.asarray(array, self._dtype)
 
-    def _check_range(self, array: np.ndarray) -> None:
+    def check_range(self, array: np.ndarray) -> None:
         """Refuse class numbers out of range, and integers that the dtype in memory cannot hold."""
-        count = self.component.num_classes
-        if self.component.kind == "class":
-            void = VOID if self.component.shape else 0
-            limits = (0, max(count - 1, void) if count else MAX_CLASSES - 1)
-        elif not np.can_cast(array.dtype, self._dtype):
-            limits = (np.iinfo(self._dtype).min, np.iinfo(self._dtype).max)
-        else:
+        if array.dtype.kind not in "iu" or not array.size:
             return
+        if self.component.kind == "class":
+            count = self.component.num_classes or MAX_CLASSES
+            is_wrong = (array.min() < 0) or (array.max() >= count)
+            if is_wrong and self.component.shape:
+                array = array[(array != VOID) & ((array < 0) | (array >= count))]
+            self._refuse_range(array, 0, count - 1)
+        elif not np.can_cast(array.dtype, self._dtype):
+            limits = np.iinfo(self._dtype)
+            self._refuse_range(array, int(limits.min), int(limits.max))
+
+    def _refuse_range(self, array: np.ndarray, lowest: int, highest: int) -> None:
         for value in (array.min(), array.max()) if array.size else ():
-            if not limits[0] <= int(value) <= limits[1]:
+            if not lowest <= int(value) <= highest:
+                is_class = self.component.kind == "class"
+                mark = f", or mark what has no class by {VOID}" if self.component.shape else ""
                 raise DataError(
-                    f"{describe_key(self.key).capitalize()} have the value {value}, expected "
-                    f"{limits[0]} to {limits[1]}.",
-                    hint="Number classes from 0; mark what has no class by 255."
-                    if self.component.kind == "class"
-                    else "Store smaller numbers.",
+                    f"{_subject(self.key)} the value {value}, expected {lowest} to {highest}.",
+                    hint=f"Number classes from 0{mark}." if is_class else "Store smaller numbers.",
                 )
+
+    def _check_array(self, array: np.ndarray, shape: Tuple[int, ...]) -> None:
+        """Check what an object like an array returned for some examples."""
+        is_like = array.dtype == self.values.dtype or (
+            _memory_dtype(self.key, array.dtype) == _memory_dtype(self.key, self.values.dtype)
+        )
+        if array.shape != shape or not is_like:
+            raise DataError(
+                f"{_subject(self.key)} {array.dtype} "
+                f"{list(array.shape)} for {shape[0]} examples, expected {self.values.dtype} "
+                f"{list(shape)}.",
+                hint="The object that reads them has to return what its shape and dtype declare.",
+            )
 
     @property
     def nbytes(self) -> int:
@@ -259,11 +313,33 @@ class Column:
         for boundary in self.boundaries:
             if boundary >= longest:
                 return boundary
-        return max(1, int(self.lengths.max()) if self.boundaries else longest)
+        return max(1, self.values.longest if self.boundaries else longest)
 
     @property
     def _dtype(self) -> np.dtype:
         return np.dtype(self.component.dtype)
+
+    def _padding(self, key: str, dtype: str) -> Any:
+        """The padding as a JSON value of the dtype."""
+        if dtype == TEXT:
+            padding = "" if isinstance(self.padding, int) else self.padding
+            padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
+            is_valid = isinstance(padding, str)
+        else:
+            try:
+                with np.errstate(all="ignore"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # NumPy before 2 warns, later ones raise
+                    value = np.asarray(self.padding).astype(dtype)
+                    padding = value.item()
+                is_valid = bool(padding == self.padding or padding != padding)
+            except (TypeError, ValueError, OverflowError):
+                is_valid = False
+        if not is_valid:
+            raise DataError(
+                f"{_subject(key)} the padding {self.padding!r}, which is no {dtype}.",
+                hint="Pad with a value of the component's own type.",
+            )
+        return padding
 
     def _describe(self, key: str, values: Any) -> Component:
         dtype = _memory_dtype(key, values.dtype)
@@ -272,7 +348,7 @@ class Column:
         shape = tuple(values.shape[1:])
         if 0 in shape:
             raise DataError(
-                f"{describe_key(key).capitalize()} have shape {list(values.shape)}, expected one "
+                f"{_subject(key)} shape {list(values.shape)}, expected one "
                 "value or more in each example.",
                 hint="Save arrays without empty dimensions.",
             )
@@ -284,12 +360,30 @@ class Column:
             kind,
             self.num_classes,
             self.class_names,
-            "" if dtype == TEXT and self.padding == 0 else np.asarray(self.padding).item(),
+            self._padding(key, dtype),
             self.boundaries,
         )
 
 
 # ------------------------------------------------------------------------------------------ values
+
+
+def as_rows(rows: Any, count: int) -> np.ndarray:
+    """A slice of `count` examples, or integers, as integers."""
+    return np.arange(*rows.indices(count)) if isinstance(rows, slice) else np.asarray(rows)
+
+
+def _subject(key: str, verbs: Tuple[str, str] = ("has", "have")) -> str:
+    """`Features have`, `The feature 'left' has`; or other verbs for one and for several."""
+    text = describe_key(key)
+    return f"{text[:1].upper()}{text[1:]} {verbs['/' not in key]}"
+
+
+def _as_count(name: str, value: Any) -> int:
+    """A declared number as an int."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise DataError(f"{name} is {value!r}, expected whole numbers.", hint="Give an int.")
 
 
 def memory_map(values: Any) -> Optional[np.memmap]:
@@ -353,7 +447,7 @@ def _as_values(key: str, values: Any) -> Any:
         )
     if not array.shape or (key == FEATURES and len(array.shape) < 2 and array.dtype.kind in "fiub"):
         raise DataError(
-            f"{describe_key(key).capitalize()} have shape {list(array.shape)}, expected [N, ...]"
+            f"{_subject(key)} shape {list(array.shape)}, expected [N, ...]"
             f"{' of rank 2 or more' if key == FEATURES else ''}.",
             hint="Put the examples along the first axis.",
         )
@@ -370,8 +464,7 @@ def _as_array(key: str, values: Any) -> Any:
     """A list, a scalar or an array of objects as an array, or as `Sequences`."""
     if isinstance(values, (Mapping, AbstractSet, Iterator)):
         raise DataError(
-            f"{describe_key(key).capitalize()} {'is' if '/' in key else 'are'} of type "
-            f"{type(values).__name__}, expected a list or an array.",
+            f"{_subject(key, _BE)} of type {type(values).__name__}, expected a list or an array.",
             hint="Examples are read by their position, in any order and again in each epoch.",
         )
     try:
@@ -387,8 +480,8 @@ def _as_array(key: str, values: Any) -> Any:
     objects = [part for part in parts if part.dtype == object]
     if objects:
         raise DataError(
-            f"{describe_key(key).capitalize()} are objects of type "
-            f"{type(objects[0].ravel()[0]).__name__}, expected numbers or text.",
+            f"{_subject(key, _BE)} of type {type(objects[0].ravel()[0]).__name__}, expected "
+            "numbers or text.",
             hint="Give each example an array of numbers, or a text.",
         )
     if len({(part.ndim, part.shape[1:]) for part in parts}) > 1:
@@ -404,7 +497,13 @@ def _as_array(key: str, values: Any) -> Any:
 
 def _memory_dtype(key: str, dtype: Any) -> str:
     """The dtype in memory of values that are stored in another; text is "string"."""
-    dtype = np.dtype(dtype)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:  # of another library's arrays
+        raise DataError(
+            f"{_subject(key, _BE)} of type {dtype}, expected a NumPy dtype.",
+            hint="Convert them by numpy.asarray.",
+        ) from None
     if dtype.kind in "SUO":
         return TEXT
     if dtype.kind == "f":
@@ -414,7 +513,7 @@ def _memory_dtype(key: str, dtype: Any) -> str:
     if dtype.kind in "iu":
         return "int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64"
     raise DataError(
-        f"{describe_key(key).capitalize()} are of type {dtype}, expected numbers or text.",
+        f"{_subject(key, _BE)} of type {dtype}, expected numbers or text.",
         hint="Store images as uint8 from 0 to 255, other numbers as float32 or int32.",
     )
 
@@ -438,6 +537,6 @@ def _check_kind(key: str, kind: str, dtype: str) -> None:
     }[kind]
     if dtype not in allowed:
         raise DataError(
-            f"{describe_key(key).capitalize()} are {dtype}, which is no {kind}.",
+            f"{_subject(key, _BE)} of type {dtype}, which is no {kind}.",
             hint=f"The kind {kind} is {' or '.join(allowed)}.",
         )

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files import sha256_of
-from .column import MAX_CLASSES, Column, Component, Sequences
+from .column import MAX_CLASSES, VOID, Column, Component, Sequences, as_rows
 from .spec import DataSpec
 from .structure import FEATURES, LABELS, describe_key, flatten, names_of, pack
 
@@ -66,6 +66,7 @@ class Split:
     def __init__(self, features: Any, labels: Any = None, index: Any = None):
         self.columns = _bind_columns(flatten(features, labels))
         self._index = None if index is None else np.asarray(index, np.int64)
+        self._longest: Dict[str, int] = {}  # key of sequences -> the longest, once it is known
         self._classes = self._read_classes()  # int32 [N] if each example has one class, else None
 
     def __len__(self) -> int:
@@ -181,10 +182,16 @@ class Split:
         column = self.columns[key]
         if not column.component.is_sequence:
             return None
+        sequences = column.values
+        if is_longest and self._index is None:
+            return column.pad_length(sequences.longest)
+        if is_longest and key not in self._longest:
+            self._longest[key] = int(sequences.lengths_of(self._index).max(initial=0))
         if is_longest:
-            positions = slice(None)
-        lengths = column.lengths if self._index is None else column.lengths[self._index]
-        return column.pad_length(int(lengths[positions].max(initial=0)))
+            return column.pad_length(self._longest[key])
+        rows = as_rows(positions, len(self))
+        records = rows if self._index is None else self._index[rows]
+        return column.pad_length(int(sequences.lengths_of(records).max(initial=0)))
 
     def sha256(self) -> str:
         """The SHA-256 of features and labels, hex digits."""
@@ -206,6 +213,7 @@ class Split:
             positions = np.flatnonzero(positions)
         part = copy.copy(self)
         part._index = positions if self._index is None else self._index[positions]
+        part._longest = {}
         part._classes = None if self._classes is None else self._classes[positions]
         return part
 
@@ -233,7 +241,7 @@ class Split:
         column = self.columns.get(LABELS)
         if column is None or column.component.kind != "class" or column.component.shape:
             return None
-        labels = np.asarray(column.values)
+        labels = np.asarray(column.values[slice(None)])
         if self._index is not None:
             labels = labels[self._index]
         wrong = np.flatnonzero((labels < 0) | (labels >= MAX_CLASSES))
@@ -370,27 +378,36 @@ def _count_classes(split: Split, key: str) -> int:
         )
     largest = -1
     for part in iterate_slices(split):
-        classes = split.read(part, [key])[key]
+        classes = _read_unpadded(split, part, key)
+        if split.components[key].shape:
+            classes = classes[classes != VOID]
         largest = max(largest, int(classes.max()) if classes.size else -1)
     return largest + 1
 
 
-def feature_bytes(split: Split) -> Iterator[List[bytes]]:
-    """The content of each example's features, without its labels: bytes of each component.
+def _read_unpadded(split: Split, part: slice, key: str) -> np.ndarray:
+    """The values of a component of some examples; of sequences without their padding."""
+    if not split.components[key].is_sequence:
+        return split.read(part, [key])[key]
+    rows = as_rows(part, len(split))
+    records = rows if split.index is None else split.index[rows]
+    return split.columns[key].values.select(records).values
+
+
+def feature_bytes(split: Split) -> Iterator[List[Any]]:
+    """The content of each example's features, without its labels: that of each component.
 
     It does not depend on the examples beside it: sequences have their own length.
     """
     keys = [key for key in split.columns if key.partition("/")[0] == FEATURES]
+    sequences = [key for key in keys if split.columns[key].component.is_sequence]
     for part in iterate_slices(split):
         flat = split.read(part, keys)
         for row in range(len(flat[keys[0]])):
             rows = {key: flat[key][row] for key in keys}
-            for key in keys:
-                if split.components[key].is_sequence:
-                    rows[key] = rows[key][: rows[key + LENGTH]]
-            yield [
-                rows[key] if isinstance(rows[key], bytes) else rows[key].tobytes() for key in keys
-            ]
+            for key in sequences:
+                rows[key] = rows[key][: rows[key + LENGTH]]
+            yield [_bytes_of(np.asarray(array)) for array in rows.values()]
 
 
 def check_label_range(labels: Optional[np.ndarray], num_classes: int, source: str) -> None:
@@ -415,7 +432,7 @@ def _bind_columns(flat: Dict[str, Any]) -> Dict[str, Column]:
         if column.component.is_sequence:
             if key + LENGTH in flat:
                 raise DataError(
-                    f"{describe_key(key).capitalize()} is a sequence, and its lengths are "
+                    f"T{describe_key(key)[1:]} is a sequence, and its lengths are "
                     f"'{key.partition('/')[2]}{LENGTH}', which is there already.",
                     hint="Leave the lengths out.",
                 )

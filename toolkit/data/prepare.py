@@ -75,6 +75,7 @@ class ExampleConverter:
         self.form: Optional[ExampleForm] = None
         self._convert = convert
         self._columns = split.columns
+        self._bound: Dict[str, Column] = {}  # those of the first example
         self._raw: Dict[str, Any] = {}  # flat key -> dtype and shape that need no further check
 
     def convert(self, example: Example, position: int) -> Dict[str, np.ndarray]:
@@ -98,10 +99,7 @@ class ExampleConverter:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
             raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
             if self.form is not None and raw == self._raw:
-                return {
-                    key: np.asarray(array, self.form.components[key].dtype)
-                    for key, array in flat.items()
-                }
+                return {key: self._bound[key].convert(array) for key, array in flat.items()}
             columns = {key: self._as_column(key, array) for key, array in flat.items()}
         except DataError as error:
             raise ToolkitError(
@@ -110,7 +108,7 @@ class ExampleConverter:
             ) from error
         form = ExampleForm({key: c.component for key, c in columns.items()}, position)
         if self.form is None:
-            self.form = form
+            self.form, self._bound = form, columns
             shapes = {key: component.shape for key, component in form.components.items()}
             if shapes == {key: array.shape for key, array in flat.items()}:
                 self._raw = raw

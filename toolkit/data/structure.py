@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 from ..errors import DataError
 
 FEATURES, LABELS = "features", "labels"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*$")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
 def flatten(features: Any, labels: Any = None) -> Dict[str, Any]:

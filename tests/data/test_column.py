@@ -1,0 +1,144 @@
+"""One component of many examples: what it is, and what its values may be."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from toolkit import Column, DataError, Split, ToolkitError
+from toolkit.data.column import Sequences
+from toolkit.data.examples import describe
+from toolkit.data.prepare import ExampleHooks, prepare
+
+
+class Rows:
+    """An object like an array, which may return something else than it declares."""
+
+    def __init__(self, shape, dtype="float32", answer=None):
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self.answer = answer or (lambda count: np.ones((count, *shape[1:]), dtype))
+        self.reads = []
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        assert isinstance(rows, slice) or np.asarray(rows).ndim == 1, rows
+        count = len(range(*rows.indices(len(self)))) if isinstance(rows, slice) else len(rows)
+        self.reads.append(count)
+        return self.answer(count)
+
+
+def message(function, *arguments):
+    with pytest.raises(DataError) as error:
+        function(*arguments)
+    assert error.value.hint
+    return error.value.message
+
+
+@pytest.mark.parametrize(
+    "rows, text",
+    [
+        (Rows((9, 2), answer=lambda n: np.ones((1, 2), "f4")), "float32 [1, 2] for 4 examples"),
+        (Rows((9, 2), answer=lambda n: np.ones((n, 3), "f4")), "float32 [4, 3] for 4 examples"),
+        (Rows((9, 2), "uint8", lambda n: np.full((n, 2), 0.7)), "float64 [4, 2] for 4 examples"),
+    ],
+)
+def test_an_object_like_an_array_returns_what_it_declares(rows, text):
+    split = Split(rows)
+    assert text in message(split.take, np.arange(4))
+    assert text in message(split.take, slice(0, 4))
+
+
+def test_labels_of_an_object_like_an_array_are_read_at_once():
+    rows = Rows((9,), "int64", lambda n: np.arange(n))
+    assert Split(np.zeros([9, 2]), rows).labels.tolist() == list(range(9))
+    assert rows.reads == [9]
+
+
+def test_grey_images_of_an_object_like_an_array_get_a_channel():
+    split = Split(Rows((9, 4, 6), "uint8"))
+    assert split.shape == (4, 6, 1) and split.take([1, 2])[0].shape == (2, 4, 6, 1)
+
+
+def test_frames_of_bytes_are_a_sequence():
+    split = Split({"frames": [np.ones([n, 5], np.uint8) for n in (1, 3)]})
+    assert split.take([0, 1])[0]["frames"].shape == (2, 3, 5)
+
+
+def test_a_mask_has_its_classes_and_void_alone():
+    mask = Column(np.array([[0, 100]], np.uint8), num_classes=3)
+    split = Split(np.zeros([1, 2]), {"mask": mask})
+    assert "has the value 100, expected 0 to 2" in message(split.take, slice(0, 1))
+
+
+def test_void_is_no_class():
+    masks = np.array([[[0, 1], [2, 255]]], np.uint8)
+    assert describe(Split(np.zeros([1, 2]), masks)).labels.num_classes == 3
+    tags = Column([np.array([0, 1]), np.array([2])], kind="class", padding=255)
+    spec = describe(Split({"x": np.zeros([2, 1])}, {"tags": tags}))
+    assert spec.labels["tags"].num_classes == 3
+
+
+def test_sequences_of_classes_are_padded_with_what_is_no_class():
+    tags = Column([np.array([0, 1]), np.array([2])], kind="class", num_classes=3, padding=-1)
+    labels = Split({"x": np.zeros([2, 1])}, {"tags": tags}).take([1, 0])[1]
+    assert labels["tags"].tolist() == [[2, -1], [0, 1]]
+    wrong = Column([np.array([0, 3]), np.array([2])], kind="class", num_classes=3)
+    assert "has the value 3" in message(Split, {"x": np.zeros([2, 1])}, {"tags": wrong})
+
+
+@pytest.mark.parametrize(
+    "values, padding, text",
+    [
+        ([[1], [1, 2]], 0.5, "the padding 0.5, which is no int64"),
+        ([np.ones(1, np.uint8), np.ones(2, np.uint8)], -1, "the padding -1, which is no uint8"),
+        ([[1.0], [1.0, 2.0]], "x", "the padding 'x', which is no float32"),
+        ([["a"], ["b", "c"]], 1.5, "the padding 1.5, which is no string"),
+    ],
+)
+def test_padding_is_of_the_type_of_its_component(values, padding, text):
+    column = Column([np.asarray(value) for value in values], padding=padding)
+    assert text in message(Split, {"w": column})
+
+
+def test_declarations_become_plain_values():
+    column = Column([0, 1], "class", class_names=[4, 5], boundaries=np.array([8, 4]))
+    assert column.class_names == ("4", "5") and column.num_classes == 2
+    assert column.boundaries == (4, 8) and type(column.boundaries[0]) is int
+    assert "num_classes is 2.5" in message(Column, [0, 1], "class", 2.5)
+    assert "boundaries is -1" in message(Column, [0, 1], None, 0, (), 0, [-1])
+
+
+def test_a_name_ends_where_it_ends():
+    assert "is named 'a\\n'" in message(Split, {"a\n": np.zeros(2)})
+
+
+def test_reading_a_few_sequences_costs_nothing_for_the_others():
+    count = 200000
+    sequences = Sequences(np.zeros(count, np.int32), np.arange(count + 1))
+    split = Split({"w": Column(sequences, boundaries=[4])}).subset(np.arange(1, count))
+    split.take([0, 1])
+    tracemalloc.start()
+    try:
+        split.take([7, 8])
+        assert tracemalloc.get_traced_memory()[1] < count  # an array of all would be larger
+    finally:
+        tracemalloc.stop()
+
+
+def convert_all(answers):
+    split = Split(np.zeros([len(answers), 2]), np.arange(len(answers)) % 2)
+    answers = iter(answers)
+    return prepare(split, ExampleHooks(convert=lambda x, y: (x, next(answers))))
+
+
+def test_each_converted_label_is_checked_for_its_range():
+    with pytest.raises(ToolkitError, match="the value 4294967297"):
+        convert_all([0, 2**32 + 1])
+
+
+def test_texts_pass_through_convert():
+    split = Split({"note": ["ab", "cd", "e"]}, np.arange(3))
+    converted = prepare(split, ExampleHooks(convert=lambda x, y: ({"note": x["note"]}, y)))
+    assert converted.take(slice(None))[0]["note"].tolist() == [b"ab", b"cd", b"e"]
