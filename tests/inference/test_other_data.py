@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -149,3 +150,42 @@ def test_more_numbered_classes_than_the_models_are_refused():
     model = describe(Split(np.zeros((3, 2), np.float32), np.arange(3)), NAMES)
     with pytest.raises(DataError, match="has 4 classes, the model was trained on 3"):
         match_classes(Dataset("d", describe(split), {"train": split}), model)
+
+
+def _match(names, labels, expected):
+    """The data set of some labels with the class numbers of a model, and these labels' names."""
+    split = Split(np.zeros((len(labels), 2), np.float32), np.array(labels))
+    dataset = Dataset("d", describe(split, names), {"train": split})
+    count = len(expected)
+    model = describe(Split(np.zeros((count, 2), np.float32), np.arange(count)), expected)
+    matched = match_classes(dataset, model)
+    return matched, [expected[label] for label in matched.splits["train"].labels]
+
+
+@pytest.mark.parametrize(
+    "names, expected, unknown",
+    [
+        (("0", "1", "2"), ("1", "2", "3"), "'0'"),
+        (("1", "2", "3"), ("0", "1", "2"), "'3'"),
+        (("0", "1"), ("-1", "+1"), "'0', '1'"),
+        (("0", "1", "2"), ("0", "1", "other"), "'2'"),
+        (("0", "1", "other"), ("0", "1", "2"), "'other'"),
+    ],
+)
+def test_numbers_that_name_other_classes_are_refused(names, expected, unknown):
+    with pytest.raises(DataError, match="does not know the class " + re.escape(unknown)):
+        _match(names, range(len(names)), expected)
+
+
+def test_numbers_without_examples_need_no_match():
+    """Integer labels from 1 to 4 have the names 0 to 4, and no example of 0."""
+    _, labels = _match(tuple("01234"), [1, 2, 3, 4], tuple("12345"))
+    assert labels == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("names, expected", [(("0", "1"), NAMES), (("x", "y"), ("0", "1", "2"))])
+def test_numbers_match_real_names_with_a_note(names, expected):
+    matched, labels = _match(names, [0, 1], expected)
+    assert labels == list(expected[:2])
+    note = f"matched by number with those of the model: {names[0]!r} is {expected[0]!r}, "
+    assert note in matched.notes[-1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+import re
+from typing import List, Sequence, Set
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from ..errors import DataError
 from .examples import Dataset, Split, with_classes
 from .spec import DataSpec
 
+_NUMERAL = re.compile(r"[+-]?\d+(\.\d*)?$")
+
 
 def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     """The data set with the class numbers of a model.
 
-    Classes are matched by name. Where the names differ because the data or the model has numbers
-    for names, they are matched by number.
+    Classes are matched by name. They are matched by number only where one side has the numbers from
+    0 on for names, and the other one real names. Classes without examples need no match.
 
     Args:
         dataset: the data.
@@ -23,7 +26,7 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
 
     Returns:
         The same data set if its classes have the model's numbers. Otherwise a data set with other
-        labels, and a note on classes that it lacks.
+        labels, and a note on classes that it lacks, or on those that are matched by number.
 
     Raises:
         DataError: the data has a class that the model does not know.
@@ -32,11 +35,16 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     if not names or not expected:
         return dataset
     unknown = [name for name in names if name not in expected]
-    if unknown and (_are_numbers(names) or _are_numbers(expected)):
+    if unknown:
+        with_examples = _names_with_examples(dataset)
+        unknown = [name for name in unknown if name in with_examples]
+    if unknown and (_number_names(names, expected) or _number_names(expected, names)):
         if len(names) > len(expected):
             raise DataError(
                 f"The data has {len(names)} classes, the model was trained on {len(expected)}."
             )
+        pairs = ", ".join(f"{one!r} is {other!r}" for one, other in zip(names[:20], expected))
+        dataset.notes.append(f"Its classes are matched by number with those of the model: {pairs}.")
         return dataset
     if unknown:
         raise DataError(
@@ -46,7 +54,7 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     if names == expected:
         return dataset
     number_of = {name: number for number, name in enumerate(expected)}
-    numbers = np.array([number_of[name] for name in names], np.int32)
+    numbers = np.array([number_of.get(name, -1) for name in names], np.int32)
     splits = {name: _relabel(split, numbers) for name, split in dataset.splits.items()}
     new_spec = with_classes(dataset.spec, expected)
     absent = [name for name in expected if name not in names]
@@ -54,9 +62,21 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     return Dataset(dataset.name, new_spec, splits, dataset.files, [*dataset.notes, *notes])
 
 
-def _are_numbers(names: Sequence[str]) -> bool:
-    """Whether the names are those of classes without names: 0, 1, 2 and so forth."""
-    return list(names) == [str(number) for number in range(len(names))]
+def _names_with_examples(dataset: Dataset) -> Set[str]:
+    """The classes that occur as labels; all of them where an example has more than one label."""
+    names = dataset.spec.class_names
+    numbers: List[np.ndarray] = []
+    for split in dataset.splits.values():
+        if split.class_labels is None:
+            return set(names)
+        numbers.append(np.unique(split.class_labels))
+    return {names[number] for number in np.concatenate(numbers)}
+
+
+def _number_names(numbers: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether one side has no names but 0, 1, 2 and so forth, and the other has real names."""
+    has_numbers = list(numbers) == [str(number) for number in range(len(numbers))]
+    return has_numbers and not any(map(_NUMERAL.match, names))
 
 
 def _relabel(split: Split, numbers: np.ndarray) -> Split:
