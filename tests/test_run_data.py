@@ -126,3 +126,16 @@ def test_other_images_get_the_width_and_height_of_the_models(tmp_path, size):
     plugins = Plugins(Plugin.from_object(Linear, "model"))
     other = open_other_data(plugins, options, f"images:{tmp_path}", stored)
     assert other.splits["train"].take(slice(None))[0].shape == (2, height, width, 1)
+
+
+def test_a_run_says_when_nothing_could_be_held_out(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    images = np.zeros((8, 4, 4), np.uint8)
+    images[4:] = 200  # two groups of equal examples, one of each class
+    np.savez("copies.npz", x=images, y=np.arange(8) // 4)
+    argv = ("--plugin", "linear_fixtures:Linear", "--data", "npz:copies.npz", "--steps", 1)
+    result = cli("run", *argv, "--batch-size", 2)
+    assert result.code == 0, result.err
+    assert "No example is held out for test and validation: equal examples stay" in result.err
+    quiet = cli("run", *argv, "--batch-size", 2, "--test-share", 0, "--validation-share", 0)
+    assert quiet.code == 0 and "held out" not in quiet.err

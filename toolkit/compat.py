@@ -232,8 +232,9 @@ def float_operations(graph: tf.Graph) -> int:
     """The float operations of one run of all ops, by TensorFlow's profiler and static shapes."""
     builder = tf.profiler.ProfileOptionBuilder
     options = builder(builder.float_operation()).with_empty_output().build()
-    # It says on stderr how many ops have no static shape.
-    with _capture_output(sys.stdout), contextlib.redirect_stderr(io.StringIO()):
+    # Python and C++ say on stderr which ops have no static shape.
+    quiet = contextlib.redirect_stderr(io.StringIO())
+    with _capture_output(sys.stdout), _capture_output(sys.stderr), quiet:
         return tf.profiler.profile(graph, options=options).total_float_ops
 
 

@@ -4,7 +4,7 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .data.spec import DataSpec
 from .data.structure import FEATURES
 from .errors import DataError
 from .options import CoreOptions
-from .plugin_data import open_from_plugin
+from .plugin_data import FROM_PLUGIN, open_from_plugin
 from .plugins import Plugins
 
 
@@ -137,6 +137,21 @@ class RunData:
         if labels is None:
             return ()
         return tuple(int(n) for n in np.bincount(labels, minlength=spec.num_classes))
+
+
+def describe_missing_splits(dataset: Dataset, options: CoreOptions) -> List[str]:
+    """A sentence if shares are to be held out and no example could be; else nothing."""
+    shares = (
+        ("test", options.test_share or options.folds),
+        ("validation", options.validation_share),
+    )
+    names = [name for name, share in shares if share and not dataset.splits.get(name)]
+    if not names or dataset.name.startswith(FROM_PLUGIN):
+        return []
+    return [
+        f"No example is held out for {' and '.join(names)}: equal examples stay in one split, and "
+        "each class keeps some to train on."
+    ]
 
 
 def _has_uncounted_classes(spec: DataSpec, dataset: Dataset) -> bool:

@@ -64,7 +64,8 @@ def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[st
     examples = run_data.prepare_split("train" if is_whole else split)
     if examples is None:
         raise UsageError(
-            f"{data or options.data} has no split '{split}'.", hint=suggest(split, run_data.splits)
+            f"{data or options.data} has no split '{split}'.",
+            hint=f"{suggest(split, run_data.splits)} Name one with --split.",
         )
     evaluator = trained.evaluator("eval", options=options, splits=own_splits)
     try:

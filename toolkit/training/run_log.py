@@ -14,7 +14,7 @@ from ..data.files.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
 from ..graph.session_config import effective_threads
-from ..run_data import RunData
+from ..run_data import RunData, describe_missing_splits
 from ..storage.manifest import FINISHED
 from . import provenance
 from .best_metric import BestMetric
@@ -88,7 +88,8 @@ class RunLog:
         sizes = ", ".join(f"{len(s)} {name}" for name, s in run_data.splits.items() if len(s))
         log(f"run    {self._folder}")
         log(f"data   {run_data.dataset.name} ({sizes}; {_describe_examples(run_data.spec)})")
-        for note in [*_describe_classes(run_data), *run_data.dataset.notes]:
+        missing = describe_missing_splits(run_data.dataset, self._job.options)
+        for note in [*_describe_classes(run_data), *missing, *run_data.dataset.notes]:
             log(f"data   {note}")
         if self._plan.reader.kind in _PLACES:
             log(f"data   {_PLACES[self._plan.reader.kind]}")
