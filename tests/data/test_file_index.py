@@ -60,6 +60,13 @@ def test_a_second_start_reads_no_file(folder, tmp_path, reads):
     assert sorted(reads) == ["a", "b", "c"]
 
 
+def test_a_source_of_one_file_is_read_once(folder, tmp_path, reads):
+    path = str(folder / "b")
+    for _ in range(3):
+        assert FileIndex(path, str(tmp_path / "cache")).digests([path]) == expected(folder)[1:2]
+    assert reads == ["b"]
+
+
 def test_a_file_with_other_content_is_read_again(folder, tmp_path, reads):
     digests(folder, tmp_path / "cache")
     write(folder / "b", "B" * 10, age=1800)

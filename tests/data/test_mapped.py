@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from toolkit.data.examples import Split
+from toolkit.data.files import cache as cache_module
 from toolkit.data.images.image_array import EncodedImages, ImageFiles, hash_texts
 from toolkit.data.images.image_file import ImageForm, ImageReader
 from toolkit.data.readers import mapped
@@ -319,3 +320,108 @@ def test_processes_that_need_the_same_rows_share_them(paths, cache):
     outputs = [process.communicate()[0].split() for process in processes]
     assert {output[0] for output in outputs} == {str(6 * sum(range(NUM_IMAGES)))}
     assert sum(int(output[1]) for output in outputs) == NUM_IMAGES
+
+
+# ------------------------------------------------------------------------ array-likes of a plugin
+
+
+class Encoded:
+    """An array-like whose reads decode; it has the attributes that a test gives it."""
+
+    is_decoded = False
+
+    def __init__(self, array, **attributes):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.__dict__.update(attributes)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        return self.array[rows]
+
+
+class OtherEncoded(Encoded):
+    def __getitem__(self, rows):
+        return self.array[rows] * (np.arange(len(self))[rows] != 1)[:, None, None, None]
+
+
+def large_array(value=0):
+    """More rows than are sampled; row 1 is none of the sampled ones."""
+    array = np.zeros((1000, 2, 2, 1), np.uint8)
+    array[1] = value
+    return array
+
+
+def decode(values, cache, **options):
+    return decode_splits({"train": Split(values)}, cache_dir=cache, **options)["train"]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"paths": []}, {"paths": None}])
+@pytest.mark.parametrize("reader", ["auto", "mapped"])
+def test_array_likes_without_identity_never_share_rows(cache, not_quick, attributes, reader):
+    for value in (3, 4):
+        split = decode(Encoded(large_array(value), **attributes), cache, reader=reader)
+        assert split.columns["features"].is_decoded and split.take([1])[0].max() == value
+    assert not os.path.exists(cache)
+
+
+def test_an_array_like_without_paths_may_be_little_or_read_once(cache):
+    values = Encoded(large_array(5)[:10])
+    assert decode(values, cache).columns["features"].is_decoded
+    assert decode(values, cache, is_repeated=False).take([1])[0].max() == 5
+
+
+def test_an_array_like_without_identity_beyond_the_limit_stays(cache, not_quick):
+    split = decode(Encoded(large_array(5)), cache, reader="mapped", resident_limit=100)
+    assert not split.columns["features"].is_decoded and split.take([1])[0].max() == 5
+
+
+def test_other_types_of_the_same_files_are_other_entries(paths, cache):
+    assert map_rows(Encoded(large_array(5), paths=paths[:1]), cache)[1].max() == 5
+    assert map_rows(OtherEncoded(large_array(5), paths=paths[:1]), cache)[1].max() == 0
+
+
+@pytest.mark.parametrize("shape", [(1001, 2, 2, 1), (1000, 2, 3, 1), (1000, 4)])
+def test_a_shape_that_is_not_what_is_read_is_one_sentence(paths, cache, not_quick, shape):
+    for attributes in ({}, {"paths": paths[:1]}, {"identity": "ab" * 20}):
+        values = Encoded(large_array(), **attributes)
+        values.shape = shape
+        with pytest.raises(DataError, match="Encoded .*shape") as error:
+            decode(values, cache)
+        assert error.value.hint
+
+
+def test_a_file_that_is_gone_is_named(paths, cache, not_quick):
+    with pytest.raises(DataError, match="missing.png: No such file"):
+        decode(Encoded(large_array(), paths=["missing.png"]), cache)
+
+
+def refuse_locks(*arguments):
+    raise OSError(95, "Operation not supported")
+
+
+@pytest.fixture(params=["system", "file system"])
+def no_locks(request, monkeypatch):
+    """A system, or a file system, without locks."""
+    if request.param == "system":
+        monkeypatch.setattr(cache_module, "fcntl", None)
+    else:
+        monkeypatch.setattr(cache_module.fcntl, "flock", refuse_locks)
+    cache_module._warn_of_no_locks.cache_clear()
+    yield
+    cache_module._warn_of_no_locks.cache_clear()
+
+
+def test_without_locks_a_second_writer_leaves_the_first_alone(paths, cache, no_locks):
+    """A second one begins while the first has decoded half of the rows."""
+    second = []
+
+    def begin_second(what, done, total):
+        if not second:
+            second.append(0)
+            second[0] = map_rows(images(paths), cache)[3].max()
+
+    with pytest.warns(RuntimeWarning, match="has no locks") as warnings:
+        assert map_rows(images(paths), cache, begin_second)[3].max() == 3
+    assert second == [3] and len(warnings) == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
+import warnings
 from types import ModuleType
 from typing import Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional
 
@@ -154,19 +156,43 @@ def free_bytes(cache_dir: Optional[str] = None) -> int:
 
 
 @contextlib.contextmanager
-def one_process_at_a_time(folder: str) -> Iterator[None]:
-    """Create a folder, wait until no other process writes into it, and let others wait."""
+def one_process_at_a_time(folder: str) -> Iterator[bool]:
+    """Create a folder, wait until no other process writes into it, and let others wait.
+
+    The block gets whether the folder is locked: without locks, others may write at the same time.
+    """
     with writing_to_cache():
         os.makedirs(folder, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY) if fcntl else -1
     try:
-        if fcntl:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        is_locked = _lock(descriptor)
+        if not is_locked:
+            _warn_of_no_locks()
+        yield is_locked
     finally:
         if fcntl:
             os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Wait for the lock of a folder; False if the system or its file system has no locks."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=None)  # once in a process
+def _warn_of_no_locks() -> None:
+    warnings.warn(
+        f"The cache {cache_folder()} has no locks: processes that need the same data at once "
+        "compute it several times.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 @contextlib.contextmanager

@@ -135,9 +135,9 @@ class FileIndex:
         return _Table(names, numbers, digests)
 
     def _name(self, path: str) -> str:
-        """The name of a file's entry: its path, below the place if it is there."""
+        """The name of a file's entry: its path, below the place if it is there; never empty."""
         if self._place and path.startswith(self._place):
-            return path[len(self._place) :]
+            return path[len(self._place) :] or os.path.basename(path)
         return os.path.abspath(path)
 
     def _load_table(self) -> _Table:

@@ -14,13 +14,12 @@ import functools
 import hashlib
 import io
 import json
-import operator
 import os
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, RetryError
 from ...files import TEMPORARY_PREFIX, atomic_write, sha256_of
 from ..column import Column
 from ..examples import Split
@@ -64,7 +63,8 @@ def decode_splits(
     """The splits with all that is decoded whenever it is read decoded once.
 
     Little data is decoded into memory. Other data is decoded into the cache, from which it is
-    mapped; a second process that needs the same waits for it.
+    mapped; a second process that needs the same waits for it. An array-like without `paths` and
+    `identity` may hold anything in another process: it is decoded into memory, up to the limit.
 
     Args:
         splits: by name.
@@ -86,18 +86,20 @@ def decode_splits(
         for column in split.columns.values()
         if is_mappable(column)
     }
+    num_bytes = sum(map(_count_bytes, arrays.values()))
+    decode: Callable[[Any], Any]
     if not arrays or reader == "stream":
         return splits
-    decode: Callable[[Any], Any]
-    num_bytes = sum(map(_count_bytes, arrays.values()))
     if not is_repeated:
         decode = functools.partial(_find_rows, cache_dir=cache_dir)
     elif is_quick(list(arrays.values())):
-        decode = operator.itemgetter(slice(None))
+        decode = _read_all
     elif reader == "auto" and num_bytes > max(resident_limit, free_bytes(cache_dir) // 2):
         return splits
     else:
-        decode = functools.partial(map_rows, cache_dir=cache_dir, progress=progress)
+        decode = functools.partial(
+            _decode, limit=resident_limit, cache_dir=cache_dir, progress=progress
+        )
     rows = {key: decode(values) for key, values in arrays.items()}
     return {name: _replace_values(split, rows) for name, split in splits.items()}
 
@@ -111,7 +113,7 @@ def is_quick(arrays: Sequence[Any]) -> bool:
     """Whether array-likes are decoded in no time."""
     if sum(map(len, arrays)) > _QUICK_ROWS or sum(map(_count_bytes, arrays)) > _QUICK_BYTES:
         return False
-    paths = {path for values in arrays for path in values.paths}
+    paths = {path for values in arrays for path in Column(values).paths}
     return sum(os.path.getsize(path) for path in paths if os.path.exists(path)) <= _QUICK_BYTES
 
 
@@ -138,42 +140,105 @@ def map_rows(
     """The rows of an array-like, decoded once into a file of the cache: a memory map [M, ...].
 
     Args:
-        values: has `shape`, `dtype` and `paths`, and perhaps an `identity`; see `Column`.
-        cache_dir, progress: as for `map_split`.
+        values: has `shape` and `dtype`, and `paths` or an `identity` of its content.
+        cache_dir, progress: as for `decode_splits`.
+
+    Raises:
+        DataError: the rows cannot be read, or are not of the shape.
+        RetryError: the cache cannot be written or read.
     """
     folder = _entry_folder(values, cache_dir)
     rows = _load(folder, values)
     if rows is not None:
         return rows
-    with one_process_at_a_time(folder):
+    with one_process_at_a_time(folder) as is_locked:
         rows = _load(folder, values)  # another process may have written it until now
         if rows is None:
+            if is_locked:
+                _remove_temporary_files(folder)
             _write(folder, values, progress)
             rows = _load(folder, values)
-    assert rows is not None
+    if rows is None:
+        raise RetryError(
+            f"{folder}: what was written there cannot be read back.",
+            hint="Set TOOLKIT_CACHE to a folder on another disk.",
+        )
     return rows
+
+
+def has_identity(values: Any) -> bool:
+    """Whether other processes can tell what an array-like holds without reading all of it."""
+    return bool(getattr(values, "identity", "") or Column(values).paths)
+
+
+def _decode(
+    values: Any, limit: int, cache_dir: Optional[str], progress: Optional[Progress]
+) -> Optional[np.ndarray]:
+    """The rows of an array-like, mapped or in memory; None to decode them at each read."""
+    if has_identity(values):
+        return map_rows(values, cache_dir, progress)
+    return _read_all(values) if _count_bytes(values) <= limit else None
 
 
 def _find_rows(values: Any, cache_dir: Optional[str]) -> Optional[np.ndarray]:
     """The rows of an array-like that are in the cache; None if they are not."""
-    return _load(_entry_folder(values, cache_dir), values)
+    return _load(_entry_folder(values, cache_dir), values) if has_identity(values) else None
 
 
 def _entry_folder(values: Any, cache_dir: Optional[str]) -> str:
-    return os.path.join(cache_folder(cache_dir), GROUP, _identify(values, cache_dir)[:32])
+    return os.path.join(cache_folder(cache_dir), GROUP, identify(values, cache_dir)[:32])
 
 
-def _identify(values: Any, cache_dir: Optional[str]) -> str:
-    """A hash of what the rows are decoded from, and of their form."""
+def identify(values: Any, cache_dir: Optional[str] = None) -> str:
+    """A hash of what the rows of an array-like are decoded from, and of their form.
+
+    Without an `identity` that is a hash of its files, of some rows, and of its type.
+    """
     identity = getattr(values, "identity", "")
     if identity:
         return str(identity)
-    paths = list(dict.fromkeys(values.paths))
-    place = os.path.commonpath([os.path.abspath(path) for path in paths]) if paths else ""
-    digests = FileIndex(place, cache_dir).digests(paths)
-    samples = np.unique(np.linspace(0, len(values) - 1, min(_SAMPLES, len(values))).astype(int))
-    content = hashlib.sha256(np.asarray(values[samples]).tobytes()).hexdigest()
-    return hash_texts([*digests, content, repr((type(values).__name__, tuple(values.shape)))])
+    paths = list(dict.fromkeys(os.path.abspath(path) for path in Column(values).paths))
+    place = os.path.commonpath(paths) if paths else ""
+    with translate_read_errors():
+        digests = FileIndex(place, cache_dir).digests(paths)
+    count = values.shape[0]
+    samples = np.unique(np.linspace(0, count - 1, min(_SAMPLES, count)).astype(int))
+    content = hashlib.sha256(_read(values, samples, len(samples)).tobytes()).hexdigest()
+    kind, dtype = type(values), np.dtype(values.dtype).str
+    form = (kind.__module__, kind.__qualname__, dtype, tuple(values.shape))
+    return hash_texts([*digests, content, repr(form)])
+
+
+def _read_all(values: Any) -> np.ndarray:
+    """All rows of an array-like."""
+    return _read(values, slice(None), values.shape[0])
+
+
+def _read(values: Any, rows: Any, count: int) -> np.ndarray:
+    """Some rows of an array-like, in its dtype.
+
+    Args:
+        values: the array-like.
+        rows: a slice, or integers [count].
+        count: of the rows.
+
+    Raises:
+        DataError: they cannot be read, or are not of the shape that the array-like has.
+    """
+    name, expected = type(values).__name__, [count, *values.shape[1:]]
+    hint = "Its shape has to be that of all that can be read."
+    with translate_read_errors():
+        try:
+            array = np.ascontiguousarray(values[rows], np.dtype(values.dtype))
+        except IndexError as error:
+            shape = list(values.shape)
+            message = f"{name} of shape {shape} cannot be read: {str(error).rstrip('.')}."
+            raise DataError(message, hint=hint) from error
+    if list(array.shape) != expected:
+        raise DataError(
+            f"{name} returned rows of shape {list(array.shape)}, expected {expected}.", hint=hint
+        )
+    return array
 
 
 def _load(folder: str, values: Any) -> Optional[np.ndarray]:
@@ -224,13 +289,18 @@ def _write_entry(folder: str, entry: _Entry) -> None:
         file.write(json.dumps(entry._asdict()).encode("utf-8"))
 
 
+def _remove_temporary_files(folder: str) -> None:
+    """Remove what a process left that was killed; nobody else may be writing."""
+    with writing_to_cache():
+        for name in os.listdir(folder):
+            if name.startswith(TEMPORARY_PREFIX):
+                os.remove(os.path.join(folder, name))
+
+
 def _write(folder: str, values: Any, progress: Optional[Progress]) -> None:
     """Decode all rows into the file of an entry."""
     path = os.path.join(folder, "rows.npy")
     with writing_to_cache():
-        for name in os.listdir(folder):  # what a process left that was killed
-            if name.startswith(TEMPORARY_PREFIX):
-                os.remove(os.path.join(folder, name))
         with atomic_write(path, durable=True) as file:
             digest = _write_rows(file, values, progress)
         _write_entry(folder, _Entry(_FORMAT, digest, _state(path)))
@@ -257,10 +327,10 @@ def _parts(values: Any, num_rows: int, dtype: np.dtype) -> Iterator[Any]:
     fields = {"descr": description, "fortran_order": False, "shape": tuple(values.shape)}
     np.lib.format.write_array_header_1_0(header, fields)
     yield header.getvalue()
-    for start in range(0, len(values), num_rows):
-        with translate_read_errors():
-            rows = np.ascontiguousarray(values[start : start + num_rows], dtype)
-        yield rows.data
+    count = values.shape[0]
+    for start in range(0, count, num_rows):
+        stop = min(start + num_rows, count)
+        yield _read(values, slice(start, stop), stop - start).data
 
 
 @contextlib.contextmanager
