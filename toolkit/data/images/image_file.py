@@ -66,7 +66,6 @@ class ImageReader:
 
     def __init__(self, form: ImageForm):
         self.form = form
-        ignore_warnings()
 
     def read(self, path: str) -> np.ndarray:
         """Read an image file as uint8 [H, W, C]. Raises a DataError that names the file."""
@@ -235,6 +234,7 @@ def open_image(stream: IO[bytes]) -> Iterator[Any]:
     """Open the image in a stream of bytes, of one of FORMATS. The stream is closed."""
     from PIL import Image
 
+    _ignore_warnings()
     with stream, Image.open(stream, formats=_formats()) as image:
         yield image
 
@@ -248,8 +248,11 @@ def _formats() -> Tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def ignore_warnings() -> None:
-    """Ignore Pillow's warnings in all threads: of large images, of metadata, ..."""
+def _ignore_warnings() -> None:
+    """Ignore Pillow's warnings in all threads, for good: of large images, of metadata, ...
+
+    A filter for a block alone is lost when blocks of several threads end in another order.
+    """
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
