@@ -11,7 +11,8 @@ from linear_fixtures import LINEAR, Linear
 from PIL import Image
 
 import toolkit
-from toolkit import Split, hookimpl
+from toolkit import DataError, Split, check_features, hookimpl
+from toolkit.data.examples import describe
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
 from toolkit.run_data import open_from_options, open_other_data, open_run_data
@@ -73,7 +74,39 @@ def test_a_gan_refuses_images_that_it_cannot_reach(cli, here):
     data = write_npz(here / "d.npz", images.repeat(3, 1).repeat(3, 2), np.arange(400) % 4)
     result = cli("run", "--plugin", "gan", "--data", data, "--steps", 2)
     assert result.code == 4
-    assert "values from 0 to 255, and the generator makes values from 0 to 1" in result.err
+    assert "float images with values from 0 to 1" in result.err
+    assert "the training images have values from 0 to 255" in result.err
+
+
+@pytest.mark.parametrize("augment", ["photos", "none"])
+@pytest.mark.parametrize(
+    "value, text", [(255.0, "values from 0 to 255"), (-1.0, "values from -1 to 1")]
+)
+def test_a_classifier_refuses_float_images_beyond_0_and_1(cli, here, augment, value, text):
+    images = np.random.RandomState(0).rand(200, 8, 8, 1).astype(np.float32)
+    images[:, 0, 0, 0], images[:, 0, 1, 0], images[:, 0, 2, 0] = 0, 1, value
+    data = write_npz(here / "d.npz", images, np.arange(200) % 4)
+    options = ["--plugin", "classifier", "--network", "mlp", "--augment", augment, "--steps", 2]
+    result = cli("run", "--data", data, *options)
+    assert result.code == 4 and text in result.err
+    assert "A classifier needs" in result.err and "\n" in result.err.strip()  # with a hint
+
+
+def test_nan_in_the_float_images_of_a_plugin_is_refused():
+    class Unfinished(Linear):
+        @hookimpl
+        def data(self, split):
+            images = np.full((6, 4, 4, 1), 0.5, np.float32)
+            images[4, 0, 0, 0] = np.nan
+            return Split(images, np.arange(6) % 3) if split == "train" else None
+
+    with pytest.raises(DataError, match="NaN or infinity"):
+        check_features(run_data_of(Unfinished()).spec, "A network")
+
+
+def test_rows_of_numbers_may_have_any_values():
+    spec = describe(Split(np.full((4, 3), 255.0, np.float32), np.arange(4)))
+    assert check_features(spec, "A network") is None
 
 
 class Drawn(Linear):

@@ -1,8 +1,9 @@
-"""Small helpers for plugins: imports on first use, and the check of image sizes."""
+"""Small helpers for plugins: imports on first use, and checks of features."""
 
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any, Sequence
 
 from .errors import DataError, UsageError
@@ -34,12 +35,16 @@ class LazyModules:
 def check_features(data: Any, subject: str) -> None:
     """Check that examples are one array of images or of floats.
 
+    Float images need values from 0 to 1, as images of bytes have in the graph: changes of colour
+    clip training images to that range. Other float features may have any values.
+
     Args:
         data: the `DataSpec` of the data.
         subject: what is fed the examples, for the message: "A network".
 
     Raises:
-        DataError: the features have names, or are whole numbers or texts.
+        DataError: the features have names, or are whole numbers or texts; or training images have
+            values outside of [0, 1], or NaN.
     """
     names = data.feature_names
     if names:
@@ -54,6 +59,24 @@ def check_features(data: Any, subject: str) -> None:
             f"{subject} needs images or floats, and the features of the data are "
             f"{data.features.describe()}.",
             hint="Store numbers as float32, or choose a plugin for such features.",
+        )
+    _check_range(data.value_range, subject)
+
+
+def _check_range(value_range: Sequence[float], subject: str) -> None:
+    """Raise a DataError unless the values of float images are from 0 to 1; () is not checked."""
+    if not all(map(math.isfinite, value_range)):
+        raise DataError(
+            f"{subject} needs finite values, and the training images have NaN or infinity.",
+            hint="Repair or remove these images; 'toolkit data check' says where they are.",
+        )
+    if value_range and not 0 <= value_range[0] <= value_range[1] <= 1:
+        low, high = value_range
+        raise DataError(
+            f"{subject} needs float images with values from 0 to 1, and the training images have "
+            f"values from {low:g} to {high:g}.",
+            hint="Scale them to 0 to 1 before you save them (divide 0 to 255 by 255), or save "
+            "uint8 from 0 to 255.",
         )
 
 

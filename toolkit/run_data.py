@@ -111,7 +111,10 @@ class RunData:
                 yield prepare(train.subset(np.arange(start, stop)), convert).features
 
     def _value_range(self, spec: DataSpec) -> Tuple[float, ...]:
-        """The lowest and the highest value of the training split; empty unless of float images."""
+        """The lowest and the highest value of the training split; empty unless of float images.
+
+        Both are NaN if a value is.
+        """
         is_large = self.hooks.convert is not None and self.splits["train"].nbytes > RESIDENT_LIMIT
         train = self.prepare_split("train") if _are_float_images(spec) and not is_large else None
         if train is None:
@@ -119,7 +122,8 @@ class RunData:
         lowest, highest = np.inf, -np.inf
         for part in iterate_slices(train):
             features = train.take(part)[0]
-            lowest, highest = min(lowest, features.min()), max(highest, features.max())
+            lowest = np.minimum(lowest, features.min())  # unlike `min`, it returns NaN if one is
+            highest = np.maximum(highest, features.max())
         return float(lowest), float(highest)
 
     def _count_classes(self, spec: DataSpec) -> Tuple[int, ...]:

@@ -36,6 +36,15 @@ def test_a_whole_offset_moves_exactly_and_repeats_the_border():
     assert (shifted[1, :, :2] == RAMP[1, :, :1]).all()
 
 
+@pytest.mark.parametrize("read", ["read", "read_nearest"])
+def test_a_warp_reads_the_right_pixels_of_an_image_of_more_than_2_to_the_24(read):
+    height, width = 4096, 4100
+    images = tf.cast(tf.reshape(tf.range(height * width) % 251, [1, height, width, 1]), tf.float32)
+    grid = tf.meshgrid(tf.range(height * 1.0), tf.range(width * 1.0), indexing="ij")
+    warp = geometry.Warp(*(positions[None] for positions in grid))
+    assert not evaluate(tf.reduce_sum(tf.abs(getattr(warp, read)(images) - images)))
+
+
 def test_offsets_reach_every_whole_number_within_the_limit_and_none_beyond():
     images = tf.zeros([4000, 8, 8, 1])
     offsets = evaluate(geometry.draw_offsets(images, make_run(shift=2)))

@@ -19,6 +19,7 @@ class Data(NamedTuple):
     num_classes: int = 10
     class_names: Tuple[str, ...] = ()
     class_counts: Tuple[int, ...] = ()
+    value_range: Tuple[float, ...] = ()
     dtype: str = "uint8"
     mean: Tuple[float, ...] = ()
     deviation: Tuple[float, ...] = ()

@@ -541,7 +541,7 @@ INFERENCE = [
     Mutant(
         "partial-batch-counts-as-a-whole-one",
         "toolkit/inference/evaluator.py",
-        "sums[name] += float(value) * len(features)",
+        "sums[name] += float(value) * rows",
         "sums[name] += float(value) * batch_size",
         EVALUATOR,
     ),

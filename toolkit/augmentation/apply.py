@@ -9,7 +9,7 @@ from .colour import adjust_colour
 from .geometry import draw_move
 from .regions import cut_out
 
-# Options that are off in the default preset: whoever sets one expects images.
+# Options that are off in the default preset. Setting one is an error unless examples are images.
 _REQUESTS = (
     "crop",
     "flip",
@@ -26,6 +26,9 @@ _REQUESTS = (
 
 def augment(images, run):
     """Change training images as the options say; in other modes return them unchanged.
+
+    The random numbers are a function of the seed, the step and the name of each change: a second
+    call in the same step changes other images of the same shape in the same way.
 
     Args:
         images: float32 [N, H, W, C] in [0, 1]. Examples that are no images are returned unchanged
@@ -44,7 +47,8 @@ def augment_with_masks(images, masks, run):
     Args:
         images: float32 [N, H, W, C] in [0, 1].
         masks: [N, H, W] or [N, H, W, D] of any dtype, class numbers for example. They are moved by
-            whole pixels, so no class is mixed with another; values and boxes are not changed.
+            whole pixels, so no class is mixed with another. Changes of colour do not
+            change them, and `cutout` covers a box of the image, not of its mask.
         run: its options are `AugmentationOptions`.
 
     Returns:

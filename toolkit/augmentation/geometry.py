@@ -64,7 +64,7 @@ class Warp(NamedTuple):
         height, width, channels = masks.shape.as_list()[1:]
         rows = tf.clip_by_value(tf.round(self.rows), 0.0, height - 1.0)
         columns = tf.clip_by_value(tf.round(self.columns), 0.0, width - 1.0)
-        places = _integers(rows * width + columns) + _first_pixels(masks)[:, None, None]
+        places = _places(masks, rows, columns)
         pixels = tf.reshape(masks, [-1, channels])
         return _same_shape(tf.gather_nd(pixels, places[..., None]), masks)
 
@@ -322,7 +322,7 @@ def sample(images, rows, columns):
     height, width, channels = images.shape.as_list()[1:]
     row, down = _split(rows, height)
     column, right = _split(columns, width)
-    places = _integers(row * width + column) + _first_pixels(images)[:, None, None]  # [N, H, W]
+    places = _places(images, row, column)
     pixels = tf.reshape(images, [-1, channels])
     # The pixel to the right or below may lie outside of the image: its share is then 0.
     pixels = tf.concat([pixels, tf.zeros([width + 1, channels])], axis=0)
@@ -331,6 +331,13 @@ def sample(images, rows, columns):
     )
     top, bottom = _blend(here, beside, right), _blend(below, across, right)
     return _same_shape(_blend(top, bottom, down), images)
+
+
+def _places(images, rows, columns):
+    """int32 [N, H, W]: the indices among all pixels of the pixels at whole rows and columns."""
+    # Each axis becomes integers by itself: float32 does not have all whole numbers beyond 2**24.
+    width = images.shape.as_list()[2]
+    return _integers(rows) * width + _integers(columns) + _first_pixels(images)[:, None, None]
 
 
 def _integers(whole):

@@ -21,13 +21,6 @@ def check_networks(options: Any, data: Any) -> None:
             reach.
     """
     check_features(data, "A GAN")
-    low, high = data.value_range or (0, 1)
-    if low < 0 or high > 1:
-        raise DataError(
-            f"The images have values from {low:g} to {high:g}, and the generator makes values from "
-            "0 to 1.",
-            hint="Scale them to 0 to 1 before you save them, or store uint8 from 0 to 255.",
-        )
     if options.discriminator_norm == "batch" and options.penalty != "none":
         raise UsageError(
             "Batch norm in the discriminator (discriminator_norm=batch) mixes the examples of a "
