@@ -12,9 +12,12 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 from file_fixtures import sha256s
 
+from toolkit.data.column import Component
+from toolkit.data.spec import DataSpec
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage.checkpoint_store import CheckpointStore
 from toolkit.storage.jsonl import JsonLines
@@ -845,6 +848,51 @@ def test_the_error_for_a_value_of_the_wrong_type_has_its_place(run, name, value)
     change_manifest(run, **{name: value})
     with pytest.raises(CheckpointError, match=f"manifest.json: '{name}"):
         run.read_manifest()
+
+
+COMPONENT = [[None, 3], "float32", "value", 0, [], 0, []]
+
+
+def change_field(place, value):
+    return [COMPONENT[:place] + [value] + COMPONENT[place + 1 :]]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [],
+        ["features/a"],
+        ["features/a", 1],
+        ["features/a", []],
+        ["features/a", COMPONENT[:-1]],
+        ["features/a", COMPONENT, 1],
+        [1, COMPONENT],
+        *(
+            ["features/a", *change_field(place, value)]
+            for place, value in [
+                *[(0, 3), (0, ["3"]), (1, "float33"), (1, ""), (2, "picture"), (3, -1), (3, 1.5)],
+                *[(4, [1]), (5, None), (5, [1]), (6, [-1]), (6, None)],
+            ]
+        ),
+    ],
+    ids=str,
+)
+def test_the_error_for_a_damaged_component_has_its_place(run, row):
+    change_manifest(run, data=dict(DATA, stored=dict(SPEC, components=[row])))
+    with pytest.raises(
+        CheckpointError, match="manifest.json: 'data.stored.components' is"
+    ) as error:
+        run.read_manifest()
+    assert error.value.exit_code == 5
+
+
+@pytest.mark.parametrize("padding", [0, -1, 0.5, -np.inf, np.nan, True, "", "<pad>"])
+def test_a_component_is_read_as_it_was_written(run, padding):
+    component = Component((None, 3), "float32", "value", 2, ("a", "b"), padding, (4, 8))
+    components = [("features/a", component)]
+    change_manifest(run, data=dict(DATA, spec=dict(SPEC, components=components)))
+    result = DataSpec.from_json(run.read_manifest()["data"]["spec"])
+    assert repr(result.flat) == repr(dict(components))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import sys
 from typing import Any, Dict
 
@@ -12,18 +13,37 @@ from ..files import is_deep, open_regular_file
 FORMAT = 2
 FINISHED = "finished"  # the status of a run with nothing left to do
 
+
+class _Row(tuple):
+    """A schema of a list of a known length: one schema for each part."""
+
+    __slots__ = ()
+
+
 # The schema of manifest.json, as far as the code relies on it: names, where ? marks an optional
-# one, with a type, [type] for a list, a tuple of alternatives, or a nested schema.
+# one, with a type, [type] for a list, a tuple of alternatives, a _Row, or a nested schema.
+_DTYPES = ("uint8", "float32", "int32", "int64", "bool", "string")
+_COMPONENT = _Row(  # the fields of `Component`
+    (
+        [(None, int)],
+        _DTYPES,
+        ("image", "class", "value", "text"),
+        int,
+        [str],
+        (str, numbers.Real),  # the padding, which may be infinite
+        [int],
+    )
+)
 _SPEC = {
     "shape": [int],
-    "dtype": ("uint8", "float32", "int32", "int64", "bool", "string", ""),
+    "dtype": (*_DTYPES, ""),
     "num_classes?": int,
     "class_names?": [str],
     "class_counts?": [int],
     "value_range?": [float],
     "mean?": [float],
     "deviation?": [float],
-    "components?": [list],
+    "components?": [_Row((str, _COMPONENT))],  # flat key, component
     "table?": (
         None,
         {
@@ -38,6 +58,8 @@ _SPEC = {
             "is_one_hot": bool,
         },
     ),
+    "records?": (None, {"features": [str], "labels": [str]}),
+    "label_scale?": int,
 }
 _MANIFEST = {
     "status": str,
@@ -120,6 +142,9 @@ def _find_mismatch(value: Any, schema: Any, place: str = "") -> str:
 
 def _matches(value: Any, schema: Any) -> bool:
     """Whether a value matches a schema. Integers have to be counts, and numbers finite."""
+    if isinstance(schema, _Row):
+        is_row = isinstance(value, list) and len(value) == len(schema)
+        return is_row and all(map(_matches, value, schema))
     if isinstance(schema, tuple):
         return any(_matches(value, alternative) for alternative in schema)
     if isinstance(schema, list):
