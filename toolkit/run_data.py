@@ -234,7 +234,14 @@ def open_other_data(
         images = images_like(stored, options)
     if value.partition(":")[0] == options.data.partition(":")[0]:
         columns = column_options(options)
-    dataset = open_data(value, images=images, columns=columns, shares=NOTHING, table=stored.table)
+    dataset = open_data(
+        value,
+        images=images,
+        columns=columns,
+        shares=NOTHING,
+        table=stored.table,
+        label_scale=stored.label_scale,
+    )
     return RunData(match_classes(dataset, stored), plugins)
 
 

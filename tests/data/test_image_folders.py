@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.data.held_out import NOTHING
+from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
 from toolkit.data.images.folder import list_images
 from toolkit.data.images.image_file import ImageForm, ImageReader, parse_size
 from toolkit.data.sources import ImageOptions, open_data
@@ -232,3 +232,17 @@ def test_a_folder_that_cannot_be_read_is_named(tree, monkeypatch):
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(DataError, match="dog: Permission denied"):
         open_data("images:" + folder)
+
+
+def test_equal_images_of_train_stay_together_beside_a_test_folder(tmp_path):
+    for split, count, copies in (("train", 60, 3), ("test", 20, 1)):
+        for number in range(count):
+            path = tmp_path / split / f"class{number % 2}" / f"{number:02}.png"
+            os.makedirs(str(path.parent), exist_ok=True)
+            content = number // (2 * copies) * 2 + number % 2 + 100 * (split == "test")
+            Image.new("L", (4, 4), content).save(str(path))
+    splits = open_data(f"images:{tmp_path}", shares=DEFAULT_SHARES).splits
+    train, held_out = (
+        set(splits[name].features[:, 0, 0, 0].tolist()) for name in ("train", "validation")
+    )
+    assert len(splits["test"]) == 20 and held_out and not train & held_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -12,7 +13,9 @@ from toolkit.data.column import VOID
 from toolkit.data.held_out import NOTHING
 from toolkit.data.images.label_images import read_label_image
 from toolkit.data.images.pairs import list_pairs
+from toolkit.data.same_data import check_fit
 from toolkit.data.sources import DEFAULT_SHARES, ImageOptions, open_data
+from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
 
 
@@ -190,3 +193,113 @@ def test_a_folder_that_is_no_pair_is_refused(tree, names, text):
 
 def test_a_missing_folder_is_refused(tmp_path):
     assert "expected a folder, found none" in refusal(str(tmp_path / "none"))
+
+
+def contents(split, name=None):
+    """The numbers of the pictures in a split."""
+    features = split.take(slice(None))[0]
+    return set((features[name] if name else features)[:, 0, 0, 0].tolist())
+
+
+@pytest.mark.parametrize(
+    "first, second, start", [("images", "masks", ""), ("a", "b", ""), ("a", "b", "other")]
+)
+def test_equal_images_of_train_stay_together_beside_a_test_folder(tree, first, second, start):
+    images = {}
+    for split, count, copies in (("train", 60, 6), ("test", 20, 1)):
+        for i in range(count):
+            image = picture(i // copies + 50 * (split == "test"))
+            images[f"{split}/{first}/{i:02}.png"] = image
+            images[f"{split}/{second}/{start}{i:02}.png"] = (
+                mask((0, i % 3, 1)) if second == "masks" else image
+            )
+    splits = opened(tree(images), DEFAULT_SHARES).splits
+    name = None if second == "masks" else first
+    train, held_out = (contents(splits[split], name) for split in ("train", "validation"))
+    assert len(splits["test"]) == 20 and held_out and not train & held_out
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_pairs_that_share_an_image_are_in_one_split(tree, side):
+    numbers = {"a": range(60), "b": range(100, 160)}
+    numbers[side] = [i // 4 for i in range(60)]
+    images = {f"{n}/{i}.png": picture(numbers[n][i]) for n in "ab" for i in range(60)}
+    data = opened(tree(images), DEFAULT_SHARES)
+    parts = [contents(split, side) for split in data.splits.values()]
+    assert len(parts) == 3 and sum(map(len, parts)) == len(set.union(*parts))
+    assert any("60 pairs share images with others" in note for note in data.notes)
+
+
+def test_no_image_of_a_small_domain_or_of_its_partner_is_lost(tree):
+    images = {f"a/x{i}.png": picture(i) for i in range(4)}
+    folder = tree({**images, **{f"b/y{i}.png": picture(100 + i) for i in range(80)}})
+    data = opened(folder, DEFAULT_SHARES)
+    assert set.union(*(contents(split, "b") for split in data.splits.values())) == set(
+        range(100, 180)
+    )
+    assert contents(data.splits["train"], "a") == {0, 1, 2, 3}
+    assert any("No test and validation split" in note and "a (4)" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("orientation", [3, 6])
+@pytest.mark.parametrize("ending", ["png", "tiff"])
+def test_label_images_are_turned_upright_as_their_pictures(tree, tmp_path, orientation, ending):
+    pixels = np.zeros((6, 8), np.uint8)
+    pixels[:3, :4] = 1
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for name, array in (("images", pixels * 200), ("masks", pixels * 2)):
+        folder = tmp_path / "pairs" / name
+        os.makedirs(str(folder))
+        Image.fromarray(array).save(str(folder / f"1.{ending}"), exif=exif)
+    features, labels = opened(str(tmp_path / "pairs")).splits["train"].take(slice(None))
+    assert features.shape[1:3] == ((8, 6) if orientation == 6 else (6, 8))
+    assert not features[0, 0, 0, 0]  # it was turned
+    assert np.array_equal(labels[0] == 2, features[0, :, :, 0] == 200)
+
+
+@pytest.mark.parametrize("values", [(0, 255), (255, 255)])
+def test_black_and_white_files_beside_grey_ones_have_the_same_classes(tree, values):
+    pixels = np.resize(np.array([0, 255], np.uint8), (4, 6))
+    images = {"masks/0.png": Image.fromarray(pixels).convert("1")}
+    images["masks/1.png"] = Image.fromarray(np.resize(np.array(values, np.uint8), (4, 6)))
+    data = opened(tree({**images, **{f"images/{i}.png": picture(i) for i in range(2)}}))
+    assert data.spec.labels.num_classes == 2
+    labels = data.splits["train"].labels
+    assert np.array_equal(labels[0], pixels // 255)
+    assert np.array_equal(labels[1], np.resize(np.array(values) // 255, (4, 6)))
+
+
+def test_label_images_without_a_class_are_refused(tree):
+    assert "found only 255" in refusal(tree(masked(2, (255,))))
+
+
+def open_other(folder, model):
+    data = open_data("pairs:" + folder, shares=NOTHING, label_scale=model.label_scale)
+    check_fit(data.spec.flat, model, "The data")
+    return data.splits["train"].labels
+
+
+@pytest.mark.parametrize(
+    "values, others, expected",
+    [
+        ((0, 1, 2, 255), (0, 255), [0, VOID]),  # 255 was no class when the model was trained
+        ((0, 1, 255), (0, 255), [0, VOID]),
+        ((0, 1, 2), (0, 255), [0, VOID]),
+        ((0, 255), (255,), [1, 1]),
+        ((0, 255), (0, 1), [0, 1]),
+        ((0, 1), (0, 255), [0, 1]),
+    ],
+)
+def test_other_label_images_have_the_classes_of_the_model(tree, values, others, expected):
+    model = opened(tree(masked(2, values))).spec
+    stored = json.loads(json.dumps(model._asdict()))
+    labels = open_other(tree(masked(2, others)), DataSpec.from_json(stored))
+    assert labels[0, 0, :2].tolist() == expected
+
+
+def test_label_images_with_more_classes_than_the_models_are_refused(tree):
+    model = opened(tree(masked(2, (0, 1, 2)))).spec
+    with pytest.raises(DataError, match="The data has labels of 8 classes") as error:
+        open_other(tree(masked(2, (0, 7))), model)
+    assert "trained on 3" in error.value.message

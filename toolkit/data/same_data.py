@@ -101,6 +101,12 @@ def check_fit(components: Mapping[str, Component], spec: DataSpec, subject: str)
                 f"{_describe_array(expected)}.",
                 hint="Choose other data, or resize images with --image-size when training.",
             )
+        if actual.num_classes > expected.num_classes > 0:
+            raise DataError(
+                f"{subject} has {describe_key(key)} of {actual.num_classes} classes, the model was "
+                f"trained on {expected.num_classes}.",
+                hint="Choose other data: with the classes of the model.",
+            )
 
 
 def _describe_array(component: Component) -> str:

@@ -88,6 +88,7 @@ class Settings(NamedTuple):
     progress: Optional[Progress]
     file_index: FileIndex  # of the files at the path
     table: Optional[Mapping[str, Any]] = None
+    label_scale: int = 0
 
 
 class Source(NamedTuple):
@@ -111,6 +112,7 @@ def open_data(
     base: Optional[str] = None,
     rehash: bool = False,
     table: Optional[Mapping[str, Any]] = None,
+    label_scale: int = 0,
 ) -> Dataset:
     """Open the data set that a `--data` value names.
 
@@ -125,6 +127,8 @@ def open_data(
         rehash: whether to hash all files again, also those whose size, time and inode are known.
         table: the columns that a model was trained on (`DataSpec.table`): another table is read in
             the same way.
+        label_scale: of the label images that a model was trained on (`DataSpec.label_scale`): the
+            number 255 in others has the same meaning.
 
     Raises:
         UsageError: the value names no source, or an option does not apply to the source.
@@ -134,7 +138,9 @@ def open_data(
     path = resolve_path(value, base)
     _refuse_idle_options(value, source, images, columns)
     index = FileIndex(path, cache_dir, is_fresh=rehash)
-    settings = Settings(path, images, columns, shares, cache_dir, progress, index, table)
+    settings = Settings(
+        path, images, columns, shares, cache_dir, progress, index, table, label_scale
+    )
     with translate_system_errors(path or value):
         dataset = source.open(settings)
     dataset.name = value
@@ -298,7 +304,13 @@ def _open_table(settings: Settings) -> Dataset:
 def _open_pairs(settings: Settings) -> Dataset:
     from .images.pairs import open_pairs
 
-    return open_pairs(settings.path, settings.images, settings.shares, settings.file_index)
+    return open_pairs(
+        settings.path,
+        settings.images,
+        settings.shares,
+        settings.file_index,
+        settings.label_scale,
+    )
 
 
 def _open_tfrecord(settings: Settings) -> Dataset:

@@ -83,7 +83,7 @@ def open_images(
     notes = images.notes + _find_constant_splits(splits)
     notes += _describe_similar_names(spec.class_names) + describe_other_files(folder)
     # Files, not pixels, decide what is held out: the same ones whatever the size of the images.
-    splits = hold_out(splits, shares, images.digests[: len(listings["train"].paths)])
+    splits = hold_out(splits, shares, images.select_digests(listings["train"].paths))
     return Dataset("images:" + folder, spec, splits, files, notes, hashes)
 
 

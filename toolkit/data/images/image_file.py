@@ -96,7 +96,7 @@ class ImageReader:
         form = self.form
         with open_image(stream) as file:
             file.load()
-            image = _upright(_to_8_bits(file), _orientation(file))
+            image = turn_upright(_to_8_bits(file), file)
             if form.channels != 4 and _is_transparent(image):
                 image = _lay_on(image, form.background)
             image = image.convert(MODES[form.channels])
@@ -305,7 +305,13 @@ def _has_late_exif(file: Any) -> bool:
     return b"eXIf" in tail
 
 
-def _upright(image: Any, orientation: int) -> Any:
+def turn_upright(image: Any, file: Any) -> Any:
+    """The image of Pillow that a camera's picture shows when it is upright.
+
+    Args:
+        image: the pixels of the file.
+        file: as Pillow opened and loaded it; its EXIF says how the camera was turned.
+    """
     from PIL import Image
 
     turns = {
@@ -317,6 +323,7 @@ def _upright(image: Any, orientation: int) -> Any:
         7: Image.Transpose.TRANSVERSE,
         8: Image.Transpose.ROTATE_90,
     }
+    orientation = _orientation(file)
     return image.transpose(turns[orientation]) if orientation in turns else image
 
 

@@ -42,9 +42,13 @@ class ImagePaths(NamedTuple):
 
     def select(self, paths: Sequence[str]) -> ImageFiles:
         """Some of the images, in the same form."""
+        digests = self.select_digests(paths)
+        return ImageFiles(paths, self.files.reader, self.files.shape[1:], digests)
+
+    def select_digests(self, paths: Sequence[str]) -> List[str]:
+        """The SHA-256 of some of the files, in the order of `paths`."""
         digests = dict(zip(self.files.paths, self.digests))
-        known = [digests[path] for path in paths]
-        return ImageFiles(paths, self.files.reader, self.files.shape[1:], known)
+        return [digests[path] for path in paths]
 
 
 def open_paths(

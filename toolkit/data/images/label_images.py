@@ -2,13 +2,14 @@
 
 A pixel is a palette index or a grey value, never a mixture of two: such images are resized to the
 nearest pixel. The number 255 is of no class (void), and so is what a label image is padded with.
+Where images have 0 and 255 alone, 255 is the class 1. Pixels of 1 bit are the classes 0 and 1.
 
 Legend: M label images, H height, W width, K classes.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence, Set, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..column import VOID
 from ..files.file_index import FileIndex
 from ..files.parallel import map_parallel
 from .image_array import hash_texts, list_rows
-from .image_file import ImageForm, fit_image, open_file, open_image
+from .image_file import ImageForm, fit_image, open_file, open_image, turn_upright
 
 _MODES = ("1", "L", "P")
 _AS_STORED = ImageForm()
@@ -32,7 +33,7 @@ class LabelImages:
         form: of the pictures that they belong to.
         size: (width, height) of each label image in that form.
         digests: a hash of each file, [M].
-        scale: by which pixels are divided: 255 for images of 0 and 255, else 1.
+        scale: by which pixels of 8 bits are divided: 255 for images of 0 and 255, else 1.
     """
 
     is_decoded = False  # each read decodes
@@ -80,11 +81,22 @@ def read_label_image(path: str, form: ImageForm = _AS_STORED, scale: int = 1) ->
     """
     from PIL import Image
 
+    labels, has_one_bit = _read_pixels(path)
+    if not has_one_bit:
+        labels //= np.uint8(scale)
+    if form.size is None or labels.shape == form.size[::-1]:
+        return labels
+    image = Image.fromarray(labels)
+    return np.asarray(fit_image(image, form, Image.Resampling.NEAREST, VOID))
+
+
+def _read_pixels(path: str) -> Tuple[np.ndarray, bool]:
+    """The pixels of a label image, upright, uint8 [H, W], and whether they have 1 bit."""
     try:
         with open_file(path) as stream, open_image(stream) as file:
             file.load()
             _check_mode(path, file)
-            labels = np.array(file, np.uint8)
+            return np.array(turn_upright(file, file), np.uint8), file.mode == "1"
     except DataError:
         raise
     except MemoryError:
@@ -94,11 +106,6 @@ def read_label_image(path: str, form: ImageForm = _AS_STORED, scale: int = 1) ->
             f"{path}: expected a label image, found {str(error)[:200].rstrip('.')}.",
             hint="Replace or remove that file.",
         ) from error
-    labels //= np.uint8(scale)
-    if form.size is None or labels.shape == form.size[::-1]:
-        return labels
-    image = Image.fromarray(labels)
-    return np.asarray(fit_image(image, form, Image.Resampling.NEAREST, VOID))
 
 
 def _check_mode(path: str, file: Any) -> None:
@@ -128,27 +135,54 @@ class LabelValues(NamedTuple):
     has_void: bool
     scale: int
 
+    @property
+    def known_scale(self) -> int:
+        """The scale; 0 if the images do not show whether 255 is the class 1 or no class."""
+        is_known = self.scale > 1 or self.has_void or self.num_classes > 2
+        return self.scale if is_known else 0
 
-def find_values(paths: Sequence[str], digests: Sequence[str], index: FileIndex) -> LabelValues:
+
+def find_values(
+    paths: Sequence[str], digests: Sequence[str], index: FileIndex, scale: int = 0
+) -> LabelValues:
     """Find the class numbers in label images; what is found stays in the index.
 
     Images of 0 and 255 alone have two classes. In others, 255 is no class.
+
+    Args:
+        paths: of the files, [M].
+        digests: a hash of each file, [M].
+        index: of the files.
+        scale: of the label images that a model was trained on; 0 if it is not known.
+
+    Raises:
+        DataError: no pixel has a class, or a file is damaged.
     """
-    name = "label-values-" + hash_texts(digests)[:16]
+    name = "label-numbers-" + hash_texts(digests)[:16]
     stored = index.load(name)
-    if stored is None or stored.shape != (256,) or stored.dtype != bool:
-        has_value = map_parallel(_has_value, paths, _BATCH)
-        stored = np.any(has_value, axis=0)
+    if stored is None or stored.shape != (2, 256) or stored.dtype != bool:
+        stored = np.any(map_parallel(_has_value, paths, _BATCH), axis=0)
         index.save(name, stored)
-    values: Set[int] = set(np.flatnonzero(stored).tolist())
-    if values == {0, VOID}:
+    values, bits = (set(np.flatnonzero(row).tolist()) for row in stored)
+    is_scaled = {VOID} <= values <= {0, VOID} and scale != 1
+    if is_scaled and (scale or 0 in values or bits):
         return LabelValues(2, False, VOID)
-    return LabelValues(1 + max(values - {VOID}, default=0), VOID in values, 1)
+    values |= bits
+    if values == {VOID}:
+        raise DataError(
+            f"{paths[0]}: expected class numbers, found only 255 in all label images, which is no "
+            "class.",
+            hint="Number the classes from 0; in images of 0 and 255, 255 is the class 1.",
+        )
+    return LabelValues(1 + max(values - {VOID}), VOID in values, 1)
 
 
 def _has_value(path: str) -> np.ndarray:
-    """Whether each number from 0 to 255 is in a label image, bool [256]."""
-    return np.bincount(read_label_image(path).reshape(-1), minlength=256) > 0
+    """Whether each number is in a label image, of 8 bits and of 1 bit: bool [2, 256]."""
+    pixels, has_one_bit = _read_pixels(path)
+    has_value = np.zeros((2, 256), bool)
+    has_value[int(has_one_bit)] = np.bincount(pixels.reshape(-1), minlength=256) > 0
+    return has_value
 
 
 def check_sizes(

@@ -15,6 +15,7 @@ Legend: N pairs.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import os
 import re
@@ -209,7 +210,11 @@ def _by_name(root: str, has_suffix: bool) -> Paths:
 
 
 def open_pairs(
-    folder: str, options: ImageOptions, shares: Shares, index: Optional[FileIndex] = None
+    folder: str,
+    options: ImageOptions,
+    shares: Shares,
+    index: Optional[FileIndex] = None,
+    label_scale: int = 0,
 ) -> Dataset:
     """Open two folders of images as a data set.
 
@@ -218,6 +223,7 @@ def open_pairs(
         options: the form of the images.
         shares: of the pairs, held out for test and validation.
         index: knows hashes and headers of files; None for that of the folder.
+        label_scale: of the label images that a model was trained on; see `DataSpec`.
 
     Raises:
         DataError: images have no partner, or label images other sizes than their pictures.
@@ -230,7 +236,7 @@ def open_pairs(
     )
     left = open_paths(folder, sides[0], index, **options._asdict())
     if second.lower() in MASK_FOLDERS:
-        return _open_masks(folder, listings, left, index, shares)
+        return _open_masks(folder, listings, left, index, shares, label_scale)
     right = open_paths(folder, sides[1], index, **options._asdict())
     build = _pair_domains if not listings["train"].is_aligned else _pair_images
     splits, notes = build(listings, left, right, shares)
@@ -277,9 +283,38 @@ def _pair_images(
         )
         for split, listing in listings.items()
     }
-    count = len(listings["train"].paths[0])
-    digests = [" ".join(pair) for pair in zip(left.digests[:count], right.digests[:count])]
-    return hold_out(splits, shares, digests), []
+    paths = listings["train"].paths
+    groups = _group_pairs(left.select_digests(paths[0]), right.select_digests(paths[1]))
+    count = sum(size for size in collections.Counter(groups).values() if size > 1)
+    note = f"{count:,} pairs share images with others, and are in one split with them."
+    return hold_out(splits, shares, groups), [note] if count else []
+
+
+def _group_pairs(left: Sequence[str], right: Sequence[str]) -> List[str]:
+    """A text for each pair, equal for pairs that share a left or a right image, or do so by others.
+
+    An image that is left in one pair and right in another joins no pairs: of the frames of a video,
+    each with the next one, it would join all.
+
+    Args:
+        left, right: a hash of each image, [N].
+    """
+    pairs = [(f"left {first}", f"right {second}") for first, second in zip(left, right)]
+    parents = {image: image for pair in pairs for image in pair}
+
+    def find_root(image: str) -> str:
+        while parents[image] != image:
+            parents[image] = parents[parents[image]]
+            image = parents[image]
+        return image
+
+    for first, second in pairs:
+        parents[find_root(second)] = find_root(first)
+    roots = [find_root(first) for first, _ in pairs]
+    texts: Dict[str, str] = {}
+    for root, text in zip(roots, map(" ".join, zip(left, right))):
+        texts[root] = min(text, texts.get(root, text))
+    return [texts[root] for root in roots]
 
 
 def _pair_domains(
@@ -289,18 +324,43 @@ def _pair_domains(
     sides = [
         _hold_out_paths(listings, side, images, shares) for side, images in enumerate((left, right))
     ]
-    names = component_names(listings["train"].names).values()
+    names = list(component_names(listings["train"].names).values())
+    notes = _return_lonely(listings["train"], names, sides)
     splits = {}
     for split in sides[0]:
-        domains = [side.get(split, []) for side in sides]
-        count = max(map(len, domains)) if all(domains) else 0
+        domains = [side[split] for side in sides]
+        count = max(map(len, domains))
         features = {
             name: images.select(list(itertools.islice(itertools.cycle(paths), count)))
             for name, images, paths in zip(names, (left, right), domains)
         }
-        if count:
-            splits[split] = Split(features)
-    return splits, [_describe_domains(names, [len(side["train"]) for side in sides])]
+        splits[split] = Split(features)
+    return splits, [_describe_domains(names, [len(side["train"]) for side in sides]), *notes]
+
+
+def _return_lonely(
+    train: Listing, names: Sequence[str], sides: Sequence[Dict[str, List[str]]]
+) -> List[str]:
+    """Train on what is held out of one domain alone, since the other is too small to hold out.
+
+    Args:
+        train: the files in the folders to train on.
+        names: of the domains.
+        sides: split name -> files, of each domain; changed in place.
+
+    Returns:
+        A sentence if there are such images.
+    """
+    lonely = [split for split in sides[0] if split not in sides[1]]
+    lonely += [split for split in sides[1] if split not in sides[0]]
+    if not lonely:
+        return []
+    for side, paths in zip(sides, train.paths):
+        files = set(side["train"]).union(*(side.pop(split, []) for split in lonely))
+        side["train"] = [path for path in paths if path in files]
+    count, name = min((len(paths), name) for name, paths in zip(names, train.paths))
+    splits = " and ".join(sorted(lonely))
+    return [f"No {splits} split is held out: the domain {name} ({count:,}) has too few images."]
 
 
 def _hold_out_paths(
@@ -309,7 +369,7 @@ def _hold_out_paths(
     """The files of one domain in each split."""
     paths = {split: listing.paths[side] for split, listing in listings.items()}
     splits = {split: Split(images.select(paths[split])) for split in paths}
-    parts = hold_out(splits, shares, images.digests[: len(paths["train"])])
+    parts = hold_out(splits, shares, images.select_digests(paths["train"]))
     return {
         name: _take(paths["train"] if part.index is not None else paths[name], part.index)
         for name, part in parts.items()
@@ -332,12 +392,13 @@ def _open_masks(
     pictures: ImagePaths,
     index: FileIndex,
     shares: Shares,
+    label_scale: int,
 ) -> Dataset:
     """Pictures as features, and their label images as labels."""
     paths = [path for listing in listings.values() for path in listing.paths[1]]
     table = index.describe_images(paths)
     check_sizes(paths, table.sizes, pictures.files.paths, pictures.sizes)
-    values = find_values(paths, table.digests, index)
+    values = find_values(paths, table.digests, index, label_scale)
     digest_of = dict(zip(paths, table.digests))
     _, height, width, _ = pictures.files.shape
     splits = {}
@@ -347,11 +408,12 @@ def _open_masks(
         labels = LabelImages(listing.paths[1], form, (width, height), digests, values.scale)
         column = Column(labels, "class", values.num_classes)
         splits[split] = Split(pictures.select(listing.paths[0]), column)
-    count = len(listings["train"].paths[0])
-    splits = hold_out(splits, shares, pictures.digests[:count])
+    splits = hold_out(splits, shares, pictures.select_digests(listings["train"].paths[0]))
     files = {**_files(folder, pictures), **_name_files(folder, paths, table.digests)}
     notes = [*pictures.notes, _describe_labels(values)]
-    return _as_dataset(folder, splits, files, notes)
+    dataset = _as_dataset(folder, splits, files, notes)
+    dataset.spec = dataset.spec._replace(label_scale=values.known_scale)
+    return dataset
 
 
 def _describe_labels(values: LabelValues) -> str:
