@@ -6,6 +6,7 @@ from linear_fixtures import Linear
 
 import toolkit
 from toolkit import DataError, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit.data.examples import describe
 from toolkit.data.prepare import ExampleHooks
 from toolkit.data.readers.pipeline import read_dataset
 from toolkit.data.readers.reader import ReaderOptions, make_reader
@@ -138,3 +139,55 @@ def test_hooks_of_examples_and_other_readers_are_refused():
             make_reader(split, 2, hooks=ExampleHooks(filter=lambda x, y: True))
         with pytest.raises(UsageError, match="--reader resident has no effect"):
             make_reader(split, 2, ReaderOptions("resident"))
+
+
+def words_then_longer_ones(is_declared=True):
+    """Ten examples of three words and label 0, and then longer ones and larger labels."""
+
+    def generate():
+        for i in range(40):
+            yield {"words": np.ones(3 if i < 10 else 9, np.int32)}, 0 if i < 10 else i % 4
+
+    def make():
+        shape = tf.TensorShape([None if is_declared else 3])
+        types = ({"words": tf.int32}, tf.int32)
+        return tf.data.Dataset.from_generator(generate, types, ({"words": shape}, []))
+
+    return make
+
+
+def test_a_first_size_of_none_is_a_sequence_though_the_first_examples_agree():
+    split = read_dataset(words_then_longer_ones(), 10, num_classes=4)
+    assert split.components["features/words"].shape == (None,)
+    assert describe(split).num_classes == 4
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader(split, 4, ReaderOptions(shuffle=False))
+        features, labels = reader.batch(tf.constant(0, tf.int64))
+        reader.initialize(session, 2)
+        features, labels = session.run([features, labels])
+    assert features["words"].shape == (4, 9) and labels.tolist() == [0, 0, 2, 3]
+    assert features["words_length"].tolist() == [3, 3, 9, 9]
+
+
+def test_several_sizes_of_none_are_no_sequence():
+    def make():
+        dataset = tf.data.Dataset.range(3)
+        image = lambda n: tf.placeholder_with_default(tf.zeros([2, 2, 1]), [None, None, 1])  # noqa: E731
+        return dataset.map(lambda n: ({"photo": image(n)}, n))
+
+    assert read_dataset(make, 3).components["features/photo"].shape == (2, 2, 1)
+
+
+def test_classes_without_labels_are_refused():
+    with pytest.raises(UsageError, match="num_classes is 3, and .* has no single label"):
+        read_dataset(lambda: tf.data.Dataset.from_tensors(tf.zeros([2])), 5, num_classes=3)
+
+
+def test_shapes_that_must_be_known_refuse_sequences():
+    split = read_dataset(words_then_longer_ones(), 10)
+    message = r"sequences of any length \(features/words\)"
+    with tf.Graph().as_default(), pytest.raises(UsageError, match=message):
+        make_reader(split, 4, ReaderOptions(pads_to_longest=True))
+    fixed = read_dataset(words_then_longer_ones(is_declared=False), 10)
+    with tf.Graph().as_default():
+        assert make_reader(fixed, 4, ReaderOptions(pads_to_longest=True)).form.longest == {}

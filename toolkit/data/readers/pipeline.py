@@ -11,15 +11,15 @@ Legend: B examples of a batch, L the length to which sequences are padded, ... o
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
 from ...compat import summarize_tf_error, tf
 from ...errors import DataError, ToolkitError, UsageError
-from ..column import TEXT, Sequences
+from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
-from ..structure import flatten, pack
+from ..structure import LABELS, flatten, pack
 from .batches import BatchForm
 from .iterator_reader import IteratorReader
 from .resident import DEVICE, check_batch_size
@@ -29,7 +29,7 @@ _PREFETCH = 2  # batches
 MakeDataset = Callable[[], Any]  # called in a graph; returns a `tf.data.Dataset` of single examples
 
 
-def read_dataset(make_dataset: MakeDataset, count: int) -> Split:
+def read_dataset(make_dataset: MakeDataset, count: int, num_classes: int = 0) -> Split:
     """The split of a `tf.data.Dataset`, for the hook `data`.
 
     A run on it gives up exact resume: it reads past the examples before its step, and has the same
@@ -38,49 +38,69 @@ def read_dataset(make_dataset: MakeDataset, count: int) -> Split:
     Args:
         make_dataset: a function without arguments, called in a new graph, that returns a
             `tf.data.Dataset` of single examples: `(features, labels)`, or features alone, each a
-            tensor or a dict of tensors. A first size of None is a sequence.
+            tensor or a dict of tensors. A named tensor is a sequence if its first size alone is
+            None, or if its examples in memory have several lengths.
         count: how many examples are read into memory and make an epoch, at most.
+        num_classes: K, if the label is one class; 0 for the largest label in memory + 1.
 
     Returns:
         A `Split`; training reads the data set, everything else the examples in memory.
 
     Raises:
-        UsageError: count is not positive.
+        UsageError: count is not positive, or there are no labels for num_classes.
         DataError: the data set is empty, or an example cannot be read.
     """
     if count < 1:
         raise UsageError(f"The count is {count}, expected 1 or more.", hint="Read an example.")
-    examples = _read_examples(make_dataset, count)
+    examples, sequences = _read_examples(make_dataset, count)
     if not examples:
         raise DataError("The tf.data.Dataset has no examples.", hint="Return at least one.")
-    flat = {}
+    flat: Dict[str, Any] = {}
     for key in examples[0]:
         values = [example[key] for example in examples]
-        is_sequence = len({value.shape for value in values}) > 1
+        is_sequence = key in sequences or len({value.shape for value in values}) > 1
         flat[key] = Sequences.join(values) if is_sequence else np.stack(values)
+    if num_classes:
+        if LABELS not in flat:
+            raise UsageError(
+                f"num_classes is {num_classes}, and the tf.data.Dataset has no single label.",
+                hint="Leave it out.",
+            )
+        flat[LABELS] = Column(flat[LABELS], num_classes=num_classes)
     split = Split(*pack(flat))
     split.make_dataset = make_dataset
     return split
 
 
-def _read_examples(make_dataset: MakeDataset, count: int) -> List[Dict[str, np.ndarray]]:
-    """The first examples of a data set: flat key -> array."""
-    examples = []
+def _read_examples(
+    make_dataset: MakeDataset, count: int
+) -> Tuple[List[Dict[str, np.ndarray]], Set[str]]:
+    """The first examples of a data set, flat key -> array, and the keys declared as sequences."""
+    examples: List[Dict[str, np.ndarray]] = []
     with tf.Graph().as_default(), tf.Session() as session:
-        iterator = tf.data.make_initializable_iterator(_make(make_dataset).take(count))
+        dataset = _make(make_dataset)
+        shapes = tf.data.get_output_shapes(dataset)
+        sequences = {key for key, shape in shapes.items() if "/" in key and _is_sequence(shape)}
+        iterator = tf.data.make_initializable_iterator(dataset.take(count))
         tensors = iterator.get_next()
         try:
             session.run([iterator.initializer, tf.tables_initializer()])
             while True:
                 examples.append({key: np.asarray(x) for key, x in session.run(tensors).items()})
         except tf.errors.OutOfRangeError:
-            return examples
+            return examples, sequences
         except tf.errors.OpError as error:
             reason = summarize_tf_error(str(error.message))
             raise DataError(
                 f"The tf.data.Dataset failed at example {len(examples)}: {reason}.",
                 hint="Iterate over it yourself to see the op that fails.",
             ) from error
+
+
+def _is_sequence(shape: tf.TensorShape) -> bool:
+    """Whether only the first size is unknown. Of images, for instance, several may be."""
+    sizes = shape.as_list() if shape.ndims else [0]
+    return sizes[0] is None and None not in sizes[1:]
 
 
 def _make(make_dataset: MakeDataset) -> Any:
@@ -110,7 +130,7 @@ class DatasetReader(IteratorReader):
         batch_size: B.
         seed: in [0, 2**31), of the shuffle.
         shuffle_buffer: examples that are shuffled at a time; 0 for the order of the data set.
-        pads_to_longest: see `BatchForm`.
+        pads_to_longest: see `BatchForm`; refused for sequences, of which the longest is not known.
 
     Attributes:
         num_examples: those of an epoch.
@@ -135,6 +155,13 @@ class DatasetReader(IteratorReader):
         self.num_examples = len(split)
         self.batch_size = batch_size
         self.form = BatchForm.of(split, pads_to_longest)
+        if pads_to_longest and self.form.longest:
+            names = ", ".join(self.form.longest)
+            raise UsageError(
+                f"the tf.data.Dataset has sequences of any length ({names}), and all shapes must "
+                "be known",
+                hint="Pad them in the data set.",
+            )
         with tf.device(DEVICE), tf.name_scope("dataset_input"):
             self._first = tf.placeholder(tf.int64, [])
             dataset = _make(split.make_dataset).map(self._as_stored).repeat()
