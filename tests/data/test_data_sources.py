@@ -1,6 +1,7 @@
 """`--data`: the sources, what each reads, and what it refuses."""
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -318,3 +319,10 @@ def test_a_check_reports_counts_ranges_and_duplicates(idx_folder, tmp_path):
     assert report["in_train_and_test"] == np.sum(numbers < 6)  # images 0 to 5 are in the test split
     contact_sheet(data, str(tmp_path / "sheet.png"))
     assert os.path.getsize(str(tmp_path / "sheet.png")) > 50
+
+
+def test_the_list_of_sources_has_aligned_columns(cli):
+    lines = cli("data", "list").out.splitlines()
+    starts = [re.search(r" (offline|downloads) +", line) for line in lines]
+    assert len(lines) == len(SOURCES) and len({match.start() for match in starts}) == 1
+    assert len({match.end() for match in starts}) == 1

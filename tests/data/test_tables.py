@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from toolkit.data.files.file_index import FileIndex
-from toolkit.data.sources import ColumnOptions, ImageOptions
+from toolkit.data.sources import ColumnOptions, ImageOptions, open_data
+from toolkit.data.tables import table_file
 from toolkit.data.tables.table import read_rows
 from toolkit.errors import DataError, ToolkitError, UsageError
 
@@ -104,7 +105,7 @@ def test_a_table_may_be_written_in_many_ways(rows, content, name):
         ('[{"a": 1, "label": 2}]', "expected one JSON object per line, found a list"),
         ('{"a": 1, "label": 2}\n{"a": 1,', "t.csv:2: expected a JSON object, found a fault"),
         ('{"a": 1, "label": 2}\n[1, 2]', "t.csv:2: expected a JSON object with keys, found [1, 2]"),
-        ('{"a": 1, "a": 2}\n', "the key 'a' is there twice"),
+        ('{"a": 1, "a": 2}\n', "the key 'a' occurs twice"),
         ('{"a": 1, "label": 2}\n{"b": 1}\n', "t.csv:2: found the key 'b'"),
         ('{"a": {"b": 1}, "label": 2}\n', "t.csv:1: expected a value or list in 'a'"),
     ],
@@ -395,3 +396,113 @@ def test_a_table_that_a_model_was_not_trained_on_is_read_in_its_way(tmp_path, ro
         ("a,b,c,label\n1,2,w,x\n", "other.csv:2: the model does not know the text 'w' in 'c'"),
     ):
         assert text in str(pytest.raises(ToolkitError, read, content).value)
+
+
+# ----------------------------------------------------------------------- what strangers bring next
+
+
+def _label_rows(*labels):
+    return "a,label\n" + "".join(f"{n * 1.5},{label}\n" for n, label in enumerate(labels))
+
+
+@pytest.mark.parametrize("missing", ["nan", "NA", "none"])
+@pytest.mark.parametrize("labels, names", [(("1.0", "2.0"), ("1", "2")), (("1.5", "2.5"), ())])
+def test_a_missing_number_is_no_label(rows, refusal, missing, labels, names):
+    text = _label_rows(*labels, missing)
+    table = rows(text, missing="drop")
+    assert table.labels.class_names == names and table.splits["train"].tolist() == [0, 1]
+    assert "t.csv:4: expected a value in 'label', found none" in refusal(text)
+
+
+def test_na_among_texts_is_a_class(rows):
+    assert rows(_label_rows("x", "NA", "x")).labels.class_names == ("NA", "x")
+
+
+def _read_other(path, content, schema, **options):
+    path.write_text(content)
+    return read_rows(str(path), ColumnOptions(**options), ImageOptions(), FileIndex(), schema)
+
+
+def test_a_small_table_to_evaluate_may_have_many_classes(tmp_path, rows):
+    schema = rows(_label_rows(*[f"c{n % 25}" for n in range(100)])).schema
+    table = _read_other(tmp_path / "o.csv", _label_rows(*[f"c{n}" for n in range(25)]), schema)
+    assert len(table.labels.class_names) == 25
+
+
+def test_a_model_without_means_cannot_fill_in_numbers(tmp_path, rows):
+    schema = rows("a,b,label\n1.5,2.5,x\n2.5,1,y\n").schema
+    with pytest.raises(DataError, match="o.csv:3: expected a value in 'a', found none"):
+        content = "a,b,label\n1.5,2.5,x\n,3.5,y\n"
+        _read_other(tmp_path / "o.csv", content, schema, missing="fill")
+
+
+@pytest.mark.parametrize(
+    "content, options, text",
+    [
+        ('{"x": "a\\ud800 b", "label": 1}', {}, r"t.jsonl:1: expected text, found \ud800, which"),
+        ('{"x": 1, "label": "\\udc00"}', {}, r"t.jsonl:1: expected text, found \udc00, which"),
+        ('{"\\uD8ff": 1, "label": 0}', {}, r"t.jsonl:1: expected text, found \ud8ff, which"),
+        (
+            '{"p": "~a\\u0000.png", "label": 1}',
+            {},
+            "t.jsonl:1: expected the path of an image in 'p', found a null character",
+        ),
+    ],
+)
+def test_json_escapes_of_no_text_are_refused_with_their_line(refusal, content, options, text):
+    assert text in refusal(content, "t.jsonl", **options)
+
+
+def test_json_escapes_of_pairs_of_surrogates_are_text(rows):
+    table = rows('{"a": 1, "label": "\\ud83d\\ude00"}\n{"a": 2, "label": "b"}\n', "t.jsonl")
+    assert table.labels.class_names == ("b", "\U0001f600")
+
+
+def test_a_quote_that_is_not_closed_does_not_fill_the_memory(refusal, monkeypatch):
+    monkeypatch.setattr(table_file, "_MAX_FIELD", 1000)
+    monkeypatch.setattr(table_file, "_MAX_LINE", 10_000)
+    text = 'a,label\n1,x\n"' + 500 * "2,y\n"
+    message = "t.csv:3: expected a row of CSV, found a field of more than 1,000 characters"
+    assert message in refusal(text)
+    message = "t.csv:2: expected a line of fewer than 10,000 characters"
+    assert message in refusal("a,label\n" + "1" * 10_000 + ",x\n")
+    monkeypatch.setattr(table_file, "_SMALL", 100_000)
+    content = gzip.compress(b"a,label\n" + 30_000 * b"1,x\n")
+    assert "a file that unpacks to more than 200 times its size" in refusal(content, "t.csv.gz")
+
+
+@pytest.mark.parametrize(
+    "columns, images, text",
+    [
+        ({}, {"image_size": 32}, "--image-size 32 has no effect on "),
+        ({}, {"channels": 1}, "--channels 1 has no effect on "),
+        ({"categories": "one-hot"}, {}, "--categories one-hot has no effect on "),
+        (
+            {"feature_columns": ("a",), "ignore_columns": ("b", "y")},
+            {},
+            "--ignore-columns b has no effect beside --feature-columns",
+        ),
+    ],
+)
+def test_an_option_without_effect_on_the_columns_is_refused(tmp_path, columns, images, text):
+    (tmp_path / "t.csv").write_text("a,b,y,label\n1.5,2,3,x\n3,7,5,y\n")
+    columns = dict({"label_column": ("label",)}, **columns)
+    with pytest.raises(UsageError) as caught:
+        options = ColumnOptions(**columns)
+        read_rows(str(tmp_path / "t.csv"), options, ImageOptions(**images), FileIndex())
+    assert text in caught.value.message and caught.value.hint
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_rows_that_are_equal_once_filled_are_in_one_split(tmp_path, is_named):
+    path = tmp_path / "t.csv"
+    lines = [f"{'' if n % 2 else 5},{n // 2 * 2.5},{'uv'[n // 2 % 2]}" for n in range(120)]
+    path.write_text("a,b,c,label\n" + "".join(f"{line},{n % 3}\n" for n, line in enumerate(lines)))
+    options = ColumnOptions(missing="fill", ignore_columns=() if is_named else ("c",))
+    splits = open_data(f"table:{path}", columns=options).splits
+
+    def features(name):
+        values = splits[name].take(slice(None))[0]
+        return {row.tobytes() for row in (values["numbers"] if is_named else values)}
+
+    assert not features("train") & (features("test") | features("validation"))

@@ -27,7 +27,7 @@ DEFAULT = "mnist5k"
 
 
 class ImageOptions(NamedTuple):
-    """How `images:` reads image files.
+    """How image files, or encoded images of records, are read.
 
     Attributes:
         image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None for that of
@@ -160,6 +160,17 @@ def _refuse_idle_options(
             raise UsageError(
                 f"{flag} {text} has no effect on the data '{value}'.",
                 hint=f"Omit {flag}, or use {_sources_with(name)}.",
+            )
+
+
+def refuse_idle_images(path: str, images: ImageOptions) -> None:
+    """Raise a UsageError if an option of images is set for data that turns out to have none."""
+    for name, setting in images._replace(extends_border=False)._asdict().items():
+        if setting != getattr(DEFAULT_IMAGES, name):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} {setting} has no effect on {path}, which has no images.",
+                hint=f"Omit {flag}.",
             )
 
 
@@ -368,7 +379,7 @@ SOURCES = {
         Source(
             "images:DIR",
             "a folder of images for each class, or of images without labels",
-            "what fits in memory",
+            "any; images are decoded as they are used",
             _always,
             _open_images,
             ImageOptions._fields,

@@ -32,7 +32,9 @@ class Labels(NamedTuple):
     class_names: Tuple[str, ...] = ()
 
 
-def read_labels(table: Table, names: Sequence[str], kind: str, rows: np.ndarray) -> Labels:
+def read_labels(
+    table: Table, names: Sequence[str], kind: str, rows: np.ndarray, is_other: bool = False
+) -> Labels:
     """The labels in some columns.
 
     Args:
@@ -40,6 +42,8 @@ def read_labels(table: Table, names: Sequence[str], kind: str, rows: np.ndarray)
         names: of the columns; several are the values of a vector.
         kind: "class", "value", or "auto" to let the fields decide.
         rows: that have examples, int64 [n]; the labels of others are not looked at.
+        is_other: whether a model was trained on such labels, so that any number of classes is
+            plausible.
 
     Raises:
         DataError: a field is no label of the kind, or the kind is not clear.
@@ -61,18 +65,29 @@ def read_labels(table: Table, names: Sequence[str], kind: str, rows: np.ndarray)
         kind = _choose_kind(table, names[0], column, rows)
     if kind == "value":
         return Labels(_read_values(table, names[0], rows), "value")
-    return _read_classes(table, names[0], column, rows)
+    return _read_classes(table, names[0], column, rows, is_other)
 
 
 def missing_labels(table: Table, names: Sequence[str]) -> np.ndarray:
-    """Whether each row lacks a label, bool [N]."""
+    """Whether each row lacks a label, bool [N].
+
+    Only an empty text is missing, unless all other labels are numbers: then so is NA, for instance.
+    """
     is_missing = np.zeros(table.num_rows, bool)
     for name in names:
         if name in table.texts:
             column = table.texts[name]
-            is_empty = np.array([text == "" for text in column.values])
-            is_missing |= is_empty[column.codes]
+            is_missing |= _are_missing(column.values)[column.codes]
     return is_missing
+
+
+def _are_missing(texts: Sequence[str]) -> np.ndarray:
+    """Which of the different texts of a column stand for no label, bool [len(texts)]."""
+    numbers = [parse_number(text) for text in texts]
+    is_nan = np.array([number is not None and np.isnan(number) for number in numbers], bool)
+    if None not in numbers and not is_nan.all():
+        return is_nan
+    return np.array([text == "" for text in texts], bool)
 
 
 def _stack_vectors(table: Table, name: str, kind: str) -> np.ndarray:
@@ -133,13 +148,15 @@ def _read_values(table: Table, name: str, rows: np.ndarray) -> np.ndarray:
     return values[column.codes]
 
 
-def _read_classes(table: Table, name: str, column: TextColumn, rows: np.ndarray) -> Labels:
+def _read_classes(
+    table: Table, name: str, column: TextColumn, rows: np.ndarray, is_other: bool
+) -> Labels:
     counts = np.bincount(column.codes[rows], minlength=len(column.values))
     names_of = [_class_name(text) if count else None for text, count in zip(column.values, counts)]
     names = _sort_classes([each for each in names_of if each is not None])
     if name.lower() not in LABEL_NAMES:
         table.refuse_header(name)
-    if len(names) > min(MAX_CLASSES, max(20, len(rows) // 2)):
+    if len(names) > (MAX_CLASSES if is_other else min(MAX_CLASSES, max(20, len(rows) // 2))):
         raise DataError(
             f"{table.file.path}: expected labels of classes, found {len(names):,} different texts "
             f"in {len(rows):,} rows of '{name}'.",

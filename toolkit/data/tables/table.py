@@ -16,20 +16,20 @@ Legend: N rows, n rows with examples, F columns of numbers.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Union
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, UsageError
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import Shares, content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
-from ..sources import ColumnOptions, ImageOptions
+from ..sources import ColumnOptions, ImageOptions, refuse_idle_images
 from .columns import Table, read_table, shorten
 from .features import build_features, find_missing, find_schema
 from .labels import Labels, missing_labels, read_labels
-from .roles import Roles, choose_roles, follow_schema, unused_columns
+from .roles import LABEL_NAMES, Roles, choose_roles, follow_schema, unused_columns
 from .schema import NUMBERS, TableSchema
 from .table_file import open_table_file
 from .table_images import ImageColumn, read_image_column
@@ -87,8 +87,9 @@ def open_table(
         name: Split(rows.features, rows.labels.values, positions)
         for name, positions in rows.splits.items()
     }
-    splits = hold_out(splits, shares, _digests(rows, splits["train"]))
-    if columns.missing == "fill" and schema is None:
+    is_filled = columns.missing == "fill" and schema is None
+    splits = hold_out(splits, shares, _digests(rows, splits["train"], is_filled))
+    if is_filled:
         rows = rows._replace(schema=_fill(rows, splits["train"]))
     spec = describe(splits["train"], rows.labels.class_names)
     spec = spec._replace(table=rows.schema.to_json())
@@ -117,20 +118,25 @@ def read_rows(
         has_missing = options.missing == "fill"
         schema = find_schema(table, roles, has_missing)
         schema = schema._replace(labels=roles.labels, is_one_hot=options.categories == "one-hot")
+        _refuse_idle_options(path, schema, options, image_options)
     else:
         kind = schema.label_kind or kind
         notes += _describe_unused(unused_columns(file, roles))
-    rows = _rows_with_values(table, roles, schema, options.missing)
+    is_filled = options.missing == "fill" and (not is_other or bool(schema.fills))
+    rows = _rows_with_values(table, roles, schema, options.missing, is_filled)
     if len(rows) < table.num_rows and schema is not None:
         notes.append(f"{table.num_rows - len(rows):,} rows with empty fields are left out.")
-    labels = read_labels(table, roles.labels, kind, rows)
+    labels = read_labels(table, roles.labels, kind, rows, is_other)
     if roles.labels:
         schema = schema._replace(label_kind=labels.kind)
         notes.append(_describe_labels(roles.labels, labels))
     notes += _describe_rounded(table, schema)
     splits = _divide(table, roles.split, rows, is_other)
     images = {
-        name: read_image_column(table, name, rows, image_options, index) for name in schema.images
+        name: read_image_column(
+            table, name, rows, image_options, index, schema.component_names[name]
+        )
+        for name in schema.images
     }
     notes += [note for column in images.values() for note in column.notes]
     arrays = {name: column.files for name, column in images.items()}
@@ -138,6 +144,28 @@ def read_rows(
     if schema.fills:
         _fill_numbers(_numbers_of(features, schema), schema)
     return TableRows(features, labels, schema, splits, roles.split is not None, images, notes)
+
+
+def _refuse_idle_options(
+    path: str, schema: TableSchema, options: ColumnOptions, images: ImageOptions
+) -> None:
+    """Raise a UsageError if an option has no effect on the columns that a table has."""
+    if not schema.images:
+        refuse_idle_images(path, images)
+    if options.categories != ColumnOptions().categories and not schema.categories:
+        raise UsageError(
+            f"--categories {options.categories} has no effect on {path}, which has no column of "
+            "few different texts.",
+            hint="Omit --categories.",
+        )
+    effective = (*LABEL_NAMES, options.split_column.lower())  # else labels, or the split
+    idle = [name for name in options.ignore_columns if name.lower() not in effective]
+    if options.feature_columns and idle:
+        raise UsageError(
+            f"--ignore-columns {','.join(idle)} has no effect beside --feature-columns, which "
+            "names all features.",
+            hint="Omit one of them.",
+        )
 
 
 def _check_index(table: Table, roles: Roles) -> List[str]:
@@ -189,8 +217,17 @@ def _describe_labels(names: Sequence[str], labels: Labels) -> str:
 # ------------------------------------------------------------------------------- rows and splits
 
 
-def _rows_with_values(table: Table, roles: Roles, schema: TableSchema, missing: str) -> np.ndarray:
+def _rows_with_values(
+    table: Table, roles: Roles, schema: TableSchema, missing: str, is_filled: bool
+) -> np.ndarray:
     """The rows with examples, int64 [n].
+
+    Args:
+        table: the table.
+        roles: of its columns.
+        schema: what its columns are.
+        missing: what to do with missing fields.
+        is_filled: whether missing numbers get values: a model may have been trained without any.
 
     Raises:
         DataError: fields are missing that may not be.
@@ -208,7 +245,9 @@ def _rows_with_values(table: Table, roles: Roles, schema: TableSchema, missing: 
             _refuse_missing(table, masks, "Leave out the emptiest columns with --ignore-columns.")
         return np.flatnonzero(is_complete)
     if missing == "fill":
-        masks = {n: mask for n, mask in masks.items() if n in (*roles.labels, *schema.images)}
+        others = () if is_filled else schema.numbers
+        columns = {*roles.labels, *schema.images, *others}
+        masks = {name: mask for name, mask in masks.items() if name in columns}
     if masks:
         names = ",".join(masks)
         _refuse_missing(
@@ -267,12 +306,17 @@ def _divide(
     return {split: part for split, part in result.items() if len(part)}
 
 
-def _digests(rows: TableRows, train: Split) -> Optional[List[str]]:
+def _digests(rows: TableRows, train: Split, is_filled: bool) -> Union[None, List[str], np.ndarray]:
     """A hash of the content of each training example, without decoding its images; None if there
-    are no images.
+    are no images, and no missing numbers to be filled in.
     """
+    is_filled = is_filled and bool(rows.schema.numbers)
+    is_filled = is_filled and bool(np.isnan(_numbers_of(rows.features, rows.schema)).any())
+    if is_filled:
+        rows = rows._replace(features=_copy_numbers(rows.features))
+        _fill(rows, train)  # with the means of all: which ones train is not known yet
     if not rows.images:
-        return None
+        return content_keys(Split(rows.features, index=train.index)) if is_filled else None
     texts = [column.digests for column in rows.images.values()]
     if isinstance(rows.features, dict) and len(rows.features) > len(rows.images):
         files = [id(column.files) for column in rows.images.values()]
@@ -305,6 +349,13 @@ def _fill(rows: TableRows, train: Split) -> TableSchema:
     schema = schema._replace(fills=tuple(float(np.float32(mean)) for mean in means))
     _fill_numbers(part, schema)
     return schema
+
+
+def _copy_numbers(features: Any) -> Any:
+    """The same features, with a copy of the numbers."""
+    if isinstance(features, dict):
+        return dict(features, **{NUMBERS: features[NUMBERS].copy()})
+    return features.copy()
 
 
 def _numbers_of(features: Any, schema: TableSchema) -> np.ndarray:

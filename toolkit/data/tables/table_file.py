@@ -13,6 +13,7 @@ import io
 import itertools
 import json
 import os
+import re
 import zlib
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Sequence, Tuple
 
@@ -24,7 +25,11 @@ TABLE_ENDINGS = tuple(
 )
 _DELIMITERS = ",;\t|"
 _CELLS = 1 << 20  # of a chunk
-_MAX_FIELD = 1 << 30  # bytes; the default of the module csv refuses an encoded image
+_MAX_FIELD = 1 << 23  # characters; a quote that is not closed must not fill the memory
+_MAX_LINE = 1 << 26  # characters; likewise
+_MAX_RATIO = 200  # of characters to bytes of the file: no real table repeats itself so often
+_SMALL = 1 << 28  # characters that every file may unpack to
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape for half a character of UTF-16
 _GZIP = b"\x1f\x8b"
 _OTHER_FORMATS = (
     (b"PK\x03\x04", "an Excel workbook or another zip file"),
@@ -90,7 +95,7 @@ class TableFile(NamedTuple):
 
     def _csv_rows(self, stream: Any) -> Iterator[Tuple[int, Fields]]:
         for _ in range(self.header_lines):
-            stream.readline()
+            next(stream, None)
         reader = _csv_reader(stream, self.delimiter)
         width, line = len(self.columns), self.header_lines + 1
         try:
@@ -255,6 +260,8 @@ def _csv_fault(error: csv.Error) -> str:
     text = str(error)
     if "unexpected end" in text:
         return "a quote that is not closed"
+    if "field larger" in text:
+        return f"a field of more than {_MAX_FIELD:,} characters"
     if "NUL" in text or "null byte" in text:
         return "a null byte"
     return text.replace("'", "").strip(".")
@@ -281,6 +288,8 @@ def _read_record(place: str, text: str) -> Dict[str, Any]:
             f"{place}: expected a JSON object, found a fault: {reason}.",
             hint="Write one object per line.",
         ) from error
+    if _SURROGATE.search(text):
+        _refuse_half_characters(place, record)
     if not isinstance(record, dict) or not record:
         raise DataError(
             f"{place}: expected a JSON object with keys, found {text.strip()[:40]}.",
@@ -289,12 +298,24 @@ def _read_record(place: str, text: str) -> Dict[str, Any]:
     return record
 
 
+def _refuse_half_characters(place: str, record: Any) -> None:
+    """Raise a DataError if JSON escapes one half of a pair of surrogates, which is no text."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(error.object[error.start])
+        raise DataError(
+            f"{place}: expected text, found \\u{code:04x}, which is half a character.",
+            hint="Write the character as UTF-8, or both of its halves.",
+        ) from error
+
+
 def _unique_keys(pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key '{twice}' is there twice")
+        raise ValueError(f"the key '{twice}' occurs twice")
     return record
 
 
@@ -322,11 +343,12 @@ def _open_bytes(path: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _read_text(path: str, encoding: str) -> Iterator[Any]:
-    """The text of a file, with its ends of lines unchanged."""
+    """The lines of a file, with their ends unchanged."""
     previous = csv.field_size_limit(_MAX_FIELD)
     try:
         with _open_bytes(path) as file:
-            yield io.TextIOWrapper(file, encoding=encoding, newline="")
+            stream = io.TextIOWrapper(file, encoding=encoding, newline="")
+            yield _read_lines(stream, path)
     except UnicodeError as error:
         raise DataError(
             f"{path}:{_find_undecodable_line(path, encoding)}: expected text in "
@@ -336,6 +358,26 @@ def _read_text(path: str, encoding: str) -> Iterator[Any]:
         ) from error
     finally:
         csv.field_size_limit(previous)
+
+
+def _read_lines(stream: Any, path: str) -> Iterator[str]:
+    """The lines of a text; raises a DataError if one line or all of them are too long."""
+    rest = max(_SMALL, _MAX_RATIO * os.path.getsize(path))
+    for number, line in enumerate(iter(lambda: stream.readline(_MAX_LINE), ""), 1):
+        rest -= len(line)
+        if rest < 0:
+            raise DataError(
+                f"{path}:{number}: expected a table, found a file that unpacks to more than "
+                f"{_MAX_RATIO} times its size.",
+                hint="If it is a table, unpack it first.",
+            )
+        if len(line) == _MAX_LINE:
+            raise DataError(
+                f"{path}:{number}: expected a line of fewer than {_MAX_LINE:,} characters, found "
+                "a longer one.",
+                hint="Write a line for each example.",
+            )
+        yield line
 
 
 def _find_encoding(path: str) -> str:
@@ -358,10 +400,13 @@ def _find_encoding(path: str) -> str:
 
 def _find_undecodable_line(path: str, encoding: str) -> int:
     """The first line of a file that is not in its encoding; of UTF-16, the last line."""
+    count = 0
     with _open_bytes(path) as file:
-        lines = list(file)
-    is_wrong = [encoding == "utf-8-sig" and _is_undecodable(line) for line in lines]
-    return is_wrong.index(True) + 1 if True in is_wrong else len(lines)
+        for line in file:
+            count += 1
+            if encoding == "utf-8-sig" and _is_undecodable(line):
+                break
+    return count
 
 
 def _is_undecodable(content: bytes) -> bool:

@@ -39,7 +39,12 @@ class ImageColumn(NamedTuple):
 
 
 def read_image_column(
-    table: Table, name: str, rows: np.ndarray, options: ImageOptions, index: FileIndex
+    table: Table,
+    name: str,
+    rows: np.ndarray,
+    options: ImageOptions,
+    index: FileIndex,
+    component: str,
 ) -> ImageColumn:
     """Find the files that a column names.
 
@@ -49,6 +54,7 @@ def read_image_column(
         rows: that have examples, int64 [n]; another row gets the image of the first of them.
         options: the form of the images.
         index: knows hashes and headers of files.
+        component: the name of the component that the images become.
 
     Raises:
         DataError: a field is no path of a file, or a file is no image.
@@ -59,7 +65,7 @@ def read_image_column(
     used, positions = np.unique(codes, return_inverse=True)
     fields = [column.values[code] for code in used]
     paths = [_find_file(table, name, field) for field in fields]
-    images = open_paths(table.file.path, paths, index, **options._asdict())
+    images = open_paths(table.file.path, paths, index, **options.arguments(component))
     files = images.select([paths[position] for position in positions])
     names = [fields[position] for position in positions]
     digests = [images.digests[position] for position in positions]
@@ -69,6 +75,12 @@ def read_image_column(
 def _find_file(table: Table, name: str, field: str) -> str:
     """The path of the file that a field names, from the folder of the table."""
     folder = os.path.dirname(table.file.path)
+    if "\0" in field:  # which Python 3.7 refuses in a path
+        raise DataError(
+            f"{table.file.place(table.texts[name].row_of(field))}: expected the path of an image "
+            f"in '{name}', found a null character.",
+            hint="Write paths from the folder of the table.",
+        )
     for text in (field, field.replace("\\", "/")):
         path = os.path.join(folder, os.path.expanduser(text))
         if os.path.isfile(path):
