@@ -7,16 +7,20 @@ import os
 
 import numpy as np
 import pytest
+from linear_fixtures import Linear
 from PIL import Image
 
 from toolkit.data.column import VOID
 from toolkit.data.held_out import NOTHING
 from toolkit.data.images.label_images import read_label_image
 from toolkit.data.images.pairs import list_pairs
-from toolkit.data.same_data import check_fit
+from toolkit.data.same_data import check_fit, check_same_classes
 from toolkit.data.sources import DEFAULT_SHARES, ImageOptions, open_data
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError
+from toolkit.options import CoreOptions
+from toolkit.plugins import Plugin, Plugins
+from toolkit.run_data import open_other_data
 
 
 def picture(number, size=(6, 4)):
@@ -275,7 +279,10 @@ def test_label_images_without_a_class_are_refused(tree):
 
 
 def open_other(folder, model):
-    data = open_data("pairs:" + folder, shares=NOTHING, label_scale=model.label_scale)
+    """The label images in a folder, as those that a model is evaluated on."""
+    plugins = Plugins(Plugin.from_object(Linear(), "model"))
+    value = "pairs:" + folder
+    data = open_other_data(plugins, CoreOptions(data=value), value, model).dataset
     check_fit(data.spec.flat, model, "The data")
     return data.splits["train"].labels
 
@@ -303,3 +310,12 @@ def test_label_images_with_more_classes_than_the_models_are_refused(tree):
     with pytest.raises(DataError, match="The data has labels of 8 classes") as error:
         open_other(tree(masked(2, (0, 7))), model)
     assert "trained on 3" in error.value.message
+
+
+@pytest.mark.parametrize("values, others", [((0, 1, 255), (0, 255)), ((0, 255), (0, 1, 255))])
+def test_a_run_is_not_resumed_where_255_means_something_else(tree, values, others):
+    record = {"stored": opened(tree(masked(2, values))).spec._asdict()}
+    data = opened(tree(masked(2, others)))
+    with pytest.raises(DataError, match="255 is (no class|the class 1) in the data's label images"):
+        check_same_classes(record, data)
+    check_same_classes(record, opened(tree(masked(2, (0, 1)))))

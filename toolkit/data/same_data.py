@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..errors import DataError
-from .column import Component
+from .column import VOID, Component
 from .examples import Dataset
 from .files.hash_list import ALL_FILES, read_list, summarize
 from .spec import DataSpec
@@ -27,6 +27,13 @@ def check_same_classes(record: Mapping[str, Any], dataset: Dataset) -> None:
     if before != now:
         raise DataError(
             f"The data has the classes {_join(now)}; the run was trained on {_join(before)}.",
+            hint="Start a new run.",
+        )
+    scales = record["stored"].get("label_scale", 0), dataset.spec.label_scale
+    if all(scales) and scales[0] != scales[1]:
+        past, present = ("the class 1" if scale == VOID else "no class" for scale in scales)
+        raise DataError(
+            f"255 is {present} in the data's label images; in those of the run it was {past}.",
             hint="Start a new run.",
         )
 
