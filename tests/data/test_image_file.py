@@ -13,6 +13,7 @@ from toolkit.data.images.image_file import (
     ImageForm,
     ImageReader,
     describe_changes,
+    describe_frames,
     file_endings,
     parse_colour,
     read_header,
@@ -231,6 +232,28 @@ def test_four_channels_keep_transparency(save):
     reader = ImageReader(ImageForm(channels=4))
     assert reader.read(save(row("RGBA", *pixels))).tolist() == [[list(p) for p in pixels]]
     assert describe_changes(reader.form, np.array([[2, 1]]), np.array([True])) == []
+
+
+@pytest.mark.parametrize("form", ["GIF", "TIFF", "PNG", "WEBP"])
+def test_frames_behind_the_first_one_are_noticed(save, form):
+    if form == "WEBP" and not features.check("webp"):
+        pytest.skip("this Pillow reads no WebP")
+    frames = [Image.new("RGB", (4, 4), colour) for colour in (RED, GREEN, BLUE)]
+    headers = [
+        read_header(save(frames[0], form, "single." + form)),
+        read_header(save(frames[0], form, "many." + form, save_all=True, append_images=frames[1:])),
+    ]
+    assert [header.has_more_frames for header in headers] == [False, True]
+    notes = describe_frames(np.array([header.has_more_frames for header in headers]))
+    assert notes == ["1 image with several frames or pages: only the first is read."]
+    assert not describe_frames(np.array([False]))
+
+
+def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(save):
+    path = save(Image.new("1", (12000, 10001)))
+    for read_it in (read_header, ImageReader(ImageForm(size=(8, 8))).read):
+        with pytest.raises(DataError, match="12000x10001 pixels, more than 120,000,000"):
+            read_it(path)
 
 
 def test_notes_count_what_has_to_change(save):

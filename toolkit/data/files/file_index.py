@@ -28,12 +28,12 @@ GROUP = "hashes"  # the folder in the cache
 SMALL_BYTES = 4 << 20
 SMALL_COUNT = 200
 _SETTLED = 2  # seconds after which a write has another time than one before
-_FORMAT = 1
+_FORMAT = 2
 _BATCH = 16  # files that a thread reads before it takes the next ones
 _MIN_ENTRIES = 100  # that always have room in a table
-_HEADER = slice(3, 7)  # of the numbers of an entry; the first three are its state
+_HEADER = slice(3, 8)  # of the numbers of an entry; the first three are its state
 _NO_STATE = (-1, -1, -1)
-_NO_HEADER = (-1, -1, -1, -1)
+_NO_HEADER = (-1, -1, -1, -1, -1)
 
 
 class ImageTable(NamedTuple):
@@ -44,12 +44,14 @@ class ImageTable(NamedTuple):
         sizes: (width, height) of each image, upright, int64 [M, 2].
         is_grey: of each image, bool [M].
         has_alpha: whether pixels of the image can be transparent, bool [M].
+        has_more_frames: whether frames or pages follow the first one, bool [M].
     """
 
     digests: List[str]
     sizes: np.ndarray
     is_grey: np.ndarray
     has_alpha: np.ndarray
+    has_more_frames: np.ndarray
 
 
 class FileIndex:
@@ -85,8 +87,8 @@ class FileIndex:
         """
         entries = self._entries(paths, _read_image, needs_header=True)
         headers = entries.numbers[:, _HEADER]
-        is_grey, has_alpha = headers[:, 2] == 1, headers[:, 3] == 1
-        return ImageTable(entries.list_digests(), headers[:, :2], is_grey, has_alpha)
+        flags = headers[:, 2:] == 1
+        return ImageTable(entries.list_digests(), headers[:, :2], *flags.T)
 
     def load(self, name: str) -> Optional[np.ndarray]:
         """An array that `save` stored under a name; None if there is none."""
@@ -110,7 +112,7 @@ class FileIndex:
         table = self._load_table()
         names = [self._name(path) for path in paths]
         rows = np.array([table.rows.get(name, -1) for name in names], np.int64)
-        numbers = np.full((len(paths), 7), -1, np.int64)
+        numbers = np.full((len(paths), 8), -1, np.int64)
         digests = np.zeros(len(paths), "S64")
         started = time.time()
         numbers[:, :3] = np.array([_state(path) for path in paths]).reshape(-1, 3)
@@ -175,8 +177,8 @@ class _Table:
 
     Args:
         names: of the entries, [M].
-        numbers: int64 [M, 7]: size, time of modification in ns, inode; width, height, is grey, has
-            alpha (-1 where the header is not known).
+        numbers: int64 [M, 8]: size, time of modification in ns, inode; width, height, is grey, has
+            alpha, has more frames (-1 where the header is not known).
         digests: S64 [M].
     """
 
@@ -187,7 +189,7 @@ class _Table:
 
     @classmethod
     def empty(cls) -> _Table:
-        return cls([], np.zeros((0, 7), np.int64), np.zeros(0, "S64"))
+        return cls([], np.zeros((0, 8), np.int64), np.zeros(0, "S64"))
 
     @classmethod
     def load(cls, path: str) -> _Table:
@@ -199,7 +201,7 @@ class _Table:
         except Exception:  # damaged bytes can make zipfile and numpy raise anything
             return cls.empty()
         names = blob.tobytes().decode("utf-8", "surrogateescape").split("\0") if blob.size else []
-        is_intact = numbers.shape == (len(names), 7) and digests.shape == (len(names),)
+        is_intact = numbers.shape == (len(names), 8) and digests.shape == (len(names),)
         is_intact &= numbers.dtype == np.int64 and digests.dtype == np.dtype("S64")
         return cls(names, numbers, digests) if is_current and is_intact else cls.empty()
 

@@ -30,6 +30,9 @@ FITS = ("pad", "crop", "stretch")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # channels -> Pillow's name
 WHITE = (255, 255, 255)
 MAX_SIDE = 4096  # pixels of an image size
+# Pixels of an image: a camera's picture has fewer, and a small damaged or forged file may have more
+# than fit in memory, where each pixel takes up to 16 bytes while it is decoded.
+MAX_PIXELS = 120_000_000
 _GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 _ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 _ORIENTATION = 0x0112  # a tag of EXIF
@@ -128,6 +131,18 @@ def describe_changes(form: ImageForm, sizes: np.ndarray, has_alpha: np.ndarray) 
     return notes
 
 
+def describe_frames(has_more_frames: np.ndarray) -> List[str]:
+    """A sentence if images have several frames.
+
+    Args:
+        has_more_frames: of each image, bool [M].
+    """
+    if not has_more_frames.any():
+        return []
+    count = _count_images(has_more_frames.sum())
+    return [f"{count} with several frames or pages: only the first is read."]
+
+
 def _count_images(count: int) -> str:
     return f"{count:,} image{'' if count == 1 else 's'}"
 
@@ -189,12 +204,14 @@ class ImageHeader(NamedTuple):
         width, height: in pixels, upright.
         is_grey: whether the image is grey.
         has_alpha: whether pixels can be transparent.
+        has_more_frames: whether frames or pages follow the first one, which alone is read.
     """
 
     width: int
     height: int
     is_grey: bool
     has_alpha: bool
+    has_more_frames: bool
 
 
 def read_header(path: str) -> ImageHeader:
@@ -217,7 +234,17 @@ def _read_header(stream: IO[bytes]) -> ImageHeader:
     with open_image(stream) as file:
         width, height = _upright_size(file)
         has_alpha = file.mode in _ALPHA or "transparency" in file.info
-        return ImageHeader(width, height, file.mode in _GREY, has_alpha)
+        is_grey = file.mode in _GREY
+        return ImageHeader(width, height, is_grey, has_alpha, _has_more_frames(file))
+
+
+def _has_more_frames(file: Any) -> bool:
+    if file.format == "MPO":  # in which cameras put previews of the one picture
+        return False
+    try:
+        return bool(getattr(file, "is_animated", False))
+    except Exception:  # frames behind the first one may be damaged, and are not read
+        return False
 
 
 def open_file(path: str) -> IO[bytes]:
@@ -231,11 +258,18 @@ def open_file(path: str) -> IO[bytes]:
 
 @contextlib.contextmanager
 def open_image(stream: IO[bytes]) -> Iterator[Any]:
-    """Open the image in a stream of bytes, of one of FORMATS. The stream is closed."""
+    """Open the image in a stream of bytes, of one of FORMATS. The stream is closed.
+
+    Raises:
+        ValueError: the image has more than MAX_PIXELS.
+    """
     from PIL import Image
 
     _ignore_warnings()
     with stream, Image.open(stream, formats=_formats()) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise ValueError(f"{width}x{height} pixels, more than {MAX_PIXELS:,}; scale it down")
         yield image
 
 

@@ -17,6 +17,7 @@ from .image_file import (
     ImageForm,
     ImageReader,
     describe_changes,
+    describe_frames,
     format_size,
     parse_colour,
     parse_size,
@@ -87,6 +88,7 @@ def open_paths(
     width, height = size or common_size(place, paths.__getitem__, table.sizes)
     files = ImageFiles(paths, ImageReader(form), (height, width, channels), table.digests)
     notes = describe_changes(form, table.sizes, table.has_alpha)
+    notes += describe_frames(table.has_more_frames)
     return ImagePaths(files, table.digests, table.sizes, notes)
 
 

@@ -145,7 +145,7 @@ class LabelValues(NamedTuple):
 def find_values(
     paths: Sequence[str], digests: Sequence[str], index: FileIndex, scale: int = 0
 ) -> LabelValues:
-    """Find the class numbers in label images; what is found stays in the index.
+    """Find the class numbers in label images, and store them in the index.
 
     Images of 0 and 255 alone have two classes. In others, 255 is no class.
 

@@ -217,7 +217,7 @@ class _Spans:
         start, end = _single_span(record, feature)
         self._spans.append(position + start, end - start)
         if self._headers is not None:
-            self._headers.append(*map(int, decode_header(record[start:end], source)))
+            self._headers.append(*map(int, decode_header(record[start:end], source)[:4]))
 
     def finish(self) -> Dict[str, Any]:
         self._spans.flush()
