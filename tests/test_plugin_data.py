@@ -1,5 +1,7 @@
 """The hook `data`: what it may return, what is refused, and which options have no effect on it."""
 
+import copy
+
 import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
@@ -52,6 +54,32 @@ def test_an_option_without_effect_on_a_plugins_own_data_is_refused(tmp_path, nam
 def test_an_option_that_the_hook_reads_has_an_effect(tmp_path):
     options = {"validation_share": 0.2, "steps": 1}
     assert testing.train(Own(read_shares), str(tmp_path / "run"), **options)["steps"] == 1
+
+
+READS_ALL = {
+    "a dump": lambda options: options.model_dump(),
+    "a copy": lambda options: options.model_copy(),
+    "iteration": dict,
+}
+
+
+@pytest.mark.parametrize("name", READS_ALL)
+def test_all_options_have_an_effect_where_the_hook_may_read_all(name):
+    def read(split, run):
+        READS_ALL[name](run.options)
+        return own_split()
+
+    assert len(open_data(Own(read), {"validation_share": 0.2}).split("train")) == 12
+
+
+def test_a_look_at_what_is_no_option_reads_none():
+    def read(split, run):
+        assert not hasattr(run.options, "no_option")
+        assert copy.deepcopy(run.options).batch_size == run.options.batch_size
+        return own_split()
+
+    with pytest.raises(UsageError, match="--validation-share .* has no effect"):
+        open_data(Own(read), {"validation_share": 0.2})
 
 
 def test_options_of_the_reader_have_an_effect(tmp_path):

@@ -11,7 +11,7 @@ from linear_fixtures import LINEAR, Linear
 from PIL import Image
 
 import toolkit
-from toolkit import DataError, Split, check_features, hookimpl
+from toolkit import DataError, Split, ToolkitError, check_features, hookimpl, testing
 from toolkit.data.examples import describe
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
@@ -172,3 +172,63 @@ def test_a_run_says_when_nothing_could_be_held_out(cli, tmp_path, monkeypatch):
     assert "No example is held out for test and validation: equal examples stay" in result.err
     quiet = cli("run", *argv, "--batch-size", 2, "--test-share", 0, "--validation-share", 0)
     assert quiet.code == 0 and "held out" not in quiet.err
+
+
+# ------------------------------------------------------------------- how often examples are read
+
+
+class Counting(Linear):
+    """Linear on float images of its own; counts the calls of `convert`."""
+
+    positions = []
+
+    @hookimpl
+    def data(self, split):
+        images = np.linspace(0, 1, 8 * 16, dtype=np.float32).reshape(8, 4, 4, 1)
+        return Split(images, np.arange(8) % 3) if split == "train" else None
+
+    @hookimpl
+    def convert(self, features, labels):
+        self.positions.append(int(round(features.mean() * 8 - 0.5)))
+        return features, labels
+
+
+@pytest.mark.parametrize("steps_per_call", [1, 2])
+def test_a_resident_reader_shares_the_examples_that_the_hooks_returned(
+    tmp_path, monkeypatch, steps_per_call
+):
+    monkeypatch.setattr(Counting, "positions", [])
+    options = {"steps": 4, "batch_size": 4, "steps_per_call": steps_per_call, "evaluate": False}
+    testing.train("test_run_data:Counting", str(tmp_path / "run"), best_metric="none", **options)
+    assert sorted(Counting.positions) == [0, *range(8)]  # the first one tells the form
+
+
+def test_a_resume_measures_no_range_of_values(monkeypatch):
+    spec = run_data_of(Counting()).spec
+    assert spec.value_range == (0, 1)
+    monkeypatch.setattr("toolkit.run_data.iterate_slices", None)
+    plugins = Plugins(Plugin.from_object(Counting(), "model"))
+    resumed = open_run_data(plugins, CoreOptions(), recorded=spec._replace(value_range=(0.0, 0.5)))
+    assert resumed.spec.value_range == (0, 0.5)
+
+
+def test_a_fault_of_convert_has_the_position_in_the_split(monkeypatch):
+    class Failing(Counting):
+        @hookimpl
+        def filter(self, labels):
+            return labels != 0
+
+        @hookimpl
+        def convert(self, features, labels):
+            return features if features.max() == 1 else features[:, :, 0], labels
+
+    monkeypatch.setattr("toolkit.run_data.examples_per_chunk", lambda num_bytes: 2)
+    monkeypatch.setattr("toolkit.run_data.RESIDENT_LIMIT", 0)
+    with pytest.raises(ToolkitError, match="for example 7 but .* for example 1"):
+        run_data_of(Failing(), normalize="yes")
+
+
+def test_moments_do_not_depend_on_the_chunks(monkeypatch):
+    monkeypatch.setattr("toolkit.run_data.examples_per_chunk", lambda num_bytes: 3)
+    spec = run_data_of(Counting(), normalize="yes").spec
+    assert spec.mean == pytest.approx([0.5]) and len(spec.deviation) == 1

@@ -84,7 +84,7 @@ class _WatchedOptions:
     """The options of a run, and the names of those that were read.
 
     Attributes:
-        names: of the options that were read so far.
+        names: of the options that were read so far: all of them if a method was called.
     """
 
     def __init__(self, options: CoreOptions):
@@ -92,8 +92,12 @@ class _WatchedOptions:
         self._options = options
 
     def __getattr__(self, name: str) -> Any:
-        self.names.add(name)
-        return getattr(self._options, name)
+        if name.startswith("_"):  # also while a copy of this object has no attributes yet
+            raise AttributeError(name)
+        value = getattr(self._options, name)
+        fields = type(self._options).model_fields
+        self.names.update([name] if name in fields else fields)
+        return value
 
     def __iter__(self) -> Iterator[Any]:
         self.names.update(type(self._options).model_fields)

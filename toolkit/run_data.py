@@ -4,6 +4,7 @@ hooks `filter` and `convert`.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -13,7 +14,15 @@ from .data.examples import Dataset, Progress, Split, describe, iterate_slices
 from .data.held_out import NOTHING, Shares
 from .data.images.image_file import format_size
 from .data.normalization import Moments, examples_per_chunk, measure_moments
-from .data.prepare import ExampleHooks, filter_split, model_spec, prepare
+from .data.prepare import (
+    ExampleConverter,
+    ExampleHooks,
+    filter_split,
+    iterate,
+    model_spec,
+    prepare,
+    subset_positions,
+)
 from .data.readers.mapped import decode_splits
 from .data.readers.reader import RESIDENT_LIMIT
 from .data.sources import ColumnOptions, ImageOptions, open_data, uses_option
@@ -32,9 +41,12 @@ class RunData:
         dataset: the data as stored.
         hooks: the plugins' `filter` and `convert`.
         spec: one example as the model sees it, after `convert`.
+
+    Args:
+        recorded: the spec with which the run began, whose range of values holds if it has one.
     """
 
-    def __init__(self, dataset: Dataset, plugins: Plugins):
+    def __init__(self, dataset: Dataset, plugins: Plugins, recorded: Optional[DataSpec] = None):
         train = dataset.splits["train"]
         self.dataset = dataset
         self.hooks = ExampleHooks(
@@ -54,7 +66,7 @@ class RunData:
         if _has_uncounted_classes(spec, dataset):
             spec = self._describe_converted()
         self.spec: DataSpec = spec._replace(
-            class_counts=self._count_classes(spec), value_range=self._value_range(spec)
+            class_counts=self._count_classes(spec), value_range=self._value_range(spec, recorded)
         )
 
     def _describe_converted(self) -> DataSpec:
@@ -100,21 +112,28 @@ class RunData:
 
     def _iterate_features(self) -> Iterator[np.ndarray]:
         """The features of the training split after `filter` and `convert`, in chunks."""
-        train = filter_split(self.splits["train"], self.hooks.filter)
-        convert = ExampleHooks(convert=self.hooks.convert)
+        stored = self.splits["train"]
+        train = filter_split(stored, self.hooks.filter)
         count = examples_per_chunk(train.nbytes // len(train))
-        for start in range(0, len(train), count):
-            stop = min(start + count, len(train))
-            if self.hooks.convert is None:
-                yield train.take(slice(start, stop))[0]
-            else:
-                yield prepare(train.subset(np.arange(start, stop)), convert).features
+        if self.hooks.convert is None:
+            for start in range(0, len(train), count):
+                yield train.take(slice(start, min(start + count, len(train))))[0]
+            return
+        converter = ExampleConverter(self.hooks.convert, stored)
+        examples = zip(iterate(train), subset_positions(stored, train).tolist())
+        while True:
+            chunk = [converter.convert(*pair) for pair in itertools.islice(examples, count)]
+            if not chunk:
+                return
+            yield converter.join(chunk).features
 
-    def _value_range(self, spec: DataSpec) -> Tuple[float, ...]:
+    def _value_range(self, spec: DataSpec, recorded: Optional[DataSpec]) -> Tuple[float, ...]:
         """The lowest and the highest value of the training split; empty unless of float images.
 
         Both are NaN if a value is.
         """
+        if recorded is not None and recorded.value_range and _are_float_images(spec):
+            return recorded.value_range
         is_large = self.hooks.convert is not None and self.splits["train"].nbytes > RESIDENT_LIMIT
         train = self.prepare_split("train") if _are_float_images(spec) and not is_large else None
         if train is None:
@@ -190,8 +209,8 @@ def open_run_data(
         options: the resolved options.
         progress: called with (what, bytes done, total bytes or 0 if unknown) while data is
             downloaded or decoded.
-        recorded: the spec that the run recorded when it began, or None if it begins. Its mean and
-            deviation are used, not measured again: a run may continue with other data.
+        recorded: the spec that the run recorded when it began, or None if it begins. Its mean,
+            deviation and range are used, not measured again: a run may continue with other data.
         is_training: whether examples are read many times, so that what is encoded is decoded once.
         origins: where the value of each option was first set, to refuse those that a person set
             and that have no effect on a plugin's own data; None to accept all values.
@@ -205,7 +224,7 @@ def open_run_data(
         progress=progress,
         is_repeated=is_training,
     )
-    run_data = RunData(dataset, plugins)
+    run_data = RunData(dataset, plugins, recorded)
     if options.normalize:
         run_data.normalize(recorded)
     return run_data

@@ -6,7 +6,7 @@ import math
 import multiprocessing
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
-from ..data.readers.reader import Reader, ReaderOptions, make_reader
+from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
 from ..errors import UsageError
 from ..graph.run import Run
 from ..graph.step_strategy import PLAIN, PlainStep
@@ -132,6 +132,10 @@ def training_reader(
         pads_to_longest=pads_to_longest,
     )
     split, batch_size = run_data.splits["train"], examples_per_step(options)
+    # Where examples are in memory, the reader of each graph shares those that the hooks returned.
+    prepared = run_data.prepare_split("train") if is_resident(split, reader_options) else None
+    if prepared is not None:
+        return make_reader(prepared, batch_size, reader_options._replace(kind="resident"))
     return make_reader(split, batch_size, reader_options, run_data.hooks)
 
 

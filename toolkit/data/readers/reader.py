@@ -72,8 +72,7 @@ def make_reader(
         )
     if split.make_dataset is not None:
         return _make_dataset_reader(split, batch_size, options, hooks)
-    is_small = split.nbytes <= options.resident_limit
-    if options.kind == "resident" or (options.kind == "auto" and is_small):
+    if is_resident(split, options):
         return ResidentReader(
             prepare(split, hooks),
             batch_size,
@@ -87,6 +86,12 @@ def make_reader(
     return StreamReader(
         split, batch_size, options.seed, buffer_size, hooks, options.pads_to_longest
     )
+
+
+def is_resident(split: Split, options: ReaderOptions) -> bool:
+    """Whether `make_reader` reads all examples of a split into memory."""
+    is_small = options.kind == "auto" and split.nbytes <= options.resident_limit
+    return split.make_dataset is None and (is_small or options.kind == "resident")
 
 
 def _make_dataset_reader(
