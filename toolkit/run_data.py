@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 
 from .data.classes import match_classes
+from .data.column import Component
 from .data.examples import Dataset, Progress, Split, describe, iterate_slices
 from .data.held_out import NOTHING, Shares
 from .data.images.image_file import format_size
@@ -25,6 +26,7 @@ from .data.prepare import (
 )
 from .data.readers.mapped import decode_splits
 from .data.readers.reader import RESIDENT_LIMIT
+from .data.records.schema import model_keys
 from .data.sources import ColumnOptions, ImageOptions, open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES
@@ -260,6 +262,7 @@ def open_other_data(
         shares=NOTHING,
         table=stored.table,
         label_scale=stored.label_scale,
+        records=model_keys(stored),
     )
     return RunData(match_classes(dataset, stored), plugins)
 
@@ -277,14 +280,21 @@ def images_like(stored: DataSpec, options: CoreOptions) -> ImageOptions:
         size = format_size(width, height)
         images = ImageOptions(size, channels, options.fit, options.background)
         return images._replace(extends_border=not has_pictures)
-    return image_options(options) if has_pictures else ImageOptions()
+    images = image_options(options) if has_pictures else ImageOptions()
+    features = stored.features if isinstance(stored.features, dict) else {}
+    shapes = [(name, each.shape) for name, each in features.items() if _is_image(each)]
+    return images._replace(shapes=tuple(shapes))
 
 
 def is_images(spec: DataSpec) -> bool:
     """Whether examples are images of bytes, [H, W, C]."""
     features = spec.features
-    is_array = not isinstance(features, dict)
-    return is_array and len(features.shape) == 3 and features.dtype == "uint8"
+    return not isinstance(features, dict) and _is_image(features)
+
+
+def _is_image(component: Component) -> bool:
+    is_rank_3 = len(component.shape) == 3 and None not in component.shape
+    return is_rank_3 and component.dtype == "uint8"
 
 
 def image_options(options: CoreOptions) -> ImageOptions:

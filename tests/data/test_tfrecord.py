@@ -12,6 +12,7 @@ from record_fixtures import example, field, png, record, records
 
 from toolkit.cli import run_command
 from toolkit.compat import tf
+from toolkit.data.column import MAX_CLASSES
 from toolkit.data.held_out import NOTHING, Shares
 from toolkit.data.records.example_proto import locate_features, read_floats, read_integers
 from toolkit.data.records.record_files import masked_crc32c
@@ -197,6 +198,25 @@ def test_folders_decide_the_splits(open_records):
     files = {"train/a": records(*pictures(5)), "test/a": records(*pictures(3))}
     data = open_records(files, "*/*")
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 5, "test": 3}
+
+
+def test_folders_below_a_folder_are_splits(open_records):
+    files = {"train/a": records(*pictures(5)), "test/a": records(*pictures(3))}
+    data = open_records(files, "")
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 5, "test": 3}
+    with pytest.raises(DataError, match="extra: expected the name of a split"):
+        open_records({"extra": records(*pictures(3))}, "")
+
+
+@pytest.mark.parametrize("place", ["", "**/*.tfrecord"])
+def test_folders_below_a_split_belong_to_it(open_records, tmp_path, place):
+    for name, count in (("train/0", 5), ("train/1", 4), ("test/0", 3), (".git/0", 9)):
+        (tmp_path / "records" / name).mkdir(parents=True)
+        content = records(*pictures(count, 2))
+        (tmp_path / "records" / name / "a.tfrecord").write_bytes(content)
+    os.symlink(tmp_path / "records", tmp_path / "records" / "train" / "loop")
+    data = open_records({}, place)
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 9, "test": 3}
 
 
 def test_a_pattern_of_one_split_is_a_whole_set(open_records):
@@ -394,6 +414,75 @@ def test_a_file_that_unpacks_to_too_much_is_refused(open_records, monkeypatch, c
 def test_nothing_matches(open_records):
     with pytest.raises(DataError, match=r"x\*: expected TFRecord files, found none"):
         open_records({"a": b""}, "x*")
+
+
+def numbers(count=COUNT, **values):
+    """Records of the keys a, b and c, and a label."""
+    return records(
+        *(example(a=0.5 * i, b=2.0 * i, c=i, label=i % 3, **values) for i in range(count))
+    )
+
+
+CONTRADICTIONS = [
+    ({"label_column": "label", "feature_columns": "a,label"}, "Both --label-column and --feature"),
+    ({"label_column": "label", "ignore_columns": "label"}, "Both --label-column and --ignore-col"),
+    ({"feature_columns": "a,b", "ignore_columns": "b"}, "Both --feature-columns and --ignore-co"),
+    ({"image_column": "a", "ignore_columns": "a"}, "Both --ignore-columns and --image-column"),
+    ({"label_kind": "value", "label_column": "none"}, "value has no effect with --label-column no"),
+    ({"label_kind": "value", "ignore_columns": "label"}, "no effect on .*, which has no labels"),
+    ({"label_kind": "class", "label_column": "b,c"}, "expected one key of classes, found 2"),
+]
+
+
+@pytest.mark.parametrize("columns, message", CONTRADICTIONS)
+def test_options_that_contradict_each_other_are_refused(open_records, columns, message):
+    with pytest.raises(UsageError, match=message):
+        open_records({"a": numbers()}, **columns)
+
+
+def test_keys_that_are_left_out_are_no_labels(open_records):
+    data = open_records({"a": numbers()}, ignore_columns="label")
+    assert data.splits["train"].labels is None and data.spec.shape == (3,)
+    with pytest.raises(DataError, match="expected the key 'x', found the keys a, b, c, label"):
+        open_records({}, ignore_columns="x")
+
+
+def test_texts_are_no_values(open_records):
+    contents = [example(a=1.0 * i, label="ab"[i % 2]) for i in range(6)]
+    with pytest.raises(DataError, match="expected labels that are values .* found texts"):
+        open_records({"a": records(*contents)}, label_kind="value")
+
+
+def test_integers_that_floats_round_are_named(open_records):
+    contents = [example(time=1_700_000_000 + i, small=i, label=i % 2) for i in range(6)]
+    notes = open_records({"a": records(*contents)}).notes
+    assert "Numbers beyond 16,777,216 are rounded to 32-bit floats (time)." in notes
+    assert open_records({}, feature_columns="small").notes == ["Keys that are not read: time."]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_there_may_be_as_many_classes_as_a_split_may_have(open_records, first):
+    last = first + MAX_CLASSES - 1
+    data = open_records({"a": records(*(example(a=1.0 * i, label=i) for i in (first, last)))})
+    assert data.spec.num_classes == MAX_CLASSES
+    assert any(f"Only 2 of the {MAX_CLASSES:,} classes" in note for note in data.notes)
+    contents = [example(a=1.0 * i, label=i) for i in (first, last + 1)]
+    with pytest.raises(DataError, match=f"expected a class from {first} to {last:,} in the key"):
+        open_records({"a": records(*contents)})
+
+
+def test_values_are_held_out_together_however_they_are_packed(open_records):
+    def floats(number, is_packed):
+        content = np.float32(number).tobytes()
+        values = field(1, content) if is_packed else b"\x0d" + content
+        entries = [(b"a", field(2, values)), (b"label", field(3, field(1, b"\x01")))]
+        pairs = (field(1, field(1, key) + field(2, value)) for key, value in entries)
+        return field(1, b"".join(pairs))
+
+    contents = [floats(i // 2, i % 2) for i in range(60)]
+    data = open_records({"a": records(*contents)}, shares=Shares(validation=0.2, test=0.2))
+    parts = [set(split.take(slice(None))[0][:, 0]) for split in data.splits.values()]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 30
 
 
 def test_classes_of_floats_are_refused(open_records):

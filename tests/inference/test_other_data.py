@@ -6,15 +6,22 @@ import json
 import os
 import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR
+from linear_fixtures import LINEAR, Linear
 from PIL import Image
 
-from toolkit.data.classes import match_classes
-from toolkit.data.examples import Dataset, Split, describe
-from toolkit.errors import DataError
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
+from record_fixtures import example, records  # noqa: E402
+
+from toolkit.data.classes import match_classes  # noqa: E402
+from toolkit.data.examples import Dataset, Split, describe  # noqa: E402
+from toolkit.errors import DataError  # noqa: E402
+from toolkit.options import CoreOptions  # noqa: E402
+from toolkit.plugins import Plugin, Plugins  # noqa: E402
+from toolkit.run_data import open_from_options, open_other_data  # noqa: E402
 
 NAMES = ("ant", "bee", "cat")
 
@@ -189,3 +196,55 @@ def test_numbers_match_real_names_with_a_note(names, expected):
     assert labels == list(expected[:2])
     note = f"matched by number with those of the model: {names[0]!r} is {expected[0]!r}, "
     assert note in matched.notes[-1]
+
+
+# -------------------------------------------------------------------------------- named features
+
+
+def write_pictures(names, channels):
+    for number, name in enumerate(names):
+        shape = (6, 8) if channels == 1 else (6, 8, 3)
+        pixels = np.random.RandomState(number).randint(0, 255, shape).astype(np.uint8)
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        Image.fromarray(pixels).save(name)
+
+
+def write_table(name, channels):
+    """A table of numbers and two pictures, the first of which has some channels."""
+    first = [f"{name}-{i}.png" for i in range(8)]
+    write_pictures(first, channels)
+    write_pictures([f"grey-{i}.png" for i in range(8)], 1)
+    with open(name + ".csv", "w") as file:
+        file.write("my photo,scan,weight,label\n")
+        file.writelines(f"{first[i]},grey-{i}.png,{i * 1.5},{i % 2}\n" for i in range(8))
+    return f"table:{name}.csv"
+
+
+def write_pairs(name, channels):
+    write_pictures([f"{name}/a/{i}.png" for i in range(8)], channels)
+    write_pictures([f"{name}/b/{i}.png" for i in range(8)], 1)
+    return f"pairs:{name}"
+
+
+def write_records(name, channels):
+    write_table(name, channels)
+    contents = []
+    for i in range(8):
+        with open(f"{name}-{i}.png", "rb") as photo, open(f"grey-{i}.png", "rb") as scan:
+            keys = {"my__photo": photo.read(), "scan": scan.read()}
+        contents.append(example(weight=i * 1.5, label=i % 2, **keys))
+    with open(name + ".tfrecord", "wb") as file:
+        file.write(records(*contents))
+    return f"tfrecord:{name}.tfrecord"
+
+
+@pytest.mark.parametrize("write", [write_table, write_pairs, write_records])
+def test_grey_images_get_the_channels_of_their_component(here, write):
+    columns = {"feature_columns": ["my/photo", "scan", "weight"]} if write is write_records else {}
+    options = CoreOptions(data=write("colour", 3), **columns)
+    plugins = Plugins(Plugin.from_object(Linear, "model"))
+    stored = open_from_options(options).spec
+    data = open_other_data(plugins, options, write("other", 1), stored).dataset
+    shapes = {name: each.shape for name, each in data.spec.features.items()}
+    assert shapes == {name: each.shape for name, each in stored.features.items()}
+    assert (6, 8, 3) in shapes.values() and (6, 8, 1) in shapes.values()

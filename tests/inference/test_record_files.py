@@ -15,6 +15,12 @@ from PIL import Image
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, records  # noqa: E402
 
+from toolkit.data.held_out import NOTHING  # noqa: E402
+from toolkit.data.sources import ColumnOptions, ImageOptions, open_data  # noqa: E402
+from toolkit.data.spec import DataSpec  # noqa: E402
+from toolkit.errors import DataError  # noqa: E402
+from toolkit.inference.record_examples import read_record_examples  # noqa: E402
+
 COUNT = 60
 
 
@@ -68,6 +74,66 @@ def test_records_of_other_keys_are_refused_by_predict(cli, run):
     assert (
         result.code == 4 and "expected the key 'picture', found the keys kind, photo" in result.err
     )
+
+
+def write_numbers(path, names, count=COUNT):
+    """Records of numbers by name, and two keys that could be labels."""
+    contents = [
+        example(label=i % 3, kind=i % 2, **{name: float(i % 3) + j for j, name in enumerate(names)})
+        for i in range(count)
+    ]
+    with open(path, "wb") as file:
+        file.write(records(*contents))
+
+
+def train_on_numbers(cli, *argv):
+    write_numbers("abc.tfrecord", "abc")
+    data = ["--data", "tfrecord:abc.tfrecord", *argv]
+    result = cli("run", "--plugin", LINEAR, *data, "--steps", "2", "--run-dir", "run")
+    assert result.code == 0, result.err
+
+
+def test_records_of_other_numbers_are_refused_by_name(cli, here):
+    train_on_numbers(cli, "--ignore-columns", "kind")
+    write_numbers("other.tfrecord", ["a", "b", "zzz"])
+    for argv in (["evaluate", "run", "--data", "tfrecord:other.tfrecord"], ["predict", "run"]):
+        result = cli(*argv, *(["other.tfrecord"] if argv[0] == "predict" else []))
+        assert result.code == 4, result.out
+        assert "expected the key 'c', found the keys a, b, kind, label, zzz" in result.err
+
+
+def test_numbers_are_read_by_their_keys_beside_others(cli, here):
+    train_on_numbers(cli, "--ignore-columns", "kind")
+    write_numbers("more.tfrecord", ["a", "b", "c", "zzz"])
+    rows = [cli("predict", "run", f"{name}.tfrecord", "--json").out for name in ("abc", "more")]
+    assert json.loads(rows[0]) and rows[0] == rows[1].replace("more", "abc")
+    results = [
+        json.loads(cli("evaluate", "run", "--data", f"tfrecord:{name}.tfrecord", "--json").out)
+        for name in ("abc", "more")
+    ]
+    assert results[1]["examples"] == COUNT
+
+
+@pytest.mark.parametrize("label", ["none", "kind", "label"])
+def test_the_training_file_is_predicted_on_whatever_its_label(here, label):
+    write_numbers("abc.tfrecord", "abc")
+    columns = ColumnOptions(label_column=(label,))
+    data = open_data("tfrecord:abc.tfrecord", columns=columns, shares=NOTHING)
+    spec = DataSpec.from_json(json.loads(json.dumps(data.spec._asdict())))
+    examples = read_record_examples(["abc.tfrecord"], spec, ImageOptions())
+    np.testing.assert_array_equal(examples.inputs, data.splits["train"].features)
+
+
+def test_records_are_read_by_the_columns_of_a_table(here):
+    with open("abc.csv", "w") as file:
+        file.write("c,a,label\n" + "".join(f"{i * 0.5},{i * 1.25},{i % 3}\n" for i in range(9)))
+    spec = open_data("table:abc.csv", shares=NOTHING).spec
+    write_numbers("abc.tfrecord", "abc", 3)
+    features = read_record_examples(["abc.tfrecord"], spec, ImageOptions()).inputs
+    assert features.tolist() == [[2, 0], [3, 1], [4, 2]]
+    write_numbers("ab.tfrecord", "ab", 3)
+    with pytest.raises(DataError, match="expected the key 'c', found the keys a, b"):
+        read_record_examples(["ab.tfrecord"], spec, ImageOptions())
 
 
 def test_changed_shards_are_refused_by_a_resume(cli, run):

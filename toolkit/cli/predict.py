@@ -140,7 +140,7 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
     from ..inference.predict import read_examples, read_inputs, read_named_examples
     from ..inference.record_examples import are_records, read_record_examples
     from ..inference.table_examples import are_tables, read_table_examples
-    from ..run_data import column_options, example_hook, image_options, images_like
+    from ..run_data import example_hook, images_like
 
     graph = trained.predictor.graph
     data, options = trained.manifest["data"], trained.options
@@ -151,11 +151,11 @@ def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
         return read_inputs(files, graph.input_specs)
     convert = example_hook(trained.plugins, "convert")
     if are_tables(files, stored):
-        images = image_options(options)
+        images = images_like(stored, options)
         return read_table_examples(files, stored, images, options.missing, convert)
     if not is_inverted and are_records(files):
         images = images_like(stored, options)
-        return read_record_examples(files, stored, images, column_options(options), convert)
+        return read_record_examples(files, stored, images, convert)
     if stored.feature_names:
         return read_named_examples(files, stored, convert)
     return read_examples(

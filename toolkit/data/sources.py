@@ -37,6 +37,8 @@ class ImageOptions(NamedTuple):
         background: the name of a colour, or #rrggbb, below transparent images and around padded
             ones.
         extends_border: whether to pad with the mean of each image's own border instead.
+        shapes: the shape (H, W, C) that the images of a component get, by its name; others get
+            that of `image_size` and `channels`.
     """
 
     image_size: Union[None, int, str] = None
@@ -44,6 +46,15 @@ class ImageOptions(NamedTuple):
     fit: str = "pad"
     background: str = "white"
     extends_border: bool = False
+    shapes: Tuple[Tuple[str, Tuple[int, int, int]], ...] = ()
+
+    def arguments(self, component: str = "") -> Dict[str, Any]:
+        """The arguments of `open_paths` for the images of a component."""
+        values = self._asdict()
+        shape = dict(values.pop("shapes")).get(component)
+        if shape is not None:
+            values.update(image_size=f"{shape[1]}x{shape[0]}", channels=shape[2])
+        return values
 
 
 DEFAULT_IMAGES = ImageOptions()
@@ -89,6 +100,7 @@ class Settings(NamedTuple):
     file_index: FileIndex  # of the files at the path
     table: Optional[Mapping[str, Any]] = None
     label_scale: int = 0
+    records: Optional[Mapping[str, Any]] = None
 
 
 class Source(NamedTuple):
@@ -113,6 +125,7 @@ def open_data(
     rehash: bool = False,
     table: Optional[Mapping[str, Any]] = None,
     label_scale: int = 0,
+    records: Optional[Mapping[str, Any]] = None,
 ) -> Dataset:
     """Open the data set that a `--data` value names.
 
@@ -129,6 +142,8 @@ def open_data(
             the same way.
         label_scale: of the label images that a model was trained on (`DataSpec.label_scale`): the
             number 255 in others has the same meaning.
+        records: the keys of the records that a model was trained on (`RecordSchema`): others are
+            read in the same way.
 
     Raises:
         UsageError: the value names no source, or an option does not apply to the source.
@@ -139,7 +154,7 @@ def open_data(
     _refuse_idle_options(value, source, images, columns)
     index = FileIndex(path, cache_dir, is_fresh=rehash)
     settings = Settings(
-        path, images, columns, shares, cache_dir, progress, index, table, label_scale
+        path, images, columns, shares, cache_dir, progress, index, table, label_scale, records
     )
     with translate_system_errors(path or value):
         dataset = source.open(settings)
@@ -265,12 +280,12 @@ def _open_mnist5k(settings: Settings) -> Dataset:
 
 
 def _open_download(name: str) -> Callable[[Settings], Dataset]:
-    def open_it(settings: Settings) -> Dataset:
+    def open_source(settings: Settings) -> Dataset:
         from .arrays.download import open_download
 
         return open_download(name, settings.shares, settings.cache_dir, settings.progress)
 
-    return open_it
+    return open_source
 
 
 def _open_idx(settings: Settings) -> Dataset:
@@ -292,7 +307,7 @@ def _open_images(settings: Settings) -> Dataset:
 
     return open_images(
         settings.path,
-        **settings.images._asdict(),
+        **settings.images.arguments(),
         shares=settings.shares,
         index=settings.file_index,
     )
@@ -325,6 +340,7 @@ def _open_pairs(settings: Settings) -> Dataset:
 
 
 def _open_tfrecord(settings: Settings) -> Dataset:
+    from .records.schema import RecordSchema
     from .records.tfrecord import open_tfrecord
 
     return open_tfrecord(
@@ -334,6 +350,7 @@ def _open_tfrecord(settings: Settings) -> Dataset:
         settings.shares,
         settings.cache_dir,
         settings.file_index,
+        RecordSchema.from_json(settings.records) if settings.records else None,
     )
 
 

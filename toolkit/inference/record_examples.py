@@ -8,7 +8,8 @@ from ..data.examples import Split, describe
 from ..data.held_out import NOTHING
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.records.record_files import is_record_file
-from ..data.sources import ColumnOptions, ImageOptions, open_data
+from ..data.records.schema import model_keys
+from ..data.sources import ImageOptions, open_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
 from ..errors import DataError
@@ -30,27 +31,25 @@ def read_record_examples(
     paths: Sequence[str],
     spec: DataSpec,
     images: ImageOptions,
-    columns: ColumnOptions,
     convert: Optional[Convert] = None,
 ) -> Examples:
     """Read the records of files; labels are not read.
 
     Args:
         paths: of the files.
-        spec: of the data that the model was trained on, as stored.
+        spec: of the data that the model was trained on, as stored, with its keys.
         images: the form of images.
-        columns: the keys of the data that the model was trained on.
         convert: the hook of that name as a function of one example, or None.
 
     Raises:
         DataError: a record is damaged, or its features are others than those of the model.
     """
-    ignored = (*columns.ignore_columns, *columns.label_column)
-    columns = columns._replace(label_column=(), label_kind="auto", ignore_columns=ignored)
+    keys = model_keys(spec)
+    records = None if keys is None else dict(keys, labels=())
     flats: List[Dict[str, Any]] = []
     names: List[str] = []
     for path in paths:
-        dataset = open_data(f"tfrecord:{path}", images=images, columns=columns, shares=NOTHING)
+        dataset = open_data(f"tfrecord:{path}", images=images, shares=NOTHING, records=records)
         features = pack_role(dataset.splits["train"].columns, FEATURES)
         split = Split(features)
         _check_features(path, split, spec)

@@ -58,7 +58,6 @@ _SPEC = {
             "is_one_hot": bool,
         },
     ),
-    "label_scale?": int,
     "records?": (None, {"features": [str], "labels": [str]}),
     "label_scale?": int,
 }

@@ -234,10 +234,11 @@ def open_pairs(
     sides = tuple(
         [path for listing in listings.values() for path in listing.paths[side]] for side in (0, 1)
     )
-    left = open_paths(folder, sides[0], index, **options._asdict())
+    names = component_names((first, second))
+    left = open_paths(folder, sides[0], index, **options.arguments(names[first]))
     if second.lower() in MASK_FOLDERS:
         return _open_masks(folder, listings, left, index, shares, label_scale)
-    right = open_paths(folder, sides[1], index, **options._asdict())
+    right = open_paths(folder, sides[1], index, **options.arguments(names[second]))
     build = _pair_domains if not listings["train"].is_aligned else _pair_images
     splits, notes = build(listings, left, right, shares)
     files = {**_files(folder, left), **_files(folder, right)}

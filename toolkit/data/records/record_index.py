@@ -35,7 +35,7 @@ from .example_proto import (
 from .record_files import GROUP, Shard, iterate_records, new_cache_folder
 
 IMAGE, SPAN, NAME = "image", "span", "name"  # further kinds of keys, beside FLOATS and INTEGERS
-_VERSION = 2  # of the files in the cache
+_VERSION = 3  # of the files in the cache
 _BUFFER = 1 << 22  # bytes of values in memory before they are written
 _MAX_NAMES = 12  # keys in a message
 
@@ -203,6 +203,10 @@ class _Output:
             self.flush()
 
 
+# Each writer's `add` returns the values of a record as bytes, which do not depend on how the
+# message of the list is written: equal values have equal bytes.
+
+
 class _Spans:
     """Positions of bytes, and the headers of images."""
 
@@ -213,11 +217,13 @@ class _Spans:
         self._spans = _Output(folder, name, "<i8")
         self._headers = _Output(folder, name + "-headers", "<i4") if plan.kind == IMAGE else None
 
-    def add(self, record: bytes, feature: Feature, position: int, source: str) -> None:
+    def add(self, record: bytes, feature: Feature, position: int, source: str) -> bytes:
         start, end = _single_span(record, feature)
         self._spans.append(position + start, end - start)
+        content = record[start:end]
         if self._headers is not None:
-            self._headers.append(*map(int, decode_header(record[start:end], source)[:4]))
+            self._headers.append(*map(int, decode_header(content, source)[:4]))
+        return content
 
     def finish(self) -> Dict[str, Any]:
         self._spans.flush()
@@ -236,13 +242,14 @@ class _Names:
         self._output = _Output(folder, name, "<i4")
         self._numbers: Dict[bytes, int] = {}
 
-    def add(self, record: bytes, feature: Feature, position: int, source: str) -> None:
+    def add(self, record: bytes, feature: Feature, position: int, source: str) -> bytes:
         start, end = _single_span(record, feature)
         text = record[start:end]
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = _check_name(text, len(self._numbers))
         self._output.append(number)
+        return text
 
     def finish(self) -> Dict[str, Any]:
         texts = sorted(self._numbers)
@@ -277,12 +284,13 @@ class _Numbers:
         self._lengths: Counter[int] = collections.Counter()
         self._starts.append(0)
 
-    def add(self, record: bytes, feature: Feature, position: int, source: str) -> None:
+    def add(self, record: bytes, feature: Feature, position: int, source: str) -> bytes:
         values = self._read(record, feature)
         self._values.append_array(values)
         self._end += len(values)
         self._starts.append(self._end)
         self._lengths[len(values)] += 1
+        return values.tobytes()
 
     def finish(self) -> Dict[str, Any]:
         self._values.flush()
@@ -332,15 +340,15 @@ class _IndexWriter:
             feature = features.get(plan.key.encode())
             if feature is None or feature.kind != writer.kind:
                 raise _missing_key_error(shard, number, plan, writer.kind, features)
-            if plan.is_content:
-                digest.update(record[feature.start : feature.end])
             try:
-                writer.add(record, feature, position, f"{shard.path}: record {number}")
+                content = writer.add(record, feature, position, f"{shard.path}: record {number}")
             except WireError as error:
                 raise DataError(
                     f"{shard.path}: record {number}: expected {_describe(plan)}, found {error}.",
                     hint="Write one value for each record, or name another key.",
                 ) from None
+            if plan.is_content:
+                digest.update(len(content).to_bytes(8, "little") + content)
         self._digests.append(int.from_bytes(digest.digest(), "little"))
 
 

@@ -39,7 +39,7 @@ def find_shards(place: str) -> ShardFiles:
     """The files of records at a place: a file, a folder, or a pattern such as `data/train-*`.
 
     Raises:
-        DataError: there is no such file, or some names tell a split and others do not.
+        DataError: there is no such file, or only some names contain the name of a split.
     """
     paths, notes = _list_files(place)
     if not paths:
@@ -47,7 +47,7 @@ def find_shards(place: str) -> ShardFiles:
             f"{place}: expected TFRecord files, found none.",
             hint="Give a file, a folder of .tfrecord files, or a pattern such as 'data/train-*'.",
         )
-    splits = _divide(paths)
+    splits = _divide(paths, place)
     notes += _find_gaps(paths)
     return ShardFiles(splits, notes)
 
@@ -56,9 +56,7 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
     """The files at a place, sorted, each once, and notes on others."""
     notes = []
     if os.path.isdir(place):
-        names = [name for name in sorted(os.listdir(place)) if not name.startswith(".")]
-        paths = [os.path.join(place, name) for name in names]
-        paths = [path for path in paths if not os.path.isdir(path)]
+        paths = _walk(place)
         records = [path for path in paths if _RECORDS.search(os.path.basename(path))] or paths
         others = [os.path.basename(path) for path in paths if path not in set(records)]
         if others:
@@ -75,24 +73,51 @@ def _list_files(place: str) -> Tuple[List[str], List[str]]:
     return [path for path in paths if path in set(unique.values())], notes
 
 
+def _walk(root: str) -> List[str]:
+    """The files in a folder and in the folders below it, sorted, without hidden ones.
+
+    A folder that several links lead to is read once. An unreadable one raises an OSError.
+    """
+    paths, places = [], {os.path.realpath(root)}
+    for base, folders, names in os.walk(root, onerror=_raise, followlinks=True):
+        paths += [os.path.join(base, name) for name in names if not name.startswith(".")]
+        for name in sorted(folders):
+            place = os.path.realpath(os.path.join(base, name))
+            if name.startswith(".") or place in places:
+                folders.remove(name)
+            places.add(place)
+    return sorted(paths)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def _expand(pattern: str) -> List[str]:
     """The paths that match a pattern. The part of it that is an existing folder is literal."""
+    folder, rest = _split_pattern(pattern)
+    if not any(character in rest for character in _MAGIC):
+        return []
+    return glob.glob(os.path.join(glob.escape(folder), rest) if folder else rest, recursive=True)
+
+
+def _split_pattern(pattern: str) -> Tuple[str, str]:
+    """The part of a pattern that is an existing folder, and the rest."""
     folder, rest = pattern, ""
     while folder and not os.path.isdir(folder):
         folder, name = os.path.split(folder)
         rest = os.path.join(name, rest) if rest else name
         if folder == os.path.dirname(folder):
             break
-    if not any(character in rest for character in _MAGIC):
-        return []
-    return glob.glob(os.path.join(glob.escape(folder), rest) if folder else rest, recursive=True)
+    return folder, rest
 
 
-def _divide(paths: Sequence[str]) -> Dict[str, List[str]]:
+def _divide(paths: Sequence[str], place: str) -> Dict[str, List[str]]:
     """Split name -> its files. Files of one split, or without names of splits, are all "train"."""
+    root = _split_pattern(place)[0]
     splits: Dict[Optional[str], List[str]] = collections.defaultdict(list)
     for path in paths:
-        splits[_split_of(path)].append(path)
+        splits[_split_of(path, root)].append(path)
     if len(splits) == 1:
         return {"train": list(paths)}
     if None in splits:
@@ -110,11 +135,15 @@ def _divide(paths: Sequence[str]) -> Dict[str, List[str]]:
     return {name: splits[name] for name in ("train", "validation", "test") if name in splits}
 
 
-def _split_of(path: str) -> Optional[str]:
-    """The split that a file's name says, or else that of its folder; None if none does."""
+def _split_of(path: str, root: str) -> Optional[str]:
+    """The split that a file's name says, or else that of its nearest folder; None if none does.
+
+    The folders are those below `root`, and `root` itself.
+    """
     folder, name = os.path.split(path)
     words = re.split(r"[^A-Za-z]+", name.lower())
-    for word in [*words, os.path.basename(folder).lower()]:
+    below = os.path.relpath(folder or os.curdir, root or os.curdir).lower().split(os.sep)
+    for word in [*words, *reversed(below), os.path.basename(root.rstrip(os.sep)).lower()]:
         if word in SPLIT_FOLDERS:
             return SPLIT_FOLDERS[word]
     return None

@@ -15,13 +15,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ...errors import DataError, UsageError
-from ..column import MAX_CLASSES, Column, Sequences
+from ..column import MAX_CLASSES, Column, Sequences, describe_rounding
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import DEFAULT_SHARES, Shares, hold_out
 from ..images.image_file import ImageForm, decode_header, describe_changes, parse_colour, parse_size
 from ..images.image_paths import check_image_options, common_size
 from ..sources import DEFAULT_COLUMNS, DEFAULT_IMAGES, ColumnOptions, ImageOptions
+from ..tables.roles import NONE, refuse_conflicts
 from .example_proto import (
     BYTES,
     EMPTY,
@@ -44,6 +45,7 @@ from .record_index import (
     locate_record,
     open_index,
 )
+from .schema import RecordSchema
 from .shard_names import ShardFiles, find_shards
 
 IMAGE_KEYS = ("image/encoded", "image_raw", "image")
@@ -76,6 +78,7 @@ def open_tfrecord(
     shares: Shares = DEFAULT_SHARES,
     cache_dir: Optional[str] = None,
     file_index: Optional[FileIndex] = None,
+    schema: Optional[RecordSchema] = None,
 ) -> Dataset:
     """Open TFRecord files as a data set.
 
@@ -86,14 +89,18 @@ def open_tfrecord(
         shares: of the examples, held out for test and validation.
         cache_dir: where the index of the records is; None for the default.
         file_index: knows hashes of files; None for that of the place.
+        schema: the keys that a model was trained on; None to find them.
 
     Raises:
+        UsageError: options contradict each other.
         DataError: there are no records, a damaged one, or one that lacks a key.
     """
+    if schema is None:
+        refuse_conflicts(columns)
     files = find_shards(place)
     digests = (file_index or FileIndex(place, cache_dir)).digests(files.paths)
     shards = list_shards(files.paths, digests, cache_dir)
-    reader = _RecordReader(place, shards, images, columns, cache_dir)
+    reader = _RecordReader(place, shards, images, columns, cache_dir, schema)
     features, labels, class_names = reader.read()
     splits = _divide(files, reader.index, features, labels)
     _check_not_empty(place, splits)
@@ -101,7 +108,7 @@ def open_tfrecord(
     names = _short_names(files.paths)
     return Dataset(
         "tfrecord:" + place,
-        describe(splits["train"], class_names),
+        describe(splits["train"], class_names)._replace(records=reader.schema.to_json()),
         hold_out(splits, shares, contents),
         dict(zip(names, files.paths)),
         files.notes + reader.notes,
@@ -141,10 +148,12 @@ class _RecordReader:
 
     Attributes:
         index: of the records; set by `read`.
+        schema: the keys that are used; set by `read`.
         notes: sentences on what was changed or is not read.
     """
 
     index: RecordIndex
+    schema: RecordSchema
 
     def __init__(
         self,
@@ -153,19 +162,23 @@ class _RecordReader:
         images: ImageOptions,
         columns: ColumnOptions,
         cache_dir: Optional[str],
+        schema: Optional[RecordSchema] = None,
     ):
         self._place = place
         self._shards = shards
         self._images = images
         self._columns = columns
         self._cache_dir = cache_dir
+        self._model_schema = schema
         self.notes: List[str] = []
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
         """The features and the labels of all records, and the names of the classes."""
         shard, record = self._first_record()
         features = locate_record(shard, 0, record)
-        roles = _choose_roles(shard, features, self._columns)
+        roles = self._choose_roles(shard, features)
+        keys_in_use = RecordSchema(tuple(roles.features), tuple(roles.labels))
+        self.schema = self._model_schema or keys_in_use
         keys = {
             key: _plan_first(shard, record, features, key, key in roles.labels)
             for key in roles.features + roles.labels
@@ -184,6 +197,24 @@ class _RecordReader:
             return (feature_values, *self._read_label(roles.labels[0], keys))
         return feature_values, self._collect(roles.labels, keys), ()
 
+    def _choose_roles(self, shard: Shard, features: Dict[bytes, Feature]) -> _Roles:
+        """The keys of features and labels. Refuses a kind that the labels cannot have."""
+        if self._model_schema is not None:
+            return _follow_schema(shard, features, self._model_schema)
+        roles = _choose_roles(shard, features, self._columns)
+        kind = self._columns.label_kind
+        if kind != "auto" and not roles.labels:
+            raise UsageError(
+                f"--label-kind {kind} has no effect on {self._place}, which has no labels.",
+                hint="Omit it, or name the key of the labels with --label-column.",
+            )
+        if kind == "class" and len(roles.labels) > 1:
+            raise UsageError(
+                f"--label-kind class: expected one key of classes, found {len(roles.labels)}.",
+                hint="Name one key with --label-column.",
+            )
+        return roles
+
     def _first_record(self) -> Tuple[Shard, bytes]:
         for shard in self._shards:
             for _, record in iterate_records(shard):
@@ -195,11 +226,13 @@ class _RecordReader:
 
     def _check_labels(self, roles: _Roles) -> None:
         """Refuse labels that the first record lacks and others have."""
-        if self._columns.label_column or roles.labels:
+        schema, columns = self._model_schema, self._columns
+        if roles.labels or (schema is None and columns.label_column):
             return
-        for key in LABEL_KEYS:
+        others = {*roles.features, *(columns.ignore_columns if schema is None else ())}
+        for key in LABEL_KEYS if schema is None else schema.labels:
             count = self.index.keys.get(key, 0)
-            if count and key not in roles.features:
+            if count and key not in others:
                 raise DataError(
                     f"{self._place}: expected the key '{key}' in all records or in none, found it "
                     f"in {count:,} of {len(self.index):,} and not in the first.",
@@ -227,6 +260,7 @@ class _RecordReader:
         values = {key: self._read_key(key, sets[key]) for key in keys}
         arrays = [value for value in values.values() if isinstance(value, np.ndarray)]
         if len(arrays) == len(keys) > 1 and all(array.shape[1:] == (1,) for array in arrays):
+            self.notes += describe_rounding({key: _largest(values[key]) for key in keys})
             return np.concatenate([array.astype(np.float32) for array in arrays], axis=1)
         if len(keys) == 1 and not isinstance(next(iter(values.values())), Sequences):
             return _column(next(iter(values.values())))
@@ -288,7 +322,7 @@ class _RecordReader:
             is_grey: whether all are grey.
             has_alpha: whether each can be transparent, bool [M].
         """
-        images = self._images
+        images = self._images._replace(**self._images.arguments(component_name(key)))
         check_image_options(images.channels, images.fit)
         size = None if images.image_size is None else parse_size(images.image_size)
         channels = images.channels or (1 if is_grey else 3)
@@ -320,6 +354,11 @@ class _RecordReader:
     def _read_label(self, key: str, sets: Dict[str, _KeySet]) -> Tuple[Any, Tuple[str, ...]]:
         """The labels of all records, and the names of the classes; () if they are no classes."""
         kind = sets[key].plans[0].kind
+        if kind == NAME and self._columns.label_kind == "value":
+            raise DataError(
+                f"{self._place}: expected labels that are values in the key '{key}', found texts.",
+                hint="Write values as floats, or omit --label-kind value.",
+            )
         if kind == NAME:
             labels, names = self.index.names(key)
             return labels, tuple(names)
@@ -345,15 +384,15 @@ class _RecordReader:
     ) -> Tuple[np.ndarray, Tuple[str, ...]]:
         """Class numbers from 0: labels that begin at 1, or higher, are counted from 1."""
         lowest, highest = int(values.min()), int(values.max())
-        if lowest < 0 or highest > MAX_CLASSES:
+        first = max(0, min(lowest, 1))
+        if lowest < 0 or highest - first >= MAX_CLASSES:
             row = int(np.argmin(values) if lowest < 0 else np.argmax(values))
             raise DataError(
-                f"{self.index.name_of(row)}: expected a class from 0 to {MAX_CLASSES:,} in the key "
-                f"'{key}', found {int(values[row])}.",
+                f"{self.index.name_of(row)}: expected a class from {first} to "
+                f"{first + MAX_CLASSES - 1:,} in the key '{key}', found {int(values[row])}.",
                 hint="Number the classes from 0 or 1, or use --label-kind value or "
                 "--label-column none.",
             )
-        first = min(lowest, 1)
         names = [str(number) for number in range(first, highest + 1)]
         if first:
             self.notes.append(
@@ -361,6 +400,12 @@ class _RecordReader:
                 f"and the class 1 has the number 0."
             )
         labels = (values - first).astype(np.int32)
+        num_present = len(np.unique(labels))
+        if 2 * num_present < len(names):
+            self.notes.append(
+                f"Only {num_present:,} of the {len(names):,} classes from {first} to {highest:,} "
+                f"have records, by the key '{key}'."
+            )
         return labels, self._class_names(labels, names) if has_names else tuple(names)
 
     def _class_names(self, labels: np.ndarray, numbers: List[str]) -> Tuple[str, ...]:
@@ -400,6 +445,12 @@ def _column(values: Any) -> Column:
     return Column(values, kind="value" if is_number else None)
 
 
+def _largest(values: np.ndarray) -> float:
+    """The largest magnitude of integers; 0 for floats, which have 32 bits in the records."""
+    is_whole = values.dtype.kind in "iu" and values.size
+    return max(abs(float(values.min())), abs(float(values.max()))) if is_whole else 0.0
+
+
 def _squeeze(values: Any) -> Any:
     """Single numbers [M, 1] as [M]."""
     is_single = isinstance(values, np.ndarray) and values.shape[1:] == (1,)
@@ -424,20 +475,17 @@ def _choose_roles(shard: Shard, features: Dict[bytes, Feature], columns: ColumnO
     """The keys of features and labels: those of the options, or those with usual names."""
     names = sorted(key.decode("utf-8", "replace") for key in features)
     explicit = [*columns.feature_columns, *filter(None, [columns.image_column])]
-    labels = [key for key in columns.label_column if key != "none"]
-    for key in [*explicit, *labels]:
-        if key not in names:
-            raise DataError(
-                f"{shard.path}: record 0: expected the key '{key}', found the keys "
-                f"{describe_keys(names)}.",
-                hint="Name other keys with --image-column, --feature-columns and --label-column.",
-            )
+    labels = [] if columns.label_column == (NONE,) else list(columns.label_column)
+    ignored = columns.ignore_columns
+    hint = "Name other keys with --image-column, --feature-columns and --label-column."
+    _check_keys(shard, names, [*explicit, *labels], hint)
+    _check_keys(shard, names, ignored, "Name other keys with --ignore-columns.")
     if not columns.label_column:
-        rest = [key for key in names if key not in explicit]
+        rest = [key for key in names if key not in explicit and key not in ignored]
         labels = [key for key in LABEL_KEYS if key in rest][:1]
     if explicit:
         return _Roles(list(dict.fromkeys(explicit)), labels)
-    rest = [key for key in names if key not in labels and key not in columns.ignore_columns]
+    rest = [key for key in names if key not in labels and key not in ignored]
     pictures = [key for key in IMAGE_KEYS if key in rest][:1]
     numbers = [key for key in rest if _kind(features, key) in (FLOATS, INTEGERS)]
     if not pictures + numbers:
@@ -447,6 +495,27 @@ def _choose_roles(shard: Shard, features: Dict[bytes, Feature], columns: ColumnO
             hint="Name the keys of the features with --image-column or --feature-columns.",
         )
     return _Roles(pictures or numbers, labels)
+
+
+def _follow_schema(shard: Shard, features: Dict[bytes, Feature], schema: RecordSchema) -> _Roles:
+    """The keys that a model was trained on; no labels if the records have none of them."""
+    names = sorted(key.decode("utf-8", "replace") for key in features)
+    has_labels = any(key in names for key in schema.labels)
+    labels = list(schema.labels) if has_labels else []
+    hint = f"The model was trained on the keys {', '.join(schema.features)}."
+    _check_keys(shard, names, [*schema.features, *labels], hint)
+    return _Roles(list(schema.features), labels)
+
+
+def _check_keys(shard: Shard, names: Sequence[str], keys: Sequence[str], hint: str) -> None:
+    """Refuse the first of some keys that is none of the names in the first record."""
+    for key in keys:
+        if key not in names:
+            raise DataError(
+                f"{shard.path}: record 0: expected the key '{key}', found the keys "
+                f"{describe_keys(names)}.",
+                hint=hint,
+            )
 
 
 def _plan_first(

@@ -12,6 +12,7 @@ from .table_file import TableFile
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 NONE = "none"  # as the name of a column: there is no such column
+_ROLE_OPTIONS = ("label_column", "split_column", "feature_columns", "ignore_columns")
 _INDEX_NAMES = ("", "Unnamed: 0")  # of the numbers of rows, as pandas saves them
 
 
@@ -104,34 +105,54 @@ def unused_columns(file: TableFile, roles: Roles) -> List[str]:
 
 
 def _check_options(file: TableFile, options: ColumnOptions) -> None:
-    """Refuse names of no column, and a column with two roles."""
-    roles: Dict[str, str] = {}
+    """Refuse names of no column, and options that contradict each other."""
     columns = set(file.columns)
-    for option in ("label_column", "split_column", "feature_columns", "ignore_columns"):
-        flag = "--" + option.replace("_", "-")
+    for option in (*_ROLE_OPTIONS, "image_column"):
         for name in _names(option, options):
             if name not in columns:
                 raise UsageError(
-                    f"{file.path} has no column '{name}' ({flag}).",
+                    f"{file.path} has no column '{name}' ({_flag(option)}).",
                     hint=suggest(name, file.columns),
                 )
+    refuse_conflicts(options)
+
+
+def refuse_conflicts(options: ColumnOptions) -> None:
+    """Refuse a column with two roles, and a kind of labels for data without labels.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    roles: Dict[str, str] = {}
+    for option in _ROLE_OPTIONS:
+        for name in _names(option, options):
             if name in roles:
-                raise UsageError(
-                    f"Both {roles[name]} and {flag} name the column '{name}'.",
-                    hint="Name it in one of them.",
-                )
-            roles[name] = flag
-    if options.image_column is not None and options.image_column not in file.columns:
+                raise _double_role_error(roles[name], _flag(option), name)
+            roles[name] = _flag(option)
+    image = options.image_column
+    if image is not None and roles.get(image, "--feature-columns") != "--feature-columns":
+        raise _double_role_error(roles[image], "--image-column", image)
+    if options.label_kind != "auto" and options.label_column == (NONE,):
         raise UsageError(
-            f"{file.path} has no column '{options.image_column}' (--image-column).",
-            hint=suggest(options.image_column, file.columns),
+            f"--label-kind {options.label_kind} has no effect with --label-column none.",
+            hint="Omit one of them.",
         )
+
+
+def _double_role_error(flag: str, other: str, name: str) -> UsageError:
+    return UsageError(
+        f"Both {flag} and {other} name the column '{name}'.", hint="Name it in one of them."
+    )
+
+
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
 
 
 def _names(option: str, options: ColumnOptions) -> Sequence[str]:
     """The columns that an option of the user names."""
     value = getattr(options, option)
-    names = (value,) if isinstance(value, str) else value
+    names = (value,) if isinstance(value, str) else value or ()
     if option == "split_column" and value == ColumnOptions().split_column:
         return ()  # which need not be there
     return () if tuple(names) == (NONE,) else names

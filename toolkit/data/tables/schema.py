@@ -47,6 +47,12 @@ class TableSchema(NamedTuple):
         pairs = [f"{name}={text}" for name, texts in self.categories.items() for text in texts]
         return (*self.numbers, *pairs)
 
+    @property
+    def component_names(self) -> Dict[str, str]:
+        """The name of the component that each column becomes which is not one of numbers."""
+        categories = () if self.is_one_hot else self.categories
+        return component_names([*categories, *self.texts, *self.lists, *self.images])
+
     def to_json(self) -> Dict[str, Any]:
         return dict(self._asdict(), categories={n: list(v) for n, v in self.categories.items()})
 

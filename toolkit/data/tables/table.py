@@ -21,6 +21,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Un
 import numpy as np
 
 from ...errors import DataError, UsageError
+from ..column import describe_rounding
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import Shares, content_keys, hold_out
@@ -191,14 +192,9 @@ def _describe_unused(names: Sequence[str]) -> List[str]:
 
 
 def _describe_rounded(table: Table, schema: TableSchema) -> List[str]:
-    """A note on columns whose whole numbers 32-bit floats cannot hold, for instance of seconds."""
-    exact = 2.0**24
+    """A note on columns of numbers that are rounded."""
     largest = np.fmax.reduce(np.abs(table.numbers), axis=0) if schema.numbers else np.zeros(0)
-    columns = [name for name in schema.numbers if largest[table.positions[name]] > exact]
-    if not columns:
-        return []
-    listing = ", ".join(columns[:10]) + (", ..." if len(columns) > 10 else "")
-    return [f"Numbers beyond {exact:,.0f} are rounded to 32-bit floats ({listing})."]
+    return describe_rounding({name: largest[table.positions[name]] for name in schema.numbers})
 
 
 def _describe_labels(names: Sequence[str], labels: Labels) -> str:
