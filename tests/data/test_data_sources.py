@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from toolkit.data.arrays.npz import open_npz
 from toolkit.data.check import check_data, check_source, contact_sheet
@@ -269,6 +270,19 @@ def test_an_unreadable_image_is_named_and_a_check_names_them_all(image_folder):
     assert data is None and not report["ok"]
     assert [each["file"] for each in report["corrupt"]] == ["cat/1.png", "dog/0.png", "dog/2.png"]
     assert "an empty file" in report["corrupt"][1]["reason"]
+
+
+def test_the_check_lists_every_damaged_file_of_pairs(tmp_path):
+    for number in range(4):
+        for side in ("a", "b"):
+            path = tmp_path / side / f"{number}.png"
+            path.parent.mkdir(exist_ok=True)
+            Image.new("L", (4, 4), number).save(str(path))
+    for name in ("a/1.png", "b/3.png"):
+        (tmp_path / name).write_bytes(b"no image")
+    report, dataset = check_source(f"pairs:{tmp_path}")
+    assert not report["ok"] and dataset is None
+    assert [each["file"] for each in report["corrupt"]] == ["a/1.png", "b/3.png"]
 
 
 def test_an_image_of_absurd_size_is_refused_by_name(image_folder):

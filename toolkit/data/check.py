@@ -42,12 +42,20 @@ def check_source(value: str, **settings: Any) -> Tuple[Dict[str, Any], Optional[
 
 
 def _list_corrupt(value: str, base: Optional[str]) -> List[Dict[str, str]]:
-    """The image files that cannot be read; none if the data is no folder of images."""
-    from .images.folder import corrupt_images
+    """The image files that cannot be read; none if the data is no folder of images or pairs."""
+    from .images.folder import corrupt_images, list_images
+    from .images.pairs import list_pairs
 
     folder = resolve_path(value, base)
-    is_folder = value.startswith("images:") and os.path.isdir(folder)
-    return corrupt_images(folder) if is_folder else []
+    if not os.path.isdir(folder):
+        return []
+    paths: List[str] = []
+    if value.startswith("images:"):
+        paths = [path for listing in list_images(folder).values() for path in listing.paths]
+    elif value.startswith("pairs:"):
+        pairs = list_pairs(folder).values()
+        paths = [path for listing in pairs for side in listing.paths for path in side]
+    return corrupt_images(folder, paths)
 
 
 def check_data(dataset: Dataset, value: str) -> Dict[str, Any]:

@@ -119,8 +119,13 @@ def _describe_similar_names(class_names: Sequence[str]) -> List[str]:
     return [f"The classes {names} differ only in upper and lower case: are they one?"]
 
 
-def corrupt_images(folder: str) -> List[Dict[str, str]]:
-    """The image files in `folder` that cannot be read: JSON values with "file" and "reason"."""
+def corrupt_images(folder: str, paths: Sequence[str]) -> List[Dict[str, str]]:
+    """The image files that cannot be read: JSON values with "file" and "reason".
+
+    Args:
+        folder: from which "file" starts.
+        paths: of the files, in the folder.
+    """
     reader = ImageReader(ImageForm())
 
     def find_fault(path: str) -> str:
@@ -130,7 +135,6 @@ def corrupt_images(folder: str) -> List[Dict[str, str]]:
         except DataError as error:
             return error.message[len(path) + 2 :].rstrip(".")
 
-    paths = [path for listing in list_images(folder).values() for path in listing.paths]
     return [
         {"file": os.path.relpath(path, folder).replace(os.sep, "/"), "reason": fault}
         for path, fault in zip(paths, map_parallel(find_fault, paths, _BATCH))
