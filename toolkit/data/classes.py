@@ -38,11 +38,13 @@ def match_classes(dataset: Dataset, spec: DataSpec) -> Dataset:
     if unknown:
         with_examples = _names_with_examples(dataset)
         unknown = [name for name in unknown if name in with_examples]
-    if unknown and (_number_names(names, expected) or _number_names(expected, names)):
-        if len(names) > len(expected):
-            raise DataError(
-                f"The data has {len(names)} classes, the model was trained on {len(expected)}."
-            )
+    matches_numbers = _number_names(names, expected) or _number_names(expected, names)
+    has_numbers = _are_numbers(names) and _are_numbers(expected)
+    if unknown and len(names) > len(expected) and (matches_numbers or has_numbers):
+        raise DataError(
+            f"The data has {len(names)} classes, the model was trained on {len(expected)}."
+        )
+    if unknown and matches_numbers:
         pairs = ", ".join(f"{one!r} is {other!r}" for one, other in zip(names[:20], expected))
         dataset.notes.append(f"Its classes are matched by number with those of the model: {pairs}.")
         return dataset
@@ -73,10 +75,14 @@ def _names_with_examples(dataset: Dataset) -> Set[str]:
     return {names[number] for number in np.concatenate(numbers)}
 
 
+def _are_numbers(names: Sequence[str]) -> bool:
+    """Whether the names are those of classes without names: 0, 1, 2 and so forth."""
+    return list(names) == [str(number) for number in range(len(names))]
+
+
 def _number_names(numbers: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether one side has no names but 0, 1, 2 and so forth, and the other has real names."""
-    has_numbers = list(numbers) == [str(number) for number in range(len(numbers))]
-    return has_numbers and not any(map(_NUMERAL.match, names))
+    """Whether one side has numbers for names, and the other real names."""
+    return _are_numbers(numbers) and not any(map(_NUMERAL.match, names))
 
 
 def _relabel(split: Split, numbers: np.ndarray) -> Split:

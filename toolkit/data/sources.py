@@ -180,7 +180,8 @@ def _refuse_idle_options(
 
 def refuse_idle_images(path: str, images: ImageOptions) -> None:
     """Raise a UsageError if an option of images is set for data that turns out to have none."""
-    for name, setting in images._replace(extends_border=False)._asdict().items():
+    for name in ("image_size", "channels", "fit", "background"):
+        setting = getattr(images, name)
         if setting != getattr(DEFAULT_IMAGES, name):
             flag = "--" + name.replace("_", "-")
             raise UsageError(
