@@ -232,3 +232,48 @@ def test_moments_do_not_depend_on_the_chunks(monkeypatch):
     monkeypatch.setattr("toolkit.run_data.examples_per_chunk", lambda num_bytes: 3)
     spec = run_data_of(Counting(), normalize="yes").spec
     assert spec.mean == pytest.approx([0.5]) and len(spec.deviation) == 1
+
+
+class FileRows:
+    """Images of 6 x 6 from the bytes of a file; counts the rows that are read."""
+
+    is_decoded, dtype, count = False, np.dtype(np.uint8), 0
+
+    def __init__(self, path):
+        self.paths = [str(path)]
+        self.shape = (len(path.read_bytes()) // 36, 6, 6, 1)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        array = np.fromfile(self.paths[0], np.uint8).reshape(self.shape)[rows]
+        FileRows.count += len(array)
+        return array
+
+
+@pytest.mark.parametrize("reader", ["stream", "mapped"])
+def test_files_of_a_plugin_are_hashed_without_decoding_them(tmp_path, monkeypatch, reader):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("toolkit.data.readers.mapped.is_quick", lambda values: False)
+    path, labels = tmp_path / "rows", np.arange(3000) % 3
+
+    class Reading(Linear):
+        @hookimpl
+        def data(self, split):
+            rows = {"train": slice(0, 2000), "test": slice(2000, 3000)}.get(split)
+            return rows and Split(FileRows(path), labels, index=np.arange(3000)[rows])
+
+    def sha256():
+        return run_data_of(Reading(), reader=reader).dataset.sha256
+
+    path.write_bytes(bytes(3000 * 36))
+    first = sha256()
+    monkeypatch.setattr(FileRows, "count", 0)
+    assert sha256() == first and first["train"] != first["test"] and FileRows.count < 300
+    path.write_bytes(bytes(36) + b"\1" + bytes(3000 * 36 - 37))  # in a row that is not sampled
+    second = sha256()
+    assert second["train"] != first["train"] and second["test"] != first["test"]
+    labels[2999] = 2 - labels[2999]
+    third = sha256()
+    assert third["train"] == second["train"] and third["test"] != second["test"]

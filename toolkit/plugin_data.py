@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import types
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set
 
 import numpy as np
 
-from .data.column import Sequences
+from .data.column import Column, Sequences
 from .data.examples import (
     LENGTH,
     Dataset,
@@ -17,6 +19,8 @@ from .data.examples import (
     iterate_slices,
     with_classes,
 )
+from .data.images.image_array import hash_texts
+from .data.readers.mapped import identify
 from .data.sources import ColumnOptions, ImageOptions
 from .data.spec import DataSpec
 from .data.structure import LABELS, pack
@@ -77,7 +81,7 @@ def open_from_plugin(
     spec = _describe_all(splits)
     for name, split in splits.items():
         _check_classes(plugin, name, split, spec)
-    return Dataset(FROM_PLUGIN + plugin, spec, splits)
+    return Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=_hash_files(splits))
 
 
 class _WatchedOptions:
@@ -157,6 +161,38 @@ def _hint(answer: Any) -> str:
 
 
 # ------------------------------------------------------------------------------------------- splits
+
+
+def _hash_files(splits: Dict[str, Split]) -> Optional[Dict[str, str]]:
+    """Split name -> a hash for which files are not decoded; None if no split reads files.
+
+    It is computed before the rows are decoded, after which they come from the cache.
+    """
+    columns = [column for split in splits.values() for column in split.columns.values()]
+    if not any(map(_reads_files, columns)):
+        return None
+    return {name: _hash_split(split) for name, split in sorted(splits.items())}
+
+
+def _hash_split(split: Split) -> str:
+    """A hash of the files that a split reads, of its index, and of what is in memory."""
+    index = b"" if split.index is None else np.ascontiguousarray(split.index, "<i8").tobytes()
+    texts = [hashlib.sha256(index).hexdigest()]
+    rest = copy.copy(split)
+    rest.columns = {}
+    for key, column in sorted(split.columns.items()):
+        if _reads_files(column):
+            texts += [key, identify(column.values)]
+        else:
+            rest.columns[key] = column
+    return hash_texts([*texts, rest.sha256() if rest.columns else ""])
+
+
+def _reads_files(column: Column) -> bool:
+    """Whether numbers come from files that are hashed; of a memory map, the content is hashed."""
+    values = column.values
+    has_files = getattr(values, "identity", "") or getattr(values, "paths", None)
+    return bool(has_files) and np.dtype(values.dtype).kind in "biuf"
 
 
 def _align_sequences(splits: Dict[str, Split]) -> Dict[str, Split]:

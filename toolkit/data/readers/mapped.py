@@ -204,8 +204,7 @@ def identify(values: Any, cache_dir: Optional[str] = None) -> str:
     count = values.shape[0]
     samples = np.unique(np.linspace(0, count - 1, min(_SAMPLES, count)).astype(int))
     content = hashlib.sha256(_read(values, samples, len(samples)).tobytes()).hexdigest()
-    kind, dtype = type(values), np.dtype(values.dtype).str
-    form = (kind.__module__, kind.__qualname__, dtype, tuple(values.shape))
+    form = (type(values).__qualname__, np.dtype(values.dtype).str, tuple(values.shape))
     return hash_texts([*digests, content, repr(form)])
 
 
