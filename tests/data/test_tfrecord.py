@@ -440,6 +440,14 @@ def test_options_that_contradict_each_other_are_refused(open_records, columns, m
         open_records({"a": numbers()}, **columns)
 
 
+@pytest.mark.parametrize(
+    "images, flag", [({"image_size": 32}, "size 32"), ({"fit": "crop"}, "fit")]
+)
+def test_options_of_images_are_refused_for_records_without_images(open_records, images, flag):
+    with pytest.raises(UsageError, match=flag + ".* has no effect on .*, which has no images"):
+        open_records({"a": numbers()}, images=images)
+
+
 def test_keys_that_are_left_out_are_no_labels(open_records):
     data = open_records({"a": numbers()}, ignore_columns="label")
     assert data.splits["train"].labels is None and data.spec.shape == (3,)

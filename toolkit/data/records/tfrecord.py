@@ -21,7 +21,13 @@ from ..files.file_index import FileIndex
 from ..held_out import DEFAULT_SHARES, Shares, hold_out
 from ..images.image_file import ImageForm, decode_header, describe_changes, parse_colour, parse_size
 from ..images.image_paths import check_image_options, common_size
-from ..sources import DEFAULT_COLUMNS, DEFAULT_IMAGES, ColumnOptions, ImageOptions
+from ..sources import (
+    DEFAULT_COLUMNS,
+    DEFAULT_IMAGES,
+    ColumnOptions,
+    ImageOptions,
+    refuse_idle_images,
+)
 from ..tables.roles import NONE, refuse_conflicts
 from .example_proto import (
     BYTES,
@@ -170,6 +176,7 @@ class _RecordReader:
         self._columns = columns
         self._cache_dir = cache_dir
         self._model_schema = schema
+        self._has_images = False
         self.notes: List[str] = []
 
     def read(self) -> Tuple[Any, Any, Tuple[str, ...]]:
@@ -191,6 +198,8 @@ class _RecordReader:
         self._check_labels(roles)
         self._note_others(list(plans))
         feature_values = self._collect(roles.features, keys)
+        if self._model_schema is None and not self._has_images:
+            refuse_idle_images(self._place, self._images)
         if not roles.labels:
             return feature_values, None, ()
         if len(roles.labels) == 1:
@@ -322,6 +331,7 @@ class _RecordReader:
             is_grey: whether all are grey.
             has_alpha: whether each can be transparent, bool [M].
         """
+        self._has_images = True
         images = self._images._replace(**self._images.arguments(component_name(key)))
         check_image_options(images.channels, images.fit)
         size = None if images.image_size is None else parse_size(images.image_size)
