@@ -89,12 +89,7 @@ class ExampleConverter:
             Flat key -> array; sequences are not padded and have no lengths.
         """
         answer = _call_hook("convert", self._convert, example[0], example[1], position)
-        if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-            raise ToolkitError(
-                f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
-                "features and labels.",
-                hint="Return features, labels; labels may be None.",
-            )
+        _check_is_pair(answer, position)
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
             raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
@@ -283,6 +278,16 @@ def _describe_arguments(features: Any, label: Any) -> str:
     return " and ".join(texts).replace("labels ", "label ") + (
         "" if label is not None else " and label None"
     )
+
+
+def _check_is_pair(answer: Any, position: int) -> None:
+    """Raise a ToolkitError unless the hook `convert` returned features and labels."""
+    if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
+        raise ToolkitError(
+            f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
+            "features and labels.",
+            hint="Return features, labels; labels may be None.",
+        )
 
 
 def _describe(value: Any) -> str:

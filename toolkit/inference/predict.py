@@ -108,12 +108,8 @@ def read_examples(
         DataError: a file cannot be read, or has another shape or type.
         UsageError: examples that are no images cannot be inverted.
     """
-    if is_inverted and not is_images(spec):
-        raise UsageError(
-            f"The examples are {list(spec.shape)} {spec.dtype}; only images of bytes can be "
-            "inverted.",
-            hint="Omit --invert.",
-        )
+    if is_inverted:
+        _check_can_invert(spec)
     reader = ExampleReader(spec, log, form)
     arrays: List[np.ndarray] = []
     names: List[str] = []
@@ -129,6 +125,15 @@ def read_examples(
     if convert is not None:
         features = prepare(Split(features), ExampleHooks(convert=convert)).features
     return Examples(features, names)
+
+
+def _check_can_invert(spec: DataSpec) -> None:
+    if not is_images(spec):
+        raise UsageError(
+            f"The examples are {list(spec.shape)} {spec.dtype}; only images of bytes can be "
+            "inverted.",
+            hint="Omit --invert.",
+        )
 
 
 def read_inputs(paths: List[str], specs: ArraySpecs) -> Examples:

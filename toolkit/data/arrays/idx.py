@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import zlib
-from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -125,13 +125,7 @@ def open_idx(
     paths = _find_files(folder)
     files = {os.path.basename(path): path for pair in paths.values() for path in pair}
     splits = {split: read_pair(*pair) for split, pair in paths.items()}
-    shapes = {split: part.shape for split, part in splits.items()}
-    if "test" in shapes and shapes["test"] != shapes["train"]:
-        raise DataError(
-            f"{paths['test'][0]}: expected images of {list(shapes['train'])} as in "
-            f"{paths['train'][0]}, found {list(shapes['test'])}.",
-            hint="Use training and test files of one data set.",
-        )
+    _check_shapes(splits, paths)
     count = len(class_names) or num_classes
     count = count or 1 + max(
         int(part.labels.max()) for part in splits.values() if part.labels is not None
@@ -143,6 +137,22 @@ def open_idx(
     hashes = dict(zip(files, index.digests(list(files.values()))))
     splits = hold_out(splits, shares, index=index, files=list(hashes.values()))
     return Dataset(name or "idx:" + folder, spec, splits, files, sha256=hashes)
+
+
+def _check_shapes(splits: Dict[str, Split], paths: Dict[str, Any]) -> None:
+    """Raise a DataError unless training and test images have one shape.
+
+    Args:
+        splits: by name.
+        paths: of the images and labels of each split.
+    """
+    shapes = {split: part.shape for split, part in splits.items()}
+    if "test" in shapes and shapes["test"] != shapes["train"]:
+        raise DataError(
+            f"{paths['test'][0]}: expected images of {list(shapes['train'])} as in "
+            f"{paths['train'][0]}, found {list(shapes['test'])}.",
+            hint="Use training and test files of one data set.",
+        )
 
 
 def read_pair(images: str, labels: Optional[str]) -> Split:

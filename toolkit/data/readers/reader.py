@@ -65,11 +65,7 @@ def make_reader(
         ToolkitError: a hook failed.
         DataError: the filter keeps no example.
     """
-    if options.kind not in KINDS:
-        raise UsageError(
-            f"The reader is '{options.kind}', expected one of {', '.join(KINDS)}.",
-            hint="Leave it at 'auto'.",
-        )
+    _check_kind(options.kind)
     if split.make_dataset is not None:
         return _make_dataset_reader(split, batch_size, options, hooks)
     if is_resident(split, options):
@@ -86,6 +82,14 @@ def make_reader(
     return StreamReader(
         split, batch_size, options.seed, buffer_size, hooks, options.pads_to_longest
     )
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise UsageError(
+            f"The reader is '{kind}', expected one of {', '.join(KINDS)}.",
+            hint="Leave it at 'auto'.",
+        )
 
 
 def is_resident(split: Split, options: ReaderOptions) -> bool:
