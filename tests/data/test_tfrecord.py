@@ -461,6 +461,12 @@ def test_texts_are_no_values(open_records):
         open_records({"a": records(*contents)}, label_kind="value")
 
 
+def test_texts_are_no_vector_of_labels(open_records):
+    contents = [example(a=1.0 * i, b=i, name="pq"[i % 2]) for i in range(6)]
+    with pytest.raises(DataError, match="expected numbers in each .* texts in the key 'name'"):
+        open_records({"a": records(*contents)}, label_column="b,name")
+
+
 def test_integers_that_floats_round_are_named(open_records):
     contents = [example(time=1_700_000_000 + i, small=i, label=i % 2) for i in range(6)]
     notes = open_records({"a": records(*contents)}).notes

@@ -298,6 +298,12 @@ class _RecordReader:
             values, starts = self.index.numbers(key)
             self._check_finite(key, values, starts)
             return values if starts is None else Sequences(values, starts)
+        if kind == NAME:
+            raise DataError(
+                f"{self._place}: expected numbers in each of several keys of labels, found texts "
+                f"in the key '{key}'.",
+                hint="Name one key of texts with --label-column.",
+            )
         return RecordTexts(self.index, key)
 
     def _read_raw(self, key: str, size_keys: Sequence[str]) -> RawImages:
