@@ -62,9 +62,9 @@ def decode_splits(
 ) -> Dict[str, Split]:
     """The splits with all that is decoded whenever it is read decoded once.
 
-    Little data is decoded into memory. Other data is decoded into the cache, from which it is
-    mapped; a second process that needs the same waits for it. An array-like without `paths` and
-    `identity` may hold anything in another process: it is decoded into memory, up to the limit.
+    Little data is decoded into memory, other data into the cache, from which it is mapped; a second
+    process that needs the same waits for it. An array-like without `paths` and `identity`, of which
+    another process knows nothing, is decoded into memory up to the limit.
 
     Args:
         splits: by name.
@@ -80,26 +80,20 @@ def decode_splits(
         DataError: an example is damaged.
         RetryError: the cache cannot be written; nothing half-written stays.
     """
-    arrays = {
-        id(column.values): column.values
-        for split in splits.values()
-        for column in split.columns.values()
-        if is_mappable(column)
-    }
+    columns = [column for split in splits.values() for column in split.columns.values()]
+    arrays = {id(column.values): column.values for column in columns if is_mappable(column)}
     num_bytes = sum(map(_count_bytes, arrays.values()))
-    decode: Callable[[Any], Any]
     if not arrays or reader == "stream":
         return splits
+    decode: Callable[[Any], Any] = functools.partial(
+        _decode, limit=resident_limit, cache_dir=cache_dir, progress=progress
+    )
     if not is_repeated:
         decode = functools.partial(_find_rows, cache_dir=cache_dir)
     elif is_quick(list(arrays.values())):
         decode = _read_all
     elif reader == "auto" and num_bytes > max(resident_limit, free_bytes(cache_dir) // 2):
         return splits
-    else:
-        decode = functools.partial(
-            _decode, limit=resident_limit, cache_dir=cache_dir, progress=progress
-        )
     rows = {key: decode(values) for key, values in arrays.items()}
     return {name: _replace_values(split, rows) for name, split in splits.items()}
 
