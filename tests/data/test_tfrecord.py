@@ -113,7 +113,9 @@ def test_values_that_are_not_packed_are_read():
     assert read_floats(content, features[b"f"]).tolist() == [1.5]
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zlib.compress], ids=str)
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, zlib.compress], ids=["plain", "gzip", "zlib"]
+)
 def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pack):
     content = records(*pictures())
     data = open_records({"a": pack(content)})
