@@ -62,12 +62,13 @@ def find_schema(table: Table, roles: Roles, has_missing: bool) -> TableSchema:
 def _kind_of_texts(column: TextColumn) -> str:
     """ "image", "category" or "text", by the texts of a column."""
     texts = [text for text in column.values if text]
-    if texts and all(is_image_name(text) for text in texts):
+    if texts and all(_ends_as_image(text) for text in texts):
         return "image"
     return "category" if _is_category(column) else "text"
 
 
-def is_image_name(text: str) -> bool:
+def _ends_as_image(text: str) -> bool:
+    """Whether a text may be the path of an image; unlike a listed file it may be hidden."""
     return text.lower().endswith(file_endings())
 
 
