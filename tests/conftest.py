@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from typing import NamedTuple
 
@@ -12,6 +13,32 @@ import pytest
 from toolkit.cli import run_command
 
 sys.path.insert(0, os.path.dirname(__file__))
+
+pytest_plugins = ["toolkit.testing.fixtures"]
+
+# A shell ignores Ctrl-C for its jobs in the background, nohup the end of its terminal, and so would
+# the processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadfile`, begin with the longest files."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from schedule_fixtures import LongFilesFirst
+
+    return LongFilesFirst(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave the tests of another share of CI to it."""
+    from share_fixtures import leave_out_others
+
+    leave_out_others(config, items)
 
 
 class Result(NamedTuple):
@@ -57,17 +84,17 @@ def graph():
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty working directory, without options in the environment; its imports are undone."""
+    """An empty working directory, no options or cluster in the environment; imports are undone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     for name in list(os.environ):
-        if name.startswith("TOOLKIT_"):
+        if name.startswith(("TOOLKIT_", "TF_CONFIG", "SLURM_")):
             monkeypatch.delenv(name)
     yield tmp_path
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
-            del sys.modules[name]
+    from file_fixtures import forget_modules
+
+    forget_modules(tmp_path)
 
 
 @pytest.fixture

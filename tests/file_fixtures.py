@@ -1,4 +1,4 @@
-"""Read, edit, damage and hash files."""
+"""Read, edit, damage and hash files; forget modules of files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import glob
 import hashlib
 import json
 import os
+import sys
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -48,3 +49,10 @@ def sha256s(folder):
             with open(path, "rb") as file:
                 hashes[path] = hashlib.sha256(file.read()).hexdigest()
     return hashes
+
+
+def forget_modules(folder):
+    """Undo the imports of modules whose files are in a folder."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]

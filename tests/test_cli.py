@@ -48,7 +48,7 @@ def hashes(folder):
 def test_results_go_to_stdout_and_the_log_to_stderr(train):
     result = train("--steps", "2")
     assert result.code == 0
-    assert [line.split()[0] for line in result.out.splitlines()] == ["done", "test", "run"]
+    assert [line.split()[0] for line in result.out.splitlines()] == ["done", "test", "page", "run"]
     words = [line.split()[0] for line in result.err.splitlines()[:4]]
     assert words == ["run", "data", "data", "hooks"]
 
@@ -218,6 +218,8 @@ def test_two_commands_may_follow_one_another_in_one_process():
         (["evalaute", "r"], "Did you mean 'evaluate'?"),
         (["run", "--plugin", LINEAR, "--batchsize", "3"], "--batch-size"),
         (["run", "--plugin", LINEAR, "--gian", "3"], "--gain"),
+        (["run", "--plugin", LINEAR, "--metric", "loss"], "(Possible options: --best-metric"),
+        (["run", "--plugin", LINEAR, "--bezt", "loss"], "(Possible options: --best-metric"),
         (["run", "--plugin", "clasifier"], "Did you mean 'classifier'?"),
         (["run", "--plugin", LINEAR, "--with", "emma"], "There is no extension 'emma'."),
         (["run", "--plugin", LINEAR, "--set", "lerning_rate=1"], "Did you mean 'learning_rate'?"),

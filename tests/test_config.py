@@ -11,15 +11,18 @@ from file_fixtures import REPOSITORY, read_json
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 
 import toolkit
-from toolkit import CheckpointError, UsageError
+from toolkit import CheckpointError, Options, UsageError, option
 from toolkit import config as configuration
+from toolkit.option_changes import find_differences
 from toolkit.options import (
     CoreOptions,
     find_path,
     map_paths,
     map_reference,
+    merge,
     move_start,
     resolve,
+    saved_names,
 )
 from toolkit.options.core import PATH_PREFIXES
 from toolkit.storage.run_folder import RunFolder
@@ -258,3 +261,68 @@ def test_a_run_of_version_0_1_keeps_how_it_cut_its_images(tmp_path):
     assert configuration.parse_values(str(tmp_path), dict(saved, fit="pad")).values["fit"] == "pad"
     assert "fit" not in configuration.parse_values(str(tmp_path), dict(saved, data="npz:b")).values
     assert "fit" not in configuration.parse_values(str(tmp_path), saved, is_saved=False).values
+
+
+# --------------------------------------------------------------------------------- earlier versions
+
+RECENT = ("init_from", "map", "group", "freeze", "decay_exclude")
+
+
+def earlier_values(**values):
+    """What a run saved before the core had the options `RECENT`."""
+    saved = configuration.json_values(CoreOptions())
+    return dict({n: v for n, v in saved.items() if n not in RECENT}, weight_decay=0.0, **values)
+
+
+@pytest.mark.parametrize(
+    "origins, decay",
+    [({"weight_decay": "default"}, None), ({}, None), ({"weight_decay": "flag"}, 0.0)],
+)
+def test_the_default_decay_of_an_earlier_version_is_that_of_the_optimizer(origins, decay):
+    values = earlier_values(origins=origins)
+    config = configuration.parse_values("run", values)
+    resolved = resolve([], [config.layer("run/config.json")], flags={"optimizer": "adamw"})
+    assert resolved.options.weight_decay == decay
+    session = configuration.parse_values("run", earlier_values())
+    assert find_differences(CoreOptions, session, config) == []
+    later = config._replace(values=dict(config.values, freeze=[], decay_exclude=[]))
+    assert "weight_decay" not in find_differences(CoreOptions, session, later)
+
+
+def test_a_decay_of_zero_that_this_version_saved_stays():
+    values = dict(earlier_values(), decay_exclude=[])
+    assert configuration.parse_values("run", values).values["weight_decay"] == 0
+
+
+class Grouped(Options):
+    """The options of a plugin that had the name of an option that the core has now."""
+
+    members: str = option("a", "a word", aliases=("group",))
+
+
+def test_an_earlier_name_that_the_core_has_taken_reads_runs_of_earlier_versions():
+    classes = [("grouped", Grouped)]
+    options = merge(classes)
+    earlier = earlier_values(group="b", origins={"group": "flag --group"})
+    layer = configuration.parse_values("run", earlier).layer("run/config.json")
+    resolved = resolve(classes, [layer])
+    assert (resolved.options.members, resolved.options.group) == ("b", [])
+    assert resolved.first_origins["members"] == "flag --group"
+    assert saved_names(options, earlier)["members"] == "b"
+
+    flags = {"group": "x:frozen=true"}
+    again = resolve(classes, [], flags=flags)
+    assert (again.options.members, again.options.group) == ("a", ["x:frozen=true"])
+    values = configuration.json_values(again.options)
+    assert saved_names(options, values)["group"] == ["x:frozen=true"]
+    layer = configuration.parse_values("run", values).layer("run/config.json")
+    assert resolve(classes, [layer]).options == again.options
+
+
+def test_the_hint_says_how_a_plugin_leaves_a_name_to_the_core():
+    class Clashing(Options):
+        group: str = option("a", "a word")
+
+    with pytest.raises(UsageError, match="'group' of plugin 'p' is already an option of") as error:
+        merge([("p", Clashing)])
+    assert error.value.hint.startswith("Rename it; aliases=('group',) of the new name reads runs")

@@ -3,9 +3,6 @@
 import glob
 import os
 import re
-import shutil
-import subprocess
-import sys
 
 import pytest
 from file_fixtures import REPOSITORY
@@ -58,54 +55,36 @@ def test_every_command_of_the_readme_exists():
     assert names <= set(COMMANDS) | {entry.name for entry in list_commands()}
 
 
-def readme_commands():
-    """The commands of the README, in order.
-
-    Of the set-up commands, which install the toolkit and which CI runs whole, only a `toolkit run`
-    at the end remains.
-    """
-    lines = "".join(re.findall(r"```sh\n(.*?)```", text_of("README.md"), re.S)).splitlines()
-    commands = [line.split(" && ")[-1].replace(".venv/bin/toolkit", "toolkit") for line in lines]
-    return [command for command in commands if ".venv" not in command]
+PAGES = glob.glob(os.path.join(REPOSITORY, "docs", "**", "*.md"), recursive=True)
+DOCUMENTS = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    *sorted(os.path.relpath(page, REPOSITORY) for page in PAGES),
+]
 
 
-def shortened(environment, command):
-    """The environment of a command: a `toolkit run` makes few steps unless the command says how
-    many.
-    """
-    if command.startswith("toolkit run") and "--steps" not in command:
-        return dict(environment, TOOLKIT_STEPS="40", TOOLKIT_SAMPLE_STEPS="20")
-    return environment
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_paths_that_a_document_names_exist(document):
+    text = text_of(document)
+    paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
+    folder = os.path.dirname(document)
+    links = [os.path.join(folder, link) for link in re.findall(r"\]\(([^):#]+)[#)]", text)]
+    for path in paths + links:
+        assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
 
 
-@pytest.mark.slow
-def test_every_command_of_the_readme_runs_as_printed(here):
-    (here / "linear.py").write_text(readme_plugin())
-    shutil.copytree(os.path.join(REPOSITORY, "samples"), str(here / "samples"))
-    path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
-    environment = dict(os.environ, PATH=path, TOOLKIT_CACHE=str(here / "cache"))
-    commands = readme_commands()
-    assert len(commands) > 10
-    for command in commands:
-        result = subprocess.run(
-            ["bash", "-c", command],
-            env=shortened(environment, command),
-            capture_output=True,
-            text=True,
-        )
-        assert result.returncode == 0, f"{command}\n{result.stderr}"
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_sections_to_which_a_document_links_exist(document):
+    for link, section in re.findall(r"\]\(([^):#]*)#([^)]+)\)", text_of(document)):
+        page = os.path.normpath(os.path.join(os.path.dirname(document), link)) if link else document
+        headings = re.findall(r"^#+ (.*)$", text_of(page), re.M)
+        assert section in map(anchor_of, headings), f"{document} links to {link}#{section}"
 
 
-def test_the_paths_that_the_documents_name_exist():
-    documents = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md")
-    for document in (*documents, "docs/data.md"):
-        text = text_of(*document.split("/"))
-        paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
-        links = re.findall(r"\]\(([^):#]+)\)", text)
-        folder = os.path.dirname(document)
-        for path in paths + [os.path.join(folder, link) for link in links]:
-            assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
-        assert paths + links, document
+def anchor_of(heading):
+    """The name by which a link finds a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 @pytest.mark.parametrize(

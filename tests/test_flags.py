@@ -6,6 +6,7 @@ import json
 
 import pytest
 from linear_fixtures import LINEAR, write_bars
+from run_fixtures import write_plugin
 
 RUN = ["run", "--plugin", LINEAR, "--print-config"]
 
@@ -75,6 +76,86 @@ def test_a_choice_without_effect_is_noted_at_the_start_and_by_print_config(cli):
     trained = cli(*argv, "--steps", "2", *choice)
     assert trained.code == 0 and trained.err.count(f"note   {note}\n") == 1
     assert "has no effect" not in cli("resume", "r", "--steps", "4").err
+
+
+def test_what_is_frozen_is_noted_at_the_start(cli):
+    argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "r"]
+    result = cli(*argv, "--steps", "2", "--freeze", "*/b", "--optimizer", "sgd")
+    assert "note   1 variable is frozen: linear/b\n" in result.err
+    refused = cli("resume", "r", "--steps", "4", "--freeze", "*/w")
+    assert (refused.code, "freeze was */b, now */w" in refused.err) == (2, True)
+    resumed = cli("resume", "r", "--steps", "4", "--freeze", "*/w", "--allow", "freeze")
+    assert "note   1 variable is frozen: linear/w\n" in resumed.err
+
+
+def test_groups_are_repeated_flags_with_commas_of_their_own(cli):
+    groups = ["a*:learning_rate=1e-4,weight_decay=0", "b:frozen=true"]
+    argv = [word for group in groups for word in ("--group", group)]
+    assert json.loads(cli(*RUN, *argv, "--json").out)["group"]["value"] == groups
+    assert (
+        json.loads(cli(*RUN, "--set", f"group={','.join(groups)}", "--json").out)["group"]["value"]
+        == groups
+    )
+
+
+def test_arguments_of_an_optimizer_are_repeated_flags(cli):
+    argv = ["--optimizer-args", "beta1=0.5", "--optimizer-args", "beta2=0.9,epsilon=1"]
+    printed = json.loads(cli(*RUN, *argv, "--json").out)
+    assert printed["optimizer_args"]["value"] == {"beta1": 0.5, "beta2": 0.9, "epsilon": 1}
+    refused = cli(*RUN, "--optimizer-args", "beta1=0.5", "--optimizer-args", "beta1=0.6")
+    assert (refused.code, "sets beta1 to 0.5 and to 0.6" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "argv, note",
+    [
+        (
+            ["--optimizer", "adamw", "--weight-decay", "0"],
+            "adamw without weight decay: weight_decay is 0 (flag --weight-decay)",
+        ),
+        (
+            ["--weight-decay", "0.1", "--group", "*:weight_decay=0"],
+            "weight_decay (flag --weight-decay) has no effect: no variable of the step decays",
+        ),
+        (
+            ["--learning-rate", "0.5", "--group", "*:learning_rate=0.1"],
+            "learning_rate (flag --learning-rate) has no effect: each variable is in a group with "
+            "a rate of its own",
+        ),
+    ],
+)
+def test_a_rate_or_decay_without_effect_is_noted_at_the_start(cli, argv, note):
+    run = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", "1"]
+    result = cli(*run, *argv, "--run-dir", "r")
+    assert f"note   {note}\n" in result.err
+    other = cli(*run, "--learning-rate", "0.5", "--optimizer", "adamw", "--run-dir", "other")
+    assert other.code == 0 and "has no effect" not in other.err
+    assert "adamw without" not in other.err
+
+
+OWN_OPTIMIZER = """
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(losses, optimizer={})
+"""
+
+
+@pytest.mark.parametrize(
+    "optimizer, idle",
+    [
+        ("tf.train.AdamOptimizer(0.1)", {"optimizer", "learning_rate", "warmup_steps"}),
+        ("'momentum'", {"optimizer"}),
+        ("None", set()),
+    ],
+)
+def test_options_that_the_plugin_replaces_are_noted_at_the_start(cli, optimizer, idle):
+    plugin = write_plugin(OWN_OPTIMIZER.format(optimizer))
+    argv = ["run", "--plugin", plugin, "--data", write_bars("bars.npz"), "--steps", "1"]
+    flags = ["--optimizer", "sgd", "--learning-rate", "0.5", "--warmup-steps", "1"]
+    result = cli(*argv, *flags, "--run-dir", "r")
+    assert result.code == 0, result.err
+    lines = [line for line in result.err.splitlines() if "has no effect: the plugin" in line]
+    assert {line.split()[1] for line in lines} == idle
 
 
 @pytest.mark.parametrize(

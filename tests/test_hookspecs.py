@@ -14,7 +14,17 @@ import pytest
 from graph_fixtures import Constant, Spec, make_plugin, make_run, session
 from linear_fixtures import LINEAR, Linear, bars, write_bars
 
-from toolkit import DataError, DataSpec, Split, ToolkitError, hookimpl, hookspecs, open_trained, tf
+from toolkit import (
+    DataError,
+    DataSpec,
+    SampleOptions,
+    Split,
+    ToolkitError,
+    hookimpl,
+    hookspecs,
+    open_trained,
+    tf,
+)
 from toolkit.cli import run_command
 from toolkit.graph.build import build_inference, build_training
 from toolkit.hookspecs import MODEL_HOOKS
@@ -24,7 +34,7 @@ from toolkit.run_data import open_run_data
 # -------------------------------------------------------------------------------- the specification
 
 
-NOTIFICATIONS = ("checkpoint_saved", "run_finished")
+NOTIFICATIONS = ("checkpoint_saved", "run_finished", "run_ended")
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -53,7 +63,8 @@ def test_each_hook_but_a_notification_says_what_it_returns(hook):
 def test_the_model_hooks_return_one_value():
     for hook in MODEL_HOOKS + ("inputs",):
         assert getattr(hookspecs, hook).toolkit_spec["firstresult"]
-    for hook in ("options", "metrics", "metric_directions", "scorers", "session_hooks"):
+    names = ("options", "metrics", "example_metrics", "metric_directions", "scorers")
+    for hook in (*names, "session_hooks"):
         assert not getattr(hookspecs, hook).toolkit_spec["firstresult"]
     for hook in ("checkpoint_saved", "evaluated"):
         assert not getattr(hookspecs, hook).toolkit_spec["firstresult"]
@@ -105,6 +116,11 @@ class Recorder(Linear):
         return Linear.build(self, run)
 
     @hookimpl
+    def augment(self, features, labels, run):
+        self._record("augment", features=features, labels=labels, mode=run.mode)
+        return features, labels
+
+    @hookimpl
     def call(self, model, features, labels, run):
         self._record("call", features=features, labels=labels, mode=run.mode)
         return Linear.call(self, model, features, run)
@@ -125,9 +141,24 @@ class Recorder(Linear):
         return Linear.predict(self, outputs)
 
     @hookimpl
+    def sample_options(self):
+        self._record("sample_options")
+        return SampleOptions
+
+    @hookimpl
+    def sample(self, request, run):
+        self._record("sample", count=request.count, mode=run.mode)
+        return {"images": np.zeros([request.count, 6, 6, 1])}
+
+    @hookimpl
     def metrics(self, model, features, labels, outputs, run):
         self._record("metrics", mode=run.mode)
         return Linear.metrics(self, labels, outputs)
+
+    @hookimpl
+    def example_metrics(self, model, features, labels, outputs, run):
+        self._record("example_metrics", mode=run.mode)
+        return {"accuracy": tf.equal(tf.argmax(outputs["logits"], 1), tf.cast(labels, tf.int64))}
 
     @hookimpl
     def metric_directions(self, run):
@@ -156,9 +187,14 @@ class Recorder(Linear):
     def run_finished(self, run, summary):
         self._record("run_finished", summary=summary, folder=run.folder)
 
+    @hookimpl
+    def run_ended(self, run, status, reason):
+        files = os.listdir(run.folder)
+        self._record("run_ended", status=status, reason=reason, files=files)
+
 
 class Recording(NamedTuple):
-    """The calls of hooks in a run of 4 steps with checkpoints every 2, and in a prediction."""
+    """The calls of hooks in a run of 4 steps, with a checkpoint every 2, and in what follows it."""
 
     run: List[Tuple[str, Dict[str, Any]]]
     prediction: List[Tuple[str, Dict[str, Any]]]
@@ -181,6 +217,7 @@ def recording(tmp_path_factory):
     del Recorder.calls[:]
     with open_trained(str(folder / "run")) as trained:
         trained.predict(bars([0], 2))
+        trained.sample(2)
     return Recording(run, list(Recorder.calls), folder / "run")
 
 
@@ -191,18 +228,19 @@ def test_each_hook_is_called_in_a_run_or_a_prediction(recording, hook):
 
 def test_the_hooks_are_called_in_the_order_of_the_specification(recording):
     names = list(collections.OrderedDict.fromkeys(name for name, _ in recording.run))
-    training = ["options", "data", "filter", "convert", "build", "call", "loss", "optimize"]
-    # An evaluation builds its own graph, later.
-    evaluation = ["predict", "metrics", "scorers", "metric_directions"]
-    notifications = ("checkpoint_saved", "evaluated", "run_finished")
+    training = ["options", "data", "filter", "convert", "build", "augment", "call", "loss"]
+    training.append("optimize")
+    # A prediction and an evaluation build graphs of their own, later.
+    evaluation = ["inputs", "predict", "metrics", "example_metrics", "scorers", "metric_directions"]
+    notifications = ("checkpoint_saved", "evaluated", "run_finished", "run_ended")
     requests = [name for name in names if name not in notifications]
     assert requests == training + ["session_hooks"] + evaluation
-    assert recording.run[-1][0] == "run_finished"
+    assert [name for name, _ in recording.run[-2:]] == ["run_finished", "run_ended"]
 
 
 def test_a_prediction_calls_inputs_before_the_model(recording):
     names = [name for name, _ in recording.prediction if name != "options"]
-    assert names == ["inputs", "build", "call", "predict"]
+    assert names == ["inputs", "build", "call", "predict", "sample_options", "sample"]
 
 
 def test_data_is_called_for_each_split_before_the_data_is_known(recording):
@@ -223,13 +261,14 @@ def test_examples_that_filter_leaves_out_are_not_converted(recording):
 
 
 def test_build_gets_the_description_of_the_data(recording):
-    assert [facts["mode"] for facts in recording.facts("build")] == ["train", "eval"]
+    assert [facts["mode"] for facts in recording.facts("build")] == ["train", "predict", "eval"]
     for facts in recording.facts("build"):
         assert facts["data"].shape == (6, 6, 1)
 
 
 def test_call_gets_float32_features_and_int32_labels(recording):
-    train, evaluate = recording.facts("call")
+    train, predict, evaluate = recording.facts("call")
+    assert predict["labels"] is None
     assert train["features"].shape.as_list() == [8, 6, 6, 1]
     assert train["labels"].shape.as_list() == [8]
     assert evaluate["features"].shape.as_list() == [None, 6, 6, 1]
@@ -244,7 +283,7 @@ def test_optimize_gets_what_loss_returned_and_the_length_of_the_run(recording):
 
 
 def test_predict_and_metrics_are_not_called_when_training(recording):
-    assert {facts["mode"] for facts in recording.facts("predict")} == {"eval"}
+    assert {facts["mode"] for facts in recording.facts("predict")} == {"predict", "eval"}
     assert {facts["mode"] for facts in recording.facts("metrics")} == {"eval"}
 
 
@@ -283,6 +322,37 @@ def test_run_finished_is_called_once_with_the_summary_of_the_run(recording):
     assert facts["folder"] == str(recording.folder)
 
 
+def test_run_ended_is_called_once_when_the_page_is_written(recording):
+    (facts,) = recording.facts("run_ended")
+    assert (facts["status"], facts["reason"]) == ("finished", "reached step 4")
+    assert "report.html" in facts["files"]
+
+
+class Diverging(Linear):
+    """Its loss is infinite in step 3; its notifications fail."""
+
+    endings: List[Tuple[str, str]] = []
+
+    @hookimpl
+    def loss(self, labels, outputs, run):
+        is_third = tf.equal(run.step_index, 2)
+        return Linear.loss(self, labels, outputs) + tf.where(is_third, float("inf"), 0.0)
+
+    @hookimpl
+    def run_ended(self, run, status, reason):
+        self.endings.append((status, reason))
+        raise KeyError("a second failure")
+
+
+def test_run_ended_is_called_after_a_failure_which_stays_the_error(cli, here):
+    data = write_bars(here / "bars.npz")
+    argv = ["run", "--plugin", "test_hookspecs:Diverging", "--data", data, "--run-dir", "run"]
+    result = cli(*argv, "--steps", 4)
+    assert result.code == 3 and "warning: Plugin" in result.err and "run_ended" in result.err
+    ((status, reason),) = Diverging.endings
+    assert status == "diverged" and "step 3" in reason
+
+
 # -------------------------------------------------------------------- return values of a wrong kind
 
 
@@ -314,7 +384,7 @@ def loss_per_example(self, outputs):
         (
             "call",
             lambda self: tf.zeros([2]),
-            "Hook 'call' .* returned a .*Tensor.*, expected a dict",
+            "Hook 'call' .* returned a tensor float32 .*, expected a dict",
         ),
         ("call", extra_variable, "Hook 'call' of plugin 'broken' created the variable 'late'"),
         ("loss", loss_per_example, "Hook 'loss' .* for 'loss', expected a scalar tensor"),

@@ -26,6 +26,8 @@ class Interrupter:
             os.write(2, b"a message of TensorFlow\\n")
             os.kill(os.getpid(), signal.SIGINT)
 
+# Python leaves it ignored where the process that started this one ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupter())
 from toolkit.cli import main
 main(sys.argv[1:])
@@ -95,3 +97,38 @@ def test_an_interrupt_during_the_import_of_tensorflow_shows_none_of_its_messages
     assert result.returncode == 130
     assert result.stderr.decode() == "Interrupted before the first step; nothing was trained.\n"
     assert not os.path.exists("r")
+
+
+# A command in whose import of a module SIGINT arrives; its name is the first argument.
+DURING_IMPORT_OF = """
+import os, signal, sys
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+from toolkit.cli import main
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize(
+    "module, text",
+    [
+        ("click", "Interrupted."),
+        ("toolkit.cli.evaluate", "Interrupted."),
+        ("toolkit.inference.report", "Interrupted; 0 checkpoints were evaluated."),
+    ],
+)
+def test_an_evaluation_that_is_interrupted_early_says_so_in_one_line(trained, module, text):
+    result = subprocess.run(
+        [sys.executable, "-c", DURING_IMPORT_OF, module, "evaluate", "run", "--follow"],
+        capture_output=True,
+        cwd=str(trained),
+        env=dict(os.environ, TERM="dumb", PYTHONPATH=os.path.dirname(__file__)),
+        timeout=120,
+    )
+    assert (result.returncode, result.stderr.decode(), result.stdout) == (130, text + "\n", b"")

@@ -62,6 +62,11 @@ def test_train_refuses_other_options_than_those_of_the_run(train, here, options,
     assert (here / "r" / "config.json").read_bytes() == before
 
 
+def test_a_change_to_or_from_an_empty_list_says_none(train):
+    with pytest.raises(UsageError, match="freeze was none, now x/."):
+        train(steps=8, freeze=["x/*"])
+
+
 def test_train_accepts_what_a_resume_may_change(train, here):
     summary = train(steps=6, log_steps=3, evaluate=False)
     assert summary["steps"] == 6
@@ -103,10 +108,10 @@ def test_a_number_that_was_saved_as_null_is_one_of_the_changes(cli, trained):
     """An earlier version saved infinite values so; the entry in the commit log has null, too."""
     path = trained / "run" / "config.json"
     text = path.read_text()
-    path.write_text(text.replace('"weight_decay": 0.0', '"weight_decay": null'))
+    path.write_text(text.replace('"clip_limit": 1.0', '"clip_limit": null'))
     result = cli("resume", trained / "run", "--steps", 8)
     assert result.code == 0, result.err
-    assert "weight_decay was saved as a number that is not finite" in result.err
+    assert "clip_limit was saved as a number that is not finite" in result.err
 
 
 class BoundedOptions(LinearOptions):

@@ -30,6 +30,7 @@ from toolkit.options import (
     result_options,
     type_name,
 )
+from toolkit.options.collection import describe_errors
 from toolkit.plugins import Plugins
 
 # A text for each option of the core, as a flag or a variable gives it, and the value it becomes.
@@ -61,6 +62,8 @@ TEXTS = {
     "steps": ("100", 100),
     "epochs": ("2.5", 2.5),
     "max_secs": ("60", 60.0),
+    "init_from": ("runs/a@400", "runs/a@400"),
+    "map": ("a/=b/, c=d", ["a/=b/", "c=d"]),
     "optimizer": ("momentum", "momentum"),
     "optimizer_args": ("beta1=0.5,beta2=0.9", {"beta1": 0.5, "beta2": 0.9}),
     "learning_rate": ("1e-4", 0.0001),
@@ -71,7 +74,14 @@ TEXTS = {
     "clip": ("global-norm", "global-norm"),
     "clip_limit": ("5", 5.0),
     "accumulate": ("4", 4),
+    "sync_batch_norm": ("yes", True),
     "weight_decay": ("0.01", 0.01),
+    "decay_exclude": ("*/embedding, *gamma", ["*/embedding", "*gamma"]),
+    "group": (
+        "conv*:learning_rate=1e-4,weight_decay=0, */bias:frozen=true",
+        ["conv*:learning_rate=1e-4,weight_decay=0", "*/bias:frozen=true"],
+    ),
+    "freeze": ("conv1/*,conv2/*", ["conv1/*", "conv2/*"]),
     "on_nonfinite": ("skip", "skip"),
     "log_steps": ("10", 10),
     "console_secs": ("0", 0.0),
@@ -87,11 +97,14 @@ TEXTS = {
     "best_metric": ("max:accuracy", "max:accuracy"),
     "early_stopping": ("0", 0),
     "seed": ("7", 7),
+    "devices": ("2", 2),
     "intra_op_threads": ("2", 2),
     "inter_op_threads": ("1", 1),
     "gpu_memory_growth": ("false", False),
     "gpu_memory_fraction": ("0.5", 0.5),
     "log_device_placement": ("true", True),
+    "page": ("no", False),
+    "keep_sources": ("off", False),
     "profile_hooks": ("yes", True),
     "steps_per_call": ("50", 50),
     "xla": ("on", "on"),
@@ -127,6 +140,9 @@ BEYOND = {
     "clip_limit": "0",
     "accumulate": "0",
     "weight_decay": "-0.1",
+    "decay_exclude": "w:0",
+    "group": "conv1/*",
+    "freeze": "w:0",
     "on_nonfinite": "ignore",
     "log_steps": "0",
     "console_secs": "-1",
@@ -141,6 +157,7 @@ BEYOND = {
     "best_metric": "most:accuracy",
     "early_stopping": "-1",
     "seed": "2147483648",
+    "devices": "0",
     "intra_op_threads": "4097",
     "inter_op_threads": "-1",
     "gpu_memory_fraction": "1.1",
@@ -621,6 +638,50 @@ def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which():
 @pytest.mark.parametrize("text", ["9e-1", " 0.90 ", 0.9])
 def test_a_preset_with_the_value_that_was_set_is_not_noted(text):
     assert with_preset([("file.toml", {"learning_rate": text})], preset="fast").notes == []
+
+
+class Momenta(Options):
+    """Presets with arguments of their optimizers."""
+
+    presets = {
+        "plain": {"optimizer_args": {"beta1": 0.5}},
+        "clipped": {"optimizer": "rmsprop", "optimizer_args": {"decay": 0.8}},
+    }
+
+    preset: Literal["plain", "clipped"] = option("plain", "which optimizer")
+
+
+@pytest.mark.parametrize(
+    "flags, arguments",
+    [
+        ({}, {"beta1": 0.5}),
+        ({"optimizer": "Adam"}, {"beta1": 0.5}),
+        ({"optimizer": "adamw"}, {"beta1": 0.5}),
+        ({"optimizer": "sgd"}, {}),
+        ({"optimizer": "sgd", "optimizer_args": {"beta1": 0.1}}, {"beta1": 0.1}),
+        ({"preset": "clipped"}, {"decay": 0.8}),
+        ({"preset": "clipped", "optimizer": "RMSProp"}, {"decay": 0.8}),
+        ({"preset": "clipped", "optimizer": "adam"}, {}),
+    ],
+)
+def test_arguments_of_a_preset_are_for_its_own_optimizer(flags, arguments):
+    resolved = resolve([("momenta", Momenta)], (), None, flags)
+    assert resolved.options.optimizer_args == arguments
+    name = flags.get("preset", "plain")
+    assert resolved.notes == (
+        []
+        if arguments
+        else [
+            f"optimizer_args of preset {name} are left out: optimizer is {flags['optimizer']} "
+            "(flag --optimizer)"
+        ]
+    )
+
+
+def test_arguments_of_a_preset_that_are_left_out_stay_so_in_a_resume():
+    first = resolve([("momenta", Momenta)], (), None, {"optimizer": "sgd"})
+    again = resolve([("momenta", Momenta)], [saved(first)], None, {})
+    assert (again.options.optimizer, again.options.optimizer_args) == ("sgd", {})
 
 
 class Styles(Options):
@@ -1139,3 +1200,15 @@ def test_an_image_size_is_a_side_or_width_x_height(text, value):
 def test_another_image_size_is_refused(text):
     with pytest.raises(UsageError, match="should be 1 to 4096, or WIDTHxHEIGHT such as 64x48"):
         one("image_size", text)
+
+
+def test_many_wrong_values_give_a_few_sentences():
+    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": i} for i in range(100)]
+    sentences = describe_errors(errors, {"x": "default"}).splitlines()
+    assert sentences[0] == "Option 'x' is 0 (default): should be odd."
+    assert len(sentences) == 9 and sentences[-1] == "92 more values are wrong."
+
+
+def test_equal_sentences_on_wrong_values_are_one():
+    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": 0} for i in range(100)]
+    assert describe_errors(errors, {}) == "Option 'x' is 0 (?): should be odd."

@@ -11,6 +11,7 @@ import tempfile
 import numpy as np
 import pytest
 from file_fixtures import sha256s
+from synthetic_runs import write_run
 
 from toolkit import RetryError, UsageError
 from toolkit.cli.predict import _write_csv
@@ -139,14 +140,37 @@ def test_a_disk_that_fills_up_leaves_no_sheet(cli, trained, here, full_disk):
 
 
 def test_a_disk_that_fills_up_leaves_no_samples(here, full_disk):
-    from toolkit_gan.commands.sample_files import write_folder
+    from toolkit.cli.sample_files import write_folder
 
     noise = np.random.RandomState(0).randint(0, 256, (3, 40, 40, 1)).astype(np.uint8)
     full_disk(1000)
     with pytest.raises(OSError, match="File too large"):
-        write_folder("samples", [np.zeros([2, 4, 4, 1], np.uint8), noise])
+        write_folder("samples", [{"images": np.zeros([2, 4, 4, 1], np.uint8)}, {"images": noise}])
     full_disk(resource.RLIM_INFINITY)
     assert os.listdir(".") == []
+
+
+def test_an_error_leaves_the_folder_that_was_there(here):
+    from toolkit.cli.sample_files import write_folder
+
+    def parts():
+        yield {"images": np.zeros([2, 4, 4, 1], np.uint8)}
+        raise ValueError("no more")
+
+    (here / "mine").mkdir()
+    for name in ("mine", "new"):
+        with pytest.raises(ValueError, match="no more"):
+            write_folder(name, parts())
+    assert os.listdir(".") == ["mine"] and os.listdir("mine") == []
+
+
+def test_a_folder_of_samples_with_a_dot_has_to_exist(here):
+    from toolkit.cli.sample_files import kind_of
+
+    with pytest.raises(UsageError, match="s.txt: samples are not written as .txt"):
+        kind_of("s.txt")
+    (here / "step.100").mkdir()
+    assert kind_of("step.100") == kind_of("step") == "folder"
 
 
 def test_an_existing_file_is_overwritten_also_behind_a_link(cli, trained, here):
@@ -167,7 +191,8 @@ def test_predictions_replace_neither_their_input_nor_a_file_of_the_run(cli, trai
     assert cli("predict", trained / "run", "link.npz", "-o", trained / "bars.npz").code == 2
     assert sha256s(trained) == before
     fresh = trained / "run" / "predictions.json"
-    assert cli("predict", trained / "run", trained / "bars.npz", "-o", fresh).code == 0
+    assert cli("predict", trained / "run", trained / "bars.npz", "-o", fresh).code == 2
+    assert sha256s(trained) == before
 
 
 def test_an_existing_empty_folder_takes_an_export(cli, trained, here):
@@ -250,3 +275,46 @@ def test_the_names_in_a_csv_of_predictions_are_quoted(cli, trained, here):
     Image.fromarray(np.zeros([6, 6], np.uint8)).save("=1+1.png")
     assert cli("predict", trained / "run", "=1+1.png", "-o", "out.csv").code == 0
     assert (here / "out.csv").read_text().splitlines()[1].startswith("'=1+1.png,")
+
+
+REFUSED_IN_RUNS = dict(
+    COMMANDS,
+    **{
+        "compare": (["compare", "run", "other", "--html"], ".html"),
+        "report": (["report", "run", "-o"], ".html"),
+        "plugins new": (["plugins", "new", "thing", "--out"], ""),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "place", ["run/out", "run/sub/out", "link/out", "study/out", "study/trials/out"]
+)
+@pytest.mark.parametrize("name", list(REFUSED_IN_RUNS))
+def test_no_output_is_in_the_folder_of_a_run_or_a_study(cli, here, no_work, name, place):
+    write_run("run"), write_run("other", seed=2)
+    os.makedirs("run/sub"), os.makedirs("study/trials")
+    for path in ("study/study.json", "study/study.journal"):
+        (here / path).write_text("{}")
+    argv, ending = REFUSED_IN_RUNS[name]
+    path = place + ending
+    os.symlink("run", "link")
+    before = sha256s(here)
+    result = cli(*argv, path)
+    assert result.code == 2 and result.out == ""
+    kind = "study" if place.startswith("study") else "run"
+    assert f"{path} is in the folder of a {kind}, " in result.err
+    assert sha256s(here) == before
+
+
+@pytest.mark.parametrize("name", ["config.json", "manifest.json", "commits.jsonl"])
+def test_the_files_of_a_run_stay_even_where_it_is_damaged(cli, here, name):
+    write_run("run"), write_run("other", seed=2)
+    os.remove("other/manifest.json")
+    before = sha256s(here)
+    for argv in (["report", "run", "-o"], ["compare", "run", "other", "--html"]):
+        for run in ("run", "other"):
+            assert cli(*argv, f"{run}/{name}").code == 2
+    assert cli("compare", "run", "run", "--html", "run/report.html").code == 2
+    assert sha256s(here) == before
+    assert cli("report", "run", "-o", "run/report.html").code == 0

@@ -187,6 +187,12 @@ def test_the_configuration_is_printed_without_the_plugin(cli, run_of_file):
     assert "does not execute stranger.py unless you name it (--plugin stranger.py)" in result.err
 
 
+def test_the_help_of_a_command_without_the_flag_names_the_one_that_it_has(cli, run_of_file):
+    text = " ".join(cli("sample", "run", "--help").out.split())
+    assert "does not execute stranger.py unless you trust it (--trust)" in text
+    assert "--plugin" not in text and not was_executed(run_of_file)
+
+
 def test_an_option_of_a_plugin_that_is_not_loaded_is_refused_with_the_way_out(cli, run_of_file):
     result = cli("resume", "run", "--gain", "2", "--print-config")
     assert result.code == 2 and "(--plugin stranger.py)" in result.err

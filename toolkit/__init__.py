@@ -38,25 +38,35 @@ if TYPE_CHECKING:  # the public names for type checkers, which cannot follow `__
     from .errors import UsageError as UsageError
     from .files import atomic_write as atomic_write
     from .graph.run import Run as Run
+    from .hookspecs import API as API
     from .hookspecs import hookimpl as hookimpl
+    from .inference.sampling import SampleRequest as SampleRequest
     from .inference.scorer import Scorer as Scorer
     from .inference.scorer import ScoreResult as ScoreResult
     from .options import AugmentationOptions as AugmentationOptions
     from .options import Options as Options
+    from .options import SampleOptions as SampleOptions
     from .options import option as option
+    from .options.arguments import OptimizerArguments as OptimizerArguments
+    from .options.groups import Group as Group
     from .training.hooks.base import Every as Every
     from .training.hooks.base import SessionHook as SessionHook
 
 __version__ = "0.2.0"
 
 _HOME = {  # public name: the module that defines it
+    "API": "toolkit.hookspecs",
     "hookimpl": "toolkit.hookspecs",
     "LazyModules": "toolkit.authoring",
     "check_features": "toolkit.authoring",
     "check_image_size": "toolkit.authoring",
     "AugmentationOptions": "toolkit.options",
     "Options": "toolkit.options",
+    "SampleOptions": "toolkit.options",
+    "SampleRequest": "toolkit.inference.sampling",
     "option": "toolkit.options",
+    "Group": "toolkit.options.groups",
+    "OptimizerArguments": "toolkit.options.arguments",
     "Run": "toolkit.graph.run",
     "tf": "toolkit.compat",
     "ONEDNN": "toolkit.compat",
@@ -92,7 +102,7 @@ _RENAMED = {  # former public name: its present name
     "written_whole": "atomic_write",
 }
 
-_MODULES = ("augmentation", "cli_options")  # public modules
+_MODULES = ("augmentation", "cli_options", "statistics")  # public modules
 
 __all__ = sorted([*_HOME, *_MODULES])
 

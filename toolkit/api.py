@@ -6,12 +6,13 @@ import hashlib
 import io
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
 
 from .display.console import Console
-from .errors import UsageError
+from .errors import CheckpointError, UsageError
 from .plugins import Plugin, Plugins, load
 from .storage.run_folder import RunFolder, open_run, reserve
+from .storage.source_copies import naming_copies
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from .data.examples import Split
     from .data.spec import DataSpec
     from .inference.evaluator import Evaluator
+    from .inference.sampling import Sampler
     from .option_changes import OptionChange
-    from .options import CoreOptions, Layer, Resolved
+    from .options import CoreOptions, Layer, Resolved, SampleOptions
     from .run_data import RunData
     from .storage.commit_log import Checkpoint
     from .training.trainer import Trainer
@@ -103,7 +105,8 @@ def open_trainer(
         pause_at: the step at which to pause, as if interrupted; None to train to the end.
     """
     from . import config
-    from .option_changes import find_option_changes, find_plugin_changes
+    from .option_changes import find_option_changes, find_plugin_changes, refuse_other_start
+    from .preset_choice import recorded_choices
     from .training.trainer import Job, Trainer
 
     plugins = load_plugins(plugin, extensions, named_by)
@@ -112,8 +115,10 @@ def open_trainer(
         folder = open_run(run_dir)
         _refuse(find_plugin_changes(folder, model, others), allow)
         layer = config.read_run_config(folder).layer(folder.file("config.json"))
-        resolved = _resolve_options(plugins, options, [layer])
-        _refuse(find_option_changes(folder, resolved.options), allow)
+        resolved = recorded_choices(_resolve_options(plugins, options, [layer]), folder)
+        changes = find_option_changes(folder, resolved.options)
+        refuse_other_start(folder, changes)
+        _refuse(changes, allow)
     else:
         folder = reserve(run_dir)
         resolved = _resolve_options(plugins, options)
@@ -128,6 +133,7 @@ def open_trainer(
         allow_other_data="data" in allow,
         allow_other_rate=bool({"steps", "epochs"} & set(allow)),
         notes=resolved.notes,
+        resolved=resolved,
     )
     return Trainer(job, console)
 
@@ -189,11 +195,11 @@ class _LineConsole(Console):
         super().__init__(io.StringIO())
         self._say = say
 
-    def log(self, text: str) -> None:
+    def _show(self, text: str) -> None:
         if self._say is not None:
             self._say(text)
 
-    def show_metrics(self, record: Dict[str, Any]) -> None:
+    def _show_progress(self, record: Dict[str, Any]) -> None:
         pass
 
 
@@ -229,12 +235,13 @@ def open_data(plugin: Any, options: Optional[Mapping[str, Any]] = None) -> Plugi
         DataError: the data cannot be read.
         UsageError: an option or the plugin's name is wrong.
     """
+    from .preset_choice import choose_presets
     from .run_data import open_run_data
 
     plugins = load_plugins(plugin)
     resolved = _resolve_options(plugins, options or {})
     run_data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
-    return PluginData(resolved.options, run_data)
+    return PluginData(choose_presets(resolved, run_data).options, run_data)
 
 
 # ------------------------------------------------------------------------------- open a trained run
@@ -260,18 +267,37 @@ def open_trained(
         CheckpointError: there is no such checkpoint, or it is damaged.
         ToolkitError: one of the run's plugins cannot be loaded.
     """
+    folder = open_run(path)
+    default = "best" if folder.read_manifest().get("best") else "last"
+    which = default if checkpoint is None else checkpoint
+    return _open_checkpoint(folder, lambda: folder.checkpoints.find(str(which), warn), trust)
+
+
+def open_begun(folder: RunFolder) -> Trained:
+    """Open a run that has begun, without a checkpoint: it may have none yet.
+
+    Raises:
+        UsageError: the folder names a plugin that is not trusted.
+        CheckpointError: its manifest or its configuration is damaged.
+        ToolkitError: one of the run's plugins cannot be loaded.
+    """
+    return _open_checkpoint(folder, lambda: None)
+
+
+def _open_checkpoint(
+    folder: RunFolder, find: Callable[[], Optional[Checkpoint]], trust: bool = False
+) -> Trained:
+    """Load the plugins of a run, then find its checkpoint."""
     from .config import read_run_config
     from .options import resolve
 
-    folder = open_run(path)
     config = read_run_config(folder)
     named_by = "" if trust else os.path.join(str(folder), "config.json")
-    plugins = Plugins.load(config.plugin, config.extensions, named_by)
+    distributions = folder.read_distributions()
+    with naming_copies(folder):
+        plugins = Plugins.load(config.plugin, config.extensions, named_by, distributions)
     options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
-    manifest = folder.read_manifest()
-    default = "best" if manifest.get("best") else "last"
-    which = default if checkpoint is None else checkpoint
-    return Trained(folder, plugins, options, manifest, folder.checkpoints.find(str(which), warn))
+    return Trained(folder, plugins, options, folder.read_manifest(), find())
 
 
 class Trained:
@@ -293,7 +319,7 @@ class Trained:
         plugins: Plugins,
         options: CoreOptions,
         manifest: Dict[str, Any],
-        checkpoint: Checkpoint,
+        checkpoint: Optional[Checkpoint],
     ):
         from .data.spec import DataSpec
 
@@ -301,7 +327,7 @@ class Trained:
         self.plugins = plugins
         self.options = options
         self.manifest = manifest
-        self.checkpoint = checkpoint
+        self._checkpoint = checkpoint
         self.data = DataSpec.from_json(manifest["data"]["spec"])
         self._run_data: Optional[RunData] = None
         self._predictor: Optional[Evaluator] = None
@@ -319,6 +345,12 @@ class Trained:
     @property
     def plugin(self) -> str:
         return self.plugins.model.name
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        if self._checkpoint is None:
+            raise CheckpointError(f"{self.run_folder} was opened without a checkpoint.")
+        return self._checkpoint
 
     @property
     def step(self) -> int:
@@ -378,6 +410,58 @@ class Trained:
             DataError: the inputs do not fit the model.
         """
         return self.predictor.predict(inputs, batch_size)
+
+    def sample(
+        self,
+        count: int = 64,
+        seed: int = 0,
+        label: Union[int, str, None] = None,
+        **settings: Any,
+    ) -> Dict[str, np.ndarray]:
+        """Draw samples from the model, through the hook `sample` of its plugin.
+
+        Args:
+            count: the number of samples; sample i is the same for any count.
+            seed: of all random numbers.
+            label: the number or name of a class; None for a mixture.
+            settings: values of the options that the plugin's hook `sample_options` declares.
+
+        Returns:
+            Arrays [count, ...] by name, such as "images", uint8 [count, H, W, C].
+
+        Raises:
+            UsageError: the plugin generates no samples, or there is no such class or setting.
+        """
+        import numpy as np
+
+        sampler = self.sampler()
+        plan = sampler.plan(count, seed, label, self.sample_settings(settings))
+        parts = list(sampler.draw(plan.request))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def sampler(self) -> Sampler:
+        """What draws samples from the model. Raises UsageError if its plugin generates none."""
+        from .inference.sampling import Sampler, check_draws_samples
+
+        check_draws_samples(self.plugins)
+        return Sampler(self.plugins, self.predictor)
+
+    def sample_settings(
+        self, settings: Mapping[str, Any], are_flags: bool = False
+    ) -> SampleOptions:
+        """Settings of the plugin's samples, typed.
+
+        Args:
+            settings: values or texts by name.
+            are_flags: whether messages name flags.
+
+        Raises:
+            UsageError: there is no such setting, or its value is wrong.
+        """
+        from .inference.sample_options import sample_options_class
+        from .options import resolve_class
+
+        return resolve_class(sample_options_class(self.plugins), settings, are_flags)
 
     def split(self, name: str) -> Optional[Split]:
         """The `Split` of that name as the model gets it, or None. The data is opened once.

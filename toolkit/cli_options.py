@@ -17,7 +17,7 @@ import os
 import stat
 import sys
 import tempfile
-from typing import Any, Callable, ContextManager, Iterator, List, TypeVar
+from typing import Any, Callable, ContextManager, Iterator, List, Optional, TypeVar
 
 import click
 
@@ -35,6 +35,7 @@ USER_ERRORS = (
     errno.EBUSY,
     errno.ELOOP,
 )
+PAGE = "report.html"  # the only output in the folder of a run
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -107,9 +108,18 @@ def checkpoint_option(command: Command) -> Command:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on stdout; numbers that are not finite become null."""
+    _write_json(value, indent=2)
+
+
+def print_json_line(value: Any) -> None:
+    """Print a value as `print_json` does, but on one line, for a command with several results."""
+    _write_json(value, indent=None)
+
+
+def _write_json(value: Any, indent: Optional[int]) -> None:
     from .files import to_json_value
 
-    text = json.dumps(to_json_value(value), indent=2)
+    text = json.dumps(to_json_value(value), indent=indent)
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")  # DEL is no control character of JSON
     sys.stdout.flush()
 
@@ -125,33 +135,55 @@ def optional_output() -> ContextManager[None]:
     return optional()
 
 
-def resolve_output(path: str, is_folder: bool = False) -> str:
+def resolve_output(path: str, is_folder: bool = False, is_page: bool = False) -> str:
     """Check before any work that an output can be written.
 
     Args:
         path: a file, which may exist, or a folder, which is missing or empty.
         is_folder: whether it is a folder.
+        is_page: whether it is the page of a run, which may be report.html in a run's folder.
 
     Returns:
         The absolute path to write, that of the file behind a symbolic link.
 
     Raises:
-        UsageError: the place is missing, of another kind, not empty, or may not be written.
+        UsageError: the place is missing, of another kind, not empty, or may not be written; or it
+            is in the folder of a run or of a study, whose files no output may replace.
         RetryError: the disk is full.
     """
     if not path:
         raise UsageError("The output has an empty name.")
+    if path == "-":
+        raise UsageError(
+            "The output '-' is no file.", hint="Name a file; './-' is the one of this name."
+        )
     target = os.path.realpath(path)
     with writing_output(path):
         parent = os.path.dirname(target)
         if not os.path.isdir(parent):
             reason = "is a file" if os.path.exists(parent) else "does not exist"
             raise UsageError(f"{path} cannot be written: the folder {parent} {reason}.")
+        _check_owner(path, target, is_page)
         _check_kind(path, target, is_folder)
         if os.path.exists(target) and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         tempfile.TemporaryFile(dir=parent).close()
     return target
+
+
+def _check_owner(path: str, target: str, is_page: bool) -> None:
+    """Raise UsageError if `target` is in the folder of a run or a study; `path` is its name."""
+    from .storage.own_folders import find_owner, is_run
+
+    owner = find_owner(target)
+    is_own_page = is_page and target == os.path.join(owner or "", PAGE)
+    if owner is None or (is_own_page and is_run(owner)):
+        return
+    kind = "run" if is_run(owner) else "study"
+    raise UsageError(
+        f"{path} is in the folder of a {kind}, {owner}, whose files no output may replace.",
+        hint="Name a place outside of it.",
+    )
 
 
 def _check_kind(path: str, target: str, is_folder: bool) -> None:

@@ -21,12 +21,13 @@ import contextlib
 import gc
 import importlib.util
 import io
+import logging
 import os
 import re
 import sys
 import tempfile
 import warnings
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO, Tuple
 
 from .errors import RetryError, is_verbose
 
@@ -141,25 +142,39 @@ with _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     from tensorflow.core.framework.variable_pb2 import VariableDef as VariableProto
     from tensorflow.core.protobuf import config_pb2
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
+    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
     from tensorflow.python.client import timeline
+    from tensorflow.python.ops import gen_nn_ops
 
 if not VERBOSE:  # gradients of embeddings: no caller of the toolkit can do anything about it
     warnings.filterwarnings("ignore", message="Converting sparse IndexedSlices")
+    # Models that `Run.function` takes as they are.
+    warnings.filterwarnings(
+        "ignore", message=r"`(tf\.layers|tf\.nn\.rnn_cell|layer)\.\S+` is deprecated"
+    )
 
 __all__ = [
+    "GraphUnderConstructionError",
     "HAS_XLA",
+    "OBJECT_GRAPH",
     "ONEDNN",
     "SavedModelProto",
     "VariableProto",
     "VERSION",
     "VERSION_FAMILY",
+    "call_in_order",
     "chrome_trace",
+    "add_control_inputs",
     "compile_with_xla",
+    "count_gpus",
     "float_operations",
     "iterate_tfrecords",
     "make_callable",
+    "object_graph_names",
+    "replaced_batch_moments",
     "summarize_tf_error",
     "tf",
+    "under_construction",
 ]
 
 VERSION = tf.__version__
@@ -177,6 +192,11 @@ def _has_onednn() -> bool:
 
 
 ONEDNN = _has_onednn()
+
+
+def count_gpus() -> int:
+    """How many GPUs this process can use. None is initialized by that."""
+    return len(tf.config.experimental.list_physical_devices("GPU"))
 
 
 def chrome_trace(step_stats: Any) -> str:
@@ -219,6 +239,95 @@ def compile_with_xla(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) 
     return tensorflow.function(function, autograph=False, jit_compile=True)(*inputs)
 
 
+def add_control_inputs(op: tf.Operation, others: Iterable[tf.Operation]) -> None:
+    """Make an op that exists wait for others. TensorFlow has no public way."""
+    op._add_control_inputs(list(others))
+
+
+def call_in_order(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) -> Any:
+    """What `function(*inputs)` returns, computed by one op whose reads and writes of variables
+    happen in the order of the function's statements.
+    """
+    return tensorflow.function(function, autograph=False)(*inputs)
+
+
+@contextlib.contextmanager
+def replaced_batch_moments(
+    average: Callable[[List[tf.Tensor]], List[tf.Tensor]], share: float
+) -> Iterator[None]:
+    """In the block, batch norm normalizes by the moments of more examples than those of its input.
+
+    It holds for tf.keras.layers.BatchNormalization, tf.layers.batch_normalization and all else that
+    calls tf.nn.fused_batch_norm in training. TensorFlow has no public way.
+
+    Args:
+        average: from [mean, mean of squares] of the examples of the input to those of all.
+        share: of all examples that are in the input.
+    """
+    layer = next(c for c in tf.keras.layers.BatchNormalization.__mro__ if "_moments" in vars(c))
+    moments, fused = layer._moments, gen_nn_ops.fused_batch_norm_v3
+    layer._moments = _layer_moments(average)
+    gen_nn_ops.fused_batch_norm_v3 = _fused_batch_norm(fused, average, share)
+    try:
+        yield
+    finally:
+        layer._moments, gen_nn_ops.fused_batch_norm_v3 = moments, fused
+
+
+def _layer_moments(average: Callable[..., Any]) -> Callable[..., Any]:
+    """The method by which a Keras layer computes moments, unless it calls a fused op."""
+
+    def moments(layer, inputs, reduction_axes, keep_dims, mask=None):
+        if mask is not None:
+            raise ValueError("batch norm with a mask cannot use the moments of all replicas")
+        return _average_moments(inputs, reduction_axes, keep_dims, average)
+
+    return moments
+
+
+def _fused_batch_norm(
+    original: Callable[..., Any], average: Callable[..., Any], share: float
+) -> Callable[..., Any]:
+    """A function like TensorFlow's fused op, which in training uses averaged moments."""
+
+    def fused_batch_norm(x, scale, offset, mean, variance, epsilon=1e-4, **kwargs):
+        if not kwargs.get("is_training", True):
+            return original(x, scale, offset, mean, variance, epsilon=epsilon, **kwargs)
+        channel_axis = 1 if kwargs.get("data_format") == "NCHW" else 3
+        axes = [axis for axis in range(4) if axis != channel_axis]
+        values = tf.cast(x, tf.float32)
+        mean, variance = _average_moments(values, axes, True, average)
+        shape = [1 if axis in axes else -1 for axis in range(4)]
+        gamma, beta = tf.reshape(scale, shape), tf.reshape(offset, shape)
+        y = tf.nn.batch_normalization(values, mean, variance, beta, gamma, epsilon)
+        # The op returns the variance with Bessel's correction.
+        count = tf.cast(tf.size(x) / tf.size(variance), tf.float32) / share
+        variance *= count / tf.maximum(count - 1, 1)
+        flat = [tf.reshape(tensor, [-1]) for tensor in (mean, variance)]
+        return (tf.cast(y, x.dtype), *flat, *[tf.zeros([0])] * 3)
+
+    return fused_batch_norm
+
+
+def _average_moments(x, axes, keepdims, average) -> Tuple[tf.Tensor, tf.Tensor]:
+    """Mean and variance of the examples of all replicas."""
+    mean = tf.reduce_mean(x, axes, keepdims=True)
+    variance = tf.reduce_mean(tf.square(x - mean), axes, keepdims=True)
+    mean, square = average([mean, variance + tf.square(mean)])
+    variance = tf.maximum(square - tf.square(mean), 0.0)
+    if not keepdims:
+        mean, variance = tf.squeeze(mean, axes), tf.squeeze(variance, axes)
+    return mean, variance
+
+
+def variable_scope_store() -> Any:
+    """Where the default graph counts how often a variable scope was opened, in its attribute
+    `variable_scopes_count`: name -> int. Names without a number of their own depend on it.
+    """
+    tf.get_variable_scope()  # creates the store
+    return tf.get_collection_ref(("__varscope",))[0]
+
+
 def iterate_tfrecords(path: str) -> Iterator[bytes]:
     """The records of a TFRecord file, whose checksums are verified.
 
@@ -238,9 +347,108 @@ def float_operations(graph: tf.Graph) -> int:
         return tf.profiler.profile(graph, options=options).total_float_ops
 
 
-_NOISE = ("Graph exec", "Detected", "File", "Node:", "[[")  # begin lines that inform nobody
+class GraphUnderConstructionError(RuntimeError):
+    """A session was asked to run a graph that is still being built."""
+
+
+@contextlib.contextmanager
+def under_construction(graph: tf.Graph) -> Iterator[None]:
+    """Let no session run a graph in the block, which builds it.
+
+    Within a loop such a call may wait for ever: what it fetches waits for the loop to start.
+    Graphs of its own may be run in the block.
+
+    Raises:
+        GraphUnderConstructionError: where a session would run the graph.
+    """
+
+    # A session takes this lock of its graph before each run. The attribute of the graph hides the
+    # method of its class, so that no other graph is concerned.
+    if graph._session_run_lock is _refuse_session:  # in a block around this one
+        yield
+        return
+    graph._session_run_lock = _refuse_session
+    try:
+        yield
+    finally:
+        del graph._session_run_lock
+
+
+def _refuse_session() -> None:
+    raise GraphUnderConstructionError("The graph is still being built; no session can run it")
+
+
+_NO_NEWS = ("Restoring parameters from",)  # begin records that say what a caller asked for
+
+
+class _LogHandler(logging.Handler):
+    """Passes each record of a log on as text, but those that are no news."""
+
+    def __init__(self, write: Callable[[str], None]):
+        super().__init__(logging.INFO)
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if not text.startswith(_NO_NEWS):
+            self._write(text)
+
+
+@contextlib.contextmanager
+def capture_log(write: Callable[[str], None]) -> Iterator[None]:
+    """Write what is logged at level INFO or above through TensorFlow in the block.
+
+    With `-v`, TensorFlow itself shows its log.
+
+    Args:
+        write: called with the text of each record.
+    """
+    if VERBOSE:
+        yield
+        return
+    logger = logging.getLogger("tensorflow")
+    before = logger.level, logger.handlers, logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.handlers, logger.propagate = [_LogHandler(write)], False
+    try:
+        yield
+    finally:
+        logger.setLevel(before[0])
+        logger.handlers, logger.propagate = before[1:]
+
+
+_NOISE = (
+    "From /job:",
+    "Graph exec",
+    "Detected",
+    "File",
+    "Node:",
+    "[[",
+)  # begin lines that inform nobody
 _NODE = re.compile(r"\{\{[^}]*\}\}\s*")  # the decoration of a node
+# Around the errors of a call in which several devices failed.
+_LIST = re.compile(r"^\s*(\d+ root error\(s\) found\.$|\(\d+\) [A-Za-z_ ]+: )", re.MULTILINE)
 _TEMPORARY = re.compile(r"\S*\.tempstate\S*\s*")  # a file that the user will never see
+
+
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # a key in checkpoints that Keras or tf.train wrote
+
+
+def object_graph_names(graph: bytes) -> Dict[str, str]:
+    """The key of each variable in a checkpoint of objects -> the variable's name in its model.
+
+    Args:
+        graph: what the checkpoint has under OBJECT_GRAPH.
+
+    Raises:
+        ValueError: it cannot be parsed.
+    """
+    try:
+        nodes = TrackableObjectGraph.FromString(graph).nodes
+    except Exception as error:  # protobuf's own class, which differs between versions
+        raise ValueError(f"its object graph cannot be parsed: {error}") from None
+    attributes = [attribute for node in nodes for attribute in node.attributes]
+    return {each.checkpoint_key: each.full_name for each in attributes if each.full_name}
 
 
 def summarize_tf_error(message: str) -> str:
@@ -248,7 +456,7 @@ def summarize_tf_error(message: str) -> str:
 
     It is the first that is neither part of a stack nor about a node.
     """
-    text = _NODE.sub("", _TEMPORARY.sub("", message))
+    text = _LIST.sub("", _NODE.sub("", _TEMPORARY.sub("", message)))
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     informative = [line for line in lines if not line.startswith(_NOISE)]
     return (informative or lines or ["?"])[0].rstrip(".")

@@ -34,7 +34,14 @@ LATER_OPTIONS = {
     *("fit", "background", "test_share", "folds", "fold", "split_seed", "normalize"),
     *("label_column", "label_kind", "image_column", "feature_columns", "ignore_columns"),
     *("split_column", "missing", "categories", "rehash"),
+    *("init_from", "map"),
+    *("group", "freeze", "decay_exclude"),
+    *("devices", "sync_batch_norm"),
+    *("page", "keep_sources"),
 }
+# Defaults of an earlier version that are None since then. Versions with the option that is named
+# beside a default have the new one.
+CHANGED_DEFAULTS = {"weight_decay": (0.0, "decay_exclude")}
 
 
 class Config(NamedTuple):
@@ -132,6 +139,7 @@ def parse_values(
         first_origins = _first_origins(values.pop(ORIGINS, None))
         if str(values.get("data", "")).startswith("images:"):
             values.setdefault("fit", "crop")  # which version 0.1 did, without the option
+        _drop_earlier_defaults(values, first_origins)
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
@@ -142,6 +150,27 @@ def parse_values(
         for reference in [plugin, *extensions]
     ]
     return Config(plugin, extensions, values, folders, first_origins)
+
+
+def _drop_earlier_defaults(values: Dict[str, Any], first_origins: Mapping[str, str]) -> None:
+    """Let values that nobody set follow a default that has changed since a run saved them.
+
+    A run that saved no origins does not say who set a value: it counts as the default.
+    """
+    for name in set(CHANGED_DEFAULTS) & set(values):
+        if first_origins.get(name, "default") == "default" and is_earlier_default(values, name):
+            values[name] = None
+
+
+def is_earlier_default(values: Mapping[str, Any], name: str) -> bool:
+    """Whether the saved value of an option is the default that an earlier version had for it.
+
+    Args:
+        values: that a run saved.
+        name: of the option.
+    """
+    default, later = CHANGED_DEFAULTS.get(name, (None, ""))
+    return later not in values and values.get(name, default) in (default, None)
 
 
 def _former_folder(value: Any) -> str:

@@ -45,22 +45,37 @@ class ToolkitError(Exception):
 
 
 class UsageError(ToolkitError):
+    """A flag, option, plugin name or configuration is wrong; exit code 2."""
+
     exit_code = 2
 
 
 class DivergedError(ToolkitError):
+    """A loss or a gradient is not finite; exit code 3.
+
+    Attributes:
+        is_repeatable: whether the next step from the last good one is the one that was refused.
+    """
+
     exit_code = 3
+    is_repeatable = True
 
 
 class DataError(ToolkitError):
+    """The data cannot be used; exit code 4."""
+
     exit_code = 4
 
 
 class CheckpointError(ToolkitError):
+    """A checkpoint is damaged or belongs to another model; exit code 5."""
+
     exit_code = 5
 
 
 class CheckFailed(ToolkitError):
+    """A check that the user requested failed; exit code 6."""
+
     exit_code = 6
 
 
@@ -81,6 +96,8 @@ class InterruptedRun(ToolkitError):
 
 
 class RetryError(ToolkitError):
+    """A fault of the machine: the same command may succeed later; exit code 138."""
+
     exit_code = 138
 
 

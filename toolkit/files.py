@@ -15,7 +15,7 @@ from typing import IO, Any, Iterator, List
 
 TEMPORARY_PREFIX = ".writing-"  # of the names of files that are being written
 _CHUNK = 1 << 20  # bytes
-_MAX_DEPTH = 100  # of JSON values; far below what Python can walk through by recursion
+MAX_DEPTH = 100  # of JSON values; far below what Python can walk through by recursion
 _PATTERN = re.compile(r"[*?\[\]\\]")  # the characters of a pattern, for TensorFlow
 _DESCRIPTORS = "/proc/self/fd"  # has a link to each open file; Linux only
 
@@ -165,7 +165,7 @@ def write_json(path: str, values: Any) -> None:
 def is_deep(value: Any) -> bool:
     """Whether a JSON value is nested more deeply than any that the toolkit writes."""
     parts = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(_MAX_DEPTH):
+    for _ in range(MAX_DEPTH):
         parts = [part for each in parts for part in _list_parts(each)]
         if not parts:
             return False

@@ -28,6 +28,19 @@ A sequence is a component whose first size differs between examples. It has a na
 the length of the batch: of its longest sequence, or the next of the boundaries that
 `toolkit.Column` sets. Under XLA it is the same for all batches.
 
+An extension wraps a model hook with a generator that is marked `@hookimpl(wrapper=True)`. Its
+`yield` calls what it wraps and has the result; it returns that result or another one:
+
+    @hookimpl(wrapper=True)
+    def loss(run):
+        result = yield
+        return result + penalty(run)
+
+It may yield a dict of arguments that replace those for what it wraps, as in `outputs = yield
+{"features": noisy_features}`; they hold for this hook alone. In `call`, `loss` and `predict` each
+further `yield` calls what is wrapped once more. The wrapper of an extension that is named later is
+outside of those named earlier, and a run prints the order.
+
 `run.data`, a `toolkit.DataSpec`, describes the components: `run.data.features` and
 `run.data.labels` are a record with `shape`, `dtype`, `kind` and `num_classes`, or a dict of such
 records by name. docs/data.md has a table, and samples/plugins a plugin for each case.
@@ -44,6 +57,7 @@ from typing import Any, Callable, Dict, Optional
 import pluggy
 
 PROJECT = "toolkit"
+API = 1  # of the hooks: a change that breaks plugins raises it; they may state TOOLKIT_API = 1
 MODEL_HOOKS = ("build", "call", "loss", "optimize", "predict")
 HOOK_FUNCTIONS = "__toolkit_hooks__"  # in a module's namespace: function name -> function
 
@@ -170,8 +184,9 @@ def inputs(run):
     Returns:
         A dict from a name to a pair `(dtype, shape of one row)`, for instance
         `{"code": ("float32", [8])}`, or None to be fed examples. After a dict, `call` and `predict`
-        get a dict of tensors [N, ...] with these names as `features`, and None as `labels`.
-        Features that have names need no such hook.
+        get a dict of tensors [N, ...] with these names as `features`, and None as `labels`, in mode
+        "predict". In the modes "train" and "eval" they still get examples: let `call` look at
+        `run.mode`. Features that have names need no such hook.
     """
 
 
@@ -188,6 +203,25 @@ def build(run):
     """
 
 
+@hookspec
+def augment(features, labels, run):
+    """Called in mode "train" on every batch, before `call`: the model plugin's function first, then
+    those of the extensions in the order in which they are named. Each gets what the one before
+    returned. It may be called inside a loop of the graph. Create no variable here.
+
+    Draw random numbers with `run.uniform` and `run.normal`.
+
+    Args:
+        features: as in `call`.
+        labels: as in `call`.
+        run: its mode is "train".
+
+    Returns:
+        The pair `(features, labels)` that all other hooks of the step get, with the same names,
+        shapes and dtypes unless the model takes others.
+    """
+
+
 @hookspec(firstresult=True)
 def call(model, features, labels, run):
     """Called after `build`, in each mode, any number of times, also inside a loop of the graph.
@@ -195,7 +229,8 @@ def call(model, features, labels, run):
 
     Args:
         model: what `build` returned.
-        features: a tensor [N, ...] or a dict of them, see above; images float32 in [0, 1].
+        features: a tensor [N, ...] or a dict of them, see above; images float32 in [0, 1]. With the
+            hook `inputs`, the dict that it describes in mode "predict", and examples in the others.
         labels: likewise; None without labels and in mode "predict".
         run: `run.mode` is "train", "eval" or "predict".
 
@@ -243,7 +278,8 @@ def predict(model, features, outputs, run):
 
     Args:
         model: what `build` returned.
-        features: as in `call`, or the dict of tensors that `inputs` describes.
+        features: as in `call`: with the hook `inputs`, the dict that it describes in mode
+            "predict", and examples in mode "eval".
         outputs: what `call` returned.
         run: `run.mode` is "predict" or "eval".
 
@@ -252,6 +288,43 @@ def predict(model, features, outputs, run):
         export. Two names have a meaning: "label" is the predicted class, an integer [N];
         "features" is the embedding of each example, float32 [N, E], which commands print on
         request.
+    """
+
+
+@hookspec(firstresult=True)
+def sample_options():
+    """Called by `toolkit sample` before the flags are parsed.
+
+    Returns:
+        A class derived from `toolkit.SampleOptions`. Its fields, declared with `toolkit.option`,
+        are flags of `toolkit sample` for this model's runs, and settings of `Trained.sample`.
+    """
+
+
+@hookspec(firstresult=True)
+def sample(request, run):
+    """Called by `toolkit sample` and by `Trained.sample`, to draw samples from a trained model.
+
+    A model that turns noise into images draws its noise here, part by part, and is fed it by the
+    name that its hook `inputs` declares:
+
+        for part in request.parts():
+            yield {"images": part.predict({"noise": part.normal("noise", [28, 28, 1])})["image"]}
+
+    Sample i is then the same for any number of samples: it follows from the seed, the name "noise"
+    and its place. A model that is fed examples, such as an autoencoder, is given values for a
+    tensor that `call` returned instead: `part.predict({"code": part.normal("code", [8])})` sets
+    `outputs["code"]`. What `call` draws by `run.normal` follows from seed and place as well.
+
+    Args:
+        request: a `toolkit.SampleRequest`: how many samples, which seed and classes, the settings
+            of `sample_options`; it draws numbers and predicts.
+        run: the `toolkit.Run` of the graph that predicts; its mode is "predict".
+
+    Returns:
+        An iterable of dicts of arrays [n, ...] by name, for one sample after the other. "images",
+        uint8 or float in [0, 1] [n, H, W, C], can be written as PNGs, all arrays to a .npz file;
+        "label", int [n], is the class of each sample.
     """
 
 
@@ -272,6 +345,32 @@ def metrics(model, features, labels, outputs, run):
     Returns:
         A dict from a name to a pair `(value, update_op)`, as the functions of `tf.metrics` return.
         The updates run on every batch of the split, including a smaller last one.
+    """
+
+
+@hookspec
+def example_metrics(model, features, labels, outputs, run):
+    """Called after `metrics` in mode "eval", for metrics that are means over the examples.
+
+    A metric of which the values of the examples are known gets an interval in evaluations with
+    reports, and two runs are compared by it example by example:
+
+        return {"accuracy": tf.equal(outputs["label"], labels), "error": tf.abs(difference)}
+
+    The metric is the mean over the split, in float64. Where `metrics` has the same name, its value
+    holds, and only the interval comes from here.
+
+    Args:
+        model: what `build` returned.
+        features: as in `call`.
+        labels: as in `call`.
+        outputs: what `call` returned.
+        run: its mode is "eval".
+
+    Returns:
+        A dict from the name of a metric to a tensor [N], the value of each example: bool for a
+        share, such as whether a prediction is right, else a number. nan for an example without a
+        value makes the metric nan.
     """
 
 
@@ -364,7 +463,8 @@ def evaluated(run, split, step, metrics, examples, folder):
         folder: an empty folder for reports; its files are kept if the evaluation succeeds.
 
     Returns:
-        None, or a dict of JSON values to add to the result of the evaluation.
+        None, or a dict of JSON values to add to the result of the evaluation. "page" among them is
+        shown on the page of the run: a headline, pictures, tables, charts (docs/plugins/pages.md).
     """
 
 
@@ -375,4 +475,19 @@ def run_finished(run, summary):
     Args:
         run: its mode is "train".
         summary: the dict that `toolkit run --json` prints.
+    """
+
+
+@hookspec
+def run_ended(run, status, reason):
+    """Called once at the very end of a training, also when it failed: the page of the run is
+    written, and so is the manifest. The page is written again after it, so that pictures which the
+    hook adds to the folder are on it. It is not called if the process was killed, or if the run did
+    not begin.
+
+    Args:
+        run: its mode is "train".
+        status: "finished", "stopped" (a resume continues), "interrupted" (by a signal, likewise),
+            "diverged", "failed", or "trained" if the test failed after the training.
+        reason: why, in words.
     """

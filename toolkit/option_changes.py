@@ -6,15 +6,18 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Type
 
 from . import config as configuration
-from .config import Config, json_values
+from .config import CHANGED_DEFAULTS, Config, is_earlier_default, json_values
+from .errors import UsageError
 from .options import (
     CoreOptions,
     changeable_options,
-    current_names,
     find_path,
     format_value,
+    join_step,
     map_paths,
     map_reference,
+    saved_names,
+    split_step,
 )
 from .storage.run_folder import RunFolder
 
@@ -51,13 +54,47 @@ def find_option_changes(folder: RunFolder, options: CoreOptions) -> List[OptionC
     session = _last_session(folder, type(options))
     if session is None:
         return []
-    now = Config(session.plugin, session.extensions, json_values(options), (os.getcwd(),))
     changeable = changeable_options(type(options)) | {"data"}
+    return [change for change in _compare(session, options) if change.name not in changeable]
+
+
+def has_other_length(folder: RunFolder, options: CoreOptions) -> bool:
+    """Whether --steps or --epochs has another value than in the last session of a run."""
+    session = _last_session(folder, type(options))
+    changes = _compare(session, options) if session else []
+    return any(change.name in ("steps", "epochs") for change in changes)
+
+
+def describe_branch(branch: RunFolder, options: CoreOptions) -> str:
+    """Return where a branch begins, and which of its options differ from those of its parent.
+
+    Args:
+        branch: the folder of a branch that has not trained yet.
+        options: with which it is to train.
+    """
+    parent, session = branch.read_manifest()["parent"], _last_session(branch, type(options))
+    changes = _compare(session, options) if session else []
+    texts = [describe_change(change) for change in changes if change.name != "data"]
+    return "; ".join([f"a branch of {parent['name']} from step {parent['step']}", *texts])
+
+
+def _compare(session: Config, options: CoreOptions) -> List[OptionChange]:
+    """Return the options that have another value than in a session."""
+    values = json_values(options)
+    now = dict(values, init_from=_with_step(values["init_from"], session.values.get("init_from")))
+    config = Config(session.plugin, session.extensions, now, (os.getcwd(),))
     return [
-        OptionChange(name, session.values[name], now.values[name])
-        for name in find_differences(type(options), session, now)
-        if name in session.values and name in now.values and name not in changeable
+        OptionChange(name, session.values[name], values[name])
+        for name in find_differences(type(options), session, config)
+        if name in session.values and name in values
     ]
+
+
+def _with_step(weights: Optional[str], former: Optional[str]) -> Optional[str]:
+    """Return weights with the step of the former ones, unless they name one themselves."""
+    if not weights or not former or split_step(weights)[1]:
+        return weights
+    return join_step(weights, split_step(former)[1])
 
 
 def find_differences(options: Type[CoreOptions], config: Config, other: Config) -> List[str]:
@@ -72,7 +109,22 @@ def find_differences(options: Type[CoreOptions], config: Config, other: Config) 
     """
     values, others = _real_values(options, config), _real_values(options, other)
     names = [*values, *(name for name in others if name not in values)]
-    return [name for name in names if values.get(name) != others.get(name)]
+    return [
+        name
+        for name in names
+        if values.get(name) != others.get(name) and not _are_defaults(name, values, others)
+    ]
+
+
+def _are_defaults(name: str, values: Dict[str, Any], others: Dict[str, Any]) -> bool:
+    """Whether two values that differ are the default of an earlier version and that of this one.
+
+    The commit log does not say who set a value.
+    """
+    pair = [values, others]
+    if name not in CHANGED_DEFAULTS or not any(is_earlier_default(each, name) for each in pair):
+        return False
+    return {values.get(name), others.get(name)} == {None, CHANGED_DEFAULTS[name][0]}
 
 
 def find_plugin_changes(
@@ -96,10 +148,28 @@ def find_plugin_changes(
     ]
 
 
+def refuse_other_start(folder: RunFolder, changes: Sequence[OptionChange]) -> None:
+    """Raise UsageError if options change that only the first step of a run reads, after its first
+    commit.
+    """
+    texts = [describe_change(c) for c in changes if c.name in ("init_from", "map")]
+    if texts and folder.commits.current_commits():
+        raise UsageError(
+            f"{'; '.join(texts)}: a change has no effect after the first commit.",
+            hint="Keep the former value, or start a new run.",
+        )
+
+
 def describe_changes(changes: Sequence[OptionChange]) -> str:
     """Return a sentence that lists the changes."""
-    texts = [f"{c.name} was {format_value(c.before)}, now {format_value(c.now)}" for c in changes]
+    texts = map(describe_change, changes)
     return f"The run was trained with other options: {'; '.join(texts)}."
+
+
+def describe_change(change: OptionChange) -> str:
+    """Return a clause with both values."""
+    before, now = (format_value(value) or "none" for value in (change.before, change.now))
+    return f"{change.name} was {before}, now {now}"
 
 
 def allow_flags(changes: Sequence[OptionChange]) -> str:
@@ -114,7 +184,7 @@ def _last_session(folder: RunFolder, options: Type[CoreOptions]) -> Optional[Con
     if not isinstance(saved, dict):
         return None
     return configuration.parse_values(
-        folder.path, current_names(options, saved), folder.file("commits.jsonl")
+        folder.path, saved_names(options, saved), folder.file("commits.jsonl")
     )
 
 

@@ -81,7 +81,9 @@ def open_from_plugin(
     spec = _describe_all(splits)
     for name, split in splits.items():
         _check_classes(plugin, name, split, spec)
-    return Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=_hash_files(splits))
+    dataset = Dataset(FROM_PLUGIN + plugin, spec, splits, sha256=_hash_files(splits))
+    dataset.option_names = frozenset(watched.names)
+    return dataset
 
 
 class _WatchedOptions:

@@ -358,7 +358,26 @@ def example_hook(plugins: Plugins, name: str) -> Optional[Callable]:
     """
     if not plugins.has_hook(name):
         return None
-    return lambda features, labels: plugins.call_hook(name, features=features, labels=labels)
+    return ExampleHook(plugins, name)
+
+
+class ExampleHook:
+    """A hook as a function of one example.
+
+    Args:
+        plugins: the plugins of the run.
+        name: "filter" or "convert".
+
+    Attributes:
+        place: names plugin and line, to end a message.
+    """
+
+    def __init__(self, plugins: Plugins, name: str):
+        self._plugins, self._name = plugins, name
+        self.place = plugins.describe_place(name)
+
+    def __call__(self, features: Any, labels: Any) -> Any:
+        return self._plugins.call_hook(self._name, features=features, labels=labels)
 
 
 class Brightness(NamedTuple):

@@ -102,8 +102,8 @@ def predict(outputs):
 
 
 @hookimpl
-def metrics(labels, outputs):
-    return {"mean_absolute_error": tf.metrics.mean_absolute_error(labels, outputs["value"])}
+def example_metrics(labels, outputs):
+    return {"mean_absolute_error": tf.abs(outputs["value"] - labels)}
 
 
 @hookimpl

@@ -22,6 +22,7 @@ from run_fixtures import (
     write_plugin,
 )
 
+from toolkit import testing
 from toolkit.storage.run_folder import RunFolder
 
 FAILING = """
@@ -69,6 +70,13 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run):
         ],
         "do": ["Nothing is left to do; to train longer: toolkit resume trained/run --steps N"],
     }
+
+
+def test_a_run_without_evaluation_is_finished_alone(cli, tmp_path, trained):
+    path, data = str(tmp_path / "run"), str(trained / "bars.npz")
+    testing.train(LINEAR, path, data=f"npz:{data}", steps=2, batch_size=4, evaluate="no")
+    result = cli("doctor", path, "--plugin", LINEAR)
+    assert parse_output(result)["state"] == ["The run is finished: reached step 2."]
 
 
 def test_it_changes_no_file(cli, run, trained):
@@ -307,7 +315,7 @@ def test_a_plugin_that_cannot_be_loaded_is_a_fault(cli, here, text):
     forget()
     result = cli("doctor", "run", "--plugin", "./mine.py")
     assert result.code == 6
-    assert parse_output(result)["state"] == ["The run is finished and evaluated: reached step 4."]
+    assert parse_output(result)["state"] == ["The run is finished: reached step 4."]
     assert len(parse_output(result)["FAULT"]) == 1 and "mine" in parse_output(result)["FAULT"][0]
 
 

@@ -16,7 +16,7 @@ from toolkit import UsageError
 from toolkit.plugins import hook_names, load
 
 MODEL_HOOKS = ["build", "call", "loss", "optimize", "predict"]
-HOOKS = ["options", *MODEL_HOOKS, "metrics", "metric_directions", "evaluated"]
+HOOKS = ["options", *MODEL_HOOKS, "metrics", "example_metrics", "metric_directions", "evaluated"]
 
 
 def test_all_hooks_are_implemented_and_remain_so_when_their_modules_are_imported():

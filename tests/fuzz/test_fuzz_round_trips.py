@@ -16,6 +16,10 @@ from toolkit.options import describe, format_value, merge, resolve
 from toolkit.plugins import Plugins
 
 PLUGINS = ["classifier", "gan"]
+OPTIMIZER_ARGS = st.dictionaries(
+    st.sampled_from(["momentum", "beta1", "use_nesterov", "accum_name"]),
+    st.booleans() | st.floats(-1e9, 1e9) | st.sampled_from(["sums", "a b", "é"]),
+)
 # Options whose texts have a form of their own.
 TEXTS = {
     "background": st.sampled_from(["white", "#102030", "light grey"]),
@@ -28,15 +32,24 @@ TEXTS = {
     "features": st.sampled_from(["auto", "pixels", "run", "../run", "/a/run"]),
     "features_plugin": st.sampled_from(["classifier", "./mine.py", "a.b:C"]),
     "ignore_columns": st.lists(st.sampled_from(["id", "name"]), max_size=2),
+    "init_from": st.sampled_from([None, "a", "../a@40", "/a/b@c", "/a/model.ckpt-3", "x.index@1"]),
+    "map": st.lists(st.sampled_from(["a/=b/", "c=d/e", "/=all/"]), max_size=2),
     "image_size": st.sampled_from([None, 1, 32, 4096, "64x48", "1x4096"]),
     "image_column": st.sampled_from([None, "path", "image/encoded"]),
+    "decay_exclude": st.lists(st.sampled_from(["*/gamma", "embedding"]), max_size=2),
+    "freeze": st.lists(st.sampled_from(["conv1/*", "*[12]/bias"]), max_size=2),
+    "group": st.lists(
+        st.sampled_from(["a*:learning_rate=1e-4,weight_decay=0", "*/b:frozen=true", "c:frozen=no"]),
+        max_size=3,
+    ),
     "label_column": st.lists(st.sampled_from(["label", "y 1", "none"]), max_size=2),
     "split_column": st.sampled_from(["split", "none", "part"]),
     "optimizer": st.sampled_from(["adam", "momentum"]),
-    "optimizer_args": st.dictionaries(
-        st.sampled_from(["momentum", "beta1", "use_nesterov", "accum_name"]),
-        st.booleans() | st.floats(-1e9, 1e9) | st.sampled_from(["sums", "a b", "é"]),
-    ),
+    "optimizer_args": OPTIMIZER_ARGS,
+    "generator_optimizer": st.sampled_from([None, "adam"]),
+    "generator_optimizer_args": OPTIMIZER_ARGS,
+    "discriminator_optimizer": st.sampled_from([None, "momentum"]),
+    "discriminator_optimizer_args": OPTIMIZER_ARGS,
 }
 
 
@@ -95,7 +108,10 @@ def contradict(values):
     needs_metric = values.get("early_stopping") and not values.get("best_metric")
     needs_evaluations = values.get("evaluate") is False
     simultaneous = values.get("update") == "simultaneous"
-    return both or needs_metric or needs_evaluations or simultaneous
+    changes = values.get("diff_augment") or ["none"]
+    mixed = "none" in changes and set(changes) != {"none"}
+    one_cluster = values.get("clusters") == 1
+    return any([both, needs_metric, needs_evaluations, simultaneous, mixed, one_cluster])
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)

@@ -28,7 +28,7 @@ COMMITTED = [
 ]
 LOGS = ["commits.jsonl", "metrics.jsonl"]
 JSON = ["manifest.json", "config.json"]
-OTHERS = [os.path.join("checkpoints", "checkpoint")]
+OTHERS = [os.path.join("checkpoints", "checkpoint"), "console.log"]
 FILES = COMMITTED + LOGS + JSON + OTHERS
 DAMAGE_CODES = (0, 2, 4, 5, 6)  # exit codes of commands on a damaged run
 
@@ -44,13 +44,19 @@ class FuzzRun:
     Attributes:
         path: the run folder.
         contents: name -> bytes of each file.
+        sources: the names of the copies of the plugin's code.
         metrics_end: the committed bytes of metrics.jsonl.
         fingerprint_after_resume: of the tensors after step 8 of an undamaged run.
     """
 
     def __init__(self, path):
         self.path = path
-        self.contents = {name: self.read(name) for name in FILES}
+        self.sources = sorted(
+            os.path.relpath(os.path.join(root, name), path)
+            for root, _, names in os.walk(os.path.join(path, "sources"))
+            for name in names
+        )
+        self.contents = {name: self.read(name) for name in [*FILES, *self.sources]}
         self.metrics_end = RunFolder(path).checkpoints.list()[-1].metrics.bytes
         self.fingerprint_after_resume = ""
 
@@ -86,7 +92,7 @@ class FuzzRun:
     def changes_commit(self, name, content):
         """Whether this content differs in what was committed, which `verify` must report."""
         original = self.contents[name]
-        if name in COMMITTED:
+        if name in COMMITTED or name in self.sources:
             return content != original
         if name == "commits.jsonl":
             return _complete_lines(content) != _complete_lines(original)
@@ -256,6 +262,13 @@ def test_verify_reports_every_change_of_what_was_committed(run, data):
 @given(st.data())
 def test_verify_handles_any_damage(run, data):
     check_verify(run, *data.draw(damaged_file(run)))
+
+
+@fuzz_less(4)
+@given(st.data())
+def test_verify_reports_every_change_of_the_copies_of_sources(run, data):
+    name = data.draw(st.sampled_from(run.sources))
+    check_verify(run, name, data.draw(mutants(run.contents[name], run.contents["manifest.json"])))
 
 
 @fuzz_less(2)

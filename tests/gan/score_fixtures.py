@@ -37,6 +37,7 @@ class QuarterClassifier:
 
     folder, plugin, step, sha256 = "runs/quarters", "classifier", 700, "ab" * 32
     summary = {"test": {"metrics": {"accuracy": 0.994}}}
+    manifest = {"summary": summary}
 
     def __init__(self, data=SPEC, labels=True, features=True):
         self.data, self.is_closed = data, False
@@ -65,6 +66,9 @@ def make_options(**changes):
         "quick_samples": 200,
         "score_samples": 300,
         "score_seeds": 3,
+        "two_sample": False,
+        **{"evaluate": True, "best_metric": None},
+        "eval_batch_size": 500,
         "latent": "normal",
         "latent_size": 5,
         "conditional": "none",

@@ -170,3 +170,43 @@ def test_a_constant_feature_does_not_divide_by_zero():
     fakes, reals = gaussian(20), gaussian(20, seed=1)
     reals[:, 3] = 2
     assert np.isfinite(distances.kernel_distance(fakes, reals)).all()
+
+
+# ---------------------------------------------------------------------------------------- interval
+
+
+def _sets(random, n=100, m=80, shift=0.3):
+    return random.standard_normal([n, 4]) + shift, random.standard_normal([m, 4])
+
+
+def test_the_interval_of_the_frechet_distance_covers_its_mean():
+    random = np.random.default_rng(0)
+    pairs = [_sets(random) for _ in range(120)]
+    values = [distances.frechet_distance(*pair) for pair in pairs]
+    intervals = [distances.frechet_interval([v], *pair) for v, pair in zip(values, pairs)]
+    covering = sum(each.low <= np.mean(values) <= each.high for each in intervals)
+    assert covering >= 105  # 114, minus 3.5 standard errors
+
+
+def test_several_sets_of_samples_take_the_place_of_the_jackknife_over_one():
+    fakes, reals = _sets(np.random.default_rng(1))
+    one = distances.frechet_interval([1.0], fakes, reals)
+    same = distances.frechet_interval([1.0, 1.0, 1.0], fakes, reals)
+    wide = distances.frechet_interval([0.5, 1.0, 1.5], fakes, reals)
+    assert same.high < one.high < wide.high
+    assert one.method == "jackknife over samples, jackknife over real images"
+    assert wide.method == "several sets of samples, jackknife over real images"
+
+
+def test_the_jackknife_is_that_of_the_frechet_distance():
+    from toolkit.statistics import jackknife
+
+    fakes, reals = _sets(np.random.default_rng(2), n=40, m=30)
+    blocks = [np.delete(reals, np.arange(i, 30, 10), axis=0) for i in range(10)]
+    expected = jackknife(1.0, [distances.frechet_distance(fakes, each) for each in blocks])
+    assert distances.jackknife_blocks(1.0, reals, fakes)[:2] == pytest.approx(expected[:2])
+
+
+def test_the_interval_of_equal_images_ends_at_zero():
+    same = np.ones([10, 3])
+    assert distances.frechet_interval([0.0], same, same)[:2] == (0.0, 0.0)

@@ -10,6 +10,7 @@ from toolkit_gan import evaluation_metrics, latents
 
 from toolkit import DataSpec, Split, tf
 from toolkit.api import load_plugins
+from toolkit.graph import positions
 from toolkit.inference.evaluator import Evaluator
 from toolkit.inference.metric_directions import read_directions
 
@@ -62,14 +63,24 @@ METHODS = [
     {"preset": "r1r2", "conditional": "acgan"},
     {"loss": "relativistic", "discriminator_norm": "batch", "conditional": "concat"},
     {"discriminator_norm": "layer", "latent": "uniform"},
+    {"minibatch_stddev": 4, "diff_augment": "flip,colour,translation,cutout", "lecam": 0.3},
 ]
+
+
+def measure(evaluator, split, size):
+    """The metrics, and the predictions by example, without scores."""
+    if evaluator._scorers is not None:
+        evaluator._scorers.close()
+        evaluator._scorers = None
+    evaluation = evaluator.evaluate(split, size, keep_examples=True)
+    return evaluation.metrics, evaluation.examples
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_the_batch_size_does_not_change_the_metrics(make_evaluator, method, monkeypatch):
-    monkeypatch.setattr(latents, "BLOCK_SIZE", 6)
+    monkeypatch.setattr(positions, "BLOCK_SIZE", 6)
     evaluator = make_evaluator(**method)
-    whole, *others = [evaluator._measure(SPLITS["test"], size, True) for size in (COUNT, 1, 6, 10)]
+    whole, *others = [measure(evaluator, SPLITS["test"], size) for size in (COUNT, 1, 6, 10)]
     assert len(set(np.round(whole[1]["real_logit"], 5))) == COUNT
     for metrics, examples in others:
         assert metrics == pytest.approx(whole[0], rel=1e-3, abs=1e-4)
@@ -79,11 +90,11 @@ def test_the_batch_size_does_not_change_the_metrics(make_evaluator, method, monk
 
 
 def test_every_position_has_its_own_noise(monkeypatch):
-    monkeypatch.setattr(latents, "BLOCK_SIZE", 4)
+    monkeypatch.setattr(positions, "BLOCK_SIZE", 4)
     run = make_run(mode="eval", classes=3, conditional="projection", latent_size=5)
     count = tf.placeholder(tf.int32, [])
-    z = latents.positional_noise(run, "z", count)
-    labels = latents.positional_labels(run, "label", count)
+    z = latents.noise(run, "z", count)
+    labels = latents.random_labels(run, "label", count)
     with session() as tf_session:
 
         def draw(position, size):
@@ -98,20 +109,20 @@ def test_every_position_has_its_own_noise(monkeypatch):
 
 
 def test_noise_and_labels_have_their_distributions():
-    count = 3000
+    count = tf.placeholder_with_default(3000, [])
     run = make_run(mode="eval", classes=3, conditional="projection", latent_size=5)
     flat = make_run(mode="eval", latent="uniform", latent_size=5)
-    noises = [latents.positional_noise(r, "z", count) for r in (run, flat)]
+    noises = [latents.noise(r, "z", count) for r in (run, flat)]
     with session() as tf_session:
         normal, uniform, labels = tf_session.run(
-            [*noises, latents.positional_labels(run, "label", count)]
+            [*noises, latents.random_labels(run, "label", count)]
         )
     assert normal.mean() == pytest.approx(0, abs=0.03)
     assert normal.std() == pytest.approx(1, abs=0.03)
     assert uniform.min() >= -1 and uniform.max() < 1
     assert uniform.mean() == pytest.approx(0, abs=0.03)
     assert uniform.std() == pytest.approx(3**-0.5, abs=0.02)
-    assert np.bincount(labels) / count == pytest.approx([1 / 3] * 3, abs=0.04)
+    assert np.bincount(labels) / 3000 == pytest.approx([1 / 3] * 3, abs=0.04)
 
 
 def test_the_accuracy_of_a_shift_invariant_loss_has_one_threshold_for_the_split():
@@ -168,7 +179,13 @@ def test_moments_are_of_each_checkpoint_and_their_images_are_read_once(make_eval
 def test_data_without_a_training_split_is_normalised_by_another_split(make_evaluator):
     split = SPLITS["test"].subset(np.arange(20))
     evaluator = make_evaluator({"test": SPLITS["test"]}.get, preset="dcgan")
-    one, other = (evaluator._measure(split, size, False)[0] for size in (3, 20))
+    one, other = (measure(evaluator, split, size)[0] for size in (3, 20))
+    assert one == pytest.approx(other, rel=1e-3, abs=1e-4)
+
+
+def test_minibatch_stddev_needs_no_split_of_the_run(make_evaluator):
+    evaluator = make_evaluator(None, minibatch_stddev=4)
+    one, other = (measure(evaluator, SPLITS["test"], size)[0] for size in (3, COUNT))
     assert one == pytest.approx(other, rel=1e-3, abs=1e-4)
 
 
@@ -178,7 +195,7 @@ def test_fixed_moments_are_those_of_training_images(make_evaluator, conditional)
     method = {"preset": "dcgan", "conditional": conditional}
     reference = SPLITS["train"].subset(np.linspace(0, 39, 30).astype(int))
     fixed, of_batch = [
-        make_evaluator(splits, **method)._measure(reference, size, True)[1]["real_logit"]
+        measure(make_evaluator(splits, **method), reference, size)[1]["real_logit"]
         for splits, size in ((SPLITS.get, 7), (None, 30))
     ]
     np.testing.assert_allclose(fixed, of_batch, rtol=1e-4, atol=1e-4)

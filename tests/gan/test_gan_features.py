@@ -14,6 +14,7 @@ import types
 import numpy as np
 import pytest
 import toolkit_gan.scores
+from gan_fixtures import options as gan_options
 from score_fixtures import (
     SHAPE,
     SPEC,
@@ -24,11 +25,12 @@ from score_fixtures import (
     make_split,
 )
 from toolkit_gan.scores import extractor
-from toolkit_gan.scores.extractor import ClassifierFeatures, PixelFeatures, open_features
+from toolkit_gan.scores.extractor import NetworkFeatures, PixelFeatures, open_features
 from toolkit_gan.scores.scorer import GanScorer
 
 import toolkit
-from toolkit import CheckpointError, DataError, DataSpec, InterruptedRun, UsageError
+from toolkit import CheckpointError, DataError, DataSpec, InterruptedRun, Split, UsageError
+from toolkit.options import CoreOptions
 
 # --------------------------------------------------------------------------------- pixel features
 
@@ -69,22 +71,36 @@ def test_pixel_features_of_other_shapes_have_other_hashes():
 
 
 def test_a_run_gives_features_labels_and_its_hash():
-    features = ClassifierFeatures(QuarterClassifier())
+    features = NetworkFeatures(QuarterClassifier())
     images = make_images([2, 0])
     assert features(images).shape == (2, 4) and features.labels(images).tolist() == [2, 0]
     assert features.size == 4 and features.sha256 == "ab" * 32
     assert features.name == "classifier runs/quarters, step 700"
 
 
+def test_the_accuracy_of_the_validation_is_that_of_the_opened_step():
+    trained = QuarterClassifier()  # its step is 700
+    results = {
+        name: {"step": step, "metrics": {"accuracy": accuracy}, "examples": 40}
+        for name, step, accuracy in [("last", 900, 0.5), ("best", 700, 0.75)]
+    }
+    trained.summary, trained.manifest = {"test": None}, {"validation": results}
+    features = NetworkFeatures(trained)
+    assert features.accuracy is None and features.num_test_images == 0
+    assert (features.validation_accuracy, features.num_validation_images) == (0.75, 40)
+    trained.manifest = {"validation": {"last": results["last"], "best": None}}
+    assert NetworkFeatures(trained).validation_accuracy is None
+
+
 def test_closing_features_closes_their_run():
     trained = QuarterClassifier()
-    ClassifierFeatures(trained).close()
+    NetworkFeatures(trained).close()
     assert trained.is_closed
 
 
 def test_a_run_without_features_is_refused_with_a_way_out():
     with pytest.raises(UsageError, match="predicts label, probability, and no features") as error:
-        ClassifierFeatures(QuarterClassifier(features=False))
+        NetworkFeatures(QuarterClassifier(features=False))
     assert "pixels" in error.value.hint
 
 
@@ -95,32 +111,92 @@ def test_a_run_that_takes_no_images_has_no_features():
     generator_run = QuarterClassifier()
     generator_run.predict, generator_run.plugin = predict, "gan"
     with pytest.raises(UsageError, match="plugin 'gan' predicts from other inputs than images"):
-        ClassifierFeatures(generator_run)
+        NetworkFeatures(generator_run)
 
 
 def test_a_run_on_images_of_another_shape_is_refused():
     with pytest.raises(DataError, match=r"are of images \[8, 8, 1\], but these are \[9, 8, 1\]"):
-        ClassifierFeatures(QuarterClassifier())(np.zeros((2, 9, 8, 1), np.uint8))
+        NetworkFeatures(QuarterClassifier())(np.zeros((2, 9, 8, 1), np.uint8))
 
 
 def test_a_run_on_floats_is_fed_floats():
     images = make_images([1, 3])
-    of_floats = ClassifierFeatures(QuarterClassifier(SPEC._replace(dtype="float32")))
+    of_floats = NetworkFeatures(QuarterClassifier(SPEC._replace(dtype="float32")))
     np.testing.assert_allclose(
-        of_floats(images), ClassifierFeatures(QuarterClassifier())(images), rtol=1e-6
+        of_floats(images), NetworkFeatures(QuarterClassifier())(images), rtol=1e-6
     )
 
 
 # ------------------------------------------------------------------------------------- the choice
 
 
-def test_pixels_are_taken_by_name_and_where_there_are_no_classes(monkeypatch):
+def test_pixels_are_taken_by_name_and_where_no_network_can_learn(monkeypatch):
     monkeypatch.setattr(toolkit, "train", None, raising=False)  # a call would fail
     train = SPLITS["train"]
+    few = Split(train.features[:31], None)  # too few to learn from without labels
     assert open_features(make_options(features="pixels"), SPEC, train).name == "pixels"
-    assert open_features(make_options(), DataSpec(SHAPE, "uint8"), train).name == "pixels"
+    assert open_features(make_options(), DataSpec(SHAPE, "uint8"), few).name == "pixels"
+    assert open_features(make_options(), DataSpec(SHAPE, "uint8")).name == "pixels"
     assert open_features(make_options(), SPEC._replace(shape=(64,)), train).name == "pixels"
     assert open_features(make_options(), SPEC._replace(shape=(7, 9, 1)), train).name == "pixels"
+
+
+def make_accuracy(accuracy, num_images, split="test"):
+    """Features whose accuracy on a split is known."""
+    features = extractor.Features()
+    if split == "test":
+        features.accuracy, features.num_test_images = accuracy, num_images
+    else:
+        features.validation_accuracy, features.num_validation_images = accuracy, num_images
+    return features
+
+
+@pytest.mark.parametrize("name", ["self", "classifier"])
+def test_features_by_name_that_the_data_does_not_allow_are_refused(name):
+    with pytest.raises(
+        UsageError, match=rf"features '{name}' need .* data has 400 examples \[64\]"
+    ):
+        open_features(make_options(features=name), SPEC._replace(shape=(64,)), SPLITS["train"])
+
+
+@pytest.mark.parametrize(
+    "accuracy, num_images, is_good",
+    [
+        (0.99, 500, True),  # digits
+        (0.66, 191, False),  # icons in nine folders
+        (0.88, 1000, True),
+        (0.88, 40, False),  # it may be 0.74 on other images
+        (0.80, 100000, False),  # of four equal classes, 0.85 is four fifths of the way to 1
+        (0.86, 100000, True),
+        (None, 0, False),  # nobody knows
+    ],
+)
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_classifier_is_good_if_it_is_surely_far_from_chance(accuracy, num_images, is_good, split):
+    features = make_accuracy(accuracy, num_images, split)
+    assert extractor.recognizes_classes(features, SPLITS["train"]) is is_good
+
+
+def test_the_accuracy_of_the_test_counts_before_that_of_the_validation():
+    features = make_accuracy(0.66, 191)
+    features.validation_accuracy, features.num_validation_images = 0.99, 500
+    assert not extractor.recognizes_classes(features, SPLITS["train"])
+
+
+@pytest.mark.parametrize("accuracy, is_good", [(None, True), (0.66, False)])
+def test_a_plugin_that_the_user_chose_may_measure_something_else(accuracy, is_good):
+    features = make_accuracy(accuracy, 191)
+    assert extractor.recognizes_classes(features, SPLITS["train"], is_chosen=True) is is_good
+
+
+def test_the_plugin_that_nobody_chose_is_the_default_of_its_option():
+    assert gan_options().features_plugin == extractor.DEFAULT_PLUGIN
+
+
+def test_where_most_images_are_of_one_class_a_good_classifier_is_better():
+    features = make_accuracy(0.95, 5000)
+    labels = np.repeat([0, 1], [900, 100])
+    assert not extractor.recognizes_classes(features, Split(None, labels))  # chance is 0.9
 
 
 def test_a_run_that_is_not_there_is_a_users_mistake():
@@ -157,20 +233,21 @@ class Cache:
 
     Attributes:
         trainings: (plugin, options) of each training.
+        after_training: called with the folder of each.
         log: what was logged.
     """
 
     def __init__(self, monkeypatch, folder, run, after_training=lambda run_dir: None):
         self.trainings, self.log = [], []
         self.folder = str(folder / "features")
-        self._run, self._after_training = run, after_training
+        self._run, self.after_training = run, after_training
         monkeypatch.setattr(toolkit, "cache_folder", lambda: str(folder))
         monkeypatch.setattr(toolkit, "train", self.train)
 
     def train(self, plugin, run_dir, options, named_by):
         shutil.copytree(self._run, run_dir)
         self.trainings.append((plugin, options))
-        self._after_training(run_dir)
+        self.after_training(run_dir)
 
     def features(self, train=SPLITS["train"], **changes):
         features = open_features(make_options(**changes), SPEC, train, self.log.append)
@@ -190,6 +267,28 @@ def test_auto_trains_a_classifier_once_and_then_finds_it(cache):
     assert first.name == again.name == "classifier of mnist5k"
     assert first.sha256 == again.sha256 and first.knows_classes and first.accuracy > 0.5
     assert cache.log == ["Training a classifier on mnist5k for the scores (once, then cached)."]
+
+
+@pytest.mark.parametrize(
+    "plugin, last", [("classifier", False), ("classifier", True), ("mine", False)]
+)
+def test_auto_refuses_a_classifier_of_unknown_accuracy_that_nobody_chose(cache, plugin, last):
+    def forget_test(run_dir):
+        path = os.path.join(run_dir, "manifest.json")
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        manifest["summary"]["test"] = None
+        validation = {"step": 60, "metrics": {"accuracy": 0.99}, "examples": 500}
+        manifest["validation"] = {"last": validation, "best": None} if last else None
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+
+    cache.after_training = forget_test
+    few = Split(SPLITS["train"].features[:31], SPLITS["train"].labels[:31])  # too few for `self`
+    is_refused = cache.features(few, features_plugin=plugin).name == "pixels"
+    assert is_refused is (plugin == "classifier" and not last)
+    name = cache.features(few, features_plugin=plugin, features="classifier").name
+    assert name == f"{plugin} of mnist5k"  # chosen by its name
 
 
 def test_other_data_another_size_or_another_plugin_have_their_own_classifier(cache):
@@ -212,6 +311,20 @@ def test_small_data_is_trained_on_for_1600_steps_and_full_mnist_for_three_epochs
     assert extractor.training_options(make_options(), 4000)["epochs"] == 25.6
     assert extractor.training_options(make_options(), 54000)["epochs"] == 3
     assert extractor.training_options(make_options(), 600000)["epochs"] == 0.3
+
+
+def test_the_columns_of_a_table_that_were_chosen_are_those_of_the_classifier():
+    plain = extractor.training_options(make_options(), 4000)
+    defaults = dict(extractor.COLUMN_OPTIONS)
+    assert extractor.training_options(make_options(**defaults), 4000) == plain
+    chosen = {"label_column": ["breed"], "ignore_columns": ["split"], "split_column": "none"}
+    values = extractor.training_options(make_options(**dict(defaults, **chosen)), 4000)
+    assert values == dict(plain, **chosen)
+
+
+def test_the_defaults_of_the_columns_are_those_of_the_core():
+    fields = CoreOptions.model_fields
+    assert {n: fields[n].default for n in extractor.COLUMN_OPTIONS} == extractor.COLUMN_OPTIONS
 
 
 def test_a_batch_has_no_more_images_than_the_data():
@@ -240,7 +353,7 @@ def test_an_interrupted_training_does_not_name_its_deleted_folder(
     with pytest.raises(InterruptedRun) as raised:
         Cache(monkeypatch, tmp_path, classifier_run[0], interrupt).features()
     assert str(tmp_path) not in str(raised.value) + raised.value.hint
-    assert "a classifier was trained for the scores; it is not saved" in raised.value.message
+    assert "the network of the features was trained; it is not saved" in raised.value.message
     assert raised.value.exit_code == 128 + signum
     assert os.listdir(str(tmp_path / "features")) == []
 
@@ -338,7 +451,7 @@ def test_the_same_data_and_plugin_file_by_another_path_have_one_classifier(
 
 def test_a_fresh_process_imports_the_scores_without_tensorflow():
     paths = glob.glob(os.path.join(os.path.dirname(toolkit_gan.scores.__file__), "[a-z]*.py"))
-    names = sorted(os.path.basename(path)[:-3] for path in paths)
+    names = sorted({os.path.basename(path)[:-3] for path in paths} - {"two_sample_network"})
     assert {"extractor", "scorer", "reports", "ruler"} <= set(names)
     code = f"""
 import importlib, sys
@@ -351,6 +464,8 @@ print("tensorflow" in sys.modules)
 
 def test_no_function_of_the_scores_imports_tensorflow_later():
     for path in glob.glob(os.path.join(os.path.dirname(toolkit_gan.scores.__file__), "*.py")):
+        if os.path.basename(path) == "two_sample_network.py":
+            continue  # a graph of its own, imported when the test is made
         with open(path, encoding="utf-8") as file:
             nodes = list(ast.walk(ast.parse(file.read())))
         imports = [n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom))]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from gan_fixtures import evaluate, make_run
-from toolkit_gan import losses
+from toolkit_gan import losses, penalties
 from toolkit_gan.options import GanOptions
 from typing_extensions import get_args
 
@@ -195,7 +195,8 @@ def test_the_losses_are_logged_by_name_and_the_penalty_is_part_of_the_discrimina
     run = make_run(loss="wasserstein", penalty="r1", penalty_weight=2.0)
     # E sum g^2 is (3^2 + 4^2 + 0) / 2 = 12.5, times 2 / 2
     gradients = tf.constant([[[[3.0]], [[4.0]]], [[[0.0]], [[0.0]]]])
-    outputs = outputs_of([4.0, 2.0], [1.0, -2.0], gradients=gradients)
+    penalty = penalties.weighted_penalty(gradients, run.options)
+    outputs = outputs_of([4.0, 2.0], [1.0, -2.0], penalty=penalty)
     assert evaluate(dict(losses.named_losses(outputs, run))) == {
         "d_loss": pytest.approx(-3.5 + 12.5),
         "g_loss": 0.5,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from gan_fixtures import evaluate, make_run, options
-from toolkit_gan import checks, losses
+from toolkit_gan import checks, losses, penalties
 from toolkit_gan.options import PRESETS, GanOptions
+from toolkit_gan.presets import FEW_IMAGES
 from typing_extensions import get_args
 
-from toolkit import DataError, UsageError, tf
+from toolkit import DataError, DataSpec, UsageError, tf
 from toolkit.options import resolve
 from toolkit.options.paths import map_paths
 
@@ -16,7 +17,44 @@ NETWORKS = ["mlp", "dcgan", "resnet"]
 
 
 def test_the_presets_are_the_choices_of_the_option():
-    assert set(get_args(GanOptions.model_fields["preset"].annotation)) == set(PRESETS)
+    names = get_args(GanOptions.model_fields["preset"].annotation)
+    assert set(names) == {"auto", *PRESETS}
+
+
+@pytest.mark.parametrize(
+    "classes, num_images, name, reason",
+    [
+        (10, 4000, "quick", "the 4,000 images have labels of 10 classes"),
+        (10, FEW_IMAGES, "quick", "the 3,000 images have labels of 10 classes"),
+        (10, FEW_IMAGES - 1, "small-data", "the 2,999 images are fewer than 3,000"),
+        (0, 60000, "unlabelled", "the 60,000 images have no labels"),
+        (1, 60000, "unlabelled", "the 60,000 images have one class"),  # which tells nothing
+        (0, 100, "small-data", "the 100 images are fewer than 3,000; clusters replace labels"),
+        (0, 1, "small-data", "there is one image"),
+    ],
+)
+def test_the_data_choose_a_preset(classes, num_images, name, reason):
+    names = tuple(map(str, range(classes)))
+    data = DataSpec((8, 8, 1), "uint8", classes, names, (1,) * classes)
+    assert GanOptions.choose_preset(data, num_images) == (name, reason)
+
+
+@pytest.mark.parametrize("num_images", [700, 5000])
+def test_classes_that_are_too_small_are_named_with_the_ways_out(num_images):
+    names = tuple(map(str, range(num_images // 10)))
+    data = DataSpec((8, 8, 1), "uint8", len(names), names, (1,) * len(names))
+    reason = GanOptions.choose_preset(data, num_images)[1]
+    assert f"their {len(names)} classes are too small to be learned" in reason
+    assert reason.endswith("move all images into one folder, or set --conditional none")
+
+
+@pytest.mark.parametrize("shape", [(12,), (7, 9, 1)])
+def test_no_network_clusters_what_is_smaller_than_its_filters(shape):
+    name, reason = GanOptions.choose_preset(DataSpec(shape, "float32"), 60000)
+    assert (name, reason) == ("quick", "the 60,000 images have no labels, and no 8 x 8 pixels")
+    values = {**PRESETS["quick"], "conditional": "auto", "network": "mlp"}
+    run = make_run(shape=shape, **values)
+    checks.check_networks(run.options, run.data)
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
@@ -31,7 +69,7 @@ def test_a_preset_sets_its_values_and_another_value_takes_precedence(preset):
 def test_what_a_preset_sets_can_be_trained(preset):
     run = make_run(preset=preset)
     checks.check_networks(run.options, run.data)
-    checks.check_method(run.options)
+    checks.check_method(run.options, run.options.batch_size)
     is_wasserstein, slope = run.options.loss == "wasserstein", run.options
     is_bounded = slope.penalty != "none" or slope.weight_clip > 0 or slope.spectral_norm
     assert is_bounded or not is_wasserstein  # a Wasserstein loss needs a bounded slope
@@ -55,7 +93,8 @@ def test_a_preset_has_the_losses_of_its_paper(preset, d_loss, g_loss):
     run = make_run(preset=preset)
     outputs = {"real_logits": tf.zeros([4]), "fake_logits": tf.zeros([4])}
     if run.options.penalty != "none":
-        outputs["gradients"] = tf.fill([4, 1, 1, 1], 0.5)
+        gradients = tf.fill([4, 1, 1, 1], 0.5)
+        outputs["penalty"] = penalties.weighted_penalty(gradients, run.options)
     values = evaluate(dict(losses.named_losses(outputs, run)))
     assert values["d_loss"] == pytest.approx(d_loss, abs=1e-5)
     assert values["g_loss"] == pytest.approx(g_loss, abs=1e-5)
@@ -75,7 +114,7 @@ def is_refused(error, message, run):
     """Whether the run's options are refused; the message has to match."""
     try:
         checks.check_networks(run.options, run.data)
-        checks.check_method(run.options)
+        checks.check_method(run.options, run.options.batch_size)
     except error as refusal:
         assert message in str(refusal)
         return True
@@ -122,6 +161,21 @@ def test_a_convolutional_network_needs_images_of_eight_pixels(network, shape, ne
     assert not is_refused(UsageError, "", make_run(shape, network="mlp"))
 
 
+def test_labels_in_the_batch_norm_need_labels():
+    flags = {"generator_norm": "batch", "generator_conditional": "batch-norm"}
+    message = "needs labels of two classes or more"
+    assert is_refused(DataError, message, make_run(conditional="auto", **flags))
+    assert not is_refused(DataError, "", make_run(conditional="auto", classes=2, **flags))
+    assert not is_refused(DataError, "", make_run(conditional="none", **flags))  # it is noted
+
+
+def test_no_batch_norm_is_refused_where_the_network_has_none():
+    flags = {"discriminator_norm": "batch", "penalty": "r1", "shape": (16, 16, 1)}
+    message = "mixes the examples of a batch"
+    assert is_refused(UsageError, message, make_run(**flags, network="resnet"))
+    assert not is_refused(UsageError, "", make_run(**flags, network="r3gan", spectral_norm=False))
+
+
 @pytest.mark.parametrize("accumulate, n_critic", [(2, 5), (2, 2)])
 def test_accumulating_over_several_discriminator_updates_is_refused(accumulate, n_critic):
     message = f"accumulate is {accumulate} and n_critic is {n_critic}"
@@ -142,6 +196,12 @@ def idle(**flags):
     [
         ({"penalty_weight": 3}, "penalty is none", {"penalty": "r1"}),
         ({"class_weight": 3}, "conditional is auto", {"conditional": "acgan"}),
+        (
+            {"generator_conditional": "batch-norm"},
+            "conditional is none",
+            {"conditional": "projection"},
+        ),
+        ({"attention": 8}, "network is mlp", {"network": "dcgan"}),
         ({"features_plugin": "x"}, "features is pixels", {"features": "auto"}),
         ({"norm_samples": 9}, "no network has batch norm", {"discriminator_norm": "batch"}),
         ({"sample_count": 9}, "sample_steps is 0", {"sample_steps": 5}),
@@ -150,16 +210,45 @@ def idle(**flags):
             "generator_rate and discriminator_rate are set",
             {"discriminator_rate": None},
         ),
+        (
+            {"optimizer": "sgd"},
+            "generator_optimizer and discriminator_optimizer are set",
+            {"generator_optimizer": None},
+        ),
+        (
+            {"optimizer_args": "beta1=0.5"},
+            "generator_optimizer and discriminator_optimizer_args are set",
+            {"discriminator_optimizer_args": None},
+        ),
+        (
+            {"schedule": "cosine"},
+            "generator_schedule and discriminator_schedule are set",
+            {"generator_schedule": None},
+        ),
+        (
+            {"decay_steps": 5},
+            "schedule is constant",
+            {"generator_schedule": "cosine", "preset": "dcgan"},
+        ),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_an_option_without_effect_is_noted(flags, reason, neighbour):
     (name,) = flags
     others = {
+        "generator_conditional": {"conditional": "none"},
+        "attention": {"network": "mlp"},
         "features_plugin": {"features": "pixels"},
         "norm_samples": {"generator_norm": "layer"},
         "sample_count": {"sample_steps": 0},
         "learning_rate": {"generator_rate": 1, "discriminator_rate": 1},
+        "optimizer": {"generator_optimizer": "adam", "discriminator_optimizer": "adam"},
+        "optimizer_args": {
+            "generator_optimizer": "adam",
+            "discriminator_optimizer_args": "beta1=0",
+        },
+        "schedule": {"generator_schedule": "step", "discriminator_schedule": "step"},
+        "decay_steps": {"preset": "dcgan"},
     }.get(name, {})
     assert idle(**flags, **others) == {name: reason}
     used = {n: v for n, v in dict(others, **neighbour).items() if v is not None}

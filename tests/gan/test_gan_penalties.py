@@ -23,10 +23,15 @@ def uniform(shape, seed=9):
     return tf.constant(np.random.RandomState(seed).uniform(0, 1, shape), tf.float32)
 
 
+def perturb(reals, u):
+    variance = penalties.batch_variance(reals, make_run())
+    return penalties.perturb(reals, u, variance)
+
+
 def points_of(name, reals, fakes):
     if name in ("wgan-gp", "lp"):
         return penalties.interpolate(reals, fakes, uniform([int(reals.shape[0]), 1, 1, 1]))
-    return penalties.perturb(reals, uniform(reals.shape.as_list())) if name == "dragan" else reals
+    return perturb(reals, uniform(reals.shape.as_list())) if name == "dragan" else reals
 
 
 def penalty_of(name, gradients, weight):
@@ -189,7 +194,7 @@ def test_a_constant_discriminator_has_finite_gradients(name):
 
 def test_dragan_points_of_a_blank_batch_have_a_finite_gradient():
     reals = tf.ones([2, 4, 4, 1])
-    points = penalties.perturb(reals, uniform([2, 4, 4, 1]))
+    points = perturb(reals, uniform([2, 4, 4, 1]))
     value, gradient = evaluate(points, tf.gradients(points, reals)[0])
     np.testing.assert_allclose(value, 1.0, atol=1e-5)
     assert np.isfinite(gradient).all()
@@ -319,13 +324,13 @@ def test_points_around_move_by_half_the_deviation_of_the_whole_batch():
     # deviation 2. Of each image alone it is sqrt(6) and 0, of each pixel alone 2.5 or 0.
     reals = np.zeros([2, 1, 5, 1], np.float32)
     reals[0, 0, :2] = 5
-    points = penalties.perturb(tf.constant(reals), tf.ones([2, 1, 5, 1]))
+    points = perturb(tf.constant(reals), tf.ones([2, 1, 5, 1]))
     np.testing.assert_allclose(evaluate(points), reals + 1, rtol=1e-6)
 
 
 def test_points_around_move_each_number_by_its_own_u():
     reals = tf.constant([[-3.0, 3.0]])
-    points = penalties.perturb(reals, tf.constant([[0.0, 0.5]]))
+    points = perturb(reals, tf.constant([[0.0, 0.5]]))
     np.testing.assert_allclose(evaluate(points), [[-3, 3.75]], rtol=1e-6)
 
 

@@ -66,6 +66,18 @@ def test_gaussian_pixels_have_the_mean_and_spread_of_each_pixel():
     np.testing.assert_allclose(result.mean(axis=0), mean, atol=4)
 
 
+def test_shuffled_patches_keep_their_pixels_and_what_is_left_over_stays():
+    image = np.arange(9 * 10 * 3).reshape(1, 9, 10, 3)
+    shuffled = ruler.shuffle_patches(image, random())
+    assert sorted(shuffled.ravel()) == list(range(image.size)) and (shuffled != image).any()
+    assert (shuffled[:, 8] == image[:, 8]).all() and (shuffled[:, :, 8:] == image[:, :, 8:]).all()
+    corners = image[:, :8:2, :8:2].reshape(16, 3).tolist()  # of each patch of 2 x 2 pixels
+    places = shuffled[:, :8:2, :8:2].reshape(16, 3).tolist()
+    assert sorted(places) == corners
+    tiny = np.arange(9).reshape(1, 3, 3, 1)
+    assert (ruler.shuffle_patches(tiny, random()) == tiny).all()
+
+
 def test_damage_in_chunks_equals_damage_at_once():
     images = np.random.RandomState(0).randint(0, 256, (2500, 4, 4, 1)).astype(np.uint8)
     whole = np.rint(ruler.blur(images, (1, 2, 1)))
@@ -89,9 +101,8 @@ def marks():
     splits = open_mnist5k().splits
     features = PixelFeatures((28, 28, 1))
     images, labels = splits["train"].take(slice(None, None, 2))
-    return ruler.measure_ruler(
-        images, labels, features(splits["test"].features), features, features(images)
-    )
+    feature_sets = ruler.damage_features(images, labels, features, features(images))
+    return ruler.measure_marks(feature_sets, labels, features(splits["test"].features))
 
 
 def at(marks, name):
@@ -108,6 +119,7 @@ def test_real_images_come_first_and_damage_in_its_order(marks):
 
 def test_the_ruler_has_all_its_marks(marks):
     assert sorted(mark.name for mark in marks) == [
+        "10 images repeated",
         "100 images repeated",
         "Gaussian pixels",
         "a 3-tap blur",
@@ -118,6 +130,7 @@ def test_the_ruler_has_all_its_marks(marks):
         "noise of sigma 0.3",
         "one class missing",
         "real images",
+        "shuffled patches",
     ]
 
 
@@ -128,10 +141,45 @@ def test_the_ruler_is_restored_from_json(marks):
 def test_without_labels_and_with_few_images_some_marks_are_left_out():
     images = np.random.RandomState(0).randint(0, 256, (60, 8, 8, 1)).astype(np.uint8)
     features = PixelFeatures((8, 8, 1))
-    marks = ruler.measure_ruler(images[:30], None, features(images[30:]), features)
+    feature_sets = ruler.damage_features(images[:30], None, features)
+    marks = ruler.measure_marks(feature_sets, None, features(images[30:]))
     names = {mark.name for mark in marks}
     assert "a 5-tap blur" in names
     assert not names & {"one class missing", "each class's mean image", "100 images repeated"}
+
+
+def noise_and_marks(labels):
+    """The feature sets and the names of the marks of noise with these labels."""
+    images = random().integers(0, 256, (len(labels) + 30, 8, 8, 1)).astype(np.uint8)
+    features = PixelFeatures((8, 8, 1))
+    feature_sets = ruler.damage_features(images[30:], labels, features)
+    marks = ruler.measure_marks(feature_sets, labels, features(images[:30]))
+    return feature_sets, {mark.name for mark in marks}
+
+
+@pytest.mark.parametrize("counts, has_mark", [((29, 1), True), ((9, 9), False), ((15,), False)])
+def test_a_class_is_left_out_only_where_ten_images_remain(counts, has_mark):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    _, names = noise_and_marks(labels)
+    assert ("one class missing" in names) is has_mark
+
+
+def test_without_one_class_a_single_image_has_no_distance():
+    features = random().standard_normal((2, 3))
+    assert ruler.missing_class_distance(features, np.array([0, 1]), features) is None
+
+
+def test_only_classes_without_which_enough_images_remain_make_the_mark():
+    features, labels = random().standard_normal((22, 3)), np.repeat([0, 1], [18, 4])
+    expected = ruler.frechet_distance(features[:18], features)  # 18 remain without class 1, else 4
+    assert ruler.missing_class_distance(features, labels, features) == expected
+
+
+@pytest.mark.parametrize("num_classes, is_damage", [(30, False), (7, False), (6, True), (1, False)])
+def test_the_mean_of_a_class_is_damage_from_five_images_of_each_on(num_classes, is_damage):
+    feature_sets, names = noise_and_marks(np.arange(30) % num_classes)
+    assert ("each class's mean image" in feature_sets) is is_damage
+    assert ("each class's mean image" in names) is is_damage
 
 
 # ------------------------------------------------------------------------------------ its use

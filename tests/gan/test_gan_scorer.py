@@ -21,18 +21,27 @@ from score_fixtures import (
     make_split,
 )
 from toolkit_gan import latents
-from toolkit_gan.scores import reports, sample_sets
+from toolkit_gan.scores import memorisation, reports, ruler, sample_sets, sensitivity, two_sample
 from toolkit_gan.scores import scorer as scorer_module
-from toolkit_gan.scores.extractor import ClassifierFeatures, PixelFeatures
+from toolkit_gan.scores.extractor import NetworkFeatures, PixelFeatures
+from toolkit_gan.scores.sample_scorer import SampleScorer
 from toolkit_gan.scores.scorer import GanScorer
 
 from toolkit import DataError, Split, UsageError
 
+SEVERE, NOTHING = sensitivity.SEVERE, dict.fromkeys(sensitivity.SEVERE, ())
 
-def make_scorer(trained=None, **changes):
+
+@pytest.fixture(autouse=True)
+def _refuse_nothing(monkeypatch):
+    """The means of quarters notice no blur; most tests here are about what is not refused."""
+    monkeypatch.setattr(sensitivity, "SEVERE", NOTHING)
+
+
+def make_scorer(trained=None, splits=SPLITS, kind=GanScorer, **changes):
     """A scorer with the features of a classifier."""
     run = types.SimpleNamespace(options=make_options(**changes), data=SPEC)
-    return GanScorer(run, SPLITS.get, features=ClassifierFeatures(trained or QuarterClassifier()))
+    return kind(run, splits.get, features=NetworkFeatures(trained or QuarterClassifier()))
 
 
 def make_generator(classes=(0, 1, 2, 3)):
@@ -140,6 +149,50 @@ def test_a_class_is_lost_below_a_tenth_of_its_share():
     assert sample_sets.class_histogram(np.repeat([0, 1], [95, 5]), reals)["lost"] == []
 
 
+RARE = np.repeat([0.099, 0.001], 10)  # ten common and ten rare classes
+ZIPF = 1 / np.arange(1, 101) / np.sum(1 / np.arange(1, 101))
+
+
+def share_of_reports_with_lost_classes(shares, samples, trials=150, num_reals=100, num_fakes=10000):
+    """How often a class is called lost, and how often the first one is.
+
+    Args:
+        shares: of the classes among the real images.
+        samples: of the classes among the generated ones.
+    """
+    random, classes, lost = np.random.RandomState(0), np.arange(len(shares)), []
+    for _ in range(trials):
+        reals, fakes = (
+            np.repeat(classes, random.multinomial(count, part))
+            for count, part in ((num_reals, shares), (num_fakes, samples))
+        )
+        lost.append(sample_sets.class_histogram(fakes, reals)["lost"])
+    return np.mean([bool(names) for names in lost]), np.mean(["0" in names for names in lost])
+
+
+@pytest.mark.parametrize("shares", [RARE, ZIPF], ids=["rare", "zipf"])
+def test_of_few_real_images_no_rare_class_is_lost_by_chance(shares):
+    assert share_of_reports_with_lost_classes(shares, shares)[0] <= 0.05
+
+
+def test_of_few_real_images_a_missing_class_of_a_tenth_is_found():
+    samples = RARE * (np.arange(20) > 0)
+    assert share_of_reports_with_lost_classes(RARE, samples / samples.sum())[1] > 0.95
+
+
+def test_the_chance_of_the_real_images_of_a_class_by_hand():
+    # Half of all images are real: of three, all are so in one of eight cases, two in three more.
+    chances = sample_sets.chances_of_reals(np.array([0, 1, 6]), np.array([3, 2, 2]))
+    np.testing.assert_allclose(chances[:2], [1 / 8, 1 / 2])
+
+
+def test_two_real_images_do_not_make_a_class_that_can_be_lost():
+    reals = np.repeat([0, 1], [98, 2])
+    assert sample_sets.class_histogram(np.zeros(10000, int), reals)["lost"] == []
+    reals = np.repeat([0, 1], [97, 3])
+    assert sample_sets.class_histogram(np.zeros(10000, int), reals)["lost"] == ["1"]
+
+
 def test_a_class_that_the_reals_lack_is_not_lost():
     assert sample_sets.class_histogram(np.array([0]), np.array([0, 0]), ["a", "b"])["lost"] == []
 
@@ -155,8 +208,11 @@ def test_closing_the_scorer_closes_its_features():
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("full"))
-    return folder, make_scorer().score(SPLITS["test"], make_generator(), folder)
+    folder, scorer = str(tmp_path_factory.mktemp("full")), make_scorer(two_sample=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_sample, "NUM_STEPS", 20)
+        patch.setattr(sensitivity, "SEVERE", NOTHING)
+        return folder, scorer.score(SPLITS["test"], make_generator(), folder)
 
 
 def test_the_full_score_has_every_metric(full):
@@ -176,17 +232,19 @@ def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
     with open(os.path.join(folder, "scores.json")) as file:
         saved = json.load(file, parse_constant=lambda text: pytest.fail(text))
     assert saved["n"] == 300 and saved["m"] == 300 and saved["features"]["sha256"] == "ab" * 32
-    assert len(saved["frechet_distance"]["values"]) == 3 and len(saved["ruler"]) == 10
+    assert len(saved["frechet_distance"]["values"]) == 3 and len(saved["ruler"]) == 12
     assert saved["classes"]["reals"] == [75, 75, 75, 75]
     scores = dict(result.details["scores"])
-    assert scores.pop("files") == ["scores.json", "nearest.png"] and scores == saved
+    assert scores.pop("files") == ["scores.json", "nearest.png", "giveaways.png"]
+    assert scores == saved
 
 
 def test_the_lines_of_a_full_score_name_floor_place_and_features(full):
     _, result = full
     text = "\n".join(result.lines)
-    assert " x floor (n = 300, m = 300), on the ruler " in result.lines[0]
-    assert result.lines[0].startswith("Frechet distance (FD) ")
+    assert result.lines[0].startswith("two-sample test: a network tells ")
+    assert " x floor (n = 300, m = 300), on the ruler " in result.lines[1]
+    assert result.lines[1].startswith("Frechet distance (FD) ")
     assert "from 3 sets of samples" in text and "all classes present; least frequent: " in text
     features = "features classifier runs/quarters, step 700, F = 4, sha256 abababababababab"
     assert features + ", test accuracy 99.4%" in text
@@ -210,7 +268,7 @@ def test_copied_training_images_are_nearer_than_real_ones(tmp_path):
 
 def test_the_ratio_does_not_depend_on_the_order_of_the_classes(tmp_path, monkeypatch):
     # Reals of the first class are flat and near one another, and come first.
-    monkeypatch.setattr(scorer_module, "NUM_COMPARED", 40)
+    monkeypatch.setattr(memorisation, "NUM_COMPARED", 40)
     order, ratios = np.argsort(SPLITS["test"].labels, kind="stable"), []
     images = SPLITS["test"].features.copy()
     images[SPLITS["test"].labels == 0] //= 8
@@ -235,8 +293,60 @@ def test_test_images_that_were_trained_on_leave_the_ratio_unknown(tmp_path):
     )
 
 
+def test_a_report_says_how_many_real_images_were_trained_on(tmp_path, full, monkeypatch):
+    monkeypatch.setattr(two_sample, "NUM_STEPS", 20)
+    images = np.concatenate([SPLITS["test"].features[:200], SPLITS["train"].features[:40]])
+    result = make_scorer(two_sample=True).score(
+        Split(images, np.arange(240) % 4), make_generator(), str(tmp_path)
+    )
+    line = "40 of the 240 real images are also training images"
+    assert result.details["scores"]["two_sample"]["m"] == 200
+    assert line in result.lines and {"text": line} in result.details["page"]["warnings"]
+    assert full[1].details["scores"]["training_reals"] == 0
+    assert not any("also training images" in line for line in full[1].lines)
+
+
+def test_a_report_says_that_too_few_real_images_are_held_out_for_a_two_sample_test(tmp_path):
+    scorer = make_scorer(two_sample=True)
+    result = scorer.score(make_split(12, seed=1), make_generator(), str(tmp_path))
+    line = (
+        "no two-sample test: it needs 20 held-out images, and there are 12 (--test-share holds "
+        "out more)"
+    )
+    assert line in result.lines and {"text": line} in result.details["page"]["warnings"]
+    assert "two_sample_accuracy" not in result.metrics
+
+
+def draw_like_the_data(count, seed):
+    """uint8 [count, 8, 8, 1], all of the same distribution."""
+    return make_images(np.random.RandomState(seed).randint(0, 4, count), seed)
+
+
+def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path):
+    # Of 2,000 samples the distance is far below that of 50 real images, though both are alike.
+    options = make_options(score_samples=2000, score_seeds=1)
+    run, train = types.SimpleNamespace(options=options, data=SPEC), draw_like_the_data(50, 1)
+    scorer = SampleScorer(run, {"train": Split(train)}.get, features=PixelFeatures(SHAPE))
+    test = Split(draw_like_the_data(2000, 2))
+    result = scorer.score(test, lambda count, seed: draw_like_the_data(count, 3), str(tmp_path))
+    scores, tables = result.details["scores"], result.details["page"]["tables"]
+    assert scores["n_ruler"] == 50 and scores["n"] == 2000
+    (rows,) = [dict(t["rows"]) for t in tables if t["title"].startswith("Ruler: ")]
+    assert scores["frechet_distance"]["mean"] < 0.2 * rows["real images"]
+    assert rows["this run"] == pytest.approx(rows["real images"], rel=0.2)
+    assert rows["floor"] == pytest.approx(scores["frechet_floor"] * (1 / 50 + 1 / 2000) * 1000)
+    assert scores["place"] == ruler.locate(rows["this run"], ruler.from_json(scores["ruler"]))
+
+
+def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distance(full):
+    scores = full[1].details["scores"]
+    assert scores["n_ruler"] == scores["n"]
+    assert scores["ruler_distance"] == scores["frechet_distance"]["values"][0]
+    assert scores["ruler_floor"] == scores["frechet_floor"]
+
+
 def test_equal_real_images_have_no_floor_and_no_multiple_of_it(tmp_path):
-    grey = Split(np.full((50,) + SHAPE, 9, np.uint8), None)
+    grey = Split(np.full((130,) + SHAPE, 9, np.uint8), None)
     run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
     result = GanScorer(run, {}.get).score(grey, make_generator(), str(tmp_path))
     assert result.metrics["frechet_distance"] > 0 and "frechet_ratio" not in result.metrics
@@ -249,6 +359,31 @@ def test_the_training_split_has_no_ruler_and_no_nearest_image(tmp_path):
     assert "place" not in result.details["scores"] and "), " not in result.lines[0]
 
 
+@pytest.mark.parametrize("count, others", [(0, "no"), (9, "only 9")])
+def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_refuses(
+    tmp_path, count, others
+):
+    splits = {"train": make_split(count) if count else None}
+    run = types.SimpleNamespace(options=make_options(), data=SPEC)
+    scorer = GanScorer(run, splits.get, features=PixelFeatures(SHAPE))
+    texts = [f"not judged: there are {others} other real images to damage"]
+    for size in (128, 127):
+        result = scorer.score(make_split(size, seed=1), make_generator(), str(tmp_path))
+        assert ("frechet_distance" in result.metrics) is (size == 128)
+        warnings = [warning["text"] for warning in result.details["page"]["warnings"]]
+        assert set(texts) <= set(warnings) and set(texts) <= set(result.lines)
+        texts.append(
+            "the Frechet distance says nothing here: 64 features need 128 samples and 128 real "
+            "images or more, and there are 300 and 127"
+        )
+    assert result.intervals == {} and result.details["scores"]["frechet_ratio"] is None
+    assert any(line.startswith("precision ") for line in result.lines)
+
+
+def test_a_judged_score_has_no_line_that_it_is_not(full):
+    assert not any(line.startswith("not judged") for line in full[1].lines)
+
+
 def test_one_set_of_samples_has_no_interval_and_the_bootstraps_noise(tmp_path):
     result = make_scorer(score_seeds=1).score(SPLITS["test"], make_generator(), str(tmp_path))
     assert result.details["scores"]["frechet_distance"]["low"] is None
@@ -256,20 +391,136 @@ def test_one_set_of_samples_has_no_interval_and_the_bootstraps_noise(tmp_path):
     assert "95 %" not in "\n".join(result.lines)
 
 
-def test_with_pixel_features_the_histogram_is_left_out_and_few_reals_are_reported(tmp_path):
+def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_floor(full):
+    scores, intervals = full[1].details["scores"], full[1].intervals
+    distance, ratio = intervals["frechet_distance"], intervals["frechet_ratio"]
+    assert distance.low < scores["frechet_distance"]["mean"] < distance.high
+    assert distance.high >= scores["frechet_distance"]["high"]  # that is over the samples alone
+    assert ratio.high == pytest.approx(distance.high / scores["frechet_floor"])
+    assert set(intervals) <= set(full[1].metrics)
+
+
+def test_the_quick_score_has_no_interval():
+    assert make_scorer().score(SPLITS["test"], make_generator()).intervals == {}
+
+
+def test_of_few_real_images_pixels_have_fewer_components_and_no_histogram(tmp_path):
     run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
-    small = {"train": SPLITS["train"], "test": make_split(100, seed=5)}
-    result = GanScorer(run, small.get).score(small["test"], make_generator(), str(tmp_path))
+    small, log = {"train": SPLITS["train"], "test": make_split(100, seed=5)}, []
+    scorer = GanScorer(run, small.get, log.append)
+    result = scorer.score(small["test"], make_generator(), str(tmp_path))
+    name = "pixels, 25 principal components of 64"
     text = "\n".join(result.lines)
-    assert "only 100 real images for 64 features" in text and "classes" not in text
-    assert "features pixels, F = 64" in text
+    assert f"features {name}, F = 25" in text and "classes" not in text
+    assert log == [f"The scores use few features, since there are few real images: {name}."]
+    assert result.metrics["frechet_distance"] > 0
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A full score whose features notice some damage."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sensitivity, "SEVERE", SEVERE)
+        folder = str(tmp_path_factory.mktemp("judged"))
+        return make_scorer().score(SPLITS["test"], make_generator(), folder)
+
+
+def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_why(judged):
+    result = judged
+    scores, text = result.details["scores"], "\n".join(result.lines)
+    assert "precision" not in result.metrics and scores["precision"] is None
+    judgement = scores["measures"]["precision"]
+    assert judgement["value"] > 0.9 and judgement["real"] > 0.9
+    assert "precision says nothing here: mean images of the classes reach" in text
+    warnings = [warning["text"] for warning in result.details["page"]["warnings"]]
+    assert any(line.startswith("precision says nothing here: ") for line in warnings)
+    assert "frechet_distance" not in result.metrics and result.intervals == {}
+    assert "the Frechet distance says nothing here: " in text and "x floor" not in text
+    assert "frechet_distance" not in [each["name"] for each in result.details["page"]["headline"]]
+
+
+def lines_on_the_checkpoint(tmp_path, monkeypatch, kind=GanScorer, has_validation=True, **changes):
+    """What a report that refuses the distance and the precision says of the best checkpoint."""
+    monkeypatch.setattr(sensitivity, "SEVERE", SEVERE)
+    splits = dict(SPLITS, validation=SPLITS["test"] if has_validation else None)
+    scorer, predict = make_scorer(splits=splits, kind=kind, **changes), make_generator()
+    if kind is SampleScorer:
+        images = make_images(np.arange(300) % 4)
+        predict = lambda count, seed: images  # noqa: E731
+    result = scorer.score(SPLITS["test"], predict, str(tmp_path))
+    assert result.details["scores"]["frechet_distance"] is None
+    lines = [line for line in result.lines if line.startswith("the best checkpoint")]
+    warnings = [warning["text"] for warning in result.details["page"]["warnings"]]
+    assert set(lines) <= set(warnings)
+    return lines
+
+
+@pytest.mark.parametrize("metric", ["min:frechet_distance", "frechet_ratio", "max:precision"])
+def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
+    tmp_path, monkeypatch, metric
+):
+    assert lines_on_the_checkpoint(tmp_path, monkeypatch, best_metric=metric) == [
+        f"the best checkpoint was chosen by {metric.split(':')[-1]}, which says nothing here; set "
+        "--best-metric none to use the last one"
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"best_metric": None},
+        {"best_metric": "min:d_loss"},
+        {"best_metric": "min:classes_lost"},
+        {"best_metric": "min:frechet_distance", "evaluate": False},
+        {"best_metric": "min:frechet_distance", "has_validation": False},
+        {"best_metric": "min:frechet_distance", "kind": SampleScorer},
+    ],
+)
+def test_a_checkpoint_that_no_refused_metric_chose_gets_no_such_line(
+    tmp_path, monkeypatch, changes
+):
+    assert lines_on_the_checkpoint(tmp_path, monkeypatch, **changes) == []
+
+
+def test_a_measure_that_stays_has_the_values_of_real_and_damaged_images_beside_it(judged):
+    result = judged
+    (line,) = [line for line in result.lines if line.startswith("recall ")]
+    value = result.metrics["recall"]
+    assert line.startswith(f"recall {value:.3f} (real 0.9")
+    assert "; Gaussian pixels 0.00; 10 images repeated 0.00; " in line
+    titles = [table["title"] for table in result.details["page"]["tables"]]
+    assert (
+        "What each measure gives for real images, and for real images with severe damage" in titles
+    )
+
+
+def test_the_quick_score_refuses_nothing_so_that_a_best_checkpoint_can_be_chosen():
+    metrics = make_scorer().score(SPLITS["test"], make_generator()).metrics
+    assert {"frechet_distance", "coverage"} <= set(metrics)
+
+
+def test_recall_and_coverage_are_of_no_more_samples_than_there_are_training_images(tmp_path):
+    result = make_scorer(score_samples=500).score(SPLITS["test"], make_generator(), str(tmp_path))
+    scores = result.details["scores"]
+    assert scores["n"] == 500 and scores["n_neighbours"] == 400
+    assert "(n = 500, m = 300)" in result.lines[0] and "n = 400, k = 5; " in "\n".join(result.lines)
 
 
 def test_the_interval_of_three_values_by_hand():
-    # Mean 2, deviation 1; Student's t for two degrees is 4.3027: 4.3027 / sqrt(3) = 2.4841.
+    # Mean 5, deviation 1; Student's t for two degrees is 4.3027: 4.3027 / sqrt(3) = 2.4841.
+    interval = scorer_module.confidence_interval([4.0, 5.0, 6.0])
+    assert interval["mean"] == 5 and interval["noise"] == 1
+    assert interval["high"] - 5 == pytest.approx(2.4841, abs=1e-4) == 5 - interval["low"]
+
+
+def test_the_interval_of_a_distance_has_nothing_below_zero():
     interval = scorer_module.confidence_interval([1.0, 2.0, 3.0])
-    assert interval["mean"] == 2 and interval["noise"] == 1
-    assert interval["high"] - 2 == pytest.approx(2.4841, abs=1e-4) == 2 - interval["low"]
+    assert interval["low"] == 0 and interval["high"] == pytest.approx(4.4841, abs=1e-4)
+    ends = dict(interval, interval={"low": 0.0, "high": 5.0})
+    assert reports.interval_line(ends).startswith("95 % interval of the mean FD: 0 to 4.48, from")
 
 
 def test_a_distance_line_reads_as_in_the_reference():
@@ -310,11 +561,10 @@ def test_a_report_defines_its_terms(full):
     "accuracy, end",
     [
         (None, "sha256 abababababababab"),
-        (0.99, "sha256 abababababababab, test accuracy 99.0%"),
-        (0.97, "test accuracy 97.0% (below 99 %: less reliable scores)"),
+        (0.97, "sha256 abababababababab, test accuracy 97.0%"),
     ],
 )
-def test_the_line_of_the_features_has_the_accuracy_and_warns_below_99_percent(accuracy, end):
+def test_the_line_of_the_features_has_the_accuracy(accuracy, end):
     features = {"name": "n", "size": 4, "sha256": "ab" * 32, "accuracy": accuracy}
     assert reports.features_line(features).endswith(end)
 
@@ -390,7 +640,10 @@ def test_every_metric_but_a_noise_has_a_direction():
     noises = {name for name in GanScorer.names if name.endswith("_noise")}
     assert set(GanScorer.directions) == set(GanScorer.names) - noises
     lower = {name for name, direction in GanScorer.directions.items() if direction == "min"}
-    assert lower == {"frechet_distance", "frechet_ratio", "kernel_distance", "classes_lost"}
+    assert lower == {
+        *("frechet_distance", "frechet_ratio", "kernel_distance", "classes_lost"),
+        "two_sample_accuracy",
+    }
 
 
 @pytest.mark.parametrize(

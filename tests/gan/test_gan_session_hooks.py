@@ -11,7 +11,7 @@ import pytest
 from gan_fixtures import make_run
 from toolkit_gan import health, latents
 from toolkit_gan.scores import extractor
-from toolkit_gan.scores.extractor import ClassifierFeatures
+from toolkit_gan.scores.extractor import NetworkFeatures
 from toolkit_gan.scores.sample_sets import to_bytes
 
 import toolkit
@@ -106,7 +106,7 @@ def test_a_training_reports_the_classes_that_a_real_classifier_sees(
         count = session_hooks.NUM_CLASSIFIED
         inputs = latents.random_inputs(gan.options, gan.data, count, seed)
         images = to_bytes(gan.predict(inputs)["image"])
-        counts = np.bincount(ClassifierFeatures(trained).labels(images), minlength=3)
+        counts = np.bincount(NetworkFeatures(trained).labels(images), minlength=3)
     assert event["step"] == 3 and event["class_counts"] == counts.tolist()
     assert sum(counts) == 256 and f"of 256, expected {256 / 3:.0f}" in event["sentence"]
 
@@ -166,13 +166,13 @@ def test_the_counts_of_classes_do_not_depend_on_the_cache(
 
     if is_cached:
         shutil.copytree(classifier, path)
-    monkeypatch.setattr(extractor, "cache_path", lambda options, train: str(path))
+    monkeypatch.setattr(extractor, "cache_path", lambda *_: str(path))
     monkeypatch.setattr(toolkit, "train", train)
     run = make_run(classes=4, features="auto")
     classify = session_hooks.LazyClassifier(run.options, run.data, SPLITS["train"])
     images = np.random.RandomState(0).uniform(size=[5, 8, 8, 1]).astype(np.float32)
     with toolkit.open_trained(classifier) as trained:
-        expected = ClassifierFeatures(trained).labels(to_bytes(images))
+        expected = NetworkFeatures(trained).labels(to_bytes(images))
     np.testing.assert_array_equal(classify(images), expected)
     assert trainings == ([] if is_cached else ["classifier"])
     classify.close()

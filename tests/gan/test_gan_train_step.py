@@ -27,7 +27,7 @@ from graph_fixtures import session
 from toolkit_gan import forward_pass, latents, networks, sampling, train_step
 
 from toolkit import tf
-from toolkit.graph.updates import state_updates
+from toolkit.graph.state_updates import state_updates
 
 ORDERS = ["alternating", "simultaneous"]
 
@@ -78,6 +78,26 @@ def test_each_network_has_its_own_learning_rate():
     # psi = 1 - 0.2 * 1; theta = 1 + 0.5 * 0.8
     game = build_point_game(discriminator_rate=0.2, generator_rate=0.5)
     assert weights_after(game) == pytest.approx([0.8, 1.4])
+
+
+def test_each_network_has_its_own_optimizer_and_arguments():
+    # psi: 1 - 0.1, then 0.9 - 0.1 (0.5 + 1.09); theta by plain descent: 1.09, then 1.09 + 0.0741.
+    arguments = {"momentum": 0.5}
+    game = build_point_game(
+        discriminator_optimizer="momentum", discriminator_optimizer_args=arguments
+    )
+    slots = {v.op.name for v in tf.global_variables() if v.op.name.endswith("Momentum")}
+    assert slots == {game.model.discriminator.variables[0].op.name + "/Momentum"}
+    assert weights_after(game, 2) == pytest.approx([0.741, 1.1641])
+
+
+def test_each_network_has_its_own_schedule():
+    halving = {"decay_steps": 1, "decay_rate": 0.5, "generator_schedule": "step"}
+    run = build_point_game(**halving).run
+    values = [run.logged[name + "/learning_rate"] for name in ("critic", "generator")]
+    with session() as tf_session:
+        tf_session.run(run.global_step.assign(1))
+        assert tf_session.run(values) == pytest.approx([0.1, 0.05])
 
 
 def test_a_schedule_lowers_both_learning_rates_alike():

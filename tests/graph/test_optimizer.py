@@ -11,7 +11,7 @@ from update_fixtures import INF, ONLY_2, SGD, create_variable, descend, train
 
 from toolkit import UsageError, tf
 from toolkit.compat import compile_with_xla
-from toolkit.graph import optimizer as opt
+from toolkit.graph.optimizers import names, schedules
 from toolkit.graph.step_strategy import PLAIN, XLA
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -25,12 +25,13 @@ def learning_rates(steps, total_steps=None, **options):
     run_options = make_run(**dict({"learning_rate": 1.0}, **options)).options
     with tf.Session() as tf_session:
         tensors = [
-            opt.learning_rate(run_options, tf.constant(s, tf.int64), total_steps) for s in steps
+            schedules.learning_rate(run_options, tf.constant(s, tf.int64), total_steps)
+            for s in steps
         ]
         rates = tf_session.run(tensors)
     # The rate in the graph and the share that is computed without one agree.
     assert rates == pytest.approx(
-        [opt.rate_share(run_options, s, total_steps) for s in steps], abs=1e-6
+        [schedules.rate_share(run_options, s, total_steps) for s in steps], abs=1e-6
     )
     return pytest.approx(rates, abs=1e-6)
 
@@ -207,6 +208,7 @@ NAMES = [
     "adagrad",
     "adagradda",
     "adam",
+    "adamw",
     "ftrl",
     "gradientdescent",
     "momentum",
@@ -216,8 +218,8 @@ NAMES = [
 ]
 
 
-def test_the_optimizers_are_those_of_tf_train():
-    assert sorted(opt.optimizer_names()) == NAMES
+def test_the_optimizers_are_those_of_tf_train_and_adamw():
+    assert names.optimizer_names() == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES + ["sgd", "Adam", "RMSProp", "gradient-descent"])
@@ -274,11 +276,30 @@ def test_an_argument_of_another_type_is_refused_in_one_sentence(name, arguments,
 
 def test_the_error_for_an_unknown_optimizer_suggests_the_nearest_name():
     with pytest.raises(UsageError, match="There is no optimizer 'adm' in tf.train") as error:
-        opt.make_optimizer("adm", 1.0, {})
+        names.make_optimizer("adm", 1.0, {})
     assert error.value.hint == "Did you mean 'adam'?"
+
+
+@pytest.mark.parametrize(
+    "name, arguments, hint",
+    [
+        ("adamw", {"weight_decay": 0.1}, "Set --weight-decay 0.1."),
+        ("sgd", {"learning-rate": 0.1}, "Set --learning-rate 0.1."),
+        ("nesterov", {}, "Set --optimizer momentum --optimizer-args use_nesterov=true."),
+    ],
+)
+def test_the_hint_names_the_option_that_was_meant(name, arguments, hint):
+    with pytest.raises(UsageError) as error:
+        names.make_optimizer(name, 1.0, arguments)
+    assert error.value.hint == hint
+
+
+def test_an_argument_that_renames_variables_is_reserved():
+    with pytest.raises(UsageError, match="has no argument 'use_own_namescope_for_non_slot_vars'"):
+        names.make_optimizer("adam", 1.0, {"use_own_namescope_for_non_slot_vars": True})
 
 
 def test_the_error_for_an_unknown_optimizer_argument_suggests_the_nearest_name():
     with pytest.raises(UsageError, match="Optimizer 'adam' has no argument 'beta_1'") as error:
-        opt.make_optimizer("adam", 1.0, {"beta_1": 0.5})
+        names.make_optimizer("adam", 1.0, {"beta_1": 0.5})
     assert error.value.hint == "Did you mean 'beta1'?"

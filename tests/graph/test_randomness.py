@@ -11,7 +11,7 @@ from toolkit import hookimpl, tf
 from toolkit.compat import HAS_XLA, compile_with_xla
 from toolkit.graph import randomness
 from toolkit.graph.build import build_training
-from toolkit.graph.step_strategy import XLA
+from toolkit.graph.step_strategy import XLA, dropout
 from toolkit.plugins import Plugins
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -291,6 +291,11 @@ def test_compiled_normals_are_normal():
 @needs_xla
 def test_compiled_dropout_zeroes_its_share_and_scales_the_rest():
     ones = np.ones([200, 500], np.float32)
-    (values,) = draw_compiled(lambda pair: XLA.dropout(tf.constant(ones), 0.2, pair), 1)
+
+    def drop(pair):
+        x = tf.constant(ones)
+        return dropout(x, 0.2, XLA.uniform(tf.shape(x), pair))
+
+    (values,) = draw_compiled(drop, 1)
     assert set(np.unique(values).tolist()) == {0.0, 1.25}
     assert abs((values == 0).mean() - 0.2) < 4 * (0.2 * 0.8 / ones.size) ** 0.5

@@ -7,7 +7,8 @@ from graph_fixtures import make_run, session
 from update_fixtures import INF, SGD, WithBatchNorm, create_variable, train, train_batch_norm
 
 from toolkit import ToolkitError, tf
-from toolkit.graph.run import step_builder_of
+from toolkit.graph.replica import Replica
+from toolkit.graph.run import Run, step_builder_of
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -24,10 +25,10 @@ def test_the_global_step_advances_by_one():
         assert tf_session.run(run.global_step) == 2
 
 
-def test_a_run_says_that_it_is_the_chief_and_warns():
-    run = make_run(**SGD)
-    with pytest.warns(DeprecationWarning, match=r"^run\.is_chief is always True$"):
-        assert run.is_chief is True
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_replica_is_the_chief(rank):
+    options = make_run(**SGD).options
+    assert Run("train", options, replica=Replica(rank, 2, 64)).is_chief is (rank == 0)
 
 
 def test_steps_made_is_the_former_name_of_step_index():

@@ -467,6 +467,7 @@ GAN = {
     "quick_samples": 100,
     "score_samples": 100,
     "score_seeds": 2,
+    "two_sample": False,
     "norm_samples": 20,
     "sample_count": 9,
     "sample_steps": 4,

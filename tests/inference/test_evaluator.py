@@ -10,7 +10,7 @@ from graph_fixtures import make_plugin
 from linear_fixtures import Linear, bars
 
 import toolkit
-from toolkit import DataError, DataSpec, RetryError, Split, ToolkitError, hookimpl, tf
+from toolkit import DataError, DataSpec, RetryError, Split, ToolkitError, hookimpl, testing, tf
 from toolkit.inference.evaluator import Evaluator
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
@@ -50,7 +50,7 @@ def numbers(count, columns=4):
 def test_the_batch_size_does_not_change_the_results(batch_size):
     evaluator = evaluator_of(Linear, spec=IMAGES)
     split = Split(bars(LABELS), LABELS)
-    metrics, examples, _, _ = evaluator.evaluate(split, batch_size, keep_examples=True)
+    metrics, examples = evaluator.evaluate(split, batch_size, keep_examples=True)[:2]
     logits = (bars(LABELS).reshape(13, -1) / 255).dot(weights(evaluator)["linear/w"])
     assert np.allclose(examples["logits"], logits, atol=1e-5)
     assert metrics["accuracy"] == pytest.approx((logits.argmax(1) == LABELS).mean())
@@ -124,9 +124,15 @@ def test_a_batch_has_the_position_of_its_first_example(batch_size):
         assert examples["position"].tolist() == list(range(13))
 
 
-def test_only_an_evaluation_has_positions():
-    with pytest.raises(ToolkitError, match="position was read in mode 'predict'"):
-        evaluator_of(Positions, "predict", IMAGES)
+def test_training_has_no_positions():
+    run = testing.make_run(Linear, "train", IMAGES)
+    with pytest.raises(ToolkitError, match="position was read in mode 'train'"):
+        assert run.position is None
+
+
+def test_a_prediction_has_positions_in_its_inputs():
+    predictions = evaluator_of(Positions, "predict", IMAGES).predict(bars(LABELS), 5)
+    assert predictions["position"].tolist() == list(range(13))
 
 
 # ------------------------------------------------------------------------------------- memory
@@ -250,8 +256,12 @@ class BatchMean(Linear):
 def test_a_prediction_without_a_batch_axis_is_refused():
     with pytest.raises(ToolkitError) as caught:
         evaluator_of(BatchMean, "predict").predict(numbers(5))
-    assert caught.value.message == "Hook 'predict' returned 'mean' [2] for 5 examples."
-    assert caught.value.hint == "It returns tensors with the batch first."
+    line = BatchMean.predict.__code__.co_firstlineno
+    assert caught.value.message == (
+        "Hook 'predict' of plugin 'tiny' returned a tensor float32 [2] for 'mean', expected one "
+        f"row for each example, [N, ...] ({os.path.abspath(__file__)}:{line})."
+    )
+    assert "is a metric" in caught.value.hint
 
 
 def test_a_checkpoint_that_retention_deletes_while_it_is_read_is_named(trained):

@@ -14,6 +14,7 @@ from PIL import Image
 
 from toolkit.cli.predict import _rewrite_invert
 from toolkit.data.arrays.idx import write_idx
+from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
 from toolkit.errors import DataError, UsageError
 from toolkit.inference.predict import invert, look_inverted, read_examples
@@ -301,3 +302,14 @@ def test_what_is_no_file_is_called_what_it_is(here):
     ):
         with pytest.raises(DataError, match=message):
             read([name])
+
+
+def test_texts_are_read_from_npz_files_and_numbers_are_no_texts(tmp_path):
+    texts, numbers = str(tmp_path / "texts.npz"), str(tmp_path / "numbers.npz")
+    np.savez(texts, x=np.array(["a soup", "très bon"]))
+    np.savez(numbers, x=np.arange(2.0))
+    spec = DataSpec((), "string", components=(("features", Component((), "string", "text")),))
+    examples = read_examples([texts], spec)
+    assert examples.inputs.tolist() == ["a soup", "très bon"]
+    with pytest.raises(DataError, match=r"expected examples \[\] string, found \[\] float64"):
+        read_examples([numbers], spec)

@@ -60,6 +60,14 @@ def test_lines_details_and_reports_of_a_scorer_are_in_the_result(train, here):
     assert read_json(here, "r", "manifest.json")["summary"]["test"]["lines"] == result["lines"]
 
 
+def test_a_result_says_what_a_comparison_needs(train, monkeypatch):
+    monkeypatch.setattr(Brightness, "dependencies", lambda self, split: {"lamp": [len(split), 2]})
+    result = json.loads(train("--json").out)["test"]
+    assert result["depends_on"]["brightness"] == {"lamp": [result["examples"], 2]}
+    assert result["directions"] == {"accuracy": "max", "loss": "min"}
+    assert len(result["examples_sha256"]) == 64
+
+
 def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, train):
     for result in (train(), cli("evaluate", "r")):
         lines = result.out.splitlines()

@@ -33,10 +33,16 @@ class Mutant(NamedTuple):
 
 
 OPTIMIZER = ("tests/graph/test_optimizer.py",)
+GROUPS = ("tests/graph/test_groups.py",)
+OBJECTS = ("tests/graph/test_optimizer_objects.py",)
 UPDATES = ("tests/graph/test_updates.py",)
 GUARD = ("tests/graph/test_guard.py",)
+OWN_UPDATES = ("tests/graph/test_own_updates.py",)
+POSITIONS = ("tests/graph/test_positions.py",)
+WRAPPERS = ("tests/test_wrappers.py",)
 WHILE_LOOP = ("tests/graph/test_while_loop.py",)
 RANDOMNESS = ("tests/graph/test_randomness.py",)
+REPLICA = ("tests/graph/test_replica.py",)
 READERS = ("tests/data/test_data_readers.py",)
 DURABILITY = ("tests/storage/test_durability.py",)
 RUN_FOLDER = ("tests/storage/test_run_folder.py",)
@@ -55,6 +61,83 @@ GAN_PENALTIES = ("tests/gan/test_gan_penalties.py",)
 GAN_LAYERS = ("tests/gan/test_gan_layers.py", "tests/gan/test_gan_networks.py")
 
 GRAPH = [
+    Mutant(
+        "own-updates-are-not-put-back",
+        "toolkit/graph/adoption.py",
+        "    undo = [GuardedUpdate(train_op, was_finite, skipped, old_values)]",
+        "    undo = [GuardedUpdate(train_op, was_finite, skipped, [])]",
+        OWN_UPDATES,
+    ),
+    Mutant(
+        "own-updates-are-read-after-they-change",
+        "toolkit/graph/adoption.py",
+        "        add_control_inputs(op, [value.op for value in old.values()])",
+        "        add_control_inputs(op, [])",
+        OWN_UPDATES,
+    ),
+    Mutant(
+        "own-updates-are-made-before-the-guard-of-the-core",
+        "toolkit/graph/adoption.py",
+        "            add_control_inputs(op, [earlier.op])",
+        "            add_control_inputs(op, [])",
+        OWN_UPDATES,
+    ),
+    Mutant(
+        "own-updates-do-not-look-at-the-loss",
+        "toolkit/graph/adoption.py",
+        "        checks = [tf.is_finite(value) for value in losses] + _stay_finite(variables, old)",
+        "        checks = _stay_finite(variables, old)",
+        OWN_UPDATES,
+    ),
+    Mutant(
+        "a-skipped-own-update-does-not-count-as-a-step",
+        "toolkit/graph/adoption.py",
+        "        if skipped is None or variables[name].op.name not in _COUNTERS",
+        "        if True",
+        OWN_UPDATES,
+    ),
+    Mutant(
+        "state-is-updated-in-a-refused-step",
+        "toolkit/graph/guard.py",
+        "        return tf.cond(is_on, run, lambda: tf.group(tf.no_op())).op",
+        "        return run()",
+        WRAPPERS,
+    ),
+    Mutant(
+        "state-is-updated-while-gradients-accumulate",
+        "toolkit/graph/step_builder.py",
+        "            if self._options.accumulate > 1 and self.update_counts:",
+        "            if False:",
+        WRAPPERS,
+    ),
+    Mutant(
+        "state-is-updated-before-the-step",
+        "toolkit/graph/step_builder.py",
+        "        with tf.control_dependencies([train_op]):\n            applied = None",
+        "        with tf.control_dependencies([]):\n            applied = None",
+        WRAPPERS,
+    ),
+    Mutant(
+        "numbers-of-an-evaluation-repeat-in-each-batch",
+        "toolkit/graph/positions.py",
+        "    first = position // BLOCK_SIZE",
+        "    position = position * 0\n    first = position // BLOCK_SIZE",
+        POSITIONS,
+    ),
+    Mutant(
+        "a-wrapper-cannot-replace-arguments",
+        "toolkit/plugins/hook_call.py",
+        "        return {**arguments, **replaced}",
+        "        return arguments",
+        WRAPPERS,
+    ),
+    Mutant(
+        "a-later-yield-repeats-the-first-result",
+        "toolkit/plugins/hook_call.py",
+        "                step = generator.send(results[-1])",
+        "                step = generator.send(results[0])",
+        WRAPPERS,
+    ),
     Mutant(
         "guard-ignores-the-gradient",
         "toolkit/graph/guard.py",
@@ -114,16 +197,51 @@ GRAPH = [
     Mutant(
         "weight-decay-ignores-the-learning-rate",
         "toolkit/graph/updates.py",
-        "            factor = update.learning_rate * options.weight_decay",
-        "            factor = options.weight_decay",
+        "{decay: part.learning_rate * decay for",
+        "{decay: decay for",
         UPDATES,
     ),
     Mutant(
         "weight-decay-of-biases",
-        "toolkit/graph/updates.py",
-        "if v.shape.ndims >= 2]\n    if options.weight_decay",
-        "if v.shape.ndims >= 1]\n    if options.weight_decay",
+        "toolkit/graph/optimizers/parts.py",
+        "variable.shape.ndims < 2",
+        "variable.shape.ndims < 1",
         UPDATES,
+    ),
+    Mutant(
+        "frozen-variables-train",
+        "toolkit/graph/optimizers/parts.py",
+        "return [v for v in variables if v.op.name not in self.frozen]",
+        "return list(variables)",
+        GROUPS,
+    ),
+    Mutant(
+        "frozen-averages-move",
+        "toolkit/graph/step_builder.py",
+        "return [op for op, frozen in pairs if not frozen], [op",
+        "return [op for op, frozen in pairs], [op",
+        GROUPS,
+    ),
+    Mutant(
+        "the-last-group-holds",
+        "toolkit/graph/optimizers/selection.py",
+        "next((group for group in groups if",
+        "next((group for group in list(groups)[::-1] if",
+        GROUPS,
+    ),
+    Mutant(
+        "groups-share-a-rate",
+        "toolkit/graph/optimizers/parts.py",
+        "self._present_rate(self._rate_groups[number - 1].learning_rate if number else None)",
+        "self._present_rate(None)",
+        GROUPS,
+    ),
+    Mutant(
+        "an-object-is-shared-by-players",
+        "toolkit/graph/step_builder.py",
+        "if is_same and other != name:",
+        "if False:",
+        OBJECTS,
     ),
     Mutant(
         "accumulation-applies-the-sum",
@@ -148,28 +266,28 @@ GRAPH = [
     ),
     Mutant(
         "clipping-by-value-is-one-sided",
-        "toolkit/graph/optimizer.py",
+        "toolkit/graph/optimizers/clipping.py",
         "tf.clip_by_value(g, -limit, limit)",
         "tf.minimum(g, limit)",
         OPTIMIZER,
     ),
     Mutant(
         "global-norm-clips-each-gradient",
-        "toolkit/graph/optimizer.py",
+        "toolkit/graph/optimizers/clipping.py",
         "return tf.clip_by_global_norm(gradients, limit)[0]",
         "return [tf.clip_by_norm(g, limit) for g in gradients]",
         OPTIMIZER,
     ),
     Mutant(
         "warm-up-starts-at-zero",
-        "toolkit/graph/optimizer.py",
+        "toolkit/graph/optimizers/schedules.py",
         "base * (position + 1) / warmup",
         "base * position / warmup",
         OPTIMIZER,
     ),
     Mutant(
         "cosine-counts-the-warm-up",
-        "toolkit/graph/optimizer.py",
+        "toolkit/graph/optimizers/schedules.py",
         "tf.maximum(position - warmup, 0.0)",
         "position",
         OPTIMIZER,
@@ -177,9 +295,44 @@ GRAPH = [
     Mutant(
         "dropout-does-not-scale",
         "toolkit/graph/step_strategy.py",
-        "tf.where(is_kept, x * (1 / (1 - rate)), tf.zeros_like(x))",
-        "tf.where(is_kept, x, tf.zeros_like(x))",
+        "tf.where(numbers >= rate, x * (1 / (1 - rate)), tf.zeros_like(x))",
+        "tf.where(numbers >= rate, x, tf.zeros_like(x))",
         RANDOMNESS,
+    ),
+    Mutant(
+        "replicas-have-equal-weights",
+        "toolkit/graph/replica.py",
+        "return self.num_examples / self.batch_size",
+        "return 1 / self.count",
+        REPLICA,
+    ),
+    Mutant(
+        "replicas-draw-the-same-rows",
+        "toolkit/graph/replica.py",
+        "block * self.batch_size + self.start + row",
+        "block * self.batch_size + row",
+        REPLICA,
+    ),
+    Mutant(
+        "the-gradient-of-an-average-stays-local",
+        "toolkit/graph/replica.py",
+        "return self._scale_and_sum(x), weighted_sum",
+        "return self._scale_and_sum(x), lambda dy: dy",
+        REPLICA,
+    ),
+    Mutant(
+        "averages-of-batch-norm-stay-local",
+        "toolkit/graph/replica.py",
+        "assign_like(op, next(averages)) if has_float else op",
+        "op",
+        REPLICA,
+    ),
+    Mutant(
+        "synchronized-variance-lacks-that-of-the-means",
+        "toolkit/compat.py",
+        "average([mean, variance + tf.square(mean)])",
+        "average([mean, variance])",
+        REPLICA,
     ),
     Mutant(
         "random-numbers-repeat-in-each-step",
@@ -556,16 +709,39 @@ INFERENCE = [
         "local-variables-before-the-weights",
         "toolkit/inference/evaluator.py",
         "            self._saver.restore(self._session, plain)\n"
+        "        if self._graph.after_restore is not None:\n"
+        "            self._session.run(self._graph.after_restore)\n"
         "        self._session.run(self._initialize_locals)\n",
         "            self._session.run(self._initialize_locals)\n"
         "            self._saver.restore(self._session, plain)\n",
         EVALUATOR + ("tests/test_api.py",),
     ),
     Mutant(
+        "average-is-not-used-in-an-evaluation",
+        "toolkit/inference/evaluator.py",
+        "            self._session.run(self._graph.after_restore)\n",
+        "            pass\n",
+        ("tests/extensions/test_ema.py",),
+    ),
+    Mutant(
+        "gradients-are-changed-before-they-are-clipped",
+        "toolkit/graph/updates.py",
+        "_check_changed(change(limited, update.variables), update.variables)\n",
+        "clip(change(gradients, update.variables), options.clip, 1.0)\n",
+        ("tests/graph/test_changes.py",),
+    ),
+    Mutant(
+        "samples-of-all-seeds-draw-the-same-in-the-graph",
+        "toolkit/inference/sampling.py",
+        "        return self.seed * 2**20 + self.first\n",
+        "        return self.first\n",
+        ("tests/inference/test_sampling.py",),
+    ),
+    Mutant(
         "scorers-predict-with-the-first-checkpoint",
         "toolkit/inference/evaluator.py",
-        "        self._path = path\n        self._is_loaded = False\n",
-        "        self._path = path\n",
+        "            self._evaluator.load(path)\n",
+        "            pass\n",
         EVALUATOR + ("tests/inference/test_scorer.py",),
     ),
 ]
@@ -584,6 +760,13 @@ OPTION_ORDER = [
         "            self._drop_steps()\n        for name, key",
         "            pass\n        for name, key",
         OPTIONS,
+    ),
+    Mutant(
+        "preset-by-data-is-not-saved-as-such",
+        "toolkit/preset_choice.py",
+        "return {**config, **changes, ORIGINS: dict(now.first_origins)}",
+        "return {**config, **changes}",
+        ("tests/test_preset_choice.py",),
     ),
     Mutant(
         "weakest-preset-wins",
@@ -769,15 +952,15 @@ GAN = [
     Mutant(
         "discriminator-updates-share-a-batch",
         "plugins/gan/toolkit_gan/train_step.py",
-        "update_batch(scale_images(features), labels, number, run)",
-        "update_batch(scale_images(features), labels, 0, run)",
+        "update_batch(model, scale_images(features), labels, number, run)",
+        "update_batch(model, scale_images(features), labels, 0, run)",
         GAN_STEPS,
     ),
     Mutant(
         "average-has-no-warm-up",
-        "plugins/gan/toolkit_gan/train_step.py",
-        "share = 1 - tf.minimum(run.options.ema, (1 + step) / (10 + step))",
-        "share = 1 - run.options.ema",
+        "plugins/gan/toolkit_gan/average.py",
+        "return tf.minimum(options.ema, (1 + step) / (10 + step))",
+        "return tf.constant(options.ema)",
         GAN_STEPS,
     ),
     Mutant(
@@ -830,6 +1013,20 @@ GAN = [
         ("tests/gan/test_gan_neighbours.py",),
     ),
     Mutant(
+        "classes-are-left-out-until-one-image-remains",
+        "plugins/gan/toolkit_gan/scores/ruler.py",
+        "classes[len(labels) - counts >= MIN_IMAGES]",
+        "classes[len(labels) - counts >= 1]",
+        ("tests/gan/test_gan_ruler.py",),
+    ),
+    Mutant(
+        "first-by-interval-is-judged-without-correction",
+        "plugins/gan/toolkit_gan/commands/standings.py",
+        "return statistics.adjust(separators, LEVEL)",
+        "return [each(LEVEL) for each in separators]",
+        ("tests/gan/test_gan_league.py",),
+    ),
+    Mutant(
         "warm-up-of-the-health-is-ignored",
         "plugins/gan/toolkit_gan/health.py",
         "if sentence is None or step < WARM_UP:",
@@ -839,6 +1036,13 @@ GAN = [
 ]
 
 COMMAND_LINE: List[Mutant] = [
+    Mutant(
+        "a-verdict-by-values-of-seeds-holds-for-all-examples",
+        "toolkit/statistics/separation.py",
+        "filter(None, [note, THESE_EXAMPLES])",
+        "filter(None, [note])",
+        ("tests/statistics/test_separation.py",),
+    ),
     Mutant(
         "images-that-look-inverted-are-inverted",
         "toolkit/inference/predict.py",
@@ -870,8 +1074,8 @@ COMMAND_LINE: List[Mutant] = [
     Mutant(
         "predictions-replace-their-input",
         "toolkit/cli/predict.py",
-        "if output in [os.path.realpath(path) for path in files]:",
-        "if output in files:",
+        "output in [os.path.realpath(path) for path in files]:",
+        "output in files:",
         ("tests/test_outputs.py",),
     ),
 ]
@@ -894,9 +1098,9 @@ TRUST = [
     ),
     Mutant(
         "chaos-trusts-any-code",
-        "toolkit/audit/chaos.py",
-        "        if is_everything_trusted():",
-        "        if True:",
+        "toolkit/audit/processes.py",
+        "if is_everything_trusted() else []",
+        "if True else []",
         TRUST_TESTS,
     ),
     Mutant(
@@ -922,12 +1126,279 @@ TRUST = [
     ),
 ]
 
+TASKS = ("tests/cluster/test_tasks.py",)
+SLURM = ("tests/cluster/test_slurm.py",)
+RESUME_FLAG = ("tests/test_resume_flag.py",)
+CLUSTER: List[Mutant] = [
+    Mutant(
+        "rank-is-the-index-of-the-task",
+        "toolkit/cluster/tasks.py",
+        "return trainers.index(self.task) if",
+        "return self.task.index if",
+        TASKS,
+    ),
+    Mutant(
+        "channel-takes-the-port-of-a-task",
+        "toolkit/cluster/tasks.py",
+        "next(port for port in ports if port not in used)",
+        "next(iter(ports))",
+        TASKS,
+    ),
+    Mutant(
+        "addresses-are-compared-as-texts",
+        "toolkit/cluster/definition.py",
+        "owners.setdefault((host.lower(), port), ",
+        "owners.setdefault((address, port), ",
+        TASKS,
+    ),
+    Mutant(
+        "index-of-a-task-may-be-the-number-of-tasks",
+        "toolkit/cluster/definition.py",
+        "if (index or 0) >= count:",
+        "if (index or 0) > count:",
+        TASKS,
+    ),
+    Mutant(
+        "misspelt-cluster-trains-alone",
+        "toolkit/cluster/definition.py",
+        '            _refuse_misspelt("TF_CONFIG", values, key)',
+        "            pass",
+        TASKS,
+    ),
+    Mutant(
+        "leading-zeros-of-nodes-are-lost",
+        "toolkit/cluster/slurm.py",
+        "yield str(number).zfill(len(first))",
+        "yield str(number)",
+        SLURM,
+    ),
+    Mutant(
+        "cyclic-distribution-is-read-as-block",
+        "toolkit/cluster/slurm.py",
+        'distribution.startswith("cyclic")',
+        'distribution.startswith("no")',
+        SLURM,
+    ),
+    Mutant(
+        "tasks-of-another-distribution-start",
+        "toolkit/cluster/slurm.py",
+        "    if actual != place:",
+        "    if False:",
+        SLURM,
+    ),
+    Mutant(
+        "jobs-on-one-node-have-the-same-ports",
+        "toolkit/cluster/slurm.py",
+        "((job + 53 * step) % _BLOCKS)",
+        "(step % _BLOCKS)",
+        SLURM,
+    ),
+    Mutant(
+        "resume-flag-continues-another-plugin",
+        "toolkit/cli/run.py",
+        "            refuse_other_plugins(existing, selection)\n",
+        "            pass\n",
+        RESUME_FLAG,
+    ),
+    Mutant(
+        "resume-flag-continues-a-run-that-stopped-early",
+        "toolkit/cli/run.py",
+        "sets_length = has_other_length(existing, resolved.options)",
+        "sets_length = True",
+        RESUME_FLAG,
+    ),
+]
+
+CHANNEL_START = ("tests/cluster/test_channel_start.py",)
+CHANNEL_MESSAGES = ("tests/cluster/test_channel_messages.py",)
+CHANNEL_END = ("tests/cluster/test_channel_end.py",)
+CHANNEL: List[Mutant] = [
+    Mutant(
+        "silent-process-is-alive",
+        "toolkit/cluster/watch.py",
+        "last_heard > self._peer_secs and",
+        "last_heard > 1000 and",
+        CHANNEL_END,
+    ),
+    Mutant(
+        "stopped-process-blames-the-others",
+        "toolkit/cluster/watch.py",
+        "        if was_delayed:",
+        "        if False:",
+        CHANNEL_END,
+    ),
+    Mutant(
+        "process-that-hangs-outlives-the-job",
+        "toolkit/cluster/watch.py",
+        "        self._leave(error.exit_code)",
+        "        pass",
+        CHANNEL_END,
+    ),
+    Mutant(
+        "beat-waits-for-a-payload",
+        "toolkit/cluster/frames.py",
+        "acquire(timeout=max(0.0, wait_secs))",
+        "acquire()",
+        CHANNEL_MESSAGES,
+    ),
+    Mutant(
+        "chief-does-not-spread-a-loss",
+        "toolkit/cluster/channel.py",
+        "for peer in peers if peer is not source]",
+        "for peer in peers if not isinstance(error, PeerError)]",
+        CHANNEL_END,
+    ),
+    Mutant(
+        "follower-that-left-is-dead",
+        "toolkit/cluster/channel.py",
+        "(peer.has_left and not peer.owes_reply)",
+        "False",
+        CHANNEL_END,
+    ),
+    Mutant(
+        "second-process-takes-the-place-of-the-first",
+        "toolkit/cluster/channel.py",
+        "            if task in self._peers:  #",
+        "            if False:  #",
+        CHANNEL_START,
+    ),
+    Mutant(
+        "other-version-joins",
+        "toolkit/cluster/handshake.py",
+        "(identity.protocol, identity.toolkit) != (own.protocol, own.toolkit)",
+        "identity.protocol != own.protocol",
+        CHANNEL_START,
+    ),
+]
+
+FEED = ("tests/storage/test_checkpoint_feed.py",)
+FOLLOW = [
+    Mutant(
+        "feed-takes-the-oldest-checkpoint",
+        "toolkit/storage/checkpoint_feed.py",
+        "existing if self._settings.every else existing[-1:]",
+        "existing",
+        FEED,
+    ),
+    Mutant(
+        "feed-takes-deleted-checkpoints",
+        "toolkit/storage/checkpoint_feed.py",
+        " if latest.get(each.checkpoint.step) == each.checkpoint]",
+        "]",
+        FEED,
+    ),
+    Mutant(
+        "feed-ends-with-a-damaged-checkpoint",
+        "toolkit/storage/checkpoint_feed.py",
+        "if end is not None and not fault and self._is_current:",
+        "if end is not None:",
+        FEED,
+    ),
+    Mutant(
+        "feed-ignores-the-lock-of-the-run",
+        "toolkit/storage/checkpoint_feed.py",
+        "            if not self.folder.is_locked():\n",
+        "            if True:\n",
+        FEED,
+    ),
+    Mutant(
+        "end-of-an-earlier-session-counts",
+        "toolkit/storage/checkpoint_feed.py",
+        "return None if is_former and self._is_as_at_start() else end",
+        "return end",
+        FEED,
+    ),
+    Mutant(
+        "test-that-fails-leaves-no-exit-code",
+        "toolkit/training/run_log.py",
+        "            self._folder.update_manifest(exit_code=code)\n",
+        "            pass\n",
+        ("tests/inference/test_follow.py",),
+    ),
+    Mutant(
+        "evaluations-keep-reports-in-the-run",
+        "toolkit/cli/evaluation.py",
+        "        return dict(result, tensors=checkpoint.tensors, **self.identity())\n",
+        "        self.report()\n"
+        "        return dict(result, tensors=checkpoint.tensors, **self.identity())\n",
+        ("tests/inference/test_follow.py",),
+    ),
+    Mutant(
+        "graph-of-an-earlier-session-is-used",
+        "toolkit/cli/follow.py",
+        "if self._evaluation is None or item.session != self._session:",
+        "if self._evaluation is None:",
+        ("tests/inference/test_follow.py",),
+    ),
+]
+
+LAUNCHER = ("tests/launch/test_launcher.py",)
+LAUNCH = [
+    Mutant(
+        "processes-survive-their-launcher",
+        "toolkit/launch/child.py",
+        "        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)",
+        "        pass",
+        LAUNCHER,
+    ),
+    Mutant(
+        "what-a-dead-process-started-survives",
+        "toolkit/launch/child.py",
+        "                os.killpg(self.pid, signal.SIGKILL)",
+        "                pass",
+        LAUNCHER,
+    ),
+    Mutant(
+        "each-failure-restarts",
+        "toolkit/launch/launcher.py",
+        "        if not ending.is_retryable:\n            return False",
+        "        if False:\n            return False",
+        LAUNCHER,
+    ),
+    Mutant(
+        "a-kill-by-chaos-counts-as-a-restart",
+        "toolkit/launch/launcher.py",
+        "        return ending.signum == signal.SIGKILL and ending.name in victims",
+        "        return False",
+        LAUNCHER,
+    ),
+    Mutant(
+        "json-of-a-dead-process-is-printed",
+        "toolkit/launch/launcher.py",
+        '            self._result = ""\n            ending',
+        "            ending",
+        LAUNCHER,
+    ),
+    Mutant(
+        "a-second-hangup-kills",
+        "toolkit/launch/launcher.py",
+        "        is_second = bool(self._interrupts) and signum != signal.SIGHUP",
+        "        is_second = bool(self._interrupts)",
+        LAUNCHER,
+    ),
+    Mutant(
+        "a-restart-starts-over",
+        "toolkit/launch/command.py",
+        '        return [*words, "--resume"]',
+        "        return words",
+        ("tests/launch/test_layout.py",),
+    ),
+    Mutant(
+        "an-ending-bar-leaves-a-line",
+        "toolkit/launch/output.py",
+        "        if is_erasure:\n            self._lines.pop()",
+        "        pass",
+        ("tests/launch/test_output.py", "tests/launch/test_launch_terminal.py"),
+    ),
+]
+
 MUTANTS: List[Mutant] = [
     *GRAPH,
     *DATA,
     *STORAGE,
     *TRAINING,
     *INFERENCE,
+    *FOLLOW,
     *OPTION_ORDER,
     *AUDIT,
     *CLASSIFIER,
@@ -935,6 +1406,9 @@ MUTANTS: List[Mutant] = [
     *GAN,
     *COMMAND_LINE,
     *TRUST,
+    *CLUSTER,
+    *CHANNEL,
+    *LAUNCH,
 ]
 
 

@@ -5,6 +5,7 @@ bytes of metrics.jsonl, best checkpoint and TensorBoard events.
 import glob
 import os
 import struct
+from typing import NamedTuple
 
 import pytest
 from linear_fixtures import Linear, write_bars
@@ -107,9 +108,9 @@ class SometimesNan(Noisy):
         return loss * tf.where(bad, float("nan"), 1.0)
 
 
-@pytest.fixture
-def data(tmp_path):
-    return write_bars(tmp_path / "bars.npz")
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_bars(tmp_path_factory.mktemp("data") / "bars.npz")
 
 
 def train(plugin, run, dies_at=0, **options):
@@ -155,16 +156,38 @@ def read_events(path):
         content = content[16 + length :]
 
 
-@pytest.mark.parametrize("plugin", [Noisy, SometimesNan])
-@pytest.mark.parametrize("reader", ["resident", "stream"])
-def test_a_death_at_any_step_leaves_no_trace(data, tmp_path, monkeypatch, plugin, reader):
+class Whole(NamedTuple):
+    """What an undisturbed run ends with."""
+
+    state: tuple
+    events: dict
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    """Noisy with OPTIONS, undisturbed."""
+    run = str(tmp_path_factory.mktemp("whole") / "run")
+    train(Noisy, run, data=data, **OPTIONS)
+    return Whole(final_state(run), events(run))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "reader", "deaths"),
+    [
+        (Noisy, "resident", (1, 4, 5, 7, 10, 13, 16, 17)),
+        (Noisy, "stream", (1, 7, 17)),
+        (SometimesNan, "resident", (5, 10)),
+        (SometimesNan, "stream", (10,)),
+    ],
+)
+def test_a_death_at_any_step_leaves_no_trace(data, tmp_path, monkeypatch, plugin, reader, deaths):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     options = dict(OPTIONS, data=data, reader=reader, on_nonfinite="skip")
     whole = str(tmp_path / "whole")
     train(plugin, whole, **options)
     expected, expected_events = final_state(whole), events(whole)
     assert len(expected_events) > 20
-    for step in (1, 4, 5, 7, 10, 13, 16, 17):
+    for step in deaths:
         run = str(tmp_path / f"died-{step}")
         train(plugin, run, dies_at=step, **options)
         train(plugin, run)
@@ -172,14 +195,12 @@ def test_a_death_at_any_step_leaves_no_trace(data, tmp_path, monkeypatch, plugin
         assert events(run) == expected_events, step
 
 
-def test_a_run_that_dies_several_times_ends_the_same(data, tmp_path):
-    options = dict(OPTIONS, data=data)
-    whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
-    train(Noisy, whole, **options)
-    for step in (3, 6, 9, 9, 11, 14, 17):
-        train(Noisy, run, dies_at=step, **options)
+def test_a_run_that_dies_several_times_ends_the_same(data, tmp_path, whole):
+    run = str(tmp_path / "run")
+    for step in (3, 9, 9, 14):
+        train(Noisy, run, dies_at=step, **dict(OPTIONS, data=data))
     train(Noisy, run)
-    assert final_state(run) == final_state(whole)
+    assert final_state(run) == whole.state
 
 
 def test_early_stopping_happens_at_the_same_step(data, tmp_path):
@@ -187,7 +208,7 @@ def test_early_stopping_happens_at_the_same_step(data, tmp_path):
     whole = str(tmp_path / "whole")
     train(Noisy, whole, **options)
     assert RunFolder(whole).checkpoints.list()[-1].step == 15  # 5 is the best, 10 and 15 are not
-    for step in (6, 11, 15):
+    for step in (11, 15):
         run = str(tmp_path / f"died-{step}")
         train(Noisy, run, dies_at=step, **options)
         train(Noisy, run)
@@ -204,13 +225,11 @@ def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data, tmp_pat
 
 
 @pytest.mark.parametrize("moment", ["before the entry", "after the entry", "in the evaluation"])
-def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, moment):
+def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, whole, moment):
     from toolkit.storage.commit_log import CommitLog
     from toolkit.training.hooks.validation import Validation
 
-    options = dict(OPTIONS, data=data)
-    whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
-    train(Noisy, whole, **options)
+    run = str(tmp_path / "run")
     add, update = CommitLog.add, Validation._update_manifest
 
     def die_at_an_entry(self, kind, **values):
@@ -230,10 +249,10 @@ def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, mo
     else:
         monkeypatch.setattr(CommitLog, "add", die_at_an_entry)
     with pytest.raises(Death):
-        testing.train(Noisy(), run, **options)
+        testing.train(Noisy(), run, data=data, **OPTIONS)
     monkeypatch.undo()
     train(Noisy, run)
-    assert final_state(run) == final_state(whole) and events(run) == events(whole)
+    assert final_state(run) == whole.state and events(run) == whole.events
 
 
 def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data, tmp_path):
@@ -246,13 +265,11 @@ def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data, t
     assert RunFolder(run).read_manifest()["status"] == "finished"
 
 
-def test_a_death_leaves_no_trace_with_one_step_per_call(data, tmp_path):
-    options = dict(OPTIONS, data=data)
-    whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
-    train(Noisy, whole, **options)
-    train(Noisy, run, dies_at=9, **dict(options, steps_per_call=1))
+def test_a_death_leaves_no_trace_with_one_step_per_call(data, tmp_path, whole):
+    run = str(tmp_path / "run")
+    train(Noisy, run, dies_at=9, **dict(OPTIONS, data=data, steps_per_call=1))
     train(Noisy, run)
-    assert final_state(run) == final_state(whole)
+    assert final_state(run) == whole.state
 
 
 class SessionLoss(Noisy):
@@ -280,11 +297,9 @@ class LoseSession(SessionHook):
         raise tf.errors.UnavailableError(None, None, "the machine was away")
 
 
-def test_lost_sessions_leave_no_trace(data, tmp_path):
-    options = dict(OPTIONS, data=data)
-    whole, run = str(tmp_path / "whole"), str(tmp_path / "run")
-    train(Noisy, whole, **options)
-    testing.train(SessionLoss(), run, **options)
-    assert final_state(run) == final_state(whole) and events(run) == events(whole)
+def test_lost_sessions_leave_no_trace(data, tmp_path, whole):
+    run = str(tmp_path / "run")
+    testing.train(SessionLoss(), run, data=data, **OPTIONS)
+    assert final_state(run) == whole.state and events(run) == whole.events
     sessions = [session["from"] for session in RunFolder(run).commits.sessions()]
     assert sessions == [0, 0, 8, 12]  # commits are at multiples of 4 and of 5

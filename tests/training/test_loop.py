@@ -297,12 +297,13 @@ def test_the_error_for_data_that_ends_names_the_step(data, tmp_path):
     assert RunFolder(run).read_manifest()["status"] == "failed"
 
 
-def test_stop_iteration_in_a_hook_is_an_error(data, tmp_path):
+def test_stop_iteration_in_a_hook_is_the_fault_of_the_hook(data, tmp_path):
     def stop(calls, context):
         raise StopIteration
 
-    with pytest.raises(DataError, match="The data ended"):
+    with pytest.raises(ToolkitError, match="failed in after_run: StopIteration") as caught:
         testing.train(with_hooks(StockHook(stop)), str(tmp_path / "run"), data=data, steps=9)
+    assert caught.value.exit_code == 1
 
 
 def lose_session(at, times=1):
@@ -630,5 +631,15 @@ def test_the_error_for_a_step_of_too_many_examples_names_their_number(data, tmp_
     message = (
         f"A step takes 2 batches of {size} = {2 * size} examples, but the split 'train' has {count}"
     )
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=message) as caught:
         testing.open_trainer(TwoBatches, str(tmp_path / "b"), data=data, batch_size=size)
+    assert caught.value.hint.startswith(f"Set --batch-size {count // 2} or less, or take fewer")
+
+
+def test_no_batch_size_is_proposed_where_a_step_takes_more_batches_than_examples(
+    data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(TwoBatches.Options, "batches_per_step", 41)
+    with pytest.raises(UsageError, match="A step takes 41 batches of 1 = 41 examples") as caught:
+        testing.open_trainer(TwoBatches, str(tmp_path / "a"), data=data, batch_size=1)
+    assert caught.value.hint == "Take fewer batches per step."

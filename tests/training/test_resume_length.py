@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear, write_bars
-from run_fixtures import sessions
+from run_fixtures import sessions, write_plugin
 
 import toolkit
 from toolkit import UsageError
@@ -45,6 +45,24 @@ def test_a_jump_of_the_rate_that_is_allowed_is_noted(cli, run, flags):
     assert read_json(run, "manifest.json")["total_steps"] == 16
     # The length is now that of the run.
     assert RATES not in cli("resume", run, "--steps", 16).err
+
+
+SCHEDULE = """
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(losses, schedule="{}")
+"""
+
+
+@pytest.mark.parametrize(
+    "own, of_run, code", [("cosine", "constant", 2), ("constant", "cosine", 0)]
+)
+def test_the_schedule_that_counts_is_that_of_the_updates(cli, here, own, of_run, code):
+    plugin = write_plugin(SCHEDULE.format(own))
+    argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    assert cli("run", *argv, "--steps", 8, "--schedule", of_run, "--no-evaluate").code == 0
+    result = cli("resume", "run", "--steps", 16)
+    assert (result.code, f"With this length the {RATES}" in result.err) == (code, code == 2)
 
 
 def test_a_schedule_of_a_fixed_length_allows_any(cli, here):

@@ -1,8 +1,8 @@
 """Kill training processes at random moments, and check that the run ends with the same bits.
 
-A copy of a run is trained from its beginning. Each of its processes is ended by SIGKILL at a random
-moment: at any time after its start, between two steps, or during a save. `toolkit resume` then
-continues it.
+A copy of a run is trained from its beginning, by as many processes as the run. Each time, one of
+them is ended by SIGKILL at a random moment: at any time after its start, between two steps, or
+during a save. `toolkit resume` then continues it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,23 @@ import functools
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Set
 
 from ..errors import CheckFailed, InterruptedRun, ToolkitError, UsageError
 from ..files import write_json
-from ..options import ENVIRONMENT_PREFIX
-from ..plugins import is_everything_trusted, require_trust
+from ..plugins import require_trust
 from ..storage.run_folder import RunFolder
 from .checks import declared_options
+from .processes import KILLED, POLL_SECS, TrainingProcesses, count_processes
 from .replay import Segment, compare_runs, session_config, session_place
 
-POLL_SECS = 0.0005
-START_SECS = 3.0  # from the start of a process to its first step, about
+START_SECS = 3.0  # from the start of each process to its first step, about
 SAVE_SECS = 0.03  # for a save, about
 MAX_SECS = 86400.0  # of a training; a manifest may say anything
 MAX_SAVES = 4  # a process is killed during one of so many first saves
 # When to kill, with the relative frequency.
 MOMENTS = {"any": 1, "training": 3, "save": 4}
-ENVIRONMENT = ("TOOLKIT_CACHE",)  # the variables of the toolkit that processes get
 
 
 class Kill(NamedTuple):
@@ -77,7 +73,7 @@ class Chaos:
         self._folder = folder
         self._segment = segment
         self._path = os.path.abspath(path)
-        self._stderr_path = os.path.join(self._path, "stderr.txt")
+        self._count = count_processes(segment.session)
         self._log = log
         self._random = random.Random(seed)
         self._secs = training_secs(folder)
@@ -119,64 +115,47 @@ class Chaos:
     def _train(self, copy: RunFolder, config: str, kills: List[Kill], count: int) -> None:
         """Train a copy to the end, and kill its processes until there are `count` kills."""
         while True:
-            process = self._start(copy, config)
+            size = _file_size(copy.commits.path)
+            processes = self._start(copy, config)
             try:
-                if len(kills) < count and self._wait(process, copy):
-                    process.send_signal(signal.SIGKILL)
-                code = process.wait()
+                if len(kills) < count and self._wait(processes, copy):
+                    processes.kill(self._random.choice)
+                    if _file_size(copy.commits.path) == size:  # the others would wait for it
+                        processes.kill_all()
+                code = processes.wait()
             finally:
-                process.kill()  # if this process was interrupted; otherwise it has ended
-                process.wait()  # it writes to the copy, which is removed next
+                processes.kill_all()  # if this process was interrupted; otherwise they have ended
             if code == 0:
                 return
-            if code != -signal.SIGKILL:
-                raise _ending_error(code, len(kills), _last_words(self._stderr_path))
+            if code != KILLED:
+                raise _ending_error(code, len(kills), processes.last_words())
             kill = _describe_kill(RunFolder(copy.path))
             kills.append(kill)
             self._log(f"kill {len(kills)} of {count}: {kill.moment}, step {kill.step} committed")
 
-    def _start(self, copy: RunFolder, config: str) -> subprocess.Popen:
+    def _start(self, copy: RunFolder, config: str) -> TrainingProcesses:
         if os.path.isfile(copy.file("config.json")):
             command = ["resume", copy.path]
         else:
             command = ["run", "--config", config, "--run-dir", copy.path]
         command += ["--pause-at", str(self._segment.end.step)]
-        if is_everything_trusted():  # otherwise the process checks all that it would execute
-            command += ["--trust"]
-        with open(self._stderr_path, "wb") as stderr:  # a pipe that nobody reads would fill up
-            return subprocess.Popen(
-                [sys.executable, "-c", _main_code()] + command,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                env=_environment(),
-            )
+        return TrainingProcesses(command, self._count, self._path)
 
-    def _wait(self, process: subprocess.Popen, copy: RunFolder) -> bool:
-        """Wait for a random moment to kill; False if the process ended by itself before."""
+    def _wait(self, processes: TrainingProcesses, copy: RunFolder) -> bool:
+        """Wait for a random moment to kill; False if the processes ended by themselves before."""
         moment = self._random.choices(list(MOMENTS), list(MOMENTS.values()))[0]
         if moment == "any":
-            return _outlives(process, self._random.uniform(0, START_SECS))
+            return processes.outlive(self._random.uniform(0, START_SECS * self._count))
         start = _file_size(copy.commits.path)
-        if not _wait_until(process, lambda: _file_size(copy.commits.path) > start):
+        if not _wait_until(processes, lambda: _file_size(copy.commits.path) > start):
             return False
         if moment == "training":
-            return _outlives(process, self._random.uniform(0, self._secs / 4))
+            return processes.outlive(self._random.uniform(0, self._secs / 4))
         for _ in range(self._random.randint(1, MAX_SAVES)):
             saves = _checkpoint_names(copy)
-            if not _wait_until(process, functools.partial(_has_new_checkpoint, copy, saves)):
+            if not _wait_until(processes, functools.partial(_has_new_checkpoint, copy, saves)):
                 return False
-        return _outlives(process, self._random.uniform(0, SAVE_SECS))
-
-
-def _main_code() -> str:
-    """Code that runs the command line with this process's modules.
-
-    `python -m toolkit` would look for modules in the working directory first.
-    """
-    here = os.path.realpath(os.getcwd())
-    paths = [path for path in sys.path if path and os.path.realpath(path) != here]
-    paths.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    return f"import sys; sys.path[:] = {paths!r}; from toolkit.cli import main; main()"
+        return processes.outlive(self._random.uniform(0, SAVE_SECS))
 
 
 @contextlib.contextmanager
@@ -197,13 +176,6 @@ def _raise_on_signals() -> Iterator[None]:
             signal.signal(signum, handler)
 
 
-def _environment() -> Dict[str, str]:
-    """The environment variables of this process, without those that set options."""
-    values = {n: v for n, v in os.environ.items() if not n.startswith(ENVIRONMENT_PREFIX)}
-    values.update((name, os.environ[name]) for name in ENVIRONMENT if name in os.environ)
-    return values
-
-
 def training_secs(folder: RunFolder) -> float:
     """How long the run trained, about; at most MAX_SECS."""
     summary = folder.read_manifest().get("summary")
@@ -215,22 +187,13 @@ def _is_positive(value: Any) -> bool:
     return isinstance(value, (int, float)) and value > 0
 
 
-def _wait_until(process: subprocess.Popen, condition: Callable[[], Any]) -> bool:
-    """Wait until a condition holds; False if the process ended before."""
+def _wait_until(processes: TrainingProcesses, condition: Callable[[], Any]) -> bool:
+    """Wait until a condition holds; False if the processes ended before."""
     while not condition():
-        if process.poll() is not None:
+        if not processes.is_running:
             return False
         time.sleep(POLL_SECS)
     return True
-
-
-def _outlives(process: subprocess.Popen, secs: float) -> bool:
-    """Wait so long, or until the process ends; return whether it still runs."""
-    try:
-        process.wait(secs)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
 
 
 def _ending_error(code: int, kills: int, text: str) -> ToolkitError:
@@ -238,12 +201,6 @@ def _ending_error(code: int, kills: int, text: str) -> ToolkitError:
     if code == UsageError.exit_code and not kills:  # such as code that is not trusted
         return UsageError(f"A copy of the run cannot be trained: {text}")
     return CheckFailed(f"After {kills} kills a process ended with exit code {code}: {text}")
-
-
-def _last_words(path: str) -> str:
-    """The end of what a process wrote to stderr."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return " ".join(file.read().split()[-60:]) or "it wrote nothing."
 
 
 def _file_size(path: str) -> int:

@@ -4,6 +4,7 @@ configuration. Nothing is trained.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Type
 
 from .. import config as configuration
@@ -11,11 +12,12 @@ from ..config import Config
 from ..data.files.hash_list import summarize
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..option_changes import find_differences
-from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
+from ..options import FOLDER, ORIGINS, CoreOptions, merge, saved_names
 from ..plugins import Plugins, is_name
-from ..storage import checkpoint_reader
-from ..storage.commit_log import Checkpoint, Entry
-from ..storage.jsonl import parse_object
+from ..storage import checkpoint_reader, git_record, source_copies
+from ..storage.commit_log import Checkpoint, CommitLog, Entry
+from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
+from ..storage.jsonl import JsonLines, parse_object
 from ..storage.manifest import FINISHED
 from ..storage.run_folder import RunFolder
 from ..storage.seal import find_changes
@@ -54,6 +56,10 @@ def run_checks(folder: RunFolder) -> List[Check]:
         ("config", _check_config),
         ("seal", _check_seal),
     ]
+    if any(source_copies.SOURCES in session for session in folder.commits.sessions()):
+        parts.append(("sources", _check_sources))
+    if os.path.lexists(folder.file(EVALUATIONS)):
+        parts.append(("evaluations", _check_evaluations))
     checks = []
     for name, check in parts:
         try:
@@ -89,6 +95,7 @@ def _check_manifest(folder: RunFolder) -> Tuple[str, List[Fault]]:
     fault = _find_status_fault(status, step, max(folder.commits.current_commits(), default=0))
     faults = [fault] if fault else []
     faults += _find_source_faults(manifest, folder.commits.sessions())
+    faults += _find_parent_faults(manifest.get("parent"), folder.commits)
     return f"{status}, step {step}", [Fault("manifest", fault) for fault in faults]
 
 
@@ -110,6 +117,13 @@ def _find_source_faults(manifest: Dict[str, Any], sessions: List[Dict[str, Any]]
         for name in sorted(set(now) | set(expected)):
             if now.get(name) != expected.get(name):
                 yield f"the hash of data {name!a} is not that of the last session"
+
+
+def _find_parent_faults(parent: Optional[Dict[str, Any]], log: CommitLog) -> Iterator[str]:
+    """Whether what the run began from is another parent than its log records, as a clause."""
+    records = log.parents()
+    if log.sessions() and parent != (records[-1] if records else None):
+        yield "the parent is not that of the commit log"
 
 
 def _find_status_fault(status: str, step: int, last: int) -> str:
@@ -220,7 +234,7 @@ def _compare_options(
     if _drop_notes(values) == _drop_notes(expected):
         return
     options = declared_options(configuration.parse_values(folder.path, values))
-    values, expected = current_names(options, values), current_names(options, expected)
+    values, expected = saved_names(options, values), saved_names(options, expected)
     configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
     for name in sorted(find_differences(options, *configs)):
         value, old = values.get(name, "missing"), expected.get(name, "no such option")
@@ -246,11 +260,35 @@ def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
         return f"of step {entry.step}, from which the run is continued", []
     pending: Tuple[str, ...] = ()
     if manifest["status"] == "trained":  # killed between its seal and the end of its manifest
-        pending, manifest = ("summary", "metrics"), dict(manifest, status=FINISHED)
+        pending = ("summary", "metrics", "exit_code")
+        manifest = dict(manifest, status=FINISHED)
     changes = find_changes(folder, manifest, entry.values, pending)
     reports = count_noun(len(entry.values["reports"]), "report file")
     summary = f"manifest and {reports} at step {entry.step}"
     return summary, [Fault("seal", change) for change in changes]
+
+
+def _check_sources(folder: RunFolder) -> Tuple[str, List[Fault]]:
+    """Whether the copies of the plugins' sources have the hashes in the commit log."""
+    sessions = folder.commits.sessions()
+    copies = {c.place for each in sessions for c in source_copies.read_copies(each).values()}
+    faults = source_copies.find_faults(folder, sessions)
+    faults += git_record.find_faults(folder, sessions)
+    summary = (
+        f"copies of {count_noun(len(copies), 'version')} of plugins" if copies else "no copies"
+    )
+    return summary, [Fault("sources", fault) for fault in faults]
+
+
+def _check_evaluations(folder: RunFolder) -> Tuple[str, List[Fault]]:
+    """Whether the metrics of `toolkit evaluate --follow` are of checkpoints of this run."""
+    lines = JsonLines(folder.file(EVALUATIONS)).lines()
+    tensors: Dict[int, List[str]] = {}
+    for entry in folder.commits.entries():
+        if entry.is_commit:
+            tensors.setdefault(entry.step, []).append(entry.values["tensors"])
+    faults = [Fault("evaluations", fault) for fault in find_evaluation_faults(lines, tensors)]
+    return f"{count_noun(len(lines), 'record')}, not sealed", faults
 
 
 def _is_summary_unsealed(folder: RunFolder) -> bool:

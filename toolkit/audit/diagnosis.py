@@ -25,8 +25,11 @@ from ..storage.checkpoint_diff import (
 )
 from ..storage.commit_log import Checkpoint
 from ..storage.manifest import FINISHED, FormatError
+from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder
+from ..storage.session_changes import describe_cluster
 from ..training import provenance
+from ..training.initial_weights import open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
 from .checks import Check, Fault, count_noun, fault_of_error, run_checks
 
@@ -67,7 +70,7 @@ def diagnose_folder(folder: RunFolder) -> Diagnosis:
         pass  # a check reports it
     checks = run_checks(folder)
     faults = [fault for check in checks for fault in check.faults]
-    notes = _describe_progress(folder) + _describe_leftovers(folder)
+    notes = _describe_parents(folder) + _describe_progress(folder) + _describe_leftovers(folder)
     diagnosis = Diagnosis(_describe_state(folder), notes, faults, [])
     _add_advice(diagnosis, folder, checks, resume)
     _check_disk_space(diagnosis, folder)
@@ -105,8 +108,11 @@ def _describe_state(folder: RunFolder) -> str:
         return f"How the run ended is unknown: {error.message}"
     status, step = str(manifest["status"]), manifest.get("step", 0)
     reason = str(manifest.get("reason", "")).rstrip(".")
+    summary = manifest.get("summary")
+    is_evaluated = isinstance(summary, dict) and summary.get("test")
+    evaluated = " and evaluated" if is_evaluated else ""
     states = {
-        FINISHED: f"The run is finished and evaluated: {reason}.",
+        FINISHED: f"The run is finished{evaluated}: {reason}.",
         "trained": f"The run is trained, and ended before its evaluation: {reason}.",
         "stopped": f"The run stopped at step {step}: {reason}.",
         "interrupted": f"The run was interrupted, and step {step} was saved.",
@@ -115,6 +121,11 @@ def _describe_state(folder: RunFolder) -> str:
         "running": "The run was killed: it recorded no end, and no process is training it.",
     }
     return states.get(status, f"How the run ended is unknown: its status is '{status}'.")
+
+
+def _describe_parents(folder: RunFolder) -> List[str]:
+    """What the run began from, where that is another run or other weights."""
+    return [parent.sentence() for parent in (_try(lambda: read_parents(folder)) or {}).values()]
 
 
 def _describe_progress(folder: RunFolder) -> List[str]:
@@ -281,7 +292,12 @@ def diagnose_model(
         return diagnosis
     sessions = folder.commits.sessions()
     facts = provenance.reproducibility_facts(plugins, run_data, config)
+    cluster = sessions[-1].get("cluster") if sessions else None
+    facts = dict(facts, cluster=cluster)  # a resume may have as many processes
     differences = provenance.changes_since(sessions[-1], facts) if sessions else []
+    if cluster and not differences and cluster.get("mode") == "replicated":
+        count = describe_cluster(cluster)
+        diagnosis.notes.append(f"The run was trained by {count}; a resume is exact with as many.")
     if differences:
         diagnosis.notes.append(f"A resume here is not exact: {'; '.join(differences)}.")
     if not allow_other_data:
@@ -314,6 +330,18 @@ def diagnose_data(
         return diagnosis
     if not allow_other_data:
         _compare_data(diagnosis, folder, dataset)
+    return diagnosis
+
+
+def diagnose_weights(folder: RunFolder, options: CoreOptions) -> Diagnosis:
+    """Diagnose whether the weights with which a run has to begin again are gone or have changed."""
+    diagnosis = Diagnosis("", [], [], [])
+    try:
+        if not folder.checkpoints.list():
+            recorded = read_parents(folder).get(WEIGHTS)
+            open_initial_weights(options, recorded, diagnosis.notes.append)
+    except ToolkitError as error:
+        diagnosis.add_error("weights", error)
     return diagnosis
 
 

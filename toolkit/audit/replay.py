@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 from .. import config as configuration
 from ..config import Config
@@ -17,16 +17,30 @@ from ..errors import (
     UsageError,
 )
 from ..option_changes import find_differences
-from ..options import CoreOptions, current_names, resolve, result_options
+from ..options import (
+    CoreOptions,
+    current_names,
+    find_path,
+    resolve,
+    result_options,
+    saved_names,
+    split_step,
+)
 from ..plugins import Plugins
 from ..storage import checkpoint_reader
 from ..storage.checkpoint_diff import RestoreOptions
-from ..storage.commit_log import Checkpoint, Entry
+from ..storage.commit_log import Checkpoint, Entry, current_sessions
 from ..storage.jsonl import parse_object
+from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder
+from ..storage.session_changes import THREADS
+from ..storage.weights import open_weights
 from ..training import provenance
 from ..training.best_metric import with_former_direction
+from ..training.initial_weights import read_parents
 from .checks import count_noun, declared_options, join_steps
+from .processes import TrainingProcesses, count_processes
+from .replay_sources import find_other_sources, replay_with_copies
 
 REPRODUCIBILITY_HINT = (
     "A step may depend only on the seed, the step and the variables: draw with run.uniform, "
@@ -79,9 +93,20 @@ def find_segment(folder: RunFolder, first: Optional[int], last: Optional[int]) -
             hint=f"A replay up to step {last} starts from one of {join_steps([0, *starts])}.",
         )
     sessions = _find_sessions(folder, first, commits[last])
+    _check_order(sessions, first, last)
     changes = sessions[0].get("model") if sessions[0]["from"] == first else None
     end = folder.commits.checkpoint(commits[last])
     return Segment(starts.get(first), end, sessions[-1], changes or {})
+
+
+def _check_order(sessions: Iterable[Dict[str, Any]], first: int, last: int) -> None:
+    """Refuse steps that were made in an order that follows from timing. Raises UsageError."""
+    if any((session.get("cluster") or {}).get("mode") == "ps" for session in sessions):
+        raise UsageError(
+            f"Steps {first} to {last} were trained with parameter servers, so the order of their "
+            "updates followed from timing: they cannot be repeated.",
+            hint="Without --replay, the files of the run are checked.",
+        )
 
 
 def _explain_start(first: int, last: int, commits: Iterable[int]) -> str:
@@ -99,7 +124,7 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
     Raises:
         UsageError: they differ in something that affects the result.
     """
-    sessions = _collect_sessions(folder.commits.entries()[: end.number])
+    sessions = current_sessions(folder.commits.entries()[: end.number])
     segment = [session for session in sessions if session["from"] <= first][-1:]
     segment += [session for session in sessions if first < session["from"] < end.step]
     for before, after in zip(segment, segment[1:]):
@@ -110,17 +135,6 @@ def _find_sessions(folder: RunFolder, first: int, end: Entry) -> List[Dict[str, 
                 hint=f"Choose a segment that does not contain step {after['from']}.",
             )
     return segment
-
-
-def _collect_sessions(entries: Iterable[Entry]) -> List[Dict[str, Any]]:
-    """The sessions that trained the steps before the end of the entries, in the order of steps."""
-    sessions: List[Dict[str, Any]] = []
-    for entry in entries:
-        if entry.is_session:
-            # The new session discards what was trained after the step that it starts from.
-            sessions = [session for session in sessions if session["from"] < entry.step]
-            sessions.append(entry.values)
-    return sessions
 
 
 def _compare_sessions(
@@ -143,10 +157,10 @@ def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str,
     options = declared_options(session_config(folder, after))
     after = dict(after, seals=before.get("seals"))  # read both as of the earlier version
     configs = [session_config(folder, session) for session in (before, after)]
-    configs = [c._replace(values=current_names(options, c.values)) for c in configs]
+    configs = [c._replace(values=saved_names(options, c.values)) for c in configs]
     old, new = (config.values for config in configs)
     without_effect = set(options.model_fields) - result_options(options)
-    without_effect |= {"data", "plugin", "with"}  # files are compared by their hashes
+    without_effect |= {"data", "plugin", "with", "init_from"}  # they are compared by their hashes
     return [
         f"{name} was {old[name]}, then {new[name]}"
         for name in sorted(find_differences(options, *configs))
@@ -161,7 +175,7 @@ def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
     values = current_names(CoreOptions, session.get("options") or folder.read_config())
     config = configuration.parse_values(folder.path, values)
     config.values["xla"] = "on" if session.get("compiled") else "off"
-    config.values["intra_op_threads"] = (session.get("machine") or {}).get(provenance.THREADS, 0)
+    config.values["intra_op_threads"] = (session.get("machine") or {}).get(THREADS, 0)
     config.values["max_secs"] = None
     metric = config.values.get("best_metric")
     if isinstance(metric, str) and not session.get("seals"):  # of an earlier version
@@ -192,29 +206,132 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
         CheckFailed: the results differ; the message names the first difference.
         UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
     """
+    check_initial_weights(folder, segment)
+    config = session_config(folder, segment.session)
+    others = find_other_sources(folder, segment.session, config)
+    if others:
+        steps = (segment.start.step if segment.start else 0, segment.end.step)
+        return replay_with_copies(folder, segment.session, others, steps, path)
+    return compare_runs(folder, train_copy(folder, segment, path), segment.end)
+
+
+def train_copy(
+    folder: RunFolder, segment: Segment, path: str, values: Mapping[str, Any] = {}
+) -> RunFolder:
+    """Train a segment again in a new folder.
+
+    Args:
+        folder: of the run.
+        segment: the steps to train.
+        path: of the new folder.
+        values: of options that have no effect on the result, to use in place of the run's.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        CheckFailed: the training did not reach its end.
+        UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
+    """
     from ..api import quiet
     from ..training.trainer import Job, Trainer
 
+    count = count_processes(segment.session)
     config = session_config(folder, segment.session)
-    plugins = Plugins.load(config.plugin, config.extensions, session_place(folder))
+    config.values.update(values)
+    plugins = Plugins.load(
+        config.plugin, config.extensions, session_place(folder), folder.read_distributions()
+    )
     options = resolve(plugins.options(), [config.layer(folder.file("config.json"))]).options
     target = _copy_start(folder, segment, path)
-    values = configuration.run_values(config.plugin, config.extensions, options, target.path)
+    contents = configuration.run_values(config.plugin, config.extensions, options, target.path)
+    if count > 1:
+        _train_in_processes(target, segment, contents, count)
+        return target
     changes = RestoreOptions.of_plan(segment.model_changes)
-    job = Job(plugins, options, target, values, ["verify"], segment.end.step, changes)
+    job = Job(plugins, options, target, contents, ["verify"], segment.end.step, changes)
     trainer = Trainer(job, quiet())
     try:
         trainer.check_data()
-        differences = provenance.changes_since(segment.session, trainer.session_facts())
-        if differences:
-            raise UsageError(
-                f"The segment cannot be replayed here: {'; '.join(differences)}.",
-                hint="Replay it with the machine, the versions and the plugins that trained it.",
-            )
+        _refuse_differences(provenance.changes_since(segment.session, trainer.session_facts()))
         _train(trainer, segment.end.step)
     finally:
         trainer.close()
-    return compare_runs(folder, target, segment.end)
+    return target
+
+
+def _train_in_processes(
+    target: RunFolder, segment: Segment, values: Dict[str, Any], count: int
+) -> None:
+    """Train a segment again in several processes, as the run did.
+
+    Args:
+        target: of `_copy_start`.
+        segment: the steps to train.
+        values: the contents of config.json.
+        count: how many processes train.
+    """
+    if segment.model_changes:
+        raise UsageError(
+            "The segment begins with another model than the checkpoint before it, which several "
+            "processes do not repeat.",
+            hint="Choose a segment that begins later.",
+        )
+    if segment.start is None:
+        target.create(values)
+    else:
+        target.write_config(values)
+    target.unlock()
+    step = segment.end.step
+    command = ["resume", target.path, "--pause-at", str(step)]
+    processes = TrainingProcesses(command, count, os.path.dirname(target.path))
+    try:
+        code = processes.wait()
+    finally:
+        processes.kill_all()
+    target.commits.invalidate_cache()
+    sessions = [entry.values for entry in target.commits.entries() if entry.is_session]
+    if sessions and sessions[-1].get("options"):  # else it ended before its first step
+        _refuse_differences(provenance.changes_since(segment.session, sessions[-1]))
+    if code:
+        raise CheckFailed(
+            f"The replay did not reach step {step}: a process ended with exit code {code}: "
+            f"{processes.last_words()}",
+            hint=REPRODUCIBILITY_HINT,
+        )
+
+
+def _refuse_differences(differences: Iterable[str]) -> None:
+    """Raise UsageError if this machine or installation is not the one that trained the run."""
+    if differences:
+        raise UsageError(
+            f"The segment cannot be replayed here: {'; '.join(differences)}.",
+            hint="Replay it with the machine, the versions and the plugins that trained it.",
+        )
+
+
+def check_initial_weights(folder: RunFolder, segment: Segment) -> None:
+    """Refuse a segment from step 0 without the weights with which the run began.
+
+    Raises:
+        UsageError: they are gone, or have changed.
+    """
+    parent = read_parents(folder).get(WEIGHTS)
+    config = session_config(folder, segment.session)
+    if segment.start is not None or parent is None or not config.values.get("init_from"):
+        return
+    path, step = split_step(config.values["init_from"])
+    try:
+        source = open_weights(find_path(path, config.folders), step, lambda text: None)
+        reason = "" if source.parent.tensors == parent.tensors else f"those of {path} have changed"
+    except (UsageError, CheckpointError) as error:
+        reason = error.message.rstrip(".")
+    if reason:
+        raise UsageError(
+            f"The run began with the weights of {parent.name}, so it cannot be trained again from "
+            f"step 0 without them: {reason}.",
+            hint="Put them back; --replay from a later step does not need them.",
+        )
 
 
 def _train(trainer: Any, step: int) -> None:

@@ -30,6 +30,7 @@ def examine(
     make_run: Callable[[Any], Run],
     checkpoint: Optional[str],
     step: int,
+    assign_weights: Optional[Callable[[tf.Session], None]] = None,
 ) -> Optional[Finding]:
     """Repeat the step after `step` and find its first non-finite tensor.
 
@@ -41,12 +42,14 @@ def examine(
         make_run: makes the `Run` of that graph from the reader.
         checkpoint: the prefix of the checkpoint of `step`, or None for the initial variables.
         step: the last good step.
+        assign_weights: assigns the weights in a session with which the run began; None if it began
+            with the initial variables.
 
     Returns:
         The finding, or None where the step was finite this time; `NOT_REPRODUCED` says why that
         happens.
     """
-    with Replay(plugins, make_reader, make_run, checkpoint, step) as replay:
+    with Replay(plugins, make_reader, make_run, checkpoint, step, assign_weights) as replay:
         inspection = Inspection({}, set(), {})
         for guard_values in replay.graph.step.guard_values:
             targets = [guard_values.loss, guard_values.gradient_norm]

@@ -10,6 +10,9 @@ import numpy as np
 from ..data.structure import FEATURES, LABELS
 from ..display.grid import save_grid
 from ..files import atomic_write, write_json
+from ..graph.guard import ADOPTED
+
+_RATE = "--learning-rate"
 
 
 class SourceLine(NamedTuple):
@@ -140,7 +143,7 @@ class Finding(NamedTuple):
         """Sentences for the console."""
         lines = [f"Step {self.step} was repeated; {self._first_line()}"]
         if self.kind == "op":
-            lines.append(self.op.sentence())
+            lines.append(self._origin_sentence())
             callers = [line.location for line in self.op.stack[-2:-5:-1]]
             lines += [f"Called from {', from '.join(callers)}."] if callers else []
             lines += [f"Its input '{summary.name}' is {summary}." for summary in self.inputs]
@@ -149,6 +152,24 @@ class Finding(NamedTuple):
         if len(self.rows) != self.batch.size:
             lines.append(f"The batch consisted of {self.batch.describe(range(self.batch.size))}.")
         return lines
+
+    def way_out(self) -> str:
+        """What to try, without a full stop; "" where no cause but the learning rate is known."""
+        if self.kind == "features":
+            return "mend the data of these examples, or take --on-nonfinite skip"
+        line = self.op.source_line
+        if self.kind != "op" or line is None:
+            return ""
+        rate = "the rate of the plugin's own op" if self.update.name == ADOPTED else _RATE
+        return (
+            f"mend {line.file}:{line.line} where its values can be wrong; else try a lower {rate}, "
+            "or --on-nonfinite skip"
+        )
+
+    def _origin_sentence(self) -> str:
+        if self.update.name == ADOPTED and self.op.source_line is None:
+            return "It is what the plugin's own update changed: its op made a variable non-finite."
+        return self.op.sentence()
 
     def _first_line(self) -> str:
         if self.kind == "features":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 from ..compat import tf
+from ..graph.replica_copy import original_name
 from . import replay
 from .finding import SourceLine
 
@@ -21,6 +23,44 @@ _LIBRARIES = (
     "tf_keras",
     "pluggy",
 )
+
+
+# In the message of a TensorFlow error: the op that failed, and the lines of a Python function that
+# it called.
+_NODE = re.compile(r"\[\[(?:\{\{)?node ([^\s}]+)")
+_PYTHON_CALL = re.compile(r"script_ops\.py\", line .*?(?=\n\s*\[\[|\Z)", re.DOTALL)
+_PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def find_failing_line(error: BaseException, graph: Optional[tf.Graph]) -> str:
+    """`file:line` of the plugin's code that made a session call fail; "" if the error hides it.
+
+    It is the line of a `tf.py_func` that raised an exception, else the line that created the op.
+
+    Args:
+        error: of the call.
+        graph: of the session; None if it is unknown.
+    """
+    text = str(getattr(error, "message", error)) if isinstance(error, tf.errors.OpError) else ""
+    call = _PYTHON_CALL.search(text)
+    lines = (
+        [(_absolute(file), line) for file, line in _PYTHON_LINE.findall(call.group())]
+        if call
+        else []
+    )
+    own = [f"{file}:{line}" for file, line in lines if not _is_library(file)]
+    if own:
+        return own[-1]
+    created = [line for name in _NODE.findall(text) for line in _lines_of_op(graph, name)]
+    return f"{created[-1].file}:{created[-1].line}" if created else ""
+
+
+def _lines_of_op(graph: Optional[tf.Graph], name: str) -> List[SourceLine]:
+    name = original_name(name)  # nothing of a plugin created a copy
+    try:
+        return plugin_lines(graph.get_operation_by_name(name)) if graph is not None else []
+    except (KeyError, ValueError):  # an op within a function
+        return []
 
 
 def forward_op(op: tf.Operation) -> tf.Operation:
@@ -52,7 +92,7 @@ def _lines_after(lines: List[SourceLine], file: str) -> List[SourceLine]:
 
 def _traceback_lines(op: tf.Operation) -> List[SourceLine]:
     """All lines of the stack in which the op was created, the innermost last."""
-    return [_to_source_line(frame) for frame in op.traceback]
+    return [_to_source_line(frame) for frame in op.traceback or ()]
 
 
 def _to_source_line(frame: Any) -> SourceLine:
@@ -63,6 +103,14 @@ def _to_source_line(frame: Any) -> SourceLine:
         file, line, function = frame.filename, frame.lineno, frame.name
     path = _absolute(file)
     return SourceLine(path, int(line), function, linecache.getline(path, line).strip())
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is of the core, of TensorFlow, or installed beside it."""
+    parts = file.split(os.sep)
+    return file.startswith(_library_folders()) or bool(
+        {"site-packages", "dist-packages"} & set(parts)
+    )
 
 
 def _library_folders() -> Tuple[str, ...]:

@@ -31,9 +31,11 @@ class Replay:
         make_run: Callable[[Any], Run],
         checkpoint: Optional[str],
         step: int,
+        assign_weights: Optional[Callable[[tf.Session], None]] = None,
     ):
         self.step = step
         self._checkpoint = checkpoint
+        self._assign_weights = assign_weights
         tf_graph = tf.Graph()
         with tf_graph.as_default():
             self._reader = make_reader()
@@ -60,6 +62,8 @@ class Replay:
     def run(self, fetches: Any, feeds: Optional[Dict[tf.Tensor, Any]] = None) -> Any:
         """Run the step from its initial state, whatever earlier calls changed."""
         self._session.run(self._initialize)
+        if self._assign_weights is not None:
+            self._assign_weights(self._session)
         if self._saver is not None and self._checkpoint is not None:
             with plain_path(self._checkpoint) as path:
                 self._saver.restore(self._session, path)

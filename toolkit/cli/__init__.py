@@ -20,6 +20,9 @@ def main(argv: Optional[List[str]] = None) -> None:
     with streams.guarded():
         try:
             code = run_command(sys.argv[1:] if argv is None else argv)
+        except KeyboardInterrupt:  # before there is a command
+            sys.stderr.write("Interrupted.\n")
+            code = 130
         except Exception:  # a fault of the toolkit
             traceback.print_exc()
             code = 1

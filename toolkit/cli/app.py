@@ -14,7 +14,7 @@ import click
 
 from .. import __version__
 from ..cli_options import HelpGroup
-from ..errors import ToolkitError, UsageError
+from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..plugins import choose, summarize_exception
 from . import plugin_commands
 from .streams import OutputError
@@ -23,12 +23,18 @@ from .streams import OutputError
 COMMANDS = {
     "run": ("run", "Train a plugin's model."),
     "resume": ("run", "Continue a run from its last checkpoint."),
+    "launch": ("launch", "Train with several processes on this machine."),
+    "search": ("search", "Train many configurations at equal budgets."),
     "evaluate": ("evaluate", "Evaluate a trained model on a split of the data."),
     "predict": ("predict", "Apply a trained model to files."),
+    "sample": ("sample", "Draw samples from a trained model that generates."),
     "export": ("export", "Write a trained model as a SavedModel."),
+    "report": ("report", "Write the page of a run, or of several."),
+    "runs": ("runs", "List runs: state, metric, and what is special about each."),
+    "compare": ("compare", "Compare runs: options, metrics, and where they parted."),
     "verify": ("verify", "Check the integrity of a run folder."),
     "doctor": ("doctor", "Report the state of a run, and what to do about faults."),
-    "plugins": ("plugins", "List plugins, and show their hooks and options."),
+    "plugins": ("plugins", "List, show and check plugins, and start new ones."),
     "data": ("data", "List data sources, and check data."),
     "cache": ("cache", "List and remove downloads and converted data."),
 }
@@ -59,6 +65,7 @@ class LazyGroup(HelpGroup):
         if name not in COMMANDS and not name.startswith("-"):
             names = self.list_commands(ctx)
             if name not in names:
+                plugin_commands.load(name)  # refuses one that is disabled
                 close = difflib.get_close_matches(name, names, n=1)
                 hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."
                 raise click.UsageError(f"There is no command '{name}'.\n{hint}")
@@ -71,6 +78,8 @@ class LazyGroup(HelpGroup):
             raise
         except BrokenPipeError as error:  # click would exit with 1
             raise OutputError(error) from error
+        except KeyboardInterrupt:  # click would print an empty line
+            raise InterruptedRun("Interrupted.") from None
         except Exception as error:
             if isinstance(error, FileNotFoundError) and _is_working_directory_gone():
                 raise UsageError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Iterable, Optional
+from typing import Any, Dict, Iterable, Optional
 
 import click
 
 from ..api import Trained, open_trained
 from ..cli_options import Command, warn
+from ..display.metrics_line import describe_level, describe_omissions, join_metrics
 from ..errors import UsageError
 
 
@@ -40,6 +41,13 @@ def set_tta(trained: Trained, value: Optional[bool]) -> None:
             f"The plugin '{trained.plugin}' has no test-time augmentation.", hint="Omit --tta."
         )
     trained.options = trained.options.model_copy(update={"tta": value})
+
+
+def print_metrics(result: Dict[str, Any], note: str = "") -> None:
+    """Print the line of an evaluation: split, metrics, number of examples, step, and a note."""
+    facts = f"{result['examples']} examples, step {result['step']}{note}{describe_level(result)}"
+    sys.stdout.write(f"{result['split']:7} {join_metrics(result)}  ({facts})\n")
+    print_details(describe_omissions(result))
 
 
 def print_details(lines: Iterable[str]) -> None:

@@ -11,8 +11,8 @@ from .. import config as configuration
 from ..cli_options import json_option, print_json, verbose_option
 from ..display.escapes import escape_line
 from ..errors import ToolkitError
-from ..option_changes import OptionChange, allow_flags, find_changes
-from ..options import CoreOptions, format_value
+from ..option_changes import OptionChange, allow_flags, describe_change, find_changes
+from ..options import CoreOptions
 from ..storage.run_folder import RunFolder, open_run
 from .plugin_options import NO_SELECTION, Selection, option_values, resolve, untyped_values
 from .resume_options import ChangeFlags, ResumeCommand, change_flags, name_flags, parse_allow
@@ -112,9 +112,7 @@ def _add_changes(diagnosis: Diagnosis, changes: Sequence[OptionChange]) -> None:
     edited = {fault.subject for fault in diagnosis.faults if fault.part == "config"}
     for change in changes:
         if change.name not in edited:
-            before, now = format_value(change.before), format_value(change.now)
-            text = f"{change.name} was {before}, now {now}"
-            diagnosis.faults.append(Fault("option", text, change.name))
+            diagnosis.faults.append(Fault("option", describe_change(change), change.name))
     if changes:
         flags = allow_flags(changes)
         advice = f"A resume refuses options other than the run's unless allowed: {flags}"
@@ -129,7 +127,7 @@ def _add_model(
     changes: ChangeFlags,
 ) -> None:
     """Add whether the plugins, the data and the model fit what was committed."""
-    from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model
+    from ..audit.diagnosis import diagnose_code, diagnose_data, diagnose_model, diagnose_weights
 
     config = configuration.run_values(selection.plugin, selection.extensions, options, folder.path)
     restore_options = changes.restore_options()
@@ -142,6 +140,7 @@ def _add_model(
             folder, selection.plugins, options, restore_options, config, changes.other_data
         )
     _add(diagnosis, more)
+    _add(diagnosis, diagnose_weights(folder, options))
 
 
 def _model_note(selection: Selection) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Dict, Optional
 
 import click
 
 from ..cli_options import checkpoint_option, json_option, print_json, trust_option, verbose_option
-from .common import open_with_warnings, set_tta, tta_option
+from ..errors import UsageError
+from ..storage.checkpoint_feed import FeedSettings
+from .cluster_flags import Seconds
+from .common import open_with_warnings, print_details, print_metrics, tta_option
+from .evaluation import OpenEvaluation, Subject
 
 
 @click.command()
@@ -18,7 +22,8 @@ from .common import open_with_warnings, set_tta, tta_option
     "--split",
     default=None,
     metavar="train|validation|test",
-    help="Split; default: test, or all of --data if it has no splits of its own.",
+    help="Split; default: test (--follow: validation if there is one), or all of --data if it has "
+    "no splits of its own.",
 )
 @click.option(
     "--data",
@@ -27,6 +32,26 @@ from .common import open_with_warnings, set_tta, tta_option
     help="Data to use instead of the run's own; its classes are matched by name.",
 )
 @tta_option
+@click.option(
+    "--follow",
+    "follows",
+    is_flag=True,
+    help="Evaluate the newest checkpoint, then each one as another process commits it, until the "
+    "run ends. The metrics are also added to RUN/evaluations.jsonl; no report is kept.",
+)
+@click.option(
+    "--every",
+    is_flag=True,
+    help="With --follow: every checkpoint that exists, also those that appear during an "
+    "evaluation; by default the newest of them.",
+)
+@click.option(
+    "--idle-secs",
+    type=Seconds(0),
+    metavar="S",
+    help="With --follow: how long to wait for a run to begin, or to go on after it was killed "
+    f"[default {FeedSettings().idle_secs:g}].",
+)
 @trust_option
 @json_option
 @verbose_option
@@ -36,123 +61,53 @@ def evaluate(
     split: Optional[str],
     data: Optional[str],
     tta: Optional[bool],
+    follows: bool,
+    every: bool,
+    idle_secs: Optional[float],
     as_json: bool,
-) -> None:
+) -> int:
     """Evaluate a trained model on a split of the data.
 
-    The plugin may write reports into the run's folder.
+    The plugin may write reports into the run's folder. With --follow, the exit code is that of the
+    process that trains: 0 if the run finished or paused; 138 if it was killed.
     """
+    subject = Subject(split, data, tta)
+    if follows:
+        if checkpoint is not None:
+            raise UsageError("--follow has no single checkpoint.", hint="Omit --checkpoint.")
+        return _follow(run_folder, subject, every, idle_secs, as_json)
+    if every or idle_secs is not None:
+        name = "--every" if every else "--idle-secs"
+        raise UsageError(f"{name} has no effect without --follow.", hint="Add --follow.")
     with open_with_warnings(run_folder, checkpoint) as trained:
-        set_tta(trained, tta)
-        result = _measure(trained, split, data)
+        evaluation = OpenEvaluation(trained, subject)
+        try:
+            result = evaluation.report()
+        finally:
+            evaluation.close()
         result["run"] = str(trained.run_folder)
     if as_json:
         print_json(result)
     else:
-        _print(result, trained.step)
+        _print(result)
+    return 0
 
 
-def _measure(trained: Any, split: Optional[str], data: Optional[str]) -> Dict[str, Any]:
-    """Evaluate an open run on a split, of other data if `data` names some."""
-    from ..errors import UsageError, suggest
-    from ..inference.report import report
+def _follow(
+    run_folder: str, subject: Subject, every: bool, idle_secs: Optional[float], as_json: bool
+) -> int:
+    from .follow import follow
 
-    run_data, options, own_splits = _open_data(trained, data)
-    _check_fit(run_data.spec, trained.data)
-    is_whole = bool(data) and split is None and list(run_data.splits) == ["train"]
-    split = "test" if split is None else split
-    examples = run_data.prepare_split("train" if is_whole else split)
-    if examples is None:
-        raise UsageError(
-            f"{data or options.data} has no split '{split}'.",
-            hint=f"{suggest(split, run_data.splits)} Name one with --split.",
-        )
-    evaluator = trained.evaluator("eval", options=options, splits=own_splits)
-    try:
-        evaluator.load(trained.checkpoint.path)
-        result = report(
-            trained.plugins,
-            evaluator,
-            trained.run_folder,
-            "all" if is_whole else split,
-            examples,
-            trained.step,
-            data or "",
-        )
-    finally:
-        evaluator.close()
-    return dict(result, data=data or run_data.dataset.name)
+    settings = FeedSettings(every=every)
+    if idle_secs is not None:
+        settings = settings._replace(idle_secs=idle_secs, start_secs=idle_secs)
+    return follow(run_folder, subject, settings, as_json)
 
 
-class _OpenData(NamedTuple):
-    """What is evaluated, and the run's own data, which scores compare it with."""
-
-    run_data: Any  # the `RunData` to evaluate
-    options: Any  # of the run, with the place of its own data
-    own_splits: Callable[[str], Any]  # the name of a split -> the `Split` of the run's own data
-
-
-def _open_data(trained: Any, data: Optional[str]) -> _OpenData:
-    """Open the data of the run, or the data that `data` names; notes on it go to stderr."""
-    from ..data.files.hash_list import summarize
-    from ..data.spec import DataSpec
-    from ..run_data import open_other_data, open_run_data
-
-    if data is None:
-        run_data = trained.run_data()
-        return _OpenData(run_data, trained.options, run_data.prepare_split)
-    record, options = trained.manifest["data"], trained.options
-    run_data = open_other_data(trained.plugins, options, data, DataSpec.from_json(record["stored"]))
-    hashes = summarize(run_data.dataset.sha256)
-    if hashes == summarize(record["sha256"]):  # the run's data at another place
-        moved = options.model_copy(update={"data": data})
-        run_data = trained.check_data(open_run_data(trained.plugins, moved))
-        return _OpenData(run_data, moved, run_data.prepare_split)
-    for note in run_data.dataset.notes:
-        sys.stderr.write(f"{data}: {note}\n")
-    return _OpenData(run_data, options, lambda name: _own_split(trained, name))
-
-
-def _own_split(trained: Any, name: str) -> Any:
-    """A split of the run's own data, which is opened on first use: few plugins need it."""
-    from ..errors import DataError
-
-    try:
-        return trained.split(name)
-    except DataError as error:
-        raise DataError(
-            error.message,
-            hint="The scores need the data that the run was trained on, too. Put it back.",
-        ) from error
-
-
-def _print(result: Dict[str, Any], step: int) -> None:
-    from .common import print_details
-
-    metrics = "  ".join(f"{name} {value:.4f}" for name, value in sorted(result["metrics"].items()))
-    sys.stdout.write(
-        f"{result['split']:7} {metrics}  ({result['examples']} examples, step {step})\n"
-    )
+def _print(result: Dict[str, Any]) -> None:
+    print_metrics(result)
     print_details(result.get("lines", ()))
     if "reports" in result:
         sys.stdout.write(f"reports {result['run']}/{result['reports']}\n")
     if "reports_omitted" in result:
         sys.stderr.write(f"warning: no report is kept: {result['reports_omitted']}\n")
-
-
-def _check_fit(spec: Any, expected: Any) -> None:
-    """Raise DataError if the model cannot be fed the data.
-
-    Args:
-        spec: the `DataSpec` of the data.
-        expected: the `DataSpec` that the model was trained on.
-    """
-    from ..data.same_data import check_fit
-    from ..errors import DataError
-
-    check_fit(spec.flat, expected, "The data")
-    if spec.num_classes > expected.num_classes > 0:
-        raise DataError(
-            f"The data has {spec.num_classes} classes, the model was trained on "
-            f"{expected.num_classes}."
-        )

@@ -32,12 +32,21 @@ def _mark_conflict(entry: Entry) -> Entry:
 
 def list_names(core: Iterable[str]) -> List[str]:
     """Return the names of the added commands that can be called."""
-    return sorted({entry.name for entry in list_commands()} - set(core))
+    return sorted({entry.name for entry in list_commands() if _is_active(entry)} - set(core))
+
+
+def _is_active(entry: Entry) -> bool:
+    return entry.state != "disabled"
 
 
 def load(name: str) -> Optional[click.Command]:
     """Return the command of that name, or None. Raises UsageError, ToolkitError."""
-    entries = [entry for entry in list_commands() if entry.name == name]
+    installed = [entry for entry in list_commands() if entry.name == name]
+    entries = [entry for entry in installed if _is_active(entry)]
+    if installed and not entries:
+        raise UsageError(
+            f"Command '{name}' is disabled.", hint=f"Enable it: toolkit plugins enable {name}."
+        )
     if len(entries) > 1:
         packages = " and by ".join(entry.distribution for entry in entries)
         raise UsageError(
@@ -47,12 +56,7 @@ def load(name: str) -> Optional[click.Command]:
 
 
 def _import_command(entry: Entry) -> click.Command:
-    try:
-        command = load_command(entry)
-    except SystemExit as error:
-        raise ToolkitError(
-            f"Command '{entry.name}' cannot be imported: it ended the process ({error})."
-        ) from error
+    command = load_command(entry)
     if not isinstance(command, click.Command):
         raise ToolkitError(
             f"Command '{entry.name}' ({entry.target}) is {command!r}, expected a click command.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
@@ -35,6 +36,7 @@ class Selection(NamedTuple):
         layers: the values of each configuration file, weakest first.
         unloaded: the references of files and modules that this command does not execute; the
             values of their options are not typed.
+        permission: the flag to add to have them executed; "" for the one that names them.
     """
 
     plugin: str
@@ -42,14 +44,18 @@ class Selection(NamedTuple):
     plugins: Optional[Plugins]
     layers: List[typed.Layer]
     unloaded: Sequence[str] = ()
+    permission: str = ""
 
     @property
     def note(self) -> str:
         """What the command lacks without the code that it does not execute."""
         flag = "--plugin" if self.plugin in self.unloaded else "--with"
+        condition = f"name it ({flag} {self.unloaded[0]})"
+        if self.permission:
+            condition = f"trust it ({self.permission})"
         return (
-            f"This command does not execute {' and '.join(self.unloaded)} unless you name it "
-            f"({flag} {self.unloaded[0]}), and so does not know its options."
+            f"This command does not execute {' and '.join(self.unloaded)} unless you {condition}, "
+            "and so does not know its options."
         )
 
 
@@ -98,6 +104,7 @@ def load_selection(
     origins: Mapping[str, str],
     layers: List[typed.Layer],
     executes_code: bool,
+    distributions: Optional[Mapping[str, str]] = None,
 ) -> Selection:
     """Load the plugins that the arguments name.
 
@@ -108,14 +115,20 @@ def load_selection(
         layers: see `Selection`.
         executes_code: whether to load files and modules that a file names, as far as they are
             trusted. What the user names, and installed plugins, are loaded in any case.
+        distributions: name -> the distribution of each installed plugin of a run; None for a new
+            run.
     """
     unloaded = [] if executes_code else [r for r in [plugin, *extensions] if _is_code(r, origins)]
     for reference in unloaded:
         locate(reference)  # refuses what does not exist
     if not plugin or plugin in unloaded:
         return Selection(plugin, list(extensions), None, layers, unloaded)
-    model = load(plugin, "model", origins.get(plugin, ""))
-    others = [load(r, "extension", origins.get(r, "")) for r in extensions if r not in unloaded]
+    owners = distributions or {}
+    model, *others = (
+        load(name, kind, origins.get(name, ""), owners.get(name, ""))
+        for name, kind in [(plugin, "model"), *((name, "extension") for name in extensions)]
+        if name not in unloaded
+    )
     return Selection(plugin, list(extensions), Plugins(model, others), layers, unloaded)
 
 
@@ -166,7 +179,14 @@ class FieldOption(click.Option):
                 help=help,
                 hidden=hidden,
                 type=str,
+                multiple=field.is_list,
+                callback=_join_values if field.is_list else None,
             )
+
+
+def _join_values(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:
+    """Return the values of a flag that may be repeated as one text; None without the flag."""
+    return ",".join(values) if values else None
 
 
 _METAVARS = {"str": "TEXT", "int": "N", "float": "X"}
@@ -192,24 +212,60 @@ def option_flags(plugins: Optional[Plugins]) -> List[FieldOption]:
         defaults.update(cls.core_defaults)
         defaults.update(typed.preset_values(cls))
     defaults = typed.current_names(merged, defaults)
-    flags = _class_flags(typed.CoreOptions, defaults)
+    flags = class_flags(typed.CoreOptions, defaults)
     for name, cls in classes:
-        flags += _class_flags(cls, defaults, "Plugin " + name)
+        flags += class_flags(cls, defaults, "Plugin " + name)
     return flags
 
 
-def _class_flags(
+def class_flags(
     cls: Type[typed.Options], defaults: Mapping[str, Any], group: str = ""
 ) -> List[FieldOption]:
     """Return the flags of the options of a class, each followed by its earlier names, hidden."""
     flags = []
-    aliases = typed.alias_names(cls)
+    core_names = typed.CoreOptions.model_fields
+    aliases = {a: name for a, name in typed.alias_names(cls).items() if a not in core_names}
     for field in typed.describe(cls):
         field = field._replace(default=defaults.get(field.name, field.default))
         flags.append(FieldOption(field, group or field.group))
         for alias in (alias for alias, name in aliases.items() if name == field.name):
             flags.append(FieldOption(field._replace(name=alias), group, hidden=True))
     return flags
+
+
+class UnknownFlag(click.NoSuchOption):
+    """A flag that does not exist. The message names similar ones, none by an earlier name.
+
+    Args:
+        cause: click's error.
+        params: of the command.
+    """
+
+    def __init__(self, cause: click.NoSuchOption, params: Iterable[click.Parameter]):
+        super().__init__(cause.option_name, cause.message, ctx=cause.ctx)
+        self._similar = similar_flags(cause.option_name, present_flags(params))
+
+    def format_message(self) -> str:
+        similar = ", ".join(self._similar)
+        return f"{self.message} (Possible options: {similar})" if similar else self.message
+
+
+def present_flags(params: Iterable[click.Parameter]) -> Dict[str, str]:
+    """Return each flag's present name; earlier names, which are hidden, follow their option."""
+    names: Dict[str, str] = {}
+    present = ""
+    for param in (param for param in params if isinstance(param, click.Option)):
+        present = present if param.hidden else param.opts[0]
+        for flag in [*param.opts, *param.secondary_opts]:
+            names[flag] = present if param.hidden else flag
+    return names
+
+
+def similar_flags(name: str, names: Mapping[str, str]) -> List[str]:
+    """Return the flags that have the name as one of their words, then those spelled like it."""
+    relatives = [flag for flag in names.values() if name.lstrip("-") in flag.split("-")]
+    matches = [names[flag] for flag in difflib.get_close_matches(name, names)]
+    return list(dict.fromkeys([*relatives, *matches]))
 
 
 class OptionsCommand(click.Command):
@@ -225,19 +281,26 @@ class OptionsCommand(click.Command):
     def select(self, args: List[str]) -> Selection:
         return select(args)
 
+    def plugin_flags(self, selection: Selection) -> List[FieldOption]:
+        """Return the flags that the selection adds: by default, all options of a run."""
+        return option_flags(selection.plugins)
+
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
         choose_named_plugins(args)
         with report_interrupt_of_loading():
             ctx.obj = self.select(args)
-        self.params = [*self._own_params, *option_flags(ctx.obj.plugins)]
+        own = {flag for param in self._own_params for flag in param.opts}
+        flags = [flag for flag in self.plugin_flags(ctx.obj) if not own & set(flag.opts)]
+        self.params = [*self._own_params, *flags]
         for param in self.params:
             _refuse_two_values(param, args)
         try:
             return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
+        except click.NoSuchOption as cause:
+            error = UnknownFlag(cause, self.params)
             if ctx.obj.unloaded:
                 raise click.UsageError(f"{error.format_message()}\n{ctx.obj.note}") from None
-            raise
+            raise error from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: Dict[str, List[Tuple[str, str]]] = {"Options": []}
@@ -246,7 +309,9 @@ class OptionsCommand(click.Command):
             if row is not None:
                 groups.setdefault(getattr(param, "group", "Options"), []).append(row)
         # The plugin's own options come last, nearest to the prompt.
-        for title in sorted(groups, key=lambda title: title.startswith("Plugin ")):
+        for title in sorted(
+            groups, key=lambda title: (title.startswith("Plugin "), title == "Cluster")
+        ):
             with formatter.section(title):
                 formatter.write_dl(groups[title])
         if ctx.obj.unloaded:

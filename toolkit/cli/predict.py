@@ -118,7 +118,7 @@ def predict(
 
     write = _choose_writer(output)
     path = resolve_output(output) if output is not None else ""
-    _protect_files(path, run_folder, files)
+    _protect_files(path, files)
     with open_with_warnings(run_folder, checkpoint) as trained:
         set_tta(trained, tta)
         examples = _read(trained, list(files), is_inverted)
@@ -183,16 +183,10 @@ def _choose_writer(output: Optional[str]) -> Optional[Writer]:
     raise click.UsageError(f"{output}: the output ends in .json, .csv or .npz.")
 
 
-def _protect_files(output: str, run_folder: str, files: Sequence[str]) -> None:
-    """Refuse to overwrite a file of the run, or one to predict on. Raises UsageError."""
-    if not os.path.exists(output):
-        return
-    if output in [os.path.realpath(path) for path in files]:
+def _protect_files(output: str, files: Sequence[str]) -> None:
+    """Refuse to overwrite a file to predict on. Raises UsageError."""
+    if os.path.exists(output) and output in [os.path.realpath(path) for path in files]:
         raise UsageError(f"{output} is a file to predict on.", hint="Name another output.")
-    if output.startswith(os.path.join(os.path.realpath(run_folder), "")):
-        raise UsageError(
-            f"{output} exists in the folder of the run.", hint="Name a new file, or one elsewhere."
-        )
 
 
 def _json_rows(names: List[str], predictions: Columns) -> List[Dict[str, Any]]:

@@ -21,9 +21,10 @@ from .. import config as configuration
 from .. import options as typed
 from ..cli_options import warn
 from ..errors import UsageError, suggest
-from ..option_changes import allow_flags, describe_changes, find_changes
+from ..option_changes import allow_flags, describe_changes, find_changes, refuse_other_start
 from ..plugins import is_same
 from ..storage.run_folder import RunFolder, open_run
+from ..storage.source_copies import naming_copies
 from .plugin_options import (
     HELP,
     NO_SELECTION,
@@ -32,7 +33,6 @@ from .plugin_options import (
     flag_values,
     load_selection,
     only_prints,
-    option_flags,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ResumeCommand(OptionsCommand):
 
     def _switches(self) -> List[str]:
         """Return the flags without a value that each run has."""
-        params = [*self._own_params, *option_flags(None)]
+        params = [*self._own_params, *self.plugin_flags(NO_SELECTION)]
         flags = [p for p in params if isinstance(p, click.Option) and p.is_flag]
         return [name for flag in flags for name in [*flag.opts, *flag.secondary_opts]]
 
@@ -88,12 +88,21 @@ def _find_run_argument(args: List[str], switches: Sequence[str]) -> str:
     """
     words = [word for word in args if not word.startswith("-")]
     runs = [word for word in words if os.path.isfile(os.path.join(word, "manifest.json"))]
-    arguments = [
+    return next(iter(find_arguments(args, switches) + runs + words), "")
+
+
+def find_arguments(args: List[str], switches: Sequence[str]) -> List[str]:
+    """Return the words that are neither flags nor, possibly, the value of one.
+
+    Args:
+        args: of the command.
+        switches: flags without a value.
+    """
+    return [
         word
         for before, word in zip(["", *args], args)
         if not word.startswith("-") and not _has_value(before, switches)
     ]
-    return next(iter(arguments + runs + words), "")
 
 
 def _has_value(word: str, switches: Sequence[str]) -> bool:
@@ -109,13 +118,32 @@ def select_from_run(folder: RunFolder, args: List[str], executes_code: bool) -> 
         args: of the command; --plugin and --with may repeat what the configuration names.
         executes_code: see `load_selection`.
     """
-    config = configuration.read_run_config(folder)
+    config = _read_config(folder, args)
     _check_names("--plugin", flag_values(args, "--plugin"), [config.plugin])
     _check_names("--with", flag_values(args, "--with"), config.extensions)
     named_by = os.path.join(str(folder), "config.json")
     origins = dict.fromkeys([config.plugin, *config.extensions], named_by)
     layers = [config.layer(folder.file("config.json"))]
-    return load_selection(config.plugin, config.extensions, origins, layers, executes_code)
+    with naming_copies(folder):
+        return load_selection(
+            config.plugin,
+            config.extensions,
+            origins,
+            layers,
+            executes_code,
+            folder.read_distributions(),
+        )
+
+
+def _read_config(folder: RunFolder, args: List[str]) -> configuration.Config:
+    """Return the saved configuration of a run, or with --from that of the step."""
+    step = (flag_values(args, "--from") or [""])[-1]
+    if not step.isdecimal():  # click refuses what is no number
+        return configuration.read_run_config(folder)
+    from ..storage.branch import find_branch_point
+
+    values = find_branch_point(folder, int(step)).config(folder)
+    return configuration.parse_values(folder.path, values, folder.file("config.json"))
 
 
 def _check_names(flag: str, names: Sequence[str], references: Sequence[str]) -> None:
@@ -249,7 +277,9 @@ def refuse_changes(
     For `untyped`, see `parse_allow`.
     """
     names = parse_allow(options, allow, untyped)
-    changes = [change for change in find_changes(folder, options) if change.name not in names]
+    differences = find_changes(folder, options)
+    refuse_other_start(folder, differences)
+    changes = [change for change in differences if change.name not in names]
     if changes:
         raise UsageError(
             describe_changes(changes),

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    TypeVar,
+)
 
 import click
 
@@ -17,11 +30,22 @@ from ..cli_options import (
     verbose_option,
     warn,
 )
+from ..cluster.tasks import Cluster
 from ..display.escapes import escape_line
+from ..errors import InterruptedRun, ToolkitError, UsageError
+from ..option_changes import describe_branch, has_other_length
 from ..options import CoreOptions, Resolved, map_paths
-from ..storage.folder import shell_argument
-from ..storage.manifest import FINISHED
+from ..preset_choice import choose_by_data, recorded_choices
+from ..storage.manifest import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
+from .cluster_flags import cluster_flags, pop_cluster
+from .cluster_run import (
+    dismiss_peers,
+    evaluate_run,
+    follow_chief,
+    open_peers,
+    reporting_failure,
+)
 from .interrupts import report_interrupt_of
 from .plugin_options import (
     OptionsCommand,
@@ -31,9 +55,11 @@ from .plugin_options import (
     resolve,
     untyped_values,
 )
+from .restart import NO_CHANGES, check_resume_flags, find_run, naming_resume, refuse_other_plugins
 from .resume_options import ChangeFlags, ResumeCommand, change_flags, name_flags, refuse_changes
 
 if TYPE_CHECKING:
+    from ..cluster.tasks import Cluster
     from ..training.trainer import Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -81,7 +107,14 @@ def train_flags(command: Command) -> Command:
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
 @click.option("--run-dir", metavar="DIR", help="The run's folder [default runs/PLUGIN/TIME].")
 @click.option("--force", is_flag=True, help="Rename a run folder that is not empty.")
+@click.option(
+    "--resume",
+    "is_resume",
+    is_flag=True,
+    help="Continue the run in --run-dir if there is one, else begin it.",
+)
 @trust_option
+@cluster_flags
 @train_flags
 @click.pass_context
 def run(
@@ -91,6 +124,7 @@ def run(
     config: Sequence[str],
     run_dir: Optional[str],
     force: bool,
+    is_resume: bool,
     **flags: Any,
 ) -> int:
     """Train a plugin's model, and test it.
@@ -98,30 +132,64 @@ def run(
     Everything about the run is in its run folder: options, metrics, checkpoints, reports.
     """
     selection: Selection = ctx.obj
-    settings = TrainFlags.pop(flags)
+    settings, cluster = TrainFlags.pop(flags), pop_cluster(flags)
     values = option_values(flags, settings.sets)
     if selection.plugins is None and not settings.print_config:
         raise missing_plugin_error()
     resolved = resolve(selection, values)
     if selection.plugins is None or settings.print_config:
-        return _print_config(selection, resolved, settings.as_json)
+        return _print_config(selection, resolved, cluster, settings.as_json)
     run_dir = run_dir or os.environ.get("TOOLKIT_RUN_DIR")
+    if is_resume:
+        check_resume_flags(run_dir, force)
+    if cluster is not None and cluster.is_evaluator:
+        options = resolved.options
+        return evaluate_run(run_dir, options, cluster, settings.as_json, is_resume, force)
     path = os.path.abspath(run_dir or new_path("runs", selection.plugins.model.name))
-    folder = reserve(path, force, _inputs(selection, resolved))
+    if cluster is not None and not cluster.is_chief:  # it needs no folder
+        return _follow(_make_job(ctx, resolved, RunFolder(path, is_new=True)), cluster)
+    with reporting_failure(cluster):
+        existing = find_run(path) if is_resume else None
+        if existing is None:
+            folder = reserve(path, force, _inputs(selection, resolved))
+        else:
+            with naming_resume(existing):
+                refuse_other_plugins(existing, selection)
+                resolved = recorded_choices(resolved, existing)
+                refuse_changes(existing, resolved.options, (), untyped_values(ctx.obj))
+    if existing is not None:
+        with naming_resume(existing):
+            sets_length = has_other_length(existing, resolved.options)
+            return _resume(ctx, existing, sets_length, resolved, settings, NO_CHANGES, cluster)
     with report_interrupt_of(folder):
         job = _make_job(ctx, resolved, folder, pause_at=settings.pause_at)
-        return _train(job, settings.as_json)
+        return _train(job, settings.as_json, cluster=cluster)
 
 
 @click.command(cls=ResumeCommand)
 @click.argument("run_folder", metavar="RUN")
+@click.option(
+    "--from",
+    "from_step",
+    type=click.IntRange(0),
+    metavar="STEP",
+    help="Branch off: continue from the checkpoint of this step in a new run.",
+)
+@click.option("--run-dir", metavar="DIR", help="The folder of the branch [default RUN-from-STEP].")
 @change_flags
 @name_flags
 @trust_option
+@cluster_flags
 @train_flags
 @click.pass_context
-def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
-    """Continue a run from its last intact checkpoint.
+def resume(
+    ctx: click.Context,
+    run_folder: str,
+    from_step: Optional[int],
+    run_dir: Optional[str],
+    **flags: Any,
+) -> int:
+    """Continue a run from its last intact checkpoint, or from an earlier one in a new run.
 
     Options of length, reports, checkpoints, evaluation and machine may change. A change of another
     option is refused unless --allow names it. A finished run continues only with a larger --steps
@@ -129,14 +197,60 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
     """
     folder = open_run(run_folder, allow_unstarted=True)
     settings, changes = TrainFlags.pop(flags), ChangeFlags.pop(flags)
+    cluster = pop_cluster(flags)
     values = option_values(flags, settings.sets)
-    resolved = resolve(ctx.obj, values, use_environment=False)
+    sets_length = bool({"steps", "epochs"} & set(values))
+    resolved = recorded_choices(resolve(ctx.obj, values, use_environment=False), folder)
+    if run_dir is not None and from_step is None:
+        raise UsageError(
+            "--run-dir names the folder of a branch, but --from is missing.",
+            hint="A resume continues in the folder of the run; add --from STEP for a new one.",
+        )
+    if from_step is None:
+        return _resume(ctx, folder, sets_length, resolved, settings, changes, cluster)
+    if cluster is not None:
+        raise UsageError(
+            "--from creates a new run, which one process alone has to do.",
+            hint="Branch off in one process with --pause-at, then resume the branch here.",
+        )
+    if settings.print_config:
+        return _print_config(ctx.obj, resolved, cluster, settings.as_json)
+    branch = _create_branch(ctx, folder, from_step, run_dir, resolved)
+    with _removed_if_unused(branch):
+        return _resume(
+            ctx, branch, sets_length, resolved, settings, changes, cluster, is_branch=True
+        )
+
+
+def _resume(
+    ctx: click.Context,
+    folder: RunFolder,
+    sets_length: bool,
+    resolved: Resolved,
+    settings: TrainFlags,
+    changes: ChangeFlags,
+    cluster: Optional[Cluster],
+    is_branch: bool = False,
+) -> int:
+    """Continue a run, or refuse to; `sets_length`: whether --steps or --epochs is new."""
     refuse_changes(folder, resolved.options, changes.allow, untyped_values(ctx.obj))
     if settings.print_config:
-        return _print_config(ctx.obj, resolved, settings.as_json)
+        return _print_config(ctx.obj, resolved, cluster, settings.as_json)
+    if cluster is not None and cluster.is_evaluator:
+        return evaluate_run(folder.path, resolved.options, cluster, settings.as_json, True)
     restore_options = changes.restore_options()
-    if not {"steps", "epochs"} & set(values) and _is_complete(folder):
+    if restore_options.renames and not folder.commits.current_commits():
+        raise UsageError(
+            f"--map renames variables of a checkpoint, and {folder} has committed none yet.",
+            hint="Omit it; for the weights of --init-from: --set map=OLD=NEW --allow map",
+        )
+    is_follower = cluster is not None and not cluster.is_chief  # the chief tells it the end
+    if not is_follower and not sets_length and _is_complete(folder):
+        dismiss_peers(cluster)
         return _print_nothing_left(folder, resolved.options, settings.as_json)
+    if is_branch:
+        note = describe_branch(folder, resolved.options)
+        resolved = resolved._replace(notes=[note, *resolved.notes])
     with report_interrupt_of(folder):
         job = _make_job(
             ctx,
@@ -147,7 +261,57 @@ def resume(ctx: click.Context, run_folder: str, **flags: Any) -> int:
             allow_other_data=changes.other_data,
             allow_other_rate=changes.other_rate,
         )
-        return _train(job, settings.as_json)
+        if cluster is not None and not cluster.is_chief:
+            return _follow(job, cluster)
+        is_trained = not sets_length and _is_trained(folder)
+        return _train(job, settings.as_json, is_branch, cluster, is_trained)
+
+
+def _create_branch(
+    ctx: click.Context,
+    folder: RunFolder,
+    step: int,
+    run_dir: Optional[str],
+    resolved: Resolved,
+) -> RunFolder:
+    """Create the folder of a branch of a run.
+
+    Args:
+        ctx: of the command; its `obj` is the selection.
+        folder: of the run.
+        step: with a checkpoint.
+        run_dir: the path of the branch; None for RUN-from-STEP beside the run.
+        resolved: the options of the branch.
+    """
+    from ..storage.branch import create_branch, find_branch_point
+
+    selection: Selection = ctx.obj
+    if selection.plugins is None:
+        raise missing_plugin_error()
+    path = os.path.abspath(run_dir or f"{folder.path}-from-{step}")
+    try:
+        reserve(path)
+    except UsageError as error:
+        error.hint = "Name another folder for the branch with --run-dir."
+        raise
+    config = _run_config(selection, resolved, path)
+    return create_branch(folder, find_branch_point(folder, step), path, config)
+
+
+@contextlib.contextmanager
+def _removed_if_unused(branch: RunFolder) -> Iterator[None]:
+    """Remove a branch if an error ends the block before its first session has begun."""
+    count = len(branch.commits.entries())
+    try:
+        yield
+    except InterruptedRun:
+        raise
+    except ToolkitError:
+        branch.commits.invalidate_cache()
+        if len(branch.commits.entries()) == count:
+            branch.unlock()
+            shutil.rmtree(branch.path, ignore_errors=True)
+        raise
 
 
 def _inputs(selection: Selection, resolved: Resolved) -> List[str]:
@@ -160,7 +324,8 @@ def _inputs(selection: Selection, resolved: Resolved) -> List[str]:
     paths = [resolve_path(options.data), selection.plugin, *selection.extensions]
 
     def add(path: str) -> str:
-        paths.append(os.path.expanduser(path))
+        path = os.path.expanduser(path)
+        paths.append(path if os.path.exists(path) else path + ".index")
         return path
 
     for name, value in options:
@@ -175,16 +340,28 @@ def _make_job(ctx: click.Context, resolved: Resolved, folder: RunFolder, **more:
     selection: Selection = ctx.obj
     if selection.plugins is None:
         raise missing_plugin_error()
-    config = configuration.run_values(
+    config = _run_config(selection, resolved, folder.path)
+    argv = ["toolkit", *ctx.find_root().obj]
+    return Job(
+        selection.plugins,
+        resolved.options,
+        folder,
+        config,
+        argv,
+        notes=resolved.notes,
+        resolved=resolved,
+        **more,
+    )
+
+
+def _run_config(selection: Selection, resolved: Resolved, path: str) -> Dict[str, Any]:
+    """Return the contents of config.json in the folder of a run."""
+    return configuration.run_values(
         selection.plugin,
         selection.extensions,
         resolved.options,
-        folder.path,
+        path,
         resolved.first_origins,
-    )
-    argv = ["toolkit", *ctx.find_root().obj]
-    return Job(
-        selection.plugins, resolved.options, folder, config, argv, notes=resolved.notes, **more
     )
 
 
@@ -195,25 +372,47 @@ def _is_complete(folder: RunFolder) -> bool:
     return folder.read_manifest()["status"] == FINISHED and folder.checkpoints.is_intact()
 
 
-def _train(job: Job, as_json: bool) -> int:
+def _is_trained(folder: RunFolder) -> bool:
+    """Whether a run has made its last step, and only lacks its test."""
+    if folder.is_new:
+        return False
+    return folder.read_manifest()["status"] == TRAINED and folder.checkpoints.is_intact()
+
+
+def _follow(job: Job, cluster: Cluster) -> int:
+    """Train a replica of a run whose chief is another process."""
     from ..display.console import Console
+
+    with optional_output():
+        return follow_chief(job, cluster, Console(every_secs=job.options.console_secs))
+
+
+def _train(
+    job: Job,
+    as_json: bool,
+    is_branch: bool = False,
+    cluster: Optional[Cluster] = None,
+    is_trained: bool = False,
+) -> int:
+    from ..display.console import Console
+    from ..training.run_summary import list_summary_lines
     from ..training.trainer import Trainer
 
-    trainer = Trainer(job, Console(every_secs=job.options.console_secs))
-    try:
-        with optional_output():  # of plugins
-            trainer.check_data()
-            trainer.check_length()
-            summary = None if trainer.is_finished() else trainer.train_and_test()
-    finally:
-        trainer.close()
+    console = Console(every_secs=job.options.console_secs)
+    peers = open_peers(cluster, job.options, console, is_trained)
+    with Trainer(job, console, peers) as trainer, optional_output():  # of plugins
+        trainer.check_data()
+        trainer.check_length()
+        if is_branch:
+            trainer.check_steps_left()
+        summary = None if trainer.is_finished() else trainer.train_and_test()
     if summary is None:
         return _print_nothing_left(job.folder, job.options, as_json)
     if as_json:
         print_json(summary)
         return 0
     with optional_output():
-        _print_summary(summary)
+        sys.stdout.writelines(f"{line}\n" for line in list_summary_lines(summary, trainer.page))
     return 0
 
 
@@ -238,35 +437,29 @@ def _print_nothing_left(folder: RunFolder, options: CoreOptions, as_json: bool) 
     return 0
 
 
-def _print_summary(summary: Dict[str, Any]) -> None:
-    rows = [
-        ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
-    ]
-    best = summary.get("best")
-    if best and "direction" in best:
-        word = "lowest" if best["direction"] == "min" else "highest"
-        value = f"{best['metric']} {best['value']:.4f}"
-        rows.append(("best", f"{word} {value} (validation, step {best['step']})"))
-    test = summary.get("test")
-    if test:
-        metrics = "  ".join(f"{n} {v:.4f}" for n, v in sorted(test["metrics"].items()))
-        source = (
-            f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
+def _with_presets(selection: Selection, resolved: Resolved) -> Resolved:
+    """Return the options with the presets that the data choose; with a note where these cannot be
+    opened.
+    """
+    if selection.plugins is None:
+        return resolved
+    try:
+        return choose_by_data(selection.plugins, resolved)
+    except ToolkitError as error:
+        note = (
+            f"{', '.join(resolved.open_presets)} is chosen when the data are open: {error.message}"
         )
-        rows.append(("test", f"{metrics}  ({source})"))
-        rows += [("", line) for line in test.get("lines", ())]
-        if "reports" in test:
-            rows.append(("reports", f"{summary['run']}/{test['reports']}"))
-    rows.append(("run", summary["run"]))
-    if not summary["finished"]:
-        rows.append(("resume", f"toolkit resume {shell_argument(summary['run'])}"))
-    for name, text in rows:
-        sys.stdout.write(f"{name:8}{text}\n")
+        return resolved._replace(notes=[note])
 
 
-def _print_config(selection: Selection, resolved: Resolved, as_json: bool) -> int:
+def _print_config(
+    selection: Selection, resolved: Resolved, cluster: Optional[Cluster], as_json: bool
+) -> int:
+    resolved = _with_presets(selection, resolved)
     values = resolved.options.model_dump(mode="json")
     rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
+    if cluster is not None:
+        rows["cluster"] = (cluster.summary, cluster.source)
     rows.update((name, (value, resolved.origins[name])) for name, value in values.items())
     rows.update(untyped_values(selection))
     if selection.unloaded:

@@ -20,12 +20,21 @@ if TYPE_CHECKING:
 Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 
 
+def _parse_replay(ctx: click.Context, param: click.Parameter, text: Optional[str]) -> Any:
+    """The steps of --replay. A range that is missing is named before the argument RUN, which was
+    taken in its place.
+    """
+    return None if text is None else _parse_steps(text)
+
+
 @click.command()
 @click.argument("run_folder", metavar="RUN")
 @click.option(
     "--replay",
+    "steps",
     default=None,
     metavar="FROM:TO",
+    callback=_parse_replay,
     help="Train these steps again and compare; ':' for those between the last two checkpoints.",
 )
 @click.option(
@@ -42,7 +51,7 @@ Steps = Tuple[Optional[int], Optional[int]]  # from, to; None: the default
 @json_option
 @verbose_option
 def verify(
-    run_folder: str, replay: Optional[str], chaos: Optional[int], seed: int, as_json: bool
+    run_folder: str, steps: Optional[Steps], chaos: Optional[int], seed: int, as_json: bool
 ) -> int:
     """Check the commit log of a run, every file that it lists, and what its seal covers: summary,
     metrics of the test, best checkpoint, hashes of data and plugins, reports.
@@ -53,7 +62,6 @@ def verify(
     from ..errors import CheckFailed, UsageError
     from ..storage.run_folder import open_run
 
-    steps = None if replay is None else _parse_steps(replay)
     folder = open_run(run_folder)
     if folder.is_locked():
         raise UsageError(f"A process is training in {folder}.", hint="Wait for it, or stop it.")
@@ -65,10 +73,10 @@ def verify(
     try:
         refuse_faults(folder, checks)
         if steps is not None:
-            with _temporary_folder() as path:
+            with temporary_folder() as path:
                 facts["replay"] = _replay(folder, steps, os.path.join(path, "replay"), as_json)
         if chaos is not None:
-            with _temporary_folder() as path:
+            with temporary_folder() as path:
                 facts["chaos"] = _chaos(folder, chaos, seed, os.path.join(path, "chaos"), as_json)
     except CheckFailed as error:
         failure = error
@@ -81,7 +89,7 @@ def verify(
 
 
 @contextlib.contextmanager
-def _temporary_folder() -> Iterator[str]:
+def temporary_folder() -> Iterator[str]:
     """A folder for copies of the run, in TMPDIR if the user has set it, and nowhere else."""
     from ..errors import RetryError
 
@@ -116,7 +124,7 @@ def _replay(folder: RunFolder, steps: Steps, path: str, as_json: bool) -> Dict[s
 
 def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -> Dict[str, Any]:
     from ..audit.chaos import Chaos
-    from ..audit.replay import find_segment
+    from ..audit.replay import check_initial_weights, find_segment
     from ..errors import UsageError
 
     try:
@@ -124,6 +132,7 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
     except UsageError as error:
         error.hint = "--chaos trains the whole run again, with the options of one session."
         raise
+    check_initial_weights(folder, segment)
     chaos = Chaos(folder, segment, path, lambda text: sys.stderr.write(text + "\n"), seed)
     outcome = chaos.run(kills)
     moments = outcome.moments()
@@ -136,6 +145,7 @@ def _chaos(folder: RunFolder, kills: int, seed: int, path: str, as_json: bool) -
 def _parse_steps(text: str) -> Steps:
     """The steps of --replay FROM:TO. Raises UsageError."""
     from ..errors import UsageError
+    from ..storage.folder import shell_argument
 
     first, colon, last = text.partition(":")
     try:
@@ -143,9 +153,12 @@ def _parse_steps(text: str) -> Steps:
             raise ValueError
         return int(first) if first else None, int(last) if last else None
     except ValueError:
+        hint = "Either may be omitted; ':' selects the steps between the last two checkpoints."
+        if os.path.isdir(text):
+            command = f"toolkit verify --replay : {shell_argument(text)}"
+            hint = f"Between the last two checkpoints: {command} (the whole run: 0:)"
         raise UsageError(
-            f"--replay '{text}' is not FROM:TO, two steps as in 400:500.",
-            hint="Either may be omitted; ':' selects the steps between the last two checkpoints.",
+            f"--replay '{text}' is not FROM:TO, two steps as in 400:500.", hint=hint
         ) from None
 
 

@@ -12,6 +12,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    FrozenSet,
     Iterator,
     List,
     Mapping,
@@ -269,6 +270,7 @@ class Dataset:
         splits: by name: "train", and "validation" and "test" if there are any.
         files: name -> path of the files that it was read from.
         notes: sentences on what was changed or looks wrong.
+        option_names: of a plugin's own data: the options that its hook read.
 
     Args:
         sha256: name -> SHA-256 of each file, if they are known.
@@ -288,6 +290,7 @@ class Dataset:
         self.splits = dict(splits)
         self.files = dict(files or {})
         self.notes = list(notes)
+        self.option_names: FrozenSet[str] = frozenset()
         self._sha256 = sha256
 
     def partition(self) -> str:

@@ -89,7 +89,7 @@ class ExampleConverter:
             Flat key -> array; sequences are not padded and have no lengths.
         """
         answer = _call_hook("convert", self._convert, example[0], example[1], position)
-        _check_is_pair(answer, position)
+        _check_is_pair(answer, position, place_of(self._convert))
         try:
             flat = {key: as_array(value) for key, value in flatten(*answer).items()}
             raw = {key: (array.dtype, array.shape) for key, array in flat.items()}
@@ -172,7 +172,7 @@ def filter_split(split: Split, filter: Optional[Filter]) -> Split:
     """The examples that a filter keeps. Raises DataError if there are none."""
     subset = split if filter is None else split.subset(filter_mask(split, filter))
     if not len(subset):
-        raise _empty_filter_error(split)
+        raise _empty_filter_error(split, filter)
     return subset
 
 
@@ -193,9 +193,10 @@ def filter_mask(split: Split, filter: Filter) -> np.ndarray:
     for position, (features, label) in enumerate(iterate(split)):
         answer = _call_hook("filter", filter, features, label, position)
         if not isinstance(answer, (bool, np.bool_)):
+            text = str(answer) if np.ndim(answer) == 0 else f"an array {list(np.shape(answer))}"
             raise ToolkitError(
-                f"The hook 'filter' returned {answer!r} for example {position}, expected "
-                "True or False.",
+                f"The hook 'filter' returned {text} for example {position}, expected True or False"
+                f"{place_of(filter)}.",
                 hint="Return a bool.",
             )
         mask[position] = answer
@@ -219,7 +220,7 @@ def model_spec(spec: DataSpec, split: Split, hooks: ExampleHooks) -> DataSpec:
             converted = describe(only)
             has_class = only.class_labels is not None and spec.num_classes
             return with_classes(converted, spec.class_names) if has_class else converted
-    raise _empty_filter_error(split)
+    raise _empty_filter_error(split, hooks.filter)
 
 
 def iterate(split: Split) -> Iterator[Example]:
@@ -262,9 +263,14 @@ def _call_hook(name: str, hook: Callable, features: Any, label: Any, position: i
         ) from error
 
 
-def _empty_filter_error(split: Split) -> DataError:
+def place_of(hook: Any) -> str:
+    """` (hook 'filter' of plugin NAME, file:line)` of a hook of a plugin; "" for a function."""
+    return getattr(hook, "place", "")
+
+
+def _empty_filter_error(split: Split, filter: Optional[Filter]) -> DataError:
     return DataError(
-        f"The hook 'filter' kept none of {len(split)} examples.",
+        f"The hook 'filter' kept none of {len(split)} examples{place_of(filter)}.",
         hint="Return True for the examples to keep.",
     )
 
@@ -280,12 +286,12 @@ def _describe_arguments(features: Any, label: Any) -> str:
     )
 
 
-def _check_is_pair(answer: Any, position: int) -> None:
+def _check_is_pair(answer: Any, position: int, place: str) -> None:
     """Raise a ToolkitError unless the hook `convert` returned features and labels."""
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
         raise ToolkitError(
             f"The hook 'convert' returned {_describe(answer)} for example {position}, expected "
-            "features and labels.",
+            f"features and labels{place}.",
             hint="Return features, labels; labels may be None.",
         )
 

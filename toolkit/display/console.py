@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, TextIO, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, TextIO, Tuple
+
+from .console_log import ConsoleLog
 
 FIRST_METRICS = ("loss", "accuracy")  # first in a line, if a record has them
 MAX_METRICS = 6  # in a line; metrics.jsonl and TensorBoard have all of them
 MAX_BAR_METRICS = 2  # in the progress bar
 SPEED_FIELDS = ("examples_per_sec", "seconds", "secs_left")  # of a record, besides its metrics
 DUMB_TERMINALS = ("", "dumb", "unknown")  # values of TERM
+
+
+_MAX_REST = 10_000  # characters of a line that has not ended
 
 
 class Console:
@@ -35,6 +40,10 @@ class Console:
         self._last_line_time: Optional[float] = None
         self._bar: Any = None
         self._total_steps = 0
+        self._file = ConsoleLog()
+        self._last_recorded_time = 0.0
+        self._start_time = 0.0
+        self._tee: Any = None
 
     @property
     def is_terminal(self) -> bool:
@@ -45,8 +54,29 @@ class Console:
             return False
         return bool(getattr(self._stream, "isatty", lambda: False)())
 
+    def open_file(self, folder: str, command: Sequence[str]) -> None:
+        """Write what is shown to the log in a run's folder, too, and progress as plain lines.
+
+        Args:
+            folder: its path.
+            command: of this session.
+        """
+        self._file.open(folder, command)
+
+    def close_file(self) -> None:
+        """End the log in the run's folder."""
+        self._file.close()
+
+    def record(self, text: str) -> None:
+        """Write to the log in the run's folder what another part of the command shows."""
+        self._file.write(text)
+
     def log(self, text: str) -> None:
         """Write one line; above the progress bar if there is one."""
+        self._file.write(text)
+        self._show(text)
+
+    def _show(self, text: str) -> None:
         if self._bar is not None:
             self._bar.write_line(text)
         else:
@@ -61,6 +91,7 @@ class Console:
             read_step: returns the number of steps so far.
         """
         self._total_steps, self._last_line_time = total_steps, None
+        is_stderr = self._stream is sys.stderr
         if self.is_terminal:
             from .bar import Bar
 
@@ -68,9 +99,26 @@ class Console:
             stream = getattr(self._stream, "unescaped", self._stream)
             self._bar = Bar(stream, total_steps, read_step)
             self._bar.start()
+        self._start_time = self._clock()
+        self._last_recorded_time = self._start_time - self._every_secs
+        if is_stderr:
+            self._tee = sys.stderr = _Tee(sys.stderr, self._file.write)
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
         """Show a metrics record: in the bar, or as a line if the last line is old enough."""
+        self._record_progress(record)
+        self._show_progress(record)
+
+    def _record_progress(self, record: Dict[str, Any]) -> None:
+        """Record the progress, in a long run at intervals of a hundredth of its time."""
+        now = self._clock()
+        secs = max(self._every_secs, (now - self._start_time) / 100)
+        is_due = record["step"] >= self._total_steps or now - self._last_recorded_time >= secs
+        if is_due:
+            self._last_recorded_time = now
+            self._file.write(progress_line(record, self._total_steps))
+
+    def _show_progress(self, record: Dict[str, Any]) -> None:
         if self._bar is not None:
             self._bar.show_metrics(_join_metrics(record, MAX_BAR_METRICS))
             return
@@ -79,13 +127,52 @@ class Console:
         previous = self._last_line_time
         if is_last or previous is None or now - previous >= self._every_secs:
             self._last_line_time = now
-            self.log(progress_line(record, self._total_steps))
+            self._show(progress_line(record, self._total_steps))
 
     def stop(self) -> None:
         """Remove the bar; lines remain."""
+        tee, self._tee = self._tee, None
+        if tee is not None:
+            stream, is_in_place = tee.end(), sys.stderr is tee
+            sys.stderr = stream if is_in_place else sys.stderr
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class _Tee:
+    """stderr during a run: what plugins and libraries write there is recorded by lines, too.
+
+    Args:
+        stream: to write to.
+        record: called with each complete line.
+    """
+
+    def __init__(self, stream: Any, record: Callable[[str], None]):
+        self._target = stream
+        self._record_line = record
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + str(text)).split("\n")
+        self._rest = self._rest[-_MAX_REST:]  # of a bar, which ends no line
+        for line in lines:
+            self._record_line(line.rpartition("\r")[2] or line)
+        written: int = self._target.write(text)
+        return written
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def end(self) -> Any:
+        """Record the last line, and return the stream."""
+        if self._rest:
+            self._record_line(self._rest)
+        return self._target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
 
 
 def progress_line(record: Mapping[str, Any], total_steps: int) -> str:

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+import contextlib
+from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..compat import tf
+from ..compat import replaced_batch_moments, tf, under_construction
 from ..data.named_arrays import ArraySpecs
 from ..data.normalization import is_normalized
 from ..data.readers.batches import BatchForm, convert_stored
 from ..data.structure import FEATURES, LABELS, flatten, pack, pack_role
 from ..errors import ToolkitError, UsageError
-from ..plugins import Plugins
+from ..plugins import Plugins, Problem
+from . import state
+from .adoption import upstream
+from .global_draws import noted_draws, seeded_generators
 from .guard import GuardValues
+from .hook_values import (
+    check_example_metrics,
+    check_inputs,
+    check_loss,
+    check_metrics,
+    check_outputs,
+    check_predictions,
+    check_train_op,
+    check_training_loss,
+)
+from .initial_values import seed_initial_values
 from .omitted_losses import count_omitted_losses
-from .run import Run, step_builder_of
-from .updates import state_updates
+from .replica import has_collective
+from .run import Run, has_position, step_builder_of
+from .state_updates import state_updates
 from .while_loop import StepLoop, StepOps, build_compiled_loop, build_loop, make_num_steps, specs_of
 
 
@@ -75,6 +91,9 @@ class TrainingGraph(NamedTuple):
         loop: None where the train op makes a single step.
         step_specs: of the step's tensors without batch and summaries, in their order; a compiled
             loop needs them before its step is built.
+        train_op_place: ` (hook 'optimize' of plugin NAME, file:line)`, or "".
+        averages: of scalars of the step over all replicas. A call that fetches scalars of the step
+            needs the others' part, so all replicas fetch them in the same calls.
     """
 
     tf_graph: Any
@@ -86,6 +105,8 @@ class TrainingGraph(NamedTuple):
     step_after: Any
     loop: Optional[LoopInfo]
     step_specs: List[tf.TensorSpec]
+    train_op_place: str = ""
+    averages: Sequence[Any] = ()
 
     @property
     def batch(self) -> Batch:
@@ -116,8 +137,11 @@ class InferenceGraph(NamedTuple):
     predictions: Dict[str, Any]
     losses: Dict[str, Any]
     metrics: Dict[str, Any]  # name -> (value, update_op)
+    example_metrics: Dict[str, Any]  # name -> the value of each example [N]
     metric_variables: List[Any]  # what is to be reset before each evaluation
-    position: Any = None  # int64 scalar placeholder of `Run.position`, in mode "eval" only
+    position: Any = None  # int64 scalar placeholder of `Run.position`; None if nothing reads it
+    outputs: Dict[str, Any] = {}  # of the hook `call`
+    after_restore: Any = None  # op that runs after the variables are restored; see `Run`
 
     @property
     def example_placeholders(self) -> Dict[str, Any]:
@@ -125,6 +149,16 @@ class InferenceGraph(NamedTuple):
         is_named = bool(self.run.data.feature_names)
         features = self.placeholders if is_named else self.placeholders[FEATURES]
         return {**flatten(features), **self.label_placeholders}
+
+    def example_means(self, is_quick: bool) -> Dict[str, Any]:
+        """The tensors of `example_metrics`; a quick evaluation only needs those whose means are
+        no metrics otherwise.
+        """
+        return {
+            name: values
+            for name, values in self.example_metrics.items()
+            if not is_quick or name not in self.metrics
+        }
 
     @property
     def input_specs(self) -> ArraySpecs:
@@ -147,15 +181,16 @@ def build_training(
         tf_graph: the `tf.Graph` to build in.
         in_loop: builds the step as the body of a loop, so that a call can make several steps.
     """
-    with tf_graph.as_default():
+    with _construction(tf_graph, run):
         global_step, model = _begin(plugins, run)
         if not in_loop:
             step = _build_step(plugins, run, model, reader)
             loop = StepLoop(step.train_op, None, step.outputs)
-            return _training_graph(tf_graph, run, model, loop)
+            return _training_graph(plugins, tf_graph, run, model, loop)
         num_steps = make_num_steps()
         if not reader.in_memory:
             return _training_graph(
+                plugins,
                 tf_graph,
                 run,
                 model,
@@ -164,7 +199,7 @@ def build_training(
         # Gathering the batches of a call at once costs less than one by one.
         chunk = _Chunk(reader.chunk(global_step.read_value(), num_steps), reader.form)
         loop = _build_loop(lambda i: _build_step(plugins, run, model, chunk.at(i)), num_steps)
-        return _training_graph(tf_graph, run, model, loop, reader.max_chunk_steps)
+        return _training_graph(plugins, tf_graph, run, model, loop, reader.max_chunk_steps)
 
 
 def build_compiled(
@@ -182,7 +217,7 @@ def build_compiled(
         step_specs: of the same step in a loop that is not compiled.
         max_steps: how many steps a call may make; their batches are gathered before the first.
     """
-    with tf_graph.as_default():
+    with _construction(tf_graph, run):
         global_step, model = _begin(plugins, run)
         num_steps = make_num_steps()
         chunk = _Chunk(reader.chunk(global_step.read_value(), max_steps, num_steps), reader.form)
@@ -200,13 +235,45 @@ def build_compiled(
         )
         batch = chunk.at(0).batch(None)
         loop = loop._replace(outputs=loop.outputs._replace(batch=batch))
-        return _training_graph(tf_graph, run, model, loop, max_steps)
+        return _training_graph(plugins, tf_graph, run, model, loop, max_steps)
+
+
+@contextlib.contextmanager
+def _construction(graph: tf.Graph, run: Run) -> Iterator[None]:
+    """Build a graph in the block: no session can run it, and Python's generators are seeded."""
+    generators = seeded_generators(run.seed("numpy"))
+    placing = step_builder_of(run).strategy.placing
+    with graph.as_default(), under_construction(graph), generators, _batch_moments(run), placing():
+        yield
+
+
+def _batch_moments(run: Run) -> ContextManager[None]:
+    """In the block, batch norm uses the moments of the whole batch, if the options say so."""
+    if run.replica.count == 1 or not run.options.sync_batch_norm:
+        return contextlib.nullcontext()
+    return replaced_batch_moments(run.mean_over_replicas, run.replica.weight)
 
 
 def _begin(plugins: Plugins, run: Run):
     """The global step and the model, the first things of a graph."""
     tf.set_random_seed(run.seed("graph"))
-    return run.global_step, plugins.call_hook("build", run=run)
+    global_step, model = run.global_step, _build_model(plugins, run)
+    variables = [variable for variable in tf.global_variables() if variable is not global_step]
+    step_builder_of(run).model_variables = variables
+    return global_step, model
+
+
+def _build_model(plugins: Plugins, run: Run):
+    """What the hook `build` returns, with initial values that depend on names alone."""
+    with seed_initial_values(run.options.seed), tf.variable_creator_scope(_create_without_cache):
+        model = plugins.call_hook("build", run=run)
+    step_builder_of(run).networks.end_build()
+    return model
+
+
+def _create_without_cache(next_creator, **kwargs):
+    """Create a variable; a loop of steps would read a cached value (dynamic_rnn's) only once."""
+    return next_creator(**dict(kwargs, caching_device=None))
 
 
 class _Chunk(NamedTuple):
@@ -246,13 +313,17 @@ def _build_loop(make_step, num_steps) -> StepLoop:
 
 
 def _training_graph(
-    tf_graph, run: Run, model, loop: StepLoop, max_steps: Optional[int] = None
+    plugins: Plugins, tf_graph, run: Run, model, loop: StepLoop, max_steps: Optional[int] = None
 ) -> TrainingGraph:
     builder = step_builder_of(run)
+    builder.strategy.finish(loop.op, run.global_step)
     with tf.control_dependencies([loop.op]):
         step_after = tf.identity(run.global_step.read_value(), name="step_after")
         counters = {name: tf.identity(v.read_value()) for name, v in builder.counters.items()}
-    outputs = loop.outputs
+    # Behind the train op: where the guards refuse a step, no replica waits for the others.
+    with tf.control_dependencies([loop.op] if run.replica.count > 1 else []):
+        outputs, averages = _average_scalars(run, loop.outputs)
+        _check_averages(loop.op, averages, outputs)
     builder.end_step(outputs.scalars.logged)
     info = LoopInfo(loop.num_steps, max_steps, loop.all_finite)
     specs = specs_of([outputs.guard_values, outputs.outputs, outputs.scalars])
@@ -266,7 +337,44 @@ def _training_graph(
         step_after,
         info if loop.num_steps is not None else None,
         specs,
+        plugins.describe_place("optimize"),
+        averages,
     )
+
+
+def _check_averages(train_op, averages: Sequence[Any], outputs: StepOutputs) -> None:
+    """Refuse averages over all replicas that only some calls of the session would compute.
+
+    The first replica fetches summaries and outputs alone, and would wait for the others for ever.
+
+    Raises:
+        ToolkitError: a summary or an output needs such an average.
+    """
+    common = upstream([train_op, *(x.op for x in averages)])
+    leaves = tf.nest.flatten(outputs.outputs) + tf.get_collection(tf.GraphKeys.SUMMARIES)
+    for leaf in leaves:
+        if isinstance(leaf, tf.Tensor) and has_collective(upstream([leaf.op]) - common):
+            raise ToolkitError(
+                f"'{leaf.op.name}' needs an average over all replicas that the step does not "
+                "compute.",
+                hint="run.mean_over_replicas is for what the loss, the updates or run.log use; log "
+                "the value by run.log.",
+            )
+
+
+def _average_scalars(run: Run, outputs: StepOutputs) -> Tuple[StepOutputs, List[Any]]:
+    """The outputs of a step with averages of its scalars over all replicas, and these averages."""
+    if run.replica.count == 1:
+        return outputs, []
+    logged, losses = outputs.scalars
+    named = {f"logged/{name}": value for name, value in logged.items()}
+    named.update((f"losses/{name}", value) for name, value in losses.items())
+    means = run.replica.mean_scalars(named)
+    scalars = Scalars(
+        {name: means[f"logged/{name}"] for name in logged},
+        {name: means[f"losses/{name}"] for name in losses},
+    )
+    return outputs._replace(scalars=scalars), list(means.values())
 
 
 def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
@@ -274,19 +382,28 @@ def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
     builder = step_builder_of(run)
     builder.begin_step()
     features, labels = reader.batch(run.step_index)
-    outputs, updates = _call(plugins, run, model, features, labels)
+    with noted_draws(plugins, "augment", builder.notes.append), refused_variables(
+        plugins, "augment"
+    ):
+        features, labels = plugins.augment(features, labels, run)
+    with noted_draws(plugins, "call", builder.notes.append):
+        outputs, updates = _call(plugins, run, model, features, labels)
     builder.keep_state_updates(updates)
-    loss = _ask_loss(plugins, run, model, features, labels, outputs)
-    losses = _name_losses(plugins, loss)
+    with noted_draws(plugins, "loss", builder.notes.append), refused_variables(plugins, "loss"):
+        loss = _ask_loss(plugins, run, model, features, labels, outputs)
+    losses = _name_losses(loss)
     train_op = plugins.call_hook(
-        "optimize", model=model, features=features, labels=labels, losses=loss, run=run
+        "optimize",
+        check_train_op,
+        model=model,
+        features=features,
+        labels=labels,
+        losses=loss,
+        run=run,
     )
-    if not isinstance(train_op, tf.Operation):
-        raise ToolkitError(
-            f"Hook 'optimize' of plugin '{plugins.model.name}' returned {train_op!r}, "
-            "expected one tf.Operation.",
-            hint="Return what run.minimize returns, or a tf.group.",
-        )
+    train_op = plugins.call_plugin_code(
+        "function of run.update_state", builder.finish, train_op, losses
+    )
     _check_normalized(plugins, run)
     builder.omitted_losses = count_omitted_losses(model, [v.loss for v in builder.guard_values])
     batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
@@ -308,7 +425,7 @@ def _check_normalized(plugins: Plugins, run: Run) -> None:
 def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
     """build -> call -> predict, and in mode "eval" also loss and metrics, in a new graph."""
     graph = tf.Graph()
-    with graph.as_default():
+    with _construction(graph, run):
         tf.set_random_seed(run.seed("graph"))
         tf.train.get_or_create_global_step()  # the step is restored here as well
         placeholders, features = _make_placeholders(plugins, run)
@@ -316,18 +433,18 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
         features = dict(placeholders) if features is None else features
         label_placeholders = _example_placeholders(run, LABELS) if run.mode == "eval" else {}
         labels = pack_role(_as_model_gets(label_placeholders, run), LABELS)
-        model = plugins.call_hook("build", run=run)
+        model = _build_model(plugins, run)
         outputs, _ = _call(plugins, run, model, features, labels)
         predictions = _predictions(plugins, run, model, features, outputs)
         losses: Dict[str, Any] = {}
         metrics: Dict[str, Any] = {}
+        example_metrics: Dict[str, Any] = {}
         resettable: List[Any] = []
-        position: Optional[Any] = None
         if run.mode == "eval":
-            position = run.position
             loss = _ask_loss(plugins, run, model, features, labels, outputs)
-            losses = _name_losses(plugins, loss)
+            losses = _name_losses(loss)
             metrics, resettable = _metrics(plugins, run, model, features, labels, outputs)
+            example_metrics = _example_metrics(plugins, run, model, features, labels, outputs)
         return InferenceGraph(
             graph,
             run,
@@ -337,8 +454,11 @@ def build_inference(plugins: Plugins, run: Run) -> InferenceGraph:
             predictions,
             losses,
             metrics,
+            example_metrics,
             resettable,
-            position,
+            run.position if run.mode == "eval" or has_position() else None,
+            outputs,
+            step_builder_of(run).build_after_restore(),
         )
 
 
@@ -362,87 +482,118 @@ def _make_placeholders(plugins: Plugins, run: Run):
 
     The features are None if the hook `inputs` names the placeholders.
     """
-    specs = plugins.call_hook("inputs", run=run) if run.mode == "predict" else None
+    specs = plugins.call_hook("inputs", check_inputs, run=run) if run.mode == "predict" else None
     if specs is None:
         flat = _example_placeholders(run, FEATURES)
         packed, features = pack_role(flat, FEATURES), _as_model_gets(flat, run)
         placeholders = packed if isinstance(packed, dict) else {FEATURES: packed}
         return placeholders, pack_role(features, FEATURES)
-    try:
-        placeholders = {
-            name: tf.placeholder(dtype, [None] + list(shape), "inputs/" + name)
-            for name, (dtype, shape) in specs.items()
-        }
-    except (AttributeError, TypeError, ValueError):
-        placeholders = {}
-    if not placeholders:
-        raise ToolkitError(
-            f"Hook 'inputs' of plugin '{plugins.model.name}' returned {specs!r}.",
-            hint="It returns a dict from a name to a pair (dtype, shape of one), or None.",
-        )
+    placeholders = {
+        name: tf.placeholder(dtype, [None] + list(shape), "inputs/" + name)
+        for name, (dtype, shape) in specs.items()
+    }
     return placeholders, None
 
 
 def _metrics(plugins, run, model, features, labels, outputs):
     """Name -> (value, update_op), and the local variables that hold the metrics' state."""
     before = {v.op.name for v in tf.local_variables()}
-    metrics: Dict[str, Any] = {}
-    for answer in plugins.call_hook(
-        "metrics", model=model, features=features, labels=labels, outputs=outputs, run=run
-    ):
-        metrics.update(answer or {})
+    arguments = {"model": model, "features": features, "labels": labels, "outputs": outputs}
+    metrics = _merge_metrics(plugins, "metrics", check_metrics, run=run, **arguments)
     variables = {v.op.name: v for v in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
     variables.update((v.op.name, v) for v in tf.local_variables() if v.op.name not in before)
     return metrics, list(variables.values())
 
 
+def _example_metrics(plugins, run, model, features, labels, outputs) -> Dict[str, Any]:
+    """Name -> a tensor [N] of bools or numbers, floats of 32 or 64 bits."""
+    arguments = {"model": model, "features": features, "labels": labels, "outputs": outputs}
+    values = _merge_metrics(plugins, "example_metrics", check_example_metrics, run=run, **arguments)
+    return {name: tf.identity(_as_numpy_has(each)) for name, each in values.items()}
+
+
+def _as_numpy_has(values):
+    """Floats of 16 bits as float32: numpy has no bfloat16."""
+    return (
+        tf.cast(values, tf.float32)
+        if values.dtype.is_floating and values.dtype.size < 4
+        else values
+    )
+
+
+def _merge_metrics(plugins: Plugins, hook: str, check, **arguments) -> Dict[str, Any]:
+    """What all plugins return from a hook of metrics, by the names of the metrics."""
+    metrics: Dict[str, Any] = {}
+    with refused_variables(plugins, hook):
+        answers = plugins.call_each(hook, check, **arguments)
+    for answer in answers:
+        names = sorted(set(metrics) & set(answer.value))
+        if names:
+            text = f"returned the metric '{names[0]}', which another plugin returns, too"
+            raise answer.error(Problem(text, "Rename it."))
+        metrics.update(answer.value)
+    return metrics
+
+
 def _call(plugins, run, model, features, labels):
     """The outputs of `call`, and the state updates that it adds to the graph."""
     graph = tf.get_default_graph()
-    variables = {v.op.name for v in tf.global_variables()}
     before = set(graph.get_operations())
-    outputs = plugins.call_hook("call", model=model, features=features, labels=labels, run=run)
-    if not isinstance(outputs, dict):
-        raise ToolkitError(
-            f"Hook 'call' of plugin '{plugins.model.name}' returned a "
-            f"{type(outputs).__name__}, expected a dict of tensors."
-        )
-    new_variables = [v.op.name for v in tf.global_variables() if v.op.name not in variables]
-    if new_variables:
-        raise ToolkitError(
-            f"Hook 'call' of plugin '{plugins.model.name}' created the variable "
-            f"'{new_variables[0]}'.",
-            hint="Create it in 'build': build each layer there with its input shape.",
+    with refused_variables(plugins, "call"):
+        outputs = plugins.call_hook(
+            "call", check_outputs, model=model, features=features, labels=labels, run=run
         )
     new_ops = [op for op in graph.get_operations() if op not in before]
     return outputs, state_updates(new_ops)
 
 
+@contextlib.contextmanager
+def refused_variables(plugins: Plugins, hook: str) -> Iterator[None]:
+    """Refuse global variables that a hook creates in the block.
+
+    Raises:
+        ToolkitError: names the plugin and the line that created the first of them.
+    """
+    known = {variable.op.name for variable in tf.global_variables()}
+    yield
+    for variable in tf.global_variables():
+        if variable.op.name not in known:
+            place = plugins.find_place(variable.op.traceback)
+            owner = place.plugin if place else plugins.model
+            noun = "plugin" if owner.kind == "model" else "extension"
+            is_state = variable.op.name.startswith(state.SCOPE)
+            raise ToolkitError(
+                f"Hook '{hook}' of {noun} '{owner.name}' created the variable "
+                f"'{variable.op.name}' ({place.text if place else owner.file}).",
+                hint="Call run.state in 'build', also in an extension's wrapper of it, and keep "
+                "what it returns."
+                if is_state
+                else "Create it in 'build': build each layer there with its input shape, or take "
+                "run.function.",
+            )
+
+
 def _ask_loss(plugins, run, model, features, labels, outputs):
     """What the hook `loss` returns: a scalar, or a dict of named scalars."""
+    check = check_training_loss if run.mode == "train" else check_loss
     return plugins.call_hook(
-        "loss", model=model, features=features, labels=labels, outputs=outputs, run=run
+        "loss", check, model=model, features=features, labels=labels, outputs=outputs, run=run
     )
 
 
-def _name_losses(plugins, loss) -> Dict[str, Any]:
+def _name_losses(loss) -> Dict[str, Any]:
     """Name -> scalar tensor of what the hook `loss` returned."""
-    losses = loss if isinstance(loss, dict) else {"loss": loss}
-    for name, value in losses.items():
-        if not isinstance(value, tf.Tensor) or value.shape.ndims != 0:
-            raise ToolkitError(
-                f"Hook 'loss' of plugin '{plugins.model.name}' returned {value} for "
-                f"'{name}', expected a scalar tensor.",
-                hint="Take the mean over the batch with tf.reduce_mean.",
-            )
-    return dict(losses)
+    return dict(loss) if isinstance(loss, dict) else {"loss": loss}
 
 
 def _predictions(plugins, run, model, features, outputs):
-    answer = plugins.call_hook("predict", model=model, features=features, outputs=outputs, run=run)
-    if not isinstance(answer, dict) or not answer:
-        raise ToolkitError(
-            f"Hook 'predict' of plugin '{plugins.model.name}' returned {answer!r}, expected "
-            "a dict of tensors."
+    with refused_variables(plugins, "predict"):
+        predictions = plugins.call_hook(
+            "predict",
+            check_predictions,
+            model=model,
+            features=features,
+            outputs=outputs,
+            run=run,
         )
-    return {name: tf.identity(tensor) for name, tensor in answer.items()}
+    return {name: tf.identity(tensor) for name, tensor in predictions.items()}

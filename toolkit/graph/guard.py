@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..compat import tf
+from ..errors import ToolkitError
+from .handles import own_handle
 from .updates import Update, apply_update, create_counter, create_update_variables, update_variables
 
 NOT_FINITE = "not finite: loss, gradient norm"
 SKIPPED_STEPS = "skipped_steps"
+ADOPTED = "own update"  # name of the guard's values of updates that a plugin makes itself
 
 
 class GuardValues(NamedTuple):
@@ -25,7 +29,7 @@ class GuardValues(NamedTuple):
 
     name: str
     loss: Any
-    gradient_norm: Any
+    gradient_norm: Any  # of the update `ADOPTED`: the norm of what it changed
 
 
 class GuardedUpdate(NamedTuple):
@@ -67,7 +71,7 @@ def guard_by_condition(
     skipped = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
 
     def refuse():
-        return _fail(updates, earlier) if skipped is None else _skip(skipped, earlier)
+        return fail(updates, earlier) if skipped is None else skip(skipped, earlier)
 
     return GuardedUpdate(tf.cond(finite, apply_all, refuse).op, finite, skipped, old_values)
 
@@ -94,13 +98,14 @@ def guard_by_selection(
     updated_handles = {op.inputs[0].name for update in updates for op in update.state_updates}
     old_values = []
     for variable in tf.global_variables():
-        name, captured_name = variable.handle.name, _capture(variable.handle).name
+        name, captured_name = variable.handle.name, own_handle(variable).name
         if captured_name in updated_handles:
             old_values.append((variable.handle, (step_start or before)[name]))
         elif captured_name in changed_handles:
             old_values.append((variable.handle, before[name]))
     with tf.control_dependencies([change]):
         ops = [_select(finite, handle, value) for handle, value in old_values]
+        ops += [_undo(op, step_start or before) for u in updates for op in u.frozen_updates]
         ops += [_select(finite, handle, value) for handle, value in _values_before_step(earlier)]
     if options.on_nonfinite == "stop":
         return GuardedUpdate(tf.group(*ops), finite, None, old_values, finite)
@@ -111,13 +116,49 @@ def guard_by_selection(
     return GuardedUpdate(tf.group(*ops), finite, skipped, old_values)
 
 
+def run_behind_guard(functions: Sequence[Callable[[], Any]], guarded: GuardedUpdate, applied):
+    """One op of the ops that functions build, without effect where the guard refused the step.
+
+    Args:
+        functions: each builds an op. They are called under the control dependencies in force.
+        guarded: the last update of the step.
+        applied: bool scalar: whether the step changed its variables; or None for always.
+    """
+
+    def run():
+        return tf.group(*[_build_op(function) for function in functions])
+
+    if guarded.all_finite is None:
+        is_on = guarded.finite if applied is None else tf.logical_and(guarded.finite, applied)
+        return tf.cond(is_on, run, lambda: tf.group(tf.no_op())).op
+    is_on = guarded.finite if applied is None else tf.logical_and(guarded.finite, applied)
+    before = read_variables()
+    change, handles = _track(run, list(before.values()))
+    with tf.control_dependencies([change]):
+        variables = [v for v in tf.global_variables() if own_handle(v).name in handles]
+        return tf.group(*[_select(is_on, v.handle, before[v.handle.name]) for v in variables])
+
+
+def _build_op(function: Callable[[], Any]) -> Any:
+    """What a function of run.update_state returns. Raises ToolkitError if it is no op."""
+    op = function()
+    if isinstance(op, (tf.Operation, tf.Tensor)) or hasattr(op, "op"):  # also an assignment
+        return op
+    code = getattr(function, "__code__", None)
+    place = f" ({os.path.abspath(code.co_filename)}:{code.co_firstlineno})" if code else ""
+    raise ToolkitError(
+        f"A function that run.update_state got returned {op!r:.100}, expected an op{place}.",
+        hint="Return the op, or tf.group(...) of several.",
+    )
+
+
 def read_variables() -> Dict[str, Any]:
     """The present values of all variables, by the names of their handles."""
     return {v.handle.name: v.read_value() for v in tf.global_variables()}
 
 
 def read_refusal(message: str) -> Optional[List[GuardValues]]:
-    """What the guard's assertion said of the updates that it refused: the inverse of `_fail`.
+    """What the guard's assertion said of the updates that it refused: the inverse of `fail`.
 
     An assertion fails with a text alone, so its values have to be read from that.
 
@@ -129,7 +170,7 @@ def read_refusal(message: str) -> Optional[List[GuardValues]]:
     """
     if NOT_FINITE not in message:
         return None
-    data = message[message.index(NOT_FINITE) :].replace("-nan", "nan")
+    data = message[message.index(NOT_FINITE) :].partition("\n")[0].replace("-nan", "nan")
     texts = re.findall(r"\[([^\]]*)\]", data)
     return [GuardValues(*row) for row in zip(texts[0::3], texts[1::3], texts[2::3])]
 
@@ -141,20 +182,32 @@ def describe_refusal(values: Sequence[GuardValues]) -> str:
         values: with texts in the place of tensors.
     """
     texts = [
-        f"{v.name and v.name + ': '}loss {v.loss}, gradient norm {v.gradient_norm}"
+        f"{v.name and v.name + ': '}loss {v.loss}, {_norm_name(v)} {v.gradient_norm}"
         for v in values
         if not (math.isfinite(float(v.loss)) and math.isfinite(float(v.gradient_norm)))
     ]
     return "; ".join(texts) or NOT_FINITE
 
 
+def _norm_name(values: GuardValues) -> str:
+    return "norm of the change" if values.name == ADOPTED else "gradient norm"
+
+
 def _apply_and_track(updates, options, dependencies):
     """One op of all changes, and the names of the variables' handles that it writes."""
+
+    def apply_all():
+        return tf.group(*[apply_update(u._replace(state_updates=[]), options) for u in updates])
+
+    return _track(apply_all, dependencies)
+
+
+def _track(make_change, dependencies):
+    """The op that a function builds, and the names of the handles that its ops read or write."""
     graph = tf.get_default_graph()
     old_ops = set(graph.get_operations())
     with tf.control_dependencies(dependencies):
-        changes = [apply_update(u._replace(state_updates=[]), options) for u in updates]
-        change = tf.group(*changes)
+        change = make_change()
     new_ops = [op for op in graph.get_operations() if op not in old_ops]
     return change, {i.name for op in new_ops for i in op.inputs if i.dtype == tf.resource}
 
@@ -165,9 +218,14 @@ def _select(finite, handle, old_value):
     return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
 
-def _capture(handle):
-    """The tensor that a variable's handle has in the function that is being built."""
-    return tf.get_default_graph().capture(handle)
+def _undo(state_update, before):
+    """Give a frozen variable the value from before the state update, which XLA has run."""
+    handle = state_update.inputs[0]
+    for variable in tf.global_variables():
+        if own_handle(variable).name == handle.name:
+            value = before[variable.handle.name]
+            return tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+    return tf.no_op()
 
 
 def _are_finite(updates, earlier):
@@ -176,7 +234,7 @@ def _are_finite(updates, earlier):
     return functools.reduce(tf.logical_and, finite + [other.finite for other in earlier[-1:]])
 
 
-def _fail(updates, earlier):
+def fail(updates, earlier):
     """Roll back, then fail with an assertion that holds name, loss and norm of each update."""
     with tf.control_dependencies(_rollback(earlier)):
         # The raw op: tf.Assert would wrap it in a further tf.cond.
@@ -187,7 +245,25 @@ def _fail(updates, earlier):
         return tf.raw_ops.Assert(condition=never, data=data, summarize=3)
 
 
-def _skip(skipped, earlier):
+def disarm(graph_def: tf.GraphDef) -> None:
+    """Let the guards of a replica never fail; another one of the session refuses the same steps.
+
+    The failure of one ends the call of the session, perhaps before the other has rolled back.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    for node in graph_def.node:
+        if node.op == "Assert" and _constant(nodes, node.input[1]) == [NOT_FINITE.encode()]:
+            condition = nodes[node.input[0].partition(":")[0]]
+            condition.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(True))
+
+
+def _constant(nodes: Dict[str, tf.NodeDef], name: str) -> List[bytes]:
+    """The texts of a constant that is the input of a node; [] if it is another op."""
+    node = nodes.get(name.partition(":")[0])
+    return list(node.attr["value"].tensor.string_val) if node and node.op == "Const" else []
+
+
+def skip(skipped, earlier):
     """Roll back and count the step once: an earlier update of it may have counted it already."""
     count = tf.cast(earlier[-1].finite, tf.int64) if earlier else tf.constant(1, tf.int64)
     return tf.group(skipped.assign_add(count, read_value=False), *_rollback(earlier))

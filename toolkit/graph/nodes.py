@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Set
+from typing import Any, Dict, Iterable, Iterator, Set
 
 
 def node_name(text: str) -> str:
@@ -24,3 +24,12 @@ def ancestors(names: Iterable[str], nodes: Dict[str, Any]) -> Set[str]:
         pending += inputs - known
         known |= inputs
     return known
+
+
+def function_names(node: Any) -> Iterator[str]:
+    """The names of the functions that a node may call: its op, and those in its attributes."""
+    yield node.op
+    for value in node.attr.values():
+        if value.func.name:
+            yield value.func.name
+        yield from (function.name for function in value.list.func)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ..compat import tf
 from ..errors import ToolkitError
+from ..options import CoreOptions, Options
+from ..options.groups import Group
 from . import randomness
+from .function import Function
+from .initial_values import InitialFit
+from .keras_model import KerasModel
+from .optimizers.parts import Settings
+from .optimizers.schedules import Schedule
+from .positions import draw_by_position
+from .replica import ALONE, Replica
+from .state import create_state
 from .step_builder import StepBuilder
-from .step_strategy import PLAIN, PlainStep
+from .step_strategy import PLAIN, PlainStep, dropout
 from .updates import Update
 
 MODES = ("train", "eval", "predict")
@@ -29,6 +39,8 @@ class Run:
         splits: in mode "eval", a function from the name of a split of the run's own data to the
             `Split` after `filter` and `convert`, or to None; None where an evaluation has no other
             split than its own.
+        replica: in mode "train", which one of `replica.count` replicas this is. With several,
+            `options.batch_size` is the number of examples of this replica alone.
     """
 
     mode: str
@@ -38,6 +50,7 @@ class Run:
     total_steps: Optional[int]
     compiled: bool
     splits: Optional[Callable[[str], Any]]
+    replica: Replica
     _builder: StepBuilder
 
     def __init__(
@@ -49,9 +62,15 @@ class Run:
         total_steps: Optional[int] = None,
         strategy: PlainStep = PLAIN,
         splits: Optional[Callable[[str], Any]] = None,
+        replica: Replica = ALONE,
     ):
         if mode not in MODES:
             raise ValueError(f"mode is {mode!r}, expected one of {MODES}")
+        if isinstance(options, Options) and not isinstance(options, CoreOptions):
+            raise ToolkitError(
+                f"A run got the options {type(options).__name__}, without those of the core.",
+                hint="Write toolkit.testing.make_run(plugin, mode, spec), which merges both.",
+            )
         self.__dict__.update(
             mode=mode,
             options=options,
@@ -60,7 +79,8 @@ class Run:
             total_steps=total_steps,
             compiled=strategy.is_compiled,
             splits=splits,
-            _builder=StepBuilder(options, total_steps, strategy),
+            replica=replica,
+            _builder=StepBuilder(options, total_steps, strategy, replica),
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -84,15 +104,16 @@ class Run:
 
     @property
     def position(self) -> tf.Tensor:
-        """int64 scalar in mode "eval": how many examples of the split come before the batch.
+        """int64 scalar in the modes "eval" and "predict": how many examples come before the batch.
 
-        Random numbers of an evaluation that follow from an example's position, and not from its
-        place in the batch, do not depend on the batch size.
+        In an evaluation these are examples of the split, in a prediction of its inputs. What
+        follows from an example's position, and not from its place in the batch, does not depend on
+        the batch size.
 
         Raises:
-            ToolkitError: in another mode.
+            ToolkitError: in mode "train".
         """
-        if self.mode != "eval":
+        if self.mode == "train":
             raise ToolkitError(f"position was read in mode '{self.mode}'.")
         if not tf.get_collection(_POSITION):
             start = tf.placeholder_with_default(tf.zeros([], tf.int64), [], "position")
@@ -101,9 +122,8 @@ class Run:
 
     @property
     def is_chief(self) -> bool:
-        """True: a run has one process. Earlier plugins ask for it."""
-        warnings.warn("run.is_chief is always True", DeprecationWarning, stacklevel=2)
-        return True
+        """Whether this process writes the run's folder; one of several processes does."""
+        return self.replica.rank == 0
 
     @property
     def steps_made(self) -> tf.Tensor:
@@ -118,18 +138,55 @@ class Run:
         return randomness.seed_of(self.options.seed, name)
 
     def uniform(self, name: str, shape: Any, minval: float = 0.0, maxval: float = 1.0) -> tf.Tensor:
-        """float32 of `shape` in [minval, maxval): a function of (seed, name, global step).
+        """Draw float32 numbers of `shape` in [minval, maxval).
 
-        In an evaluation these are therefore equal for all batches; see `position`.
+        In mode "train" they are a function of (seed, name, global step). In the modes "eval" and
+        "predict", where the first size of `shape` is that of the batch and thus unknown while the
+        graph is built, row i is a function of (seed, name, position of example i): it does not
+        depend on the batch size. Other shapes get the same numbers in every batch.
+
+        Inside a `tf.while_loop` of the plugin, each turn gets the same numbers: draw those of all
+        turns at once before the loop.
+
+        Several replicas draw the numbers that one process would draw for the whole batch, each
+        those of its examples: see `Replica.draw`.
+
+        Args:
+            name: of the use.
+            shape: a list or a tensor of sizes.
+            minval: the lower bound.
+            maxval: the upper bound.
         """
-        return self._builder.strategy.uniform(shape, self._seed_pair(name), minval, maxval)
+        if self._draws_by_position(shape):
+            draw = tf.random.stateless_uniform
+            numbers = draw_by_position(draw, shape, self.position, self.seed(name))
+            return numbers * (maxval - minval) + minval
+        return self._builder.uniform(shape, self._seed_pair(name), minval, maxval)
 
     def normal(self, name: str, shape: Any, mean: float = 0.0, stddev: float = 1.0) -> tf.Tensor:
-        """float32 of `shape`, N(mean, stddev**2): a function of (seed, name, global step).
+        """Draw float32 numbers of `shape` from N(mean, stddev**2).
 
-        In an evaluation these are therefore equal for all batches; see `position`.
+        They repeat as those of `uniform` do: inside a `tf.while_loop` of the plugin, each turn gets
+        the same numbers, so draw those of all turns at once before the loop.
+
+        Args:
+            name: of the use.
+            shape: a list or a tensor of sizes.
+            mean: the expected value.
+            stddev: the standard deviation.
         """
-        return self._builder.strategy.normal(shape, self._seed_pair(name), mean, stddev)
+        if self._draws_by_position(shape):
+            draw = tf.random.stateless_normal
+            numbers = draw_by_position(draw, shape, self.position, self.seed(name))
+            return numbers * stddev + mean
+        return self._builder.normal(shape, self._seed_pair(name), mean, stddev)
+
+    def _draws_by_position(self, shape: Any) -> bool:
+        """Whether the first size of a shape is that of a batch that is not trained on."""
+        if self.mode == "train":
+            return False
+        sizes = tf.zeros(shape).shape
+        return sizes.ndims is None or (sizes.ndims > 0 and sizes.as_list()[0] is None)
 
     def dropout(self, x: tf.Tensor, rate: float, name: str) -> tf.Tensor:
         """Zero a share of a tensor in mode "train"; in other modes return it unchanged.
@@ -141,7 +198,7 @@ class Run:
         """
         if self.mode != "train" or rate == 0:
             return x
-        return self._builder.strategy.dropout(x, rate, self._seed_pair(name))
+        return dropout(x, rate, self.uniform(name, tf.shape(x)))
 
     def initializer(self, kind: str, name: str, stddev: float = 0.05) -> randomness.Initializer:
         """A Keras-compatible initializer, a function of (seed, name, shape).
@@ -156,6 +213,82 @@ class Run:
     def _seed_pair(self, name: str) -> tf.Tensor:
         return randomness.seed_pair(self.seed(name), self.step_index)
 
+    # ----------------------------------------------------------------------------------- networks
+
+    def function(
+        self, fn: Callable[..., Any], *args: Any, inputs: Any = None, **kwargs: Any
+    ) -> Function:
+        """Create the variables of a function in `build`, to apply it with them in other hooks.
+
+            net = run.function(network)                    # in `build`
+            logits = net(features, run.mode == "train")    # in `call`
+
+        The function may create variables by `tf.get_variable`, `tf.layers`, tf_slim, `tf.Variable`
+        or Keras layers; their names are those that it gives them, within the variable scope in
+        which `run.function` is called. Each call uses the same variables. Updates of batch norm run
+        with the step's update, `net.losses()` has the losses of regularizers, and dropout is a
+        function of (seed, step).
+
+        Args:
+            fn: `fn(features, ...)`.
+            args: its further positional arguments, in `build` and in each call that leaves them
+                out.
+            inputs: what it is applied to in `build`: a tensor or a structure of tensors, or a tuple
+                of several arguments, such as placeholders of their shapes that `build` makes for
+                it; None for placeholders of the run's features.
+            kwargs: further arguments by name. Without them, `training` (or `is_training`) is
+                whether the mode is "train", and `labels` are placeholders, or None.
+
+        Returns:
+            A function with the parameters of `fn`. It has the attributes `variables` and
+            `trainable_variables`.
+
+        Raises:
+            ToolkitError: an argument of `fn` is not known.
+        """
+        return Function(self, self._builder, fn, args, kwargs, inputs)
+
+    def keras(self, model: Any, inputs: Any = None) -> KerasModel:
+        """Use a model of `tf.keras`, created in `build`, in other hooks.
+
+            net = run.keras(tf.keras.Sequential([...]))    # in `build`
+            logits = net(features)                         # in `call`
+
+        Batch norm and dropout are active in the mode "train". Updates of batch norm run with the
+        step's update, `net.losses()` has the losses of regularizers, and dropout is a function of
+        (seed, step). What the model was compiled with has no effect.
+
+        Args:
+            model: a Sequential, functional or subclass model, or a layer.
+            inputs: what a model without variables is applied to in `build`; None for placeholders
+                of the run's features.
+
+        Returns:
+            A function `net(inputs, training=None)`. It has the attributes `model`, `variables` and
+            `trainable_variables`.
+
+        Raises:
+            ToolkitError: it is no model of `tf.keras`, or was created outside of `build`.
+        """
+        return KerasModel(self, self._builder, model, inputs)
+
+    # ----------------------------------------------------------------------------------- replicas
+
+    def mean_over_replicas(self, tensors: Sequence[tf.Tensor]) -> List[tf.Tensor]:
+        """Average tensors over all replicas, for statistics of the whole batch.
+
+        With one replica they are returned as they are. The gradients of losses need no such call:
+        `minimize` averages them.
+
+        Args:
+            tensors: floats of any shapes, those of this replica's examples. A loss may depend on
+                the averages.
+
+        Returns:
+            Their averages, weighted by the number of examples, equal on all replicas.
+        """
+        return self.replica.mean(tensors, is_differentiable=True)
+
     # --------------------------------------------------------------------------------- optimizing
 
     def minimize(
@@ -164,15 +297,30 @@ class Run:
         variables: Optional[Sequence[Any]] = None,
         name: str = "",
         advance_step: bool = True,
-        learning_rate: Optional[float] = None,
+        learning_rate: Any = None,
         updates: Optional[Sequence[Any]] = None,
         after: Optional[Callable[[], Any]] = None,
+        optimizer: Any = None,
+        optimizer_args: Optional[Mapping[str, Any]] = None,
+        schedule: Optional[Schedule] = None,
+        groups: Sequence[Group] = (),
     ) -> tf.Operation:
         """Build one op that updates variables to lower a loss: `gradients`, then `apply`.
 
         The arguments are those of `gradients` and `apply`.
         """
-        update = self.gradients(loss, variables, name, learning_rate, updates, after)
+        update = self.gradients(
+            loss,
+            variables,
+            name,
+            learning_rate,
+            updates,
+            after,
+            optimizer,
+            optimizer_args,
+            schedule,
+            groups,
+        )
         return self.apply([update], advance_step)
 
     def gradients(
@@ -180,33 +328,52 @@ class Run:
         loss: tf.Tensor,
         variables: Optional[Sequence[Any]] = None,
         name: str = "",
-        learning_rate: Optional[float] = None,
+        learning_rate: Any = None,
         updates: Optional[Sequence[Any]] = None,
         after: Optional[Callable[[], Any]] = None,
+        optimizer: Any = None,
+        optimizer_args: Optional[Mapping[str, Any]] = None,
+        schedule: Optional[Schedule] = None,
+        groups: Sequence[Group] = (),
     ) -> Update:
         """Compute the gradients of a loss, to be handed to `apply`.
 
-        The core's options decide the optimizer, the learning-rate schedule, clipping,
-        accumulation, weight decay and what happens to non-finite values.
+        The core's options decide clipping, accumulation and what happens to non-finite values; and,
+        unless the arguments say otherwise, optimizer, learning rate, schedule and weight decay.
 
         Args:
             loss: float32 scalar.
             variables: what to train; None for all trainable variables.
             name: of the optimizer, one per name; it prefixes the logged values learning_rate and
                 gradient_norm.
-            learning_rate: replaces the option's full rate.
+            learning_rate: replaces the option's full rate; a number or a float32 scalar tensor.
             updates: state-update ops that run together with the update; None for those that
                 `call` added (batch norm's), which are taken once.
             after: called when the update is built; returns an op that runs after it.
+            optimizer: a name, as --optimizer takes it; or a function from the learning rate, a
+                float32 scalar tensor, to an object of tf.train or tf.keras.optimizers, such as the
+                class `tf.train.AdamOptimizer`; or an object, which has a rate of its own, so that
+                learning rate and schedule have no effect. None for the option.
+            optimizer_args: arguments of a named optimizer; None for the option's, or for none where
+                `optimizer` is a name.
+            schedule: "constant", "cosine", "step" or "exponential"; or a function
+                (step, total_steps) -> factor on the full rate, where step is an int64 scalar
+                tensor, the number of steps before this one, and total_steps may be None. A function
+                replaces the warm-up, too. None for the option.
+            groups: a `Group` for variables that have a rate or decay of their own, or are frozen;
+                the first that fits a variable holds. The options --freeze and --group come before.
 
         Raises:
             ToolkitError: outside of mode "train", or where the loss depends on no variable.
+            UsageError: the arguments contradict each other, a group fits no variable, all variables
+                are frozen, or the optimizer does not work in a graph.
         """
         if self.mode != "train":
             raise ToolkitError(f"minimize was called in mode '{self.mode}'.")
         if variables is None:
             variables = tf.trainable_variables()
-        return self._builder.compute_update(loss, variables, name, learning_rate, updates, after)
+        settings = Settings(optimizer, optimizer_args, learning_rate, schedule, groups)
+        return self._builder.compute_update(loss, variables, name, settings, updates, after)
 
     def apply(self, updates: Sequence[Update], advance_step: bool = True) -> tf.Operation:
         """Build one op that applies updates, each after the gradients of all are known.
@@ -221,6 +388,158 @@ class Run:
         """
         return self._builder.apply(updates, advance_step)
 
+    def adopt(
+        self,
+        op: tf.Operation,
+        losses: Sequence[tf.Tensor] = (),
+        variables: Sequence[Any] = (),
+    ) -> tf.Operation:
+        """Declare a train op that the plugin built itself, for example by a `tf.train` optimizer.
+
+        The guard covers it: if a loss or a changed variable is not finite, all variables that the
+        step writes get their old values back. The options of the optimizer, its schedule, clipping,
+        accumulation and weight decay have no effect on it.
+
+        The core finds such ops, and the variables that they write, without this call. It adds what
+        the graph does not show.
+
+        Args:
+            op: the train op.
+            losses: float32 scalars that have to be finite; by default those of the hook `loss`.
+            variables: further variables that the op writes, for example in a `tf.py_func`.
+
+        Returns:
+            The op. The hook `optimize` returns it, alone or in a `tf.group`. Where it does not
+            advance the global step, the core does.
+
+        Raises:
+            ToolkitError: outside of mode "train".
+        """
+        if self.mode != "train":
+            raise ToolkitError(f"adopt was called in mode '{self.mode}'.")
+        return self._builder.adopt(op, losses, variables)
+
+    # -------------------------------------------------------------------------------------- state
+
+    def state(self, name: str, initial: Any) -> tf.Variable:
+        """Create a variable for what a plugin carries from step to step, in the hook `build`.
+
+        It is saved and restored with the model, and not trained. It may be changed only by
+        `update_state`.
+
+        Args:
+            name: the variable is called `state/NAME`.
+            initial: an array, a tensor, or a function without arguments that returns one.
+
+        Raises:
+            ToolkitError: another state has this name.
+        """
+        return create_state(name, initial)
+
+    def fit_initial_values(
+        self,
+        variables: Sequence[tf.Variable],
+        function: Callable[[Any], Sequence[Any]],
+        is_of_data: bool = False,
+    ) -> None:
+        """Compute the initial values of variables from the training data, in the hook `build`.
+
+        It happens once, before the first step. If a checkpoint restores all the variables, or
+        --init-from gives all of them weights, they keep those; the values of one function belong
+        together. With several processes, the chief computes the values and sends them to the
+        others. In other modes than "train" nothing is computed.
+
+        Args:
+            variables: that the hook has created.
+            function: called as `function(split)` with the training `Split` after `filter` and
+                `convert`. Returns an array for each of the variables, of its shape.
+            is_of_data: the values are useless with other data: they are computed for a run with
+                --init-from, too.
+        """
+        if self.mode == "train":
+            self._builder.initial_fits.append(InitialFit(list(variables), function, is_of_data))
+
+    def update_state(self, function: Callable[[], Any]) -> None:
+        """Update state at the end of the training step, behind its guard.
+
+        It may be called while the hooks `build`, `call`, `loss` and `optimize` run, by their
+        wrappers too.
+
+        Args:
+            function: called once, when all updates of the step are built; returns an op. The op
+                reads the variables after the step. It does not run in a step that the guard
+                refuses, nor in one that only adds to the sums of `--accumulate`.
+
+        Raises:
+            ToolkitError: outside of mode "train".
+        """
+        if self.mode != "train":
+            raise ToolkitError(f"update_state was called in mode '{self.mode}'.")
+        self._builder.update_state(function)
+
+    def after_restore(self, function: Callable[[], Any]) -> None:
+        """Change the model's variables after they are restored to evaluate or predict.
+
+        An average of the weights can so take their place. The op runs before local variables are
+        initialized. It may be called in the hook `build` and its wrappers.
+
+        Args:
+            function: called once, when the graph is built; returns an op.
+
+        Raises:
+            ToolkitError: in mode "train".
+        """
+        if self.mode == "train":
+            raise ToolkitError("after_restore was called in mode 'train'.")
+        self._builder.after_restore(function)
+
+    def change_gradients(self, function: Callable[..., Sequence[tf.Tensor]]) -> None:
+        """Change the gradients of every update of the step that `minimize` or `gradients` builds.
+
+        They are changed after clipping, right before the optimizer gets them, and behind the guard,
+        which looks at the gradients of the loss; with `--accumulate`, their mean is changed. A step
+        without such an update is refused. Call it before the updates are built: in a wrapper of
+        `optimize` before its `yield`.
+
+        Args:
+            function: called as `function(gradients, variables, name=name)` with two lists and a
+                name that is different for each update of the step, for random numbers. Returns
+                finite gradients, one for each variable.
+
+        Raises:
+            ToolkitError: outside of mode "train", or too late.
+        """
+        self._check_trains("change_gradients")
+        self._builder.change_gradients(function)
+
+    def change_learning_rate(
+        self, function: Callable[[Any, Any, Any], Any], is_sole: bool = False
+    ) -> None:
+        """Change the learning rate of every update of the step that `minimize` builds.
+
+        An optimizer object, which has a rate of its own, is not changed, and a step without another
+        rate is refused. Call it before the updates are built: in a wrapper of `optimize` before its
+        `yield`.
+
+        Args:
+            function: called as `function(rate, full_rate, step)` with the rate of the schedule and
+                that without it, float32 scalars, and the number of steps before this one, an int64
+                scalar tensor. Returns the rate, a float32 scalar.
+            is_sole: whether no other function may change the rate.
+
+        Raises:
+            ToolkitError: outside of mode "train", or too late.
+            UsageError: another function changes the rate, and one of them is the sole one.
+        """
+        self._check_trains("change_learning_rate")
+        self._builder.change_learning_rate(function, is_sole)
+
+    def _check_trains(self, method: str) -> None:
+        if self.mode != "train":
+            raise ToolkitError(f"{method} was called in mode '{self.mode}'.")
+
+    # ------------------------------------------------------------------------------------ logging
+
     def log(self, name: str, value: tf.Tensor) -> None:
         """Log a scalar tensor on steps where metrics are due; it costs nothing on others."""
         self._builder.log(name, value)
@@ -229,6 +548,11 @@ class Run:
     def logged(self) -> Dict[str, Any]:
         """Name -> scalar tensor of all that was logged so far."""
         return self._builder.logged
+
+
+def has_position() -> bool:
+    """Whether something in the default graph reads `Run.position`."""
+    return bool(tf.get_collection(_POSITION))
 
 
 def step_builder_of(run: Run) -> StepBuilder:

@@ -6,8 +6,9 @@ rounding. A run chooses one at its beginning and keeps it.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, ContextManager, Dict, Optional, Sequence
 
 from ..compat import tf
 from . import randomness
@@ -20,6 +21,26 @@ class PlainStep:
 
     is_compiled = False
 
+    def placing_input(self) -> ContextManager[None]:
+        """In the block, the reader of the examples is built."""
+        return contextlib.nullcontext()
+
+    def placing(self) -> ContextManager[None]:
+        """In the block, the model and its step are built."""
+        return contextlib.nullcontext()
+
+    def read_index(self, global_step):
+        """int64 scalar tensor: the number of the batch of a step, read before the step is made."""
+        return global_step.read_value()
+
+    def finish(self, train_op, global_step) -> None:
+        """Build what the strategy needs behind a step.
+
+        Args:
+            train_op: makes the step.
+            global_step: the variable.
+        """
+
     def uniform(self, shape, seed_pair, minval: float = 0.0, maxval: float = 1.0):
         """float32 of `shape` in [minval, maxval), a function of `seed_pair` (int32 [2])."""
         return tf.random.stateless_uniform(shape, seed_pair, minval, maxval)
@@ -27,17 +48,6 @@ class PlainStep:
     def normal(self, shape, seed_pair, mean: float = 0.0, stddev: float = 1.0):
         """float32 of `shape`, N(mean, stddev**2), a function of `seed_pair` (int32 [2])."""
         return tf.random.stateless_normal(shape, seed_pair, mean, stddev)
-
-    def dropout(self, x, rate: float, seed_pair):
-        """x (float32, any shape) with a share `rate` zeroed and the rest scaled by 1 / (1 - rate).
-
-        Raises:
-            ValueError: for a rate outside [0, 1).
-        """
-        if not 0 <= rate < 1:
-            raise ValueError(f"dropout rate is {rate}, expected a number in [0, 1)")
-        is_kept = self.uniform(tf.shape(x), seed_pair) >= rate
-        return tf.where(is_kept, x * (1 / (1 - rate)), tf.zeros_like(x))
 
     def squared_norm(self, tensor):
         """The sum of the squares of all elements, a scalar. Not finite where an element is not.
@@ -95,6 +105,22 @@ class XlaStep(PlainStep):
     def apply(self, updates, options, earlier, more_follow, start) -> GuardedUpdate:
         """Apply updates behind one guard; see `guard_by_selection`."""
         return guard_by_selection(updates, options, earlier, start)
+
+
+def dropout(x, rate: float, numbers):
+    """x (float32, any shape) with a share `rate` zeroed and the rest scaled by 1 / (1 - rate).
+
+    Args:
+        x: the tensor.
+        rate: in [0, 1).
+        numbers: uniform in [0, 1), of the shape of x.
+
+    Raises:
+        ValueError: for a rate outside [0, 1).
+    """
+    if not 0 <= rate < 1:
+        raise ValueError(f"dropout rate is {rate}, expected a number in [0, 1)")
+    return tf.where(numbers >= rate, x * (1 / (1 - rate)), tf.zeros_like(x))
 
 
 PLAIN = PlainStep()

@@ -4,17 +4,18 @@ accumulation, and the state updates of the forward pass (batch norm's).
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from ..compat import tf
 from ..errors import ToolkitError
-from .optimizer import clip
+from .handles import own_handle, root_handle
+from .optimizers.clipping import clip
+from .optimizers.parts import Part, UpdateOptimizers, optimizer_scope
+from .state_updates import STATE_UPDATES, assign_like
 
 # Scopes of the variables of --accumulate, for their names in checkpoints.
 SUMS = "toolkit/accumulated"
 COUNTS = "accumulated_count"  # in the scope "toolkit"
-
-STATE_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 class Update(NamedTuple):
@@ -27,21 +28,26 @@ class Update(NamedTuple):
     gradients: List[Any]  # dense, in the order of `variables`
     variables: List[Any]
     state_updates: List[Any]  # ops that run with the update, behind the guard
-    optimizer: Any
-    learning_rate: Any  # float32 scalar
+    parts: List[Part]  # each variable is in one
     gradient_norm: Any  # float32 scalar
     after: Optional[Callable[[], Any]]  # makes an op that runs after the update
+    frozen_updates: List[Any]  # ops of the pass that assign frozen variables, and do not run
+    changes: Sequence[Callable[..., Any]] = ()  # of the limited gradients; see `change_gradients`
 
 
-def compute_gradients(optimizer, loss, variables):
+def compute_gradients(optimizers: UpdateOptimizers, loss, variables):
     """Dense gradients and their variables, without variables on which the loss does not depend.
 
     Raises:
         ToolkitError: where no variable is left.
     """
-    pairs = [(g, v) for g, v in optimizer.compute_gradients(loss, variables) if g is not None]
+    pairs = [(g, v) for g, v in optimizers.compute_gradients(loss, variables) if g is not None]
     if not pairs:
-        raise ToolkitError("The loss depends on none of the variables to be trained.")
+        raise ToolkitError(
+            "The loss depends on none of the variables to be trained.",
+            hint="Compute it from the variables of 'build' with TensorFlow's functions: values of "
+            "numpy, integers and tf.stop_gradient have no gradient.",
+        )
     return [tf.convert_to_tensor(g) for g, _ in pairs], [v for _, v in pairs]
 
 
@@ -49,9 +55,9 @@ def apply_update(update: Update, options):
     """Make one op of every change of an update. It is made under the guard, so all of it waits for
     the guard.
     """
-    with tf.name_scope(_scope(update.name)):
+    with tf.name_scope(optimizer_scope(update.name)):
         # An op made before the guard cannot be made to wait for it; an equal one made here does.
-        states = [_copy_update(op) for op in update.state_updates]
+        states = _copy_updates(update.state_updates)
         if options.accumulate == 1:
             changes = _update_variables(update, update.gradients, options)
         else:
@@ -67,13 +73,13 @@ def create_update_variables(updates: Sequence[Update], options) -> None:
 
 def update_variables(update: Update, options) -> List[Any]:
     """The optimizer's and accumulation's variables of an update, created at their first use."""
-    with tf.init_scope(), tf.name_scope(_scope(update.name)):
-        # tf.train has no public way to create them before the first update.
-        update.optimizer._create_slots(update.variables)
-    accumulation = []
+    variables = []
+    for part in update.parts:
+        part.optimizer.create_variables(part.variables)
+        variables += part.optimizer.variables()
     if options.accumulate > 1:
-        accumulation = [_gradient_count(update.name), *_gradient_sums(update.variables)]
-    return update.optimizer.variables() + accumulation
+        variables += [_gradient_count(update.name), *_gradient_sums(update.variables)]
+    return variables
 
 
 def create_counter(name: str) -> tf.Variable:
@@ -84,31 +90,65 @@ def create_counter(name: str) -> tf.Variable:
         )
 
 
-def state_updates(operations) -> List[Any]:
-    """Those of the operations that assign a variable: what a forward pass wants to be done."""
-    return [o for o in operations if o.type in STATE_UPDATES]
+def is_complete(name: str):
+    """bool scalar, read after the updates of a name: whether they changed their variables, and did
+    not only add to the sums of --accumulate.
+    """
+    return tf.equal(_gradient_count(name).read_value(), 0)
 
 
-def _scope(name: str) -> str:
-    # Absolute: an optimizer's own variables have the same names in a loop and outside.
-    return f"optimizer/{name}/" if name else "optimizer/"
+def updated_variable(operation) -> str:
+    """The name of the variable that a state update assigns; "" if it is none of this graph."""
+    handle = root_handle(operation.inputs[0])
+    for variable in tf.global_variables():
+        if handle is own_handle(variable):
+            return str(variable.op.name)
+    return ""
 
 
 def _update_variables(update: Update, gradients, options):
-    """Clip, apply the optimizer, decay, then run `after`."""
+    """Clip, apply the optimizers, decay, then run `after`."""
+    if not update.variables:  # all are frozen
+        return tf.no_op()
     # All gradients are read before the first variable changes.
     with tf.control_dependencies(gradients):
         limited = clip(gradients, options.clip, options.clip_limit)
-        change = update.optimizer.apply_gradients(list(zip(limited, update.variables)))
-    matrices = [v for v in update.variables if v.shape.ndims >= 2]
-    if options.weight_decay and matrices:
-        with tf.control_dependencies([change]):
-            factor = update.learning_rate * options.weight_decay
-            change = tf.group(*[v.assign_sub(factor * v.read_value()) for v in matrices])
+        for change in update.changes:
+            limited = _check_changed(change(limited, update.variables), update.variables)
+        gradient_of = {v.op.name: g for v, g in zip(update.variables, limited)}
+        changes = [_update_part(part, gradient_of) for part in update.parts]
+    change = tf.group(*changes)
     if update.after is None:
         return change
     with tf.control_dependencies([change]):
         return tf.group(update.after())
+
+
+def _check_changed(gradients, variables) -> List[Any]:
+    """The gradients that a function returned, one for each variable. Raises ToolkitError."""
+    if not isinstance(gradients, (list, tuple)) or len(gradients) != len(variables):
+        raise ToolkitError(
+            f"A function that run.change_gradients got returned {gradients!r:.100}, expected a "
+            f"list of {len(variables)} tensors.",
+        )
+    for gradient, variable in zip(gradients, variables):
+        if not gradient.shape.is_compatible_with(variable.shape):
+            raise ToolkitError(
+                f"A function that run.change_gradients got returned a gradient {gradient.shape} "
+                f"for '{variable.op.name}' {variable.shape}."
+            )
+    return list(gradients)
+
+
+def _update_part(part: Part, gradient_of: Dict[str, Any]):
+    """Apply one optimizer to its variables, then decay them."""
+    change = part.optimizer.apply([(gradient_of[v.op.name], v) for v in part.variables])
+    decays = [(v, part.weight_decays.get(v.op.name)) for v in part.variables]
+    if not part.weight_decays:
+        return change
+    with tf.control_dependencies([change]):
+        factors = {decay: part.learning_rate * decay for decay in part.weight_decays.values()}
+        return tf.group(*[v.assign_sub(factors[d] * v.read_value()) for v, d in decays if d])
 
 
 def _gradient_sums(variables):
@@ -152,14 +192,23 @@ def _accumulate(update: Update, options):
         return tf.cond(is_complete, apply_mean, lambda: tf.group(*additions)).op
 
 
+def _copy_updates(updates) -> List[Any]:
+    """Ops equal to state updates. Those of one variable run one after the other, in their order,
+    when the values of all of them are known: a value may be computed from the variable.
+    """
+    values: Dict[str, List[Any]] = {}  # the handle of a variable -> the values of its updates
+    for update in updates:
+        values.setdefault(update.inputs[0].name, []).append(update.inputs[1].op)
+    last: Dict[str, Any] = {}  # the handle of a variable -> its last update
+    for update in updates:
+        handle = update.inputs[0].name
+        with tf.control_dependencies([last[handle]] if handle in last else values[handle]):
+            last[handle] = _copy_update(update)
+    return list(last.values())
+
+
 def _copy_update(update):
     """An op equal to a state update, made here under the control dependencies in force."""
     if update.type not in STATE_UPDATES:
         raise ToolkitError(f"State update '{update.name}' is a {update.type}.")
-    make = {
-        "AssignVariableOp": tf.raw_ops.AssignVariableOp,
-        "AssignAddVariableOp": tf.raw_ops.AssignAddVariableOp,
-        "AssignSubVariableOp": tf.raw_ops.AssignSubVariableOp,
-    }[update.type]
-    resource, value = update.inputs
-    return make(resource=resource, value=value)
+    return assign_like(update, update.inputs[1])

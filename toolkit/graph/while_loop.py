@@ -132,6 +132,25 @@ def build_loop(make_step: Callable[[Any], StepOps], num_steps) -> StepLoop:
     return StepLoop(ends[0].op, num_steps, outputs)
 
 
+class LoopControl(NamedTuple):
+    """What makes a loop of `build_loop` turn.
+
+    Attributes:
+        condition: bool scalar in the loop, whether it makes a further step.
+        frame_name: of the loop in TensorFlow's executor.
+    """
+
+    condition: Any
+    frame_name: str
+
+
+def find_control(loop_op: tf.Operation) -> LoopControl:
+    """The control of a loop, from its `StepLoop.op`."""
+    switch = loop_op.inputs[0].op
+    merge, condition = switch.inputs[0].op, switch.inputs[1]
+    return LoopControl(condition, merge.inputs[0].op.get_attr("frame_name").decode())
+
+
 # ---------------------------------------------------------------------------------- compiled by XLA
 
 

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Union,
+)
 
 import numpy as np
 
-from ..compat import make_callable, tf
+from ..compat import make_callable, summarize_tf_error, tf
 from ..data.column import Column
 from ..data.examples import LENGTH, Split
 from ..data.named_arrays import check_arrays
@@ -21,6 +34,8 @@ from ..graph.run import Run
 from ..graph.session_config import session_config
 from ..options import CoreOptions
 from ..plugins import Plugins
+from ..statistics.example_means import mean
+from ..statistics.intervals import Interval
 from ..storage.checkpoint_diff import difference, read_variable_specs, variable_specs
 from ..storage.checkpoint_reader import has_files
 from .metric_directions import read_directions
@@ -41,12 +56,19 @@ class Evaluation(NamedTuple):
             "features" (a `ModelFeatures`, or a dict of them) and "labels"; None unless requested.
         lines: text of the scorers, to print below the metrics.
         details: JSON values of the scorers.
+        depends_on: the name of a scorer's metric -> what its value depends on besides the model.
+        values: the name of a metric -> the values [N] whose mean it is; those that only an interval
+            needs, if requested or if there is a folder for reports.
+        intervals: of the metrics of scorers.
     """
 
     metrics: Dict[str, float]
     examples: Optional[Dict[str, Any]]
     lines: List[str]
     details: Dict[str, Any]
+    depends_on: Dict[str, Dict[str, Any]]
+    values: Dict[str, np.ndarray]
+    intervals: Dict[str, Interval]
 
 
 class Evaluator:
@@ -61,6 +83,8 @@ class Evaluator:
         total_steps: the step at which training stops, or None.
         splits: returns the `Split` of a name, or None, for the plugins; without it, no scorer is
             created.
+        graph: to use in place of a new one; of these plugins, options and data, and of this mode.
+        predict_graph: likewise, for the predictions that scorers ask for.
     """
 
     def __init__(
@@ -72,9 +96,13 @@ class Evaluator:
         folder: Optional[str] = None,
         total_steps: Optional[int] = None,
         splits: Optional[Callable[[str], Optional[Split]]] = None,
+        graph: Optional[build.InferenceGraph] = None,
+        predict_graph: Optional[build.InferenceGraph] = None,
     ):
-        self.run = Run(mode, options, spec, folder, total_steps, splits=splits)
-        self._graph = build.build_inference(plugins, self.run)
+        if graph is None:
+            run = Run(mode, options, spec, folder, total_steps, splits=splits)
+            graph = build.build_inference(plugins, run)
+        self.run, self._graph = graph.run, graph
         self._plugins = plugins
         with self._graph.tf_graph.as_default():
             self._saver = tf.train.Saver()
@@ -89,11 +117,13 @@ class Evaluator:
         self._path = ""
         self._calls: Dict[str, Call] = {}
         self._predictor = _Predictor(
-            lambda: Evaluator(plugins, options, spec, "predict", folder, total_steps)
+            lambda: Evaluator(
+                plugins, options, spec, "predict", folder, total_steps, graph=predict_graph
+            )
         )
         self._scorers: Optional[ScorerSet] = None
         if mode == "eval" and splits is not None:
-            names = [*self._graph.losses, *self._graph.metrics]
+            names = self._names_of_model()
             self._scorers = ScorerSet(plugins, self.run, splits, names)
 
     @property
@@ -123,8 +153,12 @@ class Evaluator:
     @property
     def metric_names(self) -> List[str]:
         """The names of the metrics that `evaluate` returns."""
-        names = {*self._graph.losses, *self._graph.metrics}
+        names = self._names_of_model()
         return sorted(names | self._scorers.names if self._scorers else names)
+
+    def _names_of_model(self) -> Set[str]:
+        graph = self._graph
+        return {*graph.losses, *graph.metrics, *graph.example_metrics}
 
     def metric_directions(self) -> Dict[str, Optional[str]]:
         """The name of each metric -> "min" or "max", whichever is better, or None if undeclared."""
@@ -170,6 +204,8 @@ class Evaluator:
             raise CheckpointError(mismatch)
         with plain_path(path) as plain:
             self._saver.restore(self._session, plain)
+        if self._graph.after_restore is not None:
+            self._session.run(self._graph.after_restore)
         self._session.run(self._initialize_locals)
 
     def close(self) -> None:
@@ -186,6 +222,7 @@ class Evaluator:
         batch_size: int,
         keep_examples: bool = False,
         folder: Optional[str] = None,
+        keep_values: bool = False,
     ) -> Evaluation:
         """Compute metrics over the whole split, a partial last batch included, and its scores.
 
@@ -196,18 +233,28 @@ class Evaluator:
             batch_size: examples per call of the session.
             keep_examples: whether to return each example and its predictions.
             folder: an existing folder for the scorers' reports, or None for a quick score.
+            keep_values: whether to return the values of the examples for intervals without a
+                folder, too.
 
         Raises:
             DataError: the split is empty, or does not fit the data that the model was trained on.
         """
         self._check_split(split)
-        metrics, examples = self._measure(split, batch_size, keep_examples)
-        evaluation = Evaluation(metrics, examples, [], {})
+        graph, tensors = self._graph, self._graph.predictions if keep_examples else {}
+        has_intervals = keep_values or folder is not None
+        means = graph.example_means(is_quick=not has_intervals)
+        values = _ExampleArrays("example_metrics", means, len(split))
+        predictions = _ExampleArrays("predict", tensors, len(split))
+        metrics = self._measure(split, batch_size, predictions, values)
+        examples = _examples_of(split, predictions.by_name) if keep_examples else None
+        evaluation = Evaluation(metrics, examples, [], {}, {}, values.by_name, {})
         if self._scorers is not None:
             for result in self._scorers.score(split, self._predictor.predict, folder):
                 evaluation.metrics.update(result.metrics)
                 evaluation.lines.extend(result.lines)
                 evaluation.details.update(result.details)
+                evaluation.depends_on.update(dict.fromkeys(result.metrics, result.depends_on))
+                evaluation.intervals.update(result.intervals)
         return evaluation
 
     def _check_split(self, split: Split) -> None:
@@ -217,47 +264,51 @@ class Evaluator:
         check_fit(split.components, self.run.data, "The split")
 
     def _measure(
-        self, split: Split, batch_size: int, keep_examples: bool
-    ) -> Tuple[Dict[str, float], Optional[Dict[str, Any]]]:
-        """Losses and metrics of one pass over the split, and its examples or None."""
+        self, split: Split, batch_size: int, predictions: _ExampleArrays, values: _ExampleArrays
+    ) -> Dict[str, float]:
+        """Losses and metrics of one pass over the split.
+
+        Args:
+            split: the examples.
+            batch_size: examples per call of the session.
+            predictions: gets the tensors of `predict`; empty if they are not needed.
+            values: gets the values of the examples whose means are metrics.
+        """
         graph = self._graph
-        tensors = graph.predictions if keep_examples else {}
-        measure_batch, arrays = self._measure_call(tensors), _ExampleArrays(tensors, len(split))
+        measure_batch = self._measure_call([*predictions.tensors, *values.tensors])
         sums = dict.fromkeys(graph.losses, 0.0)
         self._prepare_call("reset", [self._reset_metrics])()
         keys = list(graph.example_placeholders)
         for start in range(0, len(split), batch_size):
             # One length for all batches: a sum over padded values depends on it by rounding.
             batch = split.read(slice(start, start + batch_size), keys, is_longest=True)
-            values = measure_batch(np.int64(start), *batch.values())
+            results = iter(measure_batch(np.int64(start), *batch.values()))
             rows = len(batch[keys[0]])
-            arrays.append(values, rows)
-            for name, value in zip(sums, values[len(tensors) :]):
+            predictions.append(results, rows)
+            values.append(results, rows)
+            for name, value in zip(sums, results):
                 sums[name] += float(value) * rows
         metrics = {name: total / len(split) for name, total in sums.items()}
-        values = self._prepare_call("metrics", [value for value, _ in graph.metrics.values()])()
-        metrics.update((name, float(value)) for name, value in zip(graph.metrics, values))
-        if not keep_examples:
-            return metrics, None
-        features = pack({key: ModelFeatures(split, key) for key in split.columns})[0]
-        return metrics, dict(arrays.by_name, features=features, labels=copy.copy(split.labels))
+        metrics.update((name, mean(array)) for name, array in values.by_name.items())
+        read_metrics = self._prepare_call("metrics", [value for value, _ in graph.metrics.values()])
+        metrics.update((name, float(value)) for name, value in zip(graph.metrics, read_metrics()))
+        return metrics
 
-    def _measure_call(self, tensors: Dict[str, tf.Tensor]) -> Call:
+    def _measure_call(self, tensors: Sequence[tf.Tensor]) -> Call:
         """A function of a batch's position and its components that updates the metrics.
 
         It returns the values of `tensors`, then the losses.
         """
         graph = self._graph
         updates = [update for _, update in graph.metrics.values()]
-        fetches = [*tensors.values(), *graph.losses.values(), *updates]
-        name = "measure_and_keep" if tensors else "measure"
+        fetches = [*tensors, *graph.losses.values(), *updates]
         feeds = [graph.position, *graph.example_placeholders.values()]
-        return self._prepare_call(name, fetches, feeds)
+        return self._prepare_call(f"measure {[t.name for t in tensors]}", fetches, feeds)
 
     # ------------------------------------------------------------------------------------ predict
 
     def predict(
-        self, inputs: ModelInputs, batch_size: Optional[int] = None
+        self, inputs: ModelInputs, batch_size: Optional[int] = None, position: int = 0
     ) -> Dict[str, np.ndarray]:
         """Compute each tensor of the hook `predict`.
 
@@ -266,6 +317,7 @@ class Evaluator:
                 names (lists of sequences need no lengths); where the hook `inputs` names other
                 inputs, a dict of arrays [N, ...] of these names.
             batch_size: examples per call of the session; the option eval_batch_size by default.
+            position: of the first example, which random numbers of the graph follow.
 
         Returns:
             Arrays [N, ...] by the names of the tensors.
@@ -276,17 +328,52 @@ class Evaluator:
         by_name = inputs if isinstance(inputs, dict) else {"features": inputs}
         if self._graph.takes_examples:
             by_name = pad_sequences(by_name, self.run.data)
-        by_name = check_arrays(by_name, self._graph.input_specs)
-        arrays = [by_name[name] for name in self._graph.placeholders]
-        count = min(map(len, arrays))
+        arrays = check_arrays(by_name, self._graph.input_specs)
+        return self._predict(self._graph.placeholders, arrays, batch_size, position)
+
+    def predict_from_outputs(
+        self, values: Dict[str, np.ndarray], position: int = 0
+    ) -> Dict[str, np.ndarray]:
+        """As `predict`, from values of tensors that the hook `call` returned.
+
+        Args:
+            values: arrays [N, ...] by the names of the tensors.
+            position: as in `predict`.
+
+        Raises:
+            DataError: the values do not fit the tensors, or a prediction needs more than these.
+        """
+        tensors = {name: self._graph.outputs[name] for name in values}
+        specs = {n: (t.dtype.name, tuple(t.shape.as_list()[1:])) for n, t in tensors.items()}
+        try:
+            return self._predict(tensors, check_arrays(values, specs), None, position)
+        except tf.errors.InvalidArgumentError as error:
+            raise DataError(
+                f"The model cannot predict from {', '.join(values)} alone: "
+                f"{summarize_tf_error(error.message)}",
+                hint="Its hook 'predict' may use nothing else of the examples, such as their "
+                "number.",
+            ) from error
+
+    def _predict(
+        self,
+        tensors: Dict[str, Any],
+        arrays: Dict[str, np.ndarray],
+        batch_size: Optional[int],
+        position: int,
+    ) -> Dict[str, np.ndarray]:
+        """The predictions for arrays that the tensors of their names are fed with."""
+        count = min(map(len, arrays.values()))
         batch_size = batch_size or self.run.options.eval_batch_size
-        predictions = self._graph.predictions
-        feeds = self._graph.placeholders.values()
-        predict_batch = self._prepare_call("predict", predictions.values(), feeds)
-        outputs = _ExampleArrays(predictions, count)
+        predictions, place = self._graph.predictions, self._graph.position
+        feeds = [*tensors.values(), *([] if place is None else [place])]
+        call = "predict from " + " ".join(tensors)
+        predict_batch = self._prepare_call(call, predictions.values(), feeds)
+        outputs = _ExampleArrays("predict", predictions, count)
         for start in range(0, max(1, count), batch_size):
-            batch = [array[start : start + batch_size] for array in arrays]
-            outputs.append(predict_batch(*batch), len(batch[0]))
+            batch = [arrays[name][start : start + batch_size] for name in tensors]
+            fed = batch if place is None else [*batch, np.int64(position + start)]
+            outputs.append(iter(predict_batch(*fed)), len(batch[0]))
         return outputs.by_name
 
     def _prepare_call(
@@ -303,6 +390,12 @@ class Evaluator:
                 return lambda *arrays: []  # TensorFlow refuses a call without fetches
             self._calls[name] = make_callable(self._session, elements, feeds, inline=True)
         return self._calls[name]
+
+
+def _examples_of(split: Split, predictions: Dict[str, np.ndarray]) -> Dict[str, Any]:
+    """What the hook `evaluated` gets of a split's examples: their predictions and components."""
+    features = pack({key: ModelFeatures(split, key) for key in split.columns})[0]
+    return dict(predictions, features=features, labels=copy.copy(split.labels))
 
 
 def pad_sequences(arrays: Dict[str, Any], spec: DataSpec) -> Dict[str, Any]:
@@ -336,21 +429,22 @@ class _Predictor:
         self._build_evaluator = build_evaluator
         self._evaluator: Optional[Evaluator] = None
         self._path = ""
-        self._is_loaded = False
 
     def set_checkpoint(self, path: str) -> None:
-        """Predict with the checkpoint of this prefix from now on; it is loaded on the next use."""
+        """Predict with the checkpoint of this prefix from now on.
+
+        It is loaded at once, except before the first use: a process that trains may delete it.
+        """
         self._path = path
-        self._is_loaded = False
+        if self._evaluator is not None:
+            self._evaluator.load(path)
 
     def predict(
         self, inputs: ModelInputs, batch_size: Optional[int] = None
     ) -> Dict[str, np.ndarray]:
         if self._evaluator is None:
             self._evaluator = self._build_evaluator()
-        if not self._is_loaded:
             self._evaluator.load(self._path)
-            self._is_loaded = True
         return self._evaluator.predict(inputs, batch_size)
 
     def close(self) -> None:
@@ -359,21 +453,30 @@ class _Predictor:
 
 
 class _ExampleArrays:
-    """Arrays of `count` examples by name, allocated once and filled batch by batch."""
+    """Arrays of `count` examples by name, allocated once and filled batch by batch.
 
-    def __init__(self, names: Iterable[str], count: int):
-        self._names = list(names)
+    Args:
+        hook: that returned the tensors.
+        tensors: name -> tensor [N, ...].
+        count: the number of examples.
+    """
+
+    def __init__(self, hook: str, tensors: Mapping[str, tf.Tensor], count: int):
+        self.tensors = list(tensors.values())
+        self._hook = hook
+        self._names = list(tensors)
         self._count = count
         self._num_filled = 0
         self.by_name: Dict[str, np.ndarray] = {}
 
-    def append(self, values: Sequence[np.ndarray], rows: int) -> None:
-        """Store the values, in the order of the names, of the next `rows` examples."""
+    def append(self, values: Iterator[np.ndarray], rows: int) -> None:
+        """Store the next values, in the order of the names, of the next `rows` examples."""
         batch = slice(self._num_filled, self._num_filled + rows)
         for name, value in zip(self._names, values):
             if value.shape[:1] != (rows,):
                 raise ToolkitError(
-                    f"Hook 'predict' returned '{name}' {list(value.shape)} for {rows} examples.",
+                    f"Hook '{self._hook}' returned '{name}' {list(value.shape)} for {rows} "
+                    "examples.",
                     hint="It returns tensors with the batch first.",
                 )
             if name not in self.by_name:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..data.arrays.idx import read_idx, starts_as_idx
 from ..data.arrays.npz import read_arrays
-from ..data.column import Component
+from ..data.column import TEXT, Component
 from ..data.examples import LENGTH, Split
 from ..data.images.image_file import ImageForm, ImageReader
 from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
@@ -266,13 +266,15 @@ def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
         array = array[np.newaxis]  # [1, ...]
     if shape[-1:] == (1,) and array.shape[1:] == shape[:-1]:
         array = array[..., np.newaxis]  # [N, ..., 1]
-    if array.shape[1:] != shape or (spec.dtype == "uint8") != (array.dtype == np.uint8):
+    is_other_kind = (spec.dtype == "uint8") != (array.dtype == np.uint8)
+    is_other_kind |= (spec.dtype == TEXT) != (array.dtype.kind in "OSU")
+    if array.shape[1:] != shape or is_other_kind:
         raise DataError(
             f"{path}: expected examples {list(shape)} {spec.dtype}, found "
             f"{list(array.shape[1:])} {array.dtype}.",
-            hint="Give image files to have them scaled.",
+            hint="" if spec.dtype == TEXT else "Give image files to have them scaled.",
         )
-    return np.asarray(array, spec.dtype)
+    return np.asarray(array, object if spec.dtype == TEXT else spec.dtype)
 
 
 def invert(images: np.ndarray) -> np.ndarray:

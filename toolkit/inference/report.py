@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
-from typing import Any, Dict
+import json
+import tempfile
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+import numpy as np
 
 from ..data.examples import Split
-from ..errors import ToolkitError
-from ..plugins import Plugins
-from ..storage.report_folder import open_report_folder
+from ..errors import RetryError, ToolkitError
+from ..plugins import Plugins, Problem, describe_value
+from ..storage.report_folder import EXAMPLE_MEANS, open_report_folder
 from ..storage.run_folder import RunFolder
-from .evaluator import Evaluator
+from .evaluator import Evaluation, Evaluator
+from .example_values import compute_intervals, write_examples
 
+PAGE = "page"  # the key of what plugins show on the page of a run, see docs/plugins/pages.md
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -39,7 +46,9 @@ def report(
             folder.
 
     Returns:
-        The result as JSON values: "split", "step", "examples", "metrics", "reports" if there are
+        The result as JSON values: "split", "step", "examples", "metrics", "intervals" of those of
+        them that have one, "intervals_omitted" with the reasons of others, "example_means" with
+        those of the values in the file of the examples, "reports" if there are
         any, or else "reports_omitted" if they could not be written, "lines" and "details" if a
         scorer returned some, and what plugins add.
 
@@ -53,27 +62,54 @@ def report(
         place += "-tta"
     with open_report_folder(folder, place) as reports:
         try:
-            result = _evaluate(plugins, evaluator, name, split, step, reports.path)
+            evaluation, result = _evaluate(plugins, evaluator, name, split, step, reports.path)
         except ToolkitError as error:
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno in _NO_SPACE:
                 raise folder.write_error(cause.strerror or str(cause)) from error
             raise
+        with folder.writing():
+            means = write_examples(reports.path, evaluation.metrics, evaluation.values)
     if reports.place:
         result["reports"] = reports.place
+        result.update({EXAMPLE_MEANS: means} if means else {})
     elif reports.omission:
         result["reports_omitted"] = reports.omission
     return result
 
 
+def measure(
+    plugins: Plugins, evaluator: Evaluator, name: str, split: Split, step: int
+) -> Dict[str, Any]:
+    """Evaluate a split as `report` does, without keeping the reports: in the folder of a run that
+    another process trains, they would take the places of its own.
+
+    Args:
+        plugins, evaluator, name, split, step: as for `report`.
+
+    Returns:
+        The result of `report`.
+
+    Raises:
+        RetryError: the temporary folder cannot be written.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="toolkit-reports-")
+    except OSError as error:
+        raise RetryError(f"The temporary folder cannot be written: {error.strerror}.") from None
+    with folder as path:
+        return _evaluate(plugins, evaluator, name, split, step, path)[1]
+
+
 def _evaluate(
     plugins: Plugins, evaluator: Evaluator, name: str, split: Split, step: int, reports: str
-) -> Dict[str, Any]:
+) -> Tuple[Evaluation, Dict[str, Any]]:
     """Evaluate with reports into an existing folder, and call the hook `evaluated`."""
     batch_size = evaluator.run.options.eval_batch_size
     evaluation = evaluator.evaluate(split, batch_size, plugins.has_hook("evaluated"), reports)
     answers = plugins.call_hook(
         "evaluated",
+        _check_answer,
         run=evaluator.run,
         split=name,
         step=step,
@@ -82,10 +118,47 @@ def _evaluate(
         folder=reports,
     )
     result = {"split": name, "step": step, "examples": len(split), "metrics": evaluation.metrics}
+    intervals = compute_intervals(evaluation.metrics, evaluation.values)
+    intervals.by_name.update(evaluation.intervals)
+    result.update(intervals.as_json())
     if evaluation.lines:
         result["lines"] = evaluation.lines
-    if evaluation.details:
-        result["details"] = evaluation.details
+    details = dict(evaluation.details)
+    if PAGE in details:
+        result[PAGE] = details.pop(PAGE)
+    if details:
+        result["details"] = details
+    result.update(_comparison_facts(evaluator, split, evaluation.depends_on))
     for answer in answers:
         result.update(answer or {})
-    return result
+    return evaluation, result
+
+
+def _comparison_facts(
+    evaluator: Evaluator, split: Split, depends_on: Mapping[str, Any]
+) -> Dict[str, Any]:
+    """What a comparison of the result with others needs: "directions" (name -> "min" or "max"),
+    "depends_on" (name of a scorer's metric -> what its values depend on besides the model), and
+    "examples_sha256", the hash of the split's content, unless examples have to be decoded for it.
+    """
+    facts: Dict[str, Any] = {"directions": {}, "depends_on": dict(depends_on)}
+    with contextlib.suppress(ToolkitError):  # an invalid declaration: a check of plugins reports it
+        directions = evaluator.metric_directions()
+        facts["directions"] = {name: each for name, each in directions.items() if each}
+    if all(isinstance(column.values, np.ndarray) for column in split.columns.values()):
+        facts["examples_sha256"] = split.sha256()
+    return facts
+
+
+def _check_answer(value: Any) -> Optional[Problem]:
+    """What is wrong with a value of the hook `evaluated`."""
+    hint = "Return a dict of JSON values by name, or None; write other results to 'folder'."
+    if not isinstance(value, dict):
+        return Problem(f"returned {describe_value(value)}, expected a dict or None", hint)
+    for name, item in value.items():
+        try:
+            json.dumps(item)
+        except (TypeError, ValueError):
+            text = f"returned {describe_value(item)} for '{name}', expected a JSON value"
+            return Problem(text, hint)
+    return None

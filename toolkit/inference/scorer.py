@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from ..data.examples import Split
+from ..statistics.intervals import Interval
 
 
 class ScoreResult(NamedTuple):
@@ -17,12 +18,19 @@ class ScoreResult(NamedTuple):
         metrics: name -> number; the names are among the scorer's `names`. NAME_noise is the
             standard deviation of NAME.
         lines: text to print below the metrics.
-        details: JSON values for the result of the evaluation.
+        details: JSON values for the result of the evaluation; "page" among them is what the run
+            shows on its page, see docs/plugins/pages.md.
+        depends_on: what these metrics depend on besides the model and the split: JSON values by
+            name, such as the hash of a feature extractor and the number of samples. Two runs are
+            compared by a metric only if this is equal. {}: what `Scorer.dependencies` returns.
+        intervals: the name of a metric -> its `toolkit.statistics.Interval`.
     """
 
     metrics: Dict[str, float]
     lines: Sequence[str] = ()
     details: Dict[str, Any] = {}  # never changed in place
+    depends_on: Dict[str, Any] = {}  # likewise
+    intervals: Dict[str, Interval] = {}  # likewise
 
 
 class Scorer:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
+import math
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
 
 from ..compat import tf
 from ..data.examples import Split
 from ..errors import ToolkitError
 from ..graph.run import Run
-from ..plugins import Plugins
+from ..plugins import Plugins, Problem, describe_value
+from ..statistics.intervals import Interval
 from .scorer import Scorer, ScoreResult
 
 
@@ -37,7 +41,7 @@ class ScorerSet:
     ):
         self._plugins = plugins
         with tf.Graph().as_default():
-            answers = plugins.call_hook("scorers", run=run, splits=splits)
+            answers = plugins.call_hook("scorers", _check_list, run=run, splits=splits)
         self._scorers: List[Scorer] = [scorer for answer in answers for scorer in answer or ()]
         for scorer in self._scorers:
             _check_type(plugins, scorer)
@@ -56,10 +60,7 @@ class ScorerSet:
         """See `Scorer.dependencies`; {} for a metric that no scorer computes."""
         for scorer in self._scorers:
             if metric in scorer.names:
-                answer = self._plugins.call_plugin_code(
-                    _describe(scorer), scorer.dependencies, split
-                )
-                return _to_json(scorer, answer)
+                return self._call_dependencies(scorer, split)
         return {}
 
     def score(
@@ -72,7 +73,18 @@ class ScorerSet:
                     _describe(scorer), scorer.score, split, predict, folder
                 )
             _check_result(scorer, result)
-            yield result._replace(metrics={n: float(v) for n, v in result.metrics.items()})
+            depends_on = _to_json(scorer, result.depends_on)
+            if folder is not None and not depends_on:  # for comparisons with other runs
+                with contextlib.suppress(ToolkitError):  # no reason to lose a test
+                    depends_on = self._call_dependencies(scorer, split)
+            metrics = {n: float(v) for n, v in result.metrics.items()}
+            intervals = {n: _check_interval(scorer, n, result) for n in result.intervals}
+            yield ScoreResult(metrics, result.lines, result.details, depends_on, intervals)
+
+    def _call_dependencies(self, scorer: Scorer, split: Split) -> Dict[str, Any]:
+        """See `Scorer.dependencies`."""
+        answer = self._plugins.call_plugin_code(_describe(scorer), scorer.dependencies, split)
+        return _to_json(scorer, answer)
 
     def close(self) -> None:
         for scorer in self._scorers:
@@ -92,6 +104,15 @@ def _to_json(scorer: Scorer, dependencies: Any) -> Dict[str, Any]:
             f"Scorer {type(scorer).__name__} returned the dependencies {dependencies!r}.",
             hint="It returns a dict of JSON values by name.",
         ) from None
+
+
+def _check_list(value: Any) -> Optional[Problem]:
+    """What is wrong with a value of the hook `scorers`, apart from the type of its elements."""
+    if isinstance(value, (list, tuple)) or inspect.isgenerator(value):
+        return None
+    return Problem(
+        f"returned {describe_value(value)}, expected a list of scorers", "Return a list: [scorer]."
+    )
 
 
 def _check_type(plugins: Plugins, scorer: Any) -> None:
@@ -131,3 +152,16 @@ def _check_result(scorer: Scorer, result: Any) -> None:
                 f"{', '.join(scorer.names) or 'it has none'}."
             ),
         )
+
+
+def _check_interval(scorer: Scorer, name: str, result: ScoreResult) -> Interval:
+    """The interval of a metric, its numbers as plain floats."""
+    interval = result.intervals[name]
+    with contextlib.suppress(TypeError, ValueError, IndexError):
+        low, high, level = (float(number) for number in interval[:3])
+        if name in result.metrics and -math.inf < low <= high < math.inf and 0 < level < 1:
+            return Interval(low, high, level, str(interval[3]))
+    raise ToolkitError(
+        f"Scorer {type(scorer).__name__} returned the interval {interval!r} of '{name}'.",
+        hint="Leave it out, or give a metric of the result a toolkit.statistics.Interval.",
+    )

@@ -6,22 +6,34 @@ augmentation: `AugmentationOptions`, which plugins inherit to change training im
 resolution: `resolve`, which merges defaults, files, variables and flags.
 collection: the values while they are merged.
 paths: paths in values, where they start, and where a moved run finds its files.
+sampling: `SampleOptions`, which settings of samples inherit.
 text: the text of a value, and the description of an option.
 """
 
 from .augmentation import AUGMENTATION_GROUP, OFF, AugmentationOptions
-from .collection import EarlierName, is_choice
-from .core import CoreOptions
+from .collection import EarlierName, PresetChoice, is_choice, is_choice_of_data, preset_origin
+from .core import CoreOptions, saved_names
 from .declaration import (
+    AUTO,
     Options,
     alias_names,
     changeable_options,
+    chooses_preset,
     conditions,
     current_names,
     option,
     result_options,
 )
-from .paths import find_path, is_path_text, map_paths, map_reference, move_start
+from .paths import (
+    find_path,
+    is_path_text,
+    is_present,
+    join_step,
+    map_paths,
+    map_reference,
+    move_start,
+    split_step,
+)
 from .resolution import (
     ENVIRONMENT_PREFIX,
     FIXED_FLAGS,
@@ -37,12 +49,15 @@ from .resolution import (
     misspelt_variables,
     preset_values,
     resolve,
+    resolve_class,
     variable_name,
 )
+from .sampling import SampleOptions
 from .text import Field, describe, format_value, from_text, type_name
 
 __all__ = [
     "AUGMENTATION_GROUP",
+    "AUTO",
     "ENVIRONMENT_PREFIX",
     "FIXED_FLAGS",
     "FLAGS",
@@ -56,11 +71,15 @@ __all__ = [
     "Field",
     "Layer",
     "Options",
+    "PresetChoice",
     "Resolved",
+    "SampleOptions",
     "alias_names",
     "changeable_options",
+    "chooses_preset",
     "conditions",
     "current_names",
+    "saved_names",
     "describe",
     "environment",
     "find_path",
@@ -68,16 +87,22 @@ __all__ = [
     "format_value",
     "from_text",
     "is_choice",
+    "is_choice_of_data",
     "is_path_text",
+    "is_present",
+    "join_step",
     "map_paths",
     "map_reference",
     "merge",
     "misspelt_variables",
     "move_start",
     "option",
+    "preset_origin",
     "preset_values",
     "resolve",
+    "resolve_class",
     "result_options",
+    "split_step",
     "type_name",
     "variable_name",
 ]

@@ -21,15 +21,18 @@ from typing import (
 import pydantic
 
 from ..errors import UsageError, suggest
-from .core import CoreOptions
-from .declaration import Options, alias_names
+from .core import CoreOptions, saved_aliases
+from .declaration import AUTO, Options, alias_names
 from .paths import find_path, is_path_text, map_paths
 from .text import from_text
 
 _DEFAULT_ORIGIN, _PLUGIN_ORIGIN, _PRESET_ORIGIN = "default", "plugin ", "preset "
 _NO_EVALUATION = "no evaluation"
+_MAX_SENTENCES = 8  # on wrong values
 
-_NO_CHOICES = (_DEFAULT_ORIGIN, _NO_EVALUATION, _PLUGIN_ORIGIN, _PRESET_ORIGIN)
+_AUTO_ORIGIN = "auto: "  # of the name of a preset that the data chose; the reason follows
+
+_NO_CHOICES = (_DEFAULT_ORIGIN, _NO_EVALUATION, _PLUGIN_ORIGIN, _PRESET_ORIGIN, _AUTO_ORIGIN)
 
 PluginOptions = Tuple[str, Type[Options]]  # the name of a plugin and its options class
 
@@ -37,6 +40,41 @@ PluginOptions = Tuple[str, Type[Options]]  # the name of a plugin and its option
 def is_choice(origin: str) -> bool:
     """Whether a value with this first origin was set by a person; not if there is no origin."""
     return bool(origin) and not origin.startswith(_NO_CHOICES)
+
+
+def is_choice_of_data(origin: str) -> bool:
+    """Whether a value with this first origin is the name of a preset that the data chose."""
+    return origin.startswith(_AUTO_ORIGIN)
+
+
+def preset_origin(name: str) -> str:
+    """Return the origin of values that a preset sets."""
+    return f"{_PRESET_ORIGIN}{name}"
+
+
+class PresetChoice(NamedTuple):
+    """The preset that counts where the option of presets is "auto".
+
+    Attributes:
+        name: of the preset.
+        origin: of the choice, as the run saves it.
+        values: those that a run had from the preset, which may have others since; None for those
+            that the preset has now.
+    """
+
+    name: str
+    origin: str
+    values: Optional[Mapping[str, Any]] = None
+
+    @classmethod
+    def by_data(cls, name: str, reason: str) -> PresetChoice:
+        """Return the choice that the data make for a reason."""
+        return cls(name, _AUTO_ORIGIN + reason)
+
+    @property
+    def reason(self) -> str:
+        """Why the data chose the preset; "" if a person did."""
+        return self.origin[len(_AUTO_ORIGIN) :] if is_choice_of_data(self.origin) else ""
 
 
 class EarlierName(NamedTuple):
@@ -88,6 +126,8 @@ class Collection:
     Args:
         options: the merged options class.
         classes: the options classes of the plugins.
+        choices: by the option of presets, which preset counts where its value is "auto". Without
+            one, the first preset of the class counts, and the value remains.
 
     Attributes:
         values: values by option name, without those that are at their default.
@@ -97,7 +137,12 @@ class Collection:
         notes: a sentence for each choice that has no effect or is replaced.
     """
 
-    def __init__(self, options: Type[CoreOptions], classes: Iterable[PluginOptions]):
+    def __init__(
+        self,
+        options: Type[CoreOptions],
+        classes: Iterable[PluginOptions],
+        choices: Optional[Mapping[str, PresetChoice]] = None,
+    ):
         self.values: Dict[str, Any] = {}
         self.origins = dict.fromkeys(options.model_fields, _DEFAULT_ORIGIN)
         self.first_origins = dict(self.origins)
@@ -105,6 +150,7 @@ class Collection:
         self.notes: List[str] = []
         self._options = options
         self._classes = list(classes)
+        self._preset_choices = dict(choices or {})
         self._presets = {cls.preset_option: cls.presets for _, cls in self._classes if cls.presets}
         self._aliases = alias_names(options)
         self._choices: Set[str] = set()  # options that a person set by name for this run
@@ -125,13 +171,13 @@ class Collection:
         for plugin, cls in self._classes:
             self._add_all(cls.core_defaults, _PLUGIN_ORIGIN + plugin)
             if cls.presets and cls.preset_option not in preset_options:
-                name = cls.model_fields[cls.preset_option].default
-                self._add_all(cls.presets.get(name, {}), f"{_PRESET_ORIGIN}{name}")
+                default = cls.model_fields[cls.preset_option].default
+                name, values = self._find_preset(cls.preset_option, default)
+                self._add_all(values, preset_origin(name))
 
     def add_preset(self, source: Source, preset_option: str) -> None:
         """Let the values of the preset that a source names replace those of weaker sources."""
-        name = source.values[preset_option]
-        values = self._preset_values(preset_option, name)
+        name, values = self._find_preset(preset_option, source.values[preset_option])
         place = f"preset {name} ({source.origin(preset_option)})"
         for option, value in values.items():
             before = self.values.get(option)
@@ -141,7 +187,7 @@ class Collection:
             self._note_steps(place, values["steps"])
         elif "epochs" in values and "steps" not in values and "steps" in self.values:
             self._replace_steps(place, values["epochs"])
-        self._add_all(values, f"{_PRESET_ORIGIN}{name}")
+        self._add_all(values, preset_origin(name))
 
     def add(self, source: Source, replaced: Iterable[str] = ()) -> None:
         """Let the values of a source replace those of weaker ones.
@@ -162,10 +208,38 @@ class Collection:
             if not self._is_dropped_best(source, key):
                 self._set(source, name, key)
 
+    def name_presets(self) -> None:
+        """Replace each "auto" by the name of the preset that was chosen for it."""
+        for option, choice in self._preset_choices.items():
+            default = self._options.model_fields[option].default
+            if self.values.get(option, default) == AUTO:
+                self._store(option, choice.name, choice.origin, choice.origin)
+                self._choices.discard(option)
+
     def drop_unused_best(self) -> None:
         """Drop a plugin's default for the best metric where nothing is evaluated."""
         if self.first_origins["best_metric"].startswith(_PLUGIN_ORIGIN) and not self._evaluates():
             self._store("best_metric", None, _NO_EVALUATION, _NO_EVALUATION)
+
+    def drop_foreign_arguments(self) -> None:
+        """Drop a preset's arguments of its optimizer where another optimizer was chosen."""
+        preset = self.first_origins["optimizer_args"]
+        if not preset.startswith(_PRESET_ORIGIN) or not self._is_choice("optimizer"):
+            return
+        name, origin = self.values["optimizer"], self.origins["optimizer"]
+        if _family(name) != _family(self._optimizer_of(preset[len(_PRESET_ORIGIN) :])):
+            left_out = f"optimizer_args of {preset} are left out"
+            self.notes.append(f"{left_out}: optimizer is {name} ({origin})")
+            self._store("optimizer_args", {}, _DEFAULT_ORIGIN, _DEFAULT_ORIGIN)
+
+    def _optimizer_of(self, preset: str) -> str:
+        """Return the optimizer that a preset's arguments are for."""
+        name = str(self._options.model_fields["optimizer"].default)
+        for _, cls in self._classes:
+            name = cls.core_defaults.get("optimizer", name)
+        for option in self._presets:
+            name = self._preset_values(option, preset).get("optimizer", name)
+        return name
 
     def _drop_steps(self) -> None:
         """Let the epochs set the length of the run."""
@@ -183,9 +257,12 @@ class Collection:
     def _with_present_names(self, source: Source) -> Dict[str, str]:
         """Return the key in a source of each present name. Records the use of earlier names."""
         keys: Dict[str, str] = {}
+        aliases = self._aliases
+        if source.is_saved:
+            aliases = saved_aliases(self._options, source.values)
         for key, value in source.values.items():
             alias = key.replace("-", "_")
-            name = self._aliases.get(alias, alias)
+            name = aliases.get(alias, alias)
             if name in keys and source.values[keys[name]] != value:
                 raise UsageError(
                     f"Options '{keys[name]}' ({source.origin(keys[name])}) and '{key}' "
@@ -251,6 +328,17 @@ class Collection:
         return map_paths(self._options, name, value, find) if folders else value
 
     # -------------------------------------------------------------------------------------- presets
+
+    def _find_preset(self, preset_option: str, name: Any) -> Tuple[Any, Dict[str, Any]]:
+        """Return the name of the preset that counts for a value of the option of presets, and its
+        values.
+        """
+        if name == AUTO and AUTO not in self._presets[preset_option]:
+            choice = self._preset_choices.get(preset_option)
+            if choice is not None and choice.values is not None:
+                return choice.name, dict(choice.values)
+            name = next(iter(self._presets[preset_option])) if choice is None else choice.name
+        return name, self._preset_values(preset_option, name)
 
     def _preset_values(self, preset_option: str, name: Any) -> Dict[str, Any]:
         """Return the values of a preset by present names; {} if there is none of that name."""
@@ -322,8 +410,7 @@ class Collection:
         try:
             return self._options(**dict(self.values, **other))
         except pydantic.ValidationError as error:
-            sentences = [_describe_error(details, self.origins) for details in error.errors()]
-            raise UsageError("\n".join(sentences)) from None
+            raise UsageError(describe_errors(error.errors(), self.origins)) from None
 
     def idle_choices(self, options: CoreOptions) -> List[str]:
         """Return a sentence for each value that a person set for this run and that is not used."""
@@ -337,7 +424,22 @@ class Collection:
         return self.validate(best_metric=None, early_stopping=0).evaluate
 
 
-def _describe_error(error: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+def _family(optimizer: Any) -> str:
+    """Return the name of an optimizer as others with the same arguments have it."""
+    name = str(optimizer).lower().replace("-", "").replace("_", "")
+    return "adam" if name == "adamw" else name
+
+
+def describe_errors(errors: Sequence[Mapping[str, Any]], origins: Mapping[str, str]) -> str:
+    """Return a sentence for each error of pydantic, up to a number of different ones."""
+    sentences = list(dict.fromkeys(describe_error(error, origins) for error in errors))
+    if len(sentences) > _MAX_SENTENCES:
+        rest = len(sentences) - _MAX_SENTENCES
+        sentences[_MAX_SENTENCES:] = [f"{rest} more values are wrong."]
+    return "\n".join(sentences)
+
+
+def describe_error(error: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     """Return one sentence for an error of pydantic."""
     message = error["msg"]
     if message.startswith("Value error, "):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, Optional, Type, Union
 
 import pydantic
 from typing_extensions import Literal
 
-from .declaration import Options, option
+from ..errors import UsageError
+from .arguments import OptimizerArguments
+from .declaration import Options, alias_names, all_alias_names, option
+from .groups import Group, check_pattern, format_group, join_groups, parse_group
 
 PATH_PREFIXES = (
     "idx:",
@@ -19,6 +23,9 @@ PATH_PREFIXES = (
     "tfrecord:",
 )  # of the data sources that read files
 MAX_IMAGE_SIDE = 4096  # pixels
+# The options that the core got last, all in one version. A plugin that had an option of such a name
+# renames it, and its alias reads what runs of earlier versions saved.
+RECENT_OPTIONS = frozenset(["init_from", "group", "freeze", "decay_exclude"])
 
 
 class CoreOptions(Options):
@@ -150,8 +157,20 @@ class CoreOptions(Options):
         gt=0,
     )
 
-    optimizer: str = option("adam", "name of a tf.train optimizer", group="Optimisation")
-    optimizer_args: Dict[str, Union[bool, float, str]] = option(
+    init_from: Optional[str] = option(
+        None,
+        "start from the weights of RUN, RUN@STEP, a checkpoint or a SavedModel",
+        group="Start",
+        path="weights",
+    )
+    map: List[str] = option(
+        [],
+        "take variable (or scope/) OLD of --init-from as NEW: OLD=NEW, repeated or with commas",
+        group="Start",
+    )
+
+    optimizer: str = option("adam", "name of a tf.train optimizer, or adamw", group="Optimisation")
+    optimizer_args: OptimizerArguments = option(
         {},
         "further arguments of the optimizer, for example beta1=0.5,beta2=0.9 or use_nesterov=true",
         group="Optimisation",
@@ -205,11 +224,31 @@ class CoreOptions(Options):
         group="Optimisation",
         ge=1,
     )
-    weight_decay: float = option(
-        0.0,
-        "decoupled decay of variables with two or more dimensions, per unit of learning rate",
+    sync_batch_norm: bool = option(
+        False,
+        "batch norm of several replicas: moments of the whole batch, not of each replica's part",
+        group="Optimisation",
+    )
+    weight_decay: Optional[float] = option(
+        None,
+        "decoupled decay of variables with two or more dimensions, per unit of learning rate; "
+        "default: 0, for adamw 0.01",
         group="Optimisation",
         ge=0,
+    )
+    decay_exclude: List[str] = option(
+        [], "patterns of further variables that do not decay: */embedding", group="Optimisation"
+    )
+    group: List[str] = option(
+        [],
+        "rate or decay of the variables that a pattern fits: 'conv*:learning_rate=1e-4,"
+        "weight_decay=0', once for each group; the first that fits a variable holds",
+        group="Optimisation",
+    )
+    freeze: List[str] = option(
+        [],
+        "patterns of variables that stay as they are, batch norm's averages included: conv1/*",
+        group="Optimisation",
     )
     on_nonfinite: Literal["stop", "skip"] = option(
         "stop",
@@ -244,6 +283,19 @@ class CoreOptions(Options):
         group="Reports",
         affects_result=False,
         gt=0,
+    )
+
+    page: bool = option(
+        True,
+        "write report.html at the end, a page that shows how the run went",
+        group="Reports",
+        affects_result=False,
+    )
+    keep_sources: bool = option(
+        True,
+        "keep copies of the plugins' sources and their uncommitted git changes in the run",
+        group="Reports",
+        affects_result=False,
     )
 
     checkpoint_steps: Optional[int] = option(
@@ -320,6 +372,15 @@ class CoreOptions(Options):
     )
 
     seed: int = option(1, "seed of all random numbers", group="Machine", ge=0, lt=2**31)
+    devices: int = option(
+        1,
+        "devices that share each batch: GPUs, or else virtual ones of the processor",
+        unit="devices",
+        group="Machine",
+        affects_result=False,
+        ge=1,
+        le=256,
+    )
     intra_op_threads: int = option(
         0,
         "threads within an op; 0: one for a small step, else TensorFlow's choice",
@@ -386,13 +447,36 @@ class CoreOptions(Options):
         affects_result=False,
     )
 
-    @pydantic.field_validator("optimizer_args", mode="before")
+    def idle_options(self) -> Dict[str, str]:
+        reasons = super().idle_options()
+        return reasons if self.init_from else dict(reasons, map="init_from is none")
+
+    @pydantic.field_validator("group", mode="before")
     @classmethod
-    def _read_arguments(cls, value: Any) -> Any:
-        """Read what a flag has as text; TOML and JSON have numbers and booleans."""
-        if not isinstance(value, dict):
-            return value
-        return {name: _read_argument(argument) for name, argument in value.items()}
+    def _join_groups(cls, value: Any) -> Any:
+        """Put groups together again that a text of several divides at each comma; write objects
+        as texts.
+        """
+        value = [value] if isinstance(value, Group) else value
+        if isinstance(value, (list, tuple)):
+            value = [format_group(part) if isinstance(part, Group) else part for part in value]
+        return join_groups(value) if _are_texts(value) else value
+
+    @pydantic.field_validator("group")
+    @classmethod
+    def _check_groups(cls, value: Any) -> Any:
+        with _value_errors():
+            for text in value:
+                parse_group(text)
+        return value
+
+    @pydantic.field_validator("freeze", "decay_exclude")
+    @classmethod
+    def _check_patterns(cls, value: Any) -> Any:
+        with _value_errors():
+            for pattern in value:
+                check_pattern(pattern)
+        return value
 
     @pydantic.field_validator("image_size", mode="before")
     @classmethod
@@ -441,20 +525,42 @@ class CoreOptions(Options):
         return self
 
 
-_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+def early_options() -> FrozenSet[str]:
+    """Return the options that a run reads before its data are open, or to open them."""
+    names = {
+        name
+        for name, field in CoreOptions.model_fields.items()
+        if isinstance(field.json_schema_extra, dict)
+        and field.json_schema_extra["group"] in ("Data", "Start", "Machine")
+    }
+    return frozenset(names - {"batch_size"})
 
 
-def _read_argument(value: Any) -> Any:
-    """Return the boolean or number that a text is, or else the value; integers as floats."""
-    if isinstance(value, str):
-        if value.lower() in _BOOLEANS:
-            return _BOOLEANS[value.lower()]
-        try:
-            return float(value) if value.isascii() else value
-        except ValueError:
-            return value
-    if isinstance(value, (bool, float)):
-        return value
-    if not isinstance(value, int) or abs(value) >= 2**63:
-        raise ValueError("should be numbers, true, false or text")
-    return float(value)
+def saved_aliases(cls: Type[Options], values: Mapping[str, Any]) -> Dict[str, str]:
+    """Return the present name of each earlier name in values that a run saved.
+
+    In a run from before the core had `RECENT_OPTIONS`, these are names of a plugin's options.
+    """
+    return alias_names(cls) if set(values) >= RECENT_OPTIONS else all_alias_names(cls)
+
+
+def saved_names(cls: Type[Options], values: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the values that a run saved under the present names of their options."""
+    aliases = saved_aliases(cls, values)
+    return {aliases.get(name, name): value for name, value in values.items()}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value)
+
+
+@contextlib.contextmanager
+def _value_errors() -> Iterator[None]:
+    """Turn a UsageError into the ValueError that pydantic expects."""
+    try:
+        yield
+    except UsageError as error:
+        hint = error.hint and f" ({error.hint.rstrip('.')})"
+        text = error.message.rstrip(".") + hint
+        # pydantic cannot store what is no text in UTF-8, such as a byte of a flag in Latin-1.
+        raise ValueError(text.encode("utf-8", "backslashreplace").decode()) from None

@@ -13,6 +13,7 @@ from typing import (
     Optional,
     Sequence,
     Set,
+    Tuple,
     Type,
     Union,
 )
@@ -20,6 +21,7 @@ from typing import (
 import pydantic
 from typing_extensions import get_args, get_origin
 
+AUTO = "auto"  # as the name of a preset: the data choose it
 PathForm = Union[bool, str, Sequence[str]]  # see the parameter `path` of `option`
 
 
@@ -55,8 +57,9 @@ def option(
             start of a run. See also `Options.idle_options`.
         path: True if the value is the path of a file or folder; a tuple of prefixes, such as
             ("npz:",), if a path follows one of them; "reference" if the value names a plugin, which
-            may be a file. A relative path in a configuration file starts at the folder of the
-            file, and the paths of a run are still valid after a move.
+            may be a file; "weights" if `@STEP` may follow the path. A relative path in a
+            configuration file starts at the folder of the file, and the paths of a run are still
+            valid after a move.
         words: values that are words with a meaning of their own, although `path` is True.
         allow_infinite: whether a float may be infinite or NaN.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length`, `pattern`.
@@ -84,8 +87,12 @@ class Options(pydantic.BaseModel):
         core_defaults: other defaults for options of the core, by name.
         presets: values of options that belong together, by the name of the preset. A class with
             presets declares an option whose value names one of them. A value that is set by name
-            takes precedence over the preset's.
+            takes precedence over the preset's. A class with `choose_preset` declares that the
+            option may be "auto", too; until the data are open, the first preset then counts.
         preset_option: the name of that option.
+        zero_strength: of an extension's class: values of its options at which it changes no number
+            of a run; {} if it never does. `toolkit plugins check` compares the runs. None if there
+            are no such values.
     """
 
     model_config = pydantic.ConfigDict(
@@ -95,11 +102,28 @@ class Options(pydantic.BaseModel):
     core_defaults: ClassVar[Mapping[str, Any]] = {}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     preset_option: ClassVar[str] = "preset"
+    zero_strength: ClassVar[Optional[Mapping[str, Any]]] = None
 
     @property
     def batches_per_step(self) -> int:
         """The number of batches in a step: features are [batch_size * batches_per_step, ...]."""
         return 1
+
+    @classmethod
+    def choose_preset(cls, data: Any, num_examples: int) -> Tuple[str, str]:
+        """Choose the preset of a run by its data, where the option of presets is "auto".
+
+        A class that overrides this method may have no preset with a value on which the opening of
+        the data depends. The run saves the name: a resume and an evaluation do not ask again.
+
+        Args:
+            data: the `DataSpec` of the training examples.
+            num_examples: how many there are.
+
+        Returns:
+            The name of the preset, and the reason, which completes "preset NAME, because ...".
+        """
+        raise NotImplementedError
 
     def idle_options(self) -> Dict[str, str]:
         """Return the options whose values have no effect, each with the reason.
@@ -151,6 +175,12 @@ class Options(pydantic.BaseModel):
 
 
 def alias_names(cls: Type[Options]) -> Dict[str, str]:
+    """Return the present name of each earlier option name that is no option's present name."""
+    aliases = all_alias_names(cls)
+    return {alias: name for alias, name in aliases.items() if alias not in cls.model_fields}
+
+
+def all_alias_names(cls: Type[Options]) -> Dict[str, str]:
     """Return the present name of each earlier option name."""
     return {
         alias: name
@@ -173,6 +203,12 @@ def result_options(cls: Type[Options]) -> Set[str]:
 def changeable_options(cls: Type[Options]) -> Set[str]:
     """Return the names of the options that a resume may change without `--allow`."""
     return {n for n in cls.model_fields if _declared(cls, n).get("resume_may_change", False)}
+
+
+def chooses_preset(cls: Type[Options]) -> bool:
+    """Whether a class chooses a preset by the data where its option of presets is "auto"."""
+    owners = [base for base in cls.__mro__ if "choose_preset" in vars(base)]
+    return bool(cls.presets) and owners[0] is not Options
 
 
 def conditions(cls: Type[Options]) -> Dict[str, Mapping[str, Any]]:

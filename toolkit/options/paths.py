@@ -7,11 +7,13 @@ are then found if the run alone moved, and if they moved with it.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Sequence, Type
+import re
+from typing import Any, Callable, Sequence, Tuple, Type
 
 from .declaration import Options, PathForm, path_form, path_words
 
 REFERENCE = "reference"  # the `path` of an option whose value names a plugin
+WEIGHTS = "weights"  # that of an option whose value names weights, as PATH or PATH@STEP
 
 MapPath = Callable[[str], str]
 
@@ -49,6 +51,9 @@ def _map_path(value: Any, form: PathForm, words: Sequence[str], function: MapPat
         return function(value)
     if form == REFERENCE:
         return map_reference(value, function)
+    if form == WEIGHTS:
+        path, step = split_step(value)
+        return join_step(function(path), step)
     prefixes = form if isinstance(form, tuple) else ()
     prefix = next((prefix for prefix in prefixes if value.startswith(prefix)), None)
     return value if prefix is None else prefix + function(value[len(prefix) :])
@@ -61,6 +66,22 @@ def map_reference(reference: str, function: MapPath) -> str:
     """
     is_path = reference.endswith(".py") or os.sep in reference
     return function(reference) if is_path else reference
+
+
+def split_step(text: str) -> Tuple[str, str]:
+    """Return the path and the step of `PATH@STEP`; the step is "" if there is none."""
+    match = re.fullmatch(r"(.+)@([0-9]+)", text, re.DOTALL | re.ASCII)
+    return (match.group(1), match.group(2)) if match else (text, "")
+
+
+def join_step(path: str, step: Any) -> str:
+    """Return `PATH@STEP`, or the path if the step is "" or None."""
+    return path if step in ("", None) else f"{path}@{step}"
+
+
+def is_present(path: str) -> bool:
+    """Whether there is a file or a folder at a path, or a checkpoint whose prefix it is."""
+    return os.path.exists(path) or os.path.isfile(path + ".index")
 
 
 def move_start(path: str, start: str, new_start: str) -> str:
@@ -92,7 +113,7 @@ def find_path(path: str, folders: Sequence[str]) -> str:
     if os.path.isabs(path) and len(folders) > 1:
         relative = os.path.relpath(path, folders[1])
         paths[1:] = [os.path.join(os.path.realpath(folders[0]), relative)]
-    return next((p for p in paths if os.path.exists(p)), paths[0] if paths else path)
+    return next((p for p in paths if is_present(p)), paths[0] if paths else path)
 
 
 def _real_path(start: str, path: str) -> str:

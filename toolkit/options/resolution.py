@@ -11,24 +11,50 @@ from __future__ import annotations
 import difflib
 import functools
 import os
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 import pydantic
 
 from ..errors import UsageError, suggest
-from .collection import Collection, EarlierName, PluginOptions, Source
-from .core import CoreOptions
-from .declaration import Options, alias_names, conditions
+from .collection import (
+    Collection,
+    EarlierName,
+    PluginOptions,
+    PresetChoice,
+    Source,
+    describe_errors,
+)
+from .core import RECENT_OPTIONS, CoreOptions
+from .declaration import AUTO, Options, alias_names, chooses_preset, conditions
+from .text import from_text
 
+AnyOptions = TypeVar("AnyOptions", bound=Options)
 ENVIRONMENT_PREFIX = "TOOLKIT_"
 # Variables that are no options of a run and are read elsewhere.
-RESERVED_VARIABLES = ("CACHE", "MIRRORS", "PLUGIN", "RUN_DIR", "VERBOSE")
+RESERVED_VARIABLES = (
+    *("CACHE", "MIRRORS", "PLUGIN", "RUN_DIR", "VERBOSE"),
+    *("CLUSTER", "TASK", "CHANNEL_PORT", "JOIN_SECS", "PEER_SECS"),
+)
 # The flags and arguments of the commands that have a flag for each option, and the names of these
 # in the code of the commands.
 FIXED_FLAGS = frozenset(
     ["plugin", "with", "extensions", "config", "run_dir", "force", "json", "as_json", "verbose"]
     + ["set", "sets", "print_config", "pause_at", "help", "drop", "map", "maps", "init_new"]
-    + ["allow", "trust", "run_folder"]
+    + ["allow", "trust", "run_folder", "from", "from_step", "resume", "is_resume"]
+    + ["cluster", "task", "channel_port", "join_secs", "peer_secs"]
 )
 # Entries of a saved configuration beside plugins and options.
 FOLDER, ORIGINS = "folder", "origins"
@@ -69,6 +95,9 @@ class Resolved(NamedTuple):
         first_origins: of the values, as the run saves them: as `origins`, but of a value in a saved
             configuration it is where that run had it from.
         notes: a sentence for each choice that has no effect or is replaced.
+        open_presets: the options of presets whose value is "auto", each with the name and the
+            options class of the plugin that chooses by the data.
+        choose: from which preset counts for each of these options to the options of the run.
     """
 
     options: CoreOptions
@@ -76,6 +105,8 @@ class Resolved(NamedTuple):
     earlier_names: List[EarlierName]
     first_origins: Dict[str, str]
     notes: List[str]
+    open_presets: Mapping[str, PluginOptions]
+    choose: Callable[[Mapping[str, PresetChoice]], Resolved]
 
 
 def flag_name(name: str) -> str:
@@ -101,7 +132,9 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
     owners = dict.fromkeys([*CoreOptions.model_fields, *alias_names(CoreOptions)], "the core")
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:
-        for name in [*cls.model_fields, *alias_names(cls)]:
+        # An earlier name that the core has taken since then reads saved runs alone.
+        aliases = [name for name in alias_names(cls) if name not in RECENT_OPTIONS]
+        for name in [*cls.model_fields, *aliases]:
             _check_name(plugin, name, owners)
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)
@@ -117,16 +150,20 @@ def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
 def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
     """Refuse an option of a plugin whose name, or whose flag, is in use."""
     subject = f"Option '{name}' of plugin '{plugin}'"
-    if name in owners:
-        raise UsageError(
-            f"{subject} is already an option of {owners[name]}.",
-            hint="Rename it, or set core_defaults to change a core option's default.",
-        )
     if name in FIXED_FLAGS or name.upper() in RESERVED_VARIABLES or name in (FOLDER, ORIGINS):
         raise UsageError(
             f"{subject} has a name that the toolkit uses for a flag, a variable or an entry of "
             "config.json.",
             hint="Rename it.",
+        )
+    if name in owners:
+        raise UsageError(
+            f"{subject} is already an option of {owners[name]}.",
+            hint=(
+                f"Rename it; aliases=('{name}',) of the new name reads runs of the earlier version."
+                if name in RECENT_OPTIONS and name in CoreOptions.model_fields
+                else "Rename it, or set core_defaults to change a core option's default."
+            ),
         )
     for other in (name[len("no_") :] if name.startswith("no_") else "", "no_" + name):
         if other in owners:
@@ -155,6 +192,7 @@ def resolve(
     environment: Optional[Mapping[str, str]] = None,
     flags: Optional[Mapping[str, Any]] = None,
     flag_origins: Optional[Mapping[str, str]] = None,
+    choices: Optional[Mapping[str, PresetChoice]] = None,
 ) -> Resolved:
     """Merge all values into one typed, frozen object.
 
@@ -165,24 +203,64 @@ def resolve(
         flags: values or texts by option name.
         flag_origins: the origins of those values in `flags` that are not from the flag of their
             name.
+        choices: by the option of presets, which preset counts where its value is "auto".
 
     Raises:
         UsageError: a name or value is wrong; the message has the value and its origin.
     """
-    classes = list(classes)
+    classes, layers = list(classes), list(layers)
+    choose = functools.partial(resolve, classes, layers, environment, flags, flag_origins)
     options = merge(classes)
     variables = _read_variables(options, environment or {})
     origins = flag_origins or {}
     sources = [_file_source(Layer(*layer)) for layer in layers]
     sources.append(Source(VARIABLES, variables, variable_name))
     sources.append(Source(FLAGS, flags or {}, lambda n: origins.get(n) or "flag " + flag_name(n)))
-    collection = Collection(options, classes)
+    collection = Collection(options, classes, choices)
     _collect(collection, sources)
+    collection.name_presets()
     collection.drop_unused_best()
+    collection.drop_foreign_arguments()
     values = collection.validate()
     notes = collection.notes + collection.idle_choices(values)
     origins, first_origins = collection.origins, collection.first_origins
-    return Resolved(values, origins, collection.earlier_names, first_origins, notes)
+    open_presets = _open_presets(classes, values)
+    return Resolved(
+        values, origins, collection.earlier_names, first_origins, notes, open_presets, choose
+    )
+
+
+def _open_presets(
+    classes: Sequence[PluginOptions], values: CoreOptions
+) -> Mapping[str, PluginOptions]:
+    """Return the options of presets that leave the choice to the data; see `Resolved`."""
+    return {
+        cls.preset_option: (plugin, cls)
+        for plugin, cls in classes
+        if chooses_preset(cls) and getattr(values, cls.preset_option) == AUTO
+    }
+
+
+def resolve_class(cls: Type[AnyOptions], values: Mapping[str, Any], are_flags: bool) -> AnyOptions:
+    """Return the typed options of one class that belongs to no run.
+
+    Args:
+        cls: the class.
+        values: values or texts by option name.
+        are_flags: whether messages name flags.
+
+    Raises:
+        UsageError: a name or value is wrong.
+    """
+    origins = {name: f"flag {flag_name(name)}" if are_flags else "setting" for name in values}
+    for name in values:
+        if name not in cls.model_fields:
+            raise UsageError(f"There is no setting '{name}'.", hint=suggest(name, cls.model_fields))
+    typed = {n: from_text(cls.model_fields[n].annotation, value) for n, value in values.items()}
+    try:
+        return cls(**typed)
+    except pydantic.ValidationError as error:
+        raise UsageError(describe_errors(error.errors(), origins)) from None
 
 
 def _collect(collection: Collection, sources: Sequence[Source]) -> None:
@@ -212,8 +290,15 @@ def _read_variables(options: Type[Options], environment: Mapping[str, str]) -> D
 
 
 def preset_values(cls: Type[Options]) -> Mapping[str, Any]:
-    """Return the values of the default preset of a class; {} for a class without presets."""
-    return cls.presets.get(cls.model_fields[cls.preset_option].default, {}) if cls.presets else {}
+    """Return the values of the default preset of a class, of the first one if the data choose it;
+    {} for a class without presets.
+    """
+    if not cls.presets:
+        return {}
+    name = cls.model_fields[cls.preset_option].default
+    if name == AUTO and chooses_preset(cls):
+        name = next(iter(cls.presets))
+    return cls.presets.get(name, {})
 
 
 def misspelt_variables(options: Type[Options], environment: Mapping[str, str]) -> List[str]:

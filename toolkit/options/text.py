@@ -84,6 +84,11 @@ class Field(NamedTuple):
     help: str
     group: str
 
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list, or pairs of a name and a value."""
+        return self.type.endswith(",...")
+
 
 def describe(cls: Type[Options]) -> List[Field]:
     """Return the options that a class declares, in order."""

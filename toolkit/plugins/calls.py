@@ -7,16 +7,31 @@ import os
 import sys
 import traceback
 import types
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Tuple, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Type,
+)
 
 import pluggy
 
 from .. import hookspecs
 from ..errors import ToolkitError, UsageError
 from ..hookspecs import MODEL_HOOKS, PROJECT
-from .failures import summarize_exception
+from .argument_hints import explain_with_arguments
+from .failures import TRACEBACK_HINT, describe_failure, is_own_file
+from .hook_call import Check, HookCall, HookFailure, HookFunction, Problem, make_hook_functions
 from .loader import load
-from .plugin import Plugin, hook_names, implementations, place_of
+from .plugin import Plugin, hook_names, implementations
+from .values import describe_value
 
 if TYPE_CHECKING:
     from ..options import Options
@@ -42,6 +57,33 @@ class _HookManager(pluggy.PluginManager):
         return self._marks.get((plugin.__name__, name))
 
 
+class Place(NamedTuple):
+    """A line of a plugin's code."""
+
+    plugin: Plugin
+    text: str  # `file:line`
+
+
+class Answer(NamedTuple):
+    """What a plugin returned from a hook that every plugin may answer.
+
+    Attributes:
+        plugin: whose code it is.
+        subject: begins a message: "Hook 'metrics' of plugin 'x'".
+        place: `file:line` of the code.
+        value: what it returned.
+    """
+
+    plugin: Plugin
+    subject: str
+    place: str
+    value: Any
+
+    def error(self, problem: Problem) -> ToolkitError:
+        """The error for the value."""
+        return ToolkitError(f"{self.subject} {problem.text} ({self.place}).", hint=problem.hint)
+
+
 class Plugins:
     """The plugins of one run: a model plugin and any number of extensions.
 
@@ -52,6 +94,7 @@ class Plugins:
         self.model = model
         self.extensions = list(extensions)
         self._manager = _HookManager()
+        self._calls: Dict[str, HookCall] = {}
         for number, plugin in enumerate(self.all):
             for earlier in self.all[:number]:
                 _check_distinct(earlier, plugin)
@@ -62,10 +105,22 @@ class Plugins:
         self._manager.check_pending()
 
     @classmethod
-    def load(cls, reference: str, extensions: Iterable[str] = (), named_by: str = "") -> Plugins:
-        """Load the plugins of a run; for `named_by` and errors, see `load`."""
-        model = load(reference, "model", named_by)
-        return cls(model, [load(name, "extension", named_by) for name in extensions])
+    def load(
+        cls,
+        reference: str,
+        extensions: Iterable[str] = (),
+        named_by: str = "",
+        distributions: Optional[Mapping[str, str]] = None,
+    ) -> Plugins:
+        """Load the plugins of a run; for `named_by` and errors, see `load`.
+
+        Args:
+            distributions: the distributions of installed plugins by their names, as the run's
+                manifest has them; None for a new run.
+        """
+        owners = distributions or {}
+        model = load(reference, "model", named_by, owners.get(reference, ""))
+        return cls(model, [load(n, "extension", named_by, owners.get(n, "")) for n in extensions])
 
     @property
     def all(self) -> List[Plugin]:
@@ -75,25 +130,91 @@ class Plugins:
         """Whether any plugin of this run implements the hook."""
         return bool(getattr(self._manager.hook, hook).get_hookimpls())
 
-    def call_hook(self, hook: str, **arguments: Any) -> Any:
+    def call_hook(self, hook: str, check: Optional[Check] = None, **arguments: Any) -> Any:
         """Call a hook.
+
+        Args:
+            hook: its name.
+            check: of each value that a plugin's function or wrapper returns; None for no check.
+            arguments: all of the hook's, by name.
 
         Returns:
             The value that the hook returned; for hooks that every plugin may answer, a list.
 
         Raises:
-            ToolkitError: a plugin's code failed, or a model hook returned None. The message names
-                the plugin, the hook and the place in the plugin's code.
+            ToolkitError: a plugin's code failed, or returned a wrong value, or a model hook
+                returned None. The message names plugin, hook and place of the code.
         """
-        caller = getattr(self._manager.hook, hook)
-        value = self.call_plugin_code(f"hook '{hook}'", caller, **arguments)
+        call = self._find_call(hook)
+        try:
+            value = self.call_plugin_code(f"hook '{hook}'", call.run, arguments, check)
+        except ToolkitError as error:
+            if error.hint == TRACEBACK_HINT:
+                error.hint = self._explain(error.__cause__, arguments) or error.hint
+            raise
         if value is None and hook in MODEL_HOOKS:
-            raise ToolkitError(
-                f"Hook '{hook}' of plugin '{self.model.name}' returned None "
-                f"({self._place_of_model_hook(hook)}).",
-                hint="A model hook returns a value; is a 'return' missing?",
-            )
+            hint = "A model hook returns a value; is a 'return' missing?"
+            owners = call.functions if not call.answers else call.wrappers  # who took the value
+            raise owners[0].error(hook, Problem("returned None", hint))
         return value
+
+    def call_each(self, hook: str, check: Optional[Check] = None, **arguments: Any) -> List[Answer]:
+        """Call a hook that every plugin may answer.
+
+        Returns:
+            The values with their owners, in the order of the calls: the last extension first, the
+            model plugin last. Values of None are left out. A value that a wrapper put in the place
+            of another is the wrapper's.
+
+        Raises:
+            ToolkitError: as in `call_hook`.
+        """
+        call = self._find_call(hook)
+        values = self.call_hook(hook, check, **arguments)
+        owners = {id(value): function for function, value in call.answers}
+        functions = [
+            owners.get(id(value), (call.wrappers or call.functions)[0]) for value in values
+        ]
+        return [
+            Answer(function.plugin, function.describe(hook), function.place, value)
+            for function, value in zip(functions, values)
+        ]
+
+    def augment(self, features: Any, labels: Any, run: Any) -> Tuple[Any, Any]:
+        """Call the hook `augment`: each plugin changes what the one before returned.
+
+        The model plugin is first, then the extensions in the order in which the user named them.
+
+        Raises:
+            ToolkitError: a plugin's code failed, or returned no pair.
+        """
+        for function in reversed(self._find_call("augment").functions):
+            call = HookCall("augment", [function])
+            arguments = {"features": features, "labels": labels, "run": run}
+            (answer,) = self.call_plugin_code("hook 'augment'", call.run, arguments) or [None]
+            if not isinstance(answer, tuple) or len(answer) != 2:
+                text = f"returned {describe_value(answer)}, expected the pair (features, labels)"
+                hint = "End it with 'return features, labels'."
+                raise function.error("augment", Problem(text, hint))
+            features, labels = answer
+        return features, labels
+
+    def describe_order(self) -> str:
+        """The order of the plugins in each hook that one of them wraps, the outermost first.
+
+        Returns:
+            For example "loss: smoothing > ema > linear; augment: noise, then mixup"; "" if nothing
+            is wrapped or augmented.
+        """
+        texts = []
+        for hook in MODEL_HOOKS:
+            call = self._find_call(hook)
+            if call.wrappers:
+                texts.append(f"{hook}: {' > '.join(call.order)}")
+        augmenting = self._find_call("augment").order[::-1]
+        if augmenting:
+            texts.append(f"augment: {', then '.join(augmenting)}")
+        return "; ".join(texts)
 
     def call_plugin_code(
         self, description: str, function: Callable, *arguments: Any, **named: Any
@@ -105,33 +226,49 @@ class Plugins:
             function: called with `arguments` and `named`.
 
         Raises:
-            ToolkitError: in place of any other exception.
+            ToolkitError: in place of any other exception, also of `sys.exit`.
         """
         try:
             return function(*arguments, **named)
         except ToolkitError:
             raise
-        except Exception as error:
-            plugin = self._failing_plugin(error)
-            raise ToolkitError(
-                f"Plugin '{plugin.name}' failed in its {description}: "
-                f"{summarize_exception(error, os.path.dirname(plugin.file))}.",
-                hint="Run again with -v for the traceback.",
+        except HookFailure as failure:
+            error = failure.__cause__
+            assert error is not None
+            raise _code_error(
+                failure.function.plugin, description, error, failure.function.place
             ) from error
+        except (Exception, SystemExit) as error:
+            raise _code_error(self._failing_plugin(error), description, error) from error
+
+    def _explain(self, error: Optional[BaseException], arguments: Mapping[str, Any]) -> str:
+        """See `explain_with_arguments`."""
+        frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+        lines = [frame.line or "" for frame in frames if self._owner_of_file(frame.filename)]
+        return explain_with_arguments(error, lines, arguments)
+
+    def _find_call(self, hook: str) -> HookCall:
+        """The functions of a hook; they do not change after the plugins are registered."""
+        if hook not in self._calls:
+            implementations = getattr(self._manager.hook, hook).get_hookimpls()
+            self._calls[hook] = HookCall(hook, make_hook_functions(self.all, implementations))
+        return self._calls[hook]
 
     def options(self) -> List[Tuple[str, Type[Options]]]:
         """(plugin name, options class) of each plugin that has options, the model plugin first."""
-        from ..options import Options
+        from ..options.declaration_faults import find_declaration_fault
 
         classes = []
         for plugin in self.all:
             if "options" not in hook_names(plugin):
                 continue
-            for cls in Plugins(plugin).call_hook("options"):
-                if not (inspect.isclass(cls) and issubclass(cls, Options)):
+            for cls in Plugins(plugin).call_hook("options", _check_options):
+                fault = find_declaration_fault(cls)
+                if fault is not None:
                     raise ToolkitError(
-                        f"Hook 'options' of plugin '{plugin.name}' returned {cls!r}.",
-                        hint="It returns a class derived from toolkit.Options.",
+                        f"Option '{fault.option}' of plugin '{plugin.name}' {fault.problem} "
+                        f"({fault.place or plugin.file}).",
+                        hint=fault.hint,
                     )
                 classes.append((plugin.name, cls))
         return classes
@@ -140,21 +277,73 @@ class Plugins:
         """The name of the plugin in whose folder the class of `value` is defined, or ''."""
         file = getattr(sys.modules.get(type(value).__module__), "__file__", "") or ""
         for plugin in self.all:
-            if os.path.dirname(os.path.abspath(file)) == os.path.dirname(plugin.file):
+            if is_own_file(file, plugin.file):
                 return plugin.name
         return ""
 
-    def _place_of_model_hook(self, hook: str) -> str:
-        functions = [each.function for each in implementations(self.model) if each.hook == hook]
-        return place_of(functions[0], self.model) if functions else self.model.file
+    def hook_functions(self, hook: str) -> List[HookFunction]:
+        """The functions of a hook: wrappers, the outermost first, then the others."""
+        call = self._find_call(hook)
+        return [*call.wrappers, *call.functions]
+
+    def describe_place(self, hook: str) -> str:
+        """` (hook 'build' of plugin 'x', file:line)` of who answers a hook, to end a message."""
+        functions = self._find_call(hook).functions
+        if not functions:
+            return ""
+        owner = f"hook '{hook}' of plugin '{functions[0].plugin.name}'"
+        return f" ({owner}, {functions[0].place})"
+
+    def find_place(self, frames: Iterable[Any]) -> Optional[Place]:
+        """The innermost line of a plugin in a stack, or None.
+
+        Args:
+            frames: the outermost first; objects with `filename` and `lineno`, or tuples that start
+                with both.
+        """
+        for frame in reversed(list(frames)):
+            is_tuple = isinstance(frame, tuple) and not hasattr(frame, "filename")
+            file, line = frame[:2] if is_tuple else (frame.filename, frame.lineno)
+            plugin = self._owner_of_file(file)
+            if plugin is not None:
+                return Place(plugin, f"{os.path.abspath(file)}:{line}")
+        return None
+
+    def _owner_of_file(self, file: str) -> Optional[Plugin]:
+        """The plugin whose file it is, else the first in whose package or folder it is, or None."""
+        exact = [plugin for plugin in self.all if os.path.abspath(file) == plugin.file]
+        others = [plugin for plugin in self.all if is_own_file(file, plugin.file)]
+        return next(iter(exact + others), None)
 
     def _failing_plugin(self, error: BaseException) -> Plugin:
         """The plugin whose file is nearest to the error; the model plugin if none is involved."""
-        for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            for plugin in self.all:
-                if os.path.abspath(frame.filename) == plugin.file:
-                    return plugin
-        return self.model
+        place = self.find_place(traceback.extract_tb(error.__traceback__))
+        return place.plugin if place else self.model
+
+
+def _check_options(value: Any) -> Optional[Problem]:
+    """What is wrong with a value of the hook `options`."""
+    from ..options import Options
+
+    if inspect.isclass(value) and issubclass(value, Options):
+        return None
+    return Problem(
+        f"returned {describe_value(value)}", "It returns a class derived from toolkit.Options."
+    )
+
+
+def _code_error(
+    plugin: Plugin, description: str, error: BaseException, place: str = ""
+) -> ToolkitError:
+    """The error of a plugin whose code raised an exception, or ended the process.
+
+    Args:
+        place: `file:line` to name if no line of the plugin is in the traceback.
+    """
+    failure = describe_failure(error, plugin.file, place)
+    return ToolkitError(
+        f"Plugin '{plugin.name}' failed in its {description}: {failure.text}.", hint=failure.hint
+    )
 
 
 def _check_distinct(first: Plugin, second: Plugin) -> None:

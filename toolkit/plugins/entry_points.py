@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import re
 from typing import Any, Dict, List, NamedTuple, Tuple
+
+from . import disabled
+from .requirements import find_unmet
+from .static_checks import find_fault
 
 GROUPS = {"model": "toolkit.plugins", "extension": "toolkit.extensions"}
 COMMANDS = {"command": "toolkit.commands"}
@@ -17,8 +22,29 @@ class Entry(NamedTuple):
     target: str  # "module" or "module:attribute"
     distribution: str
     version: str
-    state: str  # "ok", "broken" or "conflict"
+    state: str  # "ok", "broken", "conflict" or "disabled"
     reason: str  # why the state is not "ok"
+
+
+class EntryPoint(NamedTuple):
+    """An entry point with its distribution."""
+
+    name: str
+    kind: str  # as of `Entry`
+    target: str  # likewise
+    distribution: str
+    version: str
+    requires: Tuple[str, ...]  # what the distribution requires
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether the user disabled it, by its name alone or together with its distribution."""
+        return disabled.is_disabled(self.name, self.distribution)
+
+    @property
+    def unmet_requirement(self) -> str:
+        """`needs toolkit>=9, this is 0.2.0`; "" if this version fits."""
+        return find_unmet(self.requires)
 
 
 def list_plugins() -> List[Entry]:
@@ -31,46 +57,47 @@ def list_commands() -> List[Entry]:
     return _list_entries(COMMANDS)
 
 
-class _EntryPoint(NamedTuple):
-    """An entry point with its distribution."""
+def find_entry_points(groups: Dict[str, str]) -> List[EntryPoint]:
+    """The entry points of these groups, sorted by kind and name; one for each distribution."""
+    kinds = {group: kind for kind, group in groups.items()}
+    points: Dict[Tuple[str, str, str], EntryPoint] = {}
+    for distribution in _metadata().distributions():
+        matches = [each for each in distribution.entry_points if each.group in kinds]
+        for entry_point in matches:
+            info = distribution.metadata
+            point = EntryPoint(
+                entry_point.name,
+                kinds[entry_point.group],
+                entry_point.value,
+                info["Name"],
+                info["Version"] or "",
+                tuple(distribution.requires or ()),
+            )
+            # A distribution may be on sys.path twice, for example with the metadata of an earlier
+            # version in the working directory: as of modules, the first counts.
+            points.setdefault((point.kind, point.name, point.distribution), point)
+    return sorted(points.values(), key=lambda point: (point.kind, point.name))
 
-    target: str
-    distribution: str
-    version: str
+
+def normalize_distribution(name: str) -> str:
+    """The name of a distribution in the form in which two of them are compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _list_entries(groups: Dict[str, str]) -> List[Entry]:
-    return [
-        _entry(name, kind, point, points)
-        for (kind, name), points in sorted(_entry_points(groups).items())
-        for point in points
-    ]
+    points = find_entry_points(groups)
+    return [_entry(point, [each for each in points if each[:2] == point[:2]]) for point in points]
 
 
-def _entry_points(groups: Dict[str, str]) -> Dict[Tuple[str, str], List[_EntryPoint]]:
-    """(kind, name) -> the entry points of these groups with that name."""
-    kinds = {group: kind for kind, group in groups.items()}
-    points: Dict[Tuple[str, str], List[_EntryPoint]] = {}
-    for distribution in _metadata().distributions():
-        for entry_point in distribution.entry_points:
-            if entry_point.group not in kinds:
-                continue
-            point = _EntryPoint(entry_point.value, *_identity(distribution))
-            same_name = points.setdefault((kinds[entry_point.group], entry_point.name), [])
-            # A distribution may be on sys.path twice, for example with the metadata of an earlier
-            # version in the working directory: as of modules, the first counts.
-            if all(other.distribution != point.distribution for other in same_name):
-                same_name.append(point)
-    return points
-
-
-def _entry(name: str, kind: str, point: _EntryPoint, same_name: List[_EntryPoint]) -> Entry:
-    reason = _missing_module(point.target)
-    state = "broken" if reason else "ok"
-    others = {other.distribution for other in same_name} - {point.distribution}
+def _entry(point: EntryPoint, same_name: List[EntryPoint]) -> Entry:
+    if point.is_disabled:
+        return Entry(*point[:5], "disabled", "enable it with 'toolkit plugins enable'")
+    active = [other for other in same_name if not other.is_disabled]
+    others = {other.distribution for other in active} - {point.distribution}
     if others:
-        state, reason = "conflict", f"also provided by {', '.join(sorted(others))}"
-    return Entry(name, kind, *point, state, reason)
+        return Entry(*point[:5], "conflict", f"also provided by {', '.join(sorted(others))}")
+    reason = find_fault(point.target) or point.unmet_requirement
+    return Entry(*point[:5], "broken" if reason else "ok", reason)
 
 
 def _metadata() -> Any:
@@ -78,18 +105,3 @@ def _metadata() -> Any:
         return importlib.import_module("importlib.metadata")
     except ImportError:  # Python 3.7
         return importlib.import_module("importlib_metadata")
-
-
-def _identity(distribution) -> Tuple[str, str]:
-    info = distribution.metadata
-    return info["Name"], info["Version"] or ""
-
-
-def _missing_module(target: str) -> str:
-    """Why the package of a target cannot be imported, or ''. Imports nothing."""
-    package = target.partition(":")[0].partition(".")[0]
-    try:
-        exists = importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):
-        exists = False
-    return "" if exists else f"module '{package}' cannot be found"

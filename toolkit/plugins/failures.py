@@ -1,31 +1,170 @@
-"""An exception of a plugin in one line, with its place in the plugin's code."""
+"""An exception of a plugin in one line, with its place in the plugin's code, and the way out."""
 
 from __future__ import annotations
 
 import os
+import re
 import traceback
-from typing import Optional
+from typing import List, NamedTuple
+
+TRACEBACK_HINT = "Run again with -v for the traceback."
+_CORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # toolkit/
+_LIBRARIES = ("site-packages", "dist-packages")
+
+# A pattern of `Type: message`, and what the author of a plugin should do about it. In TensorFlow's
+# own advice, eager execution is the way out, which a graph does not have.
+_HINTS = (
+    ("SystemExit: ", "A plugin does not end the process: raise a toolkit.ToolkitError."),
+    (
+        "must be from the same graph|not from the same graph|is not an element of this graph",
+        "Create variables in 'build', and tensors in the hooks: each graph has its own.",
+    ),
+    (
+        "[Ee]ager execution|symbolic|as a Python.*bool|has no attribute 'numpy'"
+        "|objects are only iterable|takes no keyword arguments.*Tensor"
+        "|unsupported operand.*Tensor|setting an array element with a sequence",
+        "A tensor has no value while the graph is built: use TensorFlow's functions, such as "
+        "tf.where, tf.cond and tf.map_fn.",
+    ),
+    (
+        "is finalized and cannot be modified",
+        "Make every op in 'begin' or in the plugin's hook 'session_hooks'.",
+    ),
+    (
+        "No items in collection savers",
+        "Leave it out: the toolkit saves checkpoints, as often as --checkpoint-steps says.",
+    ),
+    (
+        "PydanticSchemaGenerationError|requires a type annotation|non-annotated attribute",
+        "Declare an option as 'name: TYPE = toolkit.option(default, help)', where TYPE is bool, "
+        "int, float, str, a Literal, or an Optional, List or Dict of these.",
+    ),
+    (
+        "'dict' object has no attribute 'dtype'",
+        "Give run.minimize one scalar: of several losses their sum, sum(losses.values()).",
+    ),
+    (  # the module of toolkit.tf is another: tensorflow._api.v2.compat.v1
+        r"module 'tensorflow(\._api\.v2(?!\.compat)[\w.]*)?' has no attribute",
+        "Write 'from toolkit import tf', which has the names of TensorFlow 1 in every version.",
+    ),
+    (
+        "[Ii]nstance is frozen|is immutable and does not support item assignment",
+        "Options are read-only: a plugin sets its own defaults of the core's options in the "
+        "attribute 'core_defaults' of its options class.",
+    ),
+    (
+        "does not match type|Tensor conversion requested dtype",
+        "Convert one of them with tf.cast; labels that are classes are int32.",
+    ),
+    (
+        "The graph is still being built|[Dd]efault session",
+        "Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a "
+        "session hook's 'fetches'.",
+    ),
+)
+_NOISE = re.compile(
+    r"\s*\(graphs are .*?>\)|(?<=') \([^()]*\.py\)|<?\bat 0x[0-9a-f]+"
+    r"|\s*You can attempt the following resolutions.*|[.,]? Use Eager execution.*"
+    r"|\. Set `arbitrary_types_allowed.*|\.(?=\s*$)"
+)
+
+
+class Failure(NamedTuple):
+    """An exception for a message.
+
+    Attributes:
+        text: type, message and place in one line, without a full stop.
+        hint: the way out, one sentence.
+    """
+
+    text: str
+    hint: str
+
+
+def describe_failure(error: BaseException, file: str = "", place: str = "") -> Failure:
+    """Describe an exception that a plugin raised.
+
+    Args:
+        error: the exception. The message of a SyntaxError already names file and line.
+        file: the plugin's file. The place is the last line of the plugin's code in the traceback;
+            without one, the last line outside of the toolkit.
+        place: `file:line` to name where no line of the plugin is in the traceback.
+    """
+    summary = _clean(f"{type(error).__name__}: {str(error).strip()}".split("\n")[0])
+    if isinstance(error, SystemExit):
+        summary = f"it ended the process ({error})"
+    if not isinstance(error, SyntaxError):
+        place = _place_in(error, file) or place or _place_outside_core(error)
+    else:
+        place = ""
+    text = f"{summary} ({place})" if place else summary
+    return Failure(text, _hint(f"{type(error).__name__}: {error}"))
 
 
 def summarize_exception(error: BaseException, folder: str = "") -> str:
-    """An exception in one line: type, message, and the place in the plugin's code.
+    """The text of `describe_failure`.
 
     Args:
-        error: any exception. The message of a SyntaxError already names file and line.
-        folder: the plugin's folder. The place is the last frame in it; if there is none, the last
-            frame outside of the toolkit.
+        folder: the plugin's folder.
     """
-    text = "{}: {}".format(type(error).__name__, str(error).strip().split("\n")[0])
-    frame = None if isinstance(error, SyntaxError) else _relevant_frame(error, folder)
-    if frame is not None:
-        text += f" ({frame.filename}:{frame.lineno})"
-    return text.rstrip(".")
+    return describe_failure(error, os.path.join(folder, "__init__.py") if folder else "").text
 
 
-def _relevant_frame(error: BaseException, folder: str) -> Optional[traceback.FrameSummary]:
+def own_frames(error: BaseException, file: str) -> List[traceback.FrameSummary]:
+    """The frames of an exception that are in a plugin's code, the innermost last.
+
+    Args:
+        file: the plugin's.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    in_plugin = [frame for frame in frames if folder and frame.filename.startswith(folder)]
-    core = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # toolkit/
-    outside = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(core)]
-    candidates = in_plugin or outside
-    return candidates[-1] if candidates else None
+    return [frame for frame in frames if is_own_file(frame.filename, file)]
+
+
+def is_own_file(path: str, file: str) -> bool:
+    """Whether a path belongs to the code of a plugin.
+
+    Args:
+        path: of a Python file, maybe relative.
+        file: the plugin's: `__init__.py` stands for its package, another file for its folder with
+            the neighbours that it may import, or for itself where it is installed.
+    """
+    if path.startswith(
+        "<"
+    ):  # code without a file, such as numpy's '<__array_function__ internals>'
+        return False
+    path, folder = os.path.abspath(path), os.path.dirname(file)
+    if not file or path == file:
+        return bool(file)
+    is_alone = os.path.basename(folder) in _LIBRARIES and os.path.basename(file) != "__init__.py"
+    if is_alone or not path.startswith(os.path.join(folder, "")) or path.startswith(_CORE):
+        return False
+    parts = os.path.relpath(path, folder).split(os.sep)
+    return not any(part in _LIBRARIES for part in parts)  # an environment in the plugin's folder
+
+
+def _place_in(error: BaseException, file: str) -> str:
+    frames = own_frames(error, file)
+    return _place(frames[-1]) if frames else ""
+
+
+def _place_outside_core(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    files = [each for each in frames if not each.filename.startswith("<")]
+    outside = [each for each in files if not os.path.abspath(each.filename).startswith(_CORE)]
+    return _place(outside[-1]) if outside else ""
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    return f"{os.path.abspath(frame.filename)}:{frame.lineno}"
+
+
+def _clean(text: str) -> str:
+    """Remove addresses, and advice that does not apply to a graph."""
+    return _NOISE.sub("", text).rstrip(". :")
+
+
+def _hint(text: str) -> str:
+    for pattern, hint in _HINTS:
+        if re.search(pattern, text):
+            return hint
+    return TRACEBACK_HINT

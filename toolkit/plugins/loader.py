@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import types
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .. import __version__
 from ..errors import ToolkitError, UsageError, suggest
 from . import trust
-from .entry_points import Entry, list_plugins
-from .failures import summarize_exception
+from .copies import Copy, find_copy
+from .entry_points import GROUPS, Entry, EntryPoint, find_entry_points, normalize_distribution
+from .failures import TRACEBACK_HINT, describe_failure
 from .neighbours import let_import
-from .plugin import Plugin, check_hooks
-from .source_files import SourceFiles, find_module, is_file, is_name, locate
+from .plugin import Plugin, check_hooks, plugin_name
+from .source_files import SourceFiles, find_module, is_file, is_name, locate, parse_module
+from .static_checks import find_file
+
+PACKAGE = __name__.partition(".")[0]
 
 
-def load(reference: str, kind: str = "model", named_by: str = "") -> Plugin:
+def load(reference: str, kind: str = "model", named_by: str = "", distribution: str = "") -> Plugin:
     """Import one plugin and check it.
 
     Args:
-        reference: an installed name, `module:attribute`, `module:`, or the path of a .py file.
+        reference: an installed name or `name@distribution`, `module:attribute`, `module:`, or the
+            path of a .py file.
         kind: "model" or "extension".
         named_by: the file that names the plugin; "" if the user does. What a file names is loaded
             only if it is installed or trusted, see `trust`.
+        distribution: which one of several that offer a name to take, if it is one of them; with or
+            without its version.
 
     Raises:
-        UsageError: there is no such plugin, it is not trusted, or its hooks are wrong.
+        UsageError: there is no such plugin, it is disabled or not trusted, or its hooks are wrong.
         ToolkitError: its import fails.
     """
+    copy = find_copy(reference)
+    if copy is not None:
+        return _load_copy(copy)
     files = require_trust(reference, named_by)
     if files is None:
-        return _load_by_name(reference, kind)
+        return _load_by_name(reference, kind, distribution)
     if is_file(reference):
         return _load_file(reference, kind)
     return _load_module(reference, kind, files)
@@ -60,6 +73,48 @@ def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
     return files
 
 
+def hash_present_sources(reference: str, kind: str, distribution: str) -> Dict[str, str]:
+    """Path -> SHA-256 of each file that `load` would load now, as `Plugin.sha256` has them.
+
+    Nothing is imported.
+
+    Args:
+        reference, kind, distribution: as for `load`.
+
+    Raises:
+        UsageError: there is no such plugin.
+    """
+    if is_name(reference):
+        module = _choose_entry_point(reference, kind, distribution).target.partition(":")[0]
+        file = find_file(module)
+    elif is_file(reference):
+        file = os.path.join(locate(reference).folder, os.path.basename(reference))
+    else:
+        files, parts = locate(reference), parse_module(reference).split(".")
+        base = os.path.join(files.folder, *parts)
+        file = next(
+            (f for f in (base + ".py", os.path.join(base, "__init__.py")) if os.path.isfile(f)), ""
+        )
+        file = find_file(".".join(parts)) if files.is_installed else file
+    if not file:
+        raise UsageError(f"There is no module behind the plugin '{reference}'.")
+    return Plugin("", reference, kind, None, file, "").sha256()
+
+
+def _load_copy(copy: Copy) -> Plugin:
+    """Load a plugin from a copy of its sources, which the process that chose it has checked."""
+    if copy.is_file:
+        path = os.path.join(copy.folder, copy.target)
+        trust.check(path, locate(path), "")
+        plugin = _load_file(path, copy.kind)
+    else:
+        module, _, attribute = copy.target.partition(":")
+        plugin = _load_target(
+            copy.name, copy.reference, module, attribute, copy.kind, copy.distribution
+        )
+    return plugin._replace(name=copy.name, reference=copy.reference)
+
+
 def load_command(entry: Entry) -> Any:
     """The object that a command's entry point names. Raises UsageError and ToolkitError."""
     module, _, attribute = entry.target.partition(":")
@@ -70,38 +125,84 @@ def _load_module(reference: str, kind: str, files: SourceFiles) -> Plugin:
     module, _, attribute = reference.partition(":")
     if not files.is_installed:
         let_import(files.folder, trust.permit)
-    name = attribute if attribute.isidentifier() else module
-    return _load_target(name, reference, module, attribute, kind, "")
+    return _load_target(plugin_name(reference), reference, module, attribute, kind, "")
 
 
-def _load_by_name(name: str, kind: str) -> Plugin:
-    entries = list_plugins()
-    matches = [entry for entry in entries if entry.name == name and entry.kind == kind]
+def _load_by_name(reference: str, kind: str, distribution: str) -> Plugin:
+    point = _choose_entry_point(reference, kind, distribution)
+    unmet = point.unmet_requirement
+    if unmet:
+        raise UsageError(
+            f"{_noun(kind).capitalize()} '{point.name}' of {point.distribution} {point.version} "
+            f"{unmet}.",
+            hint=f"Install that version of toolkit, or another one of {point.distribution}.",
+        )
+    module, _, attribute = point.target.partition(":")
+    owner = f"{point.distribution} {point.version}"
+    try:
+        return _load_target(point.name, reference, module, attribute, kind, owner)
+    except ToolkitError as error:
+        cause = error.__cause__ or error.__context__
+        name = cause.name or "" if isinstance(cause, ModuleNotFoundError) else ""
+        if name and f"{module}.".startswith(f"{name}."):
+            raise _no_such_module(point, name) from cause
+        raise
+
+
+def _no_such_module(point: EntryPoint, module: str) -> ToolkitError:
+    return ToolkitError(
+        f"{_noun(point.kind).capitalize()} '{point.name}' cannot be imported: its entry point, of "
+        f"{point.distribution} {point.version}, names the module '{module}', which does not exist.",
+        hint=f"Reinstall {point.distribution}, or correct the entry point in its pyproject.toml.",
+    )
+
+
+def _choose_entry_point(reference: str, kind: str, distribution: str) -> EntryPoint:
+    """The entry point that a name stands for. Raises UsageError if there is not exactly one."""
+    points = find_entry_points(GROUPS)
+    name, at, own_distribution = reference.partition("@")
+    matches = [point for point in points if (point.kind, point.name) == (kind, name)]
+    if at:
+        matches = _of_distribution(matches, own_distribution)
     if not matches:
-        raise _no_such_plugin(name, kind, entries)
+        raise _no_such_plugin(reference, kind, points)
+    active = [point for point in matches if not point.is_disabled]
+    if not active:
+        raise UsageError(
+            f"{_noun(kind).capitalize()} '{reference}' is disabled.",
+            hint=f"Enable it: toolkit plugins enable {reference}.",
+        )
+    matches = _of_distribution(active, distribution.partition(" ")[0]) or active
     if len(matches) > 1:
+        names = " or ".join(f"{name}@{point.distribution}" for point in matches)
         raise UsageError(
             f"{_noun(kind).capitalize()} '{name}' is provided by "
-            f"{' and by '.join(entry.distribution for entry in matches)}.",
-            hint=(
-                "Uninstall one of them, or name one of "
-                f"{', '.join(_as_reference(entry.target) for entry in matches)} instead."
-            ),
+            f"{' and by '.join(point.distribution for point in matches)}.",
+            hint=f"Write {names}, disable or uninstall one of them, or name one of "
+            f"{', '.join(_as_reference(point.target) for point in matches)} instead.",
         )
-    entry = matches[0]
-    module, _, attribute = entry.target.partition(":")
-    distribution = f"{entry.distribution} {entry.version}"
-    return _load_target(name, name, module, attribute, kind, distribution)
+    return matches[0]
 
 
-def _no_such_plugin(name: str, kind: str, entries: List[Entry]) -> UsageError:
-    hint = suggest(name, [entry.name for entry in entries if entry.kind == kind])
-    if any(entry.name == name for entry in entries):  # then it is of the other kind
+def _of_distribution(points: List[EntryPoint], distribution: str) -> List[EntryPoint]:
+    """Those of a distribution, in whichever way its name is written."""
+    name = normalize_distribution(distribution)
+    return [point for point in points if normalize_distribution(point.distribution) == name]
+
+
+def _no_such_plugin(reference: str, kind: str, points: List[EntryPoint]) -> UsageError:
+    name, at, distribution = reference.partition("@")
+    same_name = [point for point in points if (point.kind, point.name) == (kind, name)]
+    hint = suggest(name, [point.name for point in points if point.kind == kind])
+    if any(point.name == name for point in points):  # then it is of the other kind
         if kind == "model":
             hint = f"It is an extension: write --with {name}."
         else:
             hint = f"It is a model plugin: write --plugin {name}."
-    return UsageError(f"There is no {_noun(kind)} '{name}'.", hint=hint)
+    if same_name:
+        owners = " and by ".join(point.distribution for point in same_name)
+        hint = f"'{name}' is provided by {owners}."
+    return UsageError(f"There is no {_noun(kind)} '{reference}'.", hint=hint)
 
 
 def _noun(kind: str) -> str:
@@ -116,14 +217,17 @@ def _load_target(
     name: str, reference: str, module: str, attribute: str, kind: str, distribution: str
 ) -> Plugin:
     target, source = _import_target("Plugin", reference, module, attribute)
-    return _make_plugin(name, reference, kind, target, source, distribution)
+    plugin = _make_plugin(name, reference, kind, target, source, distribution)
+    return plugin._replace(target=f"{module}:{attribute}")
 
 
 def _import_target(
     what: str, reference: str, module_name: str, attribute: str
 ) -> Tuple[Any, types.ModuleType]:
     """The object `attribute` of a module ('' for the module itself), and the module."""
-    module = _import(what, reference, lambda: importlib.import_module(module_name))
+    module = _import(
+        what, reference, lambda: importlib.import_module(module_name), find_file(module_name)
+    )
     target: Any = module
     for part in attribute.split(".") if attribute else ():
         if not hasattr(target, part):
@@ -136,13 +240,14 @@ def _import_target(
 
 
 def _load_file(path: str, kind: str) -> Plugin:
-    name = os.path.splitext(os.path.basename(path))[0]
+    name = plugin_name(path)
     try:
-        module = _import("Plugin", path, lambda: _execute_file(name, path))
+        module = _import("Plugin", path, lambda: _execute_file(name, path), os.path.abspath(path))
     except ToolkitError as error:
-        error.hint = error.hint or _explain_precedence(error.__cause__, os.path.dirname(path))
+        error.hint = _explain_precedence(error.__cause__, os.path.dirname(path)) or error.hint
         raise
-    return _make_plugin(name, path, kind, module, module, "")
+    plugin = _make_plugin(name, path, kind, module, module, "")
+    return plugin._replace(target=os.path.basename(path))
 
 
 def _explain_precedence(error: Optional[BaseException], folder: str) -> str:
@@ -166,25 +271,51 @@ def _execute_file(name: str, path: str) -> types.ModuleType:
     return module
 
 
-def _import(what: str, reference: str, action: Callable[[], Any]) -> Any:
-    """action(), with any exception turned into a ToolkitError that names the reference."""
+def _import(what: str, reference: str, action: Callable[[], Any], file: str = "") -> Any:
+    """action(), with any exception turned into a ToolkitError that names the reference.
+
+    Args:
+        file: of the plugin, if it is known before the import.
+    """
     try:
         return action()
     except ToolkitError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == reference.partition(":")[0]:
             raise UsageError(f"There is no module '{error.name}'.") from None
+        failure = describe_failure(error, file)
+        hint = _explain_import(error) or ("" if failure.hint == TRACEBACK_HINT else failure.hint)
         raise ToolkitError(
-            f"{what} '{reference}' cannot be imported: {summarize_exception(error)}."
+            f"{what} '{reference}' cannot be imported: {failure.text}.", hint=hint
         ) from error
+
+
+def _explain_import(error: BaseException) -> str:
+    """What to do about a name or a module that cannot be imported; "" for other errors."""
+    if not isinstance(error, ImportError) or not error.name:
+        return ""
+    if isinstance(error, ModuleNotFoundError):
+        return f"Install what provides '{error.name.partition('.')[0]}'."
+    match = re.match(r"cannot import name '(\w+)'", str(error))
+    if match is None or error.name.partition(".")[0] != PACKAGE:
+        return ""
+    if error.name == PACKAGE:
+        names = sys.modules[PACKAGE].__dir__()
+        public = [name for name in names if not name.startswith("_")]
+        nearest = difflib.get_close_matches(match.group(1), public, n=1)
+        if nearest:
+            return f"Did you mean '{nearest[0]}'? This is toolkit {__version__}."
+        return f"This is toolkit {__version__}, which has no such name; another version may."
+    return f"'{error.name}' is internal; plugins import from '{PACKAGE}' alone."
 
 
 def _make_plugin(
     name: str, reference: str, kind: str, target: Any, module: types.ModuleType, distribution: str
 ) -> Plugin:
-    instance = _import("Plugin", reference, target) if inspect.isclass(target) else target
     file = os.path.abspath(getattr(module, "__file__", None) or reference)
+    is_class = inspect.isclass(target)
+    instance = _import("Plugin", reference, target, file) if is_class else target
     plugin = Plugin(name, reference, kind, instance, file, distribution)
-    check_hooks(plugin)
+    check_hooks(plugin, module)
     return plugin

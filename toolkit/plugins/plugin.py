@@ -14,8 +14,11 @@ from .. import hookspecs
 from ..errors import UsageError, suggest
 from ..files import sha256_of
 from ..hookspecs import MODEL_HOOKS, PROJECT, hook_functions
-from .source_files import is_file, locate_file
+from . import api_number
+from .archives import hash_archived, read_archived
+from .source_files import is_file, is_name, locate_file
 
+ITERATED_HOOKS = ("sample", "scorers", "session_hooks")  # may be generators
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, PROJECT + "_spec"))
 
 
@@ -28,6 +31,7 @@ class Plugin(NamedTuple):
     object: Any  # has the hooks as attributes
     file: str
     distribution: str  # name and version; "" unless it was loaded by its installed name
+    target: str = ""  # what was loaded: the name of a file, or module:attribute; "" if unknown
 
     @classmethod
     def from_object(cls, target: Any, kind: str = "model", name: str = "") -> Plugin:
@@ -46,7 +50,7 @@ class Plugin(NamedTuple):
         For a plugin named by its file, also of the neighbours that it imports.
         """
         if not os.path.isfile(self.file):
-            return {}
+            return hash_archived(self.file)
         if is_file(self.reference):
             return locate_file(self.file).hashes
         folder = os.path.dirname(self.file)
@@ -59,6 +63,31 @@ class Plugin(NamedTuple):
                     path = os.path.join(root, name)
                     hashes[os.path.relpath(path, os.path.dirname(folder))] = sha256_of(path)
         return hashes
+
+    @property
+    def source_folder(self) -> str:
+        """The folder in which the paths of `sha256` are; it may be in an archive."""
+        folder, name = os.path.split(self.file)
+        is_package = name == "__init__.py" and not is_file(self.reference)
+        return os.path.dirname(folder) if is_package else folder
+
+    def read_source(self, name: str) -> bytes:
+        """The contents of a file that `sha256` names. Raises OSError if it is gone."""
+        path = os.path.join(self.source_folder, name)
+        if not os.path.isfile(self.file):
+            return read_archived(path)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def plugin_name(reference: str) -> str:
+    """The name of the plugin that a reference loads."""
+    if is_file(reference):
+        return os.path.splitext(os.path.basename(reference))[0]
+    if is_name(reference):
+        return reference.partition("@")[0]
+    module, _, attribute = reference.partition(":")
+    return attribute if attribute.isidentifier() else module
 
 
 class Implementation(NamedTuple):
@@ -111,18 +140,33 @@ def _functions_behind_submodules(target: Any) -> types.SimpleNamespace:
     )
 
 
-def check_hooks(plugin: Plugin) -> None:
+def check_hooks(plugin: Plugin, module: Any = None) -> None:
     """Refuse a plugin whose hooks pluggy would register only in part, or call wrongly.
 
+    Args:
+        plugin: the plugin.
+        module: that it comes from, which may state the API number in its place.
+
     Raises:
-        UsageError: a hook is unknown, misses or has wrong arguments, or may not be implemented by a
-            plugin of this kind; or a model hook is missing.
+        UsageError: it is written for another API; a hook is unknown, misses or has wrong arguments,
+            or may not be implemented by a plugin of this kind; or a model hook is missing.
     """
+    _check_api(plugin, module)
     all_implementations = implementations(plugin)
     for implementation in all_implementations:
         _check_implementation(plugin, implementation)
     if plugin.kind == "model":
         _check_model_hooks(plugin, {each.hook for each in all_implementations})
+
+
+def _check_api(plugin: Plugin, module: Any) -> None:
+    number = getattr(plugin.object, api_number.NAME, getattr(module, api_number.NAME, None))
+    reason = api_number.describe_other_api(number)
+    if reason:
+        raise UsageError(
+            f"Plugin '{plugin.name}' ({plugin.distribution or plugin.file}) {reason}.",
+            hint="Install the version of the plugin, or of toolkit, that fits the other.",
+        )
 
 
 def _check_model_hooks(plugin: Plugin, hooks: Iterable[str]) -> None:
@@ -141,13 +185,15 @@ def _check_model_hooks(plugin: Plugin, hooks: Iterable[str]) -> None:
 
 def _check_implementation(plugin: Plugin, implementation: Implementation) -> None:
     hook = implementation.hook
+    noun = "plugin" if plugin.kind == "model" else "extension"
     subject = (
-        f"Hook '{hook}' of plugin '{plugin.name}' ({place_of(implementation.function, plugin)})"
+        f"Hook '{hook}' of {noun} '{plugin.name}' ({place_of(implementation.function, plugin)})"
     )
     if hook not in HOOKS:
         if not implementation.marks.get("optionalhook"):
             raise UsageError(f"{subject} is unknown.", hint=suggest(hook, HOOKS))
         return
+    _check_function(subject, implementation)
     _check_arguments(subject, hook, implementation.function)
     if plugin.kind == "extension" and hook in MODEL_HOOKS and not implementation.is_wrapper:
         raise UsageError(
@@ -156,6 +202,25 @@ def _check_implementation(plugin: Plugin, implementation: Implementation) -> Non
         )
     if plugin.kind == "model" and hook in MODEL_HOOKS and implementation.is_wrapper:
         raise UsageError(f"{subject} wraps itself.", hint="Remove wrapper=True.")
+
+
+def _check_function(subject: str, implementation: Implementation) -> None:
+    """Refuse what a call does not run to its end: a coroutine, a wrapper that wraps nothing."""
+    function = inspect.unwrap(implementation.function)
+    is_generator = inspect.isgeneratorfunction(function)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"{subject} is asynchronous.", hint="Write 'def' without 'async'.")
+    if implementation.is_wrapper and not is_generator:
+        raise UsageError(
+            f"{subject} is a wrapper without a 'yield'.",
+            hint="Write 'value = yield' where the hook that it wraps should run, and return a "
+            "value.",
+        )
+    if is_generator and not implementation.is_wrapper and implementation.hook not in ITERATED_HOOKS:
+        raise UsageError(
+            f"{subject} is a generator: its 'yield' makes it return no value.",
+            hint="Write 'return'; to wrap a hook, mark it @toolkit.hookimpl(wrapper=True).",
+        )
 
 
 def _check_arguments(subject: str, hook: str, function: Callable) -> None:
@@ -170,6 +235,8 @@ def _check_arguments(subject: str, hook: str, function: Callable) -> None:
                 hint="Remove the default.",
             )
         if parameter.name not in names:
+            near = suggest(parameter.name, names) if names else ""
+            hint = f"{near} {hint}" if near.startswith("Did you mean") else hint
             raise UsageError(f"{subject} has an unknown argument '{parameter.name}'.", hint)
 
 

@@ -80,7 +80,7 @@ class Difference(NamedTuple):
 
     def sentence(self) -> str:
         """The difference as a sentence, with up to five names per kind; '' if there is none."""
-        parts = [f"{kind} {_join_names(names)}" for kind, names in self._kinds()]
+        parts = [f"{kind} {join_names(names)}" for kind, names in self._kinds()]
         if not parts:
             return ""
         return f"The model differs from its checkpoint: {'; '.join(parts)}."
@@ -90,7 +90,7 @@ class Difference(NamedTuple):
         kinds = self._kinds()
         if self.slots:
             kinds.append(("their slots", _format_renames(self.slots)))
-        return [f"{kind}: {_join_names(names, limit)}" for kind, names in kinds]
+        return [f"{kind}: {join_names(names, limit)}" for kind, names in kinds]
 
     def hint(self) -> str:
         """The flags that allow the difference, as a sentence; '' if there is none."""
@@ -281,9 +281,10 @@ def _count_variables(kind: str, names: List[str]) -> str:
     if not names:
         return ""
     noun = "variable is" if len(names) == 1 else "variables are"
-    return f"{len(names)} {noun} {kind}: {_join_names(names)}."
+    return f"{len(names)} {noun} {kind}: {join_names(names)}."
 
 
-def _join_names(names: List[str], limit: int = 5) -> str:
+def join_names(names: List[str], limit: int = 5) -> str:
+    """The first names, separated by commas, and how many there are besides."""
     text = ", ".join(names[:limit])
     return text + (f" and {len(names) - limit} more" if len(names) > limit else "")

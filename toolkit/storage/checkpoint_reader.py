@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterable, Iterator, Tuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def open_reader(path: str) -> Iterator[Any]:
             yield tf.train.NewCheckpointReader(plain)
     except OSError as error:
         raise _read_error(path, error.strerror or str(error)) from None
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise _read_error(path, str(error).replace(plain, path)) from None
 
 
@@ -57,12 +57,17 @@ def fingerprint(path: str) -> str:
     Two checkpoints have the same fingerprint if and only if they restore to the same bits. Raises
     CheckpointError if the checkpoint cannot be read.
     """
-    digest = hashlib.sha256()
     with open_reader(path) as reader:
-        for name in sorted(reader.get_variable_to_dtype_map()):
-            value = np.asarray(reader.get_tensor(name))
-            digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
-            digest.update(_to_bytes(value))
+        names = sorted(reader.get_variable_to_dtype_map())
+        return hash_tensors((name, np.asarray(reader.get_tensor(name))) for name in names)
+
+
+def hash_tensors(tensors: Iterable[Tuple[str, np.ndarray]]) -> str:
+    """As `fingerprint`, of names and tensors in the order of the names."""
+    digest = hashlib.sha256()
+    for name, value in tensors:
+        digest.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
+        digest.update(_to_bytes(value))
     return digest.hexdigest()
 
 

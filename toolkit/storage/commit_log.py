@@ -2,10 +2,11 @@
 
 There is one entry per training session (the step that it started from, and its options, versions
 and data), one per checkpoint (the hashes of its files and of its tensors), and one at the end of a
-finished run, its seal (what people quote of it, see seal.py). Each entry ends in
-its own hash and contains the hash of the entry before it, so that a changed, removed or inserted
-entry is detected. `kept` lists the steps whose checkpoints exist from this entry on; the last
-readable entry decides.
+finished run, its seal (what people quote of it, see seal.py). The log of a branch begins with the
+entries of its parent and one that names the parent (see branch.py). Each entry ends in its own hash
+and contains the hash of the entry before it, so that a changed, removed or inserted entry is
+detected. `kept` lists the steps whose checkpoints exist from this entry on; the last readable entry
+decides.
 
 An entry is written after the files that it lists, so a checkpoint is committed once its entry is on
 the disk.
@@ -20,7 +21,9 @@ import sys
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
 from ..files import to_json_value
+from . import git_record, source_copies
 from .jsonl import FileDigest, JsonLines, parse_object
+from .parent import is_record
 
 NO_HASH = "0" * 64  # what the first entry contains as the hash of the entry before it
 NO_METRICS = FileDigest(0, hashlib.sha256(b"").hexdigest())
@@ -61,7 +64,7 @@ class Entry(NamedTuple):
 
     @property
     def step(self) -> int:
-        """The step that was committed or sealed, or from which the session started."""
+        """The step that was committed or sealed, or from which the session or branch started."""
         return self.values["from" if self.is_session else "step"]
 
 
@@ -103,7 +106,7 @@ class CommitLog:
         """Append an entry, and wait until it is on the disk.
 
         Args:
-            kind: "session", "commit" or "seal".
+            kind: "session", "commit", "seal" or "branch".
             values: what the entry contains besides; `kept` is required.
         """
         entries = self.entries()
@@ -162,6 +165,13 @@ class CommitLog:
         """The contents of the session entries, oldest first."""
         return [entry.values for entry in self.entries() if entry.is_session]
 
+    def parents(self) -> List[Dict[str, Any]]:
+        """The records of what the run began from, as sessions and branches have them; the oldest
+        first.
+        """
+        records = [entry.values.get("parent") for entry in self.entries()]
+        return [record for record in records if record]
+
     def seal(self) -> Optional[Entry]:
         """The seal at the end of the log; None if the run is not finished, or not sealed."""
         last = self.entries()[-1:]
@@ -182,6 +192,19 @@ class CommitLog:
             tensors=values["tensors"],
             metrics=FileDigest(**values["metrics"]),
         )
+
+
+def current_sessions(entries: Iterable[Entry]) -> List[Dict[str, Any]]:
+    """The contents of the sessions that trained the steps before the end of the entries, in the
+    order of steps: without those of which a later session discarded all steps.
+    """
+    sessions: List[Dict[str, Any]] = []
+    for entry in entries:
+        if entry.is_session:
+            # The new session discards what was trained after the step that it starts from.
+            sessions = [session for session in sessions if session["from"] < entry.step]
+            sessions.append(entry.values)
+    return sessions
 
 
 def _entry_hash(text: str) -> str:
@@ -222,6 +245,8 @@ def _is_valid(values: Dict[str, Any]) -> bool:
             return _is_valid_session(values)
         if values["kind"] == "seal":
             return _is_valid_seal(values)
+        if values["kind"] == "branch":
+            return _is_count(values["step"]) and is_record(values["parent"])
         return values["kind"] == "commit" and _is_valid_commit(values)
     except (KeyError, TypeError, AttributeError):
         return False
@@ -233,6 +258,9 @@ def _is_valid_session(values: Dict[str, Any]) -> bool:
         and all(isinstance(values.get(name, {}), dict) for name in _SESSION_DICTS)
         and all(isinstance(files, dict) for files in values.get("plugins", {}).values())
         and isinstance(values.get("model"), (dict, type(None)))
+        and (values.get("parent") is None or is_record(values["parent"]))
+        and source_copies.is_valid(values.get(source_copies.SOURCES, {}))
+        and git_record.is_valid(values.get(git_record.GIT, []))
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from types import ModuleType
-from typing import List, Optional
+from typing import Iterator, List, Optional
 
 from ..files import open_without_links
 
@@ -87,6 +88,22 @@ def is_locked(path: str) -> bool:
         finally:
             os.close(descriptor)
     return False
+
+
+@contextlib.contextmanager
+def lock_file(path: str) -> Iterator[None]:
+    """Lock a file, which is created if it does not exist, for the time of the block.
+
+    Raises:
+        BlockingIOError: another process does not unlock it.
+        OSError: it cannot be opened to write.
+    """
+    descriptor = open_without_links(path, os.O_RDWR | os.O_CREAT)
+    try:
+        _wait_for_lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _wait_for_lock(descriptor: int) -> bool:

@@ -8,10 +8,12 @@ import sys
 from typing import Any, Dict
 
 from ..errors import CheckpointError
-from ..files import is_deep, open_regular_file
+from ..files import MAX_DEPTH, is_deep, open_regular_file
+from .parent import BRANCH, WEIGHTS
 
 FORMAT = 2
 FINISHED = "finished"  # the status of a run with nothing left to do
+TRAINED = "trained"  # its status before its test
 
 
 class _Row(tuple):
@@ -61,16 +63,50 @@ _SPEC = {
     "records?": (None, {"features": [str], "labels": [str]}),
     "label_scale?": int,
 }
+_EVALUATION = {
+    "step": int,
+    "examples": int,
+    "metrics": dict,
+    "intervals?": dict,
+    "intervals_omitted?": dict,
+}
 _MANIFEST = {
     "status": str,
     "step?": int,
     "total_steps?": int,
     "reason?": str,
+    "seconds?": float,  # of training, in all sessions that ended
+    "session_start?": float,  # of the last session, in seconds since the epoch
+    "exit_code?": (None, int),  # of the process that trained; None until it has ended
     "xla?": bool,
     "reader?": str,
     "best?": (None, {"step": int, "metric?": str, "direction?": ("min", "max")}),
+    "validation?": (None, {"last": _EVALUATION, "best": (None, _EVALUATION)}),
     "committed?": int,
+    "parent?": (
+        None,
+        {
+            "kind": (WEIGHTS, BRANCH),
+            "name": str,
+            "step": (None, int),
+            "tensors": str,
+            "head": str,
+        },
+    ),
     "metrics?": (None, dict),
+    "presets?": [{"option": str, "name": str, "reason": str}],  # that the data chose
+    "model?": {"parameters": int, "trainable": int, "variables": int},
+    "git?": [
+        {
+            "plugins": [str],
+            "commit": (None, str),
+            "branch": (None, str),
+            "is_dirty": (None, bool),
+            "is_complete": bool,
+            "changes": (None, {"file": str, "bytes": int, "sha256": str}),
+        }
+    ],
+    "keeps_sources?": bool,
     "summary?": (None, dict),
     "data": {
         "sha256": dict,
@@ -109,8 +145,10 @@ def read_json(path: str) -> Any:
     """The value in a JSON file. Raises CheckpointError if it cannot be read."""
     try:
         with open_regular_file(path) as file:
-            value = json.loads(file.read().decode("utf-8"))
-        if not is_deep(value):
+            text = file.read().decode("utf-8")
+        value = json.loads(text)
+        is_flat = text.count("[") + text.count("{") <= MAX_DEPTH  # most are, and it takes no walk
+        if is_flat or not is_deep(value):
             return value
         fault = "is not valid: its values are nested too deeply"
     except FileNotFoundError:
@@ -126,22 +164,28 @@ def _find_mismatch(value: Any, schema: Any, place: str = "") -> str:
     """Where a value does not match a schema (see _MANIFEST), as a clause; '' if it matches."""
     if not isinstance(schema, dict) or not isinstance(value, dict):
         return "" if _matches(value, schema) else f"'{place}' is {ascii(value):.80}"
-    names = {name.rstrip("?"): name for name in schema}
-    unknown = sorted(set(value) - set(names)) if schema is _SPEC else []
-    if unknown:
-        return f"'{place}' has {ascii(unknown[0]):.80}"
-    for name, key in names.items():
-        inner = f"{place}.{name}".lstrip(".")
-        if name not in value and key == name:
-            return f"'{inner}' is missing"
-        fault = _find_mismatch(value[name], schema[key], inner) if name in value else ""
-        if fault:
-            return fault
+    if schema is _SPEC:
+        unknown = sorted(set(value) - {key.rstrip("?") for key in schema})
+        if unknown:
+            return f"'{place}' has {ascii(unknown[0]):.80}"
+    for key, part in schema.items():
+        name = key.rstrip("?")
+        if name not in value:
+            if key == name:
+                return f"'{_join_place(place, name)}' is missing"
+        elif not _matches(value[name], part):
+            return _find_mismatch(value[name], part, _join_place(place, name))
     return ""
+
+
+def _join_place(place: str, name: str) -> str:
+    return f"{place}.{name}".lstrip(".")
 
 
 def _matches(value: Any, schema: Any) -> bool:
     """Whether a value matches a schema. Integers have to be counts, and numbers finite."""
+    if isinstance(schema, type) and schema not in (int, float):
+        return isinstance(value, schema)  # most are
     if isinstance(schema, _Row):
         is_row = isinstance(value, list) and len(value) == len(schema)
         return is_row and all(map(_matches, value, schema))
@@ -154,4 +198,4 @@ def _matches(value: Any, schema: Any) -> bool:
     if schema in (int, float):
         is_number = isinstance(value, (int, schema)) and not isinstance(value, bool)
         return is_number and (0 if schema is int else -sys.maxsize) <= value <= sys.maxsize
-    return isinstance(value, schema) if isinstance(schema, type) else value == schema
+    return bool(value == schema)

@@ -5,6 +5,9 @@
     commits.jsonl   the commit log                checkpoints/  model.ckpt-STEP.*
     metrics.jsonl   losses and metrics by step    reports/      of evaluations
     speed.jsonl     timings by step               data.sha256   hashes of many data files
+    evaluations.jsonl  metrics by checkpoint, of processes that follow the run
+    sources/        copies of the plugins' code   console.log   what the console showed
+    report.html     the page of the run
 
 Only relative paths are stored.
 """
@@ -67,13 +70,13 @@ class RunFolder(Folder):
             UsageError: it cannot be created, or another process trains or has started a run in it.
         """
         try:
-            if self._force and _is_used(self.path):
+            if self._force and is_used(self.path):
                 self._rename()
             make_folders(self.path)
         except OSError as error:
             raise UsageError(f"{self} cannot be created: {error.strerror}.") from None
         self.lock()
-        if _is_used(self.path):
+        if is_used(self.path):
             self.unlock()
             raise UsageError(f"Another process has started a run in {self}.")
         self._preserve_config(config)
@@ -103,6 +106,13 @@ class RunFolder(Folder):
             with self.writing():
                 os.rename(path, f"{path}.{secrets.token_hex(2)}")
 
+    @property
+    def is_run(self) -> bool:
+        """Whether there is a run in the folder that has taken a step, or has begun to."""
+        if not os.path.isdir(self.path):
+            return False
+        return os.path.isfile(self.file("manifest.json")) or bool(self.commits.entries())
+
     # --------------------------------------------------------------------- config.json, manifest
 
     def read_config(self) -> Dict[str, Any]:
@@ -114,6 +124,14 @@ class RunFolder(Folder):
     def read_manifest(self) -> Dict[str, Any]:
         """The contents of manifest.json. Raises CheckpointError if it is missing or damaged."""
         return manifest.read(self.file("manifest.json"))
+
+    def read_distributions(self) -> Dict[str, str]:
+        """The name -> the distribution of each plugin that began the run; {} if nothing says it."""
+        try:
+            plugins = self.read_manifest().get("plugins", {})
+        except CheckpointError:  # of a run that did not start, or a damaged one: reported elsewhere
+            return {}
+        return {name: facts.get("distribution") or "" for name, facts in plugins.items()}
 
     def update_manifest(self, **values: Any) -> None:
         """Replace these values of the manifest, and keep the others."""
@@ -213,10 +231,10 @@ def reserve(path: str, force: bool = False, inputs: Iterable[str] = ()) -> RunFo
             or the working directory; or it is a file.
     """
     folder = RunFolder(os.path.abspath(path), is_new=True, force=force)
-    if _is_used(folder.path):
+    if is_used(folder.path):
         _refuse_file(folder)
         if not force:
-            way = f"Continue it (toolkit resume {folder.argument}), c" if _is_run(folder) else "C"
+            way = f"Continue it (toolkit resume {folder.argument}), c" if folder.is_run else "C"
             raise UsageError(
                 f"{folder} is not empty.",
                 hint=f"{way}hoose another --run-dir, or rename the folder with --force.",
@@ -248,9 +266,9 @@ def _refuse_rename(folder: RunFolder, inputs: Iterable[str]) -> None:
             )
 
 
-def _is_run(folder: RunFolder) -> bool:
-    """Whether there is a run in a folder that has taken a step."""
-    return os.path.isfile(folder.file("manifest.json")) or bool(folder.commits.entries())
+def has_run(path: str) -> bool:
+    """Whether there is a run in a folder; see `RunFolder.is_run`."""
+    return RunFolder(os.path.abspath(path)).is_run
 
 
 def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
@@ -267,9 +285,9 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
     folder = RunFolder(os.path.abspath(path))
     if not os.path.isdir(folder.path):
         fault = "is a file" if os.path.lexists(folder.path) else "does not exist"
-    elif _is_run(folder):
+    elif folder.is_run:
         return folder
-    elif os.path.isfile(folder.file(CONFIG)) and not _is_used(folder.path):
+    elif os.path.isfile(folder.file(CONFIG)) and not is_used(folder.path):
         if allow_unstarted:
             return RunFolder(folder.path, is_new=True)
         fault = f"ended before its first step; continue with: toolkit resume {shell_argument(path)}"
@@ -282,7 +300,7 @@ def open_run(path: str, allow_unstarted: bool = False) -> RunFolder:
     raise UsageError(f"{path or repr(path)} {fault}.", hint=hint)
 
 
-def _is_used(path: str) -> bool:
+def is_used(path: str) -> bool:
     """Whether a folder contains more than a run that ended before its first step leaves there."""
     if not os.path.isdir(path):
         return os.path.exists(path)
@@ -290,7 +308,7 @@ def _is_used(path: str) -> bool:
         names = os.listdir(path)
         return not all(_is_remnant(path, name, names) for name in names)
     except FileNotFoundError:  # something in it was removed just now
-        return _is_used(path)
+        return is_used(path)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", hint="Choose another --run-dir."

@@ -26,12 +26,13 @@ Pair = Tuple[str, str]  # (old, new)
 Score = Tuple[bool, float]  # whether the last parts of two names are equal; their similarity
 
 
-def parse_map(texts: Iterable[str]) -> Dict[str, str]:
+def parse_map(texts: Iterable[str], allow_empty: bool = False) -> Dict[str, str]:
     """Parse the values of --map.
 
     Args:
         texts: "OLD=NEW" each: two variables, or two scopes that both end in "/". The scope "/"
             contains all names.
+        allow_empty: whether NEW may be empty, which leaves out OLD.
 
     Returns:
         The renamings, old -> new.
@@ -42,14 +43,16 @@ def parse_map(texts: Iterable[str]) -> Dict[str, str]:
     renames: Dict[str, str] = {}
     for text in texts:
         old, _, new = (part.strip() for part in text.partition("="))
-        if not old or not new or "=" in new or _is_scope(old) != _is_scope(new):
+        is_omission = allow_empty and not new and "=" in text
+        is_pair = bool(new) and is_scope(old) == is_scope(new)
+        if not old or "=" in new or not (is_pair or is_omission):
             raise UsageError(
                 f"--map {text} is not OLD=NEW.",
                 hint="Give two names of variables, or two scopes that both end in '/'.",
             )
         if old == new:
             raise UsageError(f"--map {text} renames nothing.", hint="Omit it.")
-        if old in renames or new in renames.values():
+        if old in renames or new and new in renames.values():
             name = old if old in renames else new
             raise UsageError(
                 f"--map {text} names '{name}' a second time.",
@@ -78,6 +81,36 @@ def match_names(in_checkpoint: Side, in_graph: Side, renames: Dict[str, str]) ->
     return pairs
 
 
+def check_old_names(
+    in_checkpoint: Side, in_graph: Side, renames: Dict[str, str], candidates: Side
+) -> None:
+    """Raise UsageError if a renaming names a variable or a scope that the checkpoint lacks.
+
+    `match_names` allows that where the renaming has been performed already.
+
+    Args:
+        in_checkpoint: all names of the checkpoint.
+        in_graph: all names of the graph.
+        renames: old -> new.
+        candidates: the names of the checkpoint that the error may suggest.
+    """
+    for old, new in renames.items():
+        if not _contains(in_checkpoint, old):
+            raise _unknown_name_error(candidates, in_graph, old, new)
+
+
+def find_omissions(names: Iterable[str], renames: Dict[str, str]) -> Set[str]:
+    """The names that renamings with an empty NEW leave out. A variable's renaming overrides a
+    scope's, and a longer scope's a shorter one's.
+    """
+    omissions = set()
+    for name in names:
+        olds = [old for old in renames if _replace_scope(name, old, "") is not None]
+        if olds and not renames[max(olds, key=lambda old: (not is_scope(old), len(old)))]:
+            omissions.add(name)
+    return omissions
+
+
 def find_likely_renames(
     in_checkpoint: Side, in_graph: Side, removals: Set[str], additions: Set[str]
 ) -> Tuple[Dict[str, str], Dict[str, str]]:
@@ -93,8 +126,8 @@ def find_likely_renames(
         The pairs old -> new of the variables, and those of their slots.
     """
     leading = _match_similar(
-        {n: in_checkpoint[n] for n in removals if _slot_owner(n, in_checkpoint) is None},
-        {n: in_graph[n] for n in additions if _slot_owner(n, in_graph) is None},
+        {n: in_checkpoint[n] for n in removals if slot_owner(n, in_checkpoint) is None},
+        {n: in_graph[n] for n in additions if slot_owner(n, in_graph) is None},
     )
     slots = {}
     for name in removals - set(leading):
@@ -120,7 +153,7 @@ def map_texts(
         groups.setdefault(_differing_scopes(*pair), []).append(pair)
     texts = []
     for (old, new), pairs in sorted(groups.items()):
-        if len(pairs) > 1 and _is_scope(old):
+        if len(pairs) > 1 and is_scope(old):
             # Renaming the scope could rename more than these variables.
             matches = match_names(in_checkpoint, in_graph, {old: new}).items()
             moves = {pair for pair in matches if pair[0] != pair[1]}
@@ -139,7 +172,7 @@ def _apply_renames(in_checkpoint: Side, in_graph: Side, renames: Dict[str, str])
     scope's, and a longer scope's a shorter one's.
     """
     pairs: Dict[str, str] = {}
-    for old, new in sorted(renames.items(), key=lambda pair: (_is_scope(pair[0]), -len(pair[0]))):
+    for old, new in sorted(renames.items(), key=lambda pair: (is_scope(pair[0]), -len(pair[0]))):
         matches = list(_find_matches(in_checkpoint, in_graph, old, new))
         for name, target in matches:
             if name not in pairs and target not in pairs.values():
@@ -160,7 +193,7 @@ def _find_matches(in_checkpoint: Side, in_graph: Side, old: str, new: str) -> It
 
 def _replace_scope(name: str, old: str, new: str) -> Optional[str]:
     """The new name under one renaming; None if it does not apply to the name."""
-    if not _is_scope(old):
+    if not is_scope(old):
         return new if name == old else None
     old, new = old.lstrip("/"), new.lstrip("/")
     return new + name[len(old) :] if name.startswith(old) else None
@@ -221,22 +254,23 @@ def _unknown_name_error(in_checkpoint: Side, in_graph: Side, old: str, new: str)
         )
     is_old = not _contains(in_checkpoint, old)
     name, side, other = (old, in_checkpoint, in_graph) if is_old else (new, in_graph, in_checkpoint)
-    candidates = [n for n in side if n not in other and _slot_owner(n, side) is None] or list(side)
+    candidates = [n for n in side if n not in other and slot_owner(n, side) is None] or list(side)
     return UsageError(
         f"{text}: the {'checkpoint' if is_old else 'model'} has no "
-        f"{'scope' if _is_scope(name) else 'variable'} '{name}'.",
-        hint=suggest(name, _list_scopes(candidates) if _is_scope(name) else candidates),
+        f"{'scope' if is_scope(name) else 'variable'} '{name}'.",
+        hint=suggest(name, _list_scopes(candidates) if is_scope(name) else candidates),
     )
 
 
 def _contains(side: Side, name: str) -> bool:
     """Whether a side has this variable, or a variable in this scope."""
-    if not _is_scope(name):
+    if not is_scope(name):
         return name in side
     return any(variable.startswith(name.lstrip("/")) for variable in side)
 
 
-def _is_scope(name: str) -> bool:
+def is_scope(name: str) -> bool:
+    """Whether a name is that of a scope."""
     return name.endswith("/")
 
 
@@ -252,7 +286,7 @@ def _list_scopes(names: Iterable[str]) -> List[str]:
 # ----------------------------------------------------------------------------------- likely renames
 
 
-def _slot_owner(name: str, side: Side) -> Optional[str]:
+def slot_owner(name: str, side: Side) -> Optional[str]:
     """The variable whose slot this name is, or None."""
     for start, other in _inner_names(name):
         if other in side and (start == 0 or side[other].shape == side[name].shape):

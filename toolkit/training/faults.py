@@ -8,9 +8,15 @@ from __future__ import annotations
 import contextlib
 from typing import Sequence
 
+from ..autopsy.op_traceback import find_failing_line
 from ..compat import summarize_tf_error, tf
 from ..errors import DataError, DivergedError, RetryError, ToolkitError
-from ..graph.guard import GuardValues, describe_refusal, read_refusal
+from ..graph.guard import ADOPTED, GuardValues, describe_refusal, read_refusal
+
+_PLACEHOLDER_HINT = (
+    "The run feeds no placeholder of a plugin: take 'features' and 'labels'; for other inputs of a "
+    "prediction, name them in the hook 'inputs'."
+)
 
 
 @contextlib.contextmanager
@@ -18,7 +24,7 @@ def translated_errors(loop):
     """Raise what happens inside as a toolkit error, with the step at which it happened.
 
     Args:
-        loop: its `step`, `target` and `reader_failure` are read when an error comes.
+        loop: its `step`, `target`, `tf_graph` and `reader_failure` are read when an error comes.
     """
     try:
         yield
@@ -27,7 +33,8 @@ def translated_errors(loop):
     except Exception as error:
         if isinstance(error, tf.errors.OpError) and loop.reader_failure is not None:
             raise loop.reader_failure from error
-        translation = _translate(error, loop.step, loop.target)
+        place = find_failing_line(error, getattr(loop, "tf_graph", None))
+        translation = _translate(error, loop.step, loop.target, f" ({place})" if place else "")
         if translation is None:
             raise
         raise translation from error
@@ -42,12 +49,44 @@ def diverged(step: int, refusal: Sequence[GuardValues]) -> DivergedError:
     """
     return DivergedError(
         f"Training diverged in step {step + 1}: {describe_refusal(refusal)}.",
-        hint=f"Step {step} is kept; try a lower --learning-rate, or --on-nonfinite skip.",
+        hint=f"Step {step} is kept; {_way_out(step, refusal)}.",
     )
 
 
-def _translate(error, step: int, target: int):
-    """The toolkit's error for an error in the step after `step`; None where there is none."""
+def diverged_before(step: int, refused: int, refusal: Sequence[GuardValues]) -> DivergedError:
+    """The error of a refused step that is counted: others made further steps at the same time.
+
+    Args:
+        step: the last step of all.
+        refused: the step that the guard refused; it changed nothing.
+        refusal: as of `diverged`.
+    """
+    error = diverged(refused - 1, refusal)
+    error.hint = (
+        f"Step {step} is kept, without the change of step {refused}; {_way_out(step, refusal)}."
+    )
+    error.is_repeatable = False
+    return error
+
+
+def _way_out(step: int, refusal: Sequence[GuardValues]) -> str:
+    """What to try after a divergence."""
+    if any(values.name == ADOPTED for values in refusal):
+        return "the op is the plugin's own: lower the rate there, or take --on-nonfinite skip"
+    if step == 0:  # no update was made before
+        return (
+            "check the data, the initial values and the loss; where these are right, try a lower "
+            "--learning-rate, or --on-nonfinite skip"
+        )
+    return "try a lower --learning-rate, or --on-nonfinite skip"
+
+
+def _translate(error, step: int, target: int, place: str):
+    """The toolkit's error for an error in the step after `step`; None where there is none.
+
+    Args:
+        place: ` (file:line)` of the plugin's code that failed, or "".
+    """
     message = summarize_tf_error(str(getattr(error, "message", error)))
     if isinstance(error, tf.errors.InvalidArgumentError):
         refusal = read_refusal(error.message)
@@ -60,7 +99,7 @@ def _translate(error, step: int, target: int):
         )
     if isinstance(error, tf.errors.DataLossError):
         return DataError(
-            f"The data cannot be read in step {step + 1}: {message}.",
+            f"The data cannot be read in step {step + 1}: {message}{place}.",
             hint="Check it with 'toolkit data check'.",
         )
     if isinstance(error, (tf.errors.AbortedError, tf.errors.UnavailableError)):
@@ -72,6 +111,9 @@ def _translate(error, step: int, target: int):
         )
     if isinstance(error, tf.errors.OpError):
         return ToolkitError(
-            f"Step {step + 1} failed: {message}.", hint="Run again with -v for the traceback."
+            f"Step {step + 1} failed: {message}{place}.",
+            hint=_PLACEHOLDER_HINT
+            if "You must feed a value for placeholder" in message
+            else "Run again with -v for the traceback.",
         )
     return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ..compat import tf
+from ..compat import tf, under_construction
 from ..display.console import Console
-from ..errors import ToolkitError
 from ..graph.build import TrainingGraph
 from ..options import CoreOptions
-from ..plugins import Plugins
+from ..plugins import Answer, Plugins, Problem, describe_value
 from ..run_data import RunData
 from .best_metric import BestMetric
 from .hooks.base import Every, PluginHook, SessionHook
@@ -19,7 +19,7 @@ from .hooks.metrics import Metrics
 from .hooks.profile import Profile
 from .hooks.stop import Stop
 from .hooks.summaries import Summaries
-from .hooks.validation import Validation
+from .hooks.validation import Validation, ValidationResult
 from .loop import StepCounter, Writers
 from .setup import Job, evaluates, evaluation_steps, examples_per_step
 from .step_mode import TrainingPlan
@@ -47,13 +47,13 @@ def build_hooks(
     run_data: RunData,
     plan: TrainingPlan,
     console: Console,
-    evaluate: Callable[[str], Dict[str, float]],
+    evaluate: Callable[[str], ValidationResult],
     best_metric: Optional[BestMetric],
 ) -> HookList:
     """Build the hooks of a run.
 
     Args:
-        evaluate: from the path of a checkpoint to the metrics of the validation split by name.
+        evaluate: from the path of a checkpoint to its result on the validation split.
         best_metric: chooses the best checkpoint; None for no choice.
     """
     options, folder, graph = job.options, job.folder, plan.graph
@@ -122,23 +122,39 @@ def _summary_schedule(options: CoreOptions) -> Every:
 def build_plugin_hooks(
     plugins: Plugins, graph: TrainingGraph, run_data: RunData
 ) -> List[SessionHook]:
-    """What the plugins' hook `session_hooks` returns for a graph."""
-    answers = plugins.call_hook(
-        "session_hooks",
-        model=graph.model,
-        features=graph.batch.features,
-        labels=graph.batch.labels,
-        outputs=graph.step.outputs,
-        losses=graph.losses,
-        run=graph.run,
-        splits=run_data.prepare_split,
-    )
-    hooks: List[SessionHook] = []
-    for hook in [hook for answer in answers for hook in answer or ()]:
+    """What the plugins' hook `session_hooks` returns for a graph, in which it may make ops."""
+    with under_construction(graph.tf_graph):
+        answers = plugins.call_each(
+            "session_hooks",
+            model=graph.model,
+            features=graph.batch.features,
+            labels=graph.batch.labels,
+            outputs=graph.step.outputs,
+            losses=graph.losses,
+            run=graph.run,
+            splits=run_data.prepare_split,
+        )
+        lists = [_as_list(plugins, answer) for answer in answers]
+    return [
+        PluginHook(hook, answer.plugin, answer.place)
+        for answer, hooks in zip(answers, lists)
+        for hook in hooks
+    ]
+
+
+def _as_list(plugins: Plugins, answer: Answer) -> List[tf.train.SessionRunHook]:
+    """The session hooks that one plugin returned. Raises ToolkitError for anything else."""
+    hooks = answer.value
+    if inspect.isgenerator(hooks):
+        hooks = plugins.call_plugin_code("hook 'session_hooks'", list, hooks)
+    if not isinstance(hooks, (list, tuple)):
+        text = f"returned {describe_value(hooks)}, expected a list of session hooks"
+        raise answer.error(Problem(text, "Return a list: [hook]."))
+    for hook in hooks:
         if not isinstance(hook, tf.train.SessionRunHook):
-            raise ToolkitError(
-                f"Hook 'session_hooks' of a plugin returned {hook!r}.",
-                hint="It returns a list of tf.train.SessionRunHooks.",
-            )
-        hooks.append(PluginHook(hook, plugins.owner(hook) or plugins.model.name))
-    return hooks
+            hint = "It returns a list of tf.train.SessionRunHooks."
+            if inspect.isclass(hook):
+                hint = f"Return an object of the class: [{hook.__name__}()]."
+            text = f"returned a list with {describe_value(hook)}, expected session hooks"
+            raise answer.error(Problem(text, hint))
+    return list(hooks)

@@ -6,7 +6,7 @@ import math
 from typing import List, Mapping
 
 from ..errors import UsageError
-from ..graph.optimizer import decay_length, rate_share
+from ..graph.optimizers.schedules import decay_length, rate_share
 from ..options import CoreOptions
 
 MAX_TOTAL_STEPS = 2**63 - 1  # what the global step can count

@@ -32,8 +32,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from ..compat import tf
 from ..errors import InterruptedRun, RetryError, ToolkitError
 from ..graph.build import TrainingGraph
-from .faults import diverged, translated_errors
+from .faults import diverged, diverged_before, translated_errors
 from .hooks.base import NEVER, SessionHook
+from .peers import STEP, NoPeers
 from .step_runner import CallResult, StepRunner, parse_refusal, refusal_fetches
 
 MAX_RETRIES = 3
@@ -102,10 +103,12 @@ class StepCounter(SessionHook):
         self.loop.begin_session(session, int(session.run(self._graph.run.global_step)))
 
     def fetches(self):
-        return [self._graph.step_after] + refusal_fetches(self._graph)
+        refusal = refusal_fetches(self._graph)
+        return [self._graph.step_after, list(self._graph.averages), *refusal]
 
     def on_step(self, step, values, context):
-        step_after, *refusal = values
+        self.loop.collect()
+        step_after, _, *refusal = values
         self.loop.count(CallResult(int(step_after), 1, parse_refusal(self._graph, refusal)))
 
 
@@ -120,6 +123,7 @@ class Loop:
         writers: where hooks may write.
         steps_per_call: how many steps a call without hooks makes; None to choose it by time.
         pause_at: the step at which to pause, as if interrupted; None for none.
+        peers: the other processes of the run.
 
     Attributes:
         step: the number of steps so far.
@@ -139,6 +143,7 @@ class Loop:
         writers: Writers,
         steps_per_call: Optional[int] = None,
         pause_at: Optional[int] = None,
+        peers: Optional[NoPeers] = None,
     ):
         self.step = 0
         self.target = target
@@ -149,12 +154,15 @@ class Loop:
         self._hooks = hooks
         self._reader = reader
         self._writers = writers
+        self._peers = NoPeers() if peers is None else peers
         self._steps_per_call = steps_per_call
         self._until = min(pause_at or target, target)
         self._stop: Optional[StopRequest] = None
         self._signum: Optional[int] = None
         self._lost_at: List[int] = []
         self._step_runner: Any = None
+        self._start: Optional[float] = None
+        self._deadline = NEVER  # from which the next step is due
         for hook in hooks:
             hook.loop = self
 
@@ -170,7 +178,7 @@ class Loop:
             RetryError: the machine failed.
             ToolkitError: any other failure.
         """
-        start = time.monotonic()
+        self._start = time.monotonic()
         with self._graph.tf_graph.as_default(), _Signals(self):
             with translated_errors(self):
                 monitored = self._open_session(scaffold, config)
@@ -184,7 +192,12 @@ class Loop:
                 self._end_hooks(None)
         if self._signum is not None:
             raise InterruptedRun("", signum=self._signum)
-        return self._result(time.monotonic() - start)
+        return self._result(self.seconds)
+
+    @property
+    def seconds(self) -> float:
+        """The time since the loop began; 0 before."""
+        return 0.0 if self._start is None else time.monotonic() - self._start
 
     def _train(self, monitored) -> None:
         while self.step < self._until and self._should_continue():
@@ -202,20 +215,37 @@ class Loop:
         if self.step < self._until:
             if self._stop is not None and self._stop.kind is StopKind.REQUESTED:
                 self._stop = self._stop._replace(kind=StopKind.PAUSING)
-            step_context.run_with_hooks(self._graph.train_op)
+            with self._peers.calling(STEP):
+                step_context.run_with_hooks(self._graph.train_op)
             self.due_secs += time.monotonic() - bare
 
     def _run_bare_steps(self) -> None:
         due = min(hook.next_due_step(self.step) for hook in self._hooks)
         until = min(due, self._until) - 1
-        deadline = min(hook.deadline() for hook in self._hooks)
-        while self.step < until and time.monotonic() < deadline and self._stop is None:
+        self._deadline = min(hook.deadline() for hook in self._hooks)
+        while self.step < until and not self._is_due_early():
             try:
                 result = self._step_runner.run(until - self.step)
             except tf.errors.OpError:
                 self._find_step()
                 raise
+            self.collect()
             self.count(result)
+
+    def _is_due_early(self) -> bool:
+        """Whether a step with hooks is due at once: by the time, or since a stop was requested."""
+        return self._stop is not None or time.monotonic() >= self._deadline
+
+    def should_interrupt(self) -> bool:
+        """Whether a call that makes steps until others are ready should end early."""
+        self.collect()
+        return self._is_due_early()
+
+    def collect(self) -> None:
+        """Wait until all processes have made the call, and stop if one of them was asked to."""
+        for signum, process in self._peers.collect():
+            self._signum = signum
+            self.request_last_step(f"{process} was interrupted by signal {signum}")
 
     def count(self, result: CallResult) -> None:
         """Count the steps of a call.
@@ -228,10 +258,13 @@ class Loop:
         step = expected if result.step is None else result.step
         if result.refusal is not None:
             self.step = step
+            if result.refused_step is not None:
+                raise diverged_before(step, result.refused_step, result.refusal)
             raise diverged(step, result.refusal)
         if step != expected:
             raise ToolkitError(
-                f"The train op moved the global step to {step}, expected {expected}.",
+                f"The train op moved the global step to {step}, expected {expected}"
+                f"{self._graph.train_op_place}.",
                 hint="One step of 'optimize' advances run.global_step by exactly one.",
             )
         self.num_steps += result.num_steps
@@ -255,6 +288,7 @@ class Loop:
 
     def _open_session(self, scaffold, config):
         return tf.train.MonitoredTrainingSession(
+            master=self._peers.master,
             scaffold=scaffold,
             hooks=self._hooks,
             config=config,
@@ -286,8 +320,11 @@ class Loop:
             self._report_lost_session(step)
         self.session = session
         self.step = step
-        in_memory = self._reader.in_memory
-        self._step_runner = StepRunner(session, self._graph, in_memory, self._steps_per_call)
+        in_memory, steps_per_call = self._reader.in_memory, self._steps_per_call
+        runner = self._peers.open_runner(session, self._graph, self._reader, self)
+        self._step_runner = runner or StepRunner(
+            session, self._graph, in_memory, steps_per_call, peers=self._peers
+        )
         for hook in self._hooks:
             hook.on_restore(session, step)
 
@@ -303,6 +340,11 @@ class Loop:
         if self.session is not None:
             for hook in self._hooks:
                 hook.on_stop(self.session, self.step, error)
+
+    @property
+    def tf_graph(self) -> tf.Graph:
+        """The graph of the session."""
+        return self._graph.tf_graph
 
     @property
     def reader_failure(self) -> Optional[ToolkitError]:
@@ -352,6 +394,10 @@ class Loop:
         """What the hooks want to save, by their names, numbered where one name comes twice."""
         states = {_state_name(self._hooks, hook): hook.state() for hook in self._hooks}
         return {name: state for name, state in states.items() if state}
+
+    def check_replicas(self, session) -> None:
+        """Compare the variables of all processes. Raises ToolkitError where they differ."""
+        self._peers.check_equal(session, self.step)
 
     def before_commit(self) -> None:
         """Have every hook flush to disk what it wrote."""

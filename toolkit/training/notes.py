@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import List, Mapping
 
 from ..graph.run import step_builder_of
+from ..graph.step_builder import StepBuilder
+from ..options import is_choice
 from .length import describe_length
 from .random_ops import describe_random_ops
 from .step_mode import TrainingPlan
 
 
-def plan_notes(plan: TrainingPlan) -> List[str]:
-    """A clause or sentence for each surprise of a plan."""
+def plan_notes(plan: TrainingPlan, origins: Mapping[str, str]) -> List[str]:
+    """A clause or sentence for each surprise of a plan.
+
+    Args:
+        plan: of the run.
+        origins: where the value of each option comes from.
+    """
     builder = step_builder_of(plan.graph.run)
     length_notes = describe_length(plan.options, plan.total_steps, builder.update_counts)
-    notes = [plan.note, *length_notes, describe_random_ops(plan.random_ops)]
+    notes = [plan.note, *builder.notes, *length_notes, describe_random_ops(plan.random_ops)]
+    notes += [_describe_frozen(builder), *_describe_unused(plan, origins)]
+    notes += [_describe_decay(plan, origins), _describe_batch_norm(plan)]
+    if plan.random_ops and plan.graph.run.replica.count > 1:
+        notes.append("all replicas draw the same numbers by these ops, for different examples")
+    if builder.own_variables and not builder.update_counts:
+        notes.append(
+            "the plugin updates its variables by ops of its own: --optimizer, --learning-rate, "
+            "--schedule, --clip, --accumulate and --weight-decay have no effect; the guard puts "
+            "old values back"
+        )
+    elif builder.own_variables:
+        names = ", ".join(builder.own_variables[:3])
+        notes.append(f"updated by the plugin's own ops, and put back by the guard: {names}")
     count = builder.omitted_losses
     if count:
         noun = "loss of a regularizer is" if count == 1 else "losses of regularizers are"
@@ -23,3 +43,57 @@ def plan_notes(plan: TrainingPlan) -> List[str]:
             "tf.losses.get_regularization_loss(), to what the hook 'loss' returns."
         )
     return [note for note in notes if note]
+
+
+def _describe_batch_norm(plan: TrainingPlan) -> str:
+    """Whose moments batch norm uses, where each replica uses its own."""
+    replica = plan.graph.run.replica
+    if replica.count == 1 or plan.options.sync_batch_norm or not _has_batch_norm(plan):
+        return ""
+    return (
+        f"batch norm uses the moments of each replica's {replica.num_examples} examples; "
+        f"--sync-batch-norm: of all {replica.batch_size}, as in one process"
+    )
+
+
+def _has_batch_norm(plan: TrainingPlan) -> bool:
+    """Whether the graph has batch norm in training."""
+    return any(
+        op.type.startswith("FusedBatchNorm")
+        and "Grad" not in op.type
+        and op.get_attr("is_training")
+        for op in plan.graph.tf_graph.get_operations()
+    )
+
+
+def _describe_frozen(builder: StepBuilder) -> str:
+    """How many variables stay as they are, and the first of them; "" if none does."""
+    names = sorted(builder.frozen_variables())
+    more = ", ..." if len(names) > 3 else ""
+    noun = "variable is" if len(names) == 1 else "variables are"
+    return f"{len(names)} {noun} frozen: {', '.join(names[:3])}{more}" if names else ""
+
+
+def _describe_unused(plan: TrainingPlan, origins: Mapping[str, str]) -> List[str]:
+    """A sentence for each option that a person set, and that the plugin's own settings replace."""
+    builder = step_builder_of(plan.graph.run)
+    unused = builder.unused_options() - set(plan.options.idle_options())
+    reasons = dict.fromkeys(unused, "the plugin sets that of each update itself")
+    if "learning_rate" in unused and builder.has_idle_rate():
+        reasons["learning_rate"] = "each variable is in a group with a rate of its own"
+    return [
+        f"{name} ({origins[name]}) has no effect: {reasons[name]}"
+        for name in sorted(unused)
+        if is_choice(origins.get(name, ""))
+    ]
+
+
+def _describe_decay(plan: TrainingPlan, origins: Mapping[str, str]) -> str:
+    """What is surprising of a weight decay that was set; "" if nothing is."""
+    builder, decay = step_builder_of(plan.graph.run), plan.options.weight_decay
+    place = origins.get("weight_decay", "")
+    if builder.has_undecayed_adamw():
+        return f"adamw without weight decay: weight_decay is 0 ({place or 'set'})"
+    if decay and builder.update_counts and not builder.has_decay():
+        return f"weight_decay ({place or 'set'}) has no effect: no variable of the step decays"
+    return ""

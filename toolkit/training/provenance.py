@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import multiprocessing
-import os
 import platform
 import sys
 from typing import Any, Dict, List, Sequence
@@ -15,13 +14,7 @@ from ..data.files.hash_list import summarize
 from ..options import ORIGINS
 from ..plugins import Plugins
 from ..run_data import RunData, measure_brightness
-
-THREADS = "threads within an op"
-# The recorded facts on which bits depend.
-DECISIVE = {
-    "versions": ("tensorflow", "numpy", "toolkit"),
-    "machine": ("processor", "cores", THREADS),
-}
+from ..storage.session_changes import find_session_changes
 
 
 def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
@@ -74,51 +67,17 @@ def reproducibility_facts(
 def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     """The differences between two sessions for which the later one is not bit-exact.
 
-    Options are not compared: a resume changes them only on request.
-
     Args:
         session: of `reproducibility_facts`, as read from the commit log; some may be missing.
         now: of `reproducibility_facts`.
     """
-    changes = []
-    for title, names in DECISIVE.items():
-        before, after = session.get(title) or {}, now[title]
-        for name in [n for n in names if n in before and n in after]:
-            if before[name] != after[name]:
-                changes.append(f"{name} was {before[name]}, now {after[name]}")
-    changes += _reader_changes(session, now)
-    before, after = (facts.get("compiled") for facts in (session, now))
-    if None not in (before, after) and before != after:
-        changes.append(f"compiled by XLA was {_yes_no(before)}, now {_yes_no(after)}")
-    for plugin, files in sorted((session.get("plugins") or {}).items()):
-        others = now["plugins"].get(plugin, files)
-        hashed = set(files)  # a plugin that imports another file has changed itself
-        if any(os.path.basename(name) == "__init__.py" for name in files):
-            hashed |= set(others)  # all files of a package
-        file_names = sorted(n for n in hashed if files.get(n) != others.get(n))
-        if file_names:
-            changes.append(f"plugin '{plugin}' has changed ({', '.join(file_names[:3])})")
-    if summarize(session.get("data") or now["data"]) != summarize(now["data"]):
-        changes.append("the data has changed")
-    if session.get("partition", now["partition"]) != now["partition"]:
-        changes.append("other examples are held out")
-    return changes
+    return find_session_changes(_with_summary(session), _with_summary(now))
 
 
-def _reader_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
-    """Whether the examples come in another order; "mapped" and "stream" have one order."""
-    before, after = session.get("reader"), now.get("reader")
-    if None not in (before, after) and (before == "resident") != (after == "resident"):
-        return [f"reader was {before}, now {after}"]
-    # The first sessions that streamed in the present order are the first that recorded a reader.
-    is_earlier = before is None and bool(session.get("options"))
-    if is_earlier and after in ("stream", "mapped"):
-        return ["this version streams examples in another order"]
-    return []
-
-
-def _yes_no(value: Any) -> str:
-    return "yes" if value else "no"
+def _with_summary(facts: Dict[str, Any]) -> Dict[str, Any]:
+    """The facts with one hash of the data's files if there are many, as entries have it now."""
+    data = facts.get("data")
+    return dict(facts, data=summarize(data)) if data else facts
 
 
 def machine() -> Dict[str, Any]:

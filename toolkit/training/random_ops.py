@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set
 
 from ..autopsy.op_traceback import plugin_lines
 from ..compat import tf
-from ..graph.nodes import ancestors
+from ..graph.nodes import ancestors, function_names
 
 # TensorFlow's ops that draw from a stream of the session, which starts again in the next one. Not
 # among them: stateless ops, and tf.random.Generator, whose state is a variable.
@@ -78,18 +78,11 @@ def describe_random_ops(ops: Sequence[RandomOp], limit: int = 3) -> str:
 def _types(node: Any, functions: Dict[str, Any], visited: Set[str]) -> Iterator[str]:
     """The type of a node, and those of the nodes in the functions that it calls."""
     yield node.op
-    for name in [node.op, *_function_names(node)]:
+    for name in function_names(node):
         if name in functions and name not in visited:
             visited.add(name)
             for inner in functions[name]:
                 yield from _types(inner, functions, visited)
-
-
-def _function_names(node: Any) -> Iterator[str]:
-    for value in node.attr.values():
-        if value.func.name:
-            yield value.func.name
-        yield from (function.name for function in value.list.func)
 
 
 def _locate(op: tf.Operation) -> str:

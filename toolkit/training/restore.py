@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from ..compat import summarize_tf_error, tf
 from ..errors import CheckpointError
@@ -79,6 +79,12 @@ class Restorer:
         """Whether the checkpoint is of the model before its change."""
         is_other_model = self._plan is not None and not self._plan.is_plain
         return is_other_model and self._is_start(checkpoint)
+
+    def new_names(self, checkpoint: Optional[Checkpoint]) -> List[str]:
+        """The variables of the graph that a checkpoint does not restore."""
+        if self._plan is None or not self._is_start(checkpoint):
+            return []
+        return list(self._plan.init_names)
 
     def restore(
         self,

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any, Dict, Optional
 
 from ..display.console import Console
-from ..inference.evaluator import Evaluator
+from ..errors import UsageError
+from ..graph.build import InferenceGraph, build_inference
+from ..graph.run import Run
+from ..inference.evaluator import Evaluation, Evaluator
+from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_intervals
 from ..inference.report import report
 from ..options import current_names
 from ..run_data import RunData
 from .best_metric import SPLIT, BestMetric, choose_best_metric
+from .hooks.validation import ValidationResult
 from .setup import Job
 from .step_mode import TrainingPlan
 
@@ -34,6 +39,7 @@ class RunEvaluator:
         self._plan = plan
         self._console = console
         self._evaluator: Optional[Evaluator] = None
+        self._predict_graph: Optional[InferenceGraph] = None
 
     @property
     def evaluator(self) -> Evaluator:
@@ -46,8 +52,42 @@ class RunEvaluator:
                 total_steps=self._plan.total_steps,
                 folder=self._job.folder.path,
                 splits=self._run_data.prepare_split,
+                predict_graph=self._predict_graph,
             )
         return self._evaluator
+
+    def prepare(self) -> None:
+        """Build the graphs that are needed after the training, so that a fault shows before it.
+
+        These are the evaluator's, if the run will use it, and that of predictions, which is kept
+        for scorers. A run that continues builds it where it is used: it may be of an earlier
+        version, which did not ask for it.
+        """
+        if self._job.folder.is_new:
+            self._predict_graph = self._build_predict_graph()
+        splits = [self._run_data.splits.get(name) for name in (SPLIT, "test")]
+        if self._job.options.evaluate and any(splits):
+            self._evaluator = self.evaluator
+
+    def _build_predict_graph(self) -> Optional[InferenceGraph]:
+        """The graph of mode "predict"; None if nothing in this process will use it.
+
+        Raises:
+            ToolkitError: it cannot be built. A refusal of a plugin (`UsageError`) is only noted
+                where the options leave out evaluation.
+        """
+        job, plan = self._job, self._plan
+        total_steps, path = plan.total_steps, job.folder.path
+        run = Run("predict", plan.options, self._run_data.spec, path, total_steps)
+        try:
+            graph = build_inference(job.plugins, run)
+        except UsageError as error:  # a refusal, as of a search whose weights are of no use
+            if job.options.evaluate:
+                raise
+            text = f"predict, export and sample will refuse this run: {error.message}"
+            self._console.log(f"note   {text}")
+            return None
+        return graph if job.plugins.has_hook("scorers") else None
 
     def best_metric(self) -> Optional[BestMetric]:
         """What --best-metric names; None without it.
@@ -74,8 +114,8 @@ class RunEvaluator:
             return None
         return current_names(type(self._job.options), saved).get("best_metric")
 
-    def validate(self, path: str) -> Dict[str, float]:
-        """The metrics of the validation split by name.
+    def validate(self, path: str) -> ValidationResult:
+        """Evaluate a checkpoint on the validation split.
 
         Args:
             path: of a checkpoint, without its endings.
@@ -83,10 +123,12 @@ class RunEvaluator:
         self.evaluator.load(path)
         split = self._run_data.prepare_split(SPLIT)
         assert split is not None  # without one there is no hook that validates
-        evaluation = self.evaluator.evaluate(split, self._job.options.eval_batch_size)
+        batch_size, is_small = self._job.options.eval_batch_size, len(split) <= MAX_EXAMPLES
+        evaluation = self.evaluator.evaluate(split, batch_size, keep_values=is_small)
         for line in evaluation.lines:
             self._console.log("validation  " + line)
-        return evaluation.metrics
+        intervals = _intervals_of(evaluation, is_small)
+        return ValidationResult(evaluation.metrics, dict(intervals.as_json(), examples=len(split)))
 
     def test(self) -> Optional[Dict[str, Any]]:
         """Evaluate the test split with the best checkpoint, or with the last one if there is none.
@@ -111,3 +153,20 @@ class RunEvaluator:
         """Close the session, if one was opened."""
         if self._evaluator is not None:
             self._evaluator.close()
+
+
+def _intervals_of(evaluation: Evaluation, is_small: bool) -> Intervals:
+    """The intervals of an evaluation during training.
+
+    Args:
+        evaluation: of the validation split.
+        is_small: whether the split has at most MAX_EXAMPLES examples. Intervals over more would
+            take memory and time, and be narrower than what other seeds change.
+    """
+    if is_small:
+        intervals = compute_intervals(evaluation.metrics, evaluation.values)
+    else:
+        reason = f"in training, none is computed over more than {MAX_EXAMPLES:,} examples"
+        intervals = Intervals({}, dict.fromkeys(evaluation.values, reason))
+    intervals.by_name.update(evaluation.intervals)
+    return intervals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -13,15 +14,26 @@ from ..data.examples import LENGTH
 from ..data.files.hash_list import LIST_FILE, is_long, write_list
 from ..display.console import Console
 from ..errors import DivergedError, InterruptedRun, RetryError, ToolkitError
+from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
+from ..options import ORIGINS, PresetChoice
 from ..run_data import RunData, describe_missing_splits
+from ..storage.git_record import GIT, write_changes
 from ..storage.manifest import FINISHED
+from ..storage.parent import Parent
+from ..storage.session_changes import THREADS
+from ..storage.source_copies import SOURCES
 from . import provenance
 from .best_metric import BestMetric
+from .duration import seconds_before
+from .git_state import GitState, describe_state, read_git_states
 from .hooks.base import HookWrapper, SessionHook
+from .initial_weights import InitialWeights
 from .loop import TrainResult
 from .notes import plan_notes
+from .peers import NoPeers
 from .setup import Job, training_reader, training_run
+from .source_record import record_sources
 from .step_mode import TrainingPlan
 
 # Where training reads its examples, by the kind of the reader, if they are not in memory.
@@ -34,15 +46,34 @@ _PLACES = {
 
 
 class RunLog:
-    """Writes the manifest of a run, and tells the console what a user needs to know."""
+    """Writes the manifest of a run, and tells the console what a user needs to know.
 
-    def __init__(self, job: Job, run_data: RunData, plan: TrainingPlan, console: Console):
+    Args:
+        parent: what the run began from, if this session has to record it.
+        initial_weights: with which this session begins, if it begins with others than the model's.
+        peers: the other processes of the run.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        run_data: RunData,
+        plan: TrainingPlan,
+        console: Console,
+        parent: Optional[Parent] = None,
+        initial_weights: Optional[InitialWeights] = None,
+        peers: Optional[NoPeers] = None,
+    ):
         self._job = job
+        self._peers = NoPeers() if peers is None else peers
         self._folder = job.folder
         self._run_data = run_data
         self._plan = plan
         self._console = console
+        self._parent = parent
+        self._initial_weights = initial_weights
         self._facts: Optional[Dict[str, Any]] = None
+        self._seconds_before = 0.0
 
     # ---------------------------------------------------------------------------------- beginning
 
@@ -53,19 +84,43 @@ class RunLog:
         if is_new:
             folder.create(job.config)
         else:
+            self._seconds_before = seconds_before(folder)
             folder.write_config(job.config)
         if not folder.has_lock:
             self.warn(f"{folder} cannot be locked: do not train in it twice at the same time")
         total = self._plan.total_steps
         facts = provenance.session_facts(job.argv, [hook.name for hook in hooks], total)
-        facts.update(xla=self._plan.is_compiled, metrics=None, summary=None)
+        facts.update(xla=self._plan.is_compiled, metrics=None, summary=None, exit_code=None)
         facts.update(reader=self._plan.reader.kind)
+        facts.update(seconds=round(self._seconds_before, 2), session_start=time.time())
         if is_new:
             facts.update(provenance.run_facts(job.plugins, self._run_data))
+            facts.update(self._parent_facts())
+            facts.update(self._preset_facts())
         elif job.allow_other_data:
             facts["data"] = provenance.run_facts(job.plugins, self._run_data)["data"]
+        states = read_git_states(job.plugins.all)
+        if not job.options.keep_sources:
+            states = [state.without_difference() for state in states]
+        facts["keeps_sources"] = job.options.keep_sources
+        facts[GIT] = [describe_state(state) for state in states]
+        variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
+        facts["model"] = dict(count_parameters(variables)._asdict())
         folder.update_manifest(**facts)
+        self._console.open_file(folder.path, job.argv)
         self._write_hash_list()
+        self._record_sources(states)
+
+    def _record_sources(self, states: Sequence[GitState]) -> None:
+        """Copy the plugins' sources and the changes of their work trees, which the session's entry
+        then names; it names none if the options leave them out.
+        """
+        facts, copies = self.session_facts(), {}
+        if self._job.options.keep_sources:
+            copies = record_sources(self._folder, self._job.plugins, facts["plugins"], self.warn)
+        for state in states:
+            write_changes(self._folder, state.difference)
+        facts.update({SOURCES: copies, GIT: [describe_state(state) for state in states]})
 
     def _write_hash_list(self) -> None:
         """Write the hashes of the data's files, of which the manifest has one hash, once."""
@@ -95,8 +150,14 @@ class RunLog:
             log(f"data   {_PLACES[self._plan.reader.kind]}")
         if best is not None:
             log(f"best   {best.summary}")
+        for text in self._peers.describe(self._job.options.batch_size):
+            log(f"peers  {text}")
         log(f"hooks  {' > '.join(hook.name for hook in hooks)}")
-        notes = [*self._job.notes, *plan_notes(self._plan), *changes]
+        order = self._job.plugins.describe_order()
+        if order:
+            log(f"order  {order}")
+        origins = self._job.config.get(ORIGINS) or {}
+        notes = [*self._job.notes, *plan_notes(self._plan, origins), *changes]
         for note in notes + self._changes_since_last_session():
             self.note(note)
         names = [
@@ -120,10 +181,26 @@ class RunLog:
         if self._facts is None:
             job = self._job
             facts = provenance.reproducibility_facts(job.plugins, self._run_data, job.config)
-            facts["machine"][provenance.THREADS] = effective_threads(self._plan.options)
+            facts["machine"][THREADS] = effective_threads(self._plan.options)
             reader = self._plan.reader.kind
+            facts.update(self._parent_facts())
+            facts.update(self._peers.facts())
             self._facts = dict(facts, compiled=self._plan.is_compiled, reader=reader)
         return self._facts
+
+    def _parent_facts(self) -> Dict[str, Any]:
+        return {"parent": self._parent.as_json()} if self._parent else {}
+
+    def _preset_facts(self) -> Dict[str, Any]:
+        """The presets that the data chose, each with the reason."""
+        origins = self._job.config.get(ORIGINS) or {}
+        choices = [(n, PresetChoice(self._job.config[n], origin)) for n, origin in origins.items()]
+        presets = [
+            {"option": option, "name": choice.name, "reason": choice.reason}
+            for option, choice in choices
+            if choice.reason
+        ]
+        return {"presets": presets} if presets else {}
 
     def _changes_since_last_session(self) -> List[str]:
         """Why the bits of a resume will not be those of an uninterrupted run."""
@@ -135,10 +212,15 @@ class RunLog:
 
     # ------------------------------------------------------------------------------------- ending
 
-    def end(self, result: TrainResult) -> None:
-        """Write how training ended, before the test."""
+    def end(self, result: TrainResult, hook_ms: Optional[Dict[str, float]] = None) -> None:
+        """Write how training ended, before the test.
+
+        Args:
+            hook_ms: milliseconds per step of this session by the name of the hook.
+        """
         status = "trained" if result.is_done else "stopped"
-        self._write_status(status, result.step, result.reason)
+        self._folder.update_manifest(hook_ms=hook_ms)
+        self._write_status(status, result.step, result.reason, result.seconds)
 
     def finish(self, result: TrainResult, test: Optional[Dict[str, Any]]) -> Dict[str, Any]:
         """Write the summary of the run, and return it.
@@ -160,19 +242,22 @@ class RunLog:
         if result.is_done:  # written last: a resume repeats what a kill prevents
             metrics = self._folder.metrics.position()._asdict()
             reports = (test or {}).get("reports", "")
-            self._folder.finish(reports, status=FINISHED, summary=relative, metrics=metrics)
+            self._folder.finish(
+                reports, status=FINISHED, summary=relative, metrics=metrics, exit_code=0
+            )
         else:
-            self._folder.update_manifest(summary=relative)
+            self._folder.update_manifest(summary=relative, exit_code=0)
         return summary
 
-    def fail(self, error: ToolkitError, step: int) -> None:
+    def fail(self, error: ToolkitError, step: int, seconds: float = 0.0) -> None:
         """Write how training failed, and add to the error what the loop cannot know: the folder,
         and how to continue.
 
         Args:
             step: the last good step.
+            seconds: of this session.
         """
-        resume = f"Continue with: toolkit resume {self._folder.argument}"
+        resume = self._peers.describe_resume(self._folder.argument)
         status = "failed"
         if isinstance(error, InterruptedRun):
             status = "interrupted"
@@ -184,40 +269,91 @@ class RunLog:
             with contextlib.suppress(ToolkitError):
                 self._folder.metrics.append(event)
         elif isinstance(error, RetryError):
-            error.hint = f"{error.hint} {resume}".strip()
+            error.hint = " ".join(text for text in (error.hint, resume) if text)
         with contextlib.suppress(ToolkitError):  # the folder may be what failed
-            self._write_status(status, step, error.message)
-        if isinstance(error, DivergedError):
-            self._examine(step)
+            self._write_status(status, step, error.message, seconds, error.exit_code)
+        if isinstance(error, DivergedError) and error.is_repeatable:
+            source = self._examine(step)
+            if source:
+                error.hint = f"Step {step} is kept; {source}."
+        self._console.record(f"Error: {error}")
 
-    def _write_status(self, status: str, step: int, reason: str) -> None:
+    def fail_test(self, error: BaseException) -> None:
+        """Write that the test failed after the training, for who waits for the end of the run."""
+        code = error.exit_code if isinstance(error, ToolkitError) else InterruptedRun.exit_code
+        self._console.record(f"Error: {str(error) or 'Interrupted.'}")
+        with contextlib.suppress(ToolkitError):
+            self._folder.update_manifest(exit_code=code)
+
+    def write_page(self) -> str:
+        """Write the page of the run, unless the options leave it out.
+
+        Returns:
+            The path of the page; "" if there is none.
+        """
+        from ..page.writer import PAGE, write_run_page
+
+        if not self._job.options.page or self._folder.is_new:
+            return ""
+        path = self._folder.file(PAGE)
+        try:
+            with self._folder.writing():
+                write_run_page(self._folder.path, path)
+        except Exception as error:  # the run is what counts
+            message = error.message if isinstance(error, ToolkitError) else f"{error!r}."
+            self.warn(f"{PAGE} is not written: {message}")
+            return ""
+        return os.path.join(str(self._folder), PAGE)
+
+    def _write_status(
+        self,
+        status: str,
+        step: int,
+        reason: str,
+        seconds: float,
+        exit_code: Optional[int] = None,
+    ) -> None:
         checkpoints = self._folder.checkpoints.list()
         committed = checkpoints[-1].step if checkpoints else 0
-        self._folder.update_manifest(status=status, step=step, reason=reason, committed=committed)
+        self._folder.update_manifest(
+            status=status,
+            step=step,
+            reason=reason,
+            committed=committed,
+            seconds=round(self._seconds_before + seconds, 2),
+            exit_code=exit_code,
+        )
 
-    def _examine(self, step: int) -> None:
-        """Say where a divergence began, by repeating the step after the last good one."""
+    def _examine(self, step: int) -> str:
+        """Say where a divergence began, by repeating the step after the last good one.
+
+        Returns:
+            What to try; "" where no cause but the rate is known.
+        """
         job, log = self._job, self._console.log
         try:
             start = self._folder.checkpoints.newest()
             if (start.step if start else 0) != step:
-                return  # its state could not be saved: there is nothing to begin from
+                return ""  # its state could not be saved: there is nothing to begin from
             finding = autopsy.examine(
                 job.plugins,
                 lambda: training_reader(job.options, self._run_data),
                 lambda reader: training_run(job.options, self._run_data, self._folder.path, reader),
                 start.path if start else None,
                 step,
+                self._initial_weights.assign if self._initial_weights and not start else None,
             )
             if finding is not None:
                 autopsy.write(finding, self._folder.make_subfolder("reports", f"autopsy-{step}"))
         except Exception as error:  # the divergence is what counts
             self.warn(f"the autopsy failed: {type(error).__name__}: {error}")
-            return
+            return ""
         for line in finding.lines() if finding else [autopsy.NOT_REPRODUCED]:
             log("autopsy  " + line)
-        if finding is not None:
-            log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
+        if finding is None:
+            return ""
+        log(f"autopsy  The batch is in {self._folder}/reports/autopsy-{step}")
+        return finding.way_out()
 
     def warn(self, text: str) -> None:
         """Show a warning."""

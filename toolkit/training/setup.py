@@ -6,12 +6,16 @@ import math
 import multiprocessing
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
+from ..data.readers.batch_slice import BatchSlice
 from ..data.readers.reader import Reader, ReaderOptions, is_resident, make_reader
+from ..data.spec import DataSpec
 from ..errors import UsageError
-from ..graph.run import Run
+from ..graph.replica import ALONE, Replica
+from ..graph.run import Run, step_builder_of
 from ..graph.step_strategy import PLAIN, PlainStep
-from ..options import CoreOptions
+from ..options import ORIGINS, CoreOptions, Resolved, flag_name, is_choice
 from ..plugins import Plugins
+from ..preset_choice import choose_presets, update_config
 from ..run_data import RunData
 from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.run_folder import RunFolder
@@ -32,6 +36,7 @@ class Job(NamedTuple):
         allow_other_data: whether a resume may continue with other data.
         allow_other_rate: whether the learning rate may jump because the run gets another length.
         notes: sentences on the choice of options, for the first lines of the run.
+        resolved: the options before the data have chosen presets; None if no preset is open.
     """
 
     plugins: Plugins
@@ -44,6 +49,15 @@ class Job(NamedTuple):
     allow_other_data: bool = False
     allow_other_rate: bool = False
     notes: Sequence[str] = ()
+    resolved: Optional[Resolved] = None
+
+    def with_presets(self, run_data: RunData) -> Job:
+        """Return the job with the presets that the data choose. Raises ToolkitError."""
+        if self.resolved is None or not self.resolved.open_presets:
+            return self
+        now = choose_presets(self.resolved, run_data)
+        config = update_config(self.config, self.resolved, now)
+        return self._replace(options=now.options, config=config, notes=now.notes, resolved=None)
 
 
 def total_steps(options: CoreOptions, num_examples: int) -> int:
@@ -56,6 +70,11 @@ def total_steps(options: CoreOptions, num_examples: int) -> int:
         return whole_steps(options, options.steps)
     steps = options.epochs * num_examples / examples_per_step(options)
     return whole_steps(options, max(1.0, steps))
+
+
+def read_spec(folder: RunFolder) -> Optional[DataSpec]:
+    """The spec of the data with which a run began; None if it begins now."""
+    return None if folder.is_new else DataSpec.from_json(folder.read_manifest()["data"]["spec"])
 
 
 def examples_per_step(options: CoreOptions) -> int:
@@ -108,10 +127,12 @@ def check_options(options: CoreOptions, run_data: RunData) -> None:
     check_threads(options)
     count = len(run_data.splits["train"])
     if options.batches_per_step > 1 and examples_per_step(options) > count:
+        most = count // options.batches_per_step
+        smaller = f"Set --batch-size {most} or less, or take" if most else "Take"
         raise UsageError(
             f"A step takes {options.batches_per_step} batches of {options.batch_size} = "
             f"{examples_per_step(options)} examples, but the split 'train' has {count}.",
-            hint="Take a smaller --batch-size, or fewer batches per step.",
+            hint=f"{smaller} fewer batches per step.",
         )
     if options.best_metric and not evaluates(options, run_data):
         raise UsageError(
@@ -120,16 +141,60 @@ def check_options(options: CoreOptions, run_data: RunData) -> None:
         )
 
 
+_UPDATE_OPTIONS = (  # those of run.minimize
+    "optimizer",
+    "optimizer_args",
+    "learning_rate",
+    "schedule",
+    "warmup_steps",
+    "clip",
+    "accumulate",
+    "weight_decay",
+    "decay_exclude",
+    "group",
+    "freeze",
+)
+
+
+def check_own_updates(job: Job, run: Run) -> None:
+    """Refuse options that a person set and that have no effect, since the plugin makes all of its
+    updates by ops of its own.
+
+    Raises:
+        UsageError: names the option.
+    """
+    builder = step_builder_of(run)
+    if not builder.own_variables or builder.update_counts:
+        return
+    origins = job.config.get(ORIGINS) or {}
+    for name in _UPDATE_OPTIONS:
+        if is_choice(origins.get(name, "")):
+            raise UsageError(
+                f"{flag_name(name)} has no effect: the plugin '{job.plugins.model.name}' updates "
+                "its variables by ops of its own, not by run.minimize.",
+                hint="Leave it out; in a plugin of your own, return run.minimize(loss).",
+            )
+
+
 def training_reader(
-    options: CoreOptions, run_data: RunData, pads_to_longest: bool = False
+    options: CoreOptions,
+    run_data: RunData,
+    pads_to_longest: bool = False,
+    replica: Replica = ALONE,
 ) -> Reader:
-    """The reader of the split "train", in the current graph."""
+    """The reader of the split "train", in the current graph.
+
+    Args:
+        replica: that reads its part of each batch.
+    """
     reader_options = ReaderOptions(
         kind=options.reader,
         seed=Run("train", options).seed("shuffle"),
         shuffle_buffer=options.shuffle_buffer,
         resident_limit=options.resident_limit << 20,
         pads_to_longest=pads_to_longest,
+        part=_batch_slice(replica),
+        by_number=replica.is_asynchronous,
     )
     split, batch_size = run_data.splits["train"], examples_per_step(options)
     # Where examples are in memory, the reader of each graph shares those that the hooks returned.
@@ -139,17 +204,27 @@ def training_reader(
     return make_reader(split, batch_size, reader_options, run_data.hooks)
 
 
+def _batch_slice(replica: Replica) -> Optional[BatchSlice]:
+    if replica.count == 1:
+        return None
+    return BatchSlice(replica.batch_size, replica.start, replica.num_examples)
+
+
 def training_run(
     options: CoreOptions,
     run_data: RunData,
     folder: str,
     reader: Reader,
     strategy: PlainStep = PLAIN,
+    replica: Replica = ALONE,
 ) -> Run:
     """The `Run` of training, for the graph of a reader.
 
     Args:
         folder: the run's path.
+        replica: of the graph. Its options have the number of its examples as `batch_size`.
     """
     total = total_steps(options, reader.num_examples)
-    return Run("train", options, run_data.spec, folder, total, strategy)
+    if replica.count > 1:
+        options = options.model_copy(update={"batch_size": replica.num_examples})
+    return Run("train", options, run_data.spec, folder, total, strategy, replica=replica)

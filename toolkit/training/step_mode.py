@@ -18,15 +18,19 @@ from ..data.structure import describe_key
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph, build_compiled, build_training
 from ..graph.model_size import check_model_size
+from ..graph.replica import Replica
 from ..graph.run import step_builder_of
 from ..graph.session_config import choose_threads, session_config
 from ..graph.step_strategy import PLAIN, XLA, PlainStep
 from ..options import CoreOptions
 from ..plugins import Plugins
+from ..run_data import RunData
 from .autotune import MAX_STEPS
 from .hooks.base import SessionHook
+from .hooks.late_variables import refused_variables
 from .length import check_accumulation
 from .random_ops import RandomOp, find_random_ops
+from .setup import Job, training_reader, training_run
 from .step_runner import StepRunner
 
 # XLA has to compile, here and again in the session of the run, which takes seconds.
@@ -90,6 +94,8 @@ class PlanBuilder:
         make_reader: makes the reader in the current graph; its argument is `pads_to_longest`.
         make_run: from a reader and a strategy to a `Run`.
         make_plugin_hooks: from a graph to the plugins' session hooks.
+        num_replicas: how many replicas train together. XLA supports one.
+        plain: the strategy of a step that is not compiled.
     """
 
     def __init__(
@@ -99,12 +105,16 @@ class PlanBuilder:
         make_reader: Callable[[bool], Any],
         make_run: Callable[..., Any],
         make_plugin_hooks: Callable[[TrainingGraph], List[SessionHook]],
+        num_replicas: int = 1,
+        plain: PlainStep = PLAIN,
     ):
         self._plugins = plugins
         self._options = options
         self._make_reader = make_reader
         self._make_run = make_run
         self._make_plugin_hooks = make_plugin_hooks
+        self._num_replicas = num_replicas
+        self._plain = plain
 
     def build(self, step: int = 0, was_compiled: Optional[bool] = None) -> TrainingPlan:
         """Build the complete plan.
@@ -128,12 +138,21 @@ class PlanBuilder:
             return self._complete(self._build_single(error))
         return plan if compiled is None else self._complete(compiled)
 
+    def build_like(self, plan: TrainingPlan) -> TrainingPlan:
+        """Build the plan of another replica, without what the first one alone has.
+
+        Args:
+            plan: of the first replica; it is not compiled.
+        """
+        return self._build_plain(plan.mode)
+
     def _choose(
         self, step: int, was_compiled: Optional[bool]
     ) -> Tuple[TrainingPlan, Optional[TrainingPlan]]:
         """The plan without XLA, and the plan with XLA if the run should use that."""
         options = self._options
-        if options.steps_per_call == 1 and options.xla != "on" and not was_compiled:
+        is_plain = options.xla == "off" or (options.xla != "on" and not was_compiled)
+        if options.steps_per_call == 1 and is_plain:
             return self._build_plain(StepMode.SINGLE), None
         use_xla = self._decide_xla(was_compiled)
         plain = self._build_loop()
@@ -145,6 +164,13 @@ class PlanBuilder:
 
     def _decide_xla(self, was_compiled: Optional[bool]) -> Optional[bool]:
         """Whether XLA must compile the steps; None: to be decided by a timing trial."""
+        if self._num_replicas > 1:
+            if self._options.xla == "on":
+                raise UsageError(
+                    f"--xla is on, and XLA cannot compile a step of {self._num_replicas} replicas.",
+                    hint="Set --xla off.",
+                )
+            return False
         if HAS_XLA:
             return {"on": True, "off": False, "auto": was_compiled}[self._options.xla]
         if self._options.xla == "on":
@@ -156,7 +182,7 @@ class PlanBuilder:
     # --------------------------------------------------------------------------------------- modes
 
     def _build_plain(self, mode: StepMode) -> TrainingPlan:
-        tf_graph, reader, run = self._begin(PLAIN)
+        tf_graph, reader, run = self._begin(self._plain)
         in_loop = mode is StepMode.LOOP
         graph = build_training(self._plugins, run, reader, tf_graph, in_loop)
         with tf_graph.as_default():
@@ -199,6 +225,9 @@ class PlanBuilder:
             raise UsageError(plain.note)
         if plain.graph.step.summaries:
             raise UsageError("a plugin makes tf.summary ops in its step, which are texts")
+        own_variables = step_builder_of(plain.graph.run).own_variables
+        if own_variables:
+            raise UsageError(f"the plugin updates '{own_variables[0]}' by an op of its own")
         for key, component in plain.reader.form.components.items():
             if component.kind == "text":
                 raise UsageError(f"{describe_key(key)} is text, which XLA does not support")
@@ -220,7 +249,7 @@ class PlanBuilder:
     def _begin(self, strategy: PlainStep, pads_to_longest: bool = False):
         """A new graph, with its reader and its run."""
         tf_graph = tf.Graph()
-        with tf_graph.as_default():
+        with tf_graph.as_default(), strategy.placing_input():
             reader = self._make_reader(pads_to_longest)
         return tf_graph, reader, self._make_run(reader, strategy)
 
@@ -230,7 +259,9 @@ class PlanBuilder:
             # A Saver's own retention deletes the old before the new is committed, and is forgotten
             # on restart.
             saver = tf.train.Saver(max_to_keep=0, save_relative_paths=True)
-            return plan._replace(saver=saver, plugin_hooks=self._make_plugin_hooks(plan.graph))
+            with refused_variables("the hook 'session_hooks'"):
+                plugin_hooks = self._make_plugin_hooks(plan.graph)
+            return plan._replace(saver=saver, plugin_hooks=plugin_hooks)
 
     # --------------------------------------------------------------------------------------- trial
 
@@ -285,6 +316,37 @@ class PlanBuilder:
                 result = runner.run(MAX_STEPS)
                 times.append((time.perf_counter() - start) / result.num_steps)
         return statistics.median(times[len(times) // 2 :]) if times else 0.0
+
+
+def plan_builder(
+    job: Job,
+    run_data: RunData,
+    replica: Replica,
+    options: CoreOptions,
+    strategy: PlainStep = PLAIN,
+    make_plugin_hooks: Callable[[TrainingGraph], List[SessionHook]] = lambda graph: [],
+) -> PlanBuilder:
+    """The builder of the plan of one replica.
+
+    Args:
+        job: what to train.
+        run_data: the examples.
+        replica: that reads its part of each batch.
+        options: of the job, as the plan needs them.
+        strategy: of a step that is not compiled.
+        make_plugin_hooks: from a graph to the plugins' session hooks; a follower has none.
+    """
+    return PlanBuilder(
+        job.plugins,
+        options,
+        lambda pads: training_reader(job.options, run_data, pads, replica),
+        lambda reader, step_strategy: training_run(
+            job.options, run_data, job.folder.path, reader, step_strategy, replica
+        ),
+        make_plugin_hooks,
+        replica.count,
+        strategy,
+    )
 
 
 def _first_line(error: BaseException) -> str:

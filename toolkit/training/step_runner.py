@@ -11,6 +11,7 @@ from ..compat import make_callable
 from ..graph.build import TrainingGraph
 from ..graph.guard import GuardValues
 from .autotune import AdaptiveStepCount, FastestVariant
+from .peers import RUN, NoPeers
 
 
 class CallResult(NamedTuple):
@@ -20,11 +21,13 @@ class CallResult(NamedTuple):
         step: the global step after it; None if the graph does not return it.
         num_steps: how many steps it should have made.
         refusal: what the guard saw in a step that it refused, as texts; or None.
+        refused_step: the step that it refused, if that is counted; None: the next step.
     """
 
     step: Optional[int]
     num_steps: int
     refusal: Optional[List[GuardValues]] = None
+    refused_step: Optional[int] = None
 
 
 class StepRunner:
@@ -36,6 +39,7 @@ class StepRunner:
         in_memory: False if tf.data reads the examples.
         steps_per_call: None to choose it by time.
         clock: returns seconds.
+        peers: the processes that make each call, too.
     """
 
     def __init__(
@@ -45,10 +49,13 @@ class StepRunner:
         in_memory: bool,
         steps_per_call: Optional[int] = None,
         clock: Callable[[], float] = time.perf_counter,
+        peers: Optional[NoPeers] = None,
     ):
         self._session, self._graph, self._clock = session, graph, clock
+        self._peers = NoPeers() if peers is None else peers
         variants = [self._prepare(inline=False)]
-        if in_memory:  # tf.data would take the thread of the first call for its own
+        # tf.data would take the thread of the first call for its own, and so would a server.
+        if in_memory and not self._peers.count:
             variants.append(self._prepare(inline=True))
         self._fastest = FastestVariant(variants)
         if graph.loop is None:
@@ -60,7 +67,8 @@ class StepRunner:
         """Make up to `max_steps` steps, at least one, in one call."""
         num_steps = min(self._step_count.steps, max_steps)
         start = self._clock()
-        result = self._fastest.next(num_steps)
+        with self._peers.calling(RUN, num_steps):
+            result = self._fastest.next(num_steps)
         secs = self._clock() - start
         self._step_count.observe(secs / num_steps)
         self._fastest.observe(secs, num_steps)

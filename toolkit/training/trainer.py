@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from ..compat import tf
 from ..data.files.hash_list import LIST_FILE
 from ..data.same_data import check_same_classes, check_same_data
-from ..data.spec import DataSpec
 from ..display.console import Console, data_progress
-from ..errors import ToolkitError
+from ..errors import ToolkitError, UsageError
+from ..graph.replica import Replica
+from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..inference.evaluator import Evaluator
-from ..options import ORIGINS
+from ..options import ORIGINS, CoreOptions
 from ..run_data import open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.manifest import FINISHED
+from ..storage.parent import WEIGHTS, Parent
+from .devices import open_devices
 from .hook_list import build_hooks, build_plugin_hooks
 from .hooks import hook_state
-from .hooks.base import SessionHook
 from .hooks.hook_profiler import HookProfiler
+from .initial_fits import compute_initial_values
+from .initial_weights import InitialWeights, name_step, open_initial_weights, read_parents
 from .length import check_other_length, describe_early_end
 from .loop import Loop, TrainResult
+from .peers import NoPeers, shared_facts
 from .restore import Restorer
 from .run_evaluator import RunEvaluator, state_direction
 from .run_log import RunLog
-from .setup import Job, check_options, training_reader, training_run
-from .step_mode import PlanBuilder, TrainingPlan
+from .run_summary import list_summary_lines
+from .setup import Job, check_options, check_own_updates, read_spec
+from .step_mode import PlanBuilder, TrainingPlan, plan_builder
 
 __all__ = ["Job", "Trainer"]
 
@@ -38,34 +44,58 @@ class Trainer:
     Args:
         job: what to train.
         console: shows progress.
+        peers: the other processes of the run, of which this is the chief. Without them the
+            process trains alone, on as many devices as the options say.
 
     Attributes:
         total_steps: the step at which training stops.
+        page: the path of the run's page; "" until `train_and_test` has written it.
     """
 
-    def __init__(self, job: Job, console: Console):
+    def __init__(self, job: Job, console: Console, peers: Optional[NoPeers] = None):
         self._job = job
         self._console = console
+        self._peers = open_devices(job.options) if peers is None else peers
         self._run_evaluator: Optional[RunEvaluator] = None
+        self.page = ""
         try:
             start = self._open_folder()
             self._start = start
             self._restorer = Restorer(job.folder, start, self._warn)
+            parents = read_parents(job.folder)
+            self._initial_weights = self._open_initial_weights(parents.get(WEIGHTS))
+            if self._initial_weights is not None:
+                parents.setdefault(WEIGHTS, self._initial_weights.parent)
+            config = name_step(job.config, parents.get(WEIGHTS))
+            self._job = job = job._replace(config=config)
             progress = data_progress(console)
-            recorded = self._read_spec()
+            recorded = read_spec(job.folder)
             # A run that continues may have such options: earlier versions accepted them.
             origins = job.config.get(ORIGINS) if recorded is None else None
             self._run_data = open_run_data(
                 job.plugins, job.options, progress, recorded, is_training=True, origins=origins
             )
+            self._job = job = job.with_presets(self._run_data)
             check_options(job.options, self._run_data)
             self._plan = self._build_plan()
+            if recorded is None:
+                check_own_updates(job, self._plan.graph.run)
             self.total_steps = self._plan.total_steps
             self._steps_before = self._read_total_steps()
             self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
+            self._run_evaluator.prepare()
             self._best_metric = self._run_evaluator.best_metric()
             self._job = job = state_direction(job, self._best_metric)
-            self._log = RunLog(job, self._run_data, self._plan, console)
+            parent = parents.get(WEIGHTS) if start is None else None
+            self._log = RunLog(
+                job,
+                self._run_data,
+                self._plan,
+                console,
+                parent,
+                self._initial_weights,
+                self._peers,
+            )
             self._hooks, self._summaries, self._writers = build_hooks(
                 job,
                 self._run_data,
@@ -74,67 +104,156 @@ class Trainer:
                 self._run_evaluator.validate,
                 self._best_metric,
             )
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._end(error)
             raise
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], traceback: Any) -> None:
+        self._end(error)
 
     def train(self) -> TrainResult:
         """Train to the end, from the newest intact checkpoint. See `Loop.run` for errors."""
+        try:
+            result = self._train()
+        except BaseException as error:
+            self._peers.end(error)
+            raise
+        if self._peers.count:  # they have nothing to do in the test
+            self._peers.end()
+        return result
+
+    def _train(self) -> TrainResult:
         job, plan, console = self._job, self._plan, self._console
         # See that the checkpoint fits the model, before anything is written.
         with plan.graph.tf_graph.as_default():
             self._restorer.plan(job.restore_options)
+        if self._initial_weights is not None:
+            class_names = self._run_data.dataset.spec.class_names
+            variables = step_builder_of(plan.graph.run).model_variables
+            self._initial_weights.plan(variables, class_names)
+        mode = plan.mode.value
+        self._peers.join(shared_facts(dict(self.session_facts(), mode=mode)))
         # Describe the run in its folder and on the console, before the first step.
         self._log.begin(self._hooks)
-        profiler, hooks = self._profile_hooks()
+        profiler = HookProfiler()
         loop = Loop(
             plan.graph,
-            hooks,
+            profiler.wrap(self._hooks),
             self.total_steps,
             plan.reader,
             self._writers,
             job.options.steps_per_call,
             job.pause_at,
+            self._peers,
         )
         self._log.announce(self._hooks, self._describe_changes(), self._best_metric)
         # Make the session, restore it, and train.
+        weights = self._initial_weights
         scaffold = tf.train.Scaffold(
-            saver=plan.saver, init_fn=lambda _, session: self._restore(session, loop)
+            saver=plan.saver,
+            init_feed_dict=weights.feeds(plan.graph.tf_graph) if weights else None,
+            init_fn=lambda _, session: self._restore(session, loop),
         )
         console.start(self.total_steps, lambda: loop.step)
         try:
-            result = loop.run(scaffold, session_config(plan.options))
+            config = self._peers.configure(session_config(plan.options))
+            self._peers.start(config)
+            result = loop.run(scaffold, config)
         except BaseException as error:
             console.stop()
             with contextlib.suppress(ToolkitError):  # the first failure is the one to report
                 self._summaries.close()
             if isinstance(error, ToolkitError):
-                self._log.fail(error, loop.step)
+                self._log.fail(error, loop.step, loop.seconds)
             raise
         console.stop()
         self._summaries.close()
-        if profiler is not None:
-            for line in profiler.table(loop.num_steps, loop.bare_secs, loop.due_secs):
-                console.log(line)
-        self._log.end(result)
+        times = loop.num_steps, loop.bare_secs, loop.due_secs
+        for line in profiler.table(*times) if job.options.profile_hooks else ():
+            console.log(line)
+        self._log.end(result, profiler.ms_per_step(*times))
         return result
 
     def _restore(self, session, loop: Loop) -> None:
         """Restore a new session, after its initializers: variables, records, hooks, input."""
         checkpoint = self._restorer.newest_checkpoint()
+        if checkpoint is None and self._initial_weights is not None:
+            self._initial_weights.assign(session)
         self._restorer.restore(session, checkpoint, self._plan.saver, self.session_facts())
+        self._compute_initial_values(session, checkpoint)
         states = hook_state.load(checkpoint.path) if checkpoint else {}
         loop.restore_states(states, self._restorer.is_of_other_model(checkpoint))
-        self._plan.reader.initialize(session, checkpoint.step if checkpoint else 0)
+        step = checkpoint.step if checkpoint else 0
+        self._peers.begin(session, step)
+        self._plan.reader.initialize(session, step)
+
+    def _compute_initial_values(self, session, checkpoint: Optional[Checkpoint]) -> None:
+        """Compute those that neither a checkpoint nor the initial weights have."""
+        run, read_split = self._plan.graph.run, self._run_data.prepare_split
+        if checkpoint is not None:
+            names = set(self._restorer.new_names(checkpoint))
+        else:
+            names = {variable.op.name for variable in step_builder_of(run).model_variables}
+            names -= set(self._initial_weights.names if self._initial_weights else ())
+        is_start = checkpoint is None
+        compute_initial_values(session, run, self._job.plugins, read_split, names, is_start)
 
     def train_and_test(self) -> Dict[str, Any]:
-        """Train, test, and return the summary that is also kept in the manifest."""
+        """Train, test, and return the summary that is also kept in the manifest.
+
+        However the run ends, its page is written, and the plugins are notified.
+        """
+        try:
+            summary = self._train_and_test()
+        except (ToolkitError, KeyboardInterrupt):
+            self.page = self._log.write_page()
+            if self.page:
+                self._console.log(f"page   {self.page}")
+            try:
+                self._notify_end()
+            except ToolkitError as error:  # the first failure is the one to report
+                self._console.log(f"warning: {error}")
+            raise
+        self.page = self._log.write_page()
+        self._notify_end()
+        for line in list_summary_lines(summary, self.page):
+            self._console.record(line)
+        return summary
+
+    def _notify_end(self) -> None:
+        """Call the hook `run_ended`, if the run has begun, and write the page again: the hook finds
+        a page, and what it adds to the folder is on the last one.
+        """
+        if self._job.folder.is_new or not self._job.plugins.has_hook("run_ended"):
+            return
+        manifest = self._job.folder.read_manifest()
+        try:
+            self._job.plugins.call_hook(
+                "run_ended",
+                run=self._plan.graph.run,
+                status=manifest["status"],
+                reason=manifest.get("reason", ""),
+            )
+        finally:
+            if self.page:
+                self.page = self._log.write_page()
+
+    def _train_and_test(self) -> Dict[str, Any]:
         result = self.train()
         pause_at = self._job.pause_at
         is_paused = pause_at is not None and not result.is_done and result.step >= pause_at
         if not is_paused:
-            self._log.note(describe_early_end(self._job.options, result.step, self.total_steps))
-        summary = self._log.finish(result, None if is_paused else self.test())
+            for options in self._schedules():
+                self._log.note(describe_early_end(options, result.step, self.total_steps))
+        try:
+            test = None if is_paused else self.test()
+        except (ToolkitError, KeyboardInterrupt) as error:
+            self._log.fail_test(error)
+            raise
+        summary = self._log.finish(result, test)
         self._job.plugins.call_hook("run_finished", run=self._plan.graph.run, summary=summary)
         return summary
 
@@ -174,6 +293,19 @@ class Trainer:
         """
         self._describe_other_length(self._job.allow_other_rate)
 
+    def check_steps_left(self) -> None:
+        """Refuse a branch from the last step.
+
+        Raises:
+            UsageError: names the step.
+        """
+        if self._start is not None and self._start.step >= self.total_steps:
+            raise UsageError(
+                f"No step is left after step {self._start.step}: the run ends at step "
+                f"{self.total_steps}.",
+                hint="Branch off an earlier step, or set a larger --steps or --epochs.",
+            )
+
     def is_finished(self) -> bool:
         """Whether the run is finished, and its newest checkpoint at the target."""
         if self._start is None or self._job.folder.read_manifest()["status"] != FINISHED:
@@ -184,7 +316,17 @@ class Trainer:
         """Close the evaluator and unlock the folder."""
         if self._run_evaluator is not None:
             self._run_evaluator.close()
+        self._console.close_file()
         self._job.folder.unlock()
+
+    def _end(self, error: Optional[BaseException]) -> None:
+        """Close, and end the other processes, if they have not ended.
+
+        Args:
+            error: that ends this one, or None.
+        """
+        self.close()
+        self._peers.end(error)
 
     def _open_folder(self) -> Optional[Checkpoint]:
         """Lock the folder of an existing run, and find the checkpoint to continue from."""
@@ -194,26 +336,38 @@ class Trainer:
         folder.lock()
         return folder.checkpoints.newest(self._warn)
 
+    def _open_initial_weights(self, recorded: Optional[Parent]) -> Optional[InitialWeights]:
+        """The weights to begin with; None where a checkpoint of the run has all that is needed.
+
+        Args:
+            recorded: those with which the run began, if it did.
+        """
+        if self._start is not None:
+            return None
+        return open_initial_weights(self._job.options, recorded, self._warn)
+
     def _build_plan(self) -> TrainingPlan:
+        job = self._job
+        builder = self._plan_builder(self._peers.replica(job.options.batch_size))
+        if job.folder.is_new:
+            plan = builder.build()
+        else:
+            was_compiled = job.folder.read_manifest().get("xla", False)
+            plan = builder.build(self._start.step if self._start else 0, was_compiled)
+        return self._peers.complete(
+            plan, lambda replica, first: self._plan_builder(replica).build_like(first)
+        )
+
+    def _plan_builder(self, replica: Replica) -> PlanBuilder:
         job, run_data = self._job, self._run_data
-        builder = PlanBuilder(
-            job.plugins,
-            job.options,
-            lambda pads_to_longest: training_reader(job.options, run_data, pads_to_longest),
-            lambda reader, strategy: training_run(
-                job.options, run_data, job.folder.path, reader, strategy
-            ),
+        return plan_builder(
+            job,
+            run_data,
+            replica,
+            self._peers.plan_options(job.options),
+            self._peers.strategy,
             lambda graph: build_plugin_hooks(job.plugins, graph, run_data),
         )
-        if job.folder.is_new:
-            return builder.build()
-        was_compiled = job.folder.read_manifest().get("xla", False)
-        return builder.build(self._start.step if self._start else 0, was_compiled)
-
-    def _read_spec(self) -> Optional[DataSpec]:
-        """The spec of the data with which the run began; None if it begins now."""
-        folder = self._job.folder
-        return None if folder.is_new else DataSpec.from_json(folder.read_manifest()["data"]["spec"])
 
     def _read_total_steps(self) -> Optional[int]:
         """The length of the run in its last session; None if it has none."""
@@ -224,18 +378,24 @@ class Trainer:
         if self._start is None or self._steps_before is None:
             return ""
         step, before, now = self._start.step, self._steps_before, self.total_steps
-        return check_other_length(self._job.options, step, before, now, is_allowed)
+        texts = [
+            check_other_length(options, step, before, now, is_allowed)
+            for options in self._schedules()
+        ]
+        return "; ".join(text for text in texts if text)
+
+    def _schedules(self) -> List[CoreOptions]:
+        """The run's options with each schedule that a learning rate of the step follows."""
+        names = step_builder_of(self._plan.graph.run).schedules()
+        return [self._job.options.model_copy(update={"schedule": name}) for name in names]
 
     def _describe_changes(self) -> List[str]:
-        """How the model and the learning rate differ from the session before."""
-        return [self._restorer.describe_changes(), self._describe_other_length(True)]
-
-    def _profile_hooks(self) -> Tuple[Optional[HookProfiler], List[SessionHook]]:
-        """The hooks, each measured if the options ask for it."""
-        if not self._job.options.profile_hooks:
-            return None, self._hooks
-        profiler = HookProfiler()
-        return profiler, profiler.wrap(self._hooks)
+        """Where the weights are from, and how model and learning rate differ from the session
+        before.
+        """
+        weights = self._initial_weights.describe() if self._initial_weights else []
+        changes = [self._restorer.describe_changes(), self._describe_other_length(True)]
+        return weights + changes
 
     @property
     def _evaluations(self) -> RunEvaluator:

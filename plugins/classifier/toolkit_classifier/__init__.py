@@ -47,6 +47,11 @@ def metrics(labels, outputs, run):
 
 
 @hookimpl
+def example_metrics(labels, outputs, run):
+    return modules.metrics.of_examples(labels, outputs, run)
+
+
+@hookimpl
 def metric_directions(run):
     return modules.metrics.directions(run)
 

@@ -29,10 +29,12 @@ def total(labels, outputs, run):
     hits = tf.equal(tf.argmax(logits, axis=1), tf.argmax(targets, axis=1))
     run.log("accuracy", tf.reduce_mean(tf.cast(hits, tf.float32)))
     weights = class_weights(run.options.class_weights, run.data)
-    return classification_loss(logits, targets, run.options.label_smoothing, weights)
+    smoothing = run.options.label_smoothing
+    average = run.mean_over_replicas if run.replica.count > 1 else None
+    return classification_loss(logits, targets, smoothing, weights, average)
 
 
-def classification_loss(logits, targets, smoothing=0.0, weights=None):
+def classification_loss(logits, targets, smoothing=0.0, weights=None, average=None):
     """The mean cross-entropy, a scalar in nats.
 
     Args:
@@ -41,12 +43,13 @@ def classification_loss(logits, targets, smoothing=0.0, weights=None):
         smoothing: the share of each target that is spread over all classes, in [0, 1).
         weights: float [K], the weight of each class, or None. The weight of an example is the mean
             of these weights under its targets.
+        average: `Run.mean_over_replicas`, if the examples are a part of a batch.
     """
     values = cross_entropy(logits, smooth(targets, smoothing))  # [N]
     if weights is None:
         return tf.reduce_mean(values)
     example_weights = tf.reduce_sum(targets * tf.constant(weights, tf.float32), axis=1)  # [N]
-    return weighted_mean(values, example_weights)
+    return weighted_mean(values, example_weights, average)
 
 
 def one_hot(labels, num_classes):
@@ -68,9 +71,16 @@ def cross_entropy(logits, targets):
     )
 
 
-def weighted_mean(values, example_weights):
-    """sum(w * v) / sum(w) of two tensors [N]; 0 if all weights are 0."""
+def weighted_mean(values, example_weights, average=None):
+    """sum(w * v) / sum(w) of two tensors [N]; 0 if all weights are 0.
+
+    Of a part of a batch, the divisor is N times the mean weight of the whole batch: the average of
+    all parts is then the weighted mean of the batch.
+    """
     total_weight = tf.reduce_sum(example_weights)
+    if average is not None:
+        (mean_weight,) = average([tf.reduce_mean(example_weights)])
+        total_weight = mean_weight * tf.cast(tf.size(example_weights), tf.float32)
     # The divisor is replaced where it is zero, not the quotient: its gradient stays finite as well.
     divisor = tf.where(total_weight > 0, total_weight, tf.ones_like(total_weight))
     return tf.reduce_sum(values * example_weights) / divisor

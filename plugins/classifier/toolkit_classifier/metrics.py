@@ -22,13 +22,23 @@ def build(labels, outputs, run):
         Name -> (value, update_op). "loss" is the plain cross-entropy in nats: label smoothing and
         class weights shape the training, not the metric.
     """
+    scopes = ("accuracy", "top", "loss")
+    values = of_examples(labels, outputs, run).items()
+    return {name: streaming_mean(each, scope) for scope, (name, each) in zip(scopes, values)}
+
+
+def of_examples(labels, outputs, run):
+    """The values of the examples whose means `build` returns; its arguments.
+
+    Returns:
+        Name -> [N]: accuracy and top-k accuracy as bool, the cross-entropy as float32.
+    """
     logits, top_k = outputs["logits"], limit_top_k(run)
     targets = losses.one_hot(labels, run.data.num_classes)
-    hits = tf.equal(labels, tf.argmax(logits, axis=1, output_type=tf.int32))
     return {
-        "accuracy": streaming_mean(hits, "accuracy"),
-        f"top{top_k}": streaming_mean(tf.nn.in_top_k(logits, labels, top_k), "top"),
-        "loss": streaming_mean(losses.cross_entropy(logits, targets), "loss"),
+        "accuracy": tf.equal(labels, tf.argmax(logits, axis=1, output_type=tf.int32)),
+        f"top{top_k}": tf.nn.in_top_k(logits, labels, top_k),
+        "loss": losses.cross_entropy(logits, targets),
     }
 
 

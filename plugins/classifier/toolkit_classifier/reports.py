@@ -12,6 +12,8 @@ import unicodedata
 
 import numpy as np
 
+from . import page, scores
+
 MISTAKE_COLUMNS, MISTAKE_ROWS = 8, 5  # of images in mistakes.png
 MAX_LISTED = 5  # classes and confusions in the summary
 MAX_NAME = 40  # letters of a name in report.txt
@@ -38,11 +40,14 @@ def write(examples, data, folder):
     names = class_names(data)
     matrix = confusion_matrix(labels, examples["label"], len(names))
     report = class_scores(matrix, names)
+    calibrated = scores.calibration(examples)
+    values = scores.to_json(matrix, calibrated)
     files = ["report.txt", "report.json", "confusion.png"]
     with open_text(folder, "report.txt") as file:
-        file.write(format_report(matrix, report, names))
+        file.write(format_report(matrix, report, names) + format_scores(matrix, values))
     with open_text(folder, "report.json") as file:
         content = {"classes": report, "class_names": names, "confusion": matrix.tolist()}
+        content.update(values)
         json.dump(content, file, indent=2, ensure_ascii=False)
     indices = worst_mistakes(examples, data.shape)
     with default_style():
@@ -56,6 +61,10 @@ def write(examples, data, folder):
         "mistakes": int(matrix.sum() - matrix.trace()),
         "worst_classes": worst_classes(report),
         "confusions": most_common_confusions(matrix, names),
+        "f1": values["f1"],
+        "calibration": values["calibration"]
+        and {key: values["calibration"][key] for key in ("ece", "num_bins")},
+        "page": page.content(matrix, report, names, values, files),
     }
 
 
@@ -114,6 +123,35 @@ def format_report(matrix, report, names):
         counts = "".join("{:>{}}".format(count or ".", cell) for count in row.tolist())
         lines.append(f"{align(name, wide)} {counts}")
     return "\n".join(lines) + "\n"
+
+
+def format_scores(matrix, values):
+    """Accuracy and F1 with their intervals, and the calibration, as plain text.
+
+    Args:
+        matrix: the confusion matrix.
+        values: of `scores.to_json`.
+    """
+    rows = [("accuracy", scores.with_ends(*scores.accuracy(matrix)))]
+    rows += [(f"{name} F1", score) for name, score in values["f1"].items()]
+    lines = ["", "             value  95 % interval"]
+    lines += [f"{n:>11} {v['value']:.4f}  {v['low']:.4f} to {v['high']:.4f}" for n, v in rows]
+    calibration = values["calibration"]
+    if calibration:
+        lines += ["", f"calibration error (ECE) {calibration['ece']:.4f}: the mean distance of"]
+        lines += [f"probability and share in {calibration['num_bins']} bins of equal width"]
+        lines += ["", "   bin          examples  probability  right   95 % interval"]
+        lines += map(format_bin, calibration["bins"])
+    return "\n".join(lines) + "\n"
+
+
+def format_bin(values):
+    interval = values["interval"]
+    return (
+        f"   {values['low']:.3f}-{values['high']:.3f}  {values['examples']:>8}       "
+        f"{values['confidence']:.4f}  {values['accuracy']:.4f}  "
+        f"{interval['low']:.4f} to {interval['high']:.4f}"
+    )
 
 
 def worst_classes(report):

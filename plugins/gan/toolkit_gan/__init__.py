@@ -47,6 +47,16 @@ def optimize(model, features, labels, losses, run):
 
 
 @hookimpl
+def sample_options():
+    return modules.options.GanSampleOptions
+
+
+@hookimpl
+def sample(request, run):
+    return modules.samples.draw(request, run)
+
+
+@hookimpl
 def predict(outputs, run):
     return modules.sampling.predict(outputs, run)
 

@@ -42,7 +42,8 @@ class Variables:
         Args:
             name: under the scope.
             shape: of the kernel.
-            kind: of the initializer: "small", "he_normal" or "glorot_uniform".
+            kind: of the initializer: "small", "he_normal" or "glorot_uniform"; or the standard
+                deviation of a normal one, where 0 gives zeros.
             fan_shape: a shape of the same size whose fans set the initial scale, if not `shape`.
         """
         self.kernels.append(name)
@@ -91,6 +92,10 @@ class Variables:
         return [v for name, v in self._variables.items() if name not in self._inputs]
 
     def _initializer(self, name, kind, stddev=SMALL):
+        if kind == 0:
+            return tf.zeros_initializer()
+        if not isinstance(kind, str):
+            kind, stddev = "normal", kind
         kind = "normal" if kind == "small" else kind
         return self._run.initializer(kind, f"{self._seed_scope}/{name}", stddev)
 
@@ -186,22 +191,49 @@ class Norm:
     It is called with `moments`, name -> (mean, variance). Batch norm uses its entry there; without
     an entry, it computes the batch's moments and stores them there. If `moments` is None it uses
     the batch's moments without storing them, which is faster. Layer norm ignores `moments`.
+
+    Conditional batch norm (de Vries et al. 2017, Modulating early visual processing by language)
+    has a gamma and a beta for each label; the moments are those of all examples. It is called with
+    `values` in which `rows` replaces all gammas and betas by those of the examples' labels.
+
+    Args:
+        variables: the network's `Variables`.
+        name: of the layer, a prefix of its variables' names.
+        kind: "none", "batch" or "layer".
+        channels: C.
+        num_labels: labels with a gamma and a beta of their own; 0: all examples share one of each.
     """
 
-    def __init__(self, variables, name, kind, channels):
+    def __init__(self, variables, name, kind, channels, num_labels=0):
         self.name, self.kind, self.channels = name, kind, channels
+        self._num_labels = num_labels
         if kind != "none":
-            variables.add_ones(name + "/gamma", [channels])
-            variables.add_zeros(name + "/beta", [channels])
+            # One axis, also for several labels: weight decay does not apply to vectors.
+            size = channels * max(1, num_labels)
+            variables.add_ones(name + "/gamma", [size])
+            variables.add_zeros(name + "/beta", [size])
+
+    def rows(self, values, one_hot):
+        """Name -> [N, C], the gamma and the beta of each example; one_hot: float32 [N, K]."""
+        names = [f"{self.name}/{name}" for name in ("gamma", "beta")] if self._num_labels else []
+        shape = [self._num_labels, self.channels]
+        return {name: tf.matmul(one_hot, tf.reshape(values[name], shape)) for name in names}
 
     def __call__(self, values, x, moments):
         if self.kind == "none":
             return x
-        gamma, beta = values[self.name + "/gamma"], values[self.name + "/beta"]
+        gamma, beta = (self._scale(values, name, x) for name in ("gamma", "beta"))
         if self.kind == "batch" and moments is None:
             return layers.fused_batch_norm(x, gamma, beta)
         mean, variance = self._moments(x, moments)
         return layers.normalise(x, mean, variance, gamma, beta)
+
+    def _scale(self, values, name, x):
+        """Gamma or beta: [C], or [N, 1, ..., C] of rows."""
+        value = values[f"{self.name}/{name}"]
+        if not self._num_labels:
+            return value
+        return tf.reshape(value, [-1] + [1] * (x.shape.ndims - 2) + [self.channels])
 
     def _moments(self, x, moments):
         if self.kind == "layer":

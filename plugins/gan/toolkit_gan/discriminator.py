@@ -12,8 +12,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from toolkit import tf
 
 from . import architecture
+from .attention import MapAttention
 from .blocks import Conv, Dense, Down, Norm, Variables
-from .layers import leaky_relu, power_iteration, shrink
+from .layers import batch_size, leaky_relu, power_iteration, shrink
+from .minibatch_stddev import append_stddev
+from .r3gan import R3ganDiscriminator
 
 
 class Weights(NamedTuple):
@@ -45,9 +48,11 @@ class Discriminator:
     def __init__(self, run, scope=architecture.DISCRIMINATOR):
         options = run.options
         self._conditional = architecture.conditioning(options, run.data)
-        self._classes = run.data.num_classes
+        self._classes = architecture.num_labels(options, run.data)
         self._shape = list(run.data.shape)
-        self.mixes_examples = options.discriminator_norm == "batch"
+        self._group_size = options.minibatch_stddev
+        has_batch_norm = options.discriminator_norm == "batch" and options.network != "r3gan"
+        self.mixes_examples = has_batch_norm or self._group_size > 0
         self._variables = Variables(run, scope, scope)
         init = architecture.kernel_init(options, options.discriminator_norm, options.spectral_norm)
         channels = self._shape[-1] * (2 if self._conditional == "concat" else 1)
@@ -59,7 +64,7 @@ class Discriminator:
         self._vectors = {name: self._variables.create_vector(name, "u") for name in kernels}
 
     def _add_heads(self, init):
-        variables, features = self._variables, self._network.features
+        variables, features = self._variables, self._network.features + (self._group_size > 0)
         self._logits = Dense(variables, "logits", features, 1, init.outer)
         if self._conditional == "concat":
             variables.add_inputs(
@@ -101,12 +106,15 @@ class Discriminator:
             images: float32 [N, H, W, C] in [-1, 1].
             labels: int32 [N], or None where they are not used.
             weights: of `weights`.
-            moments: of batch norm, see `blocks.Norm`; None: those of this batch.
+            moments: of batch norm and of minibatch standard deviation, see `blocks.Norm`; None:
+                those of this batch.
         """
         values = weights.values
         if self._conditional == "concat":
             images = tf.concat([images, self._label_images(labels, values)], axis=-1)
         features = self._network(values, images, moments)  # [N, F]
+        if self._group_size:
+            features = append_stddev(features, self._group_size, moments)  # F includes it
         logits, class_logits = tf.squeeze(self._logits(values, features), 1), None  # [N]
         if self._conditional == "acgan":
             class_logits = self._class_logits(values, features)
@@ -125,7 +133,7 @@ class Discriminator:
         real_moments=None,
         fake_moments=None,
     ):
-        """The outputs for reals and for fakes, in one pass unless batch norm mixes the examples.
+        """The outputs for reals and for fakes, in one pass unless it mixes the examples.
 
         Args:
             reals: float32 [N, H, W, C] in [-1, 1].
@@ -133,8 +141,8 @@ class Discriminator:
             fakes: float32 [M, H, W, C] in [-1, 1].
             fake_labels: int32 [M], or None where they are not used.
             weights: of `weights`.
-            real_moments: of batch norm for the reals, see `blocks.Norm`; None: those of the batch.
-            fake_moments: of batch norm for the fakes.
+            real_moments: for the reals, see `__call__`.
+            fake_moments: for the fakes.
         """
         if self.mixes_examples:
             real = self(reals, real_labels, weights, real_moments)
@@ -143,7 +151,7 @@ class Discriminator:
         if self._conditional in ("concat", "projection"):
             labels = tf.concat([real_labels, fake_labels], axis=0)
         both = self(tf.concat([reals, fakes], axis=0), labels, weights)
-        counts = [_batch_size(reals), _batch_size(fakes)]
+        counts = [batch_size(reals), batch_size(fakes)]
         halves = [(None, None) if x is None else tf.split(x, counts) for x in both]
         real, fake = zip(*halves)
         return DiscriminatorOutputs(*real), DiscriminatorOutputs(*fake)
@@ -160,11 +168,6 @@ class Discriminator:
         return tf.one_hot(
             labels, self._classes
         )  # [N, K]; unlike tf.gather's, its gradients are dense
-
-
-def _batch_size(x):
-    """The number of examples in x: an int if it is known, otherwise a tensor."""
-    return x.shape.as_list()[0] or tf.shape(x)[0]
 
 
 class Mlp:
@@ -200,11 +203,14 @@ class Dcgan:
             name = f"conv{number}"
             down = Down(variables, name, num_in, num_out, init.inner, norm == "none")
             self.downs.append((down, Norm(variables, f"norm{number}", norm, num_out)))
+        maps = dict(zip(stages[1:], filters))
+        self.attend = MapAttention(variables, options, shape, maps, init.outer)
 
     def __call__(self, values, images, moments):
-        x = leaky_relu(self.input(values, images))  # [N, H/2, W/2, F]
+        x = self.attend(values, leaky_relu(self.input(values, images)))  # [N, H/2, W/2, F]
         for down, norm in self.downs:
             x = leaky_relu(norm(values, down(values, x), moments))  # [N, H/4, W/4, 2F] and so on
+            x = self.attend(values, x)
         return tf.reshape(x, [-1, self.features])
 
 
@@ -212,7 +218,8 @@ class Resnet:
     """One residual block per halving, one more, and a sum over positions (Miyato et al. 2018)."""
 
     def __init__(self, options, shape, variables, init):
-        halvings, norm = len(architecture.stages(shape)) - 1, options.discriminator_norm
+        stages, norm = architecture.stages(shape), options.discriminator_norm
+        halvings = len(stages) - 1
         filters = architecture.filters(options, halvings + 1)
         self.features = filters[-1]
         self.input = FirstBlock(variables, "block1", shape[2], filters[0], init)
@@ -222,13 +229,16 @@ class Resnet:
             name = f"block{number}"
             self.blocks.append(Block(variables, name, num_in, num_out, norm, init, halves))
         self.norm = Norm(variables, "norm", norm, self.features)
+        maps = dict(zip(stages[1:], filters))
+        self.attend = MapAttention(variables, options, shape, maps, init.outer)
         # If kernels have norm one, the mean would bind the logits to values near zero.
         self.pool = tf.reduce_sum if options.spectral_norm else tf.reduce_mean
 
     def __call__(self, values, images, moments):
-        x = self.input(values, images)  # [N, H/2, W/2, F]
+        x = self.attend(values, self.input(values, images))  # [N, H/2, W/2, F]
         for block in self.blocks:
             x = block(values, x, moments)  # [N, H/4, W/4, 2F] and so on
+            x = self.attend(values, x) if block.halves else x
         return self.pool(leaky_relu(self.norm(values, x, moments)), axis=[1, 2])  # [N, features]
 
 
@@ -264,4 +274,9 @@ class Block:
         return y + self.shortcut(values, x)
 
 
-NETWORKS: Dict[str, Callable[..., Any]] = {"mlp": Mlp, "dcgan": Dcgan, "resnet": Resnet}
+NETWORKS: Dict[str, Callable[..., Any]] = {
+    "mlp": Mlp,
+    "dcgan": Dcgan,
+    "resnet": Resnet,
+    "r3gan": R3ganDiscriminator,
+}

@@ -9,7 +9,8 @@ A pass returns a dict:
     fake_images                    float32 [B, H, W, C] in [-1, 1]
     real_class_logits, fake_...    float32 [B, K], with conditional=acgan only
     real_labels, fake_labels       int32 [B], with conditional=acgan only
-    gradients                      float32 [B or 2B, H, W, C], with a gradient penalty only
+    penalty                        float32 scalar, with a gradient penalty only
+    lecam                          float32 scalar, with LeCam's penalty only
 
 Legend: B examples in one update, N = n_critic * B examples in a step, H W C of an image, K classes.
 """
@@ -22,6 +23,8 @@ from toolkit import tf
 
 from . import latents, losses, norm_moments, penalties, sampling
 from .architecture import conditioning
+from .differentiable_augmentation import augment
+from .penalty_schedule import scheduled_penalty
 
 
 def forward(model, features, labels, run) -> Dict[str, Any]:
@@ -38,7 +41,7 @@ def forward(model, features, labels, run) -> Dict[str, Any]:
     reals = scale_images(features)
     if run.mode == "eval":
         return evaluation_pass(model, run, reals, labels)
-    reals, labels = update_batch(reals, labels, 0, run)
+    reals, labels = update_batch(model, reals, labels, 0, run)
     return discriminator_pass(model, run, reals, labels, 0)[0]
 
 
@@ -47,45 +50,61 @@ def scale_images(features):
     return 2 * features - 1
 
 
-def update_batch(reals, labels, number: int, run) -> Tuple[Any, Any]:
+def update_batch(model, reals, labels, number: int, run) -> Tuple[Any, Any]:
     """The examples of update `number` of a step: images [B, H, W, C], and labels [B] or None."""
     size = run.options.batch_size
     part = slice(number * size, (number + 1) * size)
-    return reals[part], None if labels is None else labels[part]
+    return reals[part], real_labels(model, reals[part], None if labels is None else labels[part])
+
+
+def real_labels(model, reals, classes):
+    """int32 [B], the labels of real images [B, H, W, C]: their clusters if there are any.
+
+    Args:
+        model: the `networks.Gan`.
+        reals: before any augmentation of the discriminator's input.
+        classes: int32 [B], or None.
+    """
+    return classes if model.clusters is None else model.clusters.assign(reals, classes)
 
 
 def discriminator_pass(model, run, reals, labels, number: int) -> Tuple[Dict[str, Any], List[Any]]:
     """Build what update `number` of the discriminator needs.
 
     Returns:
-        The outputs of the pass, and the ops that store its power iterations.
+        The outputs of the pass, and the ops that store its power iterations and average logits.
     """
     stream = f"critic{number}"  # names the random numbers; runs of any version draw the same
     # A line from a real image to a sample is within one class if both have the same label.
     is_line = run.options.penalty in penalties.INTERPOLATING
     fakes, fake_labels = generate(
-        model.generator, run, stream, tf.shape(reals)[0], labels if is_line else None
+        model, run, stream, tf.shape(reals)[0], labels if is_line else None
     )
     if run.options.update == "alternating":
         fakes = tf.stop_gradient(fakes)
     weights = model.discriminator.weights(iterate=True)
-    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
+    real_views, fake_views = augment_pair(reals, fakes, run, stream)
+    real, fake = model.discriminator.pair(real_views, labels, fake_views, fake_labels, weights)
     outputs = named_outputs(real, labels, fake, fakes, fake_labels)
     if run.options.penalty != "none":
-        points = penalties.penalty_points(run, stream, reals, labels, fakes, fake_labels)
-        at_points = model.discriminator(*points, weights=weights)
-        outputs["gradients"] = penalties.input_gradients(at_points.logits, points[0])
-    return outputs, weights.updates
+        points = penalties.penalty_points(run, stream, real_views, labels, fake_views, fake_labels)
+        outputs["penalty"] = scheduled_penalty(model.discriminator, *points, weights, run)
+    if model.average_logits is None:
+        return outputs, weights.updates
+    outputs["lecam"], updates = model.average_logits.penalise(real.logits, fake.logits)
+    return outputs, [*weights.updates, *updates]
 
 
 def generator_pass(model, run, reals, labels) -> Dict[str, Any]:
     """Build what the generator's update needs; most losses do not read the real images."""
-    fakes, fake_labels = generate(model.generator, run, "generator", run.options.batch_size)
+    fakes, fake_labels = generate(model, run, "generator", run.options.batch_size)
     weights = model.discriminator.weights(iterate=False)
     if run.options.loss in losses.NEEDS_REALS:
-        real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights)
+        real_views, fake_views = augment_pair(reals, fakes, run, "generator")
+        real, fake = model.discriminator.pair(real_views, labels, fake_views, fake_labels, weights)
     else:
-        fake = model.discriminator(fakes, fake_labels, weights)
+        fake_views = augment(fakes, run, "generator/augment/fake")
+        fake = model.discriminator(fake_views, fake_labels, weights)
         real = fake._replace(logits=tf.zeros_like(fake.logits))  # not in its loss
     return named_outputs(real, labels, fake, fakes, fake_labels)
 
@@ -96,29 +115,39 @@ def evaluation_pass(model, run, reals, labels) -> Dict[str, Any]:
     The outputs for an example do not depend on the others of its batch.
     """
     count = tf.shape(reals)[0]
-    z = latents.positional_noise(run, "evaluation/z", count)
-    fake_labels = latents.positional_labels(run, "evaluation/label", count)
+    z = latents.noise(run, "evaluation/z", count)
+    labels = real_labels(model, reals, labels)
+    fake_labels = latents.random_labels(run, "evaluation/label", count, model.clusters)
     fakes = scale_images(sampling.sample_images(model.average, z, fake_labels, run))
     weights = model.discriminator.weights(iterate=False)
     moments = norm_moments.fixed_moments(model, weights, run)
-    real, fake = model.discriminator.pair(reals, labels, fakes, fake_labels, weights, *moments)
+    real_views, fake_views = augment_pair(reals, fakes, run, "evaluation")
+    real, fake = model.discriminator.pair(
+        real_views, labels, fake_views, fake_labels, weights, *moments
+    )
     return named_outputs(real, labels, fake, fakes, fake_labels)
 
 
-def generate(generator, run, stream: str, count, labels=None) -> Tuple[Any, Any]:
+def augment_pair(reals, fakes, run, stream: str) -> Tuple[Any, Any]:
+    """Real and generated images as the discriminator sees them, changed by the same rule."""
+    real_views = augment(reals, run, stream + "/augment/real")
+    return real_views, augment(fakes, run, stream + "/augment/fake")
+
+
+def generate(model, run, stream: str, count, labels=None) -> Tuple[Any, Any]:
     """Images [count, H, W, C] from fresh noise, and their labels [count] or None.
 
     Args:
-        generator: the network.
+        model: the `networks.Gan`.
         run: the `toolkit.Run`.
         stream: prefix of the names of the random numbers.
         count: an int or an int32 scalar.
-        labels: int32 [count], if not drawn from the class histogram; a generator without classes
-            ignores them.
+        labels: int32 [count], if not drawn as often as in the training data; a generator without
+            labels ignores them.
     """
     if labels is None or conditioning(run.options, run.data) == "none":
-        labels = latents.random_labels(run, stream + "/label", count)
-    return generator(latents.noise(run, stream + "/z", count), labels), labels
+        labels = latents.random_labels(run, stream + "/label", count, model.clusters)
+    return model.generator(latents.noise(run, stream + "/z", count), labels), labels
 
 
 def named_outputs(real, real_labels, fake, fakes, fake_labels) -> Dict[str, Any]:

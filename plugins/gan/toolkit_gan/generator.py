@@ -12,8 +12,10 @@ from typing import Any, Callable, Dict
 from toolkit import tf
 
 from . import architecture
+from .attention import MapAttention
 from .blocks import Conv, Dense, Norm, Up, Variables
 from .layers import enlarge
+from .r3gan import R3ganGenerator
 
 
 class Generator:
@@ -24,6 +26,7 @@ class Generator:
         scope: prefix of the variables' names.
         seed_scope: the initial values are a function of it; networks with the same start equal.
         trainable: whether the variables are trainable.
+        clusters: the `clusters.Clusters` that are its labels, if these are clusters.
     """
 
     def __init__(
@@ -32,11 +35,14 @@ class Generator:
         scope=architecture.GENERATOR,
         seed_scope=architecture.GENERATOR,
         trainable=True,
+        clusters=None,
     ):
-        is_plain = architecture.conditioning(run.options, run.data) == "none"
-        self._classes = 0 if is_plain else run.data.num_classes
+        self.clusters = clusters
+        self._classes = architecture.num_labels(run.options, run.data)
         self._variables = Variables(run, scope, seed_scope, trainable)
-        inputs = run.options.latent_size + self._classes
+        by_norm = run.options.generator_conditional == "batch-norm"
+        self._num_inputs = 0 if by_norm else self._classes  # of labels beside the latent numbers
+        inputs = run.options.latent_size + self._num_inputs
         self._network = NETWORKS[run.options.network](run, self._variables, inputs)
         self._batch_norms = [norm for norm in self._network.norms if norm.kind == "batch"]
 
@@ -71,9 +77,31 @@ class Generator:
         return [[norm.channels] for norm in self._batch_norms for _ in range(2)]
 
     def _forward(self, z, labels, moments):
+        values = self._variables.read()
         if self._classes:
-            z = tf.concat([z, tf.one_hot(labels, self._classes)], axis=1)  # [N, Z + K]
-        return tf.tanh(self._network(self._variables.read(), z, moments))
+            one_hot = tf.one_hot(labels, self._classes)  # [N, K]
+            if self._num_inputs:
+                z = tf.concat([z, one_hot], axis=1)  # [N, Z + K]
+            for norm in self._network.norms:
+                values.update(norm.rows(values, one_hot))
+        return tf.tanh(self._network(values, z, moments))
+
+
+class Norms:
+    """Creates the normalisations of a generator: conditional ones if the options say so.
+
+    Args:
+        run: the `toolkit.Run`.
+        variables: the network's `Variables`.
+    """
+
+    def __init__(self, run, variables):
+        self.kind, self._variables = run.options.generator_norm, variables
+        self._num_labels = architecture.num_norm_labels(run.options, run.data)
+
+    def add(self, name, channels):
+        """Create a `Norm`."""
+        return Norm(self._variables, name, self.kind, channels, self._num_labels)
 
 
 class Mlp:
@@ -81,14 +109,14 @@ class Mlp:
 
     def __init__(self, run, variables, inputs):
         options, self.shape = run.options, list(run.data.shape)
-        norm, units = options.generator_norm, architecture.units(options)
-        init, size = architecture.kernel_init(options, norm), architecture.num_values(self.shape)
+        norms, units = Norms(run, variables), architecture.units(options)
+        init, bias = architecture.kernel_init(options, norms.kind), norms.kind == "none"
         self.hidden, self.norms = [], []
         for number in range(1, architecture.HIDDEN_LAYERS + 1):
-            name = f"dense{number}"
-            self.hidden.append(Dense(variables, name, inputs, units, init.inner, norm == "none"))
-            self.norms.append(Norm(variables, f"norm{number}", norm, units))
+            self.hidden.append(Dense(variables, f"dense{number}", inputs, units, init.inner, bias))
+            self.norms.append(norms.add(f"norm{number}", units))
             inputs = units
+        size = architecture.num_values(self.shape)
         self.output = Dense(variables, "output", units, size, init.outer)
 
     def __call__(self, values, x, moments):
@@ -113,22 +141,26 @@ class Dcgan:
     """The stem, then a transposed convolution per doubling (Radford et al. 2016)."""
 
     def __init__(self, run, variables, inputs):
-        options, norm = run.options, run.options.generator_norm
-        init, bias = architecture.kernel_init(options, norm), norm == "none"
+        options, norms = run.options, Norms(run, variables)
+        init, bias = architecture.kernel_init(options, norms.kind), norms.kind == "none"
         self.stages = architecture.stages(run.data.shape)[::-1]  # from the smallest
         filters = architecture.filters(options, len(self.stages) - 1)[::-1]
         self.stem = Stem(variables, inputs, self.stages[0], filters[0], init.inner, bias)
-        self.norms, self.ups = [Norm(variables, "norm1", norm, filters[0])], []
+        self.norms, self.ups = [norms.add("norm1", filters[0])], []
         for number, (num_in, num_out) in enumerate(zip(filters, filters[1:]), start=2):
             name = f"conv{number}"
             self.ups.append(Up(variables, name, num_in, num_out, init.inner, bias))
-            self.norms.append(Norm(variables, f"norm{number}", norm, num_out))
+            self.norms.append(norms.add(f"norm{number}", num_out))
         self.output = Up(variables, "output", filters[-1], run.data.shape[2], init.outer)
+        maps = dict(zip(self.stages, filters))
+        self.attend = MapAttention(variables, options, run.data.shape, maps, init.outer)
 
     def __call__(self, values, x, moments):
         x = tf.nn.relu(self.norms[0](values, self.stem(values, x), moments))  # [N, h, w, F]
+        x = self.attend(values, x)
         for up, norm, sides in zip(self.ups, self.norms[1:], self.stages[1:]):
             x = tf.nn.relu(norm(values, up(values, x, sides), moments))  # [N, 2h, 2w, F/2]
+            x = self.attend(values, x)
         return self.output(values, x, self.stages[-1])  # [N, H, W, C]
 
 
@@ -136,37 +168,36 @@ class Resnet:
     """The stem, then a residual block per doubling and a convolution (Gulrajani et al. 2017)."""
 
     def __init__(self, run, variables, inputs):
-        options, norm = run.options, run.options.generator_norm
-        init = architecture.kernel_init(options, norm)
+        options, norms = run.options, Norms(run, variables)
+        init = architecture.kernel_init(options, norms.kind)
         self.stages = architecture.stages(run.data.shape)[::-1]  # from the smallest
         filters = architecture.filters(options, len(self.stages))[::-1]
         self.stem = Stem(variables, inputs, self.stages[0], filters[0], init.outer, bias=True)
         self.blocks = [
-            Block(variables, f"block{number}", num_in, num_out, norm, init)
+            Block(variables, f"block{number}", num_in, num_out, norms, init)
             for number, (num_in, num_out) in enumerate(zip(filters, filters[1:]), start=1)
         ]
-        self.norm = Norm(variables, "norm", norm, filters[-1])
+        self.norm = norms.add("norm", filters[-1])
         self.norms = [norm_layer for block in self.blocks for norm_layer in block.norms] + [
             self.norm
         ]
         self.output = Conv(variables, "output", filters[-1], run.data.shape[2], init.outer)
+        maps = dict(zip(self.stages, filters))
+        self.attend = MapAttention(variables, options, run.data.shape, maps, init.outer)
 
     def __call__(self, values, x, moments):
-        x = self.stem(values, x)  # [N, h, w, F]
+        x = self.attend(values, self.stem(values, x))  # [N, h, w, F]
         for block, sides in zip(self.blocks, self.stages[1:]):
-            x = block(values, x, sides, moments)  # [N, 2h, 2w, F/2]
+            x = self.attend(values, block(values, x, sides, moments))  # [N, 2h, 2w, F/2]
         return self.output(values, tf.nn.relu(self.norm(values, x, moments)))  # [N, H, W, C]
 
 
 class Block:
     """Normalise, ReLU, enlarge, convolve; again without enlarging; plus a shortcut."""
 
-    def __init__(self, variables, name, channels, filters, norm, init):
-        self.norms = [
-            Norm(variables, name + "/norm1", norm, channels),
-            Norm(variables, name + "/norm2", norm, filters),
-        ]
-        bias = norm == "none"
+    def __init__(self, variables, name, channels, filters, norms, init):
+        self.norms = [norms.add(name + "/norm1", channels), norms.add(name + "/norm2", filters)]
+        bias = norms.kind == "none"
         self.conv1 = Conv(variables, name + "/conv1", channels, filters, init.inner, bias)
         self.conv2 = Conv(variables, name + "/conv2", filters, filters, init.inner)
         self.shortcut = Conv(variables, name + "/shortcut", channels, filters, init.outer, size=1)
@@ -179,4 +210,9 @@ class Block:
         return y + enlarge(self.shortcut(values, x), sides)
 
 
-NETWORKS: Dict[str, Callable[..., Any]] = {"mlp": Mlp, "dcgan": Dcgan, "resnet": Resnet}
+NETWORKS: Dict[str, Callable[..., Any]] = {
+    "mlp": Mlp,
+    "dcgan": Dcgan,
+    "resnet": Resnet,
+    "r3gan": R3ganGenerator,
+}

@@ -92,12 +92,14 @@ RULES = {
         "--generator-rate.",
     ),
     "lost-classes": Rule(
-        3, "Try --conditional projection, --penalty r1, or a larger --batch-size."
+        3,
+        "Try --conditional projection, --penalty r1, --minibatch-stddev 4, or a larger "
+        "--batch-size.",
     ),
     "critic-saturated": Rule(
         3,
         "Try a lower --discriminator-rate, --penalty r1 or --spectral-norm, or "
-        "--loss non-saturating.",
+        "--loss non-saturating; with few images, --diff-augment auto.",
     ),
     "generator-frozen": Rule(
         2,

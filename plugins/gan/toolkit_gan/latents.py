@@ -1,6 +1,9 @@
-"""The inputs of the generator: latent numbers and class labels, in the graph or with numpy.
+"""The inputs of the generator: latent numbers and labels, in the graph or with numpy.
 
-Legend: N images, Z latent numbers, K classes.
+A label is a class of the data, or a cluster of its images. The sizes of clusters are in variables:
+numpy's inputs name a cluster by a position in the cumulated sizes, of those of one class if the
+data have classes.
+Legend: N images, Z latent numbers, K classes or clusters.
 """
 
 from __future__ import annotations
@@ -11,12 +14,12 @@ import numpy as np
 
 from toolkit import UsageError
 
-from .architecture import conditioning
+from .architecture import has_classes, label_kind, num_labels
+from .options import IMAGES_PER_PATH
 
-IMAGES_PER_PATH = 8  # from one random point to the next
-BLOCK_SIZE = 256  # examples of an evaluation whose random numbers are drawn together
-
-Inputs = Dict[str, np.ndarray]  # "z": float32 [N, Z], and with conditioning "label": int32 [N]
+# "z": float32 [N, Z]; with classes "label": int32 [N]; with clusters "cluster": float32 [N]
+Inputs = Dict[str, np.ndarray]
+BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))  # rounding to float32 may give 1
 
 
 def class_counts(data: Any) -> np.ndarray:
@@ -29,61 +32,38 @@ def class_counts(data: Any) -> np.ndarray:
 
 
 def noise(run, name: str, count):
-    """float32 [count, Z], a function of the run's seed, `name` and the global step."""
+    """float32 [count, Z], drawn by the run: see `toolkit.Run.uniform`."""
     shape = [count, run.options.latent_size]
     if run.options.latent == "uniform":
         return run.uniform(name, shape, -1.0, 1.0)
     return run.normal(name, shape)
 
 
-def random_labels(run, name: str, count):
-    """int32 [count], from the training data's class histogram; None without conditioning."""
-    if conditioning(run.options, run.data) == "none":
-        return None
-    return _labels_at(run.uniform(name, [count, 1]), run.data)
-
-
-def positional_noise(run, name: str, count):
-    """float32 [count, Z], a function of the run's seed, `name` and positions in the split.
+def random_labels(run, name: str, count, clusters=None):
+    """int32 [count], as frequent as in the training data; None without conditioning.
 
     Args:
-        run: the `toolkit.Run`, in mode "eval".
-        name: of the use.
-        count: of the examples in the batch.
+        run: the `toolkit.Run`.
+        name: of the random numbers.
+        count: an int or an int32 scalar.
+        clusters: the `clusters.Clusters`, if these are the labels.
     """
-    from toolkit import tf
-
-    size = run.options.latent_size
-    if run.options.latent == "uniform":
-        return 2 * _positional_numbers(run, name, count, size, tf.random.stateless_uniform) - 1
-    return _positional_numbers(run, name, count, size, tf.random.stateless_normal)
-
-
-def positional_labels(run, name: str, count):
-    """As `random_labels`, but a function of positions in the split instead of the global step."""
-    if conditioning(run.options, run.data) == "none":
+    kind = label_kind(run.options, run.data)
+    if kind == "none":
         return None
-    from toolkit import tf
+    positions = run.uniform(name, [count, 1])
+    if not has_classes(run.options, run.data):
+        return clusters.labels_at(positions)
+    classes = _labels_at(positions, run.data)
+    if kind == "class":
+        return classes
+    return clusters.labels_at(run.uniform(name + "/cluster", [count, 1]), classes)
 
-    uniform = _positional_numbers(run, name, count, 1, tf.random.stateless_uniform)
-    return _labels_at(uniform, run.data)
 
-
-def _positional_numbers(run, name, count, size, draw):
-    """float32 [count, size], drawn in blocks of examples whose positions are fixed."""
-    from toolkit import tf
-
-    count = tf.cast(count, tf.int64)
-    first = run.position // BLOCK_SIZE
-    last = (run.position + count - 1) // BLOCK_SIZE
-    seed = tf.constant(run.seed(name), tf.int64)
-    blocks = tf.map_fn(
-        lambda block: draw([BLOCK_SIZE, size], tf.stack([seed, block])),
-        tf.range(first, last + 1),
-        dtype=tf.float32,
-    )  # [blocks, BLOCK_SIZE, size]
-    start = run.position - first * BLOCK_SIZE
-    return tf.reshape(blocks, [-1, size])[start : start + count]
+def labels_of(inputs: Dict[str, Any], clusters=None):
+    """int32 [N], the labels of inputs, which are arrays or tensors; None without any."""
+    classes = inputs.get("label")
+    return clusters.labels_at(inputs["cluster"], classes) if "cluster" in inputs else classes
 
 
 def _labels_at(uniform, data):
@@ -106,7 +86,9 @@ def random_inputs(
     label: Optional[int] = None,
     truncation: Optional[float] = None,
 ) -> Inputs:
-    """Draw latent numbers, and with conditioning labels. Image i is the same for any count.
+    """Draw latent numbers, and with conditioning labels: classes, or positions of clusters.
+
+    Image i is the same for any count.
 
     Args:
         options: of the model.
@@ -121,8 +103,11 @@ def random_inputs(
         UsageError: the truncation is not a positive number.
     """
     inputs = {"z": _random_latents(options, np.random.RandomState(seed), count, truncation)}
-    if conditioning(options, data) != "none":
+    if has_classes(options, data):
         inputs["label"] = _random_labels(data, count, seed, label)
+    if label_kind(options, data) == "cluster":
+        positions = np.random.RandomState([seed, 2]).random_sample(count).astype(np.float32)
+        inputs["cluster"] = np.minimum(positions, BELOW_ONE)
     return inputs
 
 
@@ -169,17 +154,34 @@ def slerp(a: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
 def class_row_inputs(
     options: Any, data: Any, count: int, seed: int
 ) -> Tuple[Inputs, Optional[int]]:
-    """Inputs for a grid of about `count` images: with conditioning, in rows of one class each.
+    """Inputs for a grid of about `count` images: with conditioning, in rows of one label each.
+
+    Rows of one class have its clusters from left to right. Without classes, clusters have the rows;
+    of many there is a square grid, whose rows are at even positions of the sizes.
 
     Returns:
         The inputs, and the images per row or None without conditioning.
     """
-    if conditioning(options, data) == "none":
+    kind = label_kind(options, data)
+    if kind == "none":
         return random_inputs(options, data, count, seed), None
-    columns = max(1, count // data.num_classes)
-    inputs = random_inputs(options, data, columns * data.num_classes, seed)
-    inputs["label"] = np.repeat(np.arange(data.num_classes, dtype=np.int32), columns)
+    is_by_class = has_classes(options, data)
+    rows = data.num_classes if is_by_class else num_labels(options, data)
+    if not is_by_class:
+        rows = min(rows, max(1, int(np.sqrt(count))))
+    columns = max(1, count // rows)
+    inputs = random_inputs(options, data, columns * rows, seed)
+    if is_by_class:
+        inputs["label"] = np.repeat(np.arange(rows, dtype=np.int32), columns)
+    if kind == "cluster":
+        positions = np.tile(even_shares(columns), rows)
+        inputs["cluster"] = positions if is_by_class else np.repeat(even_shares(rows), columns)
     return inputs, columns
+
+
+def even_shares(count: int) -> np.ndarray:
+    """float32 [count], the middles of equal parts of [0, 1]."""
+    return ((np.arange(count) + 0.5) / count).astype(np.float32)
 
 
 def _random_latents(options, random, count, truncation) -> np.ndarray:

@@ -15,6 +15,11 @@ SLOPE = 0.2  # of the discriminator's leaky ReLU
 EPSILON = 1e-5  # added under the square root of a normalisation
 
 
+def batch_size(x):
+    """The number of examples in x: an int if it is known, otherwise a tensor."""
+    return x.shape.as_list()[0] or tf.shape(x)[0]
+
+
 def dense(x, kernel):
     """x [N, C], kernel [C, F] -> [N, F]."""
     return tf.matmul(x, kernel)
@@ -43,7 +48,10 @@ def batch_moments(x):
 
 
 def fused_batch_norm(x, gamma, beta):
-    """As `normalise` with `batch_moments`, in one op; x [N, ..., C]."""
+    """As `normalise` with `batch_moments`; in one op if gamma and beta are [C]. x [N, ..., C]."""
+    if gamma.shape.ndims > 1:
+        channels = [int(x.shape[-1])]
+        return fused_batch_norm(x, tf.ones(channels), tf.zeros(channels)) * gamma + beta
     is_flat = x.shape.ndims == 2
     if is_flat:
         x = x[:, None, None, :]  # [N, 1, 1, C]
@@ -63,7 +71,10 @@ def _moments(x, axes, keepdims):
 
 
 def normalise(x, mean, variance, gamma, beta):
-    """Shift and scale x [N, ..., C] to mean beta and standard deviation gamma, both [C]."""
+    """Shift and scale x [N, ..., C] to mean beta and standard deviation gamma.
+
+    Both are [C], or [N, 1, ..., C] for examples with values of their own.
+    """
     scale = gamma * tf.rsqrt(variance + EPSILON)
     return x * scale + (beta - mean * scale)
 

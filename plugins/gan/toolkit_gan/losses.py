@@ -18,8 +18,6 @@ from typing import Any, Callable, Dict, Tuple
 
 from toolkit import tf
 
-from . import penalties
-
 
 def non_saturating(real, fake):
     """Discriminator: sp(-real) + sp(fake). Generator: sp(-fake), with slope -1 where it loses.
@@ -105,7 +103,9 @@ def named_losses(outputs: Dict[str, Any], run) -> Dict[str, Any]:
         A dict of float32 scalars:
 
         d_loss, g_loss: what discriminator and generator minimise
-        penalty: the weighted gradient penalty, a part of d_loss; an evaluation has none
+        penalty: the weighted gradient penalty, a part of d_loss, 0 on a step without; an evaluation
+            has none
+        lecam: LeCam's weighted penalty, as `penalty`
         d_real, d_fake: mean logits
         d_accuracy_real, d_accuracy_fake: shares of the images that the discriminator gets right
         class_loss_real, class_loss_fake: with conditional=acgan, parts of the losses
@@ -116,9 +116,10 @@ def named_losses(outputs: Dict[str, Any], run) -> Dict[str, Any]:
     values = OrderedDict(d_loss=d_loss, g_loss=g_loss)
     if "fake_class_logits" in outputs:
         _add_class_losses(values, outputs, options.class_weight)
-    if "gradients" in outputs:
-        values["penalty"] = penalties.weighted_penalty(outputs["gradients"], options)
-        values["d_loss"] += values["penalty"]
+    for name in ("penalty", "lecam"):
+        if name in outputs:
+            values[name] = outputs[name]
+            values["d_loss"] += outputs[name]
     values["d_real"], values["d_fake"] = tf.reduce_mean(real), tf.reduce_mean(fake)
     accuracy_real, accuracy_fake = accuracies(options.loss, real, fake)
     values["d_accuracy_real"], values["d_accuracy_fake"] = accuracy_real, accuracy_fake

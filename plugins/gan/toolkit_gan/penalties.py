@@ -59,7 +59,8 @@ def penalty_points(run, stream: str, reals, labels, fakes, fake_labels) -> Tuple
         # The names of the random numbers, "between" and "around", are those of all versions.
         return interpolate(reals, fakes, run.uniform(stream + "/between", shape)), labels
     if run.options.penalty == "dragan":
-        return perturb(reals, run.uniform(stream + "/around", tf.shape(reals))), labels
+        u = run.uniform(stream + "/around", tf.shape(reals))
+        return perturb(reals, u, batch_variance(reals, run)), labels
     if run.options.penalty == "r1":
         return reals, labels
     classes = None if fake_labels is None else tf.concat([labels, fake_labels], 0)
@@ -79,7 +80,16 @@ def interpolate(reals, fakes, a):
     return reals + a * (fakes - reals)
 
 
-def perturb(reals, u):
+def batch_variance(reals, run):
+    """The variance of all numbers of the whole batch, a scalar; `reals` is this replica's part."""
+    mean = tf.reduce_mean(reals)
+    if run.replica.count == 1:
+        return tf.reduce_mean(tf.square(reals - mean))
+    (mean,) = run.mean_over_replicas([mean])
+    return run.mean_over_replicas([tf.reduce_mean(tf.square(reals - mean))])[0]
+
+
+def perturb(reals, u, variance):
     """Points near the real images: reals + std(reals) / 2 * u.
 
     The standard deviation is one number, of the whole batch. Kodali et al. 2017, On Convergence and
@@ -88,8 +98,8 @@ def perturb(reals, u):
     Args:
         reals: float32 [B, H, W, C].
         u: float32 [B, H, W, C] in [0, 1).
+        variance: float32 scalar, of the whole batch.
     """
-    variance = tf.reduce_mean(tf.square(reals - tf.reduce_mean(reals)))
     return reals + 0.5 * tf.sqrt(variance + DEVIATION_EPSILON) * u
 
 

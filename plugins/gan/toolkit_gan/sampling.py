@@ -13,20 +13,23 @@ from typing import Any, Dict, List
 from toolkit import tf
 
 from . import latents
-from .architecture import conditioning
+from .architecture import conditioning, has_classes, label_kind
 
 
 def generator_inputs(run) -> Dict[str, Any]:
     """What the generator is fed when it predicts: name -> (dtype, shape of one)."""
     specs = {"z": ("float32", [run.options.latent_size])}
-    if conditioning(run.options, run.data) != "none":
+    if has_classes(run.options, run.data):
         specs["label"] = ("int32", [])
+    if label_kind(run.options, run.data) == "cluster":
+        specs["cluster"] = ("float32", [])  # a position in the cumulated sizes of the clusters
     return specs
 
 
 def generate_predictions(generator, inputs: Dict[str, Any], run) -> Dict[str, Any]:
     """{"image": float32 [N, H, W, C] in [0, 1]} from tensors named by `generator_inputs`."""
-    return {"image": sample_images(generator, inputs["z"], inputs.get("label"), run)}
+    labels = latents.labels_of(inputs, generator.clusters)
+    return {"image": sample_images(generator, inputs["z"], labels, run)}
 
 
 def predict(outputs: Dict[str, Any], run) -> Dict[str, Any]:
@@ -53,7 +56,7 @@ def sample_images(generator, z, labels, run):
 
 def sample_fixed_inputs(generator, inputs: Dict[str, Any], run):
     """float32 [N, H, W, C] in [0, 1] from numpy z and labels, in any graph with the weights."""
-    z, labels = tf.constant(inputs["z"]), inputs.get("label")
+    z, labels = tf.constant(inputs["z"]), latents.labels_of(inputs, generator.clusters)
     return generate_images(generator, z, labels, _norm_statistics(generator, run), run)
 
 
@@ -75,4 +78,5 @@ def _norm_statistics(generator, run) -> List[Any]:
     inputs = latents.random_inputs(
         run.options, run.data, run.options.norm_samples, run.seed("standing")
     )
-    return generator.statistics(tf.constant(inputs["z"]), inputs.get("label"))
+    labels = latents.labels_of(inputs, generator.clusters)
+    return generator.statistics(tf.constant(inputs["z"]), labels)

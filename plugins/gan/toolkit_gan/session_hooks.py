@@ -11,7 +11,8 @@ import toolkit
 from toolkit import tf
 
 from . import latents, sampling
-from .architecture import DISCRIMINATOR, GENERATOR, conditioning
+from .architecture import DISCRIMINATOR, GENERATOR, has_classes
+from .clusters import check_clusters
 from .grids import SampleGrids
 from .health_hook import HealthHook
 from .scores import extractor
@@ -23,8 +24,9 @@ NUM_CLASSIFIED = 256  # samples whose classes are counted: more than twenty for 
 
 
 def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
-    """Create the hooks; with sample_steps=0 there are none."""
+    """Create the hooks; with sample_steps=0 there are none, and for vectors there is no grid."""
     check_best_metric(run.options, splits("validation"))
+    check_clusters(run.options, run.data, splits("train"))
     steps = run.options.sample_steps
     if not steps or run.folder is None:
         return []
@@ -32,11 +34,11 @@ def create_hooks(model, losses, run, splits) -> List[toolkit.SessionHook]:
         run.options, run.data, run.options.sample_count, run.seed("samples")
     )
     images = sampling.sample_fixed_inputs(model.average, inputs, run)
+    health_hook = create_health_hook(run, steps, images, model, losses, splits)
+    if len(run.data.shape) != 3:  # vectors make no grid
+        return [health_hook]
     reals = real_grid_images(splits("train"), inputs, run)
-    return [
-        create_grid_hook(run, steps, images, inputs, reals, columns),
-        create_health_hook(run, steps, images, model, losses, splits),
-    ]
+    return [create_grid_hook(run, steps, images, inputs, reals, columns), health_hook]
 
 
 def create_grid_hook(run, steps, images, inputs, reals, columns) -> SampleGrids:
@@ -129,9 +131,9 @@ class LazyClassifier:
 
 
 def real_grid_images(split, inputs: Dict[str, np.ndarray], run) -> np.ndarray:
-    """As many training images as a grid has samples; with conditioning, in rows of one class."""
+    """As many training images as a grid has samples; with classes, in rows of one class."""
     count = len(inputs["z"])
-    if conditioning(run.options, run.data) == "none":
+    if not has_classes(run.options, run.data):
         return split.take(np.resize(even_positions(len(split), count), count))[0]
     positions = [np.flatnonzero(split.labels == k) for k in range(run.data.num_classes)]
     per_class = count // run.data.num_classes

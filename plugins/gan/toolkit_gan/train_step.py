@@ -16,6 +16,7 @@ from toolkit import tf
 
 from . import penalties
 from .architecture import DISCRIMINATOR, GENERATOR
+from .average import update_average
 from .forward_pass import discriminator_pass, generator_pass, scale_images, update_batch
 from .losses import named_losses
 
@@ -41,14 +42,14 @@ def update_in_turn(model, features, labels, losses, run):
     update = update_discriminator(model, losses["d_loss"], run, None)
     for number in range(1, run.options.n_critic):
         with tf.control_dependencies([update]):
-            reals, classes = update_batch(scale_images(features), labels, number, run)
+            reals, classes = update_batch(model, scale_images(features), labels, number, run)
             outputs, state_updates = discriminator_pass(model, run, reals, classes, number)
             losses = named_losses(outputs, run)
             update = update_discriminator(model, losses["d_loss"], run, state_updates)
     log_last_update(losses, run)
     with tf.control_dependencies([update]):
         last = run.options.n_critic - 1
-        reals, classes = update_batch(scale_images(features), labels, last, run)
+        reals, classes = update_batch(model, scale_images(features), labels, last, run)
         loss = named_losses(generator_pass(model, run, reals, classes), run)["g_loss"]
         run.log("g_loss", loss)
         generator_update = run.minimize(loss, **generator_settings(model, run))
@@ -74,15 +75,15 @@ def discriminator_settings(model, run, state_updates) -> Dict[str, Any]:
     Args:
         model: the `networks.Gan`.
         run: the `toolkit.Run`.
-        state_updates: ops that store the pass's power iterations; None for those of the first
-            pass, which the core has collected.
+        state_updates: ops that store the pass's power iterations and average logits; None for
+            those of the first pass, which the core has collected.
     """
     discriminator, limit = model.discriminator, run.options.weight_clip
     clip = penalties.clip_weights
     return {
         "variables": discriminator.variables,
         "name": DISCRIMINATOR,
-        "learning_rate": run.options.discriminator_rate,
+        **optimizer_settings("discriminator", run),
         "updates": state_updates,
         "after": (lambda: clip(discriminator.slope_variables, limit)) if limit else None,
     }
@@ -93,25 +94,24 @@ def generator_settings(model, run) -> Dict[str, Any]:
     return {
         "variables": model.generator.variables,
         "name": GENERATOR,
-        "learning_rate": run.options.generator_rate,
+        **optimizer_settings("generator", run),
         "updates": [],
-        "after": (lambda: update_average(model, run)) if run.options.ema else None,
+        "after": (lambda: update_average(model, run)) if run.options.has_average else None,
     }
 
 
-def update_average(model, run):
-    """Build the op that moves the averaged weights towards the generator's; it runs after those.
-
-    The decay grows with the step t, min(ema, (1 + t) / (10 + t)), so that the average forgets the
-    initial weights.
-    """
-    step = tf.cast(run.step_index, tf.float32)
-    share = 1 - tf.minimum(run.options.ema, (1 + step) / (10 + step))
-    moves = []
-    for average, variable in zip(model.average.variables, model.generator.variables):
-        difference = average.read_value() - variable.read_value()
-        moves.append(average.assign_sub(share * difference, read_value=False))
-    return tf.group(*moves)
+def optimizer_settings(network: str, run) -> Dict[str, Any]:
+    """The optimizer of a network, "generator" or "discriminator", as its options set it."""
+    optimizer, arguments, rate, schedule = (
+        getattr(run.options, f"{network}_{name}")
+        for name in ("optimizer", "optimizer_args", "rate", "schedule")
+    )
+    return {
+        "optimizer": optimizer,
+        "optimizer_args": arguments or None,
+        "learning_rate": rate,
+        "schedule": schedule,
+    }
 
 
 def log_last_update(losses, run) -> None:

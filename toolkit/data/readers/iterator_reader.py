@@ -17,11 +17,13 @@ class IteratorReader:
     """A reader whose batches come one after the other.
 
     Attributes:
-        batch_size: B.
+        batch_size: B, of whole batches.
+        num_rows: how many examples of a batch are read.
         form: of its batches.
     """
 
     batch_size: int
+    num_rows: int
     form: BatchForm
     _iterator: Any  # of flat dicts of tensors [B, ...]
 
@@ -62,7 +64,7 @@ class IteratorReader:
             tf.TensorArray(
                 self.form.components[key].dtype,
                 size,
-                element_shape=self.form.batch_shape(key, self.batch_size),
+                element_shape=self.form.batch_shape(key, self.num_rows),
             )
             for key in keys
         ]

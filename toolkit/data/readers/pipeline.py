@@ -20,6 +20,7 @@ from ...errors import DataError, ToolkitError, UsageError
 from ..column import TEXT, Column, Sequences
 from ..examples import LENGTH, Split
 from ..structure import LABELS, flatten, pack
+from .batch_slice import BatchSlice
 from .batches import BatchForm
 from .iterator_reader import IteratorReader
 from .resident import DEVICE, check_batch_size
@@ -136,10 +137,13 @@ class DatasetReader(IteratorReader):
         seed: in [0, 2**31), of the shuffle.
         shuffle_buffer: examples that are shuffled at a time; 0 for the order of the data set.
         pads_to_longest: see `BatchForm`; refused for sequences, of which the longest is not known.
+        part: the part of each batch that is trained on; None for all of it. All of it is read.
 
     Attributes:
         num_examples: those of an epoch.
-        batch_size, form: as given, and that of the split.
+        batch_size: B, of whole batches.
+        num_rows: how many examples of a batch are trained on.
+        form: that of the split.
     """
 
     in_memory = False
@@ -154,11 +158,14 @@ class DatasetReader(IteratorReader):
         seed: int = 0,
         shuffle_buffer: int = 0,
         pads_to_longest: bool = False,
+        part: Optional[BatchSlice] = None,
     ):
         assert split.make_dataset is not None
         check_batch_size(batch_size, len(split))
         self.num_examples = len(split)
         self.batch_size = batch_size
+        self.num_rows = batch_size if part is None else part.length(batch_size)
+        self._part = part
         self.form = BatchForm.of(split, pads_to_longest)
         if pads_to_longest and self.form.longest:
             names = ", ".join(self.form.longest)
@@ -174,17 +181,25 @@ class DatasetReader(IteratorReader):
                 dataset = dataset.shuffle(shuffle_buffer, seed)
             dataset = dataset.skip(self._first * batch_size)
             batches = dataset.padded_batch(batch_size, *self._padding(), drop_remainder=True)
+            if part is not None:
+                batches = batches.map(self._select)
             self._iterator = tf.data.make_initializable_iterator(batches.prefetch(_PREFETCH))
             self._initializers = [self._iterator.initializer, tf.tables_initializer()]
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The numbers of the examples of a batch, in the order of their reading: int64 [B]."""
         first = tf.cast(step, tf.int64) * self.batch_size
-        return first + tf.range(self.batch_size, dtype=tf.int64)
+        positions = first + tf.range(self.batch_size, dtype=tf.int64)
+        return positions if self._part is None else self._part.select(positions, self.batch_size)
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Start at batch number `step`: the examples before it are read and dropped."""
         session.run(self._initializers, {self._first: step})
+
+    def _select(self, batch: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
+        """The part of a batch."""
+        assert self._part is not None
+        return {key: self._part.select(x, self.batch_size) for key, x in batch.items()}
 
     def _as_stored(self, flat: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
         """An example with the dtypes of the split, its image axes and the lengths of sequences."""

@@ -7,7 +7,9 @@ from typing import NamedTuple, Optional, Union
 from ...errors import UsageError
 from ..examples import Split
 from ..prepare import NO_HOOKS, ExampleHooks, prepare
+from .batch_slice import BatchSlice
 from .mapped import decode_splits
+from .numbered import NumberedDatasetReader, NumberedStreamReader
 from .pipeline import DatasetReader
 from .resident import ResidentReader
 from .stream import DEFAULT_BUFFER, StreamReader
@@ -30,6 +32,8 @@ class ReaderOptions(NamedTuple):
         shuffle_buffer: examples that a streaming reader shuffles at a time.
         resident_limit: bytes of features.
         pads_to_longest: see `BatchForm`.
+        part: the part of each batch that is read; None for all of it.
+        by_number: whether the number of a batch is known only when a step takes it.
     """
 
     kind: str = "auto"
@@ -38,6 +42,8 @@ class ReaderOptions(NamedTuple):
     shuffle_buffer: int = DEFAULT_BUFFER
     resident_limit: int = RESIDENT_LIMIT
     pads_to_longest: bool = False
+    part: Optional[BatchSlice] = None
+    by_number: bool = False
 
 
 DEFAULT_OPTIONS = ReaderOptions()
@@ -75,12 +81,14 @@ def make_reader(
             options.seed,
             options.shuffle,
             options.pads_to_longest,
+            options.part,
         )
     if options.kind == "mapped":
         split = decode_splits({"": split}, "mapped", cache_dir=cache_dir)[""]
     buffer_size = options.shuffle_buffer if options.shuffle else 0
-    return StreamReader(
-        split, batch_size, options.seed, buffer_size, hooks, options.pads_to_longest
+    reader_type = NumberedStreamReader if options.by_number else StreamReader
+    return reader_type(
+        split, batch_size, options.seed, buffer_size, hooks, options.pads_to_longest, options.part
     )
 
 
@@ -113,4 +121,7 @@ def _make_dataset_reader(
             hint="Leave it out.",
         )
     buffer_size = options.shuffle_buffer if options.shuffle else 0
-    return DatasetReader(split, batch_size, options.seed, buffer_size, options.pads_to_longest)
+    reader_type = NumberedDatasetReader if options.by_number else DatasetReader
+    return reader_type(
+        split, batch_size, options.seed, buffer_size, options.pads_to_longest, options.part
+    )

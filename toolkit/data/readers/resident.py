@@ -15,6 +15,7 @@ from ...compat import tf
 from ...errors import ToolkitError, UsageError
 from ..examples import LENGTH, Split
 from ..structure import pack
+from .batch_slice import BatchSlice
 from .batches import BatchForm
 
 DEVICE = "/cpu:0"  # of the examples, and of the ops that read them
@@ -42,12 +43,13 @@ class ResidentReader:
         seed: in [0, 2**31). The order of epoch e is a function of (seed, e).
         shuffle: False reads the split in its own order, epoch after epoch.
         pads_to_longest: see `BatchForm`.
+        part: the part of each batch that is read; None for all of it.
 
     Attributes:
         in_memory: True; reading needs no thread of tf.data.
         kind: "resident".
         num_examples: N.
-        batch_size: B.
+        batch_size: B, of whole batches.
         form: of its batches.
         failure: None; `StreamReader` has a hook's error here.
 
@@ -65,10 +67,12 @@ class ResidentReader:
         seed: int = 0,
         shuffle: bool = True,
         pads_to_longest: bool = False,
+        part: Optional[BatchSlice] = None,
     ):
         check_batch_size(batch_size, len(split))
         self.num_examples = len(split)
         self.batch_size = batch_size
+        self._part = part
         self.form = BatchForm.of(split, pads_to_longest)
         self.failure: Optional[ToolkitError] = None
         self.file_change: Optional[ToolkitError] = None
@@ -98,12 +102,12 @@ class ResidentReader:
             labels: likewise; classes are int32. None if the split has no labels.
         """
         with tf.name_scope("batch"):
-            return self.gather(self._positions(tf.cast(step, tf.int64), self.batch_size))
+            return self.gather(self._batch_positions(step))
 
     def positions(self, step: tf.Tensor) -> tf.Tensor:
         """The positions in the split of the examples of batch `step`, int32 [B]."""
         with tf.name_scope("positions"):
-            return self._positions(tf.cast(step, tf.int64), self.batch_size)
+            return self._batch_positions(step)
 
     def gather(self, positions: tf.Tensor) -> Tuple[Any, Any]:
         """The examples at `positions` (int32 [n]) of the split, as those of `batch`."""
@@ -128,7 +132,10 @@ class ResidentReader:
         """
         positions = self._positions(tf.cast(step, tf.int64), size * self.batch_size)
         with tf.name_scope("chunk"):
-            return self._gather(tf.reshape(positions, [size, self.batch_size]))
+            positions = tf.reshape(positions, [size, self.batch_size])
+            if self._part is not None:
+                positions = self._part.select(positions, self.batch_size, axis=1)
+            return self._gather(positions)
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
         """Load the examples into the session. `step` is not used: there is nothing to restore."""
@@ -210,6 +217,11 @@ class ResidentReader:
             yield sequences[key].starts[:-1]
         if self._order is not None:
             yield np.full([1 + 2 * self.num_examples], _NO_EPOCH, np.int32)
+
+    def _batch_positions(self, step: tf.Tensor) -> tf.Tensor:
+        """The positions of the examples of batch `step`, or of its part."""
+        positions = self._positions(tf.cast(step, tf.int64), self.batch_size)
+        return positions if self._part is None else self._part.select(positions, self.batch_size)
 
     def _positions(self, step: tf.Tensor, count: Any) -> tf.Tensor:
         """The positions of the first `count` examples from batch `step` on, int32 [count].

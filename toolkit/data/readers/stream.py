@@ -33,6 +33,7 @@ from ..prepare import (
     subset_positions,
     unbatch,
 )
+from .batch_slice import BatchSlice
 from .batches import BatchForm
 from .iterator_reader import IteratorReader
 from .mapped import GROUP as DECODED
@@ -92,12 +93,14 @@ class StreamReader(IteratorReader):
         shuffle_buffer: examples that are shuffled at a time; 0 reads them in their own order.
         hooks: `filter` is called here, once per example; `convert` whenever an example is read.
         pads_to_longest: see `BatchForm`.
+        part: the part of each batch that is read; None for all of it.
 
     Attributes:
         in_memory: False; tf.data reads in threads of its own.
         kind: "mapped" if examples were decoded into the cache, else "stream".
         num_examples: examples that the filter keeps.
-        batch_size: B.
+        batch_size: B, of whole batches.
+        num_rows: how many examples of a batch are read.
         form: of its batches, after `convert`.
     """
 
@@ -111,11 +114,14 @@ class StreamReader(IteratorReader):
         shuffle_buffer: int = DEFAULT_BUFFER,
         hooks: ExampleHooks = NO_HOOKS,
         pads_to_longest: bool = False,
+        part: Optional[BatchSlice] = None,
     ):
         self._split = filter_split(split, hooks.filter)
         self.num_examples = len(self._split)
         check_batch_size(batch_size, self.num_examples)
         self.batch_size = batch_size
+        self._rows = None if part is None else part.positions(batch_size)
+        self.num_rows = batch_size if part is None else part.length(batch_size)
         self._read_failure: Optional[ToolkitError] = None
         self.kind = "mapped" if _is_mapped(split) else "stream"
         self._files = FileStates(_paths(split))
@@ -153,7 +159,7 @@ class StreamReader(IteratorReader):
         """The positions, in the split after `filter`, of the examples of a batch: int64 [B]."""
         with tf.name_scope("positions"), tf.device(DEVICE):
             positions = tf.numpy_function(self._positions, [tf.cast(step, tf.int64)], tf.int64)
-            positions.set_shape([self.batch_size])
+            positions.set_shape([self.num_rows])
             return positions
 
     def initialize(self, session: tf.Session, step: int = 0) -> None:
@@ -189,7 +195,7 @@ class StreamReader(IteratorReader):
         tensors = dict(zip(components, tf.numpy_function(self._read, [number], dtypes)))
         group = self._batches_per_read
         for key, tensor in tensors.items():
-            shape = self.form.batch_shape(key, self.batch_size)
+            shape = self.form.batch_shape(key, self.num_rows)
             tensor.set_shape(shape if group == 1 else [group, *shape])
         return tensors
 
@@ -203,7 +209,7 @@ class StreamReader(IteratorReader):
         first, count = int(number) * self.batch_size, group * self.batch_size
         self._read_ahead.advise(self._order.ranges(first + self._examples_ahead, count))
         try:
-            flat = self._take(self._order.positions(first, count))
+            flat = self._take(self._select_rows(self._order.positions(first, count)))
         except MemoryError:
             raise
         except Exception as error:
@@ -211,7 +217,7 @@ class StreamReader(IteratorReader):
             raise
         if group == 1:
             return [flat[key] for key in self.form.components]
-        head = (group, self.batch_size)
+        head = (group, self.num_rows)
         return [flat[key].reshape(head + flat[key].shape[1:]) for key in self.form.components]
 
     def _take(self, positions: np.ndarray) -> Dict[str, np.ndarray]:
@@ -263,7 +269,14 @@ class StreamReader(IteratorReader):
         return form._replace(longest={**form.longest, **longest})
 
     def _positions(self, number: np.ndarray) -> np.ndarray:
-        return self._order.positions(int(number) * self.batch_size, self.batch_size)
+        first = int(number) * self.batch_size
+        return self._select_rows(self._order.positions(first, self.batch_size))
+
+    def _select_rows(self, positions: np.ndarray) -> np.ndarray:
+        """The positions of the examples that are read, of those of whole batches."""
+        if self._rows is None:
+            return positions
+        return positions.reshape(-1, self.batch_size)[:, self._rows].reshape(-1)
 
 
 _READS = _Reads()

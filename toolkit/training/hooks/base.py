@@ -6,12 +6,17 @@ Between two due steps the loop needs nothing from the hooks, so it runs the trai
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+import os
 import time
 import warnings
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, ContextManager, Dict, List, Optional
 
-from ...compat import tf
+from ...compat import capture_log, tf
 from ...errors import RetryError, ToolkitError
+from ...plugins import Plugin, describe_failure, describe_value, is_own_file, own_frames
+from .late_variables import refused_variables
 
 NEVER = float("inf")
 
@@ -225,43 +230,145 @@ class HookWrapper(SessionHook):
 
 
 class PluginHook(HookWrapper):
-    """A plugin's `SessionRunHook`; its faults are reported with plugin, hook and method."""
+    """A plugin's `SessionRunHook`; its faults are reported with plugin, hook, method and line.
 
-    def __init__(self, inner: tf.train.SessionRunHook, plugin: str):
-        super().__init__(inner, f"{plugin}:{getattr(inner, 'name', '') or type(inner).__name__}")
-        self._title = f"Session hook {type(inner).__name__} of plugin '{plugin}'"
+    Args:
+        inner: the hook.
+        plugin: that returned it.
+        place: `file:line` of the plugin's code that returned it.
+    """
+
+    def __init__(self, inner: tf.train.SessionRunHook, plugin: Plugin, place: str):
+        super().__init__(inner, f"{plugin.name}:{getattr(inner, 'name', '') or _title(inner)}")
+        self._plugin, self._place = plugin, place
+        self._subject = f"Session hook {_title(inner)} of plugin '{plugin.name}'"
+        every = inner.every if isinstance(inner, SessionHook) else None
+        if not isinstance(every, (Every, type(None), property)):
+            raise ToolkitError(
+                f"{self._subject} has {describe_value(every)} as 'every' ({place}).",
+                hint="Set every = toolkit.Every(steps), or toolkit.Every(secs=seconds).",
+            )
+
+    def begin(self) -> None:
+        with refused_variables(
+            f"the method 'begin' of {self._subject[0].lower()}{self._subject[1:]}"
+        ):
+            super().begin()
 
     def before_run(self, run_context: Any) -> Any:
         args = super().before_run(run_context)
-        for fetch in tf.nest.flatten(getattr(args, "fetches", None)):
-            if isinstance(fetch, (tf.Tensor, tf.Operation)) and not _can_fetch(fetch, run_context):
-                raise ToolkitError(
-                    f"{self._title} fetches '{fetch.name}', which is within the loop of steps.",
-                    hint="Take the tensors that the hook 'session_hooks' is given, or those of "
-                    "run.logged; or set --steps-per-call 1.",
-                )
-        return args
+        if args is None:
+            return None
+        if not isinstance(args, tf.train.SessionRunArgs):
+            raise ToolkitError(
+                f"{self._subject} returned {describe_value(args)} from 'before_run' "
+                f"({self._place_of('before_run')}).",
+                hint="It returns tf.train.SessionRunArgs(fetches), or None.",
+            )
+        graph = run_context.session.graph
+        fetches = tf.nest.map_structure(lambda each: self._resolve(each, graph), args.fetches)
+        return args._replace(fetches=fetches)
+
+    def _resolve(self, fetch: Any, graph: tf.Graph) -> Any:
+        """What a session fetches: for the resource of a variable, the variable's value.
+
+        Raises:
+            ToolkitError: it is in no graph of a session, or within a loop or compiled code.
+        """
+        if isinstance(fetch, str):
+            fetch = self._find(fetch, graph)
+        if not isinstance(fetch, (tf.Tensor, tf.Operation)):
+            return fetch
+        if fetch.graph is not graph or not graph.is_fetchable(fetch):
+            raise ToolkitError(
+                f"{self._subject} fetches '{fetch.name}', which is within the loop of steps "
+                f"({self._place_of('fetches')}).",
+                hint="Take the tensors that the hook 'session_hooks' is given, or those of "
+                "run.logged; or set --steps-per-call 1.",
+            )
+        if isinstance(fetch, tf.Tensor) and fetch.dtype == tf.resource:
+            return next((v for v in _variables(graph) if v.handle is fetch), fetch)
+        return fetch
+
+    def _find(self, name: str, graph: tf.Graph) -> Any:
+        try:
+            return graph.as_graph_element(name)
+        except (KeyError, TypeError, ValueError):
+            names = [variable.op.name for variable in _variables(graph)]
+            names += [op.name for op in graph.get_operations() if graph.is_fetchable(op)]
+            raise ToolkitError(
+                f"{self._subject} fetches '{name}', which is not in the graph "
+                f"({self._place_of('fetches')}).",
+                hint=_suggest_tensor(name, names),
+            ) from None
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
-            return super()._call(method, *arguments)
-        except (ToolkitError, tf.errors.OpError, StopIteration):
+            with self._visible_log():
+                return super()._call(method, *arguments)
+        except (ToolkitError, *_LOOP_ERRORS):
             raise
-        except OSError as error:
-            raise RetryError(f"{self._title} failed in {method}: {error}.") from error
-        except Exception as error:
-            raise ToolkitError(
-                f"{self._title} failed in {method}: {type(error).__name__}: {error}",
-                hint=_hint(error),
+        except (Exception, SystemExit) as error:
+            failure = describe_failure(error, self._plugin.file, self._place_of(method))
+            cls = RetryError if isinstance(error, OSError) else ToolkitError
+            raise cls(
+                f"{self._subject} failed in {self._public_name(method, error)}: {failure.text}.",
+                hint=failure.hint,
             ) from error
 
+    def _visible_log(self) -> ContextManager[None]:
+        """Show on the run's console what the hook logs through TensorFlow."""
+        return capture_log(self.loop.log) if self.loop is not None else contextlib.nullcontext()
 
-def _hint(error: Exception) -> str:
-    if isinstance(error, RuntimeError) and tf.get_default_graph().finalized:
-        return "Make every op in 'begin' or in the plugin's hook 'session_hooks'."
-    return "Run again with -v for the traceback."
+    def _public_name(self, method: str, error: BaseException) -> str:
+        """The name of the plugin's method that failed."""
+        names = [frame.name for frame in own_frames(error, self._plugin.file)]
+        return next((name for name in names if hasattr(self._inner, name)), self._alias(method))
+
+    def _alias(self, method: str) -> str:
+        """The method of `SessionHook` behind one of `SessionRunHook`."""
+        is_inherited = getattr(type(self._inner), method, None) is getattr(
+            SessionHook, method, object
+        )
+        return _METHODS.get(method, method) if is_inherited else method
+
+    def _place_of(self, method: str) -> str:
+        """The place of a method that the plugin defines, else of the code that made the hook."""
+        for name in (self._alias(method), method, _BASE_METHODS.get(method, method)):
+            code = getattr(getattr(type(self._inner), name, None), "__code__", None)
+            if code is not None and is_own_file(code.co_filename, self._plugin.file):
+                return f"{os.path.abspath(code.co_filename)}:{code.co_firstlineno}"
+        return self._place
 
 
-def _can_fetch(fetch: Any, run_context: Any) -> bool:
-    """Whether a session can fetch it; it cannot fetch from within a loop or compiled code."""
-    return fetch.graph is run_context.session.graph and fetch.graph.is_fetchable(fetch)
+_METHODS = {"before_run": "fetches", "after_run": "on_step"}
+_BASE_METHODS = {name: base for base, name in _METHODS.items()}
+# What they mean depends on the loop: a lost session is replaced, ended data and a lack of memory
+# have exit codes of their own.
+_LOOP_ERRORS = (
+    tf.errors.OutOfRangeError,
+    tf.errors.AbortedError,
+    tf.errors.UnavailableError,
+    tf.errors.ResourceExhaustedError,
+    MemoryError,
+)
+
+
+def _title(hook: Any) -> str:
+    return type(hook).__name__
+
+
+def _variables(graph: tf.Graph) -> List[Any]:
+    """The variables of a graph that have a resource."""
+    collections = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
+    variables = [v for collection in collections for v in graph.get_collection(collection)]
+    return [variable for variable in variables if hasattr(variable, "handle")]
+
+
+def _suggest_tensor(name: str, operations: List[str]) -> str:
+    """A hint for a wrong name of a tensor."""
+    operation, colon, number = name.partition(":")
+    matches = difflib.get_close_matches(operation, operations, n=1)
+    if matches and matches[0] != operation:
+        return f"Did you mean '{matches[0]}{colon}{number}'?"
+    return "Take the tensors that the hook 'session_hooks' is given, or those of run.logged."

@@ -77,6 +77,7 @@ class Checkpoints(SessionHook):
         if step == self._last_step:
             return
         self.loop.check_input_files()
+        self.loop.check_replicas(session)
         checkpoints = self._folder.checkpoints
         path = checkpoints.prefix(step)
         self._save(session, path)

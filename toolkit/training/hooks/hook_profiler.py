@@ -41,6 +41,19 @@ class HookProfiler:
             if method in STEP_METHODS:
                 self._secs_in_steps += secs
 
+    def ms_per_step(self, steps: int, bare_secs: float, due_secs: float) -> Dict[str, float]:
+        """Milliseconds per step by name: of the steps without hooks, of those with, of each hook.
+
+        Args:
+            steps, bare_secs, due_secs: as for `table`.
+        """
+        rows = self._rows(bare_secs, due_secs)
+        return {name: round(1000 * secs / max(steps, 1), 6) for name, secs in rows.items()}
+
+    def _rows(self, bare_secs: float, due_secs: float) -> Dict[str, float]:
+        secs_with_hooks = max(0.0, due_secs - self._secs_in_steps)
+        return {"bare steps": bare_secs, "steps with hooks": secs_with_hooks, **self.seconds}
+
     def table(self, steps: int, bare_secs: float, due_secs: float) -> List[str]:
         """The lines of a table of milliseconds per step and shares.
 
@@ -49,9 +62,7 @@ class HookProfiler:
             bare_secs: seconds of the calls without hooks.
             due_secs: seconds of the steps with hooks, the hooks included.
         """
-        rows = [("bare steps", bare_secs)]
-        rows += [("steps with hooks", max(0.0, due_secs - self._secs_in_steps))]
-        rows += list(self.seconds.items())
+        rows = list(self._rows(bare_secs, due_secs).items())
         width = max(len(name) for name, _ in rows)
         total = sum(secs for _, secs in rows)
         lines = [f"{'':<{width}}  ms per step   share"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from ...errors import ToolkitError
 from ...storage.run_folder import RunFolder
@@ -10,8 +10,24 @@ from ..best_metric import BestMetric
 from .base import SessionHook
 
 
+class ValidationResult(NamedTuple):
+    """The evaluation of a checkpoint on the validation split.
+
+    Attributes:
+        metrics: name -> value.
+        facts: JSON values by name: "examples", their number, and as in the result of a test
+            "intervals" and "intervals_omitted".
+    """
+
+    metrics: Dict[str, float]
+    facts: Dict[str, Any]
+
+
 class Validation(SessionHook):
     """Evaluates committed checkpoints, moves `best`, and stops early; the manifest records both.
+
+    The manifest also has the last evaluation and that of the best checkpoint, with intervals. A
+    checkpoint has them too, as it has `best`, so that a resume repeats them.
 
     If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves only by
     a gain larger than the noise of the new value. Where noise alone prevents a move, the record
@@ -24,7 +40,7 @@ class Validation(SessionHook):
         folder: of the run.
         steps: multiples of it are evaluated, and the last step. It is a function of the options, so
             that a run that was killed evaluates the same steps.
-        evaluate: from the path of a checkpoint to the metrics of the validation split by name.
+        evaluate: from the path of a checkpoint to its result on the validation split.
         patience: how many evaluations without an improvement end the run; 0 for no end.
         record: takes the record of an evaluation.
         metric: chooses the best checkpoint; None for no choice.
@@ -36,7 +52,7 @@ class Validation(SessionHook):
         self,
         folder: RunFolder,
         steps: int,
-        evaluate: Callable[[str], Dict[str, float]],
+        evaluate: Callable[[str], ValidationResult],
         patience: int,
         record: Callable[[Dict[str, Any]], None],
         metric: Optional[BestMetric],
@@ -50,17 +66,31 @@ class Validation(SessionHook):
         self._pending: Optional[Tuple[int, str]] = None
         self._best: Optional[Dict[str, Any]] = None
         self._waited = 0  # evaluations since the best one
+        self._last_evaluation: Optional[Dict[str, Any]] = None
+        self._best_evaluation: Optional[Dict[str, Any]] = None
 
     def state(self):
-        return {"best": self._best, "waited": self._waited}
+        return {
+            "best": self._best,
+            "waited": self._waited,
+            "last_evaluation": self._last_evaluation,
+            "best_evaluation": self._best_evaluation,
+        }
 
     def set_state(self, state):
         state = {} if self.loop.is_other_model else state  # its best checkpoint no longer loads
         self._best, self._waited = state.get("best"), state.get("waited", 0)
+        self._last_evaluation = state.get("last_evaluation")
+        self._best_evaluation = state.get("best_evaluation")
         difference = self._find_difference()
         if difference:
             self.loop.log(f"note   {difference}")
-            self._best, self._waited = None, 0
+            self._best, self._waited, self._best_evaluation = None, 0, None
+        elif self._is_best_deleted():
+            self.loop.log(
+                f"note   step {self._best['step']} was best so far, and its checkpoint no longer "
+                "exists: there is a best checkpoint again from the next improvement"
+            )
 
     def is_due(self, step: int) -> bool:
         return True  # the checkpoint hook, which runs before this one, decides
@@ -87,7 +117,8 @@ class Validation(SessionHook):
         if self._pending is None:
             return
         (step, path), self._pending = self._pending, None
-        metrics = self._evaluate(path)
+        metrics, facts = self._evaluate(path)
+        self._last_evaluation = dict(facts, step=step, metrics=dict(metrics))
         record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
         if self._metric is not None:
             value, noise = _read_metric(self._metric, metrics)
@@ -99,9 +130,19 @@ class Validation(SessionHook):
 
     def _update_manifest(self) -> None:
         manifest = self._folder.read_manifest()
-        recorded = manifest.get("best"), manifest.get("evaluations_since_best")
-        if recorded != (self._best, self._waited):
-            self._folder.update_manifest(best=self._best, evaluations_since_best=self._waited)
+        values = {
+            "best": self._best,
+            "evaluations_since_best": self._waited,
+            "validation": self._evaluations(),
+        }
+        if any(manifest.get(name) != value for name, value in values.items()):
+            self._folder.update_manifest(**values)
+
+    def _evaluations(self) -> Optional[Dict[str, Any]]:
+        """The last and the best evaluation, for the manifest; None if there are none."""
+        if self._last_evaluation is None:
+            return None
+        return {"last": self._last_evaluation, "best": self._best_evaluation}
 
     def _find_difference(self) -> str:
         """Why `best` has to begin again, as a sentence; '' if it need not."""
@@ -113,6 +154,11 @@ class Validation(SessionHook):
         difference = self._metric.find_difference(self._best)
         again = "the best checkpoint is chosen again from here"
         return f"{again}: {difference}; {place}" if difference else ""
+
+    def _is_best_deleted(self) -> bool:
+        """Whether the best step has no checkpoint: in a branch, its parent had deleted it."""
+        steps = [checkpoint.step for checkpoint in self._folder.checkpoints.list()]
+        return self._best is not None and self._best.get("step") not in steps
 
     @property
     def _best_value(self) -> Optional[float]:
@@ -127,6 +173,7 @@ class Validation(SessionHook):
         """Move `best`, or count an evaluation without a move; out of patience, ask for the end."""
         if metric.is_better(value, self._best_value, noise):
             self._best = metric.record(step, value, noise)
+            self._best_evaluation = self._last_evaluation
             self._waited = 0
             return
         self._waited += 1

@@ -10,13 +10,19 @@ from typing import Any, Dict, List, Optional
 import toolkit
 from toolkit import DataError
 
-from ..scores import reports, ruler
-from ..scores.distances import frechet_floor, moments
-from ..scores.extractor import Features, open_features
-from ..scores.sample_sets import even_positions, featurize_split, real_images
+from ..scores import reports, ruler, sensitivity
+from ..scores.distances import frechet_floor
+from ..scores.extractor import Features, log_to_stderr
+from ..scores.principal import open_score_features
+from ..scores.sample_sets import (
+    MIN_IMAGES,
+    classes_of,
+    even_positions,
+    featurize_split,
+    make_reference,
+    real_images,
+)
 from ..scores.scorer import ratio
-
-MIN_IMAGES = 10  # in each of the two sets
 
 
 def calibrate(options: Dict[str, Any]) -> Dict[str, Any]:
@@ -26,7 +32,8 @@ def calibrate(options: Dict[str, Any]) -> Dict[str, Any]:
     train, test = (plugin_data.split(name) for name in ("train", "test"))
     check_split(train, "train")
     check_split(test, "test")
-    features = open_features(run_options, plugin_data.data, train)
+    splits = plugin_data.split
+    features = open_score_features(run_options, plugin_data.data, splits, log_to_stderr)
     try:
         result = measure(train, test, features, run_options.score_samples)
     finally:
@@ -41,7 +48,7 @@ def check_split(split: Any, name: str) -> None:
         raise DataError(
             f"The split '{name}' has {reports.image_count(count)}, and a ruler needs {MIN_IMAGES} "
             "or more.",
-            hint="Use data with more examples.",
+            hint="Hold out more of the data with --test-share, or use data with more examples.",
         )
     if len(split.shape) != 3:
         raise DataError(
@@ -61,12 +68,14 @@ def measure(train: Any, test: Any, features: Features, limit: int) -> Dict[str, 
     """
     positions = even_positions(len(train), limit)
     samples = featurize_split(train, positions, features)
-    test_samples = featurize_split(test, even_positions(len(test), limit), features)
-    reference = moments(test_samples.features)
+    reals = make_reference(test, features, limit)
+    reference = reals.moments
     images, labels = real_images(train, positions), samples.labels
-    if labels is None:  # without a classifier, the data's own labels serve
-        labels = train.take(positions)[1]
-    marks = ruler.measure_ruler(images, labels, reference, features, samples.features)
+    if labels is None:  # without a classifier, the data's own classes serve
+        labels = classes_of(train, positions)
+    feature_sets = ruler.damage_features(images, labels, features, samples.features)
+    marks = ruler.measure_marks(feature_sets, labels, reference)
+    judgements = sensitivity.judge(feature_sets, reals, len(positions))
     floor = frechet_floor(reference, len(positions), reference.num_examples)
     return {
         "n": len(positions),
@@ -74,11 +83,12 @@ def measure(train: Any, test: Any, features: Features, limit: int) -> Dict[str, 
         "features": {"name": features.name, "size": features.size, "sha256": features.sha256},
         "floor": floor,
         "ruler": [dict(m, floors=ratio(m["distance"], floor)) for m in ruler.to_json(marks)],
+        "measures": {name: each.as_json() for name, each in judgements.items()},
     }
 
 
 def report_lines(result: Dict[str, Any]) -> List[str]:
-    """A heading, and a line per mark: its distance, and that as a multiple of the floor."""
+    """A heading, a line per mark (its distance, also in floors), and what each measure gives."""
     few_images = reports.few_images_line(dict(result, source="training images"))
     heading = [
         f"{result['data']}: {result['n']} training images against {result['m']} test images",
@@ -89,10 +99,16 @@ def report_lines(result: Dict[str, Any]) -> List[str]:
         "",
         f"{'FD':>10} {'x floor':>10}  damage",
     ]
-    return heading + [
+    marks = [
         f"{reports.short(mark['distance']):>10} {format_floors(mark['floors']):>10}  {mark['name']}"
         for mark in result["ruler"]
     ]
+    measures = [
+        f"{sensitivity.title(name)}{reports.format_judgement(result, name)}"
+        for name in sensitivity.SEVERE
+        if not result["measures"][name].get("refusal")
+    ]
+    return [*heading, *marks, "", *measures, *reports.refused_lines(result)]
 
 
 def format_floors(floors: Optional[float]) -> str:

@@ -1,4 +1,4 @@
-"""Scores of generated images against real ones. These modules import no TensorFlow."""
+"""Scores of generated images against real ones. Few of these modules import TensorFlow."""
 
 from __future__ import annotations
 

@@ -6,10 +6,14 @@ Legend: n generated images (fakes), m real images (reals), F features.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Tuple, Union
+import math
+from typing import NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from toolkit import statistics
+
+NUM_BLOCKS = 10  # of the jackknife
 NUM_SUBSETS = 10  # from which the kernel distance and its standard error are computed
 MIN_DEVIATION = 0.01  # as a part of the largest standard deviation of a feature
 
@@ -105,6 +109,52 @@ def resample(count: int, groups: Optional[np.ndarray], random: np.random.Generat
         return random.integers(0, count, count)
     positions = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     return np.concatenate([random.choice(part, len(part)) for part in positions])
+
+
+def frechet_interval(
+    distances: Sequence[float], fakes: np.ndarray, reals: np.ndarray
+) -> statistics.Interval:
+    """The 95 % interval of the Frechet distance at these numbers of fakes and reals.
+
+    Its half width is the root of the squares of two parts. The fakes: Student's t over several sets
+    of them, or the jackknife over blocks of one set. The reals: the jackknife. Without a block,
+    the distance is larger by nearly the same bias whichever block it is, and the jackknife only
+    uses how the values differ; a bootstrap over images would be shifted, since copies of an image
+    make a set smaller. The floor is a part of the distance, and so of the interval.
+
+    Args:
+        distances: of each set of fakes.
+        fakes: float [n, F], the first set.
+        reals: float [m, F].
+    """
+    value = float(np.mean(distances))
+    if len(distances) > 1:
+        fakes_part, source = statistics.t_interval(distances), "several sets of samples"
+    else:
+        fakes_part, source = jackknife_blocks(value, fakes, reals), "jackknife over samples"
+    reals_part = jackknife_blocks(value, reals, fakes)
+    half = math.hypot(fakes_part.high - value, reals_part.high - value)
+    method = f"{source}, jackknife over real images"
+    return statistics.Interval(max(0.0, value - half), value + half, fakes_part.level, method)
+
+
+def jackknife_blocks(value: float, features: np.ndarray, others: FeatureSet) -> statistics.Interval:
+    """The jackknife interval of a Frechet distance over blocks of one of the sets.
+
+    The root of the other covariance is taken once, which makes a block several times as fast as
+    `frechet_distance`. Rounding errors of singular covariances are nearly equal for all blocks.
+    """
+    others = moments(others)
+    root, trace = matrix_root(others.covariance), np.trace(others.covariance)
+    estimates, num_blocks = [], min(NUM_BLOCKS, len(features) // 2)
+    for block in range(num_blocks):
+        rest = np.delete(features, np.arange(block, len(features), num_blocks), axis=0)
+        _, mean, covariance = moments(rest)
+        values = np.linalg.eigvalsh(root @ covariance @ root)
+        means = np.sum((mean - others.mean) ** 2)
+        overlap = np.sqrt(np.maximum(values, 0)).sum()
+        estimates.append(float(means + np.trace(covariance) + trace - 2 * overlap))
+    return statistics.jackknife(value, np.array(estimates))
 
 
 def kernel_distance(

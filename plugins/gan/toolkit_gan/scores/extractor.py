@@ -1,4 +1,4 @@
-"""The features that scores use: a trained classifier's, or means of pixels without one.
+"""The features that scores use: of a classifier, of a network trained without labels, or pixels.
 
 Legend: N images, H height, W width, C channels, F features.
 """
@@ -19,7 +19,14 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 import toolkit
-from toolkit import CheckpointError, DataError, InterruptedRun, RetryError, UsageError
+from toolkit import (
+    CheckpointError,
+    DataError,
+    InterruptedRun,
+    RetryError,
+    UsageError,
+    statistics,
+)
 
 CELLS = 8  # per side, of the pixel features
 MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional classifier
@@ -27,13 +34,34 @@ MIN_SIDE = 8  # pixels: the smallest side of an image for a convolutional classi
 MIN_STEPS = 1600
 MIN_EPOCHS = 3
 # The classifier trains on the training split of the GAN's run, and on nothing else.
-DATA_OPTIONS = (
+PLAIN_OPTIONS = (
     *("data", "image_size", "channels", "fit", "background"),
     *("validation_share", "test_share", "folds", "fold", "split_seed"),
 )
+COLUMN_OPTIONS: Dict[str, Any] = {  # of tables and records, with their defaults
+    **{"label_column": [], "label_kind": "auto", "image_column": None, "feature_columns": []},
+    **{"ignore_columns": [], "split_column": "split", "missing": "refuse", "categories": "index"},
+}
+DATA_OPTIONS = (*PLAIN_OPTIONS, *COLUMN_OPTIONS)
 # ... but on no more than three times so many examples.
 MAX_EXAMPLES = 60000
 BATCH_SIZE = 64
+WORDS = ("auto", "self", "classifier", "pixels")  # of the option `features`
+DEFAULT_PLUGIN = "classifier"  # of the option `features_plugin`
+# The share of what lies between chance and 1 that the accuracy of a good classifier covers. Below
+# it, classes that it confuses are near each other, and samples between two classes look real.
+GOOD_SHARE = 0.8
+AGREEMENT = "toolkit_gan.agreement:"  # the plugin that learns without labels
+MIN_IMAGES_WITHOUT_LABELS = 32  # of which batches differ enough
+# What it changes in each view of an image, and in colour images besides.
+AGREEMENT_CHANGES = {
+    "augment": "icons",
+    **{"crop": 0.1, "rotate": 15.0, "zoom": 0.2, "elastic": 0.7},
+    **{"brightness": 0.2, "contrast": 0.2, "saturation": 0.0, "hue": 0.0},
+}
+AGREEMENT_COLOURS = {"saturation": 0.3, "hue": 0.03}
+PIXELS_OF_ALL_STEPS = 40 * 40  # larger images get fewer steps, in inverse proportion ...
+MIN_SHARE_OF_STEPS = 0.25  # ... but at least this share
 CHUNK = 1000  # images that are floats at a time
 # In the cache, this marks the folder of a training under way ...
 TEMPORARY_PREFIX = ".making-"
@@ -49,6 +77,9 @@ class Features:
         size: F.
         knows_classes: whether `labels` returns any.
         accuracy: of `labels` on test images, in [0, 1], or None if it is unknown.
+        num_test_images: of the accuracy; 0 if it is unknown.
+        validation_accuracy: of `labels` on validation images, likewise.
+        num_validation_images: of that; likewise.
     """
 
     name = ""
@@ -56,6 +87,9 @@ class Features:
     size = 0
     knows_classes = False
     accuracy: Optional[float] = None
+    num_test_images = 0
+    validation_accuracy: Optional[float] = None
+    num_validation_images = 0
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """float32 [N, F] of images uint8 [N, H, W, C]."""
@@ -120,13 +154,14 @@ def cell_weights(size: int) -> np.ndarray:
     return (np.maximum(upper - lower, 0) * cells / size).astype(np.float32)
 
 
-# ---------------------------------------------------------------------------------- of a classifier
+# ------------------------------------------------------------------------------------ of a network
 
 
-class ClassifierFeatures(Features):
+class NetworkFeatures(Features):
     """The features that a trained run predicts.
 
     Attributes:
+        trained: the open run.
         is_finished: whether the run trained to its end.
 
     Args:
@@ -138,14 +173,15 @@ class ClassifierFeatures(Features):
     """
 
     def __init__(self, trained: Any, name: str = ""):
-        self._trained = trained
+        self.trained = trained
         self.name = name or f"{trained.plugin} {trained.folder}, step {trained.step}"
         self.sha256 = trained.sha256
         self.size = self._find_size()
         summary = trained.summary or {}
         self.is_finished = bool(summary.get("finished"))
-        test = summary.get("test") or {}
-        self.accuracy = test.get("metrics", {}).get("accuracy")
+        self.accuracy, self.num_test_images = read_accuracy(summary.get("test"))
+        validation = find_validation(trained.manifest, trained.step)
+        self.validation_accuracy, self.num_validation_images = read_accuracy(validation)
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         return self.features_and_labels(images)[0]
@@ -158,14 +194,14 @@ class ClassifierFeatures(Features):
         return flatten(columns["features"]), columns.get("label")
 
     def close(self) -> None:
-        self._trained.close()
+        self.trained.close()
 
     def _find_size(self) -> int:
         """F, from the prediction for one black image."""
-        plugin = f"{self._trained.folder}: plugin '{self._trained.plugin}'"
+        plugin = f"{self.trained.folder}: plugin '{self.trained.plugin}'"
         hint = "Name a classifier's run with --features, or use --features pixels."
         try:
-            columns = self._predict(np.zeros((1,) + tuple(self._trained.data.shape), np.uint8))
+            columns = self._predict(np.zeros((1,) + tuple(self.trained.data.shape), np.uint8))
         except DataError as error:  # a generator, for example
             raise UsageError(
                 f"{plugin} predicts from other inputs than images, and has no features.", hint=hint
@@ -177,10 +213,22 @@ class ClassifierFeatures(Features):
         return flatten(columns["features"]).shape[1]
 
     def _predict(self, images: np.ndarray) -> Dict[str, np.ndarray]:
-        check_shape(self._trained.data.shape, images.shape[1:], self.name)
-        if self._trained.data.dtype != "uint8":
+        check_shape(self.trained.data.shape, images.shape[1:], self.name)
+        if self.trained.data.dtype != "uint8":
             images = images.astype(np.float32) / 255
-        return self._trained.predict(images)
+        return self.trained.predict(images)
+
+
+def read_accuracy(result: Optional[Dict[str, Any]]) -> Tuple[Optional[float], int]:
+    """The accuracy of an evaluation and its number of images; None and 0 if they are unknown."""
+    result = result or {}
+    return (result.get("metrics") or {}).get("accuracy"), int(result.get("examples") or 0)
+
+
+def find_validation(manifest: Dict[str, Any], step: int) -> Optional[Dict[str, Any]]:
+    """The evaluation of a run's checkpoint on the validation split; None if there is none."""
+    results = (manifest.get("validation") or {}).values()
+    return next((each for each in results if each and each.get("step") == step), None)
 
 
 def flatten(features: np.ndarray) -> np.ndarray:
@@ -203,28 +251,51 @@ def check_shape(expected: Sequence[int], shape: Sequence[int], name: str) -> Non
 def open_features(
     options: Any, data: Any, train: Any = None, log: Optional[Callable[[str], None]] = None
 ) -> Features:
-    """Open the features that `options.features` names: "pixels", a run's folder, or "auto".
+    """Open the features that `options.features` names: a word of `WORDS`, or a run's folder.
 
-    "auto" means a classifier, or pixels if the data are no images or have no classes to learn.
+    "classifier" and "self" are networks that are trained once and cached. "auto" means the
+    classifier if the data has classes that it recognizes (`recognizes_classes`), else "self"; and
+    pixels if the data are no images for such networks.
 
     Args:
         options: of the run.
         data: the `DataSpec` of the images.
-        train: the `Split` that the classifier of "auto" is trained on.
-        log: called with a text if a classifier is trained; by default it goes to stderr.
+        train: the `Split` that a network is trained on.
+        log: called with a text if a network is trained; by default it goes to stderr.
+
+    Raises:
+        UsageError: there is no such run, or the data is not for the network.
     """
-    if options.features == "auto" and not has_learnable_classes(data, train):
-        return PixelFeatures(data.shape)
+    log = log or log_to_stderr
+    if options.features == "auto":
+        return open_best_features(options, data, train, log)
     if options.features == "pixels":
         return PixelFeatures(data.shape)
-    if options.features == "auto":
-        return cached_classifier(options, data, train, log or log_to_stderr)
+    if options.features == "self":
+        check_trainable("self", data, train)
+        return cached_agreement(options, data, train, log)
+    if options.features == "classifier":
+        check_trainable("classifier", data, train)
+        return cached_classifier(options, data, train, log)
     if not os.path.isdir(options.features):
         raise UsageError(
             f"There is no run at '{options.features}' to take features from.",
-            hint="Give the folder of a classifier's run, auto, or pixels.",
+            hint="Give the folder of a classifier's run, or one of: " + ", ".join(WORDS) + ".",
         )
-    return open_classifier(options.features, data)
+    return open_network(options.features, data)
+
+
+def open_best_features(options: Any, data: Any, train: Any, log: Callable[[str], None]) -> Features:
+    """The features of "auto", see `open_features`."""
+    if has_learnable_classes(data, train):
+        features = cached_classifier(options, data, train, log)
+        is_chosen = options.features_plugin != DEFAULT_PLUGIN
+        if recognizes_classes(features, train, is_chosen):
+            return features
+        features.close()
+    if are_trainable_images(data, train):
+        return cached_agreement(options, data, train, log)
+    return PixelFeatures(data.shape)
 
 
 def has_learnable_classes(data: Any, train: Any) -> bool:
@@ -233,12 +304,67 @@ def has_learnable_classes(data: Any, train: Any) -> bool:
     return is_image and data.num_classes > 1 and train is not None and train.labels is not None
 
 
-def open_classifier(folder: str, data: Any, name: str = "") -> ClassifierFeatures:
-    """Open the features of a run. Raises DataError if its images have another shape than `data`."""
-    trained = toolkit.open_trained(folder)
+def are_trainable_images(data: Any, train: Any) -> bool:
+    """Whether a network can be trained on the data without labels."""
+    is_image = len(data.shape) == 3 and min(data.shape[:2]) >= MIN_SIDE
+    return is_image and train is not None and len(train) >= MIN_IMAGES_WITHOUT_LABELS
+
+
+def check_trainable(name: str, data: Any, train: Any) -> None:
+    """Raise UsageError unless the network of the features "self" or "classifier" can be trained."""
+    if name == "self":
+        is_trainable = are_trainable_images(data, train)
+        needs = f"{MIN_IMAGES_WITHOUT_LABELS} images or more"
+    else:
+        is_trainable, needs = has_learnable_classes(data, train), "images of two classes or more"
+    if not is_trainable:
+        count = 0 if train is None else len(train)
+        raise UsageError(
+            f"The features '{name}' need {needs}, {MIN_SIDE} pixels or more on each side, and the "
+            f"data has {count} examples {list(data.shape)} of {data.num_classes} classes.",
+            hint="Set --features auto, or pixels.",
+        )
+
+
+def recognizes_classes(features: Features, train: Any, is_chosen: bool = False) -> bool:
+    """Whether a classifier is right so often that its features tell what an image shows.
+
+    Chance is the share of the most frequent class. Of what lies between chance and 1, the accuracy
+    has to cover `GOOD_SHARE`, and so has the lower end of its 95 % interval: the fewer test images
+    there are, the more of them have to be right. Without test images, those of the validation
+    count.
+
+    Args:
+        features: of the classifier.
+        train: the `Split` that it was trained on.
+        is_chosen: whether the user chose its plugin, which may measure no accuracy.
+    """
+    accuracy, num_images = features.accuracy, features.num_test_images
+    if accuracy is None:
+        accuracy, num_images = features.validation_accuracy, features.num_validation_images
+    if accuracy is None:
+        return is_chosen
+    counts = np.bincount(np.asarray(train.labels).ravel())
+    chance = float(counts.max() / counts.sum())
+    low = accuracy
+    if num_images:
+        low = statistics.wilson(round(accuracy * num_images), num_images).low
+    return low >= chance + GOOD_SHARE * (1 - chance)
+
+
+def open_network(folder: str, data: Any, name: str = "", trust: bool = False) -> NetworkFeatures:
+    """Open the features of a run. Raises DataError if its images have another shape than `data`.
+
+    Args:
+        folder: of the run.
+        data: the `DataSpec` of the images.
+        name: of the features.
+        trust: see `toolkit.open_trained`.
+    """
+    trained = toolkit.open_trained(folder, trust=True) if trust else toolkit.open_trained(folder)
     try:
         check_shape(trained.data.shape, data.shape, name or folder)
-        return ClassifierFeatures(trained, name)
+        return NetworkFeatures(trained, name)
     except BaseException:
         trained.close()
         raise
@@ -249,35 +375,71 @@ def open_classifier(folder: str, data: Any, name: str = "") -> ClassifierFeature
 
 def cached_classifier(
     options: Any, data: Any, train: Any, log: Callable[[str], None]
-) -> ClassifierFeatures:
+) -> NetworkFeatures:
     """Open the classifier of this data from the cache; train it first if it is not there."""
-    folder, plugin = cache_path(options, train), options.features_plugin
+    plugin = options.features_plugin
+    run_options = training_options(options, len(train))
+    folder = cache_path(plugin, run_options, train)
     if not os.path.isdir(folder):
         log(f"Training a {plugin} on {options.data} for the scores (once, then cached).")
-        train_into_cache(folder, plugin, training_options(options, len(train)))
+        train_into_cache(folder, plugin, run_options)
+    return open_cached(folder, data, f"{plugin} of {options.data}")
+
+
+def cached_agreement(
+    options: Any, data: Any, train: Any, log: Callable[[str], None]
+) -> NetworkFeatures:
+    """Open the network that learned without labels from the cache; train it first if need be.
+
+    The run is one of the plugin `AGREEMENT`, see `toolkit_gan.agreement`.
+    """
+    run_options = agreement_options(options, data.shape, len(train))
+    folder = cache_path(AGREEMENT, run_options, train)
+    if not os.path.isdir(folder):
+        log(
+            f"Training a network without labels on {options.data} for features of its images "
+            "(once, then cached)."
+        )
+        train_into_cache(folder, AGREEMENT, run_options)
+    # A cache may come from another machine. The reference names this package's own code.
+    is_own = read_plugin(folder) == AGREEMENT
+    return open_cached(folder, data, f"self-supervised, of {options.data}", trust=is_own)
+
+
+def read_plugin(folder: str) -> str:
+    """What config.json of a run names as its only plugin; "" if there are more or it is damaged."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        return "" if config.get("with") else str(config.get("plugin"))
+    return ""
+
+
+def open_cached(folder: str, data: Any, name: str, trust: bool = False) -> NetworkFeatures:
+    """Open a run of the cache. Raises CheckpointError if it is damaged, with a hint."""
     try:
-        return open_finished(folder, data, f"{plugin} of {options.data}")
+        return open_finished(folder, data, name, trust)
     except CheckpointError as error:
         hint = f"Delete {folder}; it will be trained again."
         raise CheckpointError(error.message, hint=hint) from error
 
 
-def open_finished(folder: str, data: Any, name: str) -> ClassifierFeatures:
+def open_finished(folder: str, data: Any, name: str, trust: bool) -> NetworkFeatures:
     """Open a run of the cache. Raises CheckpointError if it is not trained to its end."""
-    features = open_classifier(folder, data, name)
+    features = open_network(folder, data, name, trust)
     if (
         not features.is_finished
     ):  # copied from elsewhere; a training here appears when it is finished
         features.close()
-        raise CheckpointError(f"The classifier in {folder} is not trained to its end.")
+        raise CheckpointError(f"The network in {folder} is not trained to its end.")
     return features
 
 
-def cache_path(options: Any, train: Any) -> str:
-    """The folder in the cache for the classifier of this data."""
-    plugin = options.features_plugin
-    key = cache_key(plugin, training_options(options, len(train)), train)
-    name = re.sub(r"[^\w.-]+", "-", os.path.basename(plugin))  # a path would leave the cache
+def cache_path(plugin: str, run_options: Dict[str, Any], train: Any) -> str:
+    """The folder in the cache for the network that a plugin trains with these options."""
+    key = cache_key(plugin, run_options, train)
+    name = "self" if plugin == AGREEMENT else os.path.basename(plugin)
+    name = re.sub(r"[^\w.-]+", "-", name)  # a path would leave the cache
     return os.path.join(toolkit.cache_folder(), "features", f"{name}-{key}")
 
 
@@ -297,13 +459,42 @@ def training_options(options: Any, num_examples: int) -> Dict[str, Any]:
     epochs = max(MIN_EPOCHS, MIN_STEPS * BATCH_SIZE / num_examples)
     if num_examples > MAX_EXAMPLES:
         epochs = MIN_EPOCHS * MAX_EXAMPLES / num_examples
-    data_options = {
-        name: getattr(options, name)
-        for name in DATA_OPTIONS
-        if getattr(options, name, None) is not None
-    }
     batch_size = min(BATCH_SIZE, num_examples)
-    return dict(data_options, batch_size=batch_size, epochs=round(epochs, 3), seed=1)
+    return dict(data_options(options), batch_size=batch_size, epochs=round(epochs, 3), seed=1)
+
+
+def data_options(options: Any) -> Dict[str, Any]:
+    """Return the options of a run that say which examples there are.
+
+    Args:
+        options: of the GAN's run.
+    """
+    result = {name: getattr(options, name, None) for name in PLAIN_OPTIONS}
+    for name, default in COLUMN_OPTIONS.items():  # at their defaults, they change no key
+        value = getattr(options, name, default)
+        result[name] = None if value == default else value
+    return {name: value for name, value in result.items() if value is not None}
+
+
+def agreement_options(options: Any, shape: Sequence[int], num_examples: int) -> Dict[str, Any]:
+    """The options of the run that learns without labels.
+
+    Images are moved, turned, zoomed, bent and made brighter, none of which changes what a digit, a
+    letter or an icon shows; none is mirrored. Only images in colour change theirs, and little: a
+    red light is no green one. Large images, of which a step takes longer, get fewer steps.
+
+    Args:
+        options: of the GAN's run.
+        shape: (H, W, C) of the images.
+        num_examples: of the training split.
+    """
+    result = training_options(options, num_examples)
+    height, width, channels = shape
+    share = min(1.0, max(MIN_SHARE_OF_STEPS, PIXELS_OF_ALL_STEPS / (height * width)))
+    result.update(AGREEMENT_CHANGES, epochs=round(share * result["epochs"], 3))
+    if channels == 3:
+        result.update(AGREEMENT_COLOURS)
+    return result
 
 
 def cache_key(plugin: str, run_options: Dict[str, Any], train: Any) -> str:
@@ -319,9 +510,13 @@ def cache_key(plugin: str, run_options: Dict[str, Any], train: Any) -> str:
 
 def plugin_identity(plugin: str) -> List[str]:
     """The name of a plugin, or the real path and the SHA-256 of the file that it is."""
-    if not (plugin.endswith(".py") or os.sep in plugin):
+    if plugin != AGREEMENT and not (plugin.endswith(".py") or os.sep in plugin):
         return [plugin]
     path = os.path.realpath(plugin)
+    if plugin == AGREEMENT:
+        path = os.path.join(
+            os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "agreement.py"
+        )
     with contextlib.suppress(OSError), open(path, "rb") as file:  # the training reports it
         return [path, hashlib.sha256(file.read()).hexdigest()]
     return [path]
@@ -340,19 +535,21 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
     except OSError as error:
         raise RetryError(
             f"The cache cannot be written: {error.filename}: {error.strerror}.",
-            hint="Set TOOLKIT_CACHE to a folder that can be written, or --features pixels.",
+            hint="Set TOOLKIT_CACHE to a folder that can be written, or take pixels for --features "
+            "and --cluster-features.",
         ) from error
     try:
         run_folder = os.path.join(temporary, "run")
         # The plugin may come from the configuration of a stranger's run.
-        toolkit.train(plugin, run_folder, dict(run_options), named_by="option features_plugin")
+        named_by = "" if plugin == AGREEMENT else "option features_plugin"
+        toolkit.train(plugin, run_folder, dict(run_options), named_by=named_by)
         with contextlib.suppress(OSError):
             os.rename(run_folder, folder)
         if not os.path.isdir(folder):
             os.rename(run_folder, folder)  # raises the error that was suppressed
     except InterruptedRun as error:
         raise InterruptedRun(
-            "Interrupted while a classifier was trained for the scores; it is not saved.",
+            "Interrupted while the network of the features was trained; it is not saved.",
             hint="The same command trains it from the start.",
             signum=error.exit_code - 128,
         ) from None

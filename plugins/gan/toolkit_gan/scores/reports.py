@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from toolkit import save_grid
 
-PAIRS_PER_ROW = 4  # of the sheet
+from . import sensitivity
 
-# A classifier with a lower test accuracy gives less reliable scores.
-RELIABLE_ACCURACY = 0.99
+PAIRS_PER_ROW = 4  # of the sheet of nearest images
+GIVEAWAYS_PER_ROW, GIVEAWAY_ROWS = 8, 5
+COPIED_TIMES = 3  # so many times the share of near samples that is expected suggests copies
+COPIED_RATIO = 0.5  # and so does a lower nearest-neighbour ratio, of all or of a class
 
+SHARES = ("precision", "recall", "density", "coverage")
 # Definitions of the terms in a report.
 FLOOR = "floor: the FD that two sets of real images reach by sampling noise"
 RULER = "ruler: the FD of real images with known damage"
@@ -31,19 +34,31 @@ def score_lines(details: Dict[str, Any]) -> List[str]:
     Args:
         details: the content of scores.json.
     """
-    lines = [
-        distance_line(details),
-        f"{FLOOR}; {RULER}" if details.get("place") else FLOOR,
-        interval_line(details["frechet_distance"]),
-        kernel_line(details["kernel_distance"]),
-        neighbours_line(details),
-    ]
+    lines = distance_lines(details)
+    if details["kernel_distance"] is not None:
+        beside = format_judgement(details, "kernel_distance")
+        lines.append(kernel_line(details["kernel_distance"], beside))
+    lines += [*neighbours_lines(details), *refused_lines(details)]
+    test = details.get("two_sample")
+    lines.insert(0, two_sample_line(test) if test else no_two_sample_line(details))
     if details.get("classes"):
         lines.append(classes_line(details["classes"]))
     if details.get("nearest"):
         lines += [nearest_line(details["nearest"]), copies_line(details["nearest"])]
-    lines += [features_line(details["features"]), few_images_line(details)]
+        lines += [pixels_line(details["nearest"])]
+    lines += [not_judged_line(details), seen_line(details), features_line(details["features"])]
     return [line for line in lines if line]
+
+
+def distance_lines(details: Dict[str, Any]) -> List[str]:
+    """The Frechet distance, its terms and its interval; nothing if it is refused."""
+    if details["frechet_distance"] is None:
+        return []
+    return [
+        distance_line(details),
+        f"{FLOOR}; {RULER}" if details.get("place") else FLOOR,
+        interval_line(details["frechet_distance"]),
+    ]
 
 
 def distance_line(details: Dict[str, Any]) -> str:
@@ -59,26 +74,77 @@ def distance_line(details: Dict[str, Any]) -> str:
 
 
 def interval_line(distance: Dict[str, Any]) -> str:
-    """The confidence interval; empty for a single set of samples."""
+    """The interval over sets of samples, and that over real images, too; empty for a single set."""
     if distance["low"] is None:
         return ""
+    ends = distance["interval"]
+    both = f"{short(ends['low'])} to {short(ends['high'])}"
     return (
         f"95 % interval of the mean FD: {short(distance['low'])} to "
-        f"{short(distance['high'])}, from {len(distance['values'])} sets of samples"
+        f"{short(distance['high'])}, from {len(distance['values'])} sets of samples; "
+        f"over real images, too: {both}"
     )
 
 
-def kernel_line(kernel: Dict[str, float]) -> str:
+def two_sample_line(test: Dict[str, Any]) -> str:
+    """As "a network tells 97.1% [95.0, 98.2] of them apart (...)"."""
+    return (
+        f"two-sample test: a network tells {test['accuracy']:.1%} "
+        f"[{100 * test['low']:.1f}, {100 * test['high']:.1f}] of generated and real images apart "
+        f"(50% would be indistinguishable; n = {test['n']}, m = {test['m']})"
+    )
+
+
+def no_two_sample_line(details: Dict[str, Any]) -> str:
+    """As "no two-sample test: it needs 20 held-out images, and there are 12"; else empty."""
+    reason = details.get("no_two_sample")
+    return f"no two-sample test: {reason}" if reason else ""
+
+
+def kernel_line(kernel: Dict[str, float], beside: str = "") -> str:
     """The kernel distance, as "kernel distance 0.0123 with standard error 0.001 (...)"."""
     mean, error = short(kernel["mean"]), short(kernel["standard_error"], 2)
-    return f"kernel distance {mean} with standard error {error} ({KERNEL})"
+    return f"kernel distance {mean} with standard error {error}{beside} ({KERNEL})"
 
 
-def neighbours_line(details: Dict[str, Any]) -> str:
-    """Precision, recall, density and coverage."""
-    names = ("precision", "recall", "density", "coverage")
-    values = ", ".join(f"{name} {details[name]:.3f}" for name in names)
-    return f"{values} (k = {details['k']}; {COVERAGE})"
+def neighbours_lines(details: Dict[str, Any]) -> List[str]:
+    """Precision, recall, density and coverage without those that are refused.
+
+    Without a ruler, there are no values of damaged images, and all are in one line.
+    """
+    values = {name: f"{name} {details[name]:.3f}" for name in SHARES if details[name] is not None}
+    terms = f"(k = {details['k']}; {COVERAGE})"
+    if not details.get("ruler"):
+        return [f"{', '.join(values.values())} {terms}"]
+    lines = [text + format_judgement(details, name) for name, text in values.items()]
+    terms = f"n = {details['n_neighbours']}, k = {details['k']}"
+    terms += f"; {COVERAGE}" if "coverage" in values else ""
+    return lines + [f"of {' and '.join(values)}: {terms}"] * bool(lines)
+
+
+def format_judgement(details: Dict[str, Any], name: str) -> str:
+    """As " (real 0.93; a 5-tap blur 0.40; Gaussian pixels 0.00)"; "" if it is not known."""
+    judgement = (details.get("measures") or {}).get(name)
+    if not judgement:
+        return ""
+    values = dict({"real": judgement["real"]}, **judgement["damages"])
+    texts = [f"{key} {sensitivity.format_value(value)}" for key, value in values.items()]
+    return f" ({'; '.join(texts)})"
+
+
+def refused_lines(details: Dict[str, Any]) -> List[str]:
+    """As "coverage says nothing here: real images with a 5-tap blur reach 0.97, real ones 0.98"."""
+    lines = [
+        f"{sensitivity.title(name)} says nothing here: {reason}"
+        for name, reason in sensitivity.refusals(details).items()
+    ]
+    metric = details.get("refused_best_metric")
+    if metric:
+        lines.append(
+            f"the best checkpoint was chosen by {metric}, which says nothing here; set "
+            "--best-metric none to use the last one"
+        )
+    return lines
 
 
 def classes_line(classes: Dict[str, Any]) -> str:
@@ -109,8 +175,52 @@ def nearest_line(nearest: Dict[str, Any]) -> str:
         )
     return (
         f"nearest-neighbour ratio {nearest['ratio']:.2f} (well below 1 would suggest copied "
-        "training images)"
+        f"training images){lowest_class(nearest)}"
     )
+
+
+def lowest_class(nearest: Dict[str, Any]) -> str:
+    """As "; lowest of a class: 0.85 (cats)"; empty where no class was measured."""
+    ratios = nearest.get("classes")
+    if not ratios:
+        return ""
+    name = min(ratios, key=ratios.get)
+    return f"; lowest of a class: {ratios[name]:.2f} ({name})"
+
+
+def pixels_line(nearest: Dict[str, Any]) -> str:
+    """The ratio and the near samples in blurred pixels; empty where they were not measured."""
+    pixels = nearest.get("pixels")
+    if not pixels:
+        return ""
+    ratio = "unknown" if pixels["ratio"] is None else f"{pixels['ratio']:.2f}"
+    return (
+        f"in blurred pixels: ratio {ratio}, {pixels['near_samples']:.1%} as near as the nearest "
+        f"{pixels['near_reals']:.1%} of the real images{lowest_class(pixels)}"
+    )
+
+
+def copy_warnings(nearest: Dict[str, Any]) -> List[str]:
+    """What suggests, in features or in blurred pixels, that samples are copies."""
+    kinds = [
+        (nearest, copies_line, nearest_line),
+        (nearest.get("pixels"), pixels_line, pixels_line),
+    ]
+    warnings = []
+    for values, near_line, ratio_line in kinds:
+        if values and values["near_samples"] > COPIED_TIMES * max(values["near_reals"], 0.01):
+            warnings.append(near_line(nearest))
+        # Of few real images, one that is nearly a training image hides copies from the test above.
+        elif values and values["ratio"] is not None and values["ratio"] < COPIED_RATIO:
+            warnings.append(ratio_line(nearest))
+    ratios = [values.get("classes") or {} for values, _, _ in kinds if values]
+    names = {name: None for each in ratios for name in each if each[name] < COPIED_RATIO}
+    if names:
+        warnings.append(
+            f"much nearer to training images than other real images are: samples of "
+            f"{', '.join(names)}"
+        )
+    return warnings
 
 
 def copies_line(nearest: Dict[str, Any]) -> str:
@@ -122,14 +232,22 @@ def copies_line(nearest: Dict[str, Any]) -> str:
     )
 
 
+def not_judged_line(details: Dict[str, Any]) -> str:
+    """Why no measure is compared with its values of damaged images; empty if they are."""
+    return f"not judged: {details['not_judged']}" if details.get("not_judged") else ""
+
+
+def seen_line(details: Dict[str, Any]) -> str:
+    """How many of the real images the generator was trained on; empty if there are none."""
+    count = details.get("training_reals")
+    return f"{count} of the {details['m']} real images are also training images" if count else ""
+
+
 def features_line(features: Dict[str, Any]) -> str:
     """Which features the scores use, with the hash and the accuracy of their classifier."""
     text = f"features {features['name']}, F = {features['size']}, sha256 {features['sha256'][:16]}"
     accuracy = features.get("accuracy")
-    if accuracy is None:
-        return text
-    text += f", test accuracy {accuracy:.1%}"
-    return text if accuracy >= RELIABLE_ACCURACY else text + " (below 99 %: less reliable scores)"
+    return text if accuracy is None else f"{text}, test accuracy {accuracy:.1%}"
 
 
 def few_images_line(details: Dict[str, Any]) -> str:
@@ -181,3 +299,33 @@ def draw_nearest(samples: np.ndarray, images: np.ndarray, folder: str) -> List[s
     captions = ["fake", "real"] * len(samples)
     save_grid(os.path.join(folder, "nearest.png"), flat, 2 * PAIRS_PER_ROW, captions)
     return ["nearest.png"]
+
+
+def draw_giveaways(images: np.ndarray, logits: np.ndarray, folder: str) -> List[str]:
+    """Write giveaways.png: left the surest fakes, right those that look most real to the network.
+
+    Below each is the probability, by the network of the two-sample test, that it is real. Where the
+    network recognises all samples, it is small on the right, too.
+
+    Args:
+        images: uint8 [n, H, W, C]; of other shapes, and of fewer than a row, nothing is drawn.
+        logits: float [n], of being real.
+        folder: for the file.
+
+    Returns:
+        The names of the written files.
+    """
+    half, rows = GIVEAWAYS_PER_ROW // 2, min(GIVEAWAY_ROWS, len(images) // GIVEAWAYS_PER_ROW)
+    if images.shape[3] not in (1, 3, 4) or not rows:
+        return []
+    order = np.argsort(logits, kind="stable")
+    fakest, realest = (part.reshape(rows, half) for part in _ends(order, rows * half))
+    sheet = np.concatenate([fakest, realest], axis=1).ravel()
+    captions = [f"{share:.0%}" for share in (1 + np.tanh(logits[sheet] / 2)) / 2]  # sigmoids
+    save_grid(os.path.join(folder, "giveaways.png"), images[sheet], 2 * half, captions)
+    return ["giveaways.png"]
+
+
+def _ends(values: np.ndarray, count: int) -> Tuple[np.ndarray, np.ndarray]:
+    """The first values, and the last from the end."""
+    return values[:count], values[::-1][:count]

@@ -7,15 +7,30 @@ Legend: N images, H height, W width, C channels, m reference images, F features,
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
 import numpy as np
 
 from .distances import FeatureSet, frechet_distance, moments
+from .sample_sets import MIN_IMAGES
 
 CHUNK = 1000  # images that are damaged at a time
-NUM_REPEATED = 100
+REAL = "real images"
+NUM_REPEATED, FEW_REPEATED = 100, 10
+PATCHES = 4  # per side of an image whose patches are shuffled
 MAX_CLASSES = 10  # of more classes, so many are left out in turn; their median is the mark
+IMAGES_PER_CLASS = 5  # on average: the mean of one image is that image, which is no damage
 
 
 class Mark(NamedTuple):
@@ -25,50 +40,67 @@ class Mark(NamedTuple):
     distance: float
 
 
-def measure_ruler(
+def damage_features(
     images: np.ndarray,
     labels: Optional[np.ndarray],
-    reference: FeatureSet,
     featurize: Callable[[np.ndarray], np.ndarray],
     features: Optional[np.ndarray] = None,
     seed: int = 0,
-) -> List[Mark]:
-    """The marks, in order of their distance.
+) -> Dict[str, np.ndarray]:
+    """The features [N, F] of images, as they are (`REAL`) and by the name of their damage.
 
     Args:
-        images: uint8 [N, H, W, C].
+        images: uint8 [N, H, W, C] or [N, D].
         labels: int [N], or None.
-        reference: features [m, F] of other images, or moments.
         featurize: maps uint8 images to features.
         features: `featurize(images)`, if it is known already.
         seed: of the random damage.
     """
-    reference, random = moments(reference), np.random.default_rng(seed)
+    random = np.random.default_rng(seed)
     features = featurize(images) if features is None else features
-    feature_sets = {"real images": features}
+    feature_sets = {REAL: features}
     for name, damaged_images in damage_images(images, random):
         feature_sets[name] = featurize(damaged_images)
-    if len(images) >= 2 * NUM_REPEATED:
-        positions = random.permutation(len(images))[:NUM_REPEATED]
-        repeated = features[np.resize(positions, len(images))]
-        feature_sets[f"{NUM_REPEATED} images repeated"] = repeated
-    marks = [Mark(name, frechet_distance(f, reference)) for name, f in feature_sets.items()]
-    if labels is not None and len(np.unique(labels)) > 1:
-        distance = missing_class_distance(features, labels, reference)
-        marks.append(Mark("one class missing", distance))
+    for count in (NUM_REPEATED, FEW_REPEATED):
+        if len(images) >= 2 * count:
+            positions = random.permutation(len(images))[:count]
+            repeated = features[np.resize(positions, len(images))]
+            feature_sets[f"{count} images repeated"] = repeated
+    if images.ndim == 4:
+        patches = apply_in_chunks(lambda part: shuffle_patches(part, random), images)
+        feature_sets["shuffled patches"] = featurize(patches)
+    if labels is not None and can_average_classes(labels):
         means, rows = class_means(images, labels)
-        distance = frechet_distance(featurize(means)[rows], reference)
-        marks.append(Mark("each class's mean image", distance))
+        feature_sets["each class's mean image"] = featurize(means)[rows]
+    return feature_sets
+
+
+def measure_marks(
+    feature_sets: Mapping[str, np.ndarray], labels: Optional[np.ndarray], reference: FeatureSet
+) -> List[Mark]:
+    """The marks, in order of their distance.
+
+    Args:
+        feature_sets: of `damage_features`.
+        labels: int [N] of the images, or None.
+        reference: features [m, F] of other images, or moments.
+    """
+    reference = moments(reference)
+    marks = [Mark(name, frechet_distance(f, reference)) for name, f in feature_sets.items()]
+    if labels is not None:
+        distance = missing_class_distance(feature_sets[REAL], labels, reference)
+        marks += [] if distance is None else [Mark("one class missing", distance)]
     return sorted(marks, key=lambda mark: mark.distance)
 
 
 def damage_images(
     images: np.ndarray, random: np.random.Generator
 ) -> Iterator[Tuple[str, np.ndarray]]:
-    """Yield (name, uint8 [N, H, W, C]) for each kind of damage to pixels."""
-    yield "a 3-tap blur", apply_in_chunks(lambda part: blur(part, (1, 2, 1)), images)
-    yield "a 5-tap blur", apply_in_chunks(lambda part: blur(part, (1, 4, 6, 4, 1)), images)
-    yield "a shift by one pixel", shift(images)
+    """Yield (name, uint8 [N, H, W, C] or [N, D]) for each kind of damage to pixels or numbers."""
+    if images.ndim == 4:  # the numbers of a vector have no neighbours
+        yield "a 3-tap blur", apply_in_chunks(lambda part: blur(part, (1, 2, 1)), images)
+        yield "a 5-tap blur", apply_in_chunks(lambda part: blur(part, (1, 4, 6, 4, 1)), images)
+        yield "a shift by one pixel", shift(images)
     yield "noise of sigma 0.1", apply_in_chunks(lambda part: add_noise(part, 0.1, random), images)
     yield "noise of sigma 0.3", apply_in_chunks(lambda part: add_noise(part, 0.3, random), images)
     mean, deviation = pixel_moments(images)
@@ -116,6 +148,23 @@ def gaussian_pixels(
     return mean + deviation * random.standard_normal((count,) + mean.shape, np.float32)
 
 
+def shuffle_patches(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Divide each image into `PATCHES` x `PATCHES` patches, and exchange them at random.
+
+    The rows and columns that are left over stay in place.
+    """
+    count, height, width, channels = images.shape
+    rows, columns = height // PATCHES, width // PATCHES
+    result = images.copy()
+    inner = result[:, : PATCHES * rows, : PATCHES * columns]
+    grid = inner.reshape(count, PATCHES, rows, PATCHES, columns, channels).swapaxes(2, 3)
+    patches = grid.reshape(count, PATCHES**2, rows, columns, channels)
+    order = np.argsort(random.random((count, PATCHES**2)), axis=1)
+    grid = patches[np.arange(count)[:, None], order].reshape(grid.shape)
+    inner[...] = grid.swapaxes(2, 3).reshape(inner.shape)
+    return result
+
+
 def pixel_moments(images: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each pixel over the images, float64 [H, W, C]."""
     mean = images.mean(axis=0)
@@ -127,12 +176,24 @@ def pixel_moments(images: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
 
 def missing_class_distance(
     features: np.ndarray, labels: np.ndarray, reference: FeatureSet
-) -> float:
-    """The distance without one class: the median over the classes, whose distances differ."""
-    classes = np.unique(labels)
+) -> Optional[float]:
+    """The distance without one class: the median over the classes, whose distances differ.
+
+    None if there is no class without which `MIN_IMAGES` images remain.
+    """
+    classes, counts = np.unique(labels, return_counts=True)
+    classes = classes[len(labels) - counts >= MIN_IMAGES]
+    if not len(classes):
+        return None
     positions = np.linspace(0, len(classes) - 1, min(len(classes), MAX_CLASSES)).astype(int)
     distances = [frechet_distance(features[labels != k], reference) for k in classes[positions]]
     return float(np.median(distances))
+
+
+def can_average_classes(labels: np.ndarray) -> bool:
+    """Whether there are two classes or more, with enough images for their means to be damage."""
+    num_classes = len(np.unique(labels))
+    return num_classes > 1 and len(labels) >= IMAGES_PER_CLASS * num_classes
 
 
 def class_means(images: np.ndarray, labels: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ classes.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -16,6 +17,9 @@ from .distances import Moments
 from .extractor import Features
 
 CHUNK = 5000  # images that are read from a split at a time
+MIN_IMAGES = 10  # of a set; a score of fewer means nothing
+MIN_SHOWN = 3  # real images of a class that can be called lost
+MAX_CHANCE = 0.05  # that any class of samples like the real images is called lost
 
 
 class SampleSet(NamedTuple):
@@ -24,6 +28,7 @@ class SampleSet(NamedTuple):
     images: Optional[np.ndarray]  # uint8 [N, H, W, C], or None if they are not kept
     features: np.ndarray  # float32 [N, F]
     labels: Optional[np.ndarray]  # int [N], predicted by the features' classifier, or None
+    digests: Sequence[bytes] = ()  # N, of the real images of a split
 
 
 class ReferenceSet(NamedTuple):
@@ -44,13 +49,19 @@ def make_reference(split: Any, features: Features, limit: int) -> ReferenceSet:
 
 def featurize_split(split: Any, positions: np.ndarray, features: Features) -> SampleSet:
     """Compute features and labels of a split at `positions`, chunk by chunk, without the images."""
-    chunks = [
-        features.features_and_labels(real_images(split, positions[start : start + CHUNK]))
-        for start in range(0, len(positions), CHUNK)
-    ]
+    chunks, digests = [], []
+    for start in range(0, len(positions), CHUNK):
+        images = real_images(split, positions[start : start + CHUNK])
+        chunks.append(features.features_and_labels(images))
+        digests += hash_images(images)
     labels = [chunk_labels for _, chunk_labels in chunks if chunk_labels is not None]
     all_labels = np.concatenate(labels) if labels else None
-    return SampleSet(None, np.concatenate([values for values, _ in chunks]), all_labels)
+    return SampleSet(None, np.concatenate([values for values, _ in chunks]), all_labels, digests)
+
+
+def hash_images(images: np.ndarray) -> List[bytes]:
+    """A digest of the bytes of each image, uint8 [N, ...]: equal images have equal ones."""
+    return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images]
 
 
 def to_bytes(images: np.ndarray) -> np.ndarray:
@@ -62,6 +73,11 @@ def real_images(split: Any, positions: np.ndarray) -> np.ndarray:
     """uint8 [N, H, W, C] from a split, whose floats are in [0, 1]."""
     images, _ = split.take(positions)
     return images if images.dtype == np.uint8 else to_bytes(images)
+
+
+def classes_of(split: Any, positions: np.ndarray) -> Optional[np.ndarray]:
+    """The classes of examples by the data's own labels, int [N]; None if these are no classes."""
+    return None if split.class_labels is None else split.class_labels[positions]
 
 
 def to_unit_range(images: np.ndarray) -> np.ndarray:
@@ -82,13 +98,31 @@ def have_same_examples(a: Any, b: Any) -> bool:
     return len(a) == len(b) and np.array_equal(a.take(first)[0], b.take(first)[0])
 
 
+def chances_of_reals(num_fakes: np.ndarray, num_reals: np.ndarray) -> np.ndarray:
+    """The probability that so many of the images of a class are real, or more: float [K].
+
+    Where a class is as frequent in both sets, each of its images is real with the probability
+    m / (n + m). This allows for the noise of few real images; an interval of their share alone
+    would not, for many rare classes of which some are shown too often.
+
+    Args:
+        num_fakes: int [K], generated images of each class.
+        num_reals: int [K], real images of each class.
+    """
+    from scipy.stats import binom
+
+    n, m = num_fakes.sum(), num_reals.sum()
+    chances: np.ndarray = binom.sf(num_reals - 1, num_fakes + num_reals, m / (n + m))
+    return chances
+
+
 def class_histogram(
     fakes: np.ndarray, reals: np.ndarray, names: Sequence[str] = ()
 ) -> Dict[str, List[Any]]:
     """Count the classes of generated and of real images.
 
     A class is lost below a tenth of its share among the real images. Of a rare class, samples may
-    be missing by chance: it is not lost.
+    be missing by chance, or a few real images may show it more often than it is: it is not lost.
 
     Args:
         fakes: int [n], predicted labels of generated images.
@@ -103,6 +137,9 @@ def class_histogram(
     num_fakes, num_reals = (np.bincount(labels, minlength=num_classes) for labels in (fakes, reals))
     num_expected = num_reals / len(reals) * len(fakes)
     is_lost = (num_fakes < LOST_SHARE * num_expected) & (num_expected >= MIN_EXPECTED)
+    is_lost &= num_reals >= MIN_SHOWN
+    if is_lost.any():  # rarely, and scipy takes a while to import
+        is_lost &= chances_of_reals(num_fakes, num_reals) < MAX_CHANCE / num_classes
     return {
         "names": names,
         "fakes": num_fakes.tolist(),

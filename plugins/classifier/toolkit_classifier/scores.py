@@ -1,0 +1,100 @@
+"""Scores of a classifier that are no means over examples: F1 over all classes, and calibration.
+
+Legend: N examples, K classes. A confusion matrix is int [K, K]: true class in rows, predicted class
+in columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toolkit import statistics
+
+
+def f1_scores(matrix):
+    """Macro and weighted F1 with their intervals.
+
+    Returns:
+        {"macro": ..., "weighted": ...}, a pair (value, `toolkit.statistics.Interval`) each. Macro
+        is the mean over the classes that are a label or a prediction at least once, weighted the
+        mean with the number of examples as weight; both as in scikit-learn.
+    """
+    counts = matrix.reshape(-1)
+    cells = np.flatnonzero(counts)
+    scores = {}
+    for name, average in (("macro", macro_f1), ("weighted", weighted_f1)):
+
+        def statistic(draws, average=average):
+            return np.array([average(*class_sums(cells, draw, len(matrix))) for draw in draws])
+
+        value = float(statistic(counts[cells][None])[0])
+        scores[name] = value, statistics.bootstrap_counts(statistic, counts[cells])
+    return scores
+
+
+def class_sums(cells, counts, num_classes):
+    """Right predictions, examples and predictions of each class, float [K] each.
+
+    Args:
+        cells: int [M], positions in a flat confusion matrix.
+        counts: int [M], what these cells contain.
+        num_classes: K.
+    """
+    labels, predicted = np.divmod(cells, num_classes)
+    diagonal = labels == predicted
+    return (
+        np.bincount(labels[diagonal], counts[diagonal], num_classes),
+        np.bincount(labels, counts, num_classes),
+        np.bincount(predicted, counts, num_classes),
+    )
+
+
+def class_f1(hits, examples, predicted):
+    return 2 * hits / np.maximum(examples + predicted, 1)
+
+
+def macro_f1(hits, examples, predicted):
+    occurs = examples + predicted > 0
+    return class_f1(hits, examples, predicted)[occurs].mean()
+
+
+def weighted_f1(hits, examples, predicted):
+    return (class_f1(hits, examples, predicted) * examples).sum() / examples.sum()
+
+
+def calibration(examples):
+    """The `toolkit.statistics.Calibration` of the predicted classes; None if some are not finite.
+
+    Args:
+        examples: arrays "labels", "label" and "probability", [N].
+    """
+    probabilities = examples["probability"]
+    if not np.isfinite(probabilities).all():
+        return None
+    return statistics.calibrate(probabilities, examples["labels"] == examples["label"])
+
+
+def accuracy(matrix):
+    """The accuracy and its interval."""
+    hits, total = int(matrix.trace()), int(matrix.sum())
+    return hits / total, statistics.wilson(hits, total)
+
+
+def to_json(matrix, calibrated):
+    """The scores as JSON values."""
+    scores = {
+        "f1": {name: with_ends(*score) for name, score in f1_scores(matrix).items()},
+        "calibration": None,
+    }
+    if calibrated is not None:
+        bins = [dict(each._asdict(), interval=each.interval.as_json()) for each in calibrated.bins]
+        scores["calibration"] = {
+            "ece": calibrated.error,
+            "num_bins": calibrated.num_bins,
+            "bins": bins,
+        }
+    return scores
+
+
+def with_ends(value, interval):
+    return {"value": value, **interval.as_json()}

@@ -1,0 +1,148 @@
+"""The numbers of an image that clusters are computed from: pixels, or a network's embedding.
+
+Both exist twice: for the images of a split, before the first step, and in the graph. What the graph
+needs is in variables. Legend: N images, H W C of one, D numbers of an image, F filters.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+
+import numpy as np
+
+from toolkit import tf
+
+from . import agreement
+from .architecture import num_values
+from .scores import extractor
+from .scores.sample_sets import real_images, to_unit_range
+
+MAX_VALUES = 1024  # of an image; larger ones are averaged over squares of pixels
+CHUNK = 1000  # images that are read at a time, ...
+CHUNK_VALUES = 2**24  # ... or fewer large ones, with at most so many numbers
+
+
+class PixelValues:
+    """The pixels in [-1, 1], as means over squares where there are many.
+
+    Attributes:
+        size: D.
+        variables: those that the tensors depend on.
+        is_whitened: whether all principal components shall count alike in distances.
+    """
+
+    is_whitened = False
+
+    def __init__(self, run):
+        self._shape = tuple(run.data.shape)
+        self.size = num_values(reduced_shape(self._shape))
+        self.variables: List[Any] = []
+
+    def __call__(self, images):
+        """float32 [N, D] of images float32 [N, H, W, C] in [-1, 1]."""
+        side = pooling_size(self._shape)
+        if side > 1:
+            images = tf.nn.avg_pool2d(images, side, side, "VALID")
+        return tf.reshape(images, [-1, self.size])
+
+    def read(self, split: Any, positions: np.ndarray) -> Tuple[np.ndarray, List[np.ndarray]]:
+        """The numbers of the images at `positions`, float32 [N, D], and the variables' values."""
+        chunks = []
+        for part in _parts(positions, self._shape):
+            images, _ = split.take(part)
+            scaled = 2 * np.asarray(to_unit_range(images), np.float32) - 1
+            chunks.append(reduce_pixels(scaled))
+        return np.concatenate(chunks), []
+
+
+class NetworkValues:
+    """The embedding of a network that learned without labels: see `agreement`.
+
+    The network is that of the scores' features `self`. It is trained once, and cached; its weights
+    are copied into variables of the run. Attributes as in `PixelValues`.
+    """
+
+    is_whitened = True  # its few strongest directions say little of what an image shows
+
+    def __init__(self, run):
+        self._options, self._data = run.options, run.data
+        self._weights, channels = [], run.data.shape[2]
+        for number, filters in enumerate(agreement.layer_widths(run.data.shape), start=1):
+            shapes = {"kernel": [3, 3, channels, filters], "factor": [filters], "offset": [filters]}
+            names = {name: f"conv{number}/{name}" for name in shapes}
+            self._weights.append(
+                agreement.Weights(**{name: variable(names[name], shapes[name]) for name in shapes})
+            )
+            channels = filters
+        self.size = channels
+        self.variables = [each for layer in self._weights for each in layer]
+
+    def __call__(self, images):
+        """float32 [N, D] of images float32 [N, H, W, C] in [-1, 1]."""
+        weights = [agreement.Weights(*(each.read_value() for each in w)) for w in self._weights]
+        return agreement.embed((images + 1) / 2, weights)
+
+    def read(self, split: Any, positions: np.ndarray) -> Tuple[np.ndarray, List[np.ndarray]]:
+        """As that of `PixelValues`; trains the network if it is not in the cache."""
+        with tf.Graph().as_default():  # not in the graph of the run, which is finalized
+            log = extractor.log_to_stderr
+            features = extractor.cached_agreement(self._options, self._data, split, log)
+            try:
+                chunks = [
+                    features(real_images(split, part))
+                    for part in _parts(positions, self._data.shape)
+                ]
+                weights = agreement.read_weights(features.trained.checkpoint.path)
+            finally:
+                features.close()
+        return np.concatenate(chunks), [each for layer in weights for each in layer]
+
+
+VALUES: Dict[str, Callable[[Any], Any]] = {"pixels": PixelValues, "self": NetworkValues}
+
+
+def variable(
+    name: str, shape: Sequence[int], initializer: Any = None, dtype: Any = tf.float32
+) -> Any:
+    """A variable that training does not change; without an initializer, it starts at 0."""
+    return tf.get_variable(
+        f"clusters/{name}",
+        shape,
+        dtype,
+        initializer=initializer or tf.zeros_initializer(),
+        trainable=False,
+        use_resource=True,
+    )
+
+
+def _parts(positions: np.ndarray, shape: Sequence[int]) -> Iterator[np.ndarray]:
+    size = max(1, min(CHUNK, CHUNK_VALUES // num_values(shape)))
+    for start in range(0, len(positions), size):
+        yield positions[start : start + size]
+
+
+def pooling_size(shape: Sequence[int]) -> int:
+    """The side of the squares of pixels that are averaged, so that few values are left."""
+    if len(shape) != 3:
+        return 1
+    height, width, channels = shape
+    side = 1
+    while (height // side) * (width // side) * channels > MAX_VALUES and side < min(height, width):
+        side += 1
+    return side
+
+
+def reduced_shape(shape: Sequence[int]) -> Tuple[int, ...]:
+    """The shape of an image whose squares of pixels are averaged; a rest at the edges is cut."""
+    side = pooling_size(shape)
+    return tuple(shape) if side == 1 else (shape[0] // side, shape[1] // side, shape[2])
+
+
+def reduce_pixels(images: np.ndarray) -> np.ndarray:
+    """float32 [N, D] from float32 [N, H, W, C] or [N, ...]: means over squares of pixels."""
+    side = pooling_size(images.shape[1:])
+    if side > 1:
+        count, (height, width, channels) = len(images), reduced_shape(images.shape[1:])
+        images = images[:, : height * side, : width * side]
+        images = images.reshape(count, height, side, width, side, channels).mean(axis=(2, 4))
+    return images.reshape(len(images), -1)

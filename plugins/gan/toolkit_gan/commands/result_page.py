@@ -1,0 +1,290 @@
+"""The result of `toolkit gan tournament` as a table for a terminal, and as a page with samples."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from toolkit import atomic_write, open_trained, save_grid, statistics
+
+from ..scores.reports import short
+from . import programs, standings
+from .standings import (
+    DISTANCE,
+    TWO_SAMPLE,
+    Entrant,
+    Measure,
+    estimates_of,
+    find_verdict,
+    has_others,
+    means_of,
+)
+
+NUM_IMAGES = 12  # in a row of samples
+LEGEND = """\
+- FD is the Frechet distance between samples and test images, on the features of a network of
+  the same data; lower is better. It compares runs with the same features and numbers of images
+  alone, and not with distances on Inception features. "x floor" divides it by its floor, which
+  two sets of real images of these sizes reach by sampling noise.
+- Two-sample is the share, in percent, of images that a small network, trained for it, tells right
+  as generated or as held-out real ones; 50 would be indistinguishable.
+- With one seed, the brackets are the interval of the run's own test; with several, the lowest
+  and the highest of the seeds, whose mean is before them.
+- Coverage is the share of real images that have a sample nearer than their k-th nearest real
+  image. Precision is the share of samples that are so near to a real image; recall is the same
+  with real images and samples exchanged. "lost" counts the classes with less than a tenth of
+  their share. A score that says nothing on this data is refused: "-".
+- The checkpoint is the one that the validation split chose. Equal time is no equal number of
+  steps, and a preset with the low learning rate of its paper may need more of both: the rows
+  show what this budget achieves. The budget is of the steps. "CPU" is what a run took in all: with
+  its start and, of a preset or a plugin, its scores. A budget in CPU time becomes a number of steps
+  before a run begins, by a short timing, which is less exact on a busy machine. Where a preset's
+  clusters come from a network (`cluster_features=self`), that timing trains it, once, into the
+  cache: neither the budget nor "CPU" counts it.
+"""
+PLUGINS_LEGEND = """\
+- Plugins are no presets of the GAN: their images are drawn by their hook `sample`, from the best
+  checkpoint if they choose one and else from the last, and scored by the same code, on the same
+  features and test images, in the same numbers. The time that drawing takes is not counted.
+"""
+PROGRAMS_LEGEND = """\
+- Programs are other tools. Each gets the training images of the presets and as many cores as a
+  preset has threads, and trains by itself for the CPU time of the budget, all its processes
+  included; one that takes half as much again, and 30 seconds for its start, is killed. Its samples
+  are scored by the same code, on the same features and test images, in the same numbers. The time
+  that drawing takes is not counted.
+"""
+
+
+class Result(NamedTuple):
+    """The result of one budget.
+
+    Attributes:
+        folder: of its tournament.
+        minutes: of CPU time; None if flags set another budget.
+        entrants: as they are ranked.
+    """
+
+    folder: str
+    minutes: Optional[float]
+    entrants: Sequence[Entrant]
+
+
+# ------------------------------------------------------------------------------------------- table
+
+_MORE_COLUMNS = (
+    *("seeds", "steps", "CPU", "FD", "x floor", "two-sample"),
+    *("coverage", "precision", "recall", "lost"),
+)
+_NUM_FACTS = 4  # columns of an entrant without scores, before its reason
+
+
+def columns_of(entrants: Sequence[Entrant]) -> List[str]:
+    """The names of the columns."""
+    kinds = ["preset"]
+    kinds += ["plugin"] * any(each.plugin for each in entrants)
+    kinds += ["program"] * any(each.program for each in entrants)
+    *first, last = kinds
+    return [f"{', '.join(first)} or {last}" if first else last, *_MORE_COLUMNS]
+
+
+def cells_of(entrant: Entrant) -> List[str]:
+    """The texts of a row."""
+    facts = [
+        entrant.name,
+        str(len(entrant.scores)),
+        "-" if entrant.program else str(entrant.step),
+        f"{entrant.cpu_secs:.0f} s",
+    ]
+    if not entrant.scores:
+        reason = f": {entrant.reason}" if entrant.reason else ", without scores"
+        rest = [""] * (len(_MORE_COLUMNS) - _NUM_FACTS)
+        return [*facts, f"{entrant.status}{reason}", *rest]
+    means = means_of(entrant)
+    shares = [means[name] for name in ("coverage", "precision", "recall")]
+    return [
+        *facts,
+        format_estimate(entrant, DISTANCE),
+        "-" if means["ratio"] is None else short(means["ratio"], 2),
+        format_estimate(entrant, TWO_SAMPLE, lambda value: f"{100 * value:.0f}"),
+        *["-" if share is None else f"{share:.2f}" for share in shares],
+        "-" if means["lost"] is None else f"{means['lost']:.3g}",
+    ]
+
+
+def format_estimate(
+    entrant: Entrant, measure: Measure, format_value: Any = lambda value: short(value, 3)
+) -> str:
+    """The mean of a score over the seeds, and its ends; "-" without a value."""
+    estimates = estimates_of(entrant, measure)
+    if not estimates:
+        return "-"
+    text = format_value(float(np.mean([each.value for each in estimates])))
+    ends = _ends_of(estimates)
+    return f"{text} [{', '.join(map(format_value, ends))}]" if np.isfinite(ends).all() else text
+
+
+def _ends_of(estimates: Sequence[statistics.Estimate]) -> Tuple[float, float]:
+    """The interval of one seed; of several, the lowest and the highest."""
+    if len(estimates) == 1:
+        return estimates[0].low, estimates[0].high
+    values = [each.value for each in estimates]
+    return min(values), max(values)
+
+
+def table_lines(entrants: Sequence[Entrant]) -> List[str]:
+    """The table for a terminal."""
+    rows = [columns_of(entrants), *map(cells_of, entrants)]
+    # A reason is as long as it is: nothing is beside it, and it widens no column.
+    sizes = [[len(cell) if row[-1] else 0 for cell in row[_NUM_FACTS:]] for row in rows]
+    widths = [max(len(row[n]) for row in rows) for n in range(_NUM_FACTS)]
+    widths += map(max, zip(*sizes))
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
+
+
+def text_lines(results: Sequence[Result]) -> List[str]:
+    """The tables of all budgets for a terminal."""
+    if len(results) == 1:
+        return table_lines(results[0].entrants)
+    lines: List[str] = []
+    for result in results:
+        lines += [""] * bool(lines) + [_describe_budget(result)]
+        lines += table_lines(result.entrants)
+    return lines
+
+
+def _describe_budget(result: Result) -> str:
+    """Name one of several budgets, which are all in CPU time."""
+    return "" if result.minutes is None else f"{result.minutes:g} CPU minutes each"
+
+
+def as_json(results: Sequence[Result]) -> Dict[str, Any]:
+    """The results as JSON values: that of one budget, or those of several in a list."""
+    values = [
+        dict(standings.as_json(each.folder, each.entrants), cpu_minutes=each.minutes)
+        for each in results
+    ]
+    return values[0] if len(values) == 1 else {"budgets": values}
+
+
+def markdown_table(entrants: Sequence[Entrant]) -> List[str]:
+    """The table for a page."""
+    columns = columns_of(entrants)
+    lines = ["| " + " | ".join(columns) + " |", "|---" + (len(columns) - 1) * "|--:" + "|"]
+    return lines + [
+        "| " + " | ".join(escape(cell) for cell in cells_of(each)) + " |" for each in entrants
+    ]
+
+
+def escape(text: str) -> str:
+    """A text as a page shows it: on one line, without HTML and without columns."""
+    for letter, replacement in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|")):
+        text = text.replace(letter, replacement)
+    return " ".join(text.splitlines())
+
+
+# -------------------------------------------------------------------------------------------- page
+
+
+def markdown(results: Sequence[Result], command: str, pictures: Sequence[str]) -> str:
+    """The results as a page.
+
+    Args:
+        results: one for each budget.
+        command: that makes this page again.
+        pictures: the name of each result's file with samples; "" for none.
+    """
+    every = [each for result in results for each in result.entrants]
+    title = "GAN presets and others" if has_others(every) else "GAN presets"
+    lines = [f"# {title} at equal time", "", f"    {command}", "", describe_scores(every), ""]
+    for result, picture in zip(results, pictures):
+        lines += [f"## {_describe_budget(result)}", ""] * (len(results) > 1)
+        lines += section_lines(result, picture)
+    return "\n".join(lines) + "\n" + legend_of(every)
+
+
+def section_lines(result: Result, picture: str) -> List[str]:
+    """The lines of one budget: its table, its verdict and its samples."""
+    lines = [*markdown_table(result.entrants), ""]
+    verdict = find_verdict(result.entrants)
+    lines += [escape(verdict), ""] if verdict else []
+    if picture:
+        names = [escape(each.name) for each in result.entrants if each.scores]
+        lines += [f"![Samples, a row for each]({picture})", ""]
+        lines += [f"From above: {', '.join(names)}.", ""]
+    return lines
+
+
+def legend_of(entrants: Sequence[Entrant]) -> str:
+    """What the columns of their table mean."""
+    legend = LEGEND
+    legend += PLUGINS_LEGEND * any(each.plugin for each in entrants)
+    return legend + PROGRAMS_LEGEND * any(each.program for each in entrants)
+
+
+def describe_scores(entrants: Sequence[Entrant], data: str = "") -> str:
+    """What all distances have in common: data, features, numbers of images, floor, versions.
+
+    Args:
+        entrants: at least one preset with scores.
+        data: the name of the data; "" for the value of its option.
+    """
+    for path, score in _runs_of_presets(entrants):
+        manifest, config = (
+            standings.read_json(path, "manifest.json"),
+            standings.read_json(path, "config.json"),
+        )
+        versions = manifest.get("versions", {})
+        features = score.get("features") or {}
+        name = features.get("name", "") if isinstance(features, dict) else str(features)
+        if data:  # the page of others shows no path of this machine
+            name = name.replace(config["data"], data)
+        floor = score.get("frechet_floor")
+        return (
+            f"Data `{data or config['data']}`, TensorFlow {versions.get('tensorflow', '?')}; FD of "
+            f"{score['n']} samples and {score['m']} test images"
+            f"{'' if floor is None else f', whose floor is {short(floor, 3)}'}"
+            f"{f'; features: {name}' if name else ''}."
+        )
+    return "No run has scores."
+
+
+def _runs_of_presets(entrants: Sequence[Entrant]) -> Iterator[Tuple[str, Dict[str, Any]]]:
+    for entrant in entrants:
+        if not (entrant.plugin or entrant.program):
+            yield from zip(entrant.paths, entrant.scores)
+
+
+# ----------------------------------------------------------------------------------------- samples
+
+
+def write_samples(entrants: Sequence[Entrant], path: str) -> bool:
+    """Write a picture with a row of samples for each; return whether any could be drawn."""
+    rows = [_draw(each) for each in entrants if each.scores]
+    if not rows:
+        return False
+    save_grid(path, np.concatenate(rows), NUM_IMAGES)
+    return True
+
+
+def write_page(results: Sequence[Result], command: str, path: str) -> None:
+    """Write the page to a file, and its pictures beside it."""
+    pictures = []
+    for result in results:
+        budget = f"-{result.minutes:g}-minutes" if len(results) > 1 else ""
+        picture = f"{os.path.splitext(path)[0]}{budget}-samples.png"
+        has_picture = write_samples(result.entrants, picture)
+        pictures.append(os.path.basename(picture) if has_picture else "")
+    with atomic_write(path) as file:
+        file.write(markdown(results, command, pictures).encode())
+
+
+def _draw(entrant: Entrant) -> np.ndarray:
+    """Samples of the first run, uint8 [NUM_IMAGES, H, W, C]."""
+    if not entrant.program:
+        with open_trained(entrant.paths[0]) as trained:
+            return trained.sample(NUM_IMAGES, seed=1)["images"]
+    images = programs.load_images(os.path.join(entrant.paths[0], programs.IMAGES))
+    return images[:NUM_IMAGES]

@@ -1,0 +1,315 @@
+"""What `toolkit gan tournament` trains: a search over presets, one for each plugin, and programs.
+
+So it has all that `toolkit search` guarantees: it is checked before it begins, and continues after
+any kill. A run of a program that was killed begins again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import shlex
+import sys
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
+
+import click
+
+from toolkit import InterruptedRun, ToolkitError, UsageError
+
+from ..presets import PRESETS
+from . import rivals
+from .programs import Program, check_names, parse_programs
+from .rivals import BUDGETS, Rival
+
+_AUTO = "auto"  # the value of --preset that lets the data choose
+_OWN_FLAGS = ("--search-dir", "--vary", "--sampler", "--preset")
+
+
+class Plan(NamedTuple):
+    """What a tournament trains.
+
+    Attributes:
+        folder: of the tournament.
+        presets: their names.
+        rivals: the plugins that compete with them.
+        searches: the arguments of `toolkit search`, first for the presets, then for each plugin.
+        programs: that compete with them.
+        minutes: of CPU time for each run.
+    """
+
+    folder: str
+    presets: List[str]
+    rivals: List[Rival]
+    searches: List[List[str]]
+    programs: List[Program]
+    minutes: float
+
+
+def parse_budgets(text: str) -> List[float]:
+    """Return CPU minutes from numbers that commas separate. Raises UsageError."""
+    try:
+        budgets = [float(part) for part in text.split(",")]
+    except ValueError:
+        budgets = [math.nan]
+    if not all(0 < minutes < math.inf for minutes in budgets):
+        raise UsageError(
+            f"--cpu-minutes is '{text}', expected positive numbers, separated by commas."
+        )
+    return sorted(set(budgets))
+
+
+def budget_folder(folder: str, minutes: float, budgets: Sequence[float]) -> str:
+    """Return the folder of a budget's tournament: with several, a subfolder."""
+    return folder if len(budgets) == 1 else os.path.join(folder, f"{minutes:g}-minutes")
+
+
+def plans(
+    folder: str,
+    presets: str,
+    plugins: Sequence[str],
+    budgets: str,
+    num_seeds: int,
+    flags: Sequence[str],
+    program_texts: Sequence[str] = (),
+) -> List[Plan]:
+    """Return what a command trains, for each budget.
+
+    Args:
+        folder, presets, plugins, num_seeds, flags, program_texts: as of `plan`.
+        budgets: CPU minutes, separated by commas.
+
+    Raises:
+        UsageError: as of `plan`, or several budgets and one that a flag sets.
+    """
+    minutes = parse_budgets(budgets)
+    if len(minutes) > 1 and sets_budget(flags):
+        raise UsageError(
+            f"--cpu-minutes is '{budgets}', and another budget is set.", hint="Set one of them."
+        )
+    root = os.path.abspath(folder)
+    return [
+        plan(
+            budget_folder(folder, each, minutes),
+            presets,
+            plugins,
+            each,
+            num_seeds,
+            flags,
+            program_texts,
+        )._replace(folder=budget_folder(root, each, minutes))
+        for each in minutes
+    ]
+
+
+def plan(
+    folder: str,
+    presets: str,
+    plugins: Sequence[str],
+    minutes: float,
+    num_seeds: int,
+    flags: Sequence[str],
+    program_texts: Sequence[str] = (),
+) -> Plan:
+    """Return what a command trains.
+
+    Args:
+        folder: of the tournament.
+        presets: their names, separated by commas; "" for all.
+        plugins: the values of `--plugin`.
+        minutes: of CPU time for each run.
+        num_seeds: with which each is trained.
+        flags: more flags of `toolkit search` and of `toolkit run`, as the user wrote them.
+        program_texts: the values of `--program`.
+
+    Raises:
+        UsageError: a value is wrong, or a flag is what the tournament itself sets.
+    """
+    others = rivals.parse_rivals(plugins)
+    programs = parse_programs(program_texts)
+    if programs and sets_budget(flags):
+        raise UsageError(
+            "A program trains for CPU time, and another budget is set.",
+            hint="Set the budget with --cpu-minutes, or leave --program out.",
+        )
+    names = check_presets(presets, least=1 if others or programs else 2)
+    check_names(programs, [*names, *(rival.name for rival in others)])
+    searches = [search_words(folder, names, minutes, num_seeds, flags)]
+    for rival in others:
+        words = ["--search-dir", rival_folder(folder, rival), "--plugin", rival.reference]
+        words += _equal_words(minutes, num_seeds, flags)
+        searches.append([*words, *rivals.shared_flags(flags), *rival.flags])
+    return Plan(folder, names, others, searches, programs, minutes)
+
+
+def check_presets(text: str, least: int = 2) -> List[str]:
+    """Return the names in a list, all without one.
+
+    Raises:
+        UsageError: one is unknown, or there are fewer than `least`.
+    """
+    parts = [name.strip() for name in text.split(",") if name.strip()] or list(PRESETS)
+    names = list(dict.fromkeys(parts))
+    unknown = [name for name in names if name not in (_AUTO, *PRESETS)]
+    if unknown or len(names) < least:
+        number = {1: "one or more", 2: "two or more"}[least]
+        raise UsageError(
+            f"--presets is '{text}', expected {number} of {', '.join([_AUTO, *PRESETS])}.",
+            hint="Leave it out for all.",
+        )
+    return names
+
+
+def search_words(
+    folder: str, presets: Sequence[str], minutes: float, num_seeds: int, flags: Sequence[str]
+) -> List[str]:
+    """Return the arguments of `toolkit search` for the presets.
+
+    Args:
+        folder: of the search.
+        presets: their names.
+        minutes, num_seeds, flags: as of `plan`.
+
+    Raises:
+        UsageError: one of the flags is what the tournament itself sets.
+    """
+    for flag in flags:
+        if flag.partition("=")[0] in _OWN_FLAGS:
+            raise UsageError(
+                f"{flag.partition('=')[0]} is what the tournament sets itself.",
+                hint="Choose presets with --presets A,B; use 'toolkit search' to vary other "
+                "options.",
+            )
+    words = ["--search-dir", folder, "--plugin", "gan"]
+    if len(presets) > 1:
+        words += ["--vary", f"preset={','.join(presets)}", "--sampler", "grid"]
+    else:
+        words += ["--preset", *presets]
+    return [*words, *_equal_words(minutes, num_seeds, flags), *flags]
+
+
+def _equal_words(minutes: float, num_seeds: int, flags: Sequence[str]) -> List[str]:
+    """Return the seeds, and the budget unless a flag sets another one."""
+    words = ["--seeds", str(num_seeds)]
+    return words if sets_budget(flags) else [*words, "--cpu-secs", f"{60 * minutes:g}"]
+
+
+def sets_budget(flags: Sequence[str]) -> bool:
+    """Return whether flags of `toolkit search` set another budget than CPU minutes."""
+    return any(flag.partition("=")[0] in BUDGETS for flag in flags)
+
+
+def rival_folder(folder: str, rival: Rival) -> str:
+    """Return the folder of a plugin's search."""
+    return os.path.join(folder, rivals.FOLDER, rival.folder)
+
+
+def command_text(own: Mapping[str, Any], flags: Sequence[str]) -> str:
+    """Return the command that the user wrote, for the page.
+
+    Args:
+        own: values of the flags of the tournament by name; "" for one that is left out, a tuple for
+            one that may be repeated.
+        flags: the others.
+    """
+    if sets_budget(flags):
+        own = {name: value for name, value in own.items() if name != "cpu-minutes"}
+    pairs = [
+        (name, each)
+        for name, value in own.items()
+        for each in (value if isinstance(value, tuple) else [value])
+    ]
+    words = [f"--{name}={value}" for name, value in pairs if value != ""]
+    return " ".join(map(shlex.quote, ["toolkit", "gan", "tournament", *words, *flags]))
+
+
+# ----------------------------------------------------------------------------------------- train
+
+
+def train(context: click.Context, plan: Plan) -> None:
+    """Train what is not trained yet. All is checked before anything begins.
+
+    A plugin of which no run finished keeps its row.
+
+    Raises:
+        UsageError: a plugin draws no images.
+        ToolkitError: something cannot be trained, or no preset finished.
+    """
+    presets, *others = plan.searches
+    for rival, words in zip(plan.rivals, others):
+        check_draws_images(context, rival)
+        is_new = not os.path.exists(os.path.join(rival_folder(plan.folder, rival), "study.json"))
+        if is_new and "--dry-run" not in words:
+            with _naming(rival):
+                search(context, [*words, "--dry-run"])
+    try:
+        search(context, presets)
+    except ToolkitError as error:
+        if "Trials with preset=" in error.message:  # one of them; the others may be trained
+            error.hint = f"{error.hint} Or name the presets that compete: --presets A,B.".strip()
+        raise
+    for rival, words in zip(plan.rivals, others):
+        try:
+            with _naming(rival):
+                search(context, words)
+        except ToolkitError as error:
+            table = os.path.join(rival_folder(plan.folder, rival), "table.json")
+            if type(error) is not ToolkitError or not os.path.exists(table):
+                raise
+
+
+@contextlib.contextmanager
+def _naming(rival: Rival) -> Iterator[None]:
+    """Name the plugin in the message of an error in the block."""
+    try:
+        yield
+    except click.UsageError as error:
+        raise UsageError(
+            f"--plugin '{rival.name}': {error.format_message()}",
+            hint="Its own flags are in the quotes: --plugin 'NAME --flag value'.",
+        ) from None
+    except ToolkitError as error:
+        error.message = f"--plugin '{rival.name}': {error.message}"
+        raise
+
+
+def search(context: click.Context, words: List[str]) -> None:
+    """Call the command `toolkit search` in this process; its table goes to stderr."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            _call(context, ["search"], words)
+    except InterruptedRun as error:
+        error.hint = "Continue with the same command."
+        raise
+
+
+def check_draws_images(context: click.Context, rival: Rival) -> None:
+    """Check that a plugin has the hook `sample`. Raises UsageError."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        _call(context, ["plugins", "show"], [rival.reference, "--json"])
+    facts: Dict[str, Any] = json.loads(output.getvalue())
+    if "sample" not in facts["hooks"]:
+        raise UsageError(
+            f"Plugin '{rival.name}' draws no images: it has no hook 'sample'.",
+            hint="Name plugins of models that generate images.",
+        )
+
+
+def _call(context: click.Context, names: Sequence[str], words: List[str]) -> None:
+    """Call a command of `toolkit` in this process.
+
+    Args:
+        context: of the present command.
+        names: of the command: those of its groups first.
+        words: its arguments.
+    """
+    parent = context.find_root()
+    command: Any = parent.command
+    for name in names:
+        command = command.get_command(parent, name)
+    inner = command.make_context(" ".join(names), words, parent=parent)
+    with inner:
+        command.invoke(inner)

@@ -1,0 +1,272 @@
+"""A classifier two-sample test: the share of images that a network tells apart, real or generated.
+
+A small network is trained to tell real from generated images, and tested on others of both sets.
+Where no network can tell them apart, it is right on half of them. The test needs no labels and no
+features. Lopez-Paz and Oquab (2017), Revisiting Classifier Two-Sample Tests, ICLR.
+
+The tested real images are held out: neither the generator nor the network that judges them was
+trained on them. The network is trained on the generator's training images, if there are enough.
+Then one network judges all held-out images, and their judgements are independent. Otherwise it is
+cross-validated: each fold of the real images is judged by a network that is trained on the other
+folds, and on the training images.
+
+    from toolkit_gan.scores import two_sample
+
+    result = two_sample.compare_sets(reals, fakes, training_images)
+    print(result.accuracy, result.low, result.high)
+
+Legend: n generated and m real images, H height, W width, C channels.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from toolkit import statistics
+
+from .sample_sets import even_positions, hash_images, real_images
+
+CHANCE = 0.5  # the accuracy for sets that are alike
+NUM_STEPS = 2000  # of all networks together ...
+MAX_SIDE = 64  # ... at most, for images of so many pixels a side; fewer for larger ones
+MAX_PASSES = 60  # ... over the training images, at most
+HALF_BATCH = 32  # images of each set in a batch
+MAX_TESTED = 2000  # images of each set
+MAX_TRAINING = 10000  # images of each set
+NUM_FOLDS = 5
+MIN_TESTED = 20  # real images; of fewer, the interval is as wide as all
+# The folds' networks share most of their training images, and each judges images on which the
+# others are trained. Without any difference between the sets, the variance of their accuracy is
+# twice that of independent judgements, for linear networks exactly.
+FOLD_VARIANCE = 2.0
+
+LEVEL = 0.95
+METHOD = "Wilson, combined by Newcombe"
+
+
+class TwoSample(NamedTuple):
+    """The result of a two-sample test.
+
+    Attributes:
+        accuracy: the share that the network tells apart, the mean of those of both sets; 0.5 where
+            they are alike.
+        low: of the 95 % interval.
+        high: of the 95 % interval.
+        n: tested generated images.
+        m: tested real images.
+        folds: networks, each of which judges a part of the real images.
+        fakes: the share of the generated images that are recognised.
+        reals: the share of the real images that are recognised.
+        positions: int [n], of the tested ones among the generated images.
+        logits: float [n], above 0 where a tested generated image is taken for real.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+    n: int
+    m: int
+    folds: int
+    fakes: float
+    reals: float
+    positions: np.ndarray
+    logits: np.ndarray
+
+    def as_json(self) -> Dict[str, Any]:
+        """All but what belongs to single images."""
+        values = dict(self._asdict())
+        return {name: values[name] for name in self._fields if name not in ("positions", "logits")}
+
+
+class Fold(NamedTuple):
+    """What one network is trained on, and what it judges.
+
+    Attributes:
+        reals: uint8 [N, H, W, C] to train on.
+        fakes: uint8 [N, H, W, C] to train on.
+        tested_reals: int, positions among the real images.
+        tested_fakes: int, positions among the generated images.
+    """
+
+    reals: np.ndarray
+    fakes: np.ndarray
+    tested_reals: np.ndarray
+    tested_fakes: np.ndarray
+
+
+def compare_sets(
+    reals: np.ndarray,
+    fakes: np.ndarray,
+    training: Optional[np.ndarray] = None,
+    seed: int = 0,
+    num_steps: Optional[int] = None,
+) -> TwoSample:
+    """Train networks to tell two sets apart, and test them.
+
+    Args:
+        reals: uint8 [m, H, W, C], held out.
+        fakes: uint8 [n, H, W, C].
+        training: uint8 [N, H, W, C], on which the generator was trained. They are never tested.
+        seed: of the choice of the images, and of the networks.
+        num_steps: of the training of all networks together; by default what NUM_STEPS, MAX_SIDE
+            and MAX_PASSES allow.
+    """
+    random = np.random.RandomState(seed)
+    folds = split_sets(reals, fakes, training, random)
+    steps = max(1, (num_steps or default_steps(folds)) // len(folds))
+    real_logits, fake_logits = judge(folds, reals, fakes, steps, random.randint(2**31 - 1))
+    real_share, fake_share = float(np.mean(real_logits > 0)), float(np.mean(fake_logits <= 0))
+    low, high = interval(real_share, len(real_logits), fake_share, len(fake_logits), len(folds))
+    return TwoSample(
+        accuracy=(real_share + fake_share) / 2,
+        low=low,
+        high=high,
+        n=len(fake_logits),
+        m=len(real_logits),
+        folds=len(folds),
+        fakes=fake_share,
+        reals=real_share,
+        positions=np.concatenate([fold.tested_fakes for fold in folds]),
+        logits=fake_logits,
+    )
+
+
+def compare_with_split(
+    fakes: np.ndarray,
+    split: Any,
+    train: Any = None,
+    training_digests: AbstractSet[bytes] = frozenset(),
+) -> Tuple[Optional[TwoSample], str]:
+    """The test of generated images against a split.
+
+    Real images on which the generator or the test's network is trained are not tested.
+
+    Args:
+        fakes: uint8 [n, H, W, C].
+        split: the real images.
+        train: the split that the generator was trained on, if it is another one.
+        training_digests: `hash_images` of further images on which it was trained.
+
+    Returns:
+        The result, or None and why there is none; "" if these are no images.
+    """
+    training = None
+    if train is not None:
+        training = real_images(train, even_positions(len(train), MAX_TRAINING))
+        training_digests = training_digests | set(hash_images(training))
+    reals = real_images(split, even_positions(len(split), MAX_TESTED))
+    unseen = reals[[digest not in training_digests for digest in hash_images(reals)]]
+    if reals.ndim != 4:
+        return None, ""
+    absence = explain_absence(len(fakes), len(unseen), len(reals))
+    return (None, absence) if absence else (compare_sets(unseen, fakes, training), "")
+
+
+def explain_absence(num_fakes: int, num_unseen: int, num_reals: int) -> str:
+    """Why there is no test of so few images; "" if there are enough.
+
+    Args:
+        num_fakes: generated images.
+        num_unseen: real images on which nothing was trained.
+        num_reals: all real images.
+    """
+    if num_fakes < MIN_TESTED:
+        return f"it needs {MIN_TESTED} samples, and there are {num_fakes}"
+    if num_unseen >= MIN_TESTED:
+        return ""
+    hint = " (--test-share holds out more)" if num_unseen == num_reals else ""
+    return f"it needs {MIN_TESTED} held-out images, and there are {num_unseen}{hint}"
+
+
+def default_steps(folds: List[Fold]) -> int:
+    """The steps of all networks together."""
+    images = folds[0].reals
+    side = (images.shape[1] * images.shape[2]) ** 0.5
+    passes = MAX_PASSES * -(-len(images) // HALF_BATCH)
+    return int(min(NUM_STEPS * min(1, MAX_SIDE / side), passes * len(folds)))
+
+
+def judge(
+    folds: List[Fold], reals: np.ndarray, fakes: np.ndarray, num_steps: int, seed: int
+) -> Tuple[np.ndarray, np.ndarray]:
+    """The logits of the tested real and generated images of all folds."""
+    from .two_sample_network import RealityNetwork
+
+    real_logits, fake_logits = [], []
+    with RealityNetwork(reals.shape[1:], num_steps, seed) as network:
+        for fold in folds:
+            network.fit(fold.reals, fold.fakes)
+            real_logits.append(network.logits(reals[fold.tested_reals]))
+            fake_logits.append(network.logits(fakes[fold.tested_fakes]))
+    return np.concatenate(real_logits), np.concatenate(fake_logits)
+
+
+def split_sets(
+    reals: np.ndarray,
+    fakes: np.ndarray,
+    training: Optional[np.ndarray],
+    random: np.random.RandomState,
+) -> List[Fold]:
+    """One fold if there are enough training images, otherwise NUM_FOLDS of them.
+
+    Each network is trained on as many real as generated images: it remembers some of them, and
+    would take all others for members of the set of which it remembers fewer.
+    """
+    real_order = random.permutation(len(reals))[:MAX_TESTED]
+    fake_order = random.permutation(len(fakes))
+    if training is not None:  # in the order of a split, its end would be the last classes
+        training = training[random.permutation(len(training))[:MAX_TRAINING]]
+    if training is not None and len(training) >= len(real_order):
+        tested = fake_order[: min(MAX_TESTED, len(fakes) // 2)]
+        used = fake_order[len(tested) :][: len(training)]
+        return [Fold(training[: len(used)], fakes[used], real_order, tested)]
+    real_folds, fake_folds = (
+        np.array_split(order, NUM_FOLDS) for order in (real_order, fake_order[: 2 * MAX_TESTED])
+    )
+    return [_fold(k, reals, fakes, real_folds, fake_folds, training) for k in range(NUM_FOLDS)]
+
+
+def _fold(
+    k: int,
+    reals: np.ndarray,
+    fakes: np.ndarray,
+    real_folds: List[np.ndarray],
+    fake_folds: List[np.ndarray],
+    training: Optional[np.ndarray],
+) -> Fold:
+    """Fold k of a cross-validation."""
+    used_reals, used_fakes = (
+        np.concatenate([fold for j, fold in enumerate(folds) if j != k])
+        for folds in (real_folds, fake_folds)
+    )
+    images = reals[used_reals]
+    if training is not None:
+        images = np.concatenate([images, training])
+    count = min(len(images), len(used_fakes))
+    return Fold(images[:count], fakes[used_fakes[:count]], real_folds[k], fake_folds[k])
+
+
+def as_interval(values: Mapping[str, Any]) -> statistics.Interval:
+    """The interval of a result as JSON values."""
+    return statistics.Interval(values["low"], values["high"], LEVEL, METHOD)
+
+
+def interval(
+    real_share: float, num_reals: int, fake_share: float, num_fakes: int, folds: int
+) -> Tuple[float, float]:
+    """The 95 % interval of the mean of two shares.
+
+    Wilson's interval of each share, combined as Newcombe does: the squares of the distances from
+    the shares to their lower ends add up to that of the mean, and likewise the upper ends.
+    Newcombe (1998), Interval estimation for the difference between independent proportions,
+    Statistics in Medicine 17, method 10.
+    """
+    shares, counts = (real_share, fake_share), (num_reals, num_fakes)
+    ends = [statistics.wilson(round(s * count), count, LEVEL) for s, count in zip(shares, counts)]
+    below = sum((share - end.low) ** 2 for share, end in zip(shares, ends)) ** 0.5 / 2
+    above = sum((end.high - share) ** 2 for share, end in zip(shares, ends)) ** 0.5 / 2
+    widening = FOLD_VARIANCE**0.5 if folds > 1 else 1.0
+    accuracy = (real_share + fake_share) / 2
+    return max(0.0, accuracy - widening * below), min(1.0, accuracy + widening * above)

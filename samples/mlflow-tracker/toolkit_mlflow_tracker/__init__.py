@@ -1,0 +1,50 @@
+"""`--with mlflow`: log a run of any model plugin to MLflow.
+
+The training writes its run folder as ever; a thread beside it sends what is committed there to
+MLflow. So no step waits for a server, and no number of the run depends on one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from toolkit import LazyModules, Options, hookimpl, option
+
+GROUP = "MLflow"
+modules = LazyModules(__name__)  # a session hook needs TensorFlow, `toolkit run --help` does not
+_TRACKERS: Dict[str, Any] = {}  # folder of a run in this process -> its `Tracker`
+
+
+class MlflowOptions(Options):
+    mlflow_uri: Optional[str] = option(
+        None,
+        "Server, database or folder of MLflow (default: MLFLOW_TRACKING_URI, else the folder "
+        "mlruns)",
+        group=GROUP,
+    )
+    mlflow_experiment: Optional[str] = option(
+        None, "Experiment (default: MLFLOW_EXPERIMENT_NAME, else the model plugin)", group=GROUP
+    )
+    mlflow_wait: float = option(
+        20.0, "Seconds that the end of a run waits for MLflow, at most", group=GROUP, ge=0
+    )
+
+
+@hookimpl
+def options():
+    return MlflowOptions
+
+
+@hookimpl
+def session_hooks(run):
+    if not run.is_chief:  # of several processes, one has the folder of the run
+        return []
+    _TRACKERS[run.folder] = modules.session_hook.Tracker(run)
+    return [_TRACKERS[run.folder]]
+
+
+@hookimpl
+def run_ended(run, status, reason):
+    tracker = _TRACKERS.pop(run.folder, None)
+    if tracker is not None:
+        tracker.finish(status, reason)

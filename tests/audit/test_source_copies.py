@@ -1,0 +1,342 @@
+"""Copies of the plugins' sources: what a run keeps, how it is checked, and what a replay does."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+import zipfile
+
+import pytest
+from file_fixtures import read_json
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import PLUGIN, UNCHANGED, forget_sources, sessions, write_plugin
+from test_plugins import distribution
+
+import toolkit
+from toolkit.plugins import Plugin
+from toolkit.storage import source_copies
+
+
+def train(cli, *more, run="run", plugin="./mine.py"):
+    argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", run]
+    result = cli("run", *argv, "--steps", 4, *more)
+    assert result.code == 0, result.err
+    return result
+
+
+def copies_in(run):
+    """Path -> text of each copy in a run folder."""
+    root = run / "sources"
+    return {
+        str(path.relative_to(root)): path.read_text()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.suffix != ".diff"  # of the work tree of these tests
+    }
+
+
+def forget_modules(start):
+    for name in [name for name in sys.modules if name.startswith(start)]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def mate(here, cli):
+    """A run of mine.py, which imports its neighbour mate.py."""
+    (here / "mate.py").write_text("FACTOR = 1.0\n")
+    write_plugin("    import mate")
+    train(cli)
+    return here
+
+
+# ------------------------------------------------------------------------------------------ copied
+
+
+def test_a_run_copies_a_file_and_its_neighbours(mate):
+    (session,) = sessions(mate / "run")
+    copies = copies_in(mate / "run")
+    folder = session["sources"]["mine"]["folder"]
+    assert set(copies) == {f"{folder}/mine.py", f"{folder}/mate.py"}
+    for name, sha256 in session["plugins"]["mine"].items():
+        assert hashlib.sha256(copies[f"{folder}/{name}"].encode()).hexdigest() == sha256
+
+
+def test_a_session_with_other_code_keeps_both_versions_and_the_same_code_is_kept_once(mate, cli):
+    assert cli("resume", "run", "--steps", 5).code == 0
+    assert len(os.listdir("run/sources")) == 1
+    (mate / "mate.py").write_text("FACTOR = 2.0\n")
+    forget_modules("mate")
+    assert cli("resume", "run", "--steps", 6, "--trust").code == 0
+    texts = [text for path, text in copies_in(mate / "run").items() if path.endswith("mate.py")]
+    assert sorted(texts) == ["FACTOR = 1.0\n", "FACTOR = 2.0\n"]
+    assert cli("verify", "run").code == 0
+
+
+def test_an_installed_package_is_copied_with_its_folders(here, cli):
+    train(cli, "--network", "mlp", "--batch-size", 8, plugin="classifier")
+    (session,) = sessions(here / "run")
+    folder = session["sources"]["classifier"]["folder"]
+    assert f"{folder}/toolkit_classifier/networks.py" in copies_in(here / "run")
+    assert session["sources"]["classifier"]["target"] == "toolkit_classifier:"
+
+
+def test_a_module_is_copied_and_extensions_too(here, cli):
+    train(cli, "--with", "gradient-noise", plugin=LINEAR)
+    (session,) = sessions(here / "run")
+    targets = {name: copy["target"] for name, copy in session["sources"].items()}
+    assert targets["Linear"] == LINEAR and set(targets) == {"Linear", "gradient-noise"}
+
+
+def test_a_plugin_in_an_archive_is_copied(here, monkeypatch, cli):
+    with zipfile.ZipFile(str(here / "all.zip"), "w") as archive:
+        archive.writestr("zipped/__init__.py", PLUGIN.format(UNCHANGED))
+        archive.writestr("zipped/part.py", "X = 1\n")
+        archive.writestr("other.py", "X = 2\n")
+    monkeypatch.syspath_prepend(str(here / "all.zip"))
+    train(cli, plugin="zipped:")
+    assert {path.partition("/")[2] for path in copies_in(here / "run")} == {
+        "zipped/__init__.py",
+        "zipped/part.py",
+    }
+    forget_modules("zipped")
+
+
+def test_an_object_in_python_is_copied_with_its_file(here):
+    from linear_fixtures import Linear
+
+    toolkit.train(Linear, str(here / "run"), {"data": write_bars("bars.npz"), "steps": 2})
+    assert [path.partition("/")[2] for path in copies_in(here / "run")] == ["linear_fixtures.py"]
+
+
+def test_a_large_file_is_omitted_with_a_warning(here, cli, monkeypatch):
+    monkeypatch.setattr(source_copies, "MAX_FILE_BYTES", 100)
+    write_plugin()
+    result = train(cli)
+    assert "lacks files that are large or have just changed: mine.py" in result.err
+    assert cli("verify", "run").code == 0
+    (here / "mine.py").write_text("")
+    failure = cli("verify", "run", "--replay", ":")
+    assert failure.code == 5 and "mine.py was not copied." in failure.err
+
+
+@pytest.mark.parametrize("name", ["a b[1].py", "\u00e4\u202e.py", "x" * 200 + ".py"])
+def test_odd_names_of_files_are_copied(here, cli, name):
+    (here / name).write_text(PLUGIN.format(UNCHANGED))
+    train(cli, plugin=f"./{name}")
+    assert [path.partition("/")[2] for path in copies_in(here / "run")] == [name]
+    assert cli("verify", "run").code == 0
+
+
+def test_a_file_that_changes_while_the_run_begins_is_omitted(here):
+    (here / "a.py").write_text("changed")
+    folder = source_copies.Folder(str(here))
+    plugin = Plugin("a", "./a.py", "model", None, str(here / "a.py"), "")
+    hashes = {"a.py": hashlib.sha256(b"before").hexdigest(), "gone.py": "0" * 64, "../x": ""}
+    copy = source_copies.write_copies(folder, "a", hashes, plugin.read_source, "a.py", "model")
+    assert copy.omitted == ["../x", "a.py", "gone.py"]
+
+
+def test_a_kill_leaves_no_version_in_part(here, monkeypatch):
+    folder = source_copies.Folder(str(here))
+    hashes = {name: hashlib.sha256(b"x").hexdigest() for name in ("a.py", "b.py")}
+
+    def write(path, content):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(source_copies, "_write_file", write)
+    with pytest.raises(KeyboardInterrupt):
+        source_copies.write_copies(folder, "a", hashes, lambda name: b"x", "a.py", "model")
+    assert os.listdir("sources") == []
+
+
+def test_a_full_disk_is_one_sentence_and_a_resume_copies_again(here, cli, monkeypatch):
+    def write(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    reference = write_plugin()
+    argv = ["run", "--plugin", reference, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    with monkeypatch.context() as patch:
+        patch.setattr(source_copies, "_write_file", write)
+        result = cli(*argv, "--steps", 4)
+    assert result.code == 138 and "No space left on device" in result.err
+    assert os.listdir("run/sources") == [] and "Traceback" not in result.err
+    assert cli("resume", "run").code == 0 and cli("verify", "run").code == 0
+    assert len(copies_in(here / "run")) == 1
+
+
+def test_a_branch_has_the_copies_of_its_parent(mate, cli):
+    assert cli("resume", "run", "--from", 2, "--run-dir", "branch").code == 0
+    assert copies_in(mate / "branch") == copies_in(mate / "run")
+    assert cli("verify", "branch").code == 0
+
+
+# ------------------------------------------------------------------------------------------ verify
+
+
+def change(path):
+    path.write_text("# other\n")
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (change, "mate.py is not the file that its session recorded"),
+        (os.remove, "mate.py is missing"),
+        (lambda path: (os.remove(path), os.mkdir(path)), "mate.py cannot be read (Is a directory)"),
+        (lambda path: (os.remove(path), os.mkfifo(path)), "mate.py cannot be read (not a regular"),
+    ],
+)
+def test_verify_names_a_copy_that_is_not_as_it_was_written(mate, cli, damage, message):
+    (path,) = (mate / "run" / "sources").glob("*/mate.py")
+    damage(path)
+    result = cli("verify", "run")
+    assert result.code == 6 and f"sources: sources/{path.parent.name}/{message}" in result.err
+
+
+def test_a_run_of_an_earlier_version_has_no_copies_to_miss(mate, cli):
+    forget_sources(mate / "run")
+    result = cli("verify", "run")
+    assert result.code == 0 and "sources" not in result.out
+    assert cli("resume", "run", "--steps", 5).code == 0
+    assert cli("verify", "run").code == 0 and len(os.listdir("run/sources")) == 1
+
+
+ODD = [None, [0], {"mine": 1}, {"mine": {"folder": "../x-00000000"}}]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_forged_entries_are_refused(odd):
+    assert not source_copies.is_valid(odd)
+    good = {"folder": "a-00000000", "target": "", "kind": "model", "omitted": []}
+    assert source_copies.is_valid({"mine": good})
+    for name in good:
+        assert not source_copies.is_valid({"mine": dict(good, **{name: odd})})
+
+
+# ---------------------------------------------------------------------------------------- left out
+
+
+def test_a_run_may_leave_out_the_copies(mate, cli):
+    train(cli, "--no-keep-sources", run="bare")
+    (session,) = sessions(mate / "bare")
+    assert session["sources"] == {} and set(session["plugins"]["mine"]) == {"mine.py", "mate.py"}
+    assert not (mate / "bare" / "sources").exists()
+    assert read_json("bare/manifest.json")["keeps_sources"] is False
+    assert read_json("run/manifest.json")["keeps_sources"] is True
+    result = cli("verify", "bare", "--replay", "0:4")
+    assert result.code == 0 and "no copies" in result.out
+    assert cli("compare", "run", "bare").code == 0
+
+
+def test_a_session_without_copies_is_between_sessions_with_copies(mate, cli):
+    assert cli("resume", "run", "--steps", 5, "--no-keep-sources").code == 0
+    assert cli("resume", "run", "--steps", 6, "--keep-sources").code == 0
+    first, second, third = (session["sources"] for session in sessions(mate / "run"))
+    assert second == {} and first == third != {}
+    assert cli("verify", "run").code == 0
+
+
+def test_a_replay_of_an_edited_plugin_without_copies_is_refused(mate, cli):
+    train(cli, "--no-keep-sources", run="bare")
+    (mate / "mate.py").write_text("FACTOR = 2.0\n")
+    forget_modules("mate")
+    result = cli("verify", "bare", "--replay", "0:4", "--trust")
+    assert result.code == 2 and "mate.py" in result.err and "Traceback" not in result.err
+
+
+# ------------------------------------------------------------------------------------------ replay
+
+
+def edit(path):
+    path.write_text(path.read_text().replace("1.0", "2.0") + "\nraise SystemExit('edited')\n")
+
+
+@pytest.mark.parametrize("state, act", [("has changed", edit), ("is missing", os.remove)])
+def test_a_replay_uses_the_copies_of_a_file_that_was_edited_or_removed(mate, cli, state, act):
+    act(mate / "mine.py")
+    forget_modules("mine")
+    result = cli("verify", "run", "--replay", "0:4")
+    assert result.code == 0, result.err
+    (folder,) = os.listdir("run/sources")
+    assert f"are equal; with the code in sources/{folder} (mine.py {state})" in result.out
+
+
+def test_copies_that_the_user_never_ran_need_trust(mate, cli, monkeypatch):
+    os.remove("mine.py")
+    monkeypatch.setenv("XDG_STATE_HOME", str(mate / "other"))
+    from toolkit.plugins import trust
+
+    monkeypatch.setattr(trust, "_recorded", {})
+    result = cli("verify", "run", "--replay", "0:4")
+    assert result.code == 2
+    assert "names the copy of the plugin 'mine'" in result.err and "--trust" in result.err
+    assert cli("verify", "run", "--replay", "0:4", "--trust").code == 0
+
+
+def offer_package(here, monkeypatch):
+    """An installed plugin, a package, that uses another installed module."""
+    site = here / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    distribution(site, "packed-dist", "[toolkit.plugins]\npacked = packed_plugin\n")
+    package = site / "packed_plugin"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import other_package\nfrom . import part\n" + PLUGIN.format(part_method())
+    )
+    (package / "part.py").write_text("import toolkit\nSCALE = 1.5\n")
+    (site / "other_package.py").write_text("OFFSET = 1.0\n")
+    return site
+
+
+def part_method():
+    return """
+    @hookimpl
+    def loss(self, labels, outputs):
+        return part.SCALE * other_package.OFFSET * Linear.loss(self, labels, outputs)
+"""
+
+
+def test_a_copy_replaces_an_installed_package_and_nothing_else(here, cli, monkeypatch):
+    site = offer_package(here, monkeypatch)
+    train(cli, plugin="packed")
+    (site / "packed_plugin" / "part.py").write_text("SCALE = 3.0\n")
+    (site / "packed_plugin" / "later.py").write_text("")
+    forget_modules("packed")
+    result = cli("verify", "run", "--replay", "0:4")
+    assert result.code == 0 and "(packed has changed)" in result.out, result.err
+    (site / "other_package.py").write_text("OFFSET = 2.0\n")  # no part of the plugin
+    assert "Step 4 differs" in cli("verify", "run", "--replay", "0:4").err
+    (site / "other_package.py").write_text("OFFSET = 1.0\n")
+    shutil.rmtree(str(site / "packed_plugin"))
+    shutil.rmtree(str(site / "packed-dist-1.0.dist-info"))
+    result = cli("verify", "run", "--replay", "2:4", "--json")
+    assert result.code == 0 and "(packed is missing)" in json.loads(result.out)["replay"]["result"]
+
+
+def test_a_planted_file_among_the_copies_is_not_imported(mate, cli):
+    (folder,) = (mate / "run" / "sources").iterdir()
+    (folder / "numpy.py").write_text("raise SystemExit('planted')")
+    (folder / "linear_fixtures.py").write_text("raise SystemExit('planted')")
+    os.remove("mine.py")
+    assert cli("verify", "run", "--replay", "0:4").code == 0
+
+
+def test_an_error_of_the_replay_comes_back_as_it_is(mate, cli, monkeypatch):
+    os.remove("mine.py")
+    os.remove("bars.npz")
+    result = cli("verify", "run", "--replay", "0:4")
+    assert result.code == 4 and "bars.npz" in result.err and "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["resume"], ["predict", "bars.npz"]])
+def test_commands_name_the_copies_if_the_plugin_is_gone(mate, cli, command):
+    os.remove("mine.py")
+    (folder,) = os.listdir("run/sources")
+    name, *rest = command
+    result = cli(name, "run", *rest)
+    assert result.code == 2 and "There is no plugin file" in result.err
+    assert f"A copy of the code that trained the run is in run/sources/{folder}." in result.err

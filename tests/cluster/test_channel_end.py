@@ -1,0 +1,343 @@
+"""How a job ends: by its chief, by an error, or by the loss of a process; all learn it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+
+import pytest
+from channel_fixtures import await_listener, join, run_all
+
+from toolkit.cluster import channel as channel_module
+from toolkit.cluster.channel import JobEnded, PeerError
+from toolkit.cluster.frames import Connection, Kind, encode_frame
+from toolkit.errors import DataError, DivergedError, InterruptedRun, UsageError
+
+GONE = "worker 0 (127.0.0.1:60) is gone."
+
+
+def start_with_bare_worker(job):
+    """Start a job in which worker 0 is a bare connection; (connection, members of the others)."""
+    members = [job.open(name) for name in job.names if name != "worker 0"]
+    await_listener(job.port).close()
+    bare = job.connect("worker 0")
+    bare.send(encode_frame(Kind.READY, {}))
+    join([member.channel for member in members])
+    return bare, members
+
+
+def errors_of(*members):
+    """How the job ended for members that wait for each other."""
+
+    def wait(channel):
+        if channel._cluster.is_chief:
+            channel.command({})
+            return channel.replies()
+        return channel.receive() and channel.receive()
+
+    return run_all([lambda member=member: wait(member.channel) for member in members])
+
+
+def await_codes(member):
+    """The codes with which a member was ended, as soon as it was."""
+    for _ in range(1000):
+        if member.codes:
+            break
+        time.sleep(0.01)
+    return member.codes
+
+
+# ------------------------------------------------------------------------------------- by the chief
+
+
+def test_the_end_of_the_chief_is_the_end_of_all_with_its_code(make_job):
+    chief, worker, server = make_job(workers=1, ps=1).start()
+    chief.channel.close(130, "Interrupted; step 20 is saved.")
+    with pytest.raises(JobEnded) as info:
+        worker.channel.receive()
+    assert (info.value.exit_code, info.value.message) == (130, "Interrupted; step 20 is saved.")
+    assert server.channel.wait() == 130
+
+
+def test_a_command_before_the_end_is_still_received(make_job):
+    chief, worker = make_job(workers=1).start()
+    chief.channel.command({"last": True})
+    chief.channel.close()
+    assert worker.channel.receive() == ({"last": True}, b"")
+    with pytest.raises(JobEnded):
+        worker.channel.reply({})
+
+
+def test_a_follower_may_close_first(make_job):
+    chief, worker = make_job(workers=1).start()
+    chief.channel.command({"last": True})
+    worker.channel.receive()
+    worker.channel.reply({})
+    worker.channel.close()
+    assert chief.channel.replies() == [{}]
+    chief.channel.close()
+    assert not chief.codes and not worker.codes
+
+
+def test_a_follower_that_has_left_is_named_when_it_is_needed(make_job):
+    chief, first, _ = make_job(workers=2).start()
+    chief.channel.command({})
+    first.channel.close()
+    with pytest.raises(PeerError, match="worker 0 .* has left the job before its end") as info:
+        chief.channel.replies()
+    assert info.value.exit_code == 138
+
+
+def test_a_follower_that_left_between_commands_is_named_at_the_next_one(make_job):
+    chief, worker = make_job(workers=1).start()
+    worker.channel.close()
+    time.sleep(0.2)
+    with pytest.raises(PeerError, match="worker 0 .* has left the job before its end"):
+        chief.channel.command({})
+        chief.channel.replies()
+
+
+def test_all_close_at_the_same_time(make_job):
+    job = make_job(workers=3, ps=1)
+    members = job.start()
+    job.close()
+    assert [member.codes for member in members] == [[]] * 5
+
+
+def test_closing_again_and_failing_after_it_do_nothing(make_job):
+    chief, worker = make_job(workers=1).start()
+    chief.channel.close()
+    chief.channel.close(1)
+    chief.channel.fail(DataError("too late"))
+    with pytest.raises(JobEnded) as info:
+        worker.channel.receive()
+    assert info.value.exit_code == 0
+
+
+def test_no_thread_and_no_socket_is_left(make_job):
+    before = threading.active_count()
+    job = make_job(workers=2)
+    job.start()
+    job.close()
+    for thread in threading.enumerate():
+        if thread.name.startswith("channel"):
+            thread.join(5)
+    assert threading.active_count() <= before
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", job.port), 5)
+
+
+# -------------------------------------------------------------------------------------- by an error
+
+
+def test_the_error_of_a_follower_ends_all_with_its_code_and_sentence(make_job):
+    chief, first, second, server = make_job(workers=2, ps=1).start()
+    second.channel.fail(DataError("The file a.png is damaged.", hint="Delete it."))
+    chief_error, first_error = errors_of(chief, first)
+    for error in (chief_error, first_error):
+        assert isinstance(error, PeerError) and error.exit_code == 4
+        assert error.message == "worker 1 failed: The file a.png is damaged."
+        assert error.hint == "Delete it."
+    with pytest.raises(PeerError):
+        server.channel.wait()
+
+
+def test_the_error_of_the_chief_ends_all_with_its_code(make_job):
+    chief, worker = make_job(workers=1).start()
+    chief.channel.fail(DivergedError("The loss is not finite at step 7."))
+    with pytest.raises(PeerError, match="chief failed: The loss is not finite at step 7.") as info:
+        worker.channel.receive()
+    assert info.value.exit_code == 3
+
+
+@pytest.mark.parametrize("name, text", [("chief", "chief"), ("worker 0", "worker 0 (the chief)")])
+def test_a_chief_that_refuses_is_not_said_to_have_failed(make_job, name, text):
+    job = make_job(workers=2)
+    if name != "chief":
+        del job.jobs["chief"]
+    chief, *_, worker = job.start(*dict.fromkeys([name, "worker 0", "worker 1"]))
+    sentence = "worker 1 has option batch_size = 32, the chief 64."
+    chief.channel.fail(UsageError(sentence))
+    with pytest.raises(PeerError) as info:
+        worker.channel.receive()
+    assert (info.value.message, info.value.exit_code) == (f"{text} refused: {sentence}", 2)
+
+
+def test_an_interrupted_process_is_not_said_to_have_failed(make_job):
+    chief, worker = make_job(workers=1).start()
+    worker.channel.fail(InterruptedRun("Terminated.", signum=15))
+    error = errors_of(chief)[0]
+    assert (error.message, error.exit_code) == ("worker 0 ended: Terminated.", 143)
+
+
+def test_the_first_error_counts(make_job):
+    chief, first, second = make_job(workers=2).start()
+    first.channel.fail(DataError("first"))
+    with pytest.raises(PeerError, match="first"):
+        second.channel.receive()
+    second.channel.fail(DivergedError("second"))
+    assert "worker 0 failed: first" in errors_of(chief)[0].message
+
+
+def test_who_waits_before_it_blames_itself_learns_the_true_reason(make_job):
+    bare, (chief, worker) = start_with_bare_worker(make_job())
+    worker.channel.check()
+    threading.Timer(0.2, bare.close).start()
+    with pytest.raises(PeerError) as info:
+        worker.channel.check(10.0)
+    assert info.value.message == GONE
+
+
+@pytest.mark.parametrize(
+    "error, code, text",
+    [
+        (DataError("bad"), 4, "worker 0 failed: bad"),
+        (KeyboardInterrupt(), 130, "worker 0 ended: Interrupted."),
+        (KeyError("x"), 1, "worker 0 failed: KeyError: 'x'"),
+    ],
+)
+def test_an_exception_in_the_block_of_a_channel_ends_the_job(make_job, error, code, text):
+    chief, worker = make_job(workers=1).start()
+    with pytest.raises(type(error)), worker.channel:
+        raise error
+    error = errors_of(chief)[0]
+    assert (error.message, error.exit_code) == (text, code)
+
+
+def test_the_block_of_the_chief_ends_the_job(make_job):
+    chief, worker = make_job(workers=1).start()
+    with chief.channel:
+        pass
+    with pytest.raises(JobEnded) as info, worker.channel:
+        worker.channel.receive()
+    assert info.value.exit_code == 0
+
+
+# ------------------------------------------------------------------------- by the loss of a process
+
+
+def reset(connection):
+    """Let the kernel reset a connection, as it does after a restart of the machine."""
+    linger = struct.pack("ii", 1, 0)
+    connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    connection._socket.close()
+    connection._reader.close()
+
+
+@pytest.mark.parametrize("lose", [Connection.close, reset])
+def test_a_worker_that_dies_is_named_by_all(make_job, lose):
+    bare, members = start_with_bare_worker(make_job())
+    lose(bare)
+    errors = errors_of(*members)
+    assert [(error.message, error.exit_code) for error in errors] == [(GONE, 138)] * 2
+    assert "log" in errors[0].hint
+
+
+def test_a_worker_that_is_silent_is_named_by_all(make_job):
+    bare, members = start_with_bare_worker(make_job(peer_secs=0.7))
+    errors = errors_of(*members)
+    text = "worker 0 (127.0.0.1:60) has not answered for 0.7 s."
+    assert [(error.message, error.exit_code) for error in errors] == [(text, 138)] * 2
+    frames = []
+    while not frames or frames[-1].kind != Kind.FAILURE:  # in case that it can read again
+        frames.append(bare.receive())
+    assert frames[-1].header["text"] == text
+
+
+def test_a_parameter_server_that_dies_ends_the_job(make_job):
+    job = make_job(workers=1, ps=1)
+    members = [job.open("chief"), job.open("worker 0")]
+    await_listener(job.port).close()
+    server = job.connect("ps 0")
+    server.send(encode_frame(Kind.READY, {}))
+    join([member.channel for member in members])
+    server.close()
+    assert {error.message for error in errors_of(*members)} == {"ps 0 (127.0.0.1:20) is gone."}
+
+
+def start_with_bare_chief(job):
+    """Start a job whose chief is a bare connection; (connection, the member of worker 0)."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", job.port))
+    listening.listen(5)
+    worker = job.open("worker 0")
+    chief = Connection(listening.accept()[0])
+    listening.close()
+    chief.receive_magic()
+    chief.receive()
+    chief.send_magic()
+    chief.send(encode_frame(Kind.WELCOME, {}))
+    chief.send(encode_frame(Kind.START, {}))
+    worker.channel.join({})
+    return chief, worker
+
+
+@pytest.mark.parametrize("lose", [Connection.close, reset])
+def test_a_chief_that_dies_is_named(make_job, lose):
+    chief, worker = start_with_bare_chief(make_job(workers=1))
+    lose(chief)
+    with pytest.raises(PeerError, match=r"^chief \(127.0.0.1:1\) is gone\.") as info:
+        worker.channel.receive()
+    assert info.value.exit_code == 138
+
+
+def test_a_chief_that_is_silent_is_named(make_job):
+    _, worker = start_with_bare_chief(make_job(workers=1, peer_secs=0.7))
+    with pytest.raises(PeerError, match=r"^chief \(127.0.0.1:1\) has not answered for 0.7 s\."):
+        worker.channel.receive()
+
+
+def test_a_chief_that_sends_garbage_is_lost(make_job):
+    chief, worker = start_with_bare_chief(make_job(workers=1))
+    chief._socket.sendall(b"\x07\xff" * 10)
+    with pytest.raises(PeerError, match="chief .* sent no message of the channel"):
+        worker.channel.receive()
+
+
+def test_a_process_that_was_stopped_itself_does_not_blame_the_others(make_job, monkeypatch):
+    chief, worker = make_job(workers=1, peer_secs=1.0).start()
+    peer = next(iter(chief.channel._peers.values()))
+    peer.connection._stream.last_heard -= 100  # what SIGSTOP and SIGCONT leave
+    chief.channel._watch._watch(peer, was_delayed=True)
+    chief.channel.check(0.5)
+    peer.connection._stream.last_heard -= 100
+    chief.channel._watch._watch(peer, was_delayed=False)
+    with pytest.raises(PeerError):
+        chief.channel.check(0.5)
+
+
+# ---------------------------------------------------------------- a main thread that does not react
+
+
+def test_a_process_that_hangs_is_ended_with_the_code_and_the_sentence(make_job):
+    bare, (chief, worker) = start_with_bare_worker(make_job())
+    bare.close()
+    assert await_codes(chief) == [138] and await_codes(worker) == [138]
+    assert GONE in chief.lines[0] and GONE in worker.lines[0]
+
+
+def test_a_follower_that_is_busy_at_the_end_is_ended_with_the_code_of_the_chief(make_job):
+    chief, worker = make_job(workers=1).start()
+    chief.channel.close(3, "The loss is not finite.")
+    assert await_codes(worker) == [3] and worker.lines == ["Error: The loss is not finite."]
+
+
+def test_a_process_that_knows_it_and_does_not_close_is_ended(make_job, monkeypatch):
+    monkeypatch.setattr(channel_module, "ENDING_SECS", 0.1)
+    bare, (chief, worker) = start_with_bare_worker(make_job())
+    bare.close()
+    errors_of(chief, worker)
+    assert await_codes(chief) == [138] and await_codes(worker) == [138]
+
+
+def test_a_process_that_closes_in_time_is_not_ended(make_job, monkeypatch):
+    monkeypatch.setattr(channel_module, "ENDING_SECS", 0.3)
+    bare, (chief, worker) = start_with_bare_worker(make_job())
+    bare.close()
+    errors_of(chief, worker)
+    for member in (chief, worker):
+        member.channel.close()
+    time.sleep(1.5)  # more than a beat
+    assert not chief.codes and not worker.codes

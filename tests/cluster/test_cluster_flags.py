@@ -1,0 +1,134 @@
+"""The flags of `run` and `resume` that say which task of which cluster a process is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
+
+from toolkit import hookimpl, option
+from toolkit.cli.cluster_flags import cluster_flags, pop_cluster
+from toolkit.cluster.tasks import ClusterSettings
+
+PRINT = ["run", "--plugin", LINEAR, "--print-config"]
+JOBS = '{"chief": ["a:2222"], "worker": ["b:2222", "c:2222"]}'
+SETTINGS = ["--channel-port", "7", "--join-secs", "30", "--peer-secs", "2.5"]
+
+
+@pytest.fixture
+def read(here):
+    """A function that reads the cluster of a command with some flags."""
+    import click
+
+    def call(*argv):
+        @click.command()
+        @cluster_flags
+        def command(**flags):
+            result = pop_cluster(flags)
+            assert flags == {}
+            return result
+
+        return command.main(args=list(argv), standalone_mode=False)
+
+    return call
+
+
+def test_flags_become_settings(read):
+    cluster = read("--cluster", JOBS, "--task", "worker:1", *SETTINGS)
+    assert cluster.task.name == "worker 1"
+    assert cluster.settings == ClusterSettings(JOBS, "worker:1", 7, 30.0, 2.5)
+    assert cluster.channel_address == ("a", 7)
+
+
+def test_without_flags_the_settings_are_the_defaults(read, monkeypatch):
+    assert read() is None
+    monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {JOBS}, "task": {{"type": "chief"}}}}')
+    assert read().settings == ClusterSettings()
+
+
+def test_each_flag_has_a_variable(read, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CLUSTER", JOBS)
+    monkeypatch.setenv("TOOLKIT_TASK", "chief")
+    for name, value in zip(SETTINGS[::2], SETTINGS[1::2]):
+        monkeypatch.setenv("TOOLKIT_" + name[2:].upper().replace("-", "_"), value)
+    assert read().settings == ClusterSettings(JOBS, "chief", 7, 30.0, 2.5)
+    assert read("--task", "worker:0", "--peer-secs", "9").settings.peer_secs == 9.0
+    monkeypatch.setenv("TOOLKIT_PEER_SECS", "")
+    assert read().settings.peer_secs == ClusterSettings().peer_secs
+
+
+@pytest.mark.parametrize(
+    "flag, value",
+    [
+        *(("--channel-port", value) for value in ("0", "65536", "-1", "x", "1.5")),
+        *(("--join-secs", value) for value in ("0", "nan", "inf", "1e7", "-1", "x")),
+        *(("--peer-secs", value) for value in ("1.9", "nan", "inf", "x")),
+    ],
+)
+@pytest.mark.parametrize("is_variable", [False, True], ids=["flag", "variable"])
+def test_a_wrong_number_is_refused(cli, monkeypatch, flag, value, is_variable):
+    if is_variable:
+        monkeypatch.setenv("TOOLKIT_" + flag[2:].upper().replace("-", "_"), value)
+    result = cli(*PRINT, *([] if is_variable else [f"{flag}={value}"]))
+    assert result.code == 2 and result.out == ""
+    assert f"'{flag}'" in result.err and value in result.err
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_the_help_has_a_group_of_its_own(cli, command):
+    text = cli(command, "--help").out
+    group = text.split("\nCluster:\n")[1].split("\n\n")[0]
+    flags = [line.split()[0] for line in group.splitlines() if line.strip().startswith("--")]
+    assert flags == ["--cluster", "--task", "--channel-port", "--join-secs", "--peer-secs"]
+    assert "[seconds; >= 2; default 6]" in " ".join(group.split())
+
+
+def test_the_plugins_options_stay_the_last_group(cli):
+    text = cli("run", "--plugin", "classifier", "--help").out
+    assert text.index("\nCluster:\n") < text.index("\nPlugin classifier:\n")
+
+
+def test_the_configuration_shows_the_cluster(cli, monkeypatch):
+    assert "cluster" not in json.loads(cli(*PRINT, "--json").out)
+    task = '{"type": "worker", "index": 1}'
+    monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {JOBS}, "task": {task}}}')
+    rows = json.loads(cli(*PRINT, "--json").out)
+    assert rows["cluster"] == {"value": "worker 1 of chief + 2 workers", "origin": "TF_CONFIG"}
+    (line,) = [line for line in cli(*PRINT).out.splitlines() if line.startswith("cluster ")]
+    assert line.split(maxsplit=1)[1] == "worker 1 of chief + 2 workers  TF_CONFIG"
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_a_mistake_in_the_cluster_ends_the_command_before_the_work(cli, here, monkeypatch, command):
+    data = write_bars(here / "bars.npz")
+    words = ["run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", "--steps", "2"]
+    if command == "resume":
+        assert cli(*words).code == 0
+        words = ["resume", "r"]
+    monkeypatch.setenv("TF_CONFIG", f'{{"cluster": {JOBS}}}')
+    result = cli(*words)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Error: TF_CONFIG has a cluster but no task.\nAdd the task of ")
+    assert (here / "r").exists() == (command == "resume")
+
+
+def test_other_commands_read_no_cluster(cli, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "nonsense")
+    assert cli("plugins", "list").code == 0 and cli("run", "--help").code == 0
+
+
+class TaskOptions(LinearOptions):
+    task: str = option("a", "what to do", group="Network")
+
+
+class WithTask(Linear):
+    @hookimpl
+    def options(self):
+        return TaskOptions
+
+
+def test_an_option_of_a_plugin_may_not_have_the_name_of_a_flag(cli):
+    result = cli("run", "--plugin", f"{__name__}:WithTask", "--print-config")
+    assert result.code == 2
+    assert result.err.startswith("Error: Option 'task' of plugin 'WithTask' has a name that the")

@@ -1,0 +1,330 @@
+"""The files of samples/cluster are valid, and start the processes of one cluster.
+
+`sample_fixtures.py` reads them; the batch script runs with the fake commands of `fake_slurm.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from file_fixtures import REPOSITORY
+from sample_fixtures import (
+    SCRIPT,
+    Process,
+    container_of,
+    copies_of,
+    pod_of,
+    read_dockerfile,
+    read_objects,
+    read_pods,
+    read_sample,
+    submit,
+)
+
+from toolkit import errors
+from toolkit.cluster.tasks import ClusterSettings, read_cluster
+
+OLDEST, NEWEST = "1.31", "1.37"  # versions of Kubernetes: the first with a success policy on
+PRINT_TASK = f"""
+exec "{sys.executable}" -c 'import json, os, sys
+environ = {{k: v for k, v in os.environ.items() if k.startswith("SLURM")}}
+print(json.dumps([sys.argv[1:], environ]), flush=True)' "$@"
+"""
+
+
+@pytest.fixture(scope="module")
+def objects():
+    return read_objects()
+
+
+@pytest.fixture(scope="module")
+def job(objects):
+    return objects["Job"]
+
+
+def cluster_of(process):
+    settings = ClusterSettings(cluster=process.flag("--cluster"), task=process.flag("--task"))
+    return read_cluster(settings, process.environ)
+
+
+def retryable_codes():
+    """The exit codes after which another try makes sense: interrupted, killed, try again."""
+    return {130, 137, 143, errors.RetryError.exit_code}
+
+
+def permanent_codes():
+    """The exit codes of the toolkit after which another try would fail again."""
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    codes = {each.exit_code for each in classes if issubclass(each, errors.ToolkitError)}
+    return codes - retryable_codes()
+
+
+# ------------------------------------------------------------------------------------ Kubernetes
+
+
+needs_schemas = pytest.mark.skipif(
+    sys.version_info < (3, 8),
+    reason="kubernetes-validate, which has the schemas, needs Python 3.8",
+)
+
+
+@pytest.fixture
+def validate():
+    """Check an object against the schemas of a version of Kubernetes."""
+    import kubernetes_validate
+
+    return kubernetes_validate.validate
+
+
+@needs_schemas
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("kind", ["NetworkPolicy", "PersistentVolumeClaim", "Service", "Job"])
+def test_an_object_fits_the_schema_of_kubernetes(validate, objects, kind, version):
+    assert validate(objects[kind], version, strict=True) == version
+
+
+@needs_schemas
+def test_the_schema_refuses_a_misspelt_key(validate, job):
+    misspelt = dict(job, spec=dict(job["spec"], paralelism=3))
+    with pytest.raises(Exception, match="paralelism"):
+        validate(misspelt, NEWEST, strict=True)
+
+
+def test_the_manifest_has_no_other_objects(objects):
+    assert sorted(objects) == ["Job", "NetworkPolicy", "PersistentVolumeClaim", "Service"]
+
+
+def test_the_pods_are_one_cluster_whose_chief_is_pod_0(job):
+    clusters = [cluster_of(pod) for pod in read_pods(job)]
+    assert [cluster.rank for cluster in clusters] == [0, 1, 2]
+    assert clusters[0].is_chief
+    assert {json.dumps(cluster.jobs) for cluster in clusters} == {json.dumps(clusters[0].jobs)}
+
+
+def test_a_pod_starts_a_command_that_the_toolkit_accepts(cli, here, job):
+    for pod in read_pods(job):
+        argv = [word.replace("/work/", "") for word in pod.argv]
+        result = cli(*argv, "--print-config")
+        assert result.code == 0, result.err
+        assert re.search(r"^epochs +20\.0 +flag", result.out, re.M)
+        assert re.search(rf"^cluster .*{pod.environ['JOB_COMPLETION_INDEX']}", result.out, re.M)
+
+
+def test_the_addresses_are_the_names_that_the_service_gives_the_pods(objects, job):
+    (addresses,) = cluster_of(read_pods(job)[0]).jobs.values()
+    name, service = job["metadata"]["name"], objects["Service"]["metadata"]["name"]
+    assert pod_of(job)["subdomain"] == service
+    assert objects["Service"]["spec"]["clusterIP"] == "None"
+    assert [a.split(":")[0] for a in addresses] == [f"{name}-{i}.{service}" for i in range(3)]
+
+
+def test_the_number_of_pods_is_that_of_the_addresses(job):
+    spec = job["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert spec["completions"] == spec["parallelism"]
+    assert cluster_of(read_pods(job)[0]).num_trainers == spec["completions"]
+
+
+def test_the_ports_are_those_of_the_tasks_and_of_the_channel(objects, job):
+    cluster = cluster_of(read_pods(job)[0])
+    ports = {"tensorflow": 2222, "channel": 2223}
+    assert {task.address.split(":")[1] for task in cluster.tasks} == {"2222"}
+    assert cluster.channel_address == ("train-0.train", 2223)
+    assert {p["name"]: p["containerPort"] for p in container_of(job)["ports"]} == ports
+    assert {p["name"]: p["port"] for p in objects["Service"]["spec"]["ports"]} == ports
+
+
+def test_the_pods_talk_to_each_other_alone(objects, job):
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    policy = objects["NetworkPolicy"]["spec"]
+    pods = {"podSelector": {"matchLabels": labels}}
+    dns = [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]
+    assert policy["podSelector"] == pods["podSelector"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["ingress"] == [{"from": [pods]}]
+    assert policy["egress"] == [{"to": [pods]}, {"ports": dns}]
+    assert objects["Service"]["spec"]["selector"] == labels
+
+
+def test_the_policy_for_failures_knows_every_exit_code(job):
+    rules = job["spec"]["podFailurePolicy"]["rules"]
+    codes = {rule["action"]: set(rule["onExitCodes"]["values"]) for rule in rules[::2]}
+    assert codes["Count"] == retryable_codes()
+    assert codes["FailJob"] == permanent_codes() | {126, 127, 128, 134, 135, 139}
+    assert job["spec"]["backoffLimit"] >= job["spec"]["completions"]
+    assert pod_of(job)["restartPolicy"] == "Never"
+
+
+def test_a_drained_node_does_not_count_as_a_failure(job):
+    rule = job["spec"]["podFailurePolicy"]["rules"][1]
+    assert rule["action"] == "Ignore"
+    assert rule["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+
+
+def test_the_job_is_done_when_the_chief_is(job):
+    assert job["spec"]["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+
+
+def test_no_pod_runs_as_root(job):
+    pod, container = pod_of(job)["securityContext"], container_of(job)["securityContext"]
+    assert pod["runAsNonRoot"] and pod["runAsUser"] > 0 and pod["runAsGroup"] > 0
+    assert container["allowPrivilegeEscalation"] is False
+    assert container["readOnlyRootFilesystem"] is True
+    assert container["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_run_is_on_the_claim_and_the_cache_in_a_folder_that_can_be_written(objects, job):
+    volumes = {volume["name"]: volume for volume in pod_of(job)["volumes"]}
+    mounts = {m["mountPath"]: volumes[m["name"]] for m in container_of(job)["volumeMounts"]}
+    run, claim = read_pods(job)[0].flag("--run-dir"), objects["PersistentVolumeClaim"]
+    assert mounts[os.path.dirname(run)]["persistentVolumeClaim"] == {
+        "claimName": claim["metadata"]["name"]
+    }
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    (variables,) = [i.text for i in read_dockerfile() if i.name == "ENV"]
+    folders = re.findall(r"(?:HOME|MPLCONFIGDIR|TOOLKIT_CACHE)=(\S+)", variables)
+    assert len(folders) == 3
+    assert {"/" + folder.split("/")[1] for folder in folders} == {"/tmp"}
+    assert "emptyDir" in mounts["/tmp"]
+
+
+# ------------------------------------------------------------------------------------ Dockerfile
+
+
+def test_every_source_that_the_image_copies_exists():
+    copies = copies_of(read_dockerfile())
+    assert len(copies) == 4
+    for source, _ in copies:
+        assert os.path.exists(os.path.join(REPOSITORY, source)), source
+
+
+def test_the_image_does_not_run_as_root():
+    (user,) = [each.text for each in read_dockerfile() if each.name == "USER"]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+
+
+def test_the_image_starts_the_toolkit_without_a_shell():
+    instructions = {each.name: each.text for each in read_dockerfile()}
+    assert json.loads(instructions["ENTRYPOINT"]) == ["toolkit"]
+    assert json.loads(instructions["CMD"]) == ["--help"]
+
+
+def test_the_image_has_a_python_that_the_package_supports():
+    base = read_dockerfile()[0]
+    version = re.fullmatch(r"python:(3\.\d+)-slim", base.text)[1]
+    with open(os.path.join(REPOSITORY, "pyproject.toml")) as file:
+        assert f"Programming Language :: Python :: {version}" in file.read()
+    assert base.name == "FROM"
+
+
+@pytest.mark.slow
+def test_what_the_image_copies_is_the_whole_package(tmp_path):
+    for source, target in copies_of(read_dockerfile()):
+        copy(os.path.join(REPOSITORY, source), str(tmp_path / target.lstrip("/")))
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", "wheels"]
+    subprocess.run([*command, str(tmp_path / "src")], cwd=str(tmp_path), check=True, timeout=300)
+    (wheel,) = (tmp_path / "wheels").iterdir()
+    with zipfile.ZipFile(str(wheel)) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == {
+        os.path.relpath(os.path.join(folder, name), root)
+        for root in package_roots()
+        for folder, _, files in os.walk(root)
+        for name in files
+        if is_of_a_package(os.path.relpath(os.path.join(folder, name), root))
+    }
+
+
+def copy(path, target):
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.isdir(path):
+        ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+        shutil.copytree(path, target, ignore=ignore)
+    else:
+        shutil.copy(path, target)
+
+
+def package_roots():
+    """The folders from which packages are imported."""
+    plugins = os.path.join(REPOSITORY, "plugins")
+    return [REPOSITORY, *(os.path.join(plugins, name) for name in os.listdir(plugins))]
+
+
+def is_of_a_package(path):
+    is_asset = os.path.dirname(path).endswith("assets") or os.path.basename(path) == "py.typed"
+    is_code = path.endswith((".py", ".template"))
+    return (is_code or is_asset) and re.match(r"toolkit(_\w+)?/", path) is not None
+
+
+# ----------------------------------------------------------------------------------------- Slurm
+
+
+def tasks_of(job):
+    """The processes of a job whose command `toolkit` prints what it sees."""
+    lines = [line for line in job.log.splitlines() if line.startswith("[")]
+    processes = [Process(*json.loads(line)) for line in lines]
+    return sorted(processes, key=lambda process: int(process.environ["SLURM_PROCID"]))
+
+
+def test_the_directives_precede_the_commands():
+    lines = read_sample("slurm.sh").splitlines()
+    first = next(n for n, line in enumerate(lines) if line and not line.startswith("#"))
+    directives = [n for n, line in enumerate(lines) if line.startswith("#SBATCH")]
+    assert directives and max(directives) < first
+
+
+def test_the_script_passes_shellcheck():
+    folders = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    program = shutil.which("shellcheck", path=folders)
+    result = subprocess.run([program, SCRIPT], stdout=subprocess.PIPE)
+    assert result.returncode == 0, result.stdout.decode()
+
+
+def test_the_tasks_are_one_cluster_whose_chief_is_task_0(tmp_path):
+    job = submit(tmp_path, PRINT_TASK, nodes=["node1", "node2", "node3"])
+    clusters = [cluster_of(process) for process in tasks_of(job)]
+    assert [cluster.rank for cluster in clusters] == [0, 1, 2], job.log
+    assert {json.dumps(cluster.jobs) for cluster in clusters} == {json.dumps(clusters[0].jobs)}
+    hosts = [task.address.split(":")[0] for task in clusters[0].tasks]
+    assert hosts == ["node1", "node2", "node3"]
+
+
+def test_a_task_starts_a_command_that_the_toolkit_accepts(tmp_path, cli, here):
+    (task,) = tasks_of(submit(tmp_path, PRINT_TASK))
+    result = cli(*task.argv, "--print-config")
+    assert result.code == 0, result.err
+    assert re.search(r"^epochs +20\.0 +flag", result.out, re.M)
+
+
+@pytest.mark.parametrize("code", sorted(retryable_codes()))
+def test_a_job_that_may_succeed_later_is_queued_again(tmp_path, code):
+    job = submit(tmp_path, f"exit {code}", tasks_per_node=2)
+    assert job.code == code
+    assert job.requests == [["requeue", "77"]]
+
+
+@pytest.mark.parametrize("code", [0, *sorted(permanent_codes())])
+def test_a_job_that_is_done_or_has_failed_is_not_queued_again(tmp_path, code):
+    job = submit(tmp_path, f"exit {code}", tasks_per_node=2)
+    assert job.code == code
+    assert job.requests == []
+
+
+def test_a_task_that_is_killed_has_the_job_queued_again(tmp_path):
+    job = submit(tmp_path, '[ "$SLURM_PROCID" = 0 ] && exit 138; kill -KILL $$', tasks_per_node=2)
+    assert job.code == 138
+    assert job.requests == [["requeue", "77"]]
+
+
+@pytest.mark.parametrize("restarts, requests", [("19", [["requeue", "77"]]), ("20", [])])
+def test_a_job_is_not_queued_again_for_ever(tmp_path, restarts, requests):
+    job = submit(tmp_path, "exit 138", SLURM_RESTART_COUNT=restarts)
+    assert job.code == 138
+    assert job.requests == requests

@@ -1,0 +1,103 @@
+"""The samples of samples/cluster train: all of their processes run on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from file_fixtures import read_json
+from sample_fixtures import REPOSITORY, read_objects, read_pods, read_sample, submit
+
+from toolkit.launch.ports import find_free_ports
+from toolkit.storage.run_folder import RunFolder
+
+SHORT = ["--network=mlp", "--steps=300", "--checkpoint-steps=100"]
+PYTHON = f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m toolkit "$@"\n'
+DIE_ONCE = f"""
+if [ "$SLURM_PROCID" = 1 ] && [ -z "$SLURM_RESTART_COUNT" ]; then
+    ( {PYTHON.strip()} ) &
+    until [ -e runs/digits/checkpoints/model.ckpt-100.index ] || ! kill -0 $!; do sleep 0.02; done
+    kill -SIGNAL $!
+    wait $!
+    exit $?
+fi
+{PYTHON}"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    """The batch script with a run that is short."""
+    text = read_sample("slurm.sh")
+    assert text.count(" --epochs 20\n") == 1
+    path = tmp_path_factory.mktemp("script") / "slurm.sh"
+    path.write_text(text.replace(" --epochs 20\n", f" {' '.join(SHORT)}\n"))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, script):
+    """The folder of a job of two tasks that ended well."""
+    folder = tmp_path_factory.mktemp("job")
+    job = submit(folder, PYTHON, tasks_per_node=2, script=script)
+    assert (job.code, job.requests) == (0, []), job.log
+    return folder
+
+
+def tensors_of(run):
+    """The hash of the last checkpoint of a run that is finished."""
+    assert read_json(run, "manifest.json")["status"] == "finished"
+    return RunFolder(str(run)).checkpoints.list()[-1].tensors
+
+
+@pytest.mark.slow
+def test_the_batch_script_trains_on_two_tasks(undisturbed):
+    assert tensors_of(undisturbed / "runs" / "digits")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signal, code", [("KILL", 138), ("TERM", 143)])
+def test_a_job_with_a_signal_continues_to_the_same_bits(
+    tmp_path, script, undisturbed, signal, code
+):
+    command = DIE_ONCE.replace("SIGNAL", signal)
+    first = submit(tmp_path, command, tasks_per_node=2, script=script)
+    assert (first.code, first.requests) == (code, [["requeue", "77"]]), first.log
+    second = submit(tmp_path, command, tasks_per_node=2, script=script, SLURM_RESTART_COUNT="1")
+    assert second.code == 0, second.log
+    run, other = (folder / "runs" / "digits" for folder in (tmp_path, undisturbed))
+    assert tensors_of(run) == tensors_of(other)
+
+
+@pytest.mark.slow
+def test_the_pods_of_the_manifest_train(tmp_path):
+    pods = read_pods(read_objects()["Job"])
+    *ports, channel = find_free_ports(len(pods) + 1)
+    processes = []
+    for pod in pods:
+        argv = [on_this_machine(word, tmp_path, ports) for word in pod.argv]
+        argv = [word for word in argv if not word.startswith("--epochs=")]
+        environ = {**os.environ, **pod.environ, "TOOLKIT_CHANNEL_PORT": str(channel)}
+        environ["PYTHONPATH"] = REPOSITORY
+        command = [sys.executable, "-m", "toolkit", *argv, *SHORT]
+        processes.append(
+            subprocess.Popen(
+                command,
+                cwd=str(tmp_path),
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        )
+    logs = [process.communicate(timeout=300)[0].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], "\n".join(logs)
+    assert tensors_of(tmp_path / "digits")
+
+
+def on_this_machine(word, folder, ports):
+    """An argument of a pod with a folder and addresses of this machine."""
+    word = word.replace("--run-dir=/work/", f"--run-dir={folder}/")
+    for index, port in enumerate(ports):
+        word = word.replace(f"train-{index}.train:2222", f"127.0.0.1:{port}")
+    return word

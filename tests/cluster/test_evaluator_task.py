@@ -1,0 +1,164 @@
+"""The evaluator of a cluster: `toolkit run` and `resume` then evaluate what the chief commits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from file_fixtures import REPOSITORY, read_json
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import set_manifest
+
+from toolkit.cli import follow as follow_module
+from toolkit.storage.run_folder import RunFolder
+
+ADDRESSES = {"worker": ["127.0.0.1:22221", "127.0.0.1:22222"]}
+EVALUATOR = json.dumps({"cluster": ADDRESSES, "task": {"type": "evaluator", "index": 0}})
+RUNNING = {"status": "running", "summary": None, "metrics": None, "exit_code": None}
+
+
+@pytest.fixture
+def run(trained):
+    return trained / "run"
+
+
+@pytest.fixture
+def words(run):
+    """The command of each task of a job that trains the run."""
+    return ["run", "--plugin", LINEAR, "--data", f"npz:{run.parent / 'bars.npz'}", "--steps", "6"]
+
+
+def evaluated_steps(run):
+    path = str(run / "evaluations.jsonl")
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        return [json.loads(line)["step"] for line in file]
+
+
+@pytest.fixture
+def settings_of(cli, monkeypatch):
+    """`settings_of(*command)`: the `FeedSettings` with which the evaluator follows."""
+
+    def call(*argv):
+        calls = []
+
+        def follow(path, subject, settings, as_json):
+            calls.append(settings)
+            return 7
+
+        monkeypatch.setattr(follow_module, "follow", follow)
+        assert cli(*argv).code == 7
+        return calls[0]
+
+    return call
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_the_evaluator_of_tf_config_follows_the_run(cli, run, words, monkeypatch, is_listed):
+    config = json.loads(EVALUATOR)
+    config["cluster"].update({"evaluator": ["127.0.0.1:22229"]} if is_listed else {})
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    result = cli(*words, "--run-dir", run)
+    assert result.code == 0 and result.out.startswith("validation accuracy ")
+    assert evaluated_steps(run) == [6]
+    assert cli("verify", run).code == 0
+
+
+def test_the_evaluator_of_flags_prints_json_lines(cli, run, words):
+    result = cli(*words, "--run-dir", run, "--task", "evaluator", "--json")
+    assert result.code == 0 and json.loads(result.out)["step"] == 6
+
+
+def test_the_variable_of_the_run_dir_counts(cli, run, words, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_RUN_DIR", str(run))
+    assert cli(*words, "--task", "evaluator").code == 0 and evaluated_steps(run) == [6]
+
+
+def test_without_a_run_dir_it_says_what_is_missing(cli, words):
+    result = cli(*words, "--task", "evaluator")
+    assert result.code == 2 and result.out == ""
+    assert result.err.startswith(
+        "Error: The evaluator reads the folder of the run, and --run-dir is not set.\n"
+    )
+
+
+def test_it_waits_for_the_run_as_long_as_for_the_other_tasks(cli, words, here):
+    result = cli(*words, "--run-dir", "run", "--task", "evaluator", "--join-secs", 1)
+    assert result.code == 138
+    assert "No run has begun in run within 1 s." in result.err
+    assert not os.path.exists("run")
+
+
+def test_a_new_run_is_expected_in_place_of_the_old_one_with_force(settings_of, run, words):
+    task = ["--run-dir", run, "--task", "evaluator"]
+    assert not settings_of(*words, *task).is_replaced
+    assert settings_of(*words, *task, "--force").is_replaced
+
+
+def test_with_resume_the_end_of_an_earlier_session_does_not_count(settings_of, run, words):
+    task = ["--run-dir", run, "--task", "evaluator", "--join-secs", 9]
+    assert settings_of(*words, *task).former_statuses == ()
+    settings = settings_of(*words, *task, "--resume")
+    assert "interrupted" in settings.former_statuses and settings.start_secs == 9
+    assert "finished" not in settings.former_statuses
+    words[-1] = "8"
+    assert "finished" in settings_of(*words, *task, "--resume").former_statuses
+    settings = settings_of("resume", run, "--task", "evaluator", "--steps", 8)
+    assert {"finished", "failed"} <= set(settings.former_statuses)
+
+
+def test_the_options_are_checked_as_in_the_other_tasks(cli, run, words):
+    result = cli(*words, "--run-dir", run, "--task", "evaluator", "--learnin-rate", "1")
+    assert result.code == 2 and "--learning-rate" in result.err
+    assert evaluated_steps(run) == []
+
+
+def toolkit(words, **variables):
+    """A process with the command, and without the variables of this one's cluster."""
+    code = "import sys; from toolkit.cli import main; main(sys.argv[1:])"
+    path = os.pathsep.join([REPOSITORY, os.path.join(REPOSITORY, "tests")])
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, words)],
+        env=dict(os.environ, PYTHONPATH=path, **variables),
+    )
+
+
+@pytest.mark.slow
+def test_an_evaluator_beside_a_run_ends_with_it(cli, here):
+    words = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 20000]
+    words += ["--checkpoint-steps", 1000, "--keep-checkpoints", 2, "--run-dir", "run"]
+    evaluator = toolkit(words, TF_CONFIG=EVALUATOR)
+    chief = toolkit(words)
+    try:
+        assert chief.wait(timeout=200) == 0
+        assert evaluator.wait(timeout=10) == 0
+    finally:
+        for process in (chief, evaluator):
+            process.kill()
+            process.wait()
+    steps = evaluated_steps(here / "run")
+    assert steps == sorted(set(steps)) and steps[-1] == 20000
+    assert cli("verify", "run").code == 0
+
+
+@pytest.mark.slow
+def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, here):
+    words = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 6]
+    words += ["--run-dir", "run"]
+    assert cli(*words).code == 0
+    set_manifest(here / "run", **RUNNING)
+    evaluator = toolkit([*words, "--resume", "--task", "evaluator"])
+    try:
+        while not evaluated_steps(here / "run"):
+            assert evaluator.poll() is None
+        assert cli(*words, "--resume").code == 0
+        assert evaluator.wait(timeout=10) == 0
+    finally:
+        evaluator.kill()
+        evaluator.wait()
+    assert read_json("run", "manifest.json")["exit_code"] == 0
+    assert len(RunFolder("run").commits.sessions()) == 2

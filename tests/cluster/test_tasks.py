@@ -1,0 +1,352 @@
+"""Which task of which cluster a process is: from TF_CONFIG and from flags."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from toolkit.cluster.tasks import ClusterSettings, Task, read_cluster
+from toolkit.errors import UsageError
+
+PAIR = {"worker": ["a:1", "b:2"]}
+JOBS = {"chief": ["a:2222"], "worker": ["b:2222", "c:2223"], "ps": ["d:2224"]}
+WORKER = {"type": "worker", "index": 0}
+
+
+def config(cluster=None, task=None, **more):
+    """The text of a TF_CONFIG."""
+    values = {"cluster": cluster, "task": task}
+    return json.dumps({**{n: value for n, value in values.items() if value is not None}, **more})
+
+
+def read(text="", **settings):
+    return read_cluster(ClusterSettings(**settings), {"TF_CONFIG": text})
+
+
+def error_of(text="", **settings):
+    """The message and the hint of the mistake in a TF_CONFIG or in flags."""
+    with pytest.raises(UsageError) as info:
+        read(text, **settings)
+    assert info.value.exit_code == 2
+    return info.value
+
+
+# --------------------------------------------------------------------------------------- TF_CONFIG
+
+
+def test_a_worker_knows_its_rank_and_all_tasks():
+    cluster = read(config(JOBS, {"type": "worker", "index": 1}))
+    assert cluster.jobs == JOBS and cluster.task == Task("worker", 1, "c:2223")
+    assert [task.name for task in cluster.tasks] == ["chief", "worker 0", "worker 1", "ps 0"]
+    assert [task.name for task in cluster.trainers] == ["chief", "worker 0", "worker 1"]
+    assert (cluster.rank, cluster.is_chief, cluster.num_trainers) == (2, False, 3)
+    assert cluster.chief == Task("chief", 0, "a:2222") and cluster.has_ps
+    assert (cluster.summary, cluster.source) == (
+        "worker 1 of chief + 2 workers + 1 ps",
+        "TF_CONFIG",
+    )
+
+
+def test_without_a_chief_worker_0_is_the_chief():
+    cluster = read(config(PAIR, WORKER))
+    assert cluster.chief == cluster.task == Task("worker", 0, "a:1")
+    assert (cluster.rank, cluster.is_chief, cluster.has_ps) == (0, True, False)
+    assert cluster.summary == "worker 0 of 2 workers"
+
+
+@pytest.mark.parametrize("job", ["master", "chief"])
+@pytest.mark.parametrize("name", ["master", "chief"])
+def test_a_master_is_a_chief(name, job):
+    cluster = read(config({name: ["a:1"], "worker": ["b:1"]}, {"type": job, "index": 0}))
+    assert cluster.jobs == {"chief": ["a:1"], "worker": ["b:1"]}
+    assert cluster.task == Task("chief", 0, "a:1") and cluster.is_chief
+
+
+def test_a_parameter_server_does_not_train():
+    cluster = read(config(JOBS, {"type": "ps", "index": 0}))
+    assert (cluster.task.name, cluster.rank, cluster.is_chief) == ("ps 0", None, False)
+
+
+@pytest.mark.parametrize("cluster", [JOBS, dict(JOBS, evaluator=["e:2222"])])
+def test_an_evaluator_may_be_listed_and_has_no_server(cluster):
+    result = read(config(cluster, {"type": "evaluator", "index": 0}))
+    assert result.jobs == JOBS and result.rank is None and len(result.tasks) == 4
+    assert result.task == Task("evaluator", 0, cluster.get("evaluator", [""])[0])
+
+
+def test_an_evaluator_needs_no_cluster():
+    cluster = read(config(task={"type": "evaluator", "index": 0}))
+    assert (cluster.jobs, cluster.task) == ({}, Task("evaluator", 0, ""))
+    assert (cluster.tasks, cluster.rank, cluster.summary) == ([], None, "evaluator 0")
+
+
+def test_the_config_of_kubeflow_is_accepted():
+    hosts = {
+        "chief": ["mnist-chief-0.default.svc:2222"],
+        "worker": ["mnist-worker-0.default.svc:2222", "mnist-worker-1.default.svc:2222"],
+    }
+    text = config(hosts, {"type": "worker", "index": "1"}, environment="cloud", rpc_layer="grpc")
+    assert read(text).task == Task("worker", 1, "mnist-worker-1.default.svc:2222")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "  ", "{}", '{"cluster": {}, "task": {}}', '{"cluster": null, "task": null}'),
+        '{"environment": "cloud"}',
+        config({"worker": ["a:1"]}, WORKER),
+        config({"master": ["a:1"], "worker": [], "ps": []}, {"type": "master"}),
+        config({"chief": ["a:1"], "evaluator": ["e:1"]}, {"type": "chief", "index": 0}),
+    ],
+)
+def test_a_process_without_others_trains_alone(text):
+    assert read(text) is None
+
+
+def test_one_trainer_with_a_parameter_server_is_a_cluster():
+    assert read(config({"chief": ["a:1"], "ps": ["b:1"]}, {"type": "chief"})).num_trainers == 1
+
+
+def test_a_job_of_one_task_needs_no_index():
+    assert read(config(JOBS, {"type": "ps"})).task.name == "ps 0"
+
+
+def test_addresses_may_be_names_and_numbers_of_both_protocols():
+    hosts = ["n-1.x_y.example:2222", "10.0.0.1:2222", "[fd00::1]:65535", "[fe80::1%eth0]:1"]
+    cluster = read(config({"worker": hosts}, {"type": "worker", "index": 2}))
+    assert cluster.jobs == {"worker": hosts}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{'cluster': {}}", "TF_CONFIG is not valid JSON: Expecting property name enclosed in"),
+        ("cluster", "TF_CONFIG is not valid JSON: Expecting value at character 1."),
+        ('{"cluster": {}', "TF_CONFIG is not valid JSON: Expecting ',' delimiter at character 15."),
+        ("[" * 100000, "TF_CONFIG is not valid JSON: it is too large or too deep."),
+        ("[]", "TF_CONFIG is [], which is no JSON object."),
+        ('"worker"', 'TF_CONFIG is "worker", which is no JSON object.'),
+        ("null", "TF_CONFIG is null, which is no JSON object."),
+        ('{"task": {}, "task": {}}', 'TF_CONFIG has the key "task" twice.'),
+        ('{"clusters": {}}', 'TF_CONFIG has the unknown key "clusters".'),
+        ('{"Cluster": {}}', 'TF_CONFIG has the unknown key "Cluster".'),
+        (config(PAIR, tasks=WORKER), 'TF_CONFIG has the unknown key "tasks".'),
+        (config(PAIR), "TF_CONFIG has a cluster but no task."),
+        (config(task=WORKER), "TF_CONFIG has a task but no cluster."),
+        (config({}, WORKER), "TF_CONFIG has a task but no cluster."),
+        (config([["a:1"]], WORKER), 'TF_CONFIG: cluster is [["a:1"]], not an object.'),
+        (config({"workers": ["a:1"]}, WORKER), 'TF_CONFIG: cluster has the unknown job "workers".'),
+        (config({"worker": "a:1"}, WORKER), 'TF_CONFIG: cluster.worker is "a:1", not a list of'),
+        (config({"worker": {"0": "a:1"}}, WORKER), 'TF_CONFIG: cluster.worker is {"0": "a:1"}, n'),
+        (config({"worker": ["a:1", "b"]}, WORKER), 'TF_CONFIG: cluster.worker[1] is "b", which is'),
+        (config({"worker": [2222]}, WORKER), "TF_CONFIG: cluster.worker[0] is 2222, which is no"),
+        (config({"worker": [":1"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is ":1", which is no'),
+        (config({"worker": ["a:1 "]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "a:1 ", which is'),
+        (config({"worker": ["grpc://a:1"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "grpc://a:'),
+        (config({"worker": ["::1:2222"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "::1:2222", w'),
+        (
+            config({"worker": ["a:70000"]}, WORKER),
+            'TF_CONFIG: cluster.worker[0] is "a:70000", whose port is not between 1 and 65535.',
+        ),
+        (config({"worker": ["a:0"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "a:0", whose port'),
+        (
+            config({"worker": ["a..b:1"]}, WORKER),
+            'TF_CONFIG: cluster.worker[0] is "a..b:1", which is no address.',
+        ),
+        (
+            config({"worker": ["a:1", "A:01"]}, WORKER),
+            "TF_CONFIG: cluster.worker[0] and worker[1] have the same address, A:01.",
+        ),
+        (
+            config({"worker": ["a:1"], "ps": ["a:1"]}, WORKER),
+            "TF_CONFIG: cluster.worker[0] and ps[0] have the same address, a:1.",
+        ),
+        (
+            config({"chief": ["a:1", "b:1"]}, {"type": "chief"}),
+            "TF_CONFIG: cluster.chief has 2 addresses, and a cluster has one chief.",
+        ),
+        (
+            config({"worker": ["a:1"], "evaluator": ["b:1", "c:1"]}, WORKER),
+            "TF_CONFIG: cluster.evaluator has 2 addresses, and a cluster has one evaluator.",
+        ),
+        (
+            config({"chief": ["a:1"], "master": ["b:1"]}, {"type": "chief"}),
+            "TF_CONFIG: cluster has both 'chief' and 'master', which are two names of one job.",
+        ),
+        (config({"ps": ["a:1"]}, {"type": "ps"}), "TF_CONFIG: cluster has no worker and no chief."),
+        (config({"worker": []}, WORKER), "TF_CONFIG: cluster has no worker and no chief."),
+        (config(PAIR, "worker"), 'TF_CONFIG: task is "worker", not an object.'),
+        (config(PAIR, {"index": 0}), "TF_CONFIG: task has no type."),
+        (config(PAIR, {"typ": "ps"}), 'TF_CONFIG: task has the unknown key "typ".'),
+        (config(PAIR, {"type": "Worker"}), 'TF_CONFIG: task.type is "Worker", which is no job.'),
+        (config(PAIR, {"type": 1}), "TF_CONFIG: task.type is 1, which is no job."),
+        (config(PAIR, {"type": "ps"}), "TF_CONFIG: task is a ps, but the cluster has no ps."),
+        (config(PAIR, {"type": "chief"}), "TF_CONFIG: task is a chief, but the cluster has no"),
+        (
+            config(PAIR, {"type": "worker"}),
+            "TF_CONFIG: task is a worker without an index, but the cluster has 2 of them.",
+        ),
+        (
+            config(PAIR, {"type": "worker", "index": 2}),
+            "TF_CONFIG: task is worker 2, but the last worker of the cluster is worker 1.",
+        ),
+        (
+            config(PAIR, {"type": "evaluator", "index": 1}),
+            "TF_CONFIG: task is evaluator 1, but the last evaluator of the cluster is evaluator 0.",
+        ),
+        *(
+            (
+                config(PAIR, {"type": "worker", "index": index}),
+                f"TF_CONFIG: task.index is {json.dumps(index)}, which is no index.",
+            )
+            for index in (-1, 0.0, True, "one", "-1", "²", "", [0], {}, 10.5, "1.0", "0x1")
+        ),
+    ],
+)
+def test_a_wrong_tf_config_is_one_sentence(text, message):
+    error = error_of(text)
+    assert error.message.startswith(message) and error.message.endswith(".")
+    assert "\n" not in error.message and error.hint.endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    "text, hint",
+    [
+        (config({"workers": ["a:1"]}, WORKER), "Did you mean 'worker'?"),
+        (config(PAIR, {"type": "Worker"}), "Did you mean 'worker'?"),
+        (config(PAIR, tasks=WORKER), "Did you mean 'task'?"),
+        (config(PAIR, {"type": "ps"}), "The jobs of the cluster: worker."),
+        (config(PAIR, {"type": "worker"}), "Add the index of this process, 0 to 1."),
+        (config(task=WORKER), "or unset TF_CONFIG to train alone."),
+    ],
+)
+def test_the_hint_names_the_way_out(text, hint):
+    assert error_of(text).hint.endswith(hint)
+
+
+def test_a_long_value_is_shortened_in_the_message():
+    message = error_of(config({"worker": ["a" * 1000]}, WORKER)).message
+    assert len(message) < 150 and '"aaaa' in message and "..." in message
+
+
+# ------------------------------------------------------------------------------------------- flags
+
+
+def test_flags_define_a_cluster():
+    cluster = read(cluster=json.dumps(JOBS), task="worker:1")
+    assert (cluster.jobs, cluster.task, cluster.source) == (
+        JOBS,
+        Task("worker", 1, "c:2223"),
+        "--cluster",
+    )
+
+
+@pytest.mark.parametrize("task, name", [("chief", "chief"), ("master:0", "chief"), ("ps", "ps 0")])
+def test_a_task_flag_may_omit_the_index_of_a_single_task(task, name):
+    assert read(cluster=json.dumps(JOBS), task=task).task.name == name
+
+
+def test_flags_replace_tf_config():
+    text = config(JOBS, {"type": "ps", "index": 0})
+    assert read(text, cluster=json.dumps(PAIR), task="worker:0").jobs == PAIR
+    assert read("nonsense", cluster="{}") is None
+
+
+def test_a_cluster_may_be_in_a_file(tmp_path):
+    path = tmp_path / "cluster.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(PAIR).encode())
+    assert read(cluster=str(path), task="worker:1").task == Task("worker", 1, "b:2")
+
+
+@pytest.mark.parametrize(
+    "contents, message",
+    [
+        (b"\xff", " cannot be read: it is not text in UTF-8."),
+        (b" " * (1 << 20) + b"{}", " cannot be read: it has more than 1048576 bytes."),
+        (b"", " is not valid JSON: Expecting value at character 1."),
+        (b"[]", " is [], which is no JSON object."),
+        (b'{"worker": ["a"]}', ': worker[0] is "a", which is no address.'),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path, contents, message):
+    path = tmp_path / "cluster.json"
+    path.write_bytes(contents)
+    assert error_of(cluster=str(path), task="chief").message == f"--cluster {path}{message}"
+
+
+@pytest.mark.parametrize("path", ["missing.json", ".", "nul\0l", "two\nlines", "", "x" * 5000])
+def test_a_file_that_cannot_be_read_is_named(path):
+    name = path if path.isprintable() else json.dumps(path)
+    message = error_of(cluster=path, task="chief").message
+    assert message.startswith(f"--cluster {name} cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    "cluster, task, message",
+    [
+        (PAIR, None, "--cluster is set, but --task, the task of this process, is not."),
+        (None, "worker:0", "--task is set, but --cluster, the addresses of all tasks, is not."),
+        ({}, "worker:0", "--task is set, but --cluster, the addresses of all tasks, is not."),
+        (PAIR, "", '--task is "", which names no job.'),
+        (PAIR, "worker 1", '--task is "worker 1", which names no job.'),
+        (PAIR, "worker:", '--task is "worker:", whose index is no number.'),
+        (PAIR, "worker:one", '--task is "worker:one", whose index is no number.'),
+        (PAIR, "worker:-1", '--task is "worker:-1", whose index is no number.'),
+        (PAIR, "worker:2", "--task is worker 2, but the last worker of the cluster is worker 1."),
+        (PAIR, "worker", "--task is a worker without an index, but the cluster has 2 of them."),
+        (PAIR, "ps:0", "--task is a ps, but the cluster has no ps."),
+        ({"cluster": PAIR}, "worker:0", "--cluster has the key 'cluster', as TF_CONFIG has it."),
+        ({"worker": ["a"]}, "worker:0", '--cluster: worker[0] is "a", which is no address.'),
+    ],
+)
+def test_a_wrong_flag_is_one_sentence(cluster, task, message):
+    text = None if cluster is None else json.dumps(cluster)
+    assert error_of(cluster=text, task=task).message == message
+
+
+@pytest.mark.parametrize(
+    "cluster, tasks",
+    [
+        (PAIR, "worker:0 or worker:1"),
+        (JOBS, "chief, worker:0, worker:1 or ps:0"),
+        ({"worker": ["a:1"], "evaluator": ["e:1"]}, "worker:0 or evaluator"),
+        (
+            {"worker": [f"a:{port}" for port in range(1, 513)]},
+            "worker:0, worker:1, worker:2, worker:3, worker:4 or another of 512",
+        ),
+    ],
+)
+def test_the_hint_for_a_missing_task_names_those_of_the_cluster(cluster, tasks):
+    hint = error_of(cluster=json.dumps(cluster)).hint
+    assert hint == f"Add the task of this process: --task {tasks}."
+
+
+def test_an_evaluator_needs_no_cluster_flag():
+    assert read(task="evaluator").task == Task("evaluator", 0, "")
+
+
+# ------------------------------------------------------------------------------- the channel's port
+
+
+@pytest.mark.parametrize(
+    "addresses, address",
+    [
+        (["a:2222", "b:2222"], ("a", 2223)),
+        (["a:2222", "b:2223", "c:2224"], ("a", 2225)),
+        (["a:65535", "b:65534"], ("a", 65533)),
+        (["[::1]:2222", "b:2"], ("::1", 2223)),
+    ],
+)
+def test_the_channel_has_the_next_port_that_no_task_has(addresses, address):
+    assert read(config({"worker": addresses}, WORKER)).channel_address == address
+
+
+def test_the_port_of_the_channel_may_be_set():
+    assert read(config(PAIR, WORKER), channel_port=2).channel_address == ("a", 2)
+
+
+def test_the_channel_does_not_get_the_port_of_a_task_on_the_chiefs_host():
+    jobs = {"worker": ["a:1", "a:2"]}
+    message = error_of(config(jobs, WORKER), channel_port=2).message
+    assert message == "--channel-port 2 is the port of worker 1, a:2."

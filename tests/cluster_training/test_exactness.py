@@ -1,0 +1,125 @@
+"""A cluster trains as one process of the same batch does, and ends with the same bits each time.
+
+All processes are real. Each command is a process of its own: in one process, the first session
+chooses the threads of all, and with them the order of sums.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+
+import numpy as np
+import pytest
+from cluster_fixtures import LocalCluster, commits, train_alone
+
+from toolkit.storage import checkpoint_reader
+from toolkit.storage.run_folder import RunFolder
+
+CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--dropout", "0.2"]
+CLASSIFIER += ["--augment", "digits", "--log-steps", "10", "--checkpoint-steps", "50"]
+GAN = ["--plugin", "gan", "--network", "mlp", "--features", "pixels", "--quick-samples", "100"]
+GAN += ["--score-samples", "100", "--sample-steps", "20", "--evaluate-steps", "40"]
+GAN += ["--no-two-sample", "--log-steps", "10", "--checkpoint-steps", "20", "--width", "4"]
+GAN += ["--norm-samples", "20", "--sample-count", "9", "--score-seeds", "1"]
+
+
+def run_words(model, steps, run="r"):
+    return ["run", "--resume", *model, "--run-dir", run, "--steps", steps]
+
+
+def fingerprint(run):
+    """The bytes of metrics.jsonl, and the hash of each checkpoint."""
+    folder = RunFolder(run)
+    checkpoints = {c.step: c.tensors for c in folder.checkpoints.list()}
+    with open(folder.metrics.path, "rb") as file:
+        return file.read(), checkpoints
+
+
+def check_equal_within_rounding(run, other, tolerance=2e-4):
+    """The records of two runs have the same steps and names, and values that differ by rounding."""
+    records, others = (
+        [json.loads(line) for line in RunFolder(path).metrics.lines()] for path in (run, other)
+    )
+    assert len(records) == len(others) > 3
+    for record, expected in zip(records, others):
+        assert record.keys() == expected.keys()
+        for name, value in record.items():
+            if isinstance(value, float):
+                assert value == pytest.approx(expected[name], rel=tolerance, abs=tolerance), name
+            else:
+                assert value == expected[name]
+    values, expected = (
+        checkpoint_reader.read_tensors(RunFolder(path).checkpoints.list()[-1].path)
+        for path in (run, other)
+    )
+    assert values.keys() == expected.keys()
+    for name, value in values.items():
+        np.testing.assert_allclose(value, expected[name], rtol=0.02, atol=1e-3, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A function that trains a model in two processes once, and returns the path of its run."""
+    runs = {}
+
+    def train(model, steps):
+        key = tuple(model)
+        if key not in runs:
+            runs[key] = str(tmp_path_factory.mktemp("undisturbed") / "r")
+            cluster = LocalCluster(*run_words(model, steps, runs[key]))
+            try:
+                cluster.succeed()
+            finally:
+                cluster.kill_all()
+        return runs[key]
+
+    return train
+
+
+@pytest.mark.slow
+def test_two_workers_train_as_one_process_of_the_same_batch(here, undisturbed):
+    train_alone(*run_words(CLASSIFIER, 200))
+    check_equal_within_rounding(undisturbed(CLASSIFIER, 200), "r")
+
+
+@pytest.mark.slow
+def test_two_runs_of_three_workers_have_the_same_bits(start):
+    for run in ("a", "b"):
+        start(*run_words(CLASSIFIER, 60, run), count=3).succeed()
+    assert fingerprint("a") == fingerprint("b")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "steps", "victims"),
+    [(CLASSIFIER, 200, ("worker 0", "chief")), (GAN, 80, ("chief",))],
+    ids=["classifier", "gan"],
+)
+def test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits(
+    start, undisturbed, model, steps, victims
+):
+    expected = fingerprint(undisturbed(model, steps))
+    moments = random.Random(5)
+    for name in victims:
+        cluster = start(*run_words(model, steps))
+        cluster.wait_for_commit("r", len(commits("r")) + 1)
+        cluster.wait_for_secs(moments.uniform(0, 0.3))
+        cluster.send(signal.SIGKILL, name)
+        codes = {task: ending.code for task, ending in cluster.wait().items()}
+        other = "chief" if name == "worker 0" else "worker 0"
+        assert codes == {name: -signal.SIGKILL, other: 138}
+    start(*run_words(model, steps)).succeed()
+    assert fingerprint("r") == expected
+
+
+@pytest.mark.slow
+def test_a_run_continues_with_another_number_of_workers_and_says_so(start, undisturbed):
+    expected = undisturbed(CLASSIFIER, 200)
+    start(*run_words(CLASSIFIER, 200), "--pause-at", 70).succeed()
+    cluster = start("resume", "r", "--pause-at", 140, count=3)
+    note = "no longer bit-exact from here: trained by 2 replicas before, now by 3 replicas"
+    assert note in cluster.succeed()["chief"].err
+    train_alone("resume", "r")
+    check_equal_within_rounding("r", expected)

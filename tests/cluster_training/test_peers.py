@@ -1,0 +1,120 @@
+"""What the processes of a cluster compare at the start, and whom they blame for an error."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from toolkit import tf
+from toolkit.audit.processes import count_processes
+from toolkit.cluster.channel import PeerError
+from toolkit.cluster.server import check_port
+from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
+from toolkit.errors import RetryError, UsageError
+from toolkit.training.peers import await_reason, check_facts, is_refusal, shared_facts
+
+FACTS = {
+    "versions": {"tensorflow": "2.21.0"},
+    "options": {"learning_rate": 0.1},
+    "plugins": {"mine": {"mine.py": "a1"}},
+    "data": {"bars.npz": "b2"},
+    "reader": "resident",
+    "mode": "loop",
+}
+REASON = "worker 0 (a:1) is gone."
+
+
+class EndedChannel:
+    """The channel of a job that has ended."""
+
+    def check(self, secs):
+        raise PeerError(REASON)
+
+
+@pytest.mark.parametrize(
+    ("title", "value", "difference"),
+    [
+        ("versions", {"tensorflow": "1.15.5"}, "version tensorflow = '1.15.5', the chief '2.21.0'"),
+        ("options", {"learning_rate": 0.5}, "option learning_rate = 0.5, the chief 0.1"),
+        ("options", {}, "option learning_rate = None, the chief 0.1"),
+        ("plugins", {"mine": {}}, "another version of the plugin 'mine' than the chief"),
+        ("data", {"bars.npz": "c3"}, "other data than the chief: bars.npz"),
+        ("reader", "stream", "reader 'stream', the chief 'resident'"),
+    ],
+)
+def test_a_difference_at_the_start_is_named(title, value, difference):
+    check_facts("worker 0", FACTS, dict(FACTS))
+    with pytest.raises(UsageError) as info:
+        check_facts("worker 0", FACTS, {**FACTS, title: value})
+    assert info.value.message == f"worker 0 has {difference}."
+
+
+def test_processes_compare_all_but_places_and_machines():
+    places = {"data": "npz:bars.npz", "folder": "r", "plugin": "./mine.py", "with": []}
+    facts = dict(FACTS, machine={"cpu": "a"}, partition={"train": 40})
+    facts["options"] = {**places, "console_secs": 5, "init_from": "", "learning_rate": 0.1}
+    facts["versions"] = {"toolkit": "0.2", "tensorflow": "2.21.0", "numpy": "2.0"}
+    assert shared_facts(facts) == {
+        **FACTS,
+        "partition": {"train": 40},
+        "versions": {"toolkit": "0.2", "tensorflow": "2.21.0"},
+    }
+
+
+def test_processes_that_make_other_calls_are_refused():
+    with pytest.raises(UsageError, match=r"^worker 0 can make several steps per call, and") as info:
+        check_facts("worker 0", FACTS, {**FACTS, "mode": "single"})
+    assert info.value.hint == "Set --steps-per-call 1 in all processes."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        tf.errors.UnavailableError(None, None, "Connection reset by peer"),
+        tf.errors.AbortedError(None, None, "Session was lost"),
+        tf.errors.InternalError(None, None, "Collective ops is aborted by: no luck"),
+    ],
+)
+def test_an_error_of_the_runtime_after_a_death_is_blamed_on_the_dead(error):
+    with pytest.raises(PeerError, match="is gone"):
+        await_reason(EndedChannel(), error)
+
+
+def test_an_error_of_the_process_itself_is_its_own():
+    await_reason(EndedChannel(), tf.errors.InvalidArgumentError(None, None, "no luck"))
+
+
+def test_an_error_of_another_op_than_the_guard_is_no_refusal():
+    assert not is_refusal(tf.errors.InvalidArgumentError(None, None, "assertion failed: [no luck]"))
+    assert not is_refusal(tf.errors.AbortedError(None, None, "no luck"))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "count"),
+    [
+        (None, 1),
+        ({"mode": "replicated", "replicas": 3}, 3),
+        ({"mode": "replicated", "replicas": 2, "devices": 2}, 1),
+    ],
+)
+def test_a_run_is_trained_again_by_as_many_processes(cluster, count):
+    assert count_processes({"cluster": cluster}) == count
+
+
+def test_a_run_with_parameter_servers_is_not_trained_again():
+    with pytest.raises(UsageError, match="the order of the updates is not reproducible"):
+        count_processes({"cluster": {"mode": "ps", "workers": 2, "ps": 1}})
+
+
+def test_a_port_that_another_program_uses_is_named():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        jobs = {"worker": [address, "127.0.0.1:1"]}
+        cluster = Cluster(jobs, Task("worker", 0, address), ClusterSettings())
+        with pytest.raises(RetryError) as info:
+            check_port(cluster)
+    assert info.value.message == f"worker 0 cannot listen on {address}: Address already in use."
+    check_port(cluster)

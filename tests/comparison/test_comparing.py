@@ -1,0 +1,533 @@
+"""`toolkit compare`: what differs, groups of seeds, verdicts, and what is not comparable."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from synthetic_runs import Session, write_run
+
+from toolkit.comparison.comparison import compare
+from toolkit.comparison.differences import find_option_differences, group_by_seed
+from toolkit.comparison.metrics import read_interval
+from toolkit.comparison.record import read_record
+from toolkit.comparison.verdict import Group, find_obstacle, make_groups, read_examples
+
+DIRECTIONS = {"directions": {"accuracy": "max", "distance": "min"}}
+SPLIT = dict(DIRECTIONS, examples_sha256="1" * 64)
+
+
+def records(*paths):
+    return [read_record(path) for path in paths]
+
+
+def write_examples(run, **arrays):
+    """Write the values of examples beside the reports of a run."""
+    folder = os.path.join(run, "reports", "test-100")
+    os.makedirs(folder)
+    np.savez(os.path.join(folder, "examples.npz"), **arrays)
+
+
+def write_tested(path, right, count=200, test=None, **options):
+    """A run whose model is right on the first `right` of `count` examples."""
+    values = np.arange(count) < right
+    result = dict(SPLIT, examples=count, reports="reports/test-100", **(test or {}))
+    run = write_run(path, metrics={"accuracy": right / count}, test=result, **options)
+    write_examples(run, accuracy=values)
+    return run
+
+
+def verdicts(*paths, **arguments):
+    return [(v.verdict, v.text) for v in compare(records(*paths), **arguments).verdicts]
+
+
+# ----------------------------------------------------------------------------------------- options
+
+
+def test_only_options_that_differ_are_listed_with_their_origins(here):
+    write_run("a")
+    write_run("b", learning_rate=0.1, log_steps=3, extra=1)
+    differences = find_option_differences(records("a", "b"))
+    assert [(each.name, each.values, each.origins) for each in differences] == [
+        ("learning_rate", [0.01, 0.1], ["default", "flag"]),
+        ("extra", [None, 1], ["", "flag"]),
+        ("log_steps", [10, 3], ["default", "flag"]),
+    ]
+    assert [each.affects_result for each in differences] == [True, True, False]
+    assert differences[1].cell(0) == "-"
+
+
+def test_an_option_is_what_the_last_session_trained_with(here):
+    write_run("a")
+    write_run("b", [Session(0, {50: "x"}), Session(50, {100: "y"}, {"learning_rate": 0.5})])
+    (difference,) = find_option_differences(records("a", "b"))
+    assert (difference.values, difference.origins) == ([0.01, 0.5], ["default", ""])
+
+
+# ------------------------------------------------------------------------------------------ groups
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_group(here):
+    for seed in (1, 2, 3):
+        write_run(f"s{seed}", metrics={"accuracy": 0.9}, seed=seed, log_steps=seed)
+    write_run("other", metrics={"accuracy": 0.9}, learning_rate=0.1)
+    write_run("untested", seed=9)
+    all_records = records("s1", "other", "s2", "untested", "s3")
+    assert group_by_seed(all_records) == [[0, 2, 4], [1], [3]]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"total_steps": 7},
+        {"data": {"sha256": {"x": "1"}, "stored": {}, "spec": {}, "ink": None}},
+    ],
+)
+def test_other_length_or_data_is_another_group(here, manifest):
+    spec = {"shape": [4], "dtype": "float32"}
+    if "data" in manifest:
+        manifest = {"data": dict(manifest["data"], stored=spec, spec=spec)}
+    write_run("a", metrics={"accuracy": 0.9})
+    write_run("b", metrics={"accuracy": 0.9}, seed=2, manifest=manifest)
+    assert group_by_seed(records("a", "b")) == [[0], [1]]
+
+
+def test_other_code_is_another_group_and_is_named(here):
+    write_run("a", metrics={"accuracy": 0.9})
+    facts = {"plugins": {"classifier": {"toolkit_classifier/__init__.py": "b" * 64}}}
+    write_run("b", [Session(0, {100: "x"}, facts=facts)], metrics={"accuracy": 0.9})
+    comparison = compare(records("a", "b"))
+    assert comparison.places == [[0], [1]]
+    assert comparison.code == ["plugin 'classifier' differs in toolkit_classifier/__init__.py"]
+
+
+def test_a_run_that_repeats_a_seed_counts_once(here):
+    for name, seed in (("a", 1), ("copy", 1), ("b", 2)):
+        write_run(name, metrics={"accuracy": 0.8 + seed / 10}, seed=seed)
+    comparison = compare(records("a", "copy", "b"))
+    assert comparison.places == [[0, 1, 2]]
+    band = comparison.band(0, "accuracy")
+    assert (band.seeds, band.value) == (2, pytest.approx(0.95))
+    assert (band.low, band.high) == (pytest.approx(0.9), pytest.approx(1.0))
+
+
+# ---------------------------------------------------------------------------------------- verdicts
+
+
+def test_models_that_differ_on_many_examples_are_separated(here):
+    write_tested("a", 180)
+    write_tested("b", 150, learning_rate=0.1)
+    ((verdict, text),) = verdicts("a", "b")
+    assert verdict == "separated"
+    assert text.startswith("accuracy: a is better than b by 0.1500 [")
+    assert "McNemar" in text and "1 seed each" in text
+
+
+def test_models_that_differ_on_few_examples_are_not_separated(here):
+    write_tested("a", 181)
+    write_tested("b", 180, learning_rate=0.1)
+    ((verdict, text),) = verdicts("a", "b")
+    assert verdict == "not separated" and "are not separated: they differ by 0.0050" in text
+
+
+def test_equal_results_do_not_differ(here):
+    write_tested("a", 180)
+    write_tested("b", 180, learning_rate=0.1)
+    assert "they do not differ" in verdicts("a", "b")[0][1]
+
+
+def test_lower_is_better_where_the_run_says_so(here):
+    for name, value, rate in (("a", 3.0, 0.1), ("b", 5.0, 0.2)):
+        ends = {"distance": {"low": value - 0.1, "high": value + 0.1, "level": 0.95, "method": "x"}}
+        test = dict(SPLIT, intervals=ends)
+        write_run(name, metrics={"distance": value}, test=test, learning_rate=rate)
+    ((verdict, text),) = verdicts("a", "b")
+    assert verdict == "separated" and "a is better than b by 2.0000" in text
+
+
+def test_without_a_direction_no_run_is_called_better(here):
+    write_tested("a", 180, test={"directions": {}})
+    write_tested("b", 150, test={"directions": {}}, learning_rate=0.1)
+    assert "a is higher than b" in verdicts("a", "b", metrics=["accuracy"])[0][1]
+
+
+def test_single_values_without_intervals_are_not_comparable(here):
+    write_run("a", metrics={"accuracy": 0.9}, test=SPLIT)
+    write_run("b", metrics={"accuracy": 0.1}, test=SPLIT, learning_rate=0.1)
+    ((verdict, text),) = verdicts("a", "b")
+    assert verdict == "not comparable" and "1 seed each, without intervals" in text
+
+
+def test_groups_of_seeds_are_compared_over_their_seeds(here):
+    for seed in range(5):
+        metrics = {"accuracy": 0.9 + seed / 1000}
+        write_run(f"a{seed}", metrics=metrics, test=SPLIT, seed=seed)
+        metrics = {"accuracy": 0.8 + seed / 1000}
+        write_run(f"b{seed}", metrics=metrics, test=SPLIT, seed=seed, learning_rate=0.1)
+    names = [f"{letter}{seed}" for letter in "ab" for seed in range(5)]
+    ((verdict, text),) = verdicts(*names)
+    assert verdict == "separated" and "a0 (5 seeds) is better than b0 (5 seeds)" in text
+
+
+def test_the_level_holds_for_all_verdicts_together(here):
+    write_tested("a", 165)
+    write_tested("b", 157, learning_rate=0.1)
+    assert verdicts("a", "b")[0][0] == "separated"
+    for number in range(4):
+        write_tested(f"c{number}", 157, learning_rate=0.2 + number)
+    several = verdicts("a", "b", "c0", "c1", "c2", "c3")
+    assert len(several) == 15 and {verdict for verdict, _ in several} == {"not separated"}
+    assert "adjusted for 15 comparisons" in several[0][1]
+
+
+# ---------------------------------------------------------------------------------- not comparable
+
+
+def obstacle(a, b, name="accuracy"):
+    return find_obstacle(Group("a", records(a)), Group("b", records(b)), name)
+
+
+@pytest.mark.parametrize(
+    "test, manifest, reason",
+    [
+        ({"examples": 60}, {}, "other test split: 50 and 60 examples"),
+        ({"split": "validation"}, {}, "other split: test and validation"),
+        ({}, {"sha256": {"mnist.csv": "f" * 64}}, "other test split: the data differs (mnist5k)"),
+        ({}, {"partition": "9" * 64}, "other test split: other examples of the data are held out"),
+        ({"depends_on": {"accuracy": {"samples": 5}}}, {}, "other samples: unknown and 5"),
+    ],
+)
+def test_other_tests_are_not_comparable_and_say_why(here, test, manifest, reason):
+    write_run("a", metrics={"accuracy": 0.9})
+    data = dict(read_record("a").manifest["data"], **manifest)
+    write_run("b", metrics={"accuracy": 0.8}, test=test, manifest={"data": data})
+    assert obstacle("a", "b") == reason
+
+
+def test_other_features_and_numbers_of_samples_are_not_comparable(here):
+    for name, digest, samples in (("a", "c" * 64, 100), ("b", "d" * 64, 200)):
+        depends_on = {"distance": {"features": digest, "samples": samples}}
+        test = dict(SPLIT, depends_on=depends_on)
+        write_run(name, metrics={"distance": 3.0, "accuracy": 0.9}, test=test)
+    assert obstacle("a", "b", "distance") == (
+        f"other features: {'c' * 12} and {'d' * 12}; other samples: 100 and 200"
+    )
+    assert obstacle("a", "b") == ""
+
+
+def test_the_same_examples_in_other_files_are_comparable(here):
+    write_run("a", metrics={"accuracy": 0.9}, test=SPLIT)
+    data = dict(read_record("a").manifest["data"], sha256={"other.csv": "f" * 64})
+    write_run("b", metrics={"accuracy": 0.8}, test=SPLIT, manifest={"data": data})
+    assert obstacle("a", "b") == ""
+
+
+def test_a_run_without_a_result_is_not_comparable(here):
+    write_run("a", metrics={"accuracy": 0.9})
+    write_run("b")
+    write_run("c", metrics={"accuracy": None})
+    assert obstacle("a", "b") == "b has no result of the test split (finished)"
+    assert obstacle("a", "c") == "accuracy of c is not finite"
+    assert obstacle("a", "a", "other") == "a has no other"
+
+
+# ---------------------------------------------------------------------------------------- examples
+
+
+def test_values_whose_mean_is_not_the_metric_are_not_used(here):
+    run = write_tested("a", 100)
+    assert read_examples(read_record(run), "accuracy").sum() == 100
+    os.remove("a/reports/test-100/examples.npz")
+    os.rmdir("a/reports/test-100")
+    write_examples(run, accuracy=np.ones(200, bool))
+    assert read_examples(read_record(run), "accuracy") is None
+
+
+@pytest.mark.parametrize("means, count", [({}, 0), ({"error": 5e-4}, 0), ({"error": 4.5e-4}, 4)])
+def test_the_recorded_mean_says_whose_values_they_are(here, means, count):
+    """Without a tolerance, which a small metric would be within, whatever the values are."""
+    values = np.array([1e-4, 2e-4, 5e-4, 1e-3])
+    test = dict(SPLIT, reports="reports/test-100", example_means=means)
+    run = write_run("a", metrics={"error": 4.51e-4}, test=test)
+    write_examples(run, error=values)
+    examples = read_examples(read_record(run), "error")
+    assert (0 if examples is None else len(examples)) == count
+
+
+def test_small_values_of_another_metric_are_not_used_without_a_record(here):
+    run = write_run("a", metrics={"error": 1e-4}, test=dict(SPLIT, reports="reports/test-100"))
+    write_examples(run, error=np.array([8e-4, 9e-4]))
+    assert read_examples(read_record(run), "error") is None
+
+
+def test_a_verdict_says_that_pairs_are_lost(here):
+    interval = {"low": 0.4, "high": 0.6, "level": 0.95, "method": "Wilson"}
+    test = {"intervals": {"accuracy": interval}}
+    for name, right in [("a", 100), ("b", 110)]:
+        write_tested(name, right, test=test, learning_rate=right)
+    assert "not paired" not in verdicts("a", "b")[0][1]
+    os.remove("b/reports/test-100/examples.npz")
+    assert "not paired: b has no values of its examples" in verdicts("a", "b")[0][1]
+
+
+@pytest.mark.parametrize("place", ["../b/reports", "/etc", 3, "reports/none"])
+def test_reports_elsewhere_are_not_read(here, place):
+    write_run("a", metrics={"accuracy": 1.0}, test={"reports": place})
+    assert read_examples(read_record("a"), "accuracy") is None
+
+
+@pytest.mark.parametrize("part", ["reports", "reports/test-100", "reports/test-100/examples.npz"])
+def test_links_to_values_of_examples_are_not_followed(here, part):
+    (run,) = records(write_tested("a", 100))
+    assert read_examples(run, "accuracy") is not None
+    os.rename(f"a/{part}", "elsewhere")
+    os.symlink(os.path.abspath("elsewhere"), f"a/{part}")
+    assert read_examples(run, "accuracy") is None
+
+
+def test_a_pipe_in_place_of_examples_is_not_opened(here):
+    (run,) = records(write_tested("a", 100))
+    os.remove("a/reports/test-100/examples.npz")
+    os.mkfifo("a/reports/test-100/examples.npz")  # to open it would block
+    assert read_examples(run, "accuracy") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY", b"x" * 1000])
+def test_a_damaged_file_of_examples_is_not_used(here, content):
+    run = write_tested("a", 100)
+    with open("a/reports/test-100/examples.npz", "wb") as file:
+        file.write(content)
+    assert read_examples(read_record(run), "accuracy") is None
+
+
+# ----------------------------------------------------------------------------------------- command
+
+
+def test_the_command_prints_groups_options_metrics_and_verdicts(here, cli):
+    write_tested("a", 180)
+    write_tested("b", 150, learning_rate=0.1)
+    result = cli("compare", "a", "b")
+    assert (result.code, result.err) == (0, "")
+    assert "A  a  (finished at step 100)" in result.out
+    assert "learning_rate  0.01 (default)  0.1 (flag)" in result.out
+    assert "accuracy: a is better than b" in result.out
+    assert "learning_rate differs (0.01, 0.1)" in result.out.split("parting")[1]
+
+
+def test_json_has_the_comparison_with_numbers(here, cli):
+    write_tested("a", 180)
+    write_tested("b", 150, learning_rate=0.1)
+    facts = json.loads(cli("compare", "a", "b", "--json").out)
+    assert [run["name"] for run in facts["runs"]] == ["a", "b"]
+    assert facts["options"] == [
+        {"name": "learning_rate", "values": [0.01, 0.1], "origins": ["default", "flag"]}
+    ]
+    assert facts["metrics"][0]["values"][0]["value"] == 0.9
+    assert facts["verdicts"][0]["separation"]["difference"] == pytest.approx(0.15)
+    assert facts["parting"][0]["step"] == 0
+
+
+def test_a_folder_stands_for_its_runs(here, cli):
+    for seed in (1, 2):
+        write_run(f"runs/{seed}", metrics={"accuracy": 0.9}, seed=seed)
+    os.makedirs("runs/broken")
+    for name in ("commits.jsonl", "config.json"):
+        open(f"runs/broken/{name}", "w").close()
+    result = cli("compare", "runs")
+    assert result.code == 0 and "runs/1, runs/2" in result.out and "seeds 1, 2" in result.out
+    assert "warning: runs/broken is left out" in result.err
+
+
+@pytest.mark.parametrize(
+    "argv, code, message",
+    [
+        (["a"], 2, "needs two runs"),
+        (["a", "a"], 2, "needs two runs"),
+        (["a", "nowhere"], 2, "does not exist"),
+        (["a", "empty"], 2, "contains no run"),
+        (["a", "b", "--metric", "acuracy"], 2, "No run has a metric 'acuracy'"),
+        (["a", "b", "c", "--replay"], 2, "two runs parted, and there are 3"),
+        (["a", "b", "--html", "none/x.html"], 2, "cannot be written"),
+        (["a", "b", "--level", "2"], 2, "--level"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_exit_code_2(here, cli, argv, code, message):
+    for name in "abc":
+        write_run(name, metrics={"accuracy": 0.9})
+    os.mkdir("empty")
+    result = cli("compare", *argv)
+    assert result.code == code and message in result.err and "Traceback" not in result.err
+
+
+def test_a_damaged_run_that_is_named_ends_the_command(here, cli):
+    write_run("a")
+    write_run("b")
+    os.remove("b/manifest.json")
+    result = cli("compare", "a", "b")
+    assert result.code == 5 and "manifest.json is missing" in result.err
+
+
+def test_a_damaged_run_among_others_is_left_out_with_a_note(here, cli):
+    write_run("a"), write_run("b"), write_run("c")
+    os.remove("b/manifest.json")
+    for names in (["a", "b", "c"], ["."]):
+        result = cli("compare", *names)
+        assert result.code == 0 and "warning: b is left out: " in result.err
+    assert cli("compare", "a", "b", "c", "missing").code == 2
+
+
+def test_a_page_has_the_runs_and_their_comparison(here, cli):
+    write_tested("a", 180)
+    write_tested("b", 150, learning_rate=0.1)
+    assert cli("compare", "a", "b", "--html", "c.html").code == 0
+    with open("c.html", encoding="utf-8") as file:
+        page = file.read()
+    assert "a is better than b" in page
+
+
+def test_names_of_groups_count_their_seeds(here):
+    for seed in (1, 2):
+        write_run(f"s{seed}", metrics={"accuracy": 0.9}, seed=seed)
+    groups = make_groups(records("s1", "s2"), [[0, 1]])
+    assert [group.name for group in groups] == ["s1 (2 seeds)"]
+
+
+def test_runs_on_a_page_have_the_number_of_their_group(here):
+    from toolkit.page.content import describe_page
+
+    for seed in (1, 2):
+        write_run(f"s{seed}", metrics={"accuracy": 0.9}, seed=seed)
+    write_run("other", metrics={"accuracy": 0.8}, learning_rate=0.1)
+    members = records("s1", "other", "s2")
+    page = describe_page(members, compare(members).as_json())
+    assert [run["seed_group"] for run in page.values["runs"]] == [0, 1, 0]
+    assert [run["group_name"] for run in page.values["runs"]] == ["s1", "other", "s1"]
+
+
+# ------------------------------------------------------------------------ what cannot be compared
+
+
+def test_runs_of_other_plugins_have_one_verdict_and_few_options(here, cli):
+    write_tested("a", 180)
+    test = {"directions": {"distance": "min", "recall": "max"}}
+    metrics = {"distance": 3.0, "recall": 0.5}
+    origins = {"hue": "default", "depth": "default", "size": "flag --size"}
+    options = {"plugin": "gan", "hue": 0.0, "depth": [], "size": 64}
+    write_run("b", metrics=metrics, test=test, origins=origins, **options)
+    comparison = compare(records("a", "b"))
+    assert [(each.verdict, each.text) for each in comparison.verdicts] == [
+        ("not comparable", "a and b are not comparable: other plugins (classifier and gan)")
+    ]
+    names = [option.name for option in comparison.options]
+    assert "size" in names and "hue" not in names and "depth" not in names
+    out = cli("compare", "a", "b").out
+    assert out.count("not comparable") == 1 and "other plugins (classifier and gan)" in out
+
+
+def test_a_reason_that_holds_for_all_metrics_is_stated_once(here):
+    both = {"directions": {"accuracy": "max", "loss": "min"}}
+    write_run("a", metrics={"accuracy": 0.9, "loss": 1.0}, test=dict(both, examples=50))
+    options = {"learning_rate": 0.1}
+    write_run("b", metrics={"accuracy": 0.9, "loss": 1.0}, test=dict(both, examples=13), **options)
+    assert verdicts("a", "b") == [
+        ("not comparable", "a and b are not comparable: other test split: 50 and 13 examples")
+    ]
+
+
+def test_one_group_alone_has_nothing_to_compare(here, cli):
+    for seed in (1, 2):
+        write_run(f"s{seed}", metrics={"accuracy": 0.9 + seed / 100}, test=SPLIT, seed=seed)
+    out = cli("compare", "s1", "s2").out
+    assert "no option differs but the seed" in out
+    assert "nothing to compare: the 2 runs are one method with 2 seeds" in out
+    assert "accuracy  0.9150 (sd 0.0071, 0.9100 to 0.9200, 2 seeds)" in out
+
+
+def test_runs_with_equal_seeds_do_not_differ_in_the_seed(here, cli):
+    write_run("a", metrics={"accuracy": 0.9}, test=SPLIT)
+    write_run("b", metrics={"accuracy": 0.9}, test=SPLIT, log_steps=3)
+    out = cli("compare", "a", "b").out
+    assert "no option differs but log_steps\n" in out
+    assert "b repeats the seed of an earlier run" in out
+    assert "nothing to compare: the runs have the same seed and the same options" in out
+
+
+def test_other_versions_of_the_framework_are_another_group(here):
+    versions = read_record(write_run("a", metrics={"accuracy": 0.9}, test=SPLIT)).versions
+    versions = dict(versions, tensorflow="1.15.5", python="3.7.17")
+    write_run("b", metrics={"accuracy": 0.9}, test=SPLIT, manifest={"versions": versions})
+    assert group_by_seed(records("a", "b")) == [[0], [1]]
+    assert len(verdicts("a", "b")) == 1
+
+
+def test_seeds_that_other_machines_trained_are_one_group_that_says_so(here, cli):
+    write_run("a", metrics={"accuracy": 0.9}, test=SPLIT)
+    facts = {"machine": {"processor": "Xeon", "cores": 2, "threads within an op": 1}}
+    sessions = [Session(0, {100: "x"}, facts=facts)]
+    versions = dict(read_record("a").versions, python="3.12.1")
+    write_run(
+        "b",
+        sessions,
+        metrics={"accuracy": 0.9},
+        test=SPLIT,
+        seed=2,
+        manifest={"versions": versions},
+    )
+    out = cli("compare", "a", "b").out
+    assert "these runs also differ in: python 3.11.7, 3.12.1; processor EPYC, Xeon" in out
+
+
+def test_a_verdict_on_one_seed_says_what_would_help_and_which_was_better(here):
+    for seed, right in ((1, 180), (2, 150)):
+        write_tested(f"a{seed}", right, seed=seed)
+    write_tested("b", 150, learning_rate=0.1)
+    ((verdict, text),) = verdicts("a1", "a2", "b")
+    assert verdict == "not separated"
+    assert "b has 1 seed, taken to vary like the other's: train it with more" in text
+    assert ", a1 (2 seeds) is better here (p = " in text
+
+
+def test_a_verdict_by_values_of_seeds_alone_is_for_these_test_examples(here):
+    for name, value, rate in [("a1", 0.9, 0.1), ("a2", 0.91, 0.1), ("b1", 0.5, 1), ("b2", 0.51, 1)]:
+        write_run(
+            name, metrics={"accuracy": value}, test=SPLIT, seed=int(name[1]), learning_rate=rate
+        )
+    ((verdict, text),) = verdicts("a1", "a2", "b1", "b2")
+    assert verdict == "separated"
+    note = "Welch's t test over seeds; 2 and 2 seeds; for these test examples: others may differ)"
+    assert text.endswith(note)
+
+
+def test_verdicts_of_several_comparisons_agree_with_their_intervals(here):
+    for number, right in enumerate((180, 176, 150, 120)):
+        write_tested(f"r{number}", right, learning_rate=0.1 + number)
+    results = compare(records("r0", "r1", "r2", "r3")).verdicts
+    assert {each.verdict for each in results} == {"separated", "not separated"}
+    for each in results:
+        low, high = each.separation.low, each.separation.high
+        assert (each.verdict == "separated") == (not low <= 0 <= high)
+
+
+def test_a_replay_of_runs_of_other_versions_leaves_the_rest_of_the_comparison(here, cli):
+    versions = dict(read_record(write_tested("a", 180)).versions, tensorflow="1.15.5")
+    write_tested("b", 150, learning_rate=0.1, manifest={"versions": versions})
+    result = cli("compare", "a", "b", "--replay")
+    assert result.code == 0 and "a is better than b" in result.out
+    assert result.err == (
+        "warning: --replay did not find the step: the runs have other versions of tensorflow\n"
+    )
+
+
+def test_the_hash_of_all_files_is_no_file(here):
+    write_run("a")
+    data = dict(records("a")[0].manifest["data"], name="images", sha256={"all files": "a" * 64})
+    write_run("b", manifest={"data": data})
+    (text,) = [each for each in compare(records("a", "b")).data if "data differs" in each]
+    assert text == "the data differs: mnist5k, images (files mnist.csv)"
+
+
+@pytest.mark.parametrize("end", [10**400, float("inf"), float("nan"), True, "1", None])
+def test_an_interval_without_finite_ends_is_none(end):
+    values = {"low": 0.5, "high": end, "level": 0.95, "method": "Wilson"}
+    assert read_interval({"accuracy": values}, "accuracy") is None
+    assert read_interval({"accuracy": dict(values, high=0.75)}, "accuracy").high == 0.75

@@ -1,0 +1,247 @@
+"""`toolkit runs`: a table that says what is special about each run, sorted and filtered."""
+
+import json
+import os
+
+import pytest
+from synthetic_runs import write_run
+
+from toolkit.comparison.listing import Condition, read_rows
+from toolkit.comparison.record import read_record
+from toolkit.comparison.special_options import find_special_options
+from toolkit.display.table import cut_text, format_table, text_width
+from toolkit.errors import UsageError
+
+INTERVAL = {"accuracy": {"low": 0.8, "high": 0.95, "level": 0.95, "method": "Wilson"}}
+
+
+def names(result):
+    """The first cells of the rows of a table."""
+    return [line.split()[0] for line in result.out.splitlines()[1:]]
+
+
+def special(*paths):
+    return find_special_options([read_record(path) for path in paths])
+
+
+# --------------------------------------------------------------------------------- special options
+
+
+def test_of_several_runs_what_somebody_set_and_varies_is_special(here):
+    write_run("a", batch_size=32)
+    write_run("b", batch_size=32, learning_rate=0.1)
+    write_run("c", batch_size=32, learning_rate=0.2, log_steps=3, steps=7)
+    assert special("a", "b", "c") == [{}, {"learning_rate": 0.1}, {"learning_rate": 0.2}]
+
+
+def test_of_one_run_of_a_plugin_all_that_somebody_set_is_special(here):
+    write_run("a", learning_rate=0.1)
+    write_run("b", plugin="gan", batch_size=7, origins={"batch_size": "flag"})
+    assert special("a", "b") == [{"learning_rate": 0.1}, {"batch_size": 7}]
+
+
+def test_a_default_of_another_version_is_special(here):
+    for name in "ab":
+        write_run(name)
+    write_run("c", learning_rate=0.5, origins={"learning_rate": "default"})
+    assert special("a", "b", "c") == [{}, {}, {"learning_rate": 0.5}]
+
+
+def test_the_values_of_a_preset_are_not_special_beside_its_name(here):
+    write_run("a", preset="x", beta=1, origins={"beta": "preset x"})
+    write_run("b", preset="y", beta=2, origins={"beta": "preset y"})
+    assert special("a", "b") == [{"preset": "x"}, {"preset": "y"}]
+
+
+def test_extensions_are_special_and_a_copied_configuration_is_not(here):
+    write_run("a", **{"with": ["ema"]})
+    write_run("b", learning_rate=0.1, origins={"learning_rate": "x/config.json: default"})
+    assert special("a", "b") == [{"with": ["ema"]}, {}]
+
+
+# ----------------------------------------------------------------------------------------- command
+
+
+def test_a_table_has_state_step_metric_time_data_and_options(here, cli):
+    write_run("runs/a", metrics={"loss": 0.1, "accuracy": 0.9}, test={"intervals": INTERVAL})
+    write_run("runs/b", metrics={"loss": 0.2, "accuracy": 0.7}, seed=2)
+    result = cli("runs")
+    assert result.code == 0 and result.err == ""
+    header, *rows = result.out.splitlines()
+    assert header.split() == ["name", "status", "step", "accuracy", "time", "data", "options"]
+    assert rows[0].split("  ")[0] == "runs/a" and "0.9000 [0.8000, 0.9500]" in rows[0]
+    assert rows[1].rstrip().endswith("seed=2") and "100/100" in rows[1]
+
+
+def test_the_best_run_is_first_whatever_is_better(here, cli):
+    for name, value in (("a", 0.3), ("b", 0.1), ("c", 0.2)):
+        write_run(name, metrics={"error": value}, test={"directions": {"error": "min"}})
+        write_run(f"up/{name}", metrics={"score": value}, test={"directions": {"score": "max"}})
+    write_run("none")
+    assert names(cli("runs", ".", "--sort", "metric")) == [
+        *("b", "c", "a"),
+        *("up/a", "up/c", "up/b"),
+        "none",
+    ]
+    assert names(cli("runs", "up", "--sort", "metric", "--reverse")) == ["up/b", "up/c", "up/a"]
+
+
+def test_runs_are_sorted_by_time_name_and_options(here, cli):
+    for number, seed in ((2, 5), (10, 3), (1, 4)):
+        created = f"2026-11-{number:02d}"
+        write_run(f"run-{number}", seed=seed, manifest={"created": created})
+    assert names(cli("runs", ".")) == ["run-10", "run-2", "run-1"]
+    assert names(cli("runs", ".", "--sort", "name")) == ["run-1", "run-2", "run-10"]
+    assert names(cli("runs", ".", "--sort", "seed", "--limit", "2")) == ["run-10", "run-1"]
+
+
+@pytest.mark.parametrize(
+    "condition, matches",
+    [
+        ("learning_rate>0.01", ["b"]),
+        ("learning-rate <= 1e-2", ["a"]),
+        ("status=finished", ["a", "b"]),
+        ("status!=finished", []),
+        ("accuracy>=0.9", ["a"]),
+        ("with=ema", ["b"]),
+        ("clip=none", ["a"]),
+        ("flag=on", ["b"]),
+        ("data~MNIST", ["a", "b"]),
+        ("created>2026-01-01", ["a", "b"]),
+        ("name=a", ["a"]),
+    ],
+)
+def test_conditions_compare_options_metrics_and_fields(here, cli, condition, matches):
+    write_run("a", metrics={"accuracy": 0.9}, clip=None, flag=False)
+    write_run("b", learning_rate=0.1, flag=True, clip=2, **{"with": ["ema", "swa"]})
+    result = cli("runs", ".", "--where", condition, "--sort", "name")
+    assert result.code == 0, result.err
+    assert names(result) == matches
+
+
+@pytest.mark.parametrize("argv", [["--where", "learn>1"], ["--sort", "learn"], ["--columns", "x"]])
+def test_a_name_that_no_run_has_is_a_mistake(here, cli, argv):
+    write_run("a")
+    result = cli("runs", ".", *argv)
+    assert result.code == 2 and "There is no '" in result.err and result.out == ""
+
+
+def test_a_condition_without_a_comparison_is_a_mistake(here):
+    with pytest.raises(UsageError, match="is not a name, a comparison and a value"):
+        Condition.parse("finished")
+
+
+@pytest.mark.parametrize(
+    "condition, message",
+    [
+        ("accuracy>abc", "'abc' is no number"),
+        ("learning_rate<=fast", "The values of learning_rate are numbers, such as 0.01"),
+        ("learning_rate>>1", "has no comparison '>>'"),
+        ("learning_rate=>1", "has no comparison '=>'"),
+        ("seed===1", "has no comparison '==='"),
+    ],
+)
+def test_a_condition_that_can_match_nothing_is_a_mistake(here, cli, condition, message):
+    write_run("a", metrics={"accuracy": 0.9})
+    result = cli("runs", ".", "--where", condition)
+    assert result.code == 2 and message in result.err and result.out == ""
+
+
+def test_a_condition_may_name_what_contains_a_comparison(here, cli):
+    write_run("a<b>")
+    assert names(cli("runs", ".", "--where", "name~<b>")) == ["a<b>"]
+    assert names(cli("runs", ".", "--where", "created>2020-01-01")) == ["a<b>"]
+
+
+def test_an_unknown_name_gets_a_few_suggestions(here, cli):
+    options = {f"option_{number}": number for number in range(40)}
+    write_run("a", metrics={"accuracy": 0.9}, **options)
+    for argv in (["--where", "foo>1"], ["--sort", "foo"], ["--columns", "foo"]):
+        hint = cli("runs", ".", *argv).err.splitlines()[1]
+        assert "metrics: accuracy; " in hint and "and 32 more" in hint and len(hint) < 500
+        words = hint.replace(";", ",").split(", ")
+        assert len(words) == len(set(words))
+    assert "Did you mean 'accuracy'?" in cli("runs", ".", "--sort", "acuracy").err
+
+
+def test_other_data_are_rankings_of_their_own(here, cli):
+    for name, value in (("a", 0.9), ("b", 0.7), ("c", 0.8)):
+        write_run(name, metrics={"accuracy": value})
+    data = dict(read_rows(["a"], print)[0].record.manifest["data"], partition="9" * 64)
+    write_run("small", metrics={"accuracy": 1.0}, manifest={"data": data})
+    for key in ("metric", "accuracy"):
+        result = cli("runs", ".", "--sort", key)
+        assert names(result) == ["a", "c", "b", "small"]
+        assert "warning: the runs are of 2 data sets or splits, each with a ranking" in result.err
+    assert cli("runs", ".", "--sort", "name").err == ""
+    assert cli("runs", ".", "--sort", "accuracy", "--limit", "2").err == ""
+
+
+def test_damaged_runs_are_rows_with_their_reason(here, cli):
+    write_run("good")
+    write_run("bad")
+    open("bad/config.json", "w").close()
+    result = cli("runs", ".", "--sort", "name")
+    assert result.code == 0
+    assert result.out.splitlines()[1].startswith("bad ")
+    assert "config.json is not valid JSON" in result.out and "damaged" in result.out
+    rows = json.loads(cli("runs", ".", "--json").out)["runs"]
+    assert {row["name"]: row["status"] for row in rows} == {"bad": "damaged", "good": "finished"}
+
+
+def test_a_metric_by_its_name_is_sorted_like_the_main_one(here, cli):
+    for name, value in (("a", 0.3), ("b", 0.1)):
+        test = {"directions": {"error": "min", "score": "max"}}
+        write_run(name, metrics={"error": value, "score": value}, test=test)
+    assert names(cli("runs", ".", "--sort", "error")) == ["b", "a"]
+    assert names(cli("runs", ".", "--sort", "score")) == ["a", "b"]
+
+
+def test_a_pipe_gets_whole_names_and_values(here, cli):
+    write_run("x" * 150, text="y" * 50)
+    result = cli("runs", ".")
+    assert "x" * 150 in result.out and "text=" + "y" * 50 in result.out
+
+
+def test_each_run_is_listed_once(here):
+    write_run("runs/a")
+    rows = read_rows(["runs", ".", "runs/a"], print)
+    assert [row.name for row in rows] == [os.path.join("runs", "a")]
+
+
+def test_a_run_that_trains_shows_its_last_validation(here, cli):
+    record = {"step": 20, "kind": "eval", "split": "validation", "loss": 0.4, "accuracy": 0.8}
+    write_run("a", records=[record], manifest={"status": "stopped", "summary": None})
+    assert "0.8000 (validation)" in cli("runs", ".").out
+
+
+def test_without_a_run_or_a_folder_there_is_one_sentence(here, cli):
+    assert cli("runs").code == 2
+    os.mkdir("runs")
+    result = cli("runs")
+    assert (result.code, result.out) == (0, "") and "There is no run in runs" in result.err
+    write_run("runs/a")
+    result = cli("runs", "--where", "seed=9")
+    assert (result.code, result.err) == (0, "None of 1 runs matches seed=9.\n")
+
+
+# ------------------------------------------------------------------------------------------- table
+
+
+def test_columns_line_up_with_wide_and_combining_characters():
+    lines = format_table(["name", "n"], [["漢字", "1"], ["e\u0301", "2"], ["ab", "3"]])
+    assert [text_width(line.rpartition("  ")[0]) for line in lines] == [4, 4, 4, 4]
+
+
+def test_a_narrow_terminal_cuts_the_widest_column():
+    lines = format_table(["name", "options"], [["a" * 10, "b" * 50]], width=40)
+    assert lines[1] == "a" * 10 + "  " + "b" * 25 + "..."
+    assert format_table(["name", "x"], [["a" * 50, "b" * 50]], width=5)[1] == "aaaaa...  bbbbb..."
+    row = ["runs/long/name-1", "b" * 50]
+    lines = format_table(["name", "options"], [row], width=30, paths=["name"])
+    assert lines[1] == "...long/name-1  " + "b" * 11 + "..."
+
+
+def test_a_cut_text_is_never_wider_than_its_column():
+    for width in range(12):
+        assert text_width(cut_text("漢字漢字漢", width)) <= width

@@ -1,0 +1,198 @@
+"""The step at which two runs parted: bounds from the chains, and what differs from there on."""
+
+import os
+
+import pytest
+from linear_fixtures import LINEAR, write_bars
+from synthetic_runs import Session, write_run
+
+from toolkit.comparison.parting import find_parting
+from toolkit.comparison.record import read_record
+from toolkit.storage.run_folder import RunFolder
+
+COMMON = {10: "a", 20: "b", 30: "c"}
+
+
+def parting(a="a", b="b"):
+    return find_parting(read_record(a), read_record(b))
+
+
+def test_equal_runs_have_no_step_at_which_they_parted(here):
+    write_run("a", [Session(0, COMMON)])
+    write_run("b", [Session(0, COMMON)], log_steps=99)
+    result = parting()
+    assert (result.equal_step, result.differing_step, result.causes) == (30, None, [])
+    assert result.text == "equal, bit for bit, up to step 30, the last of both"
+
+
+def test_a_resume_with_another_option_is_the_cause_from_its_step_on(here):
+    write_run("a", [Session(0, COMMON)])
+    changed = Session(20, {30: "x"}, {"learning_rate": 0.5})
+    write_run("b", [Session(0, {10: "a", 20: "b"}), changed])
+    result = parting()
+    assert (result.equal_step, result.differing_step) == (20, 30)
+    assert result.text == (
+        "equal, bit for bit, up to step 20; from there learning_rate differs (0.01, 0.5)"
+    )
+
+
+def test_the_bounds_come_from_the_commits_that_both_have(here):
+    write_run("b", [Session(0, {400: "z", 1200: "a", 1300: "y", 1600: "x"})], decay_steps=1500)
+    write_run("a", [Session(0, {1200: "a", 1600: "b", 1700: "c"})], decay_steps=1000)
+    assert parting().text == (
+        "equal, bit for bit, up to step 1,200; they differ by step 1,600: "
+        "decay_steps differs (1000, 1500)"
+    )
+
+
+def test_records_of_training_narrow_the_bounds(here):
+    records = [{"step": step, "kind": "train", "loss": 1 / step} for step in (12, 14, 16)]
+    write_run("a", [Session(0, {10: "a", 20: "b"})], records=records)
+    records[1:] = [dict(records[1], loss=9.0), dict(records[2], loss=8.0)]
+    write_run("b", [Session(0, {10: "a", 20: "x"})], records=records)
+    assert (parting().equal_step, parting().differing_step) == (10, 14)
+    assert "the logs show no reason" in parting().text
+
+
+def test_records_of_evaluations_do_not_count(here):
+    record = {"step": 12, "kind": "eval", "split": "validation", "loss": 1.0}
+    write_run("a", [Session(0, {10: "a"})], records=[record])
+    write_run("b", [Session(0, {10: "a"})], records=[dict(record, loss=2.0)])
+    assert parting().differing_step is None
+
+
+def test_runs_without_a_common_commit_have_bounds_from_their_records(here):
+    records = [{"step": 5, "kind": "train", "loss": 1.0}]
+    write_run("a", [Session(0, {10: "a"})], records=records)
+    write_run("b", [Session(0, {15: "a"})], records=[dict(records[0], loss=2.0)], seed=2)
+    result = parting()
+    assert (result.equal_step, result.differing_step) == (0, 5)
+    assert result.text == ("they differ by step 5: seed differs (1, 2)")
+    write_run("c", [Session(0, {15: "a"})])
+    assert parting("a", "c").text.startswith("no step was committed by both")
+
+
+def test_runs_that_differ_at_their_first_commit_say_so(here):
+    write_run("a", [Session(0, {20: "a", 40: "b"})])
+    write_run("b", [Session(0, {20: "x", 40: "y"})], seed=2)
+    assert parting().text == (
+        "they differ already at the first commit of both, step 20: seed differs (1, 2)"
+    )
+
+
+def test_runs_of_other_plugins_have_no_step_in_common(here):
+    write_run("a", [Session(0, {20: "a"})])
+    write_run("b", [Session(0, {20: "x"})], plugin="gan", size=3)
+    assert parting().text == "they have nothing in common: other plugins (classifier and gan)"
+
+
+@pytest.mark.parametrize(
+    "facts, cause",
+    [
+        ({"machine": {"threads within an op": 4}}, "threads within an op differs (1, 4)"),
+        ({"versions": {"tensorflow": "1.15.5"}}, "version of tensorflow differs (2.21.0, 1.15.5)"),
+        ({"data": {"mnist.csv": "0" * 64}}, "the data differs"),
+        ({"partition": "0" * 64}, "the examples that are held out differ"),
+        ({"compiled": True}, "compilation by XLA differs (no, yes)"),
+        ({"reader": "stream"}, "the reader differs (resident, stream)"),
+        ({"cluster": {"replicas": 2}}, "the processes that train differ"),
+        (
+            {"plugins": {"classifier": {"toolkit_classifier/__init__.py": "b" * 64}}},
+            "the code of plugin 'classifier' differs (toolkit_classifier/__init__.py)",
+        ),
+        ({"plugins": {"gan": {"gan.py": "b" * 64}}}, "the plugins differ (classifier and gan)"),
+        (
+            {
+                "parent": {
+                    "kind": "weights",
+                    "name": "old",
+                    "step": 7,
+                    "tensors": "t",
+                    "head": "",
+                }
+            },
+            "they began with other weights (the model's own and old at step 7)",
+        ),
+    ],
+)
+def test_what_bits_depend_on_is_named(here, facts, cause):
+    write_run("a", [Session(0, {10: "a"})])
+    write_run("b", [Session(0, {10: "x"}, facts=facts)])
+    assert parting().causes == [cause]
+
+
+def test_what_an_earlier_version_did_not_record_is_not_a_cause(here):
+    write_run("a", [Session(0, {10: "a"})])
+    facts = {"machine": {}, "versions": {}, "partition": None, "compiled": None, "reader": None}
+    write_run("b", [Session(0, {10: "x"}, facts=facts)])
+    assert parting().causes == []
+
+
+def test_commits_that_a_later_session_discarded_do_not_count(here):
+    write_run("a", [Session(0, COMMON)])
+    write_run("b", [Session(0, {10: "a", 20: "x", 30: "x"}), Session(10, {20: "b", 30: "c"})])
+    assert parting().differing_step is None
+
+
+def test_a_longer_run_is_named(here):
+    write_run("a", [Session(0, COMMON)])
+    write_run("b", [Session(0, {**COMMON, 40: "d"})])
+    assert parting().text == (
+        "equal, bit for bit, up to step 30, the last that both committed; "
+        "b has commits up to step 40"
+    )
+
+
+def test_a_run_without_a_commit_cannot_be_compared(here):
+    write_run("a", [Session(0, COMMON)])
+    write_run("b", [Session(0, {})])
+    assert parting().text == "b has no commit yet, so nothing can be compared"
+
+
+# -------------------------------------------------------------------------------------- real runs
+
+
+def train(cli, *argv):
+    result = cli("run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--no-page", *argv)
+    assert result.code == 0, result.err
+
+
+def test_a_branch_is_named_with_the_step_from_which_it_continues(here, cli):
+    train(cli, "--steps", "8", "--checkpoint-steps", "2", "--run-dir", "a")
+    arguments = ["--from", "4", "--run-dir", "b", "--allow", "learning_rate"]
+    assert cli("resume", "a", *arguments, "--learning-rate", "0.5").code == 0
+    before = os.listdir("a"), os.listdir("b")
+    text = parting().text
+    assert text.startswith("b is a branch of a from step 4; equal, bit for bit, up to step 4; from")
+    assert "learning_rate differs" in text
+    assert (os.listdir("a"), os.listdir("b")) == before
+
+
+@pytest.mark.slow
+def test_a_replay_finds_the_first_step_that_differs(here, cli, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(here / "temporary"))
+    os.mkdir("temporary")
+    flags = ["--steps", "80", "--learning-rate", "0.01", "--schedule", "exponential"]
+    for name, rest in (("a", []), ("b", ["--warmup-steps", "0"])):
+        train(cli, *flags, "--checkpoint-steps", "40", "--run-dir", name, *rest)
+    arguments = ["--from", "40", "--run-dir", "c", "--allow", "learning_rate"]
+    assert cli("resume", "a", *arguments, "--learning-rate", "0.5").code == 0
+    heads = [RunFolder(name).commits.head() for name in "ac"]
+    result = cli("compare", "a", "c", "--replay", "--trust")
+    assert result.code == 0, result.err
+    assert "equal, bit for bit, up to step 40; step 41 differs: learning_rate" in result.out
+    assert [RunFolder(name).commits.head() for name in "ac"] == heads
+    assert os.listdir("temporary") == []
+    result = cli("compare", "a", "b", "--replay")
+    assert result.code == 0 and "nothing to find" in result.err
+
+
+@pytest.mark.slow
+def test_a_replay_without_the_run_that_was_trained_says_why(here, cli):
+    for name, seed in (("a", "1"), ("b", "2")):
+        train(cli, "--steps", "4", "--seed", seed, "--run-dir", name)
+    os.remove("bars.npz")
+    result = cli("compare", "a", "b", "--replay", "--trust")
+    assert result.code == 0 and "Traceback" not in result.err
+    assert "warning: --replay did not find the step: " in result.err
+    assert "seed differs (1, 2)" in result.out

@@ -1,0 +1,154 @@
+"""The record of a run says how it is, whatever its folder contains."""
+
+import contextlib
+import json
+import os
+
+import pytest
+from synthetic_runs import Session, write_run
+
+from toolkit.comparison.record import find_runs, read_record
+from toolkit.errors import CheckpointError, ToolkitError, UsageError
+from toolkit.storage.folder_lock import FolderLock
+
+
+def edit_manifest(path, **values):
+    """Replace values of a manifest."""
+    path = os.path.join(path, "manifest.json")
+    with open(path) as file:
+        contents = dict(json.load(file), **values)
+    with open(path, "w") as file:
+        json.dump(contents, file)
+
+
+def test_a_finished_run_has_its_end_options_and_metrics(here):
+    record = read_record(write_run("a", metrics={"accuracy": 0.9}, learning_rate=0.1))
+    assert (record.name, record.status, record.step, record.total_steps) == (
+        "a",
+        "finished",
+        100,
+        100,
+    )
+    assert record.options["learning_rate"] == 0.1 and "folder" not in record.options
+    assert record.origins["learning_rate"] == "flag"
+    assert record.metrics == {"accuracy": 0.9}
+    assert (record.plugin, record.extensions, record.seconds) == ("classifier", [], 12.5)
+
+
+def test_a_run_that_says_running_is_running_only_while_it_is_locked(here):
+    write_run("a", [Session(0, {20: "a", 40: "b"})])
+    edit_manifest("a", status="running", exit_code=None, summary=None, step=7)
+    lock = FolderLock("a")
+    lock.acquire()
+    assert (read_record("a").status, read_record("a").step) == ("running", 40)
+    lock.release()
+    assert (read_record("a").status, read_record("a").step) == ("killed", 40)
+    assert read_record("a").reason == "" and read_record("a").exit_code is None
+
+
+def test_the_step_of_a_running_run_is_that_of_its_last_record(here):
+    write_run("a", [Session(0, {20: "a"})], records=[{"step": 20}, {"step": 31}])
+    edit_manifest("a", status="running", exit_code=None, summary=None)
+    with open("a/metrics.jsonl", "a") as file:
+        file.write("x" * 200_000 + '\n{"step": 3')
+    lock = FolderLock("a")
+    lock.acquire()
+    assert read_record("a").step == 31
+    lock.release()
+
+
+def test_a_run_that_was_trained_but_not_tested_was_killed(here):
+    write_run("a")
+    edit_manifest("a", status="trained", exit_code=None)
+    assert read_record("a").status == "killed"
+    edit_manifest("a", status="trained", exit_code=1)
+    assert read_record("a").status == "trained"
+
+
+def test_a_run_without_a_step_is_unstarted(here):
+    os.mkdir("a")
+    open("a/.lock", "w").close()
+    with open("a/config.json", "w") as file:
+        json.dump({"plugin": "mine", "data": "x.npz", "steps": 3}, file)
+    record = read_record("a")
+    assert (record.status, record.plugin, record.data_name) == ("unstarted", "mine", "x.npz")
+    assert record.options == {"data": "x.npz", "steps": 3}
+
+
+@pytest.mark.parametrize("name", ["config.json", "manifest.json"])
+def test_a_damaged_run_gives_one_sentence(here, name):
+    write_run("a")
+    with open(f"a/{name}", "w") as file:
+        file.write("{")
+    with pytest.raises(CheckpointError, match=name):
+        read_record("a")
+    os.remove(f"a/{name}")
+    with pytest.raises(CheckpointError, match=f"{name} is missing"):
+        read_record("a")
+
+
+def test_values_of_another_type_are_left_out(here):
+    write_run("a", metrics={"accuracy": "good", "loss": None, "ok": 1})
+    edit_manifest("a", argv=3, created=[], versions=None)
+    record = read_record("a")
+    assert set(record.metrics) == {"loss", "ok"} and record.metrics["loss"] != 0
+    assert (record.argv, record.created, record.versions) == ([], "", {})
+
+
+def test_no_byte_of_a_run_can_raise_another_error(here):
+    write_run("a", metrics={"accuracy": 0.9})
+    for name in ("config.json", "manifest.json"):
+        with open(f"a/{name}", "rb") as file:
+            content = file.read()
+        for position in range(0, len(content), 37):
+            changed = bytearray(content)
+            changed[position] ^= 0x11
+            with open(f"a/{name}", "wb") as file:
+                file.write(changed)
+            with contextlib.suppress(ToolkitError):
+                read_record("a")
+        with open(f"a/{name}", "wb") as file:
+            file.write(content)
+    assert read_record("a").status == "finished"
+
+
+def test_runs_are_found_in_their_order_and_not_within_runs(here):
+    for path in ("b/2", "b/10", "a", "a/inner", ".hidden/c", "d/e/f"):
+        write_run(path)
+    os.makedirs("web")
+    open("web/manifest.json", "w").close()
+    assert [os.path.relpath(path) for path in find_runs(".")] == ["a", "b/10", "b/2", "d/e/f"]
+    assert [os.path.relpath(path) for path in find_runs("a/inner")] == ["a/inner"]
+
+
+def test_links_are_named_and_not_followed(here):
+    write_run("elsewhere/a")
+    os.makedirs("runs/b")
+    os.symlink(os.path.abspath("elsewhere"), "runs/link")
+    os.symlink(os.path.abspath("runs"), "runs/b/circle")
+    notes = []
+    assert list(find_runs("runs", notes.append)) == []
+    assert [note.split(" is ")[0][-6:] for note in notes] == ["s/link", "circle"]
+
+
+def test_a_folder_that_does_not_exist_is_a_mistake_of_the_user(here):
+    with pytest.raises(UsageError, match="nowhere does not exist"):
+        list(find_runs("nowhere"))
+    with pytest.raises(UsageError, match="contains no run"):
+        read_record(".")
+
+
+def test_folders_deeper_than_a_path_can_name_are_noted(here):
+    depth, before = 0, os.open(".", os.O_RDONLY)
+    try:
+        while depth < 600:
+            os.mkdir("deepdeep")
+            os.chdir("deepdeep")
+            depth += 1
+    finally:
+        os.fchdir(before)
+        os.close(before)
+    write_run("z")
+    notes = []
+    assert [os.path.relpath(path) for path in find_runs(".", notes.append)] == ["z"]
+    assert "name too long" in notes[0]

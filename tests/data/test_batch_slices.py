@@ -1,0 +1,118 @@
+"""The parts of a batch that several replicas read: together, each is the batch of one process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from data_fixtures import numbered_images
+from PIL import Image
+
+from toolkit.compat import tf
+from toolkit.data.examples import Split
+from toolkit.data.images.image_array import ImageFiles
+from toolkit.data.images.image_file import ImageForm, ImageReader
+from toolkit.data.readers.batch_slice import BatchSlice
+from toolkit.data.readers.pipeline import read_dataset
+from toolkit.data.readers.reader import ReaderOptions, make_reader
+from toolkit.graph.replica import Replica
+
+NUM_EXAMPLES = 22
+BATCH_SIZE = 5  # of two batches a step; neither divides the number of examples
+NUM_STEPS = 11  # five epochs
+
+
+def in_memory(folder):
+    return Split(numbered_images(NUM_EXAMPLES), np.arange(NUM_EXAMPLES))
+
+
+def in_files(folder):
+    paths = []
+    for i in range(NUM_EXAMPLES):
+        paths.append(str(folder / f"{i:02}.png"))
+        Image.new("L", (3, 2), i).save(paths[-1])
+    images = ImageFiles(paths, ImageReader(ImageForm(channels=1)), (2, 3, 1), ("digest",))
+    return Split(images, np.arange(NUM_EXAMPLES))
+
+
+def in_a_dataset(folder):
+    def make():
+        dataset = tf.data.Dataset.range(NUM_EXAMPLES)
+        return dataset.map(lambda n: (tf.fill([2, 2], tf.cast(n, tf.uint8)), n))
+
+    return read_dataset(make, NUM_EXAMPLES)
+
+
+SPLITS = {
+    "resident": in_memory,
+    "stream": in_memory,
+    "mapped": in_files,
+    "dataset": in_a_dataset,
+}
+
+
+@pytest.fixture(params=list(SPLITS))
+def source(request, tmp_path, monkeypatch):
+    """A split, and the options of the reader that reads it."""
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    is_dataset = (
+        request.param == "dataset"
+    )  # its shuffle lets epochs overlap, with or without parts
+    kind = "stream" if is_dataset else request.param
+    return SPLITS[request.param](tmp_path), ReaderOptions(kind, seed=3, shuffle=not is_dataset)
+
+
+def read_parts(source, replica, start=0):
+    """What a replica reads: the labels, and the positions of these examples, int [steps, n]."""
+    split, options = source
+    part = BatchSlice(BATCH_SIZE, replica.start, replica.num_examples)
+    options = options._replace(part=None if replica.count == 1 else part)
+    rows, positions = [], []
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader = make_reader(split, 2 * BATCH_SIZE, options)
+        step = tf.placeholder(tf.int64, [])
+        features, labels = reader.batch(step)
+        numbers = reader.positions(step)
+        reader.initialize(session, start)
+        for number in range(start, NUM_STEPS):
+            pixels, row, numbered = session.run([features, labels, numbers], {step: number})
+            assert np.array_equal(np.rint(pixels[:, 0, 0, 0] * 255), row)
+            rows.append(row)
+            positions.append(numbered)
+    return np.array(rows), np.array(positions)
+
+
+def join_parts(parts):
+    """The parts of all replicas in the order of one process: the first of each batch first."""
+    batches = [part.reshape(len(part), 2, -1) for part in parts]
+    return np.concatenate(batches, axis=2).reshape(len(parts[0]), -1)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_parts_of_all_replicas_are_the_batches_of_one_process(source, count):
+    whole, positions = read_parts(source, Replica(0, 1, BATCH_SIZE))
+    epochs = whole.reshape(-1, NUM_EXAMPLES)
+    assert np.array_equal(np.sort(epochs), np.tile(np.arange(NUM_EXAMPLES), (len(epochs), 1)))
+    parts = [read_parts(source, Replica(rank, count, BATCH_SIZE)) for rank in range(count)]
+    assert [part.shape[1] for part, _ in parts] == {2: [6, 4], 3: [4, 4, 2]}[count]
+    assert np.array_equal(join_parts([part for part, _ in parts]), whole)
+    assert np.array_equal(join_parts([numbers for _, numbers in parts]), positions)
+
+
+def test_a_resume_with_another_number_of_replicas_reads_the_rest(source):
+    whole, _ = read_parts(source, Replica(0, 1, BATCH_SIZE))
+    before = [read_parts(source, Replica(rank, 2, BATCH_SIZE))[0][:7] for rank in range(2)]
+    after = [read_parts(source, Replica(rank, 3, BATCH_SIZE), start=7)[0] for rank in range(3)]
+    rows = np.concatenate([join_parts(before), join_parts(after)])
+    assert np.array_equal(rows, whole)
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_the_parts_are_disjoint_complete_and_of_nearly_equal_size(count):
+    for batch_size in range(count, 20):
+        replicas = [Replica(rank, count, batch_size) for rank in range(count)]
+        sizes = [replica.num_examples for replica in replicas]
+        assert sum(sizes) == batch_size and max(sizes) - min(sizes) <= 1
+        assert sum(replica.weight for replica in replicas) == pytest.approx(1.0)
+        parts = [BatchSlice(batch_size, r.start, r.num_examples) for r in replicas]
+        positions = np.concatenate([part.positions(3 * batch_size) for part in parts])
+        assert np.array_equal(np.sort(positions), np.arange(3 * batch_size))

@@ -1,0 +1,195 @@
+"""The log of what the console of a run showed."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from file_fixtures import REPOSITORY
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import write_plugin
+
+import toolkit
+from toolkit.child_process import python_code
+from toolkit.display import console_log
+from toolkit.display.console import Console
+from toolkit.display.console_log import ConsoleLog
+from toolkit.storage.run_folder import is_used
+
+TIME = "2026-01-02T03:04:05Z "
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n")
+
+
+def now():
+    return datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+
+
+@pytest.fixture
+def log(here):
+    log = ConsoleLog(now)
+    yield log
+    log.close()
+
+
+def texts(path="run/console.log"):
+    with open(path, encoding="utf-8", newline="\n") as file:
+        lines = file.readlines()
+    assert all(map(LINE.fullmatch, lines)), lines
+    return [line[len(TIME) : -1] for line in lines]
+
+
+def run(cli, *more, plugin=LINEAR):
+    argv = ["run", "--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    return cli(*argv, "--steps", 4, *more)
+
+
+def test_lines_before_the_folder_follow_the_command(log, here):
+    log.write("early")
+    log.open(str(here), ["toolkit", "run", "--run-dir", "a b"])
+    log.write("two\nlines\n")
+    expected = ["session: toolkit run --run-dir 'a b'", "early", "two", "lines"]
+    assert (here / "console.log").read_text().split("\n")[:-1] == [TIME + each for each in expected]
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[2Jx", "a\rb", "tab\t", "\x00", "\u202ex", "\ud800", "\u2028", "\x85", "\u00e4"]
+)
+def test_control_characters_are_escaped_and_stay_in_their_line(log, here, text):
+    log.open(str(here), [])
+    log.write(text)
+    line = texts("console.log")[1]
+    assert line.isprintable() and (line == text) == (text == "\u00e4")
+
+
+def test_a_log_has_limits(log, here, monkeypatch):
+    monkeypatch.setattr(console_log, "MAX_BYTES", 2000)
+    log.open(str(here), [])
+    for _ in range(100):
+        log.write("x" * 100)
+    log.write("y" * 10**6)
+    assert 2000 < os.path.getsize("console.log") < 2200
+
+
+@pytest.mark.parametrize("obstacle", ["link", "folder", "pipe", "full", "gone"])
+def test_a_log_that_cannot_be_written_ends_nothing(log, here, obstacle):
+    path = here / "console.log"
+    if obstacle in ("link", "full"):
+        path.symlink_to("/dev/full")
+    elif obstacle == "folder":
+        path.mkdir()
+    elif obstacle == "pipe":
+        os.mkfifo(str(path))
+    log.open(str(here / "absent") if obstacle == "gone" else str(here), [])
+    log.write("text")
+    log.close()
+    assert obstacle != "gone" or not path.exists()
+
+
+def test_a_run_logs_what_the_console_shows(cli, here):
+    result = run(cli)
+    assert result.code == 0
+    lines = texts()
+    assert lines[0].startswith("session: toolkit run --plugin linear_fixtures:Linear")
+    shown = [line for line in result.err.splitlines() if not line.startswith("step")]
+    assert [line for line in lines if line in shown] == shown
+    assert any(line.startswith("step 4/4  loss") for line in lines)
+    summary = result.out.splitlines()
+    starts = [line.split(" ")[0] for line in summary]
+    assert lines[-len(summary) :] == summary
+    assert starts == ["done", "test", "page", "run"]
+
+
+def test_each_session_is_added_and_verify_ignores_the_log(cli, here):
+    run(cli)
+    before = texts()
+    assert cli("resume", "run", "--steps", 6).code == 0
+    after = texts()
+    assert after[: len(before)] == before and after[len(before)].startswith("session: ")
+    (here / "run" / "console.log").write_bytes(b"\xff\x00 anything")
+    assert cli("verify", "run").code == 0 and cli("doctor", "run").code == 0
+    os.remove("run/console.log")
+    assert cli("verify", "run").code == 0
+
+
+def test_a_failure_is_the_last_line(cli, here):
+    assert run(cli, "--learning-rate", "1e38", "--steps-per-call", 1).code == 3
+    assert any(line.startswith("Error: Training diverged in step") for line in texts())
+
+
+NOISY = """
+    @hookimpl
+    def session_hooks(self, run):
+        import sys
+        from toolkit import SessionHook
+
+        class Noise(SessionHook):
+            def on_step(self, step, values, context):
+                sys.stderr.write("noise\\x1b[31m of ")
+                sys.stderr.write("a plugin\\nrest")
+        return [Noise()]
+"""
+
+
+def test_stderr_of_plugins_is_logged_and_left_as_it_was(cli, here):
+    before = sys.stderr
+    reference = write_plugin(NOISY)
+    with open("mine.py", "a") as file:
+        file.write("session_hooks = plugin.session_hooks\n")
+    result = run(cli, plugin=reference)
+    assert result.code == 0 and sys.stderr is before
+    assert "noise\\x1b[31m of a plugin" in texts() and "noise" in result.err
+
+
+def test_a_call_in_python_logs_its_lines(here):
+    lines = []
+    data = write_bars("bars.npz")
+    toolkit.train(LINEAR, "run", {"data": data, "steps": 4}, say=lines.append)
+    assert lines and [line for line in texts() if line in lines] == lines
+    assert any(line.startswith("step 4/4") for line in texts())
+
+
+def test_progress_is_thinned_in_a_long_run(here):
+    clock = [0.0]
+    stream = open(os.devnull, "w")  # noqa: SIM115
+    console = Console(stream, 2.0, lambda: clock[0])
+    console.open_file(str(here), [])
+    console.start(10**9, lambda: 0)
+    for step in range(20_000):
+        clock[0] += 10.0
+        console.show_metrics({"step": step, "loss": 0.5})
+    console.stop()
+    console.close_file()
+    stream.close()
+    assert 300 < len(texts("console.log")) < 1500
+
+
+def test_a_folder_with_a_log_alone_is_used(here):
+    (here / "run").mkdir()
+    (here / "run" / "console.log").write_text("")
+    assert is_used("run")  # a run writes it after its manifest: this one is somebody's own
+
+
+def test_a_kill_loses_no_line(here, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.path.join(REPOSITORY, "tests"))
+    argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    argv += ["--steps", "1000000", "--log-steps", "10", "--console-secs", "0"]
+    command = [sys.executable, "-c", python_code(), *argv]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    timer = threading.Timer(300, process.kill)
+    timer.start()
+    lines = []
+    for line in process.stderr:
+        lines.append(line.rstrip("\n"))
+        if line.startswith("step 100/"):
+            process.send_signal(signal.SIGKILL)
+            break
+    process.communicate()
+    timer.cancel()
+    starts = [line.split("  ")[0] for line in lines]
+    assert [line for line in [t.split("  ")[0] for t in texts()] if line in starts] == starts

@@ -1,0 +1,309 @@
+"""Run the code blocks of a page of documentation, in their order, in a folder of its own.
+
+A page says what is run by the language of each block:
+
+    ```python   With a first line `# linear.py`, the block is that file. With `# add to linear.py`,
+                it is added to the end of that file, so that a function replaces one of its name.
+                Any other block is run as a script.
+    ```toml     The first line names the file, as in Python.
+    ```diff     A first line `@@ linear.py @@`: the lines without `+` are in the file once, and
+                those without `-` replace them. Each such line begins another change.
+    ```sh       Commands, one a line; `\\` at the end continues it. Each has to succeed.
+    ```text     After commands: each line is in a line that they print, where numbers and white
+                space may differ and `...` is any text. If a line starts with `Error:`, the last
+                of the commands has to fail.
+
+Blocks of other languages, or of none, are not run. Comments that a reader of the page does not see:
+
+    <!-- slow -->             before a block: it and the rest of the page are slow, and the fast
+                              tests end there.
+    <!-- not run: REASON -->  before a block: it is not run.
+    <!-- before: COMMAND -->  before a block of commands: what the page takes for granted;
+                              also <!-- slow before: COMMAND -->.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from typing import NamedTuple
+
+from file_fixtures import REPOSITORY
+
+BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n\n?)?```(\w*)\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r"# (add to )?([\w./-]+\.(?:py|toml))(?: .*)?\n")
+STEPS = {"TOOLKIT_STEPS": "40"}  # of a run that names no length
+# Beside the steps, a GAN has the cheapest scores. Tests of the GAN have all of them.
+GAN_VALUES = {
+    **STEPS,
+    "TOOLKIT_SAMPLE_STEPS": "20",
+    "TOOLKIT_TWO_SAMPLE": "no",
+    "TOOLKIT_FEATURES": "pixels",
+    "TOOLKIT_QUICK_SAMPLES": "200",
+    "TOOLKIT_SCORE_SAMPLES": "500",
+    "TOOLKIT_SCORE_SEEDS": "1",
+}
+# A line of a .pth file. It does nothing in the environment in which pip builds a package, where an
+# old setuptools would come before the one that the package requires.
+SHARE = (
+    "import os, site; 'pip-build-env' in os.environ.get('PYTHONPATH', '') or "
+    "site.addsitedir({0!r})\n"
+)
+SECONDS = 300  # for any one command
+
+
+class Block(NamedTuple):
+    """A block of a page.
+
+    Attributes:
+        place: `page:line`.
+        language: sh, python, ...; "" for none.
+        text: what is between the fences.
+        marker: the comment before the block; "" for none.
+    """
+
+    place: str
+    language: str
+    text: str
+    marker: str = ""
+
+
+class Output(NamedTuple):
+    """The exit code of a command, and all that it printed."""
+
+    code: int
+    text: str
+
+
+def page_path(page):
+    return os.path.join(REPOSITORY, *page.split("/"))
+
+
+def read_blocks(page):
+    """The blocks of a page of the repository."""
+    with open(page_path(page), encoding="utf-8") as file:
+        return parse_blocks(file.read(), page)
+
+
+def parse_blocks(text, page="page"):
+    blocks = []
+    for match in BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start(2)) + 1
+        blocks.append(Block(f"{page}:{line}", match[2], match[3], match[1] or ""))
+    return blocks
+
+
+def fast_part(blocks):
+    """The blocks before the first that is marked as slow."""
+    for number, block in enumerate(blocks):
+        if block.marker.startswith("slow"):
+            return blocks[:number]
+    return blocks
+
+
+def run_blocks(blocks, folder, execute):
+    """Run blocks.
+
+    Args:
+        blocks: of one page.
+        folder: an existing folder, also the working directory of `execute`.
+        execute: a function from a command to its `Output`.
+    """
+    for block, following in zip(blocks, [*blocks[1:], None]):
+        if block.marker.startswith("not run"):
+            continue
+        if block.language in ("python", "toml"):
+            run_python(block, folder, execute)
+        elif block.language == "diff":
+            apply_diff(block, folder)
+        elif block.language == "sh":
+            run_commands(block, following, execute)
+
+
+def run_python(block, folder, execute):
+    """Write the file that a block names, or run the block as a script."""
+    named = FILE.match(block.text)
+    if named:
+        path = os.path.join(str(folder), named[2])
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a" if named[1] else "w", encoding="utf-8") as file:
+            file.write("\n\n" + block.text if named[1] else block.text)
+        compile_file(path, block)
+    elif block.language == "python":
+        path = os.path.join(str(folder), "script_of_a_page.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(block.text)
+        check(execute("python script_of_a_page.py"), block, block.text)
+
+
+def compile_file(path, block):
+    if path.endswith(".py"):
+        with open(path, encoding="utf-8") as file:
+            compile(file.read(), f"{os.path.basename(path)} ({block.place})", "exec")
+
+
+def apply_diff(block, folder):
+    """Change the files that a diff names."""
+    parts = re.split(r"^@@ (\S+) @@\n", block.text, flags=re.M)
+    assert parts[0] == "" and len(parts) > 1, f"{block.place}: begin with '@@ FILE @@'"
+    for name, lines in zip(parts[1::2], parts[2::2]):
+        path = os.path.join(str(folder), name)
+        rows = [row or " " for row in lines.splitlines()]
+        old = "".join(row[1:] + "\n" for row in rows if row[0] in " -")
+        new = "".join(row[1:] + "\n" for row in rows if row[0] in " +")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        assert text.count(old) == 1, f"{block.place}: {text.count(old)} times in {name}:\n{old}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new))
+        compile_file(path, block)
+
+
+def commands_of(block):
+    """The commands of a block, without comments and empty lines."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def run_commands(block, following, execute):
+    """Run the commands of a block, and compare their output with the block after it."""
+    expected = ""
+    if following is not None and following.language == "text":
+        expected = following.text
+    commands = commands_of(block)
+    fails = re.search(r"^Error:", expected, re.M)
+    before = block.marker.partition("before: ")[2]
+    if before:
+        check(execute(before), block, before)
+    outputs = [execute(command) for command in commands]
+    for command, output in zip(commands[:-1] if fails else commands, outputs):
+        check(output, block, command)
+    assert not fails or outputs[-1].code, f"{block.place}: does not fail: {commands[-1]}"
+    printed = "\n".join(output.text for output in outputs)
+    for line in missing_lines(expected, printed):
+        raise AssertionError(f"{following.place}: '{line}' is not in:\n{printed[-5000:]}")
+
+
+def check(output, block, command):
+    assert output.code == 0, f"{block.place}: exit {output.code}: {command}\n{output.text}"
+
+
+def missing_lines(expected, printed):
+    """The lines of an expected output that are in no line that was printed."""
+    printed = [normalize(line) for line in printed.splitlines()]
+    return [line for line in expected.splitlines() if not is_in(normalize(line), printed)]
+
+
+def is_in(line, printed):
+    """Whether a line, where `...` is any text, is in a line of a list."""
+    pattern = re.escape(line).replace(re.escape("..."), ".*")
+    return any(re.search(pattern, each) for each in printed)
+
+
+def normalize(text):
+    """A text with `#` for each number, and one space for any white space."""
+    text = re.sub(r"(?<![\w.])-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?", "#", text)
+    return " ".join(text.split())
+
+
+def shortened(command):
+    """The settings for a command: a run makes few steps unless the command says how many."""
+    is_run = re.match(r"toolkit run\b", command) and "--help" not in command
+    if not is_run or "--steps" in command:
+        return {}
+    return GAN_VALUES if "--plugin gan" in command else STEPS
+
+
+class Page:
+    """A page of the repository whose blocks run in one folder, each block once.
+
+    Args:
+        page: its path in the repository.
+        folder: an existing folder.
+    """
+
+    def __init__(self, page, folder):
+        self.folder = folder
+        self.blocks = read_blocks(page)
+        self.num_fast = len(fast_part(self.blocks))
+        self._num_done = 0
+
+    def run_to(self, end, execute):
+        """Run the blocks before number `end` that have not run yet."""
+        run_blocks(self.blocks[self._num_done : end], self.folder, execute)
+        self._num_done = max(self._num_done, end)
+
+
+class InProcess:
+    """Executes commands of toolkit in this process, which has loaded TensorFlow, and others beside.
+
+    Args:
+        cli: the fixture `cli`.
+        monkeypatch: the fixture.
+    """
+
+    def __init__(self, cli, monkeypatch):
+        self._cli, self._monkeypatch = cli, monkeypatch
+
+    def __call__(self, command):
+        words = shlex.split(command, comments=True)
+        if words[0] != "toolkit" or set(words) & set("|&;<>"):
+            return run_shell(command, {})
+        with self._monkeypatch.context() as patch:
+            for name, value in shortened(command).items():
+                patch.setenv(name, value)
+            result = self._cli(*words[1:])
+        return Output(result.code, result.out + result.err)
+
+
+class Shell:
+    """Executes commands as a user's shell does, in an environment where pip may install.
+
+    Args:
+        folder: a new folder for the environment and the cache.
+    """
+
+    def __init__(self, folder):
+        self._bin = os.path.join(str(folder), "env", "bin")
+        env = os.path.dirname(self._bin)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
+        self._share_packages()
+        self._variables = {"TOOLKIT_CACHE": os.path.join(str(folder), "cache")}
+
+    def _share_packages(self):
+        """Show the environment the packages of that which runs the tests, editable ones, too."""
+        python = os.path.join(self._bin, "python")
+        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        own = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True)
+        shared = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
+        with open(os.path.join(own.stdout.decode().strip(), "shared.pth"), "w") as file:
+            file.write("".join(SHARE.format(path) for path in shared))
+        for module in ("toolkit", "pip", "pytest"):
+            path = os.path.join(self._bin, module)
+            with open(path, "w") as file:
+                file.write(f'#!/bin/sh\nexec "{python}" -m {module} "$@"\n')
+            os.chmod(path, 0o755)
+
+    def __call__(self, command):
+        path = self._bin + os.pathsep + os.environ["PATH"]
+        variables = dict(self._variables, PATH=path, **shortened(command))
+        return run_shell(command, variables)
+
+
+def run_shell(command, variables):
+    """Run a command by bash in the working directory."""
+    python = os.path.dirname(sys.executable)
+    environment = dict(os.environ, PATH=python + os.pathsep + os.environ["PATH"])
+    environment.pop("PYTEST_ADDOPTS", None)  # a reader has none; these tests may run in parallel
+    environment.update(variables)
+    result = subprocess.run(
+        ["bash", "-c", command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=SECONDS,
+    )
+    return Output(result.returncode, result.stdout.decode("utf-8", "replace"))

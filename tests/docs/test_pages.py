@@ -1,0 +1,211 @@
+"""The code and the commands on the pages for authors of plugins work, in the order of each page.
+
+`page_fixtures.py` says how a page marks what is run.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+
+import pytest
+from file_fixtures import REPOSITORY, forget_modules
+from page_fixtures import (
+    InProcess,
+    Output,
+    Page,
+    Shell,
+    commands_of,
+    fast_part,
+    missing_lines,
+    page_path,
+    parse_blocks,
+    read_blocks,
+    run_blocks,
+    run_shell,
+)
+
+GENERATED = "docs/plugins/reference.md"
+OTHERS = (
+    "docs/cluster.md",
+    "docs/porting.md",
+    "docs/optimizers.md",
+    "docs/starting.md",
+    "docs/extensions.md",
+    "docs/search.md",
+    "docs/comparing.md",
+    "docs/numbers.md",
+    "docs/reports.md",
+)
+PAGES = sorted(
+    os.path.relpath(path, REPOSITORY)
+    for path in [
+        *glob.glob(os.path.join(REPOSITORY, "docs", "plugins", "*.md")),
+        *filter(os.path.exists, map(page_path, OTHERS)),
+    ]
+    if not path.endswith(GENERATED)
+)
+RUNNABLE = ("python", "toml", "diff", "sh")
+
+
+# Other tests run these as a whole, and look closer.
+WHOLE_ELSEWHERE = ("docs/starting.md",)  # test_starting_page.py
+
+
+def has_slow_part(page):
+    blocks = read_blocks(page)
+    return len(fast_part(blocks)) < len(blocks)
+
+
+def copy_samples(page, folder):
+    """Copy the samples where a page names them."""
+    with open(page_path(page), encoding="utf-8") as file:
+        if "samples/" in file.read():
+            shutil.copytree(os.path.join(REPOSITORY, "samples"), str(folder / "samples"))
+
+
+@pytest.fixture(scope="module")
+def page_run(request, tmp_path_factory):
+    """A page with a folder of its own, in which its slow part follows its fast part."""
+    folder = tmp_path_factory.mktemp("page")
+    copy_samples(request.param, folder)
+    return Page(request.param, folder)
+
+
+@pytest.fixture
+def in_page_folder(page_run, here, monkeypatch):
+    """The working directory is that of the page; imports are undone."""
+    monkeypatch.chdir(page_run.folder)
+    yield
+    forget_modules(page_run.folder)
+
+
+@pytest.mark.usefixtures("in_page_folder")
+@pytest.mark.parametrize("page_run", PAGES, indirect=True)
+def test_the_fast_part_of_a_page_works(page_run, cli, monkeypatch):
+    page_run.run_to(page_run.num_fast, InProcess(cli, monkeypatch))
+
+
+WHOLE_PAGES = [page for page in PAGES if has_slow_part(page) and page not in WHOLE_ELSEWHERE]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_page_folder")
+@pytest.mark.parametrize("page_run", WHOLE_PAGES, indirect=True)
+def test_a_page_works_as_a_whole(page_run, cli, monkeypatch, tmp_path_factory):
+    blocks = page_run.blocks
+    installs = [number for number, block in enumerate(blocks) if "pip install" in block.text]
+    execute = InProcess(cli, monkeypatch)
+    page_run.run_to(min(installs, default=len(blocks)), execute)
+    if installs:
+        page_run.run_to(len(blocks), Shell(tmp_path_factory.mktemp("shell")))
+
+
+def readme_blocks():
+    """The blocks of the README.
+
+    Of the set-up commands, which install the toolkit and which CI runs whole, only a `toolkit run`
+    at the end remains.
+    """
+    blocks = []
+    for block in read_blocks("README.md"):
+        commands = [line.split(" && ")[-1] for line in block.text.splitlines()]
+        commands = [line.replace(".venv/bin/toolkit", "toolkit") for line in commands]
+        text = "".join(line + "\n" for line in commands if ".venv" not in line)
+        blocks.append(block._replace(text=text) if block.language == "sh" else block)
+    return blocks
+
+
+@pytest.mark.slow
+def test_every_command_of_the_readme_runs_as_printed(here, cli, monkeypatch):
+    copy_samples("README.md", here)
+    blocks = readme_blocks()
+    commands = [c for block in blocks if block.language == "sh" for c in commands_of(block)]
+    assert len(commands) > 10
+    monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
+    inside = InProcess(cli, monkeypatch)
+    # A shell finds the files that a pattern names.
+    run_blocks(blocks, here, lambda c: run_shell(c, {}) if "*" in c else inside(c))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_the_language_of_each_block(page):
+    for block in read_blocks(page):
+        assert block.language in (*RUNNABLE, "text"), block.place
+
+
+# ---------------------------------------------------------------------------------- the runner
+
+FILE = "```python\n# a.py\nx = 1\ny = 2\n```\n"
+
+
+def run(text, folder, code=0, printed=""):
+    """The commands that the blocks of a text execute."""
+    commands = []
+
+    def execute(command):
+        commands.append(command)
+        return Output(code, printed)
+
+    run_blocks(parse_blocks(text), folder, execute)
+    return commands
+
+
+def test_a_block_that_names_a_file_is_that_file(tmp_path):
+    assert run(FILE, tmp_path) == []
+    assert (tmp_path / "a.py").read_text() == "# a.py\nx = 1\ny = 2\n"
+
+
+def test_a_block_is_added_to_the_file_that_it_names(tmp_path):
+    run(FILE + "```python\n# add to a.py\nz = 3\n```\n", tmp_path)
+    assert (tmp_path / "a.py").read_text() == "# a.py\nx = 1\ny = 2\n\n\n# add to a.py\nz = 3\n"
+
+
+def test_a_block_without_a_file_is_a_script(tmp_path):
+    assert run("```python\nprint(1)\n```\n", tmp_path) == ["python script_of_a_page.py"]
+
+
+def test_a_diff_changes_the_file_that_it_names(tmp_path):
+    run(FILE + "```diff\n@@ a.py @@\n x = 1\n-y = 2\n+y = 3\n```\n", tmp_path)
+    assert (tmp_path / "a.py").read_text() == "# a.py\nx = 1\ny = 3\n"
+
+
+def test_a_diff_of_other_lines_is_refused(tmp_path):
+    with pytest.raises(AssertionError, match="page:6: 0 times in a.py"):
+        run(FILE + "```diff\n@@ a.py @@\n-y = 5\n+y = 3\n```\n", tmp_path)
+
+
+def test_python_that_does_not_compile_is_refused(tmp_path):
+    with pytest.raises(SyntaxError):
+        run("```python\n# a.py\nx =\n```\n", tmp_path)
+
+
+def test_commands_are_lines_and_continued_lines(tmp_path):
+    assert run("```sh\n# a comment\na 1\nb \\\n  2\n```\n", tmp_path) == ["a 1", "b    2"]
+
+
+def test_a_command_that_fails_is_refused(tmp_path):
+    with pytest.raises(AssertionError, match="page:1: exit 2: a"):
+        run("```sh\na\n```\n", tmp_path, code=2, printed="no")
+
+
+def test_a_command_must_fail_where_its_error_is_printed(tmp_path):
+    text = "```sh\na\n```\n```text\nError: no 'x'\n```\n"
+    run(text, tmp_path, code=2, printed="Error: no 'x'.")
+    with pytest.raises(AssertionError, match="does not fail: a"):
+        run(text, tmp_path, code=0, printed="Error: no 'x'.")
+
+
+def test_lines_are_compared_but_for_numbers_and_white_space():
+    printed = "step 40/40  loss 0.25\ndone  reached step 40\n"
+    assert missing_lines("step 625/625 loss 1e-08\ndone ... 625\n...\n", printed) == []
+    assert missing_lines("step 40/40 accuracy 0.25\n", printed) == ["step 40/40 accuracy 0.25"]
+
+
+def test_what_is_slow_or_marked_is_left_out(tmp_path):
+    text = "<!-- not run: it is published -->\n```sh\na\n```\n```sh\nb\n```\n"
+    text += "<!-- slow -->\n```sh\nc\n```\n```sh\nd\n```\n"
+    text += "<!-- before: e -->\n```sh\nf\n```\n"
+    assert run(text, tmp_path) == ["b", "c", "d", "e", "f"]
+    assert [block.text for block in fast_part(parse_blocks(text))] == ["a\n", "b\n"]

@@ -1,0 +1,172 @@
+"""`--with lr-finder`: the rates, the proposal, the end of the run, and its weights are refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+
+import linear_fixtures
+import numpy as np
+import pytest
+from linear_fixtures import LINEAR
+from toolkit_extensions import rate_search
+from toolkit_extensions.lr_finder import MIN_STEPS
+
+import toolkit
+from toolkit import UsageError, testing
+from toolkit.display.console import Console
+
+RATES = np.geomspace(1e-5, 10, 60)
+
+
+def falling_and_rising():
+    """A loss that falls most steeply around 1e-2, is lowest at 0.3, and then explodes."""
+    x = np.log10(RATES)
+    return list(2 - 1.5 / (1 + np.exp(-4 * (x + 2))) + np.exp(5 * (x - 0.2)))
+
+
+def test_the_moving_average_has_no_bias():
+    assert rate_search.smooth([3.0, 3.0, 3.0]) == pytest.approx([3.0, 3.0, 3.0])
+    assert rate_search.smooth([1.0, 2.0]) == pytest.approx([1.0, (0.09 + 0.2) / 0.19])
+    assert rate_search.smooth([1.0, math.nan])[1] == math.inf
+
+
+def test_the_proposal_is_where_the_smoothed_loss_falls_most_steeply():
+    proposal = rate_search.propose(RATES, falling_and_rising())
+    assert 2e-3 < proposal.learning_rate < 3e-2
+    assert 0.1 < proposal.lowest < 2
+    assert proposal.learning_rate < proposal.lowest
+
+
+def test_noise_at_low_rates_is_no_fall():
+    noise = 0.2 * np.random.RandomState(0).standard_normal(60)
+    proposal = rate_search.propose(RATES, list(np.array(falling_and_rising()) + noise))
+    assert 1e-3 < proposal.learning_rate < 1e-1
+
+
+def test_a_loss_that_never_falls_and_too_few_losses_give_no_proposal():
+    assert rate_search.propose(RATES, list(np.arange(60.0))).learning_rate is None
+    assert rate_search.propose(RATES[:9], falling_and_rising()[:9]) is None
+    assert rate_search.propose(RATES, [math.nan] * 60) is None
+
+
+def test_the_loss_has_diverged_where_it_is_many_times_its_minimum():
+    losses = falling_and_rising()
+    ends = [n for n in range(1, 61) if rate_search.has_diverged(losses[:n], 4)]
+    assert ends and RATES[ends[0] - 1] > 1
+    assert rate_search.has_diverged([1.0, math.inf], 4)
+    assert not rate_search.has_diverged([1.0] * 50, 4)
+    assert not rate_search.has_diverged([-1.0 - n for n in range(50)], 4)
+
+
+def test_the_first_and_last_rates_are_those_of_the_options():
+    assert rate_search.rate_at(1, 1e-6, 10, 100) == pytest.approx(1e-6)
+    assert rate_search.rate_at(100, 1e-6, 10, 100) == pytest.approx(10)
+
+
+def search(tmp_path, data, log=None, name="run", **options):
+    run = tmp_path / name
+    values = dict({"data": data, "steps": 100, "batch_size": 8}, **options)
+    trainer = testing.open_trainer(
+        LINEAR, str(run), ["lr-finder"], Console(log or io.StringIO()), **values
+    )
+    try:
+        trainer.train_and_test()
+    finally:
+        trainer.close()
+    return run
+
+
+def rows(run):
+    with open(str(run / "samples" / "rates.csv"), newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_search_writes_a_table_a_figure_and_a_proposal(data, tmp_path):
+    log = io.StringIO()
+    run = search(tmp_path, data, log, optimizer="sgd", optimizer_args="", lr_high=1000, lr_low=1e-3)
+    proposal = json.loads((run / "samples" / "rates.json").read_text())
+    assert 1e-3 <= proposal["learning_rate"] < proposal["lowest"] < 1000
+    assert f"--learning-rate {proposal['learning_rate']:.2g} is where the loss falls" in (
+        log.getvalue()
+    )
+    assert (run / "samples" / "rates.png").read_bytes()[:4] == b"\x89PNG"
+    table = rows(run)
+    assert float(table[0]["learning_rate"]) == pytest.approx(1e-3)
+    records = [json.loads(text) for text in (run / "metrics.jsonl").read_text().splitlines()]
+    logged = {r["step"]: r["learning_rate"] for r in records if "learning_rate" in r}
+    assert logged
+    for step, rate in logged.items():
+        assert rate == pytest.approx(float(table[step - 1]["learning_rate"]), rel=1e-4)
+
+
+def test_a_search_ends_where_the_loss_diverges(data, tmp_path):
+    log = io.StringIO()
+    more = {"optimizer": "sgd", "optimizer_args": "", "clip": "none"}
+    run = search(tmp_path, data, log, lr_low=1e-3, lr_high=1e9, **more)
+    assert len(rows(run)) < 100
+    assert "the loss diverged at the learning rate" in log.getvalue()
+
+
+def test_the_weights_of_a_search_are_refused(data, tmp_path):
+    run = search(tmp_path, data)
+    with toolkit.open_trained(str(run)) as trained, pytest.raises(UsageError) as error:
+        trained.predict(np.zeros([1, 6, 6, 1], np.uint8))
+    assert "are no model: its learning rate rose until the loss diverged" in str(error.value)
+
+
+def test_a_resumed_search_has_the_table_of_an_uninterrupted_one(data, tmp_path):
+    whole = search(tmp_path, data, checkpoint_steps=7)
+    search(tmp_path, data, name="paused", checkpoint_steps=7, pause_at=15)
+    assert not (tmp_path / "paused" / "samples" / "rates.csv").exists()
+    paused = search(tmp_path, data, name="paused", checkpoint_steps=7)
+    assert rows(paused) == rows(whole)
+    assert testing.fingerprint(str(paused)) == testing.fingerprint(str(whole))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"lr_low": 1.0, "lr_high": 1.0}, "lr_low is 1 and lr_high 1; the rate has to rise"),
+        ({"steps": 99}, "lr-finder needs 100 steps or more, and the run has 99"),
+        ({"evaluate": "yes"}, "are no model"),
+    ],
+    ids=str,
+)
+def test_impossible_searches_are_refused(data, tmp_path, options, message):
+    with pytest.raises(UsageError, match=message):
+        search(tmp_path, data, **options)
+
+
+def test_a_search_starts_from_the_command_line(data, tmp_path):
+    run = tmp_path / "run"
+    argv = f"run --plugin {LINEAR} --with lr-finder --data {data} --batch-size 8 --steps 100"
+    result = subprocess.run(
+        [sys.executable, "-m", "toolkit", *argv.split(), "--run-dir", str(run)],
+        cwd=os.path.dirname(linear_fixtures.__file__),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    assert result.returncode == 0, result.stdout
+    assert "predict, export and sample will refuse this run" in result.stdout
+    assert json.loads((run / "samples" / "rates.json").read_text())["learning_rate"] > 0
+
+
+@pytest.mark.parametrize("extensions", [["swa", "lr-finder"], ["lr-finder", "swa"]])
+def test_a_second_extension_that_changes_the_rate_is_refused(data, tmp_path, extensions):
+    options = {"data": data, "steps": 100, "batch_size": 8, "swa_cycle": 5}
+    with pytest.raises(UsageError, match="both change the learning rate") as error:
+        testing.train(LINEAR, str(tmp_path / "run"), extensions, **options)
+    assert "toolkit_extensions.swa" in str(error.value)
+
+
+def test_the_shortest_search_proposes_a_rate_near_the_steepest_fall():
+    rates = np.geomspace(1e-7, 10, MIN_STEPS)
+    losses = 2 - 1.5 / (1 + np.exp(-4 * (np.log10(rates) + 2)))
+    assert 1e-3 < rate_search.propose(rates, list(losses)).learning_rate < 1e-1

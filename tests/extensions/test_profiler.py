@@ -1,0 +1,106 @@
+"""`--with profiler`: the table of ops, the log, and that the run stays the same."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from linear_fixtures import LINEAR, write_bars
+from toolkit_extensions import op_times
+from toolkit_extensions.op_times import OpTime
+
+from toolkit import testing, tf
+from toolkit.display.console import Console
+
+SETTINGS = {"steps": 6, "evaluate": "no", "batch_size": 4}
+
+
+def step_stats():
+    """Two matmuls of 30 us on one device, one relu of 5 us on another, and one on a stream."""
+    metadata = tf.RunMetadata()
+    for device, nodes in [
+        ("/cpu:0", [("a", 20), ("b", 10), ("a", 30)]),
+        ("/gpu:0", [("c", 5)]),
+        ("/gpu:0/stream:all", [("c", 5)]),
+    ]:
+        stats = metadata.step_stats.dev_stats.add(device=device)
+        for name, time in nodes:
+            node = stats.node_stats.add(node_name=name, op_end_rel_micros=time)
+            node.memory.add(total_bytes=100)
+    return metadata.step_stats
+
+
+def test_times_calls_and_bytes_are_summed_by_op_and_by_type():
+    ops = op_times.measure(step_stats(), {"a": "MatMul", "b": "MatMul", "c": "Relu"})
+    assert ops == [
+        OpTime("a", "MatMul", 50, 2, 200),
+        OpTime("b", "MatMul", 10, 1, 100),
+        OpTime("c", "Relu", 5, 1, 100),
+    ]
+    assert op_times.by_type(ops) == [
+        OpTime("", "MatMul", 60, 3, 300),
+        OpTime("", "Relu", 5, 1, 100),
+    ]
+
+
+def test_the_type_of_an_op_outside_of_the_graph_is_that_of_its_label():
+    node = tf.RunMetadata().step_stats.dev_stats.add().node_stats.add(node_name="x")
+    node.timeline_label = "x = MatMul(a, b)"
+    assert op_times.op_type(node, {}) == "MatMul"
+
+
+def test_the_log_shows_as_many_types_as_requested():
+    ops = op_times.measure(step_stats(), {"a": "MatMul", "b": "MatMul", "c": "Relu"})
+    assert op_times.summarize(ops, 7, 1) == [
+        "step 7  profile  3 ops  0.1 ms  0.0 MiB allocated",
+        " 92.3 %      0.06 ms      3 x MatMul",
+    ]
+    assert op_times.summarize(ops, 7, 0) == []
+
+
+def test_a_run_writes_a_table_and_a_trace_of_each_step(data, tmp_path):
+    log = io.StringIO()
+    settings = dict(SETTINGS, data=data, profile_steps="2,5")
+    trainer = testing.open_trainer(
+        LINEAR, str(tmp_path / "run"), ["profiler"], Console(log), **settings
+    )
+    trainer.train_and_test()
+    trainer.close()
+    folder = tmp_path / "run" / "profile"
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["step-2.csv", "step-2.json", "step-5.csv", "step-5.json"]
+    with open(str(folder / "step-2.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert "MatMul" in {row["type"] for row in rows}
+    times = [int(row["microseconds"]) for row in rows]
+    assert times == sorted(times, reverse=True) and sum(times) > 0
+    assert json.loads((folder / "step-2.json").read_text())["traceEvents"]
+    assert "step 2  profile" in log.getvalue() and " x MatMul" in log.getvalue()
+
+
+def test_a_profile_changes_no_tensor_of_the_run(data, tmp_path):
+    for name, extensions in [("with", ["profiler"]), ("without", [])]:
+        settings = dict(SETTINGS, data=data, profile_steps="3", steps_per_call=2)
+        testing.train(LINEAR, str(tmp_path / name), extensions, **settings)
+    paths = [str(tmp_path / name) for name in ("with", "without")]
+    assert testing.fingerprint(paths[0]) == testing.fingerprint(paths[1])
+
+
+def test_a_run_without_a_step_to_trace_says_so(tmp_path):
+    log = io.StringIO()
+    trainer = testing.open_trainer(
+        LINEAR,
+        str(tmp_path / "run"),
+        ["profiler"],
+        Console(log),
+        data=write_bars(tmp_path / "bars.npz"),
+        **SETTINGS,
+    )
+    try:
+        trainer.train_and_test()
+    finally:
+        trainer.close()
+    text = " ".join(log.getvalue().split())
+    assert text.count("profiler: no step is traced: --profile-steps has 20, and the run") == 1
+    assert "trains steps 1 to 6" in text

@@ -1,0 +1,121 @@
+"""The network that learns features without labels: its loss, its views, its weights elsewhere."""
+
+from __future__ import annotations
+
+import os
+import types
+
+import numpy as np
+import pytest
+from gan_fixtures import evaluate
+from score_fixtures import SPEC, SPLITS, make_options
+from toolkit_gan import agreement
+from toolkit_gan.scores import extractor
+
+import toolkit
+from toolkit import tf
+
+# ----------------------------------------------------------------------------------------- the loss
+
+
+def test_the_terms_of_the_loss_by_hand():
+    # Centred: (-1, -2), (1, 2). Variances 2 and 8, both above 1; covariance 4, squared and counted
+    # twice over 2 features: 16.
+    first = tf.constant([[0.0, 0.0], [2.0, 4.0]])
+    # Without any spread, each standard deviation is sqrt(1e-4): 0.99 below 1.
+    second = tf.constant([[1.0, 2.0], [1.0, 2.0]])
+    values = evaluate(
+        agreement.disagreement(first, second),
+        agreement.shortfall(first),
+        agreement.redundancy(first),
+        agreement.shortfall(second),
+        agreement.redundancy(second),
+        agreement.vicreg_loss(first, second),
+    )
+    np.testing.assert_allclose(values[0], [2.5, 2.5])
+    np.testing.assert_allclose(values[1:5], [0, 16, 0.99, 0], rtol=1e-5)
+    assert values[5] == pytest.approx(25 * 2.5 + 25 * 0.99 + 16, rel=1e-5)
+
+
+def test_equal_views_of_one_example_have_finite_gradients():
+    x = tf.ones([1, 3])
+    (gradient,) = tf.gradients(agreement.vicreg_loss(x, x), [x])
+    assert np.isfinite(evaluate(gradient)).all()
+
+
+# -------------------------------------------------------------------------------------- the network
+
+
+@pytest.mark.parametrize(
+    "shape, factor, filters",
+    [
+        ((8, 8, 1), 1, [16, 16, 32, 32, 64, 64]),
+        ((28, 40, 1), 1, [16, 16, 32, 32, 64, 64]),
+        ((64, 64, 3), 1, [16, 16, 32, 32, 64, 64, 64, 64]),
+        ((128, 200, 3), 2, [16, 16, 32, 32, 64, 64, 64, 64]),
+        ((129, 129, 3), 3, [16, 16, 32, 32, 64, 64, 64, 64]),
+    ],
+)
+def test_larger_images_have_more_layers_or_are_reduced_first(shape, factor, filters):
+    assert agreement.reduction(shape) == factor and agreement.layer_widths(shape) == filters
+
+
+def test_half_of_the_layers_end_a_stage_and_the_last_is_not_halved():
+    halved = [number for number in range(6) if agreement.is_halved(number, 6)]
+    assert halved == [1, 3]
+
+
+# -------------------------------------------------------------------------------- a real training
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """The features of the quarters from a network of few steps, in a cache of its own."""
+    folder = tmp_path_factory.mktemp("agreement")
+    arrays = {}
+    for name, part in SPLITS.items():
+        arrays["x_" + name], arrays["y_" + name] = part.features, part.labels
+    np.savez(str(folder / "quarters.npz"), **arrays)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TOOLKIT_CACHE", str(folder / "cache"))
+    patch.setattr(extractor, "MIN_STEPS", 40)
+    patch.setattr(extractor, "MIN_EPOCHS", 1)
+    options = make_options(features="self", data=f"npz:{folder / 'quarters.npz'}")
+    lines = []
+    with tf.Graph().as_default():
+        first = extractor.open_features(options, SPEC, SPLITS["train"], lines.append)
+        patch.setattr(toolkit, "train", None)  # a second training would fail
+        again = extractor.open_features(options, SPEC, SPLITS["train"], lines.append)
+        again.close()
+    yield types.SimpleNamespace(features=first, again=again, lines=lines, folder=folder)
+    first.close()
+    patch.undo()
+
+
+@pytest.mark.slow
+def test_a_network_is_trained_once_and_knows_no_classes(features):
+    assert features.features.sha256 == features.again.sha256 and features.features.size == 64
+    assert not features.features.knows_classes and features.features.accuracy is None
+    assert features.features.name.startswith("self-supervised, of npz:")
+    (line,) = features.lines
+    assert line.startswith("Training a network without labels on npz:")
+    (name,) = os.listdir(str(features.folder / "cache" / "features"))
+    assert name.startswith("self-")
+
+
+@pytest.mark.slow
+def test_its_features_tell_the_classes_apart_that_it_was_not_shown(features):
+    reals, tests = (features.features(SPLITS[name].features) for name in ("train", "test"))
+    scale = reals.std(axis=0) + 1e-6
+    distances = (((tests[:, None] - reals[None]) / scale) ** 2).sum(axis=2)
+    labels = SPLITS["train"].labels[distances.argmin(axis=1)]
+    assert np.mean(labels == SPLITS["test"].labels) > 0.9
+
+
+@pytest.mark.slow
+def test_its_weights_give_the_same_features_in_another_graph(features):
+    trained = features.features.trained
+    weights = agreement.read_weights(trained.checkpoint.path)
+    images = SPLITS["test"].features[:20]
+    embeddings = evaluate(agreement.embed(tf.constant(images / np.float32(255)), weights))
+    np.testing.assert_allclose(embeddings, features.features(images), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,413 @@
+"""Labels from clusters of the training images: k-means, the graph, whole runs, mistakes."""
+
+from __future__ import annotations
+
+import os
+import types
+
+import numpy as np
+import pytest
+from gan_fixtures import make_run, options
+from test_gan_plugin import SMALL
+from toolkit_gan import agreement, architecture, checks, clusters, kmeans, latents, networks
+from toolkit_gan import cluster_features as features
+from toolkit_gan.scores import extractor
+
+import toolkit
+from toolkit import DataError, DataSpec, Split, UsageError, testing, tf
+from toolkit.graph.replica import Replica
+from toolkit.graph.run import step_builder_of
+
+GREY, COLOUR = (8, 8, 1), (41, 44, 3)
+UNLABELLED = DataSpec(GREY, "uint8")
+LABELLED = DataSpec(GREY, "uint8", 2, ("dark", "light"), (30, 10))
+
+
+def make_options(**values):
+    return options(**dict(conditional="clusters", clusters=4, **values))
+
+
+def blobs(sizes=(5, 3, 2)):
+    """Points [N, 2] around (0, 0), (10, 0), (20, 0), ..., with the first coordinate exact."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    return np.stack([10.0 * labels, np.random.RandomState(1).uniform(-1, 1, len(labels))], 1)
+
+
+def fit(points, classes=None, num_classes=1, num_rows=4, count=4, seed=0):
+    classes = np.zeros(len(points), int) if classes is None else classes
+    return clusters.fit(points, classes, num_classes, num_rows, count, seed)
+
+
+def make_split(count=60, shape=GREY, seed=0):
+    """Images of four brightnesses, one for each cluster, with noise."""
+    random = np.random.RandomState(seed)
+    images = 60 * (np.arange(count) % 4).reshape(-1, 1, 1, 1) + random.randint(
+        0, 9, (count, *shape)
+    )
+    return Split(images.astype(np.uint8))
+
+
+# ------------------------------------------------------------------------------- numpy: components
+
+
+@pytest.mark.parametrize("max_square", [1500, 3], ids=["values", "rows"])
+def test_components_are_the_directions_of_most_variance(monkeypatch, max_square):
+    monkeypatch.setattr(kmeans, "MAX_SQUARE", max_square)
+    points = np.random.RandomState(0).standard_normal((50, 4)) * [1, 5, 2, 0] + 3
+    mean, components = kmeans.principal_components(points, 6)
+    np.testing.assert_allclose(mean, points.mean(axis=0))
+    expected = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2].T[:, :3]
+    cosines = (components[:, :3] * expected).sum(axis=0)
+    np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-6)
+    assert not components[:, 3:].any()  # there are three directions
+    assert all(column[np.abs(column).argmax()] > 0 for column in components[:, :3].T)
+
+
+# ---------------------------------------------------------------------------------- numpy: k-means
+
+
+def test_centroids_of_separate_groups_are_their_means_in_order():
+    points = blobs()
+    centroids = kmeans.find_centroids(points, 3, np.random.RandomState(0))
+    expected = [points[points[:, 0] == x].mean(axis=0) for x in (0, 10, 20)]
+    np.testing.assert_allclose(centroids, expected, atol=1e-12)
+    labels, squares = kmeans.assign(points, centroids)
+    assert np.bincount(labels).tolist() == [5, 3, 2]
+    np.testing.assert_allclose(squares, ((points - centroids[labels]) ** 2).sum(axis=1), atol=1e-9)
+
+
+def test_centroids_are_at_most_the_different_points():
+    points = np.repeat(np.eye(3), 4, axis=0)
+    assert len(kmeans.find_centroids(points, 7, np.random.RandomState(0))) == 3
+    assert len(kmeans.find_centroids(np.zeros([5, 2]), 4, np.random.RandomState(0))) == 1
+
+
+def test_an_empty_cluster_is_left_out_without_a_warning(monkeypatch, recwarn):
+    start = np.array([[100.0], [0.5], [6.0]])
+    monkeypatch.setattr(kmeans, "_spread_start", lambda *_: start)
+    centroids = kmeans.find_centroids(np.array([[0.0], [1.0], [7.0]]), 3, None)
+    np.testing.assert_allclose(centroids, [[0.5], [7.0]])
+    assert not recwarn.list
+
+
+def test_shares_are_cumulated_and_rows_without_images_are_far():
+    rows, bounds, classes = fit(blobs(), num_rows=5, count=3)
+    np.testing.assert_allclose(bounds, [0.5, 0.8, clusters.NEVER, clusters.NEVER])
+    assert (np.abs(rows[:3]) < 100).all() and (rows[3:] == clusters.FAR).all()
+    assert classes.tolist() == [0, 0, 0, clusters.UNUSED, clusters.UNUSED]
+
+
+def test_each_class_has_clusters_of_its_own_by_the_number_of_its_images():
+    points, classes = blobs((5, 3, 2)), np.repeat([2, 0, 0], (5, 3, 2))  # none is of class 1
+    rows, bounds, row_classes = fit(points, classes, 3, num_rows=6, count=4)
+    assert row_classes.tolist() == [0, 0, 1, 2, clusters.UNUSED, clusters.UNUSED]
+    np.testing.assert_allclose(rows[[0, 1, 3], 0], [10, 20, 0], atol=1e-9)
+    assert (rows[[2, 4, 5]] == clusters.FAR).all()
+    np.testing.assert_allclose(bounds, [0.6, 1, 2, clusters.NEVER, clusters.NEVER])
+    assert bounds[1] == 1
+
+
+def test_clusters_are_divided_among_classes():
+    assert clusters.divide(10, np.array([60, 30, 10])).tolist() == [5, 3, 2]
+    assert clusters.divide(2, np.array([60, 0, 10])).tolist() == [1, 1, 1]
+    assert clusters.divide(7, np.zeros(2, int)).sum() <= 7
+
+
+def test_clusters_follow_from_the_seed_alone():
+    values = make_split(shape=COLOUR).features.reshape(60, -1) / 255
+    first, second = (fit(values, seed=3) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second))
+
+
+def test_whitened_images_vary_alike_along_each_component_but_weak_ones():
+    random = np.random.RandomState(0)
+    values = random.standard_normal((400, 3)).dot(np.linalg.qr(random.standard_normal((3, 3)))[0])
+    values = (values - values.mean(axis=0)) * [100, 10, 0.01] + 5
+    points, projection = clusters.project(values, is_whitened=True)
+    np.testing.assert_allclose(points, values.dot(projection))
+    variances = values.dot(kmeans.principal_components(values, 3)[1]).var(axis=0)
+    expected = variances / (variances + 1e-3 * variances[0])
+    np.testing.assert_allclose(points.var(axis=0)[:3], expected, rtol=1e-6)
+    assert expected[1] > 0.9 and expected[2] < 1e-3  # noise stays small
+    same, scales = clusters.project(np.ones((9, 3)), is_whitened=True)
+    assert np.isfinite(same).all() and np.isfinite(scales).all()
+
+
+def test_each_cluster_has_fifteen_images_and_8000_examples_and_there_are_rows_for_a_hundred():
+    count = clusters.default_count
+    assert count(60000, 5000 * 64) == 40 and count(60000, 25000 * 64) == 100
+    assert count(1543, 25000 * 64) == 100 and count(600, 25000 * 64) == 40
+    assert count(1, 25000 * 64) == count(60000, 0) == 2
+    automatic = options(conditional="clusters")
+    assert architecture.num_labels(automatic, UNLABELLED) == architecture.MAX_CLUSTERS == 100
+    assert architecture.num_labels(make_options(), UNLABELLED) == 4
+    assert architecture.conditioning(make_options(), UNLABELLED) == "projection"
+
+
+def test_the_number_of_clusters_does_not_depend_on_the_number_of_replicas():
+    whole, part = (8, Replica()), (4, Replica(rank=1, count=2, batch_size=8))
+    sizes = []
+    for batch_size, replica in (whole, part):
+        values = make_options(batch_size=batch_size)  # of a replica: its part of the batch
+        with tf.Graph().as_default():
+            run = toolkit.Run("train", values, UNLABELLED, total_steps=10, replica=replica)
+            sizes.append(clusters.Clusters(run)._examples)
+    assert sizes == [80, 80]
+
+
+def test_each_update_of_the_discriminator_counts_for_the_number_of_clusters():
+    values = make_options(batch_size=8, n_critic=5)
+    run = toolkit.Run("train", values, UNLABELLED, total_steps=10)
+    assert clusters.Clusters(run)._examples == 8 * 5 * 10
+
+
+# ---------------------------------------------------------------------------------- inputs in numpy
+
+
+def test_inputs_name_a_cluster_by_a_position_that_does_not_depend_on_the_count():
+    few, many = (latents.random_inputs(make_options(), UNLABELLED, n, seed=7) for n in (3, 9))
+    assert sorted(many) == ["cluster", "z"] and many["cluster"].dtype == np.float32
+    assert np.array_equal(few["cluster"], many["cluster"][:3])
+    assert (many["cluster"] >= 0).all() and (many["cluster"] < 1).all()
+    plain = latents.random_inputs(options(conditional="none"), UNLABELLED, 3, seed=7)
+    assert np.array_equal(plain["z"], few["z"])
+
+
+@pytest.mark.parametrize("num, count, rows", [(4, 64, 4), (100, 64, 8), (100, 2, 1)])
+def test_a_grid_has_rows_at_even_positions(num, count, rows):
+    settings = options(conditional="clusters", clusters=num)
+    inputs, columns = latents.class_row_inputs(settings, UNLABELLED, count, seed=0)
+    positions = inputs["cluster"].reshape(rows, columns)
+    np.testing.assert_allclose(positions[:, 0], (np.arange(rows) + 0.5) / rows)
+    assert (positions == positions[:, :1]).all() and rows * columns <= count
+
+
+def test_inputs_of_data_with_classes_name_the_class_and_a_position_in_it():
+    drawn = latents.random_inputs(make_options(), LABELLED, 400, seed=7)
+    assert sorted(drawn) == ["cluster", "label", "z"]
+    assert np.bincount(drawn["label"]).tolist() == pytest.approx([300, 100], abs=30)
+    assert abs(np.corrcoef(drawn["label"], drawn["cluster"])[0, 1]) < 0.1
+    plain = latents.random_inputs(options(), LABELLED, 400, seed=7)
+    assert np.array_equal(plain["label"], drawn["label"])
+    one = latents.random_inputs(make_options(), LABELLED, 9, seed=7, label=1)
+    assert one["label"].tolist() == [1] * 9 and np.array_equal(one["cluster"], drawn["cluster"][:9])
+
+
+def test_a_grid_has_a_row_for_each_class_with_its_clusters_from_left_to_right():
+    inputs, columns = latents.class_row_inputs(make_options(), LABELLED, 9, seed=0)
+    assert columns == 4 and inputs["label"].tolist() == [0] * 4 + [1] * 4
+    np.testing.assert_allclose(inputs["cluster"], [0.125, 0.375, 0.625, 0.875] * 2)
+
+
+# ------------------------------------------------------------------------------------- in the graph
+
+
+def fitted(run, split):
+    """The clusters of a run in the default graph, and a session with their values."""
+    model, _ = clusters.Clusters(run), run.global_step
+    (fit,) = step_builder_of(run).initial_fits
+    values = fit.function(split)
+    tf_session = tf.Session()
+    tf_session.run(tf.global_variables_initializer())
+    for variable, value in zip(fit.variables, values):
+        initial = np.asarray(value, np.float32)
+        assert variable.shape.as_list() == list(initial.shape)
+        tf_session.run(variable.initializer, {variable.initializer.inputs[1]: initial})
+    return model, tf_session
+
+
+@pytest.mark.parametrize("shape", [GREY, COLOUR, (12,)])
+def test_images_are_assigned_to_the_clusters_that_they_are_of(shape):
+    run = make_run(shape=shape, conditional="clusters", clusters=4)
+    split = make_split()
+    if len(shape) == 1:
+        split = Split(np.repeat(np.linspace(0, 0.9, 4), 5)[:, None].repeat(12, 1).astype("f4"))
+    elif shape == COLOUR:
+        split = make_split(shape=COLOUR)
+    model, tf_session = fitted(run, split)
+    images, _ = split.take(slice(None))
+    scaled = images / 255.0 if images.dtype == np.uint8 else images
+    groups = np.rint(scaled.reshape(len(images), -1).mean(axis=1) * 255 / 60 - 0.05).astype(int)
+    if len(shape) == 1:
+        groups = np.repeat(np.arange(4), 5)
+    with tf_session:
+        labels = tf_session.run(model.assign(tf.constant(2 * scaled - 1, tf.float32)))
+        positions = np.float32([0, 0.24, 0.26, 0.74, 0.76, 0.999])
+        drawn = tf_session.run(model.labels_at(tf.constant(positions)))
+    assert len({(a, b) for a, b in zip(labels, groups)}) == 4  # one label for each group
+    assert drawn.tolist() == [0, 0, 1, 2, 3, 3]
+
+
+def test_generated_labels_are_as_frequent_as_the_clusters():
+    run = make_run(conditional="clusters", clusters=4)
+    split = make_split(50)  # 13, 13, 12 and 12
+    model, tf_session = fitted(run, split)
+    with tf_session:
+        labels = tf_session.run(latents.random_labels(run, "label", 4000, model))
+    shares = np.bincount(labels, minlength=4) / 4000
+    assert sorted(shares) == pytest.approx([0.24, 0.24, 0.26, 0.26], abs=0.03)
+
+
+def test_clusters_within_classes_in_the_graph():
+    run = make_run(classes=3, conditional="clusters", clusters=5)
+    images, brightness = make_split().features, np.arange(60) % 4
+    split = Split(images, np.where(brightness < 2, 2, 0))  # none is of class 1
+    model, tf_session = fitted(run, split)
+    # Class 0 has brightness 2 and 3, class 1 the row that no image is near, class 2 the others.
+    scaled = tf.constant(images[:4] / 127.5 - 1, tf.float32)
+    highest = np.float32(1 - 2**-24)
+    positions = tf.constant([0, 0.49, 0.51, highest, 0, highest, 0, highest], tf.float32)
+    with tf_session:
+        own, free, absent, at, drawn = tf_session.run(
+            [
+                model.assign(scaled, tf.constant([2, 2, 0, 0])),
+                model.assign(scaled),
+                model.assign(scaled, tf.constant([0, 0, 1, 2])),
+                model.labels_at(positions, tf.constant([0, 0, 0, 0, 1, 1, 2, 2])),
+                latents.random_labels(run, "label", 3000, model),
+            ]
+        )
+    assert sorted(own[2:]) == [0, 1] and sorted(own[:2]) == [3, 4]
+    assert free.tolist() == own.tolist()  # without classes, the nearest of all
+    dark, light = own[2], own[1]
+    assert absent.tolist() == [dark, dark, 2, light]
+    assert at.tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
+    expected = np.array([1, 1, 2, 1, 1]) / 6  # each class by class_counts
+    np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 3000, expected, atol=0.03)
+
+
+def test_a_network_gives_the_same_numbers_in_the_graph_and_before(monkeypatch):
+    run = make_run(shape=(16, 16, 3), conditional="clusters", clusters=4, cluster_features="self")
+    random = np.random.RandomState(0)
+    channels, weights = 3, []
+    for filters in agreement.layer_widths((16, 16, 3)):
+        kernel = random.standard_normal((3, 3, channels, filters)) * 0.3
+        weights.append(agreement.Weights(kernel, np.ones(filters), np.full(filters, 0.1)))
+        channels = filters
+
+    class Network:
+        trained = types.SimpleNamespace(checkpoint=types.SimpleNamespace(path="checkpoint"))
+
+        def __call__(self, images):
+            with tf.Session() as tf_session:
+                single = [agreement.Weights(*(np.float32(x) for x in layer)) for layer in weights]
+                scaled = tf.constant(images / np.float32(255))
+                return tf_session.run(agreement.embed(scaled, single))
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(extractor, "cached_agreement", lambda *_: Network())
+    monkeypatch.setattr(agreement, "read_weights", lambda path: weights)
+    split = make_split(shape=(16, 16, 3))
+    model, tf_session = fitted(run, split)
+    expected, _ = model._values.read(split, np.arange(60))
+    images = tf.constant(split.features / np.float32(127.5) - 1)
+    with tf_session:
+        actual, labels = tf_session.run([model._values(images), model.assign(images)])
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
+    assert len({(a, b % 4) for a, b in zip(labels, range(60))}) == 4
+
+
+def test_large_images_are_read_in_smaller_parts(monkeypatch):
+    split, values = make_split(), features.PixelValues(make_run())
+    whole, _ = values.read(split, np.arange(len(split)))
+    sizes, take = [], split.take
+    monkeypatch.setattr(features, "CHUNK_VALUES", 7 * 64)
+    monkeypatch.setattr(split, "take", lambda part: sizes.append(len(part)) or take(part))
+    parts, _ = values.read(split, np.arange(len(split)))
+    assert set(sizes[:-1]) == {7}
+    np.testing.assert_array_equal(parts, whole)
+
+
+def test_large_images_are_averaged_over_squares():
+    assert [features.pooling_size(s) for s in [(28, 28, 1), (32, 32, 3), (128, 96, 3)]] == [1, 2, 6]
+    images = np.arange(2 * 5 * 4, dtype=np.float32).reshape(1, 5, 8, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features, "MAX_VALUES", 8)
+        means = features.reduce_pixels(images)
+    np.testing.assert_allclose(means[0, :2], [images[0, :2, :2].mean(), images[0, :2, 2:4].mean()])
+    assert means.shape == (1, 8)  # of the fifth row, nothing
+
+
+# ----------------------------------------------------------------------------------------- mistakes
+
+
+def test_what_does_not_fit_is_refused_in_one_sentence():
+    with pytest.raises(UsageError, match="Clusters is 1: set 2 or more"):
+        options(conditional="clusters", clusters=1)
+    with pytest.raises(DataError, match="clusters is 4, and the split 'train' has 3 images"):
+        clusters.check_clusters(make_options(), UNLABELLED, make_split(3))
+    own = make_options(cluster_features="self")
+    with pytest.raises(UsageError, match="learns from 32 images or more, and .* has 30"):
+        clusters.check_clusters(own, UNLABELLED, make_split(30))
+    with pytest.raises(UsageError, match="cluster_features=self needs images of 8 x 8"):
+        checks.check_networks(own, DataSpec((6, 8, 1), "uint8"))
+    clusters.check_clusters(options(conditional="none"), UNLABELLED, None)
+    with pytest.raises(UsageError, match="clusters is 4, and each of the 5 classes"):
+        checks.check_networks(make_options(), LABELLED._replace(num_classes=5))
+
+
+def test_a_model_that_predicts_has_the_sizes_of_the_clusters_alone():
+    networks.build(make_run(mode="predict", conditional="clusters"))
+    names = [v.op.name for v in tf.global_variables() if v.op.name.startswith("clusters/")]
+    assert names == ["clusters/bounds"]
+
+
+# --------------------------------------------------------------------------------------- whole runs
+
+
+def train(folder, data, **values):
+    settings = dict(SMALL, conditional="clusters", clusters=3, width=2, network="mlp")
+    testing.train("gan", str(folder), data=data, **dict(settings, **values))
+    return str(folder)
+
+
+def cluster_tensors(run):
+    return {k: v for k, v in testing.tensors(run).items() if k.startswith("clusters/")}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("data") / "images.npz")
+    np.savez(path, x_train=make_split(150).features, x_test=make_split(20, seed=1).features)
+    return "npz:" + path
+
+
+@pytest.mark.slow
+def test_a_run_on_data_without_labels_resumes_samples_and_exports_its_clusters(tmp_path, data, cli):
+    whole = train(tmp_path / "whole", data, steps=4, checkpoint_steps=2, sample_count=6)
+    tensors = cluster_tensors(whole)
+    assert sorted(tensors) == ["clusters/bounds", "clusters/centroids", "clusters/projection"]
+    assert tensors["clusters/projection"].any()
+    halves = train(tmp_path / "halves", data, steps=4, checkpoint_steps=2, pause_at=2)
+    train(tmp_path / "halves", data, steps=4, checkpoint_steps=2)
+    assert testing.fingerprint(whole) == testing.fingerprint(halves)
+    with np.load(os.path.join(whole, "samples", "noise.npz")) as noise:
+        np.testing.assert_allclose(noise["cluster"], [0.25] * 3 + [0.75] * 3)
+    with toolkit.open_trained(whole) as trained:
+        z = np.zeros((2, 8), np.float32)
+        inputs = {"z": z, "cluster": np.float32([0.0, 0.999])}
+        images = trained.predict(inputs)["image"]
+        assert images.shape == (2, 8, 8, 1) and not np.array_equal(images[0], images[1])
+        assert sorted(trained.sample(3)) == ["cluster", "images", "z"]
+    result = cli("sample", whole, "--class", "1")
+    assert result.code == 2 and "The model knows no classes" in result.err
+    assert cli("evaluate", whole).code == 0
+    assert cli("export", whole, str(tmp_path / "exported")).code == 0
+
+
+@pytest.mark.slow
+def test_other_data_with_classes_and_replicas_train_on_clusters_too(tmp_path, data, cli):
+    digits = testing.write_digits(str(tmp_path / "digits.npz"), count=120)
+    values = {"discriminator_norm": "batch", "penalty": "none", "loss": "relativistic"}
+    run = train(tmp_path / "classes", digits, steps=2, network="dcgan", **values)
+    assert cluster_tensors(run)["clusters/classes"].tolist() == [0, 1, 2]
+    longer = train(tmp_path / "classes", digits, steps=4, network="dcgan", **values)
+    assert cluster_tensors(longer)["clusters/classes"].tolist() == [0, 1, 2]
+    result = cli("sample", run, "--class", "1", "--count", "3", "--out", str(tmp_path / "samples"))
+    assert result.code == 0, result.err
+    pair = train(tmp_path / "pair", data, steps=2, devices=2, evaluate="no")  # compares both
+    alone = train(tmp_path / "alone", data, steps=2, evaluate="no")
+    for name, value in cluster_tensors(alone).items():
+        np.testing.assert_array_equal(cluster_tensors(pair)[name], value)

@@ -1,0 +1,45 @@
+"""The contracts of the public test kit, with a small network."""
+
+from __future__ import annotations
+
+import pytest
+from test_gan_plugin import SMALL
+
+from toolkit import testing
+from toolkit.testing import contracts
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def plugin():
+    return "gan"
+
+
+# Options beside the small ones. All that add a state or a branch to the step are in one row: a row
+# takes minutes.
+OPTIONS = {
+    "default": {},
+    "states": {
+        **{"conditional": "clusters", "clusters": 3, "generator_conditional": "batch-norm"},
+        **{"diff_augment": "auto", "lecam": 0.3, "minibatch_stddev": 4, "attention": 4},
+        **{"penalty": "r1r2", "penalty_steps": 2, "ema_images": 100},
+    },
+}
+
+
+@pytest.fixture(scope="module", params=OPTIONS)
+def plugin_options(request):
+    return dict(SMALL, evaluate="no", **OPTIONS[request.param])
+
+
+def test_a_contract_holds(contract):
+    contract()
+
+
+def test_the_accuracies_of_players_whose_threshold_is_the_splits_need_no_direction(tmp_path):
+    options = dict(SMALL, evaluate="no", network="mlp", loss="relativistic")
+    with testing.Subject("gan", tmp_path, **options) as subject:
+        (contract,) = [each for each in contracts.ALL if each.name == "metrics-have-directions"]
+        result = contracts.check_contract(contract, subject)
+    assert result.status == "ok", result.message

@@ -1,0 +1,427 @@
+"""Plugins in `toolkit gan tournament`: their training, their scores, and their failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import types
+
+import click
+import numpy as np
+import pytest
+from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
+from toolkit_gan.commands import programs, result_page, rivals, standings, training
+from toolkit_gan.commands.rivals import Judge, Rival
+from toolkit_gan.scores import sensitivity
+from toolkit_gan.scores.extractor import NetworkFeatures
+from toolkit_gan.scores.sample_scorer import SampleScorer
+from toolkit_gan.scores.scorer import GanScorer
+
+from toolkit import InterruptedRun, ToolkitError, UsageError, testing
+from toolkit.child_process import python_code
+
+FILE = os.path.join(
+    os.path.dirname(__file__), "..", "..", "samples", "plugins", "two_updates_gan.py"
+)
+
+
+# ---------------------------------------------------------------------------------- the command
+
+
+def test_a_plugin_may_have_flags_and_its_path_spaces():
+    rival, other = rivals.parse_rivals(["./my plugins/a.py", "vae --code 8 --set 'hidden=3,4'"])
+    assert rival == Rival("./my plugins/a.py", []) and rival.name == "a"
+    assert other == Rival("vae", ["--code", "8", "--set", "hidden=3,4"])
+    assert other.folder == "vae-code-8-set-hidden=3-4"
+
+
+@pytest.mark.parametrize(
+    "texts, message",
+    [
+        ([""], "names no plugin"),
+        (["--code 8"], "names no plugin"),
+        (["vae --code '8"], "No closing quotation"),
+        (["vae", "vae"], "Two values of --plugin are called 'vae'"),
+        (["a/x.py", "b/x.py"], "are called 'x'"),
+        (["vae --steps 3"], "--steps is equal for all"),
+        (["vae --data=mnist"], "--data is equal for all"),
+        (["vae --seeds 3"], "--seeds is equal for all"),
+        (["vae --image-size 32"], "--image-size is equal for all"),
+    ],
+)
+def test_a_plugin_that_would_not_compete_on_equal_terms_is_refused(texts, message):
+    with pytest.raises(UsageError, match=message):
+        rivals.parse_rivals(texts)
+
+
+def test_flags_of_the_gan_alone_do_not_reach_plugins():
+    flags = [
+        "--data",
+        "mnist",
+        "--width",
+        "2",
+        "--latent-size=4",
+        "--no-spectral-norm",
+        "--workers",
+    ]
+    flags += ["2", "--set", "ema=0.5", "--set", "batch_size=8", "--critic-norm", "none"]
+    flags += ["--best-metric", "min:frechet_distance", "--batch-size", "16"]
+    words = ["--data", "mnist", "--workers", "2", "--set", "batch_size=8", "--batch-size", "16"]
+    assert rivals.shared_flags(flags) == words
+
+
+def test_all_searches_have_the_same_seeds_and_budget():
+    plan = training.plan("cup", "quick", ["vae --code 8"], 1.5, 3, ["--data", "mnist", "--width=2"])
+    presets, plugin = plan.searches
+    equal = ["--seeds", "3", "--cpu-secs", "90", "--data", "mnist"]
+    assert presets == [
+        "--search-dir",
+        "cup",
+        "--plugin",
+        "gan",
+        "--preset",
+        "quick",
+        *equal,
+        "--width=2",
+    ]
+    place = os.path.join("cup", "plugins", "vae-code-8")
+    assert plugin == ["--search-dir", place, "--plugin", "vae", *equal, "--code", "8"]
+
+
+def test_the_command_of_the_page_names_each_plugin():
+    own = {"dir": "cup", "plugin": ("vae", "x.py --a 1"), "presets": ""}
+    text = training.command_text(own, ["--steps", "3"])
+    assert text == "toolkit gan tournament --dir=cup --plugin=vae '--plugin=x.py --a 1' --steps 3"
+
+
+# --------------------------------------------------------------------------- trained and continued
+
+
+class Searches:
+    """In the place of the command `search`: writes a table, unless it is to be interrupted."""
+
+    def __init__(self, interrupted=()):
+        self.words, self._interrupted = [], list(interrupted)
+
+    def __call__(self, context, words):
+        self.words.append(words)
+        folder = words[words.index("--search-dir") + 1]
+        if "--dry-run" in words:
+            return
+        os.makedirs(folder, exist_ok=True)
+        open(os.path.join(folder, "study.json"), "w").close()
+        if folder in self._interrupted:
+            self._interrupted.remove(folder)
+            raise InterruptedRun("Interrupted.", signum=2)
+        open(os.path.join(folder, "table.json"), "w").close()
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "check_draws_images", lambda *_: None)
+    return training.plan(str(tmp_path), "", ["vae", "diffusion"], 1, 1, [])
+
+
+def describe(searches):
+    return [(os.path.basename(w[1]), "--dry-run" in w) for w in searches.words]
+
+
+def test_plugins_are_checked_before_a_preset_trains(plan, monkeypatch):
+    searches = Searches()
+    monkeypatch.setattr(training, "search", searches)
+    training.train(None, plan)
+    place = os.path.basename(plan.folder)
+    checks = [("vae", True), ("diffusion", True)]
+    assert describe(searches) == [*checks, (place, False), ("vae", False), ("diffusion", False)]
+
+
+def test_a_preset_that_cannot_be_trained_is_named_with_the_way_to_leave_it_out(plan, monkeypatch):
+    def refuse(context, names, words):
+        if names == ["search"]:
+            error = ToolkitError("Trials with preset=wgan cannot be trained: too few examples.")
+            error.hint = "Set --batch-size 9 or less."
+            raise error
+
+    monkeypatch.setattr(training, "check_draws_images", lambda *_: None)
+    monkeypatch.setattr(training, "_call", refuse)
+    with pytest.raises(ToolkitError) as caught:
+        training.train(click.Context(click.Command("x")), plan._replace(rivals=[]))
+    assert caught.value.hint == (
+        "Set --batch-size 9 or less. Or name the presets that compete: --presets A,B."
+    )
+
+
+def test_an_interrupted_tournament_continues_without_a_second_check(plan, monkeypatch):
+    place = os.path.join(plan.folder, "plugins", "vae")
+    monkeypatch.setattr(training, "search", Searches([place]))
+    with pytest.raises(InterruptedRun):
+        training.train(None, plan)
+    again = Searches()
+    monkeypatch.setattr(training, "search", again)
+    training.train(None, plan)
+    names = [os.path.basename(plan.folder), "vae", "diffusion"]
+    assert describe(again) == [("diffusion", True), *((name, False) for name in names)]
+
+
+def test_an_interrupted_tournament_continues_with_its_own_command(monkeypatch):
+    def call(*_):
+        raise InterruptedRun("Interrupted.", hint="Continue with: toolkit search", signum=2)
+
+    monkeypatch.setattr(training, "_call", call)
+    with pytest.raises(InterruptedRun) as error:
+        training.search(None, [])
+    assert error.value.hint == "Continue with the same command."
+
+
+def test_a_plugin_that_diverges_does_not_end_the_tournament(plan, monkeypatch):
+    searches = Searches()
+
+    def search(context, words):
+        searches(context, words)
+        if words[1].endswith("vae") and "--dry-run" not in words:
+            raise ToolkitError("No configuration finished.")
+
+    monkeypatch.setattr(training, "search", search)
+    training.train(None, plan)
+    assert describe(searches)[-1] == ("diffusion", False)
+
+
+@pytest.mark.parametrize(
+    "cause", [click.UsageError("No such option"), UsageError("No such option")]
+)
+def test_a_mistake_in_the_flags_of_a_plugin_names_it(plan, monkeypatch, cause):
+    def search(context, words):
+        raise cause
+
+    monkeypatch.setattr(training, "search", search)
+    with pytest.raises(UsageError, match="--plugin 'vae': No such option"):
+        training.train(None, plan)
+
+
+# ------------------------------------------------------------------------------------- the scores
+
+
+class Trained:
+    """As `toolkit.open_trained` returns it: a run of a preset or of a plugin."""
+
+    def __init__(self, shape=SPEC.shape, name="images", sha256="cd" * 32, **options):
+        self.options, self.data = make_options(**options), SPEC
+        self.sha256, self.counts = sha256, []
+        self._shape, self._name = shape, name
+
+    def split(self, name):
+        return SPLITS[name]
+
+    def sample(self, count, seed):
+        self.counts.append(count)
+        labels = (np.arange(count) + seed) % SPEC.num_classes
+        images = make_images(labels, seed) if self._shape == SPEC.shape else None
+        return {self._name: np.zeros((count, *self._shape), np.uint8) if images is None else images}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        pass
+
+
+def score_preset(preset, folder):
+    """The scores of a preset's run, whose generator draws what `Trained.sample` draws."""
+    seeds = iter([1, 2, 3])
+
+    def predict(inputs):
+        images = preset.sample(len(inputs["z"]), next(seeds))["images"]
+        return {"image": images / np.float32(255)}
+
+    features = NetworkFeatures(QuarterClassifier())
+    GanScorer(preset, preset.split, features=features).score(SPLITS["test"], predict, folder)
+    with open(os.path.join(folder, "scores.json")) as file:
+        return json.load(file)
+
+
+@pytest.fixture
+def tournament(tmp_path, monkeypatch):
+    """A judge of runs, the scores of its preset, and the runs by path."""
+    runs = {"preset": Trained()}
+    nothing = dict.fromkeys(sensitivity.SEVERE, ())  # the means of quarters notice no blur
+    monkeypatch.setattr(sensitivity, "SEVERE", nothing)
+    monkeypatch.setattr(rivals, "open_trained", lambda path: runs[path])
+    features = NetworkFeatures(QuarterClassifier())
+    with_features = lambda run, splits: SampleScorer(run, splits, features=features)  # noqa: E731
+    monkeypatch.setattr(rivals, "SampleScorer", with_features)
+    (tmp_path / "report").mkdir()
+    scores = score_preset(Trained(), str(tmp_path / "report"))
+    return types.SimpleNamespace(
+        judge=Judge("preset", scores), scores=scores, runs=runs, folder=str(tmp_path / "scores")
+    )
+
+
+def test_equal_images_of_a_plugin_and_of_a_preset_have_equal_scores(tournament):
+    tournament.runs["run"] = Trained()
+    scores = tournament.judge.score("run", tournament.folder)
+    assert scores == tournament.scores
+    assert scores["frechet_distance"]["interval"]["low"] < scores["frechet_distance"]["mean"]
+    assert scores["frechet_floor"] > 0
+
+
+def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores(tournament, tmp_path):
+    program, seeds = programs.Program("other", ["sh"]), (1, 2, 3)
+    for run_seed in (5, 6):
+        run = tmp_path / "programs" / "other" / f"s{run_seed}"
+        run.mkdir(parents=True)
+        images = np.concatenate([Trained().sample(300, seed)["images"] for seed in seeds])
+        np.savez(str(run / programs.IMAGES), images=images)
+        record = {"status": "finished", "reason": "", "cpu_secs": 4.0 * run_seed}
+        (run / "result.json").write_text(json.dumps(record))
+    (tmp_path / "study.json").write_text(json.dumps({"seeds": [5, 6]}))
+    plan = training.plan(str(tmp_path), "quick", [], 1, 2, [], ["other=sh"])
+    entrant = standings._score_program(plan, program, tournament.judge)
+    assert entrant.scores == [tournament.scores] * 2 and entrant.cpu_secs == 22.0
+    (tmp_path / "programs" / "other" / "s6" / programs.IMAGES).write_text("damaged")
+    entrant = standings._score_program(plan, program, tournament.judge)
+    assert (entrant.status, entrant.scores) == ("not scored", [])
+    assert result_page.cells_of(entrant)[:5] == [
+        *("other", "0", "-", "22 s"),
+        "not scored: its file of images is not one of numpy.savez",
+    ]
+
+
+def test_scores_are_computed_once_and_again_after_a_kill(tournament):
+    run = tournament.runs["run"] = Trained()
+    first = tournament.judge.score("run", tournament.folder)
+    assert run.counts == [1, 300, 300, 300]
+    assert tournament.judge.score("run", tournament.folder) == first and len(run.counts) == 4
+    (name,) = os.listdir(tournament.folder)
+    place = os.path.join(tournament.folder, name)
+    shutil.move(place, place + ".partial")  # as a kill leaves it
+    assert tournament.judge.score("run", tournament.folder) == first and len(run.counts) == 8
+    assert os.listdir(tournament.folder) == [name]
+    tournament.runs["run"] = Trained(sha256="ef" * 32)  # another checkpoint
+    tournament.judge.score("run", tournament.folder)
+    assert len(os.listdir(tournament.folder)) == 2
+
+
+@pytest.mark.parametrize(
+    "run, message",
+    [
+        (Trained(shape=(9, 8, 1)), r"It draws images \[9, 8, 1\], and the presets \[8, 8, 1\]"),
+        (Trained(shape=(8, 8, 3)), r"It draws images \[8, 8, 3\], and the presets \[8, 8, 1\]"),
+        (Trained(name="text"), "It draws text, and no images"),
+        (
+            Trained(validation_share=0.5),
+            "trained with validation_share 0.5, and the presets with 0.1",
+        ),
+    ],
+)
+def test_a_run_that_cannot_be_compared_has_a_sentence_in_its_row(
+    tournament, run, message, tmp_path
+):
+    place = tmp_path / "plugins" / "other"
+    place.mkdir(parents=True)
+    row = {"status": "finished", "reason": "", "step": 3, "cpu_secs": 2.0, "paths": ["run"]}
+    (place / "table.json").write_text(json.dumps({"rows": [row]}))
+    tournament.runs[str(place / "run")] = run
+    entrant = standings._score_rival(str(tmp_path), Rival("other", []), tournament.judge)
+    cell = result_page.cells_of(entrant)[4]
+    assert cell.startswith("not scored: ") and len(run.counts) <= 1
+    with pytest.raises(ToolkitError, match=message) as error:
+        tournament.judge.score(str(place / "run"), tournament.folder)
+    assert error.value.message in cell
+
+
+def test_other_features_than_those_of_the_presets_are_refused(tournament):
+    scores = dict(tournament.scores, features={"sha256": "0" * 64})
+    with pytest.raises(UsageError, match="features of the presets' scores have changed"):
+        Judge("preset", scores)
+
+
+# ------------------------------------------------------------------------------------ the verdict
+
+
+def entrant(name, plugin, *distances):
+    scores = [
+        {"frechet_distance": {"mean": d, "interval": {"low": d - 0.1, "high": d + 0.1}}}
+        for d in distances
+    ]
+    return standings.Entrant(name, plugin, "finished", "", [], 3, 1.0, scores)
+
+
+def test_the_verdict_is_between_the_best_two_whichever_they_are():
+    entrants = [entrant("vae", "vae", 1.0), entrant("quick", "", 2.0), entrant("wgan", "", 2.0)]
+    text = standings.find_verdict(entrants)
+    assert text.startswith("By the FD, vae is better than quick by 1.00 [0.859, 1.14]")
+    entrants = [entrant("quick", "", 1.0), entrant("vae", "vae", 1.1)]
+    text = standings.find_verdict(entrants)
+    assert text.startswith("By the FD, quick and vae are not separated: they differ by 0.100 [-0.0")
+    assert "1 seed each: other seeds may differ" in text
+
+
+# ---------------------------------------------------------------------------------- the whole of it
+
+SMALL = ["--steps", "4", "--batch-size", "8", "--width", "2", "--latent-size", "4"]
+SMALL += ["--features", "pixels", "--quick-samples", "100", "--score-samples", "100"]
+SMALL += ["--norm-samples", "20", "--sample-count", "9", "--network", "mlp", "--xla", "off"]
+
+
+def test_a_plugin_that_draws_nothing_is_refused_before_anything_trains(cli, here):
+    result = cli("gan", "tournament", "--dir", "cup", "--plugin", "classifier", *SMALL)
+    assert result.code == 2 and "Plugin 'classifier' draws no images" in result.err
+    assert not (here / "cup").exists()
+
+
+def kill_at(has_come, argv):
+    """Start a command, and kill it at a moment, or leave it if it ends before."""
+    process = subprocess.Popen([sys.executable, "-c", python_code(), *argv])
+    for _ in range(2400):
+        if has_come() or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    assert process.returncode in (None, 0)
+    process.kill()
+    process.wait()
+
+
+def results_of(folder):
+    """The ranks and scores of a tournament, without times."""
+    with open(os.path.join(folder, "table.json")) as file:
+        presets = [row["values"]["preset"] for row in json.load(file)["rows"]]
+    plan = training.plan(folder, "", [f"{os.path.abspath(FILE)} --metric min:generator"], 1, 1, [])
+    entrants = standings.rank(plan._replace(folder=os.path.abspath(folder), presets=presets))
+    return [(each.name, each.status, each.step, each.scores) for each in entrants]
+
+
+@pytest.mark.slow
+def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, here):
+    data = testing.write_digits(str(here / "digits.npz"), count=240)
+    words = [
+        "--presets",
+        "quick,wgan",
+        "--plugin",
+        f"{os.path.abspath(FILE)} --metric min:generator",
+    ]
+    words += ["--data", data, *SMALL]
+    argv = ["gan", "tournament", "--dir", "cup", *words]
+    (place,) = [
+        words[1] for words in training.plan("cup", "quick", [words[3]], 1, 1, []).searches[1:]
+    ]
+    moments = [
+        lambda: os.path.exists(os.path.join("cup", "trials", "0000-s1", "config.json")),
+        lambda: os.path.exists(os.path.join(place, "trials", "0000-s1", "config.json")),
+        lambda: os.path.exists(os.path.join(place, "table.json")),  # and then it is scored
+    ]
+    for has_come in moments:
+        kill_at(has_come, argv)
+    result = cli(*argv, "--json")
+    assert result.code == 0, result.err
+    rows = json.loads(result.out)["rows"]
+    assert {row["name"] for row in rows} > {"quick", "wgan"} and all(row["scores"] for row in rows)
+    other = cli("gan", "tournament", "--dir", "undisturbed", *words)
+    assert other.code == 0, other.err
+    assert results_of("cup") == results_of("undisturbed")

@@ -1,0 +1,213 @@
+"""`toolkit gan tournament`: what it trains, and what it reads of the runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import pytest
+from toolkit_gan.commands import result_page, standings, training
+from toolkit_gan.commands.result_page import Result
+from toolkit_gan.options import PRESETS
+
+from toolkit import UsageError, testing
+
+
+def write_json(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def scores(distance, low, high):
+    return {
+        **{"n": 100, "m": 50, "frechet_floor": 0.5, "frechet_ratio": distance / 0.5},
+        "frechet_distance": {"mean": distance, "interval": {"low": low, "high": high}},
+        **{"precision": 0.5, "recall": 0.25, "coverage": 0.75, "classes": {"lost": [3, 7]}},
+        "features": {"name": "cnn"},
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of a search: quick with two seeds, dcgan with one, wgan that diverged."""
+    rows = []
+    values_of_presets = (("dcgan", [8.0]), ("quick", [1.0, 3.0]), ("wgan", []))
+    for number, (preset, values) in enumerate(values_of_presets):
+        paths = [f"trials/{preset}-s{seed}" for seed in range(max(1, len(values)))]
+        for path, value in zip(paths, values):
+            test = {"reports": "reports/test-20"}
+            manifest = {"summary": {"test": test}, "versions": {"tensorflow": "2.21"}}
+            write_json(tmp_path / path / "manifest.json", manifest)
+            write_json(tmp_path / path / "config.json", {"data": "mnist5k"})
+            place = tmp_path / path / "reports" / "test-20" / "scores.json"
+            write_json(place, scores(value, value - 0.25, value + 0.25))
+        status, reason = ("finished", "") if values else ("diverged", "Step 3 | is not finite.")
+        facts = {"status": status, "reason": reason, "step": 20, "cpu_secs": 60.0 * len(paths)}
+        rows.append(dict(facts, number=number, values={"preset": preset}, paths=paths))
+    verdict = "configuration 2 is better than configuration 0, by the validation."
+    write_json(tmp_path / "table.json", {"rows": rows, "verdict": verdict, "again": "x"})
+    return str(tmp_path)
+
+
+def test_the_lowest_mean_distance_is_first_and_a_failure_last(folder):
+    entrants = standings.read_entrants(folder)
+    assert [each.name for each in entrants] == ["quick", "dcgan", "wgan"]
+
+
+def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
+    table = standings.read_json(folder, "table.json")
+    table["rows"][1].update(status="diverged", reason="Seed 1: Step 3 is not finite.")
+    write_json(pathlib.Path(folder, "table.json"), table)
+    assert [each.name for each in standings.read_entrants(folder)] == ["dcgan", "quick", "wgan"]
+    quick = result_page.cells_of(standings.read_entrants(folder)[1])
+    assert quick[4] == "diverged: Seed 1: Step 3 is not finite."
+
+
+def test_a_row_has_means_over_seeds_with_their_ends_and_the_floor(folder):
+    quick, dcgan, wgan = map(result_page.cells_of, standings.read_entrants(folder))
+    assert quick == [
+        *("quick", "2", "20", "60 s", "2.00 [1.00, 3.00]", "4.0"),
+        *("-", "0.75", "0.50", "0.25", "2"),
+    ]
+    assert dcgan[4:6] == ["8.00 [7.75, 8.25]", "16"]
+    assert wgan[:5] == ["wgan", "0", "20", "60 s", "diverged: Step 3 | is not finite."]
+
+
+def test_a_reason_widens_no_column_of_the_table(folder):
+    header, *_, failure = result_page.table_lines(standings.read_entrants(folder))
+    assert "diverged: Step 3 | is not finite." in failure
+    assert header.index("x floor") - header.index("FD") == len("2.00 [1.00, 3.00]  ")
+
+
+def test_the_page_has_the_command_the_common_facts_and_a_row_for_each(folder):
+    result = Result(folder, 2.0, standings.read_entrants(folder))
+    page = result_page.markdown([result], "toolkit x", ["a.png"])
+    assert (
+        "\n    toolkit x\n" in page
+        and "By the FD, quick and dcgan are not separated: they differ by 6.00 [" in page
+        and "](a.png)" in page
+    )
+    assert "Data `mnist5k`, TensorFlow 2.21; FD of 100 samples and 50 test images" in page
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) == 4 and rows[0].startswith("| preset |") and "\\|" in rows[-1]
+
+
+def test_names_and_reasons_are_no_html_of_the_page(folder):
+    entrants = standings.read_entrants(folder)
+    best = entrants[0]._replace(name="<b>&")
+    failure = entrants[2]._replace(reason="a <img> |\nb")
+    page = result_page.markdown([Result(folder, 2.0, [best, entrants[1], failure])], "x", ["a.png"])
+    assert "<b>" not in page and "<img>" not in page
+    assert page.count("&lt;b>&amp;") == 3  # in the table, the verdict and the list of samples
+    assert "| diverged: a &lt;img> \\| b |" in page
+
+
+@pytest.mark.parametrize("flags, out", [(["--json"], '{"budgets": []}'), ([], "")])
+def test_a_dry_run_has_no_results(cli, monkeypatch, flags, out):
+    monkeypatch.setattr(training, "train", lambda context, plan: None)
+    argv = ["gan", "tournament", "--dir", "cup", "--presets", "quick,wgan", "--dry-run", *flags]
+    answer = cli(*argv)
+    assert answer.code == 0 and "".join(answer.out.split()) == "".join(out.split())
+
+
+def test_the_result_as_json_has_the_means(folder):
+    result = standings.as_json(folder, standings.read_entrants(folder))
+    (quick, _, wgan) = result["rows"]
+    assert (quick["distance"], quick["floor"], quick["lost"]) == (2.0, 0.5, 2.0)
+    assert wgan["distance"] is None
+
+
+def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
+    entrants = standings.read_entrants(folder)
+    expected = standings.describe_separation(entrants[0], entrants[1], standings.DISTANCE)
+    assert expected.startswith(
+        "By the FD, quick and dcgan are not separated: they differ by 6.00 ["
+    )
+    assert standings.as_json(folder, entrants)["verdict"] == expected
+    assert standings.find_verdict(entrants[::2]) == ""
+
+
+def test_without_a_distance_the_two_sample_accuracy_ranks(folder):
+    entrants = standings.read_entrants(folder)[:2]
+    tests = [{"accuracy": value, "low": value - 0.03, "high": value + 0.03} for value in (0.9, 0.6)]
+    others = [
+        each._replace(scores=[dict(scores(1.0, 0, 2), frechet_distance=None, two_sample=test)])
+        for each, test in zip(entrants, tests)
+    ]
+    assert standings.choose_measure(entrants) is standings.DISTANCE
+    quick, dcgan = others
+    assert standings._ranked(others) == [dcgan, quick]
+    assert standings.find_verdict([dcgan, quick]).startswith(
+        "By the two-sample accuracy, dcgan is better than quick by 0.300 ["
+    )
+    assert result_page.cells_of(quick)[4:7] == ["-", "2.0", "90 [87, 93]"]
+
+
+def test_several_budgets_have_a_table_each(folder):
+    results = [Result(folder, minutes, standings.read_entrants(folder)) for minutes in (2.0, 5.0)]
+    page = result_page.markdown(results, "toolkit x", ["a.png", ""])
+    assert page.index("## 2 CPU minutes each") < page.index("a.png") < page.index("## 5 CPU")
+    assert [line for line in result_page.text_lines(results) if "CPU minutes" in line] == [
+        "2 CPU minutes each",
+        "5 CPU minutes each",
+    ]
+    assert [each["cpu_minutes"] for each in result_page.as_json(results)["budgets"]] == [2.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "flags, minutes", [([], 2.0), (["--steps", "4"], None), (["--examples=9"], None)]
+)
+def test_the_result_has_the_cpu_minutes_unless_a_flag_sets_another_budget(
+    cli, folder, tmp_path_factory, monkeypatch, flags, minutes
+):
+    monkeypatch.setattr(training, "train", lambda context, plan: None)
+    argv = ["gan", "tournament", "--dir", folder, "--presets", "quick,wgan", "--json", *flags]
+    argv += ["--markdown", str(tmp_path_factory.mktemp("page") / "page.md")]
+    monkeypatch.setattr(result_page, "write_samples", lambda entrants, path: False)
+    answer = cli(*argv)
+    assert answer.code == 0, answer.err
+    result = json.loads(answer.out)
+    assert result["cpu_minutes"] == minutes and len(result["rows"]) == 3
+
+
+@pytest.mark.parametrize("text", ["quick", "quick,quick", "quick,other"])
+def test_two_known_presets_are_needed(text):
+    with pytest.raises(UsageError, match=f"two or more of auto, {', '.join(PRESETS)}"):
+        training.check_presets(text)
+
+
+def test_all_presets_are_the_default():
+    assert training.check_presets("") == list(PRESETS)
+
+
+def test_the_budget_is_cpu_time_unless_a_flag_sets_another():
+    words = training.search_words("f", ["quick", "wgan"], 1.5, 2, ["--data", "mnist"])
+    assert words[words.index("--cpu-secs") + 1] == "90"
+    assert words[words.index("--vary") + 1] == "preset=quick,wgan"
+    words = training.search_words("f", ["quick", "wgan"], 1.5, 2, ["--steps=7"])
+    assert "--cpu-secs" not in words and words[-1] == "--steps=7"
+
+
+@pytest.mark.parametrize("flag", ["--vary", "--vary=width=2,4", "--search-dir", "--preset"])
+def test_what_the_tournament_sets_is_refused(flag):
+    with pytest.raises(UsageError, match=f"{flag.split('=')[0]} is what the tournament sets"):
+        training.search_words("f", ["quick", "wgan"], 1.5, 2, [flag, "x"])
+
+
+@pytest.mark.slow
+def test_presets_train_are_ranked_and_drawn(cli, here):
+    data = testing.write_digits(str(here / "digits.npz"), count=240)
+    argv = ["gan", "tournament", "--dir", "cup", "--presets", "quick,wgan", "--markdown", "gan.md"]
+    argv += ["--data", data, "--steps", 4, "--batch-size", 8, "--width", 2, "--latent-size", 4]
+    argv += ["--features", "pixels", "--quick-samples", 100, "--score-samples", 100]
+    argv += ["--norm-samples", 20, "--sample-count", 9, "--network", "mlp", "--xla", "off"]
+    result = cli(*argv)
+    assert result.code == 0, result.err
+    assert {line.split()[0] for line in result.out.splitlines()[1:]} == {"quick", "wgan"}
+    page = (here / "gan.md").read_text()
+    command = "toolkit gan tournament --dir=cup --presets=quick,wgan --seeds=1 --markdown=gan.md"
+    assert f"    {command} --data" in page
+    assert os.path.getsize(str(here / "gan-samples.png")) > 100
+    again = cli(*argv, "--json")
+    assert again.code == 0 and len(json.loads(again.out)["rows"]) == 2

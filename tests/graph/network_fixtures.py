@@ -1,0 +1,111 @@
+"""A model of one network, and steps of it, each in a new graph."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple
+
+import numpy as np
+from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+
+from toolkit import hookimpl, tf
+from toolkit.graph.build import build_inference, build_training
+from toolkit.plugins import Plugins
+from toolkit.training.random_ops import find_random_ops
+
+FEATURES = np.random.RandomState(0).uniform(0, 1, (8, 4)).astype(np.float32)
+LABELS = np.arange(8) % 2
+
+
+class OneNetwork:
+    """Logits are what a network returns.
+
+    Args:
+        create: a function of the run that returns what `run.function` or `run.keras` returns.
+        apply: a function (network, features, run) -> logits; None to pass features and the mode.
+        num_ops: how many ops an extension adds in front of `build` and of `call`.
+    """
+
+    def __init__(self, create, apply=None, num_ops=0):
+        self.create = create
+        self.apply = apply or (lambda net, x, run: net(x, run.mode == "train"))
+        self.num_ops = num_ops
+
+    @hookimpl
+    def build(self, run):
+        for _ in range(self.num_ops):
+            tf.random.uniform([], name="dropout")
+        self.network = self.create(run)
+        return self.network
+
+    @hookimpl
+    def call(self, model, features, run):
+        for _ in range(self.num_ops):
+            tf.random.uniform([], name="dropout")
+        return {"logits": self.apply(model, features, run)}
+
+    @hookimpl
+    def loss(self, model, labels, outputs):
+        loss = tf.losses.sparse_softmax_cross_entropy(labels, outputs["logits"])
+        return loss + sum(model.losses())
+
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(losses)
+
+    @hookimpl
+    def predict(self, outputs):
+        return {"logits": outputs["logits"]}
+
+
+class Stream(Constant):
+    """A reader that a loop asks for each batch, of a tensor that is not a constant.
+
+    TensorFlow computes what follows from a constant by other code than the step does.
+    """
+
+    in_memory = False
+
+    def __init__(self, features, labels):
+        super().__init__(features, labels)
+        self._tensor = tf.placeholder_with_default(features, features.shape)
+
+    def batch(self, step):
+        return tf.identity(self._tensor), super().batch(step)[1]
+
+
+class Steps(NamedTuple):
+    """What steps did: values of variables by name before and after, and the last step's results."""
+
+    before: Dict[str, Any]
+    after: Dict[str, Any]
+    logits: Any
+    loss: float
+    logged: Dict[str, Any]
+    random_ops: Any
+
+
+def make_steps(model, steps=1, in_loop=False, spec=None, features=FEATURES, **options) -> Steps:
+    """Make steps; in a loop, all but the last in one session call."""
+    plugins = Plugins(make_plugin(model))
+    run = make_run(data=spec, optimizer="sgd", learning_rate=0.1, clip="none", **options)
+    with tf.Graph().as_default() as graph:
+        training = build_training(plugins, run, Stream(features, LABELS), graph, in_loop)
+        variables = {v.op.name: v for v in tf.global_variables()}
+        fetches = [training.step.outputs["logits"], training.losses["loss"], training.logged]
+        with session() as tf_session:
+            before = tf_session.run(variables)
+            calls = [1] * steps if not in_loop or steps == 1 else [steps - 1, 1]
+            for number in calls:
+                feed = {training.loop.num_steps: number} if in_loop else {}
+                results = [None] * 3 if number > 1 else fetches
+                train = [training.train_op] + [x for x in results if x is not None]
+                values = tf_session.run(train, feed)
+            after = tf_session.run(variables)
+    return Steps(before, after, *values[1:], find_random_ops(training.train_op))
+
+
+def inference_variables(model, mode, spec=None):
+    """The names of the variables of the graph of evaluation or prediction."""
+    graph = build_inference(Plugins(make_plugin(model)), make_run(mode, data=spec or Spec()))
+    with graph.tf_graph.as_default():
+        return sorted(variable.op.name for variable in tf.global_variables())

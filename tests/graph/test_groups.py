@@ -1,0 +1,409 @@
+"""Groups of variables: own rates and decays, and variables that are frozen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+from linear_fixtures import LINEAR, Linear, write_bars
+from update_fixtures import ONLY_2, SGD, WithBatchNorm, create_variable, read_variables, train
+
+from toolkit import Group, UsageError, hookimpl, testing, tf
+from toolkit import train as train_run
+from toolkit.graph.build import build_training
+from toolkit.options.groups import parse_group
+from toolkit.plugins import Plugins
+
+pytestmark = pytest.mark.usefixtures("graph")
+
+
+# ------------------------------------------------------------------------------------ one group
+
+
+def test_a_group_has_a_pattern_a_rate_and_a_decay():
+    group = parse_group("conv*/kernel:learning_rate=1e-4,weight_decay=0")
+    assert group == Group("conv*/kernel", learning_rate=1e-4, weight_decay=0.0)
+    assert group.fits("conv1/a/kernel") and not group.fits("conv1/bias")
+    assert parse_group("*[12]/bias:frozen=true") == Group("*[12]/bias", frozen=True)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("conv1/*", "'conv1/\\*' is no group of variables"),
+        ("conv1/*:", "is no group"),
+        (":frozen=true", "The pattern '' of variables is empty"),
+        ("a:rate=1", "'a:rate=1' sets 'rate'"),
+        ("a:learning_rate=fast", "sets learning_rate to 'fast', which is no number"),
+        ("a:learning_rate=0", "Group 'a': learning_rate is 0.0, but should be greater than 0"),
+        ("a:learning_rate=nan", "learning_rate is nan, but should be a finite number"),
+        ("a:weight_decay=-1", "weight_decay is -1.0, but should be a finite number that is not"),
+        ("a:frozen=maybe", "frozen is 'maybe', but should be true or false"),
+        ("a:frozen=true,weight_decay=1", "frozen variables have neither a learning rate nor"),
+        ("a:weight_decay=1,weight_decay=2", "sets weight_decay twice"),
+    ],
+)
+def test_a_group_that_is_none_is_refused_in_one_sentence(text, message):
+    with pytest.raises(UsageError, match=message):
+        parse_group(text)
+
+
+@pytest.mark.parametrize("pattern", ["", " ", "w:0", "a,b", None, 3])
+def test_a_pattern_that_fits_no_name_whatever_is_refused(pattern):
+    with pytest.raises(UsageError, match="is empty|has a comma or a colon"):
+        Group(pattern)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        Group("a*", learning_rate=1e-4, weight_decay=0),
+        Group("a", frozen=True),
+        Group("b"),
+    ],
+)
+def test_a_group_of_python_code_is_a_value_of_the_option(group):
+    for value in ([group], group):
+        (text,) = make_run(group=value).options.group
+        assert parse_group(text) == group
+
+
+# ------------------------------------------------------------------------------- rates and decays
+
+
+def descend_two(run=None, **options):
+    """The variables a and b after a step of plain descent at rate 1, each by a gradient of 1."""
+    loss = tf.reduce_sum(create_variable("a", [0.0]) + create_variable("net/b", [0.0]))
+    return train(loss, run=run, **options)
+
+
+def test_a_group_has_a_rate_of_its_own():
+    assert descend_two(group="net/*:learning_rate=0.25") == {"a": [-1], "net/b": [-0.25]}
+
+
+def test_the_first_group_that_fits_a_variable_holds():
+    groups = "net/*:learning_rate=0.25,*:learning_rate=0.5"
+    assert descend_two(group=groups) == {"a": [-0.5], "net/b": [-0.25]}
+
+
+def test_the_rate_of_a_group_follows_the_schedule_of_the_update():
+    # Warm-up over two steps: half of each full rate in the first.
+    weights = descend_two(group="net/*:learning_rate=0.25", warmup_steps=2)
+    assert weights == {"a": [-0.5], "net/b": [-0.125]}
+
+
+def test_the_rate_of_each_group_is_logged():
+    loss = tf.reduce_sum(create_variable("a", 0.0) + create_variable("net/b", 0.0))
+    run = make_run(**dict(SGD, group="net/*:learning_rate=0.25"))
+    run.minimize(loss, name="player")
+    with session() as tf_session:
+        logged = tf_session.run(run.logged)
+    del logged["player/gradient_norm"]
+    assert logged == {"player/learning_rate": 1.0, "player/learning_rate/net/*": 0.25}
+
+
+def test_the_global_norm_is_one_over_all_groups():
+    a, b = create_variable("a", [0.0]), create_variable("b", [0.0])
+    weights = train(
+        tf.reduce_sum(3 * a + 4 * b),
+        clip="global-norm",
+        clip_limit=1.0,
+        group="b:learning_rate=0.5",
+    )
+    assert weights == {"a": pytest.approx([-0.6]), "b": pytest.approx([-0.4])}
+
+
+def test_a_group_has_a_weight_decay_of_its_own():
+    loss = 0 * sum(tf.reduce_sum(create_variable(name, [[1.0]])) for name in "abc")
+    weights = train(loss, weight_decay=0.5, group=["b:weight_decay=0.25", "c:weight_decay=0"])
+    assert weights == {"a": [[0.5]], "b": [[0.75]], "c": [[1.0]]}
+
+
+def test_decay_exclude_excludes_variables_from_every_decay():
+    loss = 0 * sum(tf.reduce_sum(create_variable(name, [[1.0]])) for name in "abc")
+    options = {"weight_decay": 0.5, "group": "b:weight_decay=0.25"}
+    with pytest.raises(UsageError, match="Group 'b' has the weight decay 0.25, but none of its"):
+        train(loss, decay_exclude="b", **options)
+    assert train(loss, decay_exclude="a", **options) == {"a": [[1]], "b": [[0.75]], "c": [[0.5]]}
+
+
+def test_a_group_with_a_decay_alone_shares_the_optimizer():
+    run = make_run(optimizer="adam", group="b:weight_decay=0.1")
+    a, b = create_variable("a", [[1.0]]), create_variable("b", [[1.0]])
+    run.minimize(tf.reduce_sum(a * b))
+    names = {v.op.name for v in tf.global_variables()}
+    assert {name for name in names if "power" in name} == {
+        "optimizer/beta1_power",
+        "optimizer/beta2_power",
+    }
+
+
+def test_a_group_with_a_rate_has_an_optimizer_of_its_own_whatever_is_frozen():
+    run = make_run(optimizer="adam", freeze="c", group="b:learning_rate=0.1")
+    a, b, c = (create_variable(name, [[1.0]]) for name in "abc")
+    run.minimize(tf.reduce_sum(a * b * c), name="p")
+    names = {v.op.name for v in tf.global_variables()}
+    assert {name for name in names if "beta1_power" in name} == {
+        "optimizer/p/beta1_power",
+        "optimizer/p/group_1/beta1_power",
+    }
+
+
+def test_adamw_is_adam_with_a_decay_of_a_hundredth():
+    def value(**options):
+        with tf.Graph().as_default():
+            loss = tf.reduce_sum(create_variable("w", [[1.0]]))
+            return train(loss, **dict(options, learning_rate=0.5))["w"][0][0]
+
+    assert value(optimizer="adam") == pytest.approx(0.5)
+    assert value(optimizer="adamw") == pytest.approx(0.5 * (1 - 0.5 * 0.01))
+    assert value(optimizer="AdamW", weight_decay=0.5) == pytest.approx(0.5 * (1 - 0.5 * 0.5))
+    assert value(optimizer="adamw", weight_decay=0.0) == value(optimizer="adam")
+
+
+def test_groups_accumulate_together():
+    # The gradients 1 and 3: one update by their mean 2.
+    step = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
+    a, b = create_variable("a", 0.0), create_variable("b", 0.0)
+    weights = train((a + b) * (2 * step + 1), 2, accumulate=2, group="b:learning_rate=0.5")
+    assert weights == {"a": -2, "b": -1}
+
+
+# ------------------------------------------------------------------------------------------ frozen
+
+
+def test_a_frozen_variable_has_no_gradient_no_decay_no_slots_and_no_sum():
+    run = make_run(optimizer="adam", accumulate=2, weight_decay=0.5, freeze="b", clip="global-norm")
+    a, b = create_variable("a", [[1.0]]), create_variable("b", [[1.0]])
+    op = run.minimize(tf.reduce_sum(3 * a + 4 * b))
+    with session() as tf_session:
+        assert tf_session.run(run.logged["gradient_norm"]) == 3
+        tf_session.run([op])
+        tf_session.run([op])
+        values = read_variables(tf_session)
+    assert values["b"] == [[1.0]] and values["a"] != [[1.0]]
+    assert not [name for name in values if name.startswith("b/") or name.endswith("/b")]
+
+
+def test_a_group_before_a_frozen_one_makes_an_exception():
+    assert descend_two(group="net/b:frozen=no,*:learning_rate=0.5") == {"a": [-0.5], "net/b": [-1]}
+    with tf.Graph().as_default():
+        weights = descend_two(group=["a:frozen=no", "*:frozen=yes"])
+    assert weights == {"a": [-1], "net/b": [0]}
+
+
+def test_one_of_two_updates_may_be_frozen_whole():
+    def step(**options):
+        with tf.Graph().as_default():
+            run = make_run(**dict(SGD, on_nonfinite="skip", **options))
+            a, b = create_variable("a", [[1.0]]), create_variable("b", [[1.0]])
+            first = run.minimize(tf.reduce_sum(a), [a], "first", advance_step=False)
+            with tf.control_dependencies([first]):
+                op = run.minimize(tf.reduce_sum(b), [b], "second", after=lambda: b.assign([[9.0]]))
+            with session() as tf_session:
+                for _ in range(2):
+                    tf_session.run(op)
+                return tf_session.run([a, b, run.global_step])
+
+    assert step(freeze="b") == [[[-1.0]], [[1.0]], 2]
+    assert step(freeze="a") == [[[1.0]], [[9.0]], 2]
+    assert step(freeze="b", accumulate=2) == [[[0.0]], [[1.0]], 2]
+    assert step(freeze="a", accumulate=2) == [[[1.0]], [[9.0]], 2]
+
+
+def test_the_guard_looks_at_the_loss_of_a_frozen_update():
+    run = make_run(**dict(SGD, on_nonfinite="skip", freeze="b"))
+    a, b = create_variable("a", 0.0), create_variable("b", 0.0)
+    op = run.apply([run.gradients(1.0 * a, [a], "a"), run.gradients(b / 0, [b], "b")])
+    with session() as tf_session:
+        tf_session.run(op)
+        assert tf_session.run([a, b]) == [0, 0]
+
+
+def test_freezing_everything_is_refused():
+    with pytest.raises(UsageError, match="All variables that the update 'p' trains are frozen"):
+        make_run(**dict(SGD, freeze="*")).minimize(create_variable("w", 0.0) * 1, name="p")
+
+
+class Streamed(Constant):
+    """A reader as a loop needs it."""
+
+    in_memory = False
+
+
+def changed_variables(in_loop, **options):
+    """The names of the variables that a step of batch norm and a linear layer changes."""
+    plugins = Plugins(make_plugin(WithBatchNorm))
+    run = make_run(data=Spec((2,)), classes=plugins.options(), **options)
+    reader = Streamed([[1.0, 1.0], [3.0, 3.0]], [0, 1])
+    graph = tf.get_default_graph()
+    training = build_training(plugins, run, reader, graph, in_loop)
+    with session() as tf_session:
+        before = read_variables(tf_session)
+        tf_session.run(training.train_op)
+        after = read_variables(tf_session)
+    return {name for name in after if after[name] != before[name]} - {"global_step"}
+
+
+IN_LOOP = pytest.mark.parametrize("in_loop", [False, True])
+
+
+@IN_LOOP
+def test_averages_of_batch_norm_that_a_pattern_fits_stay_as_they_are(in_loop):
+    changed = changed_variables(in_loop, optimizer="sgd", freeze="[gbm]*")
+    assert changed == {"linear/w", "linear/b"}
+
+
+@IN_LOOP
+def test_a_pattern_may_fit_the_averages_alone(in_loop):
+    changed = changed_variables(in_loop, optimizer="sgd", freeze="moving_*")
+    assert "gamma" in changed and "moving_mean" not in changed
+
+
+@IN_LOOP
+def test_averages_move_where_only_the_trained_variables_are_frozen(in_loop):
+    changed = changed_variables(in_loop, optimizer="sgd", freeze=["gamma", "beta"])
+    assert "moving_mean" in changed
+    assert not {"gamma", "beta"} & changed
+
+
+# ---------------------------------------------------------------------- patterns without an effect
+
+
+def test_an_exclusion_from_no_weight_decay_is_refused():
+    loss = tf.reduce_sum(create_variable("a", [[1.0]]) + create_variable("b", [1.0]))
+    with pytest.raises(UsageError, match="--decay-exclude a has no effect: no variable decays"):
+        train(loss, decay_exclude="a")
+
+
+def test_an_exclusion_of_all_that_decays_is_refused():
+    loss = tf.reduce_sum(create_variable("a", [[1.0]]) + create_variable("b", [1.0]))
+    with pytest.raises(UsageError, match="excludes all variables that decay, for example 'a'"):
+        train(loss, decay_exclude="a", optimizer="adamw")
+
+
+@pytest.mark.parametrize(
+    "options, message, hint",
+    [
+        ({"freeze": "nett/*"}, "--freeze nett/\\* fits no variable that the run", "'net/*'"),
+        ({"group": "net/c:learning_rate=1"}, "--group net/c fits no variable", "'net/b'"),
+        ({"decay_exclude": "c"}, "--decay-exclude c fits no variable that the run trains", ""),
+        (
+            {"group": "*:learning_rate=1,a:learning_rate=2"},
+            "--group a has no effect: an earlier group holds .* for example 'a'",
+            "",
+        ),
+        ({"freeze": "a", "group": "a:learning_rate=2"}, "--group a has no effect", ""),
+    ],
+)
+def test_a_pattern_that_holds_for_no_variable_is_refused(options, message, hint):
+    with pytest.raises(UsageError, match=message) as error:
+        descend_two(**options)
+    assert hint in error.value.hint
+
+
+def test_the_hint_for_a_large_model_names_a_few_variables():
+    loss = tf.add_n([create_variable(f"w{number}", 0.0) for number in range(50)])
+    with pytest.raises(UsageError) as error:
+        train(loss, freeze="?????")
+    assert error.value.hint.startswith("Known: w0, w1, w10, ") and len(error.value.hint) < 100
+
+
+def test_the_options_hold_for_the_variables_of_all_updates_of_a_step():
+    run = make_run(**dict(SGD, group="b:learning_rate=0.5"))
+    a, b = create_variable("a", 0.0), create_variable("b", 0.0)
+    op = run.apply([run.gradients(1.0 * a, [a], "a"), run.gradients(1.0 * b, [b], "b")])
+    with session() as tf_session:
+        tf_session.run(op)
+        assert tf_session.run([a, b]) == [-1, -0.5]
+
+
+def test_a_group_of_a_plugin_that_fits_a_variable_of_another_update_is_refused():
+    run = make_run(**SGD)
+    a, _ = create_variable("a", 0.0), create_variable("b", 0.0)
+    with pytest.raises(UsageError, match="Group 'b' fits no variable that the update 'x' trains"):
+        run.gradients(1.0 * a, [a], "x", groups=[Group("b", learning_rate=0.5)])
+
+
+def test_the_groups_of_the_options_come_before_those_of_the_plugin():
+    run = make_run(**dict(SGD, group="b:learning_rate=0.5"))
+    a, b = create_variable("a", 0.0), create_variable("b", 0.0)
+    op = run.minimize(a + b, groups=[Group("*", learning_rate=0.25)])
+    with session() as tf_session:
+        tf_session.run(op)
+        assert tf_session.run([a, b]) == [-0.25, -0.5]
+
+
+# ------------------------------------------------------------------------------------- whole runs
+
+
+class Grouped(Linear):
+    """Weights at a rate of their own, and a decay."""
+
+    @hookimpl
+    def optimize(self, losses, run):
+        groups = [Group("linear/w", learning_rate=0.1, weight_decay=0.1)]
+        return run.minimize(losses, groups=groups)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"optimizer": "adam"}, {"accumulate": 2}, {"freeze": "linear/b", "optimizer": "momentum"}],
+    ids=["plain", "accumulated", "frozen"],
+)
+def test_a_step_in_a_loop_makes_the_same_updates_of_groups(tmp_path, options):
+    data = write_bars(tmp_path / "bars.npz")
+    options = dict(options, data=data, schedule="cosine", clip="global-norm", clip_limit=0.1)
+    testing.check_step_in_a_loop(Grouped, **options)
+
+
+def test_a_resumed_run_with_groups_ends_with_the_same_bits(tmp_path):
+    options = {"freeze": "linear/b", "optimizer": "adam", "schedule": "cosine"}
+    data = write_bars(tmp_path / "bars.npz")
+    testing.check_resume(Grouped, str(tmp_path / "run"), data=data, **options)
+
+
+def test_a_resume_with_other_groups_is_refused_unless_allowed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = {"data": write_bars("bars.npz"), "steps": 2, "group": "*/w:learning_rate=0.5"}
+    train_run(LINEAR, "run", options)
+    for name, value in {"group": "*/w:learning_rate=0.25", "freeze": "*/b"}.items():
+        with pytest.raises(UsageError, match=f"{name} was .*now"):
+            train_run(LINEAR, "run", {"steps": 4, name: value})
+
+
+class Normalized(Linear):
+    """A linear layer on batch norm of flat features."""
+
+    @hookimpl
+    def build(self, run):
+        norm = tf.keras.layers.BatchNormalization(momentum=0.9, name="norm")
+        norm.build([None, 36])
+        return norm, Linear.build(self, run)
+
+    @hookimpl
+    def call(self, model, features, run):
+        norm, linear = model
+        features = norm(tf.reshape(features, [-1, 36]), training=run.mode == "train")
+        return Linear.call(self, linear, features, run)
+
+
+@ONLY_2
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"accumulate": 2}, marks=pytest.mark.slow)],
+    ids=["plain", "accumulated"],
+)
+def test_a_compiled_step_trains_groups_as_a_plain_one_does(tmp_path, options):
+    tensors = []
+    for xla in ("off", "on"):
+        run = str(tmp_path / xla)
+        values = {"data": write_bars(tmp_path / "bars.npz"), "evaluate": "no", "steps": 4}
+        values.update(freeze="moving_*,linear/b", group="linear/w:learning_rate=0.1")
+        testing.train(Normalized, run, xla=xla, weight_decay=0.1, **dict(values, **options))
+        tensors.append(testing.tensors(run))
+    plain, compiled = tensors
+    assert sorted(plain) == sorted(compiled)
+    for name, value in plain.items():
+        np.testing.assert_allclose(compiled[name], value, 1e-4, 1e-5, err_msg=name)
+    assert not compiled["moving_mean"].any() and not compiled["linear/b"].any()

@@ -1,0 +1,450 @@
+"""Optimizers that a plugin chooses itself: by name, by a function, or as an object of tf.train or
+Keras.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graph_fixtures import make_run, session
+from linear_fixtures import Linear, write_bars
+from update_fixtures import INF, ONLY_2, SGD, create_variable, read_variables
+
+from toolkit import Group, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit.graph.optimizers.names import optimizer_names
+
+pytestmark = pytest.mark.usefixtures("graph")
+
+
+def new_keras(name, *arguments, **named):
+    """An optimizer of tf_keras as it is since TensorFlow 2.11."""
+    optimizers = pytest.importorskip("tf_keras").optimizers
+    return getattr(optimizers, name)(*arguments, **named)
+
+
+def values_after(steps=1, gradient=1.0, options=(), **settings):
+    """The value of a variable that starts at 0 after the steps, and the logged learning rates."""
+    run = make_run(**dict(SGD, **dict(options)))
+    w = create_variable("w", 0.0)
+    op = run.minimize(gradient * w, **settings)
+    rate, rates = run.logged.get("learning_rate"), []
+    with session() as tf_session:
+        for _ in range(steps):
+            rates.append(tf_session.run([op] if rate is None else [op, rate])[-1])
+        return tf_session.run(w), rates
+
+
+# ------------------------------------------------------------------------- names, rates, schedules
+
+
+def test_a_plugin_may_name_its_optimizer_and_the_arguments():
+    # Two steps of gradient 1 with half the momentum: 1, then 1.5.
+    value, _ = values_after(2, optimizer="momentum", optimizer_args={"momentum": 0.5})
+    assert value == -2.5
+
+
+def test_a_named_optimizer_has_no_arguments_of_the_options():
+    options = {"optimizer": "adam", "optimizer_args": {"beta1": 0.5}}
+    assert values_after(2, options=options, optimizer="momentum")[0] == pytest.approx(-2.9)
+    with tf.Graph().as_default(), pytest.raises(UsageError, match="'sgd' has no argument 'beta1'"):
+        values_after(options=options, optimizer="sgd", optimizer_args={"beta1": 0.5})
+
+
+def test_arguments_alone_are_those_of_the_optimizer_of_the_options():
+    value, _ = values_after(2, options={"optimizer": "momentum"}, optimizer_args={"momentum": 0.5})
+    assert value == -2.5
+
+
+def test_a_schedule_is_a_name_or_a_function_of_step_and_length():
+    # 1, 1/2, 1/4 of the rate 0.5.
+    def halve(step, total_steps):
+        assert total_steps is None
+        return tf.pow(0.5, tf.cast(step, tf.float32))
+
+    value, rates = values_after(3, learning_rate=0.5, schedule=halve)
+    assert rates == [0.5, 0.25, 0.125] and value == -0.875
+    with tf.Graph().as_default():
+        options = {"decay_steps": 1, "decay_rate": 0.5}
+        assert values_after(3, options=options, schedule="step")[1] == [1, 0.5, 0.25]
+
+
+def test_a_schedule_that_is_not_finite_stops_before_the_update():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="The learning rate's schedule"):
+        values_after(schedule=lambda step, total_steps: 1 / tf.cast(step, tf.float32))
+
+
+def test_a_learning_rate_may_be_a_tensor():
+    assert values_after(learning_rate=tf.constant(0.25))[0] == -0.25
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"schedule": "linear"}, "There is no schedule 'linear'"),
+        ({"schedule": lambda step, total: "half"}, "A schedule returned 'half', expected a number"),
+        ({"schedule": lambda step, total: [1.0, 2.0]}, "returned the shape \\(2,\\), expected a"),
+        ({"learning_rate": 0.0}, "For the update, learning_rate is 0.0, expected a positive num"),
+        ({"learning_rate": "fast"}, "learning_rate is 'fast', expected a positive number"),
+        ({"optimizer": "adm"}, "There is no optimizer 'adm'"),
+        ({"optimizer": 3}, "The optimizer builtins.int is no optimizer that works in a graph"),
+        ({"optimizer": lambda rate: rate}, "function 'optimizer' of the update returned .*Tensor"),
+        (
+            {"optimizer": tf.train.AdamOptimizer, "optimizer_args": {"beta1": 0.5}},
+            "For the update, optimizer_args is set, but only a named optimizer takes it",
+        ),
+        ({"groups": "conv/*"}, "groups is 'conv/\\*', expected toolkit.Group objects"),
+    ],
+)
+def test_settings_that_contradict_are_refused_in_one_sentence(settings, message):
+    with pytest.raises(UsageError, match=message):
+        values_after(**settings)
+
+
+# ------------------------------------------------------------------------------------ all classes
+
+# One value other than the default for each argument of each optimizer of tf.train.
+ARGUMENTS = {
+    "rho": 0.5,
+    "epsilon": 0.125,
+    "initial_gradient_squared_accumulator_value": 0.5,
+    "initial_accumulator_value": 0.5,
+    "l1_regularization_strength": 0.25,
+    "l2_regularization_strength": 0.25,
+    "l2_shrinkage_regularization_strength": 0.25,
+    "beta1": 0.5,
+    "beta2": 0.5,
+    "beta": 0.5,
+    "learning_rate_power": -0.25,
+    "momentum": 0.5,
+    "use_nesterov": True,
+    "decay": 0.5,
+    "centered": True,
+    "accum_name": "sums",
+    "linear_name": "lines",
+}
+NAMES_ALONE = {"use_own_namescope_for_non_slot_vars"}  # of variables, which the core names
+
+
+def names_of_arguments(optimizer):
+    """What `--optimizer-args` takes for an optimizer, by the hint of its error."""
+    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
+        values_after(optimizer=optimizer, optimizer_args={"none": 1.0})
+    _, _, names = error.value.hint.rstrip(".").partition("Known: ")
+    return [name for name in names.split(", ") if name]
+
+
+def state_after_two_steps(**settings):
+    """The value of each variable, those of the optimizer included."""
+    with tf.Graph().as_default():
+        run = make_run(**dict(SGD, learning_rate=0.5))
+        op = run.minimize(tf.reduce_sum(2 * create_variable("w", [[0.5]])), **settings)
+        with session() as tf_session:
+            for _ in range(2):
+                tf_session.run(op)
+            return read_variables(tf_session)
+
+
+@pytest.mark.parametrize("name", optimizer_names())
+def test_each_argument_of_each_optimizer_has_an_effect(name):
+    default = state_after_two_steps(optimizer=name)
+    for argument in sorted(set(names_of_arguments(name)) - NAMES_ALONE):
+        arguments = {argument: ARGUMENTS[argument]}
+        # RMSProp's momentum alone has slots of its own; others change a value.
+        assert state_after_two_steps(optimizer=name, optimizer_args=arguments) != default, argument
+
+
+@pytest.mark.parametrize("name", optimizer_names())
+def test_each_optimizer_refuses_an_argument_that_is_misspelt_or_of_another_type(name):
+    for argument in sorted(set(names_of_arguments(name)) - NAMES_ALONE):
+        wrong = 5.0 if argument.endswith("_name") else "much"
+        for arguments in ({argument + "s": 0.5}, {argument: wrong}):
+            with tf.Graph().as_default(), pytest.raises(UsageError, match=f"'{argument}s?'"):
+                values_after(optimizer=name, optimizer_args=arguments)
+
+
+# ---------------------------------------------------------------------------------------- objects
+
+
+class OwnDescent(tf.train.Optimizer):
+    """Plain descent at the rate 0.5, which it does not say."""
+
+    def __init__(self):
+        super().__init__(False, "OwnDescent")
+
+    def _resource_apply_dense(self, gradient, handle):
+        return handle.assign_sub(0.5 * gradient)
+
+
+CHOICES = {
+    "class": tf.train.MomentumOptimizer,
+    "function": lambda rate: tf.train.MomentumOptimizer(rate, 0.5, use_nesterov=True),
+    "keras function": lambda rate: tf.keras.optimizers.SGD(rate, momentum=0.5, nesterov=True),
+}
+
+
+@pytest.mark.parametrize("choice", ["function", "keras function"])
+def test_a_function_gets_the_rate_after_its_schedule(choice):
+    options = {"warmup_steps": 2, "learning_rate": 0.5}
+    value, rates = values_after(2, options=options, optimizer=CHOICES[choice])
+    assert rates == [0.25, 0.5]
+    # Nesterov: 0.25 (1 + 0.5), then 0.5 (1 + 0.5 * 1.5) for TensorFlow; Keras' momentum has the
+    # rate in it: 0.25 * 1.5, then 0.5 + 0.5 (0.5 + 0.5 * 0.25).
+    expected = {"function": -0.375 - 0.875, "keras function": -0.375 - 0.8125}[choice]
+    assert value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tf.train.GradientDescentOptimizer(0.5),
+        lambda: tf.train.GradientDescentOptimizer(tf.constant(0.5)),
+        lambda: tf.keras.optimizers.SGD(0.5),
+        lambda: tf.keras.optimizers.SGD(lambda: 0.5),
+        pytest.param(lambda: new_keras("SGD", 0.5), marks=ONLY_2),
+    ],
+    ids=["tf.train", "tensor", "keras", "callable", "new keras"],
+)
+def test_an_object_has_its_own_rate_which_is_logged(make):
+    options = {"learning_rate": 4.0, "schedule": "cosine", "decay_steps": 2, "warmup_steps": 1}
+    value, rates = values_after(2, options=options, optimizer=make())
+    assert (value, rates) == (-1.0, [0.5, 0.5])
+
+
+def test_a_schedule_of_keras_counts_the_updates():
+    schedule = tf.keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)
+    value, rates = values_after(3, optimizer=tf.keras.optimizers.SGD(schedule))
+    assert (value, rates) == (-1.75, [1, 0.5, 0.25])
+
+
+def test_an_object_of_a_class_of_ones_own_need_not_say_its_rate():
+    assert values_after(optimizer=OwnDescent()) == (-0.5, [None])
+    with tf.Graph().as_default(), pytest.raises(UsageError, match="does not say its learning rate"):
+        run = make_run(weight_decay=0.1)
+        run.minimize(tf.reduce_sum(create_variable("w", [[1.0]])), optimizer=OwnDescent())
+
+
+def test_the_weight_decay_of_an_object_follows_its_own_rate():
+    run = make_run(**dict(SGD, weight_decay=0.5))
+    w = create_variable("w", [[1.0]])
+    op = run.minimize(0 * tf.reduce_sum(w), optimizer=tf.keras.optimizers.SGD(0.5))
+    with session() as tf_session:
+        tf_session.run(op)
+        assert tf_session.run(w) == [[0.75]]
+
+
+OBJECTS = {
+    "tf.train": lambda: tf.train.AdamOptimizer(0.1),
+    "keras": lambda: tf.keras.optimizers.Adam(0.1),
+    "new keras": lambda: new_keras("Adam", 0.1),
+}
+EACH_OBJECT = pytest.mark.parametrize(
+    "kind", ["tf.train", "keras", pytest.param("new keras", marks=ONLY_2)]
+)
+
+
+@EACH_OBJECT
+def test_a_refused_step_leaves_an_optimizer_object_as_it_was(kind):
+    run = make_run(on_nonfinite="skip", clip="none")
+    w, factor = create_variable("w", 0.0), tf.placeholder(tf.float32, [])
+    op = run.minimize(factor * w, optimizer=OBJECTS[kind]())
+    with session() as tf_session:
+        tf_session.run(op, {factor: 1.0})
+        before = read_variables(tf_session)
+        tf_session.run(op, {factor: INF})
+        after = read_variables(tf_session)
+    assert before.pop("global_step") == 1 and after.pop("global_step") == 2
+    assert after.pop("toolkit/skipped_steps") == before.pop("toolkit/skipped_steps") + 1
+    assert before == after and len(before) >= 4
+
+
+@EACH_OBJECT
+def test_a_later_refusal_rolls_an_optimizer_object_back(kind):
+    run = make_run(on_nonfinite="skip", clip="none")
+    a, b, factor = create_variable("a", 0.0), create_variable("b", 0.0), tf.placeholder("float")
+    first = run.minimize(1.0 * a, [a], "a", advance_step=False, optimizer=OBJECTS[kind]())
+    with tf.control_dependencies([first]):
+        op = run.minimize(factor * b, [b], "b", optimizer=OBJECTS[kind]())
+    with session() as tf_session:
+        tf_session.run(op, {factor: 1.0})
+        before = read_variables(tf_session)
+        tf_session.run(op, {factor: INF})
+        after = read_variables(tf_session)
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"global_step", "toolkit/skipped_steps"}
+
+
+@EACH_OBJECT
+def test_an_object_accumulates_as_the_optimizer_of_the_options_does(kind):
+    options = {"optimizer": "adam", "learning_rate": 0.1, "accumulate": 2}
+    values = []
+    for make in (lambda: None, OBJECTS[kind]):
+        with tf.Graph().as_default():
+            values.append(values_after(4, options=options, optimizer=make())[0])
+    assert values == [pytest.approx(-0.2, rel=1e-4)] * 2
+
+
+@pytest.mark.parametrize(
+    "first, second, message",
+    [
+        ({"learning_rate": 0.1}, {"learning_rate": 0.2}, "set learning_rate to 0.1 and to 0.2"),
+        ({"optimizer": "adam"}, {}, "set optimizer to 'adam' and to None"),
+        ({}, {"groups": [Group("w", frozen=True)]}, "set groups to \\(\\) and to \\[Group"),
+    ],
+)
+def test_two_updates_of_a_name_with_different_settings_are_refused(first, second, message):
+    run, w = make_run(**SGD), create_variable("w", 0.0)
+    run.gradients(1.0 * w, [w], "a", **first)
+    run.gradients(1.0 * w, [w], "a", **dict({"groups": []}, **first))
+    with pytest.raises(ToolkitError, match=f"Two calls for the update 'a' {message}"):
+        run.gradients(1.0 * w, [w], "a", **second)
+
+
+@EACH_OBJECT
+def test_an_object_that_two_players_share_is_refused(kind):
+    run, optimizer = make_run(**SGD), OBJECTS[kind]()
+    a, b = create_variable("a", 0.0), create_variable("b", 0.0)
+    run.gradients(1.0 * a, [a], "a", optimizer=optimizer)
+    run.gradients(1.0 * a, [a], "a", optimizer=optimizer)  # a second update of the same player
+    with pytest.raises(UsageError, match="The updates 'a' and 'b' share one optimizer object"):
+        run.gradients(1.0 * b, [b], "b", optimizer=optimizer)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"learning_rate": 0.5}, {"schedule": "cosine"}, {"optimizer_args": {"beta1": 0.5}}]
+)
+@EACH_OBJECT
+def test_what_has_no_effect_beside_an_object_is_refused(kind, settings):
+    with pytest.raises(UsageError, match=f"For the update, {list(settings)[0]} is set, but "):
+        values_after(optimizer=OBJECTS[kind](), **settings)
+
+
+@EACH_OBJECT
+def test_a_group_has_no_rate_of_its_own_beside_an_object(kind):
+    with pytest.raises(UsageError, match="the rate of group 'w' is set, but the optimizer object"):
+        values_after(optimizer=OBJECTS[kind](), groups=[Group("w", learning_rate=0.5)])
+
+
+# ----------------------------------------------------------------------------- what does not work
+
+
+def in_another_graph(make):
+    with tf.Graph().as_default():
+        optimizer = make()
+        values_after(optimizer=optimizer)
+        return optimizer
+
+
+@pytest.mark.parametrize(
+    "make, tensor",
+    [
+        (lambda: tf.train.AdamOptimizer(tf.constant(0.5, name="rate")), "rate:0"),
+        (lambda: tf.keras.optimizers.SGD(0.5), "SGD/"),
+        (lambda: tf.keras.optimizers.SGD(tf.constant(0.5, name="rate")), ""),
+        pytest.param(lambda: new_keras("SGD", 0.5), "iteration", marks=ONLY_2),
+    ],
+    ids=["tensor", "keras", "keras tensor", "new keras"],
+)
+def test_an_object_of_another_graph_is_refused(make, tensor):
+    optimizer = in_another_graph(make)
+    with pytest.raises(UsageError, match=f"made in another graph: its '.*{tensor}") as error:
+        values_after(optimizer=optimizer)
+    assert "Make it in the hook 'optimize'" in error.value.hint
+
+
+def test_an_object_of_tf_train_with_numbers_works_in_every_graph():
+    optimizer = tf.train.AdamOptimizer(0.5)
+    for _ in range(2):
+        with tf.Graph().as_default():
+            assert values_after(optimizer=optimizer)[0] == pytest.approx(-0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
+@pytest.mark.parametrize("kind", ["keras", pytest.param("new keras", marks=ONLY_2)])
+def test_clipping_of_keras_is_refused(kind, name):
+    optimizer = OBJECTS[kind]()
+    object.__setattr__(optimizer, name, 1.0)
+    with pytest.raises(UsageError, match=f"sets {name}, but gradients are clipped before it"):
+        values_after(optimizer=optimizer)
+
+
+def test_an_optimizer_for_several_processes_is_refused():
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.AdamOptimizer(0.1), 1)
+    with pytest.raises(UsageError, match="SyncReplicasOptimizer is for several processes"):
+        values_after(optimizer=optimizer)
+
+
+@ONLY_2
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: new_keras("Nadam", 0.1), "tf_keras.Nadam does not work in a graph: "),
+        (lambda: new_keras("SGD", decay_of_keras()), "tf_keras.SGD has a schedule, which does not"),
+    ],
+    ids=["nadam", "schedule"],
+)
+def test_what_new_keras_cannot_do_in_a_graph_is_refused(make, message):
+    with pytest.raises(UsageError, match=message):
+        values_after(optimizer=make())
+
+
+def decay_of_keras():
+    return tf.keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)
+
+
+@ONLY_2
+def test_a_class_of_new_keras_has_no_rate_of_the_run():
+    cls = pytest.importorskip("tf_keras").optimizers.Adam
+    with pytest.raises(UsageError, match="cannot have a learning rate that changes in a graph"):
+        values_after(optimizer=cls)
+
+
+# --------------------------------------------------------------------------------------- whole runs
+
+
+class Chosen(Linear):
+    """A linear model with the optimizer that `choose` returns."""
+
+    choose = None
+
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(losses, optimizer=type(self).choose())
+
+
+def plugin_of(choice):
+    return type("Chosen", (Chosen,), {"choose": staticmethod(choice)})
+
+
+RUNS = {"function": lambda: CHOICES["function"], **OBJECTS}
+EACH_RUN = pytest.mark.parametrize(
+    "kind", ["function", "tf.train", "keras", pytest.param("new keras", marks=ONLY_2)]
+)
+
+
+@EACH_RUN
+def test_a_step_in_a_loop_makes_the_same_updates(tmp_path, kind):
+    data = write_bars(tmp_path / "bars.npz")
+    options = {"schedule": "cosine", "clip": "global-norm", "clip_limit": 0.1}
+    testing.check_step_in_a_loop(plugin_of(RUNS[kind]), data=data, **options)
+
+
+@EACH_RUN
+@pytest.mark.slow
+def test_a_resumed_run_ends_with_the_same_bits(tmp_path, kind):
+    data = write_bars(tmp_path / "bars.npz")
+    options = {"data": data, "accumulate": 2}
+    testing.check_resume(plugin_of(RUNS[kind]), str(tmp_path / "run"), **options)
+
+
+@ONLY_2
+@EACH_RUN
+@pytest.mark.slow
+def test_a_compiled_step_makes_the_same_updates(tmp_path, kind):
+    tensors = []
+    for xla in ("off", "on"):
+        options = {"data": write_bars(tmp_path / "bars.npz"), "evaluate": "no", "steps": 4}
+        testing.train(plugin_of(RUNS[kind]), str(tmp_path / xla), xla=xla, **options)
+        tensors.append(testing.tensors(str(tmp_path / xla)))
+    assert sorted(tensors[0]) == sorted(tensors[1])
+    for name, value in tensors[0].items():
+        np.testing.assert_allclose(tensors[1][name], value, 1e-4, 1e-5, err_msg=name)

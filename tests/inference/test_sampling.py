@@ -1,0 +1,297 @@
+"""The hook `sample`, `toolkit sample` and `Trained.sample`, with small models that generate."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from linear_fixtures import LINEAR, Linear, write_bars
+
+import toolkit
+from toolkit import SampleOptions, SampleRequest, ToolkitError, UsageError, hookimpl, option, tf
+
+GENERATOR = "test_sampling:Generator"
+SETTINGS = {"steps": 1, "batch_size": 4, "evaluate": False, "best_metric": None}
+
+
+class Settings(SampleOptions):
+    scale: float = option(1.0, "Factor on the noise", gt=0)
+    is_dark: bool = option(False, "Draw in black")
+
+
+class Generator(Linear):
+    """An image is its noise, moved by its class."""
+
+    @hookimpl
+    def sample_options(self):
+        return Settings
+
+    @hookimpl
+    def inputs(self, run):
+        return {"noise": ("float32", [6, 6, 1]), "label": ("int32", [])}
+
+    @hookimpl
+    def call(self, model, features, run):
+        if run.mode != "predict":
+            return Linear.call(self, model, features, run)
+        shift = tf.cast(features["label"], tf.float32)[:, None, None, None]
+        return {"image": features["noise"] / 8 + shift / 4}
+
+    @hookimpl
+    def predict(self, outputs, run):
+        return {"image": outputs["image"]} if run.mode == "predict" else outputs
+
+    @hookimpl
+    def sample(self, request, run):
+        for part in request.parts():
+            noise = part.uniform("noise", [6, 6, 1]) * request.options.scale
+            labels = part.labels
+            if labels is None:
+                labels = (3 * part.uniform("label", [])).astype(np.int32)
+            yield {
+                "images": part.predict({"noise": noise, "label": labels})["image"],
+                "label": labels,
+            }
+
+
+class Autoencoder(Linear):
+    """Is fed images, and generates them from codes: the output `code` of `call`, with noise."""
+
+    @hookimpl
+    def call(self, model, features, run):
+        outputs = Linear.call(self, model, features, run)
+        code = tf.identity(outputs["flat"][:, :2])
+        noise = run.uniform("noise", [tf.shape(code)[0], 1])
+        return dict(outputs, code=code, image=tf.concat([code, noise], 1)[:, :, None, None])
+
+    @hookimpl
+    def predict(self, outputs):
+        return {"image": outputs["image"]}
+
+    @hookimpl
+    def sample(self, request):
+        for part in request.parts():
+            code = part.uniform("code", [2])
+            yield {"images": part.predict({"code": code})["image"], "code": code}
+
+
+class Words(Linear):
+    """Generates no images."""
+
+    @hookimpl
+    def sample(self, request):
+        for part in request.parts():
+            yield {"words": (100 * part.uniform("words", [5])).astype(np.int32)}
+
+
+class Wrong(Linear):
+    """What its hook returns is an attribute that tests set."""
+
+    result = staticmethod(lambda request: None)
+
+    @hookimpl
+    def sample(self, request):
+        return self.result(request)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A function from a class of this module to the folder of a run of it."""
+    folder, data = tmp_path_factory.mktemp("runs"), {}
+
+    def run_of(plugin):
+        path = str(folder / plugin)
+        if plugin not in data:
+            data[plugin] = write_bars(folder / "bars.npz")
+            reference = plugin if ":" in plugin else f"test_sampling:{plugin}"
+            toolkit.train(reference, path, dict(SETTINGS, data=data[plugin], eval_batch_size=7))
+        return path
+
+    return run_of
+
+
+@pytest.fixture
+def generator(runs):
+    with toolkit.open_trained(runs("Generator"), trust=True) as trained:
+        yield trained
+
+
+# ------------------------------------------------------------------------------- numbers and parts
+
+
+def test_a_sample_is_the_same_for_any_number_of_samples_and_any_parts():
+    for draw in (SampleRequest.normal, SampleRequest.uniform):
+        many = draw(SampleRequest(1203, seed=4), "z", [2])
+        assert many.dtype == np.float32 and many.shape == (1203, 2)
+        assert np.array_equal(draw(SampleRequest(7, seed=4), "z", [2]), many[:7])
+        for size in (1, 30, 100, 500):
+            parts = SampleRequest(1203, seed=4).parts(size)
+            assert np.array_equal(np.concatenate([draw(p, "z", [2]) for p in parts]), many)
+
+
+def test_numbers_differ_by_seed_and_name_and_have_their_distribution():
+    request = SampleRequest(4000, seed=1)
+    z = request.normal("z", [3])
+    assert abs(z.mean()) < 0.03 and abs(z.std() - 1) < 0.03
+    u = request.uniform("u", [3])
+    assert u.min() >= 0 and u.max() < 1 and abs(u.mean() - 0.5) < 0.01
+    assert not np.array_equal(z, request.normal("y", [3]))
+    assert not np.array_equal(z, SampleRequest(4000, seed=2).normal("z", [3]))
+    assert len(np.unique(z)) > 11000  # no block repeats another
+
+
+def test_parts_have_their_classes():
+    request = SampleRequest(5, labels=np.array([4, 3, 2, 1, 0]))
+    assert [part.labels.tolist() for part in request.parts(2)] == [[4, 3], [2, 1], [0]]
+
+
+# ---------------------------------------------------------------------------------- Trained.sample
+
+
+def test_samples_are_arrays_by_name_with_images_as_bytes(generator):
+    arrays = generator.sample(10, seed=3)
+    assert list(arrays) == ["images", "label"]
+    assert arrays["images"].shape == (10, 6, 6, 1) and arrays["images"].dtype == np.uint8
+    noise = SampleRequest(10, 3).uniform("noise", [6, 6, 1])
+    shift = arrays["label"][:, None, None, None] / 4
+    assert np.abs(arrays["images"] - 255 * (noise / 8 + shift)).max() <= 0.51
+
+
+def test_a_sample_does_not_depend_on_the_number_of_samples(generator):
+    many, few = generator.sample(1001, seed=3), generator.sample(3, seed=3)
+    assert all(np.array_equal(many[name][:3], few[name]) for name in few)
+
+
+def test_a_class_holds_for_all_samples(generator):
+    assert generator.sample(5, label=2)["label"].tolist() == [2] * 5
+    with pytest.raises(UsageError, match="no class '3'"):
+        generator.sample(5, label=3)
+
+
+def test_settings_of_the_plugin_are_typed(generator):
+    plain, dark = generator.sample(4), generator.sample(4, scale="0.0001")
+    assert (dark["images"] < plain["images"]).any()
+    with pytest.raises(UsageError, match="'scale' is -1 .*greater than 0"):
+        generator.sample(4, scale=-1)
+    with pytest.raises(UsageError, match="no setting 'scal'(.|\n)*Did you mean 'scale'"):
+        generator.sample(4, scal=1)
+
+
+def test_a_model_that_is_fed_examples_generates_from_tensors_of_its_outputs(runs):
+    with toolkit.open_trained(runs("Autoencoder"), trust=True) as trained:
+        images = np.zeros([3, 6, 6, 1], np.uint8)
+        assert trained.predict(images)["image"].shape == (3, 3, 1, 1)
+        arrays, few = trained.sample(1003, seed=1), trained.sample(9, seed=1)
+        other = trained.sample(9, seed=2)
+    assert np.array_equal(arrays["images"][:9], few["images"])
+    pixels = arrays["images"][:, :, 0, 0] / 255
+    assert np.abs(pixels[:, :2] - arrays["code"]).max() < 0.003
+    # What `call` draws follows from the seed and the place of the sample as well.
+    assert len(np.unique(pixels[:, 2])) > 200
+    assert not np.array_equal(pixels[:9, 2], other["images"][:, 2, 0, 0] / 255)
+
+
+def test_outputs_that_do_not_decide_the_prediction_are_refused(runs, monkeypatch):
+    values = {"logits": np.zeros([2, 3], np.float32)}
+    call = hookimpl(lambda self, request: [request.predict(values)])
+    monkeypatch.setattr(Autoencoder, "sample", call)
+    trained = toolkit.open_trained(runs("Autoencoder"), trust=True)
+    with trained, pytest.raises(ToolkitError, match="cannot predict from logits alone"):
+        trained.sample(2)
+
+
+# -------------------------------------------------------------------------------------- the command
+
+
+def test_a_grid_has_a_row_for_each_class_by_default(cli, runs):
+    run = runs("Generator")
+    result = cli("sample", run, "--json")
+    report = json.loads(result.out)
+    assert report["count"] == 63 and report["label"] is None and report["scale"] == 1.0
+    assert os.path.basename(report["out"]) == "seed-0-step-1.png"
+    assert os.path.exists(report["out"])
+
+
+def test_settings_are_flags_and_parts_of_the_default_name(cli, runs):
+    argv = ("sample", runs("Generator"), "-n", "2", "--scale", "0.5", "--is-dark", "--class", "1")
+    result = cli(*argv)
+    assert result.code == 0, result.err
+    name = "seed-0-step-1-n-2-class-1-scale-0.5-is_dark.png"
+    assert os.path.basename(result.out.split("  ")[0]) == name
+
+
+def test_help_shows_the_settings_of_the_run(cli, runs):
+    assert "--scale X" in cli("sample", runs("Generator"), "--trust", "--help").out
+    assert "--count" in cli("sample", "--help").out
+
+
+def test_an_unknown_setting_is_one_sentence_with_those_of_the_plugin(cli, runs):
+    result = cli("sample", runs("Generator"), "--truncation", "1")
+    assert result.code == 2
+    assert "have no setting --truncation.\nIts settings: --scale, --is-dark" in result.err
+    result = cli("sample", "nowhere", "--truncation", "1")
+    assert result.code == 2 and "nowhere does not exist" in result.err
+
+
+def test_samples_that_are_no_images_are_written_to_an_npz_alone(cli, runs):
+    result = cli("sample", runs("Words"), "-n", "3", "--out", "a.png")
+    assert result.code == 2
+    assert "The model generates words int32 [5], which is no image.\nWrite" in result.err
+    assert not os.path.exists("a.png")
+    result = cli("sample", runs("Words"), "-n", "3", "--out", "a.npz")
+    assert result.code == 0, result.err
+    assert result.out == "a.npz  3 samples of step 1, seed 0\n"
+    with np.load("a.npz") as file:
+        assert file["words"].shape == (3, 5)
+
+
+def test_a_class_of_a_model_that_knows_none_is_refused(cli, runs):
+    result = cli("sample", runs("Words"), "--class", "1", "--out", "a.npz")
+    assert result.code == 2 and "The model knows no classes." in result.err
+
+
+def test_a_plugin_without_the_hook_is_refused_with_its_name(cli, runs):
+    result = cli("sample", runs(LINEAR))
+    assert result.code == 2
+    assert "generates no samples: it has no hook 'sample'." in result.err
+
+
+# --------------------------------------------------------------------------------- a wrong hook
+
+
+def rows(count):
+    return {"images": np.zeros([count, 2, 2, 1])}
+
+
+WRONG = {
+    "no return": (lambda request: None, "returned NoneType, expected an iterable of dicts"),
+    "too few": (lambda request: [rows(2)], "yielded 2 samples, expected 4"),
+    "a dict of other lengths": (
+        lambda request: {"images": np.zeros([4, 2, 2, 1]), "label": np.zeros(3)},
+        r"yielded images \[4, 2, 2, 1\], label \[3\], expected as many rows of each",
+    ),
+    "a scalar": (lambda request: {"images": 1.0}, r"yielded images \[\], expected as many rows"),
+    "arrays": (lambda request: [np.zeros(4)], "yielded ndarray, expected a dict"),
+    "other names": (
+        lambda request: [rows(2), {"image": np.zeros([2, 2, 2, 1])}],
+        r"yielded images uint8 \[2, 2, 1\], then image float64 \[2, 2, 1\]",
+    ),
+    "an error": (lambda request: (1 / 0 for _ in [0]), "in its hook 'sample': ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_a_wrong_hook_is_one_sentence(runs, monkeypatch, name):
+    result, message = WRONG[name]
+    monkeypatch.setattr(Wrong, "result", staticmethod(result))
+    trained = toolkit.open_trained(runs("Wrong"), trust=True)
+    with trained, pytest.raises(ToolkitError, match=message):
+        trained.sample(4)
+
+
+def test_one_dict_of_all_samples_is_enough(runs, monkeypatch):
+    monkeypatch.setattr(Wrong, "result", staticmethod(lambda request: rows(request.count)))
+    with toolkit.open_trained(runs("Wrong"), trust=True) as trained:
+        assert trained.sample(4)["images"].shape == (4, 2, 2, 1)

@@ -1,0 +1,255 @@
+"""`toolkit plugins check`, `disable`, `enable` and `show`."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from linear_fixtures import LINEAR
+from test_plugins import distribution
+
+from toolkit.testing import contracts
+
+EXTENSION = """
+from toolkit import Options, hookimpl, option
+
+class FactorOptions(Options):
+    zero_strength = {{"factor": {zero}}}
+
+    factor: float = option(1.0, "factor of the loss")
+
+@hookimpl
+def options():
+    return FactorOptions
+
+@hookimpl(wrapper=True)
+def loss(run):
+    losses = yield
+    return losses * run.options.factor
+"""
+COMMANDS = """
+import click
+
+@click.command()
+def greet():
+    '''Greet somebody.'''
+
+number = 3
+"""
+ZERO = "an-extension-at-zero-strength-changes-nothing"
+
+
+@pytest.fixture
+def few_contracts(monkeypatch):
+    """Check these contracts alone."""
+    names = ["options-have-types-and-help", "the-global-step-advances-by-one", ZERO]
+    monkeypatch.setattr(
+        contracts.registry, "ALL", [each for each in contracts.ALL if each.name in names]
+    )
+
+
+@pytest.fixture
+def site(here, monkeypatch):
+    """A folder on sys.path with a distribution of two commands, one of which is none."""
+    folder = here / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "greetings.py").write_text(COMMANDS)
+    names = "greet = greetings:greet\nnumber = greetings:number"
+    distribution(folder, "greetings", f"[toolkit.commands]\n{names}\n")
+    return folder
+
+
+# ------------------------------------------------------------------------------------------ check
+
+
+def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, few_contracts):
+    result = cli("plugins", "check", LINEAR)
+    lines = result.out.splitlines()
+    assert result.code == 0 and len(lines) == 4
+    assert lines[0].startswith("ok       options-have-types-and-help: Each option has a type")
+    assert lines[2].startswith(f"skipped  {ZERO}: no extension is checked")
+    assert lines[3].startswith("3 contracts in ")
+    assert lines[3].endswith(", on synthetic images: 2 ok, 0 failed, 1 skipped")
+
+
+def test_an_extension_in_a_file_is_checked_with_a_small_model(cli, here, few_contracts):
+    (here / "factor.py").write_text(EXTENSION.format(zero=1.0))
+    result = cli("plugins", "check", "./factor.py", "--json")
+    facts = json.loads(result.out)
+    assert result.code == 0
+    assert facts["counts"] == {"ok": 3, "failed": 0, "skipped": 0}
+
+
+def test_a_broken_contract_exits_with_6(cli, here, few_contracts):
+    (here / "factor.py").write_text(EXTENSION.format(zero=0.5))
+    result = cli("plugins", "check", LINEAR, "--with", "./factor.py", "--gain", "2")
+    assert result.code == 6
+    assert f"\nfailed   {ZERO}: With factor=0.5, 'factor' changes the run: " in result.out
+    assert f"Error: {LINEAR} breaks 1 of 3 contracts: {ZERO}." in result.err
+
+
+@pytest.mark.parametrize(
+    "argv, code, text",
+    [
+        (["clasifier"], 2, "Did you mean 'classifier'?"),
+        (["./absent.py"], 2, "There is no plugin file"),
+        ([LINEAR, "--gain", "x"], 2, "gain"),
+        ([LINEAR, "--gian", "1"], 2, "--gain"),
+        ([], 2, "Missing argument 'NAME'"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_one_sentence(cli, argv, code, text):
+    result = cli("plugins", "check", *argv)
+    assert result.code == code and text in result.err and "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("name, broken", [("greet", []), ("number", ["is-a-click-command"])])
+def test_an_installed_command_is_checked(cli, site, name, broken):
+    result = cli("plugins", "check", name, "--json")
+    assert result.code == (6 if broken else 0)
+    rows = json.loads(result.out)["contracts"]
+    assert [row["name"] for row in rows if row["status"] == "failed"][:1] == broken
+
+
+# -------------------------------------------------------------------------------- disable, enable
+
+
+def states(cli):
+    rows = json.loads(cli("plugins", "list", "--json").out)
+    return {(row["name"], row["kind"]): row["state"] for row in rows}
+
+
+@pytest.mark.parametrize("name", ["classifier", "classifier@toolkit"])
+def test_a_disabled_plugin_is_refused_until_it_is_enabled(cli, here, state_folder, name):
+    assert cli("plugins", "disable", name).out == f"disabled  {name}\n"
+    assert states(cli)["classifier", "model"] == "disabled"
+    result = cli("run", "--plugin", "classifier", "--print-config")
+    assert result.code == 2
+    assert "Plugin 'classifier' is disabled.\nEnable it: toolkit plugins enable" in result.err
+    assert "state        disabled" in cli("plugins", "show", "classifier").out
+    assert cli("plugins", "enable", "classifier").code == 0
+    assert states(cli)["classifier", "model"] == "ok"
+    assert cli("run", "--plugin", "classifier", "--print-config").code == 0
+
+
+def test_a_disabled_command_vanishes(cli, state_folder):
+    assert "Commands of plugins" in cli("--help").out
+    cli("plugins", "disable", "gan")
+    assert "Commands of plugins" not in cli("--help").out
+    result = cli("gan")
+    assert result.code == 2 and "Command 'gan' is disabled.\nEnable it: toolkit" in result.err
+
+
+def test_to_disable_or_enable_twice_changes_nothing(cli, state_folder):
+    assert cli("plugins", "enable", "gan").out == "gan is enabled already\n"
+    cli("plugins", "disable", "gan")
+    assert cli("plugins", "disable", "gan").out == "gan is disabled already\n"
+    assert json.loads(cli("plugins", "enable", "gan", "--json").out)["disabled"] == []
+
+
+@pytest.mark.parametrize("command", ["disable", "enable"])
+def test_an_unknown_name_is_refused_with_the_nearest(cli, state_folder, command):
+    result = cli("plugins", command, "clasifier")
+    assert result.code == 2 and "Did you mean 'classifier'?" in result.err
+    assert not state_folder.exists()
+
+
+def test_each_known_name_is_listed_once(cli, state_folder):
+    result = cli("plugins", "disable", "xyz")
+    assert result.code == 2 and result.err.count(" gan,") == 1
+
+
+def test_one_distribution_is_not_enabled_where_the_name_is_disabled(cli, state_folder):
+    cli("plugins", "disable", "gan")
+    result = cli("plugins", "enable", "gan@toolkit")
+    assert result.code == 2 and "whatever its distribution" in result.err
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(cli, here, monkeypatch):
+    (here / "state").write_text("a file")
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
+    result = cli("plugins", "disable", "gan")
+    assert result.code == 2 and "cannot be written" in result.err and "Traceback" not in result.err
+
+
+def test_the_list_is_never_in_the_working_directory(cli, here, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(here / "home"))
+    assert cli("plugins", "disable", "gan").code == 0
+    assert os.listdir(str(here)) == ["home"]
+
+
+# ------------------------------------------------------------------------------------------- show
+
+
+def test_show_names_the_place_of_each_hook_and_which_it_wraps(cli, here):
+    (here / "factor.py").write_text(EXTENSION.format(zero=1.0))
+    result = cli("plugins", "show", "./factor.py", "--json")
+    facts = json.loads(result.out)
+    assert facts["kind"] == "extension"
+    rows = [(row["hook"], row["wraps"], row["place"]) for row in facts["implementations"]]
+    path = str(here / "factor.py")
+    assert rows == [("options", False, f"{path}:9"), ("loss", True, f"{path}:13")]
+    assert f"loss     wraps  {path}:13" in cli("plugins", "show", "./factor.py").out
+
+
+def test_the_summary_has_each_variable_and_the_sizes(cli, here):
+    from linear_fixtures import write_bars
+
+    data = write_bars(here / "bars.npz")
+    out = cli("plugins", "show", LINEAR, "--summary", "--data", data).out
+    assert "linear/w  36x3   108" in out and "linear/b  3      3" in out
+    assert "linear  111" in out
+    assert "111 parameters in 2 variables: 111 are trained, 0 are not" in out
+    assert "VARIABLE  SHAPE  PARAMETERS" in out and "HOOK" not in out and "OPTION" not in out
+
+
+def test_the_summary_takes_the_flags_of_a_run_and_is_that_of_the_manifest(cli, here):
+    from linear_fixtures import write_bars
+
+    flags = ["--data", write_bars(here / "bars.npz"), "--freeze", "*/bias", "--network", "mlp"]
+    flags += ["--with", "ema", "--batch-size", 8]
+    result = cli("plugins", "show", "classifier", "--summary", "--json", *flags)
+    assert result.code == 0, result.err
+    facts = json.loads(result.out)
+    assert cli("run", "--plugin", "classifier", *flags, "--steps", 1, "--run-dir", "run").code == 0
+    manifest = json.loads((here / "run" / "manifest.json").read_text())
+    assert manifest["model"] == facts["model"]
+    assert sum(each["numbers"] for each in facts["variables"]) == facts["model"]["parameters"]
+    assert (
+        sum(each["parameters"] for each in facts["scopes"].values())
+        == (facts["model"]["parameters"])
+    )
+
+
+@pytest.mark.parametrize(
+    "argv, code",
+    [
+        (["show", "classifier", "--network", "mlp"], 2),  # without --summary
+        (["show", "--summary", "absent"], 2),
+        (["show", "--summary", "./absent.py"], 2),
+        (["show", "--summary"], 2),
+        (["show", "classifier", "--summary", "--network", "absent"], 2),
+        (["show", "classifier", "--summary", "--with", "absent"], 2),
+        (["show", "classifier", "--summary", "--config", "absent.toml"], 2),
+        (["show", "classifier", "--summary", "--help"], 0),
+    ],
+)
+def test_mistakes_of_the_summary_are_one_sentence(cli, here, argv, code):
+    result = cli("plugins", *argv)
+    assert result.code == code and "Traceback" not in result.err + result.out
+
+
+def test_the_summary_of_data_that_does_not_fit_is_one_sentence(cli, here):
+    result = cli("plugins", "show", LINEAR, "--summary", "--data", "absent.npz")
+    assert result.code in (2, 4) and "Traceback" not in result.err
+
+
+def test_show_of_a_command_says_where_it_is(cli, site):
+    facts = json.loads(cli("plugins", "show", "greet", "--json").out)
+    assert (facts["kind"], facts["state"]) == ("command", "ok")
+    assert facts["file"] == str(site / "greetings.py")
+    assert cli("plugins", "show", "number").code == 1

@@ -1,0 +1,118 @@
+"""`toolkit plugins new`: the files of a new plugin, and names that it refuses."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+
+import pytest
+
+from toolkit.cli.plugins.new import TEMPLATES, render
+
+KINDS = ["model", "extension", "command"]
+LONG_LINE = 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_folder_has_what_its_readme_explains(cli, here, kind):
+    result = cli("plugins", "new", "my-thing", "--kind", kind)
+    assert result.code == 0, result.err
+    files = {
+        os.path.relpath(os.path.join(folder, name), "my-thing")
+        for folder, _, names in os.walk("my-thing")
+        for name in names
+    }
+    assert {"pyproject.toml", "README.md", "setup.py", "tests/test_my_thing.py"} <= files
+    readme = (here / "my-thing" / "README.md").read_text()
+    explained = set(re.findall(r"(?m)^\| `([^`]+)`", readme))
+    assert explained == files - {"README.md", "tests/conftest.py"}
+    assert "pip install -e my-thing" in result.out and "plugins check my-thing" in result.out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["resnet", "my-long-model_name", "v2"])
+def test_the_python_files_are_valid_short_and_complete(name, kind):
+    for path, text in render(name, kind).items():
+        assert "$" not in text and "my_thing" not in text, path
+        assert text.endswith("\n") and not text.endswith("\n\n"), path
+        if path.endswith(".py"):
+            compile(text, path, "exec")
+            assert ast.get_docstring(ast.parse(text)) or path == "tests/conftest.py", path
+            if name == "resnet":
+                assert max(map(len, text.split("\n"))) <= LONG_LINE, path
+
+
+@pytest.mark.parametrize("kind, group", list(zip(KINDS, ["plugins", "extensions", "commands"])))
+def test_the_entry_point_names_the_package(kind, group):
+    toml = render("my-thing", kind)["pyproject.toml"]
+    target = "toolkit_my_thing:my_thing" if kind == "command" else "toolkit_my_thing"
+    assert f'[project.entry-points."toolkit.{group}"]\nmy-thing = "{target}"\n' in toml
+
+
+def test_every_template_ends_with_the_suffix_that_pyproject_packages():
+    for folder, _, names in os.walk(TEMPLATES):
+        depth = os.path.relpath(folder, TEMPLATES).count(os.sep)
+        assert depth <= 1  # package-data has a pattern for each depth
+        assert all(name.endswith(".template") for name in names), folder
+
+
+def test_json_lists_the_files(cli, here):
+    facts = json.loads(cli("plugins", "new", "thing", "--out", "sub", "--json").out)
+    assert (facts["folder"], facts["kind"]) == ("sub", "model")
+    assert all((here / "sub" / path).is_file() for path in facts["files"])
+
+
+@pytest.mark.parametrize(
+    "name", ["My", "1st", "a b", "a/b", "../a", "a.py", "-a", "a-", "a__b", "é", "class", ""]
+)
+def test_a_name_that_no_package_can_have_is_refused(cli, here, name):
+    result = cli("plugins", "new", "--", name)
+    assert result.code == 2 and "cannot be the name of a plugin." in result.err
+    assert os.listdir(str(here)) == []
+
+
+@pytest.mark.parametrize(
+    "argv, text",
+    [
+        (["classifier"], "There is a plugin 'classifier' already, of toolkit."),
+        (["ema"], "There is a plugin 'ema' already, of toolkit."),
+        (["gan", "--kind", "command"], "There is a command 'gan' already, of toolkit."),
+        (["gan", "--kind", "extension"], "There is a plugin 'gan' already, of toolkit."),
+        (["classifier", "--kind", "command"], "There is a plugin 'classifier' already"),
+        (["extensions"], "There is a package 'toolkit_extensions' already, which the new one"),
+        (["toolkit"], "There is a package 'toolkit' already, which the new one would hide."),
+        (["run", "--kind", "command"], "There is a command 'run' already, of toolkit."),
+        (["thing", "--kind", "layer"], "Invalid value for '--kind'"),
+        (["thing", "--out", "absent/sub"], "absent does not exist."),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_is_refused(cli, here, argv, text):
+    result = cli("plugins", "new", *argv)
+    assert result.code == 2 and text in result.err
+    assert os.listdir(str(here)) == []
+
+
+@pytest.mark.parametrize("place", ["a folder", "a file", "a dead link"])
+def test_what_is_there_is_not_touched(cli, here, place):
+    if place == "a folder":
+        (here / "thing").mkdir()
+    elif place == "a file":
+        (here / "thing").write_text("mine")
+    else:
+        (here / "thing").symlink_to("nowhere")
+    result = cli("plugins", "new", "thing")
+    assert result.code == 2 and "thing exists." in result.err
+    assert os.listdir(str(here)) == ["thing"]
+
+
+def test_a_write_that_fails_leaves_nothing(cli, here, monkeypatch):
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "rename", fail)
+    result = cli("plugins", "new", "thing")
+    assert result.code == 138 and "thing cannot be written: No space left on device." in result.err
+    assert os.listdir(str(here)) == []

@@ -1,0 +1,92 @@
+"""Processes that play a script in place of the toolkit's command line, and a job of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from toolkit.launch.child import child_code
+from toolkit.launch.command import Command
+from toolkit.launch.launcher import Launcher, LaunchOptions
+from toolkit.launch.layout import Layout
+from toolkit.launch.output import MergedLog
+
+END = "sys.exit(0)"
+# Lets a process live until a signal ends it, with the exit code of an interrupted run.
+LIVE = """
+def leave(signum, frame):
+    say("signal", signum)
+    sys.exit(128 + signum)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, leave)
+say("ready")
+time.sleep(60)
+"""
+HANG = """
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+say("ready")
+time.sleep(60)
+"""
+
+
+def task_name():
+    task = json.loads(os.environ["TF_CONFIG"]).get("task", {"type": "chief"})
+    return f"{task['type']} {task['index']}" if task["type"] == "worker" else task["type"]
+
+
+def play(scripts):
+    """Run the script of this process's task; `start` is the number of its start, from 1."""
+    import signal
+    import subprocess
+    import time
+
+    name = task_name()
+    with open(f"starts of {name}", "a+") as file:
+        file.write(" ".join(sys.argv[1:]) + "\n")
+        file.seek(0)
+        start = len(file.readlines())
+
+    def say(*words):
+        print(*words, file=sys.stderr, flush=True)
+
+    def wait_for(path):
+        while not os.path.exists(path):
+            time.sleep(0.01)
+
+    names = {"start": start, "say": say, "wait_for": wait_for, "name": name}
+    modules = {"os": os, "signal": signal, "subprocess": subprocess, "sys": sys, "time": time}
+    exec(scripts.get(name, scripts.get("*", END)), {**names, **modules})
+
+
+def starts_of(name):
+    """The arguments of each start of a task's process."""
+    with open(f"starts of {name}") as file:
+        return file.read().splitlines()
+
+
+def statements(scripts):
+    return f"from launch_fixtures import play; play({scripts!r})"
+
+
+def launch_scripts(scripts, layout=None, command=None, **options):
+    """Run a job whose processes play scripts; return its exit code.
+
+    Args:
+        scripts: name of the task, or "*" for all others -> code.
+        layout: a chief and a worker by default.
+        command: `run --run-dir r` by default.
+        options: fields of `LaunchOptions`.
+    """
+    layout = layout or Layout(2)
+    command = command or Command(["run", "--run-dir", "r"], "r")
+    names = [task.name for task in layout.tasks([""] * layout.num_servers)]
+    options = {"grace_secs": 3.0, "variables": dict(os.environ), **options}
+    options = LaunchOptions(statements=statements(scripts), **options)
+    return Launcher(layout, command, MergedLog(names), options).run()
+
+
+def fake_code(scripts):
+    """What replaces `child_code` in a test of the command line."""
+    return lambda _: child_code(statements(scripts))

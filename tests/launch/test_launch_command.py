@@ -1,0 +1,243 @@
+"""`toolkit launch`: its flags and mistakes, and jobs of real training."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+
+import pytest
+from launch_fixtures import fake_code, starts_of
+
+from toolkit.cli.launch import launch
+from toolkit.cluster.definition import read_tf_config
+
+RUN = ["run", "--plugin", "classifier", "--steps", "3"]
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """A function that lets all processes play scripts in place of the command."""
+
+    def install(scripts):
+        code = fake_code(scripts)
+        monkeypatch.setattr("toolkit.launch.launcher.child_code", code)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        ([], "The command to launch is missing."),
+        (["--"], "The command to launch is missing."),
+        (["verify", "r"], "'toolkit launch' starts 'run' and 'resume', not 'verify'."),
+        (["toolkit", "run"], "'toolkit launch' starts 'run' and 'resume', not 'toolkit'."),
+        (
+            [*RUN, "--task", "chief"],
+            "--task is in the command, but 'toolkit launch' sets the task of each process.",
+        ),
+        (
+            [*RUN, "--cluster={}"],
+            "--cluster is in the command, but 'toolkit launch' sets the task of each process.",
+        ),
+        ([*RUN, "--print-config"], "The command prints something and trains nothing."),
+        (["run", "-h"], "The command prints something and trains nothing."),
+        (["resume"], "The folder of the run is missing after 'resume'."),
+        (["resume", "--steps", "9", "r"], "The folder of the run is missing after 'resume'."),
+        (["resume", "r", "--from", "5"], "--from creates a new run, which one process alone has"),
+        (["resume", "missing"], "missing does not exist."),
+        (["run"], "No plugin is named."),
+        (["run", "--plugin", "clasifier"], "There is no plugin 'clasifier'."),
+        ([*RUN, "--lerning-rate", "1"], "--lerning-rate"),
+        ([*RUN, "--steps", "4"], "Both --steps 3 and --steps 4 are set."),
+        (["--hosts", "a,b", *RUN], "--hosts is for --print"),
+        (["--print", "--hosts", "a", *RUN], "--hosts names 1 hosts, but there are 2 tasks"),
+        (["--workers", "0", *RUN], "Invalid value for '--workers'"),
+        (["--chaos", "run"], "Invalid value for '--chaos'"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_reported_once_and_starts_nothing(cli, fake, argv, message):
+    fake({})
+    result = cli("launch", *argv)
+    assert result.code == 2 and result.out == ""
+    assert result.err.count("Error: ") == 1 and message in result.err, result.err
+    assert not os.listdir(".")
+
+
+LAUNCH_OPTIONS = [
+    *(["--workers", "2"], ["--ps=1"], ["--evaluator"], ["--restarts", "1"], ["--print"]),
+    *(["--hosts", "a,b"], ["--port", "77"], ["--chaos"], ["--chaos-seed", "1"]),
+]
+
+
+@pytest.mark.parametrize("option", LAUNCH_OPTIONS, ids=str)
+def test_an_option_of_launch_behind_run_belongs_before_it(cli, fake, option):
+    fake({})
+    result = cli("launch", "run", *option, "--plugin", "classifier")
+    flag = option[0].partition("=")[0]
+    assert result.err == f"Error: {flag} is an option of launch: write it before 'run'.\n"
+    assert result.code == 2 and not os.listdir(".")
+
+
+def test_each_option_of_launch_is_tried_behind_run():
+    flags = {flag for param in launch.params for flag in param.opts}
+    shared = {"command", "-v", "--verbose"}
+    assert flags - shared == {option[0].partition("=")[0] for option in LAUNCH_OPTIONS}
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--workers", "2", "--plugin", "classifier", "--", "run"], "--plugin is an option of run"),
+        (["--plugin=classifier"], "--plugin is an option of run"),
+        (["--steps", "3", *RUN], "--steps is an option of run"),
+        (["--network", "mlp", *RUN], "--network is an option of run"),
+        (["--no-evaluate", *RUN], "--no-evaluate is an option of run"),
+        (["--steps", "9", "--", "resume", "r"], "--steps is an option of resume"),
+    ],
+    ids=str,
+)
+def test_an_option_of_the_command_before_it_belongs_behind_it(cli, fake, argv, message):
+    fake({})
+    result = cli("launch", *argv)
+    command = message.rpartition(" ")[2]
+    assert result.err == f"Error: {message}: write it after '{command}'.\n"
+    assert result.code == 2
+
+
+def test_an_option_that_is_refused_behind_run_is_refused_before_it(cli, fake):
+    fake({})
+    message = "--task is in the command, but 'toolkit launch' sets the task of each process."
+    assert message in cli("launch", "--task", "chief", *RUN).err
+
+
+def test_a_misspelt_option_of_launch_names_the_similar_one(cli):
+    message = cli("launch", "--workres", "3", *RUN).err
+    assert "No such option" in message and "--workers" in message
+
+
+@pytest.mark.parametrize(
+    "argv, hint",
+    [
+        (["evaluate", "r"], "add --evaluator"),
+        (["toolkit", "run"], "Leave out the word 'toolkit'"),
+        (["/usr/bin/toolkit", "run"], "Leave out the word 'toolkit'"),
+        (["verify", "r"], "As in: toolkit launch --workers 2 -- run --plugin NAME"),
+    ],
+    ids=str,
+)
+def test_the_hint_for_another_command_is_its_way_out(cli, argv, hint):
+    assert hint in cli("launch", "--", *argv).err
+
+
+def test_all_processes_and_restarts_have_one_folder(cli, fake):
+    fake({"chief": "if start == 1: sys.exit(138)", "worker 0": "if start == 1: sys.exit(138)"})
+    assert cli("launch", "--", *RUN).code == 0
+    first, again = starts_of("chief")
+    assert starts_of("worker 0") == [first, again]
+    assert again == first + " --resume"
+    assert first.startswith("run --run-dir runs/classifier/") and first.endswith("--steps 3")
+
+
+@pytest.mark.parametrize("argv", [["--run-dir", "mine"], ["--run-dir=mine"]], ids=str)
+def test_a_folder_that_is_named_is_not_replaced(cli, fake, argv):
+    fake({})
+    assert cli("launch", *RUN, *argv).code == 0
+    assert starts_of("chief") == [" ".join([*RUN, *argv])]
+
+
+def test_options_of_a_plugin_that_a_file_names_are_not_refused(cli, fake):
+    with open("mine.py", "w") as file:
+        file.write("raise SystemExit('executed')")
+    with open("mine.toml", "w") as file:
+        file.write('plugin = "./mine.py"')
+    fake({})
+    assert cli("launch", "run", "--config", "mine.toml", "--units", "64").code == 0
+    assert starts_of("chief")[0].startswith("run --run-dir runs/mine/")
+
+
+def test_the_environment_may_name_the_plugin(cli, fake, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_PLUGIN", "gan")
+    fake({})
+    assert cli("launch", "run").code == 0
+    assert starts_of("chief")[0].startswith("run --run-dir runs/gan/")
+
+
+def test_the_environment_may_name_the_folder(cli, fake, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_RUN_DIR", "mine")
+    fake({})
+    assert cli("launch", *RUN).code == 0
+    assert starts_of("chief") == ["run --run-dir mine --plugin classifier --steps 3"]
+
+
+def test_the_task_of_the_environment_is_replaced_with_a_note(cli, fake, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "nonsense")
+    monkeypatch.setenv("TOOLKIT_TASK", "worker:7")
+    fake({"chief": "say(os.environ.get('TOOLKIT_TASK'))"})
+    result = cli("launch", *RUN)
+    assert result.code == 0 and "chief    | None\n" in result.err
+    assert result.err.startswith(
+        "note: TF_CONFIG and TOOLKIT_TASK of the environment do not apply: each process gets a "
+        "task of its own.\n"
+    )
+
+
+def test_more_processes_than_cores_are_noted(cli, fake, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
+    fake({})
+    assert cli("launch", "--workers", "3", *RUN).err.startswith(
+        "note: 3 processes train on 1 core, so that each is slower than one alone.\n"
+    )
+
+
+def test_the_result_on_stdout_is_the_chiefs(cli, fake):
+    fake({"*": "say('log'); print('{\"steps\": 3}')"})
+    result = cli("launch", *RUN, "--json")
+    assert json.loads(result.out) == {"steps": 3}
+    assert 'worker 0 | {"steps": 3}' in result.err
+
+
+def test_verbose_names_the_processes_and_their_clusters(cli, fake):
+    fake({"worker 0": "say(os.getpid(), os.environ['TF_CONFIG'])"})
+    lines = cli("launch", "-v", *RUN).err.splitlines()
+    pid, config = next(line for line in lines if line.startswith("worker"))[11:].split(" ", 1)
+    assert f"launch   | worker 0: process {pid}, {config}" in lines
+
+
+def test_a_full_stdout_does_not_change_the_exit_code(cli, fake, monkeypatch):
+    fake({"chief": "print('done')"})
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        result = cli("launch", *RUN)
+    assert result.code == 0
+    assert "warning: stdout cannot be written: No space left on device.\n" in result.err
+
+
+def test_an_interrupted_job_says_how_to_continue(cli, fake):
+    os.mkdir("my run")
+    open("my run/config.json", "w").close()
+    fake({"*": "sys.exit(138)"})
+    result = cli("launch", "--restarts", "0", "--ps", "1", *RUN, "--run-dir", "my run")
+    assert result.code == 138
+    assert result.err.endswith(
+        "launch   | Continue with: toolkit launch --workers 2 --ps 1 -- resume 'my run'\n"
+    )
+
+
+def test_print_writes_a_command_for_each_task(cli):
+    argv = ["--workers", "2", "--ps", "1", "--evaluator", "--hosts", "a,b:9,c", "--port", "77"]
+    lines = cli("launch", *argv, "--print", *RUN, "--run-dir", "my run").out.splitlines()
+    assert lines[::2] == [
+        "# chief, on a",
+        "# worker 0, on b",
+        "# ps 0, on c",
+        "# evaluator 0, on any host that reads the folder of the run",
+    ]
+    for line, job in zip(lines[1::2], ["chief", "worker", "ps", "evaluator"]):
+        variable, *words = shlex.split(line)
+        definition = read_tf_config(variable[len("TF_CONFIG=") :])
+        assert (definition.job, definition.index) == (job, 0)
+        assert definition.jobs == {"chief": ["a:77"], "worker": ["b:9"], "ps": ["c:77"]}
+        assert words == ["toolkit", *RUN, "--run-dir", "my run"]

@@ -1,0 +1,94 @@
+"""The tasks of a job, their addresses and ports, and the command after a death."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from toolkit.cluster.tasks import ClusterSettings, read_cluster
+from toolkit.errors import UsageError
+from toolkit.launch.command import Command
+from toolkit.launch.layout import Layout, assign_hosts, local_environments, tf_config
+from toolkit.launch.ports import find_free_ports
+
+
+def test_ports_differ():
+    assert len(set(find_free_ports(50))) == 50
+
+
+def clusters(layout):
+    """The clusters that the processes of a job read, by the names of their tasks."""
+    environments = local_environments(layout).items()
+    return {name: read_cluster(ClusterSettings(), env) for name, env in environments}
+
+
+def test_each_process_reads_its_own_task():
+    read = clusters(Layout(3, 2, has_evaluator=True))
+    names = ["chief", "worker 0", "worker 1", "ps 0", "ps 1", "evaluator 0"]
+    assert list(read) == names
+    assert [cluster.task.name for cluster in read.values()] == names
+    assert read["chief"].is_chief and read["ps 0"].has_ps
+    assert len({tuple(map(tuple, cluster.jobs.values())) for cluster in read.values()}) == 1
+
+
+def test_one_process_has_no_cluster():
+    assert clusters(Layout(1)) == {"chief": None}
+
+
+def test_the_port_of_the_channel_is_none_of_the_servers():
+    environment = local_environments(Layout(2))["chief"]
+    assert environment["TOOLKIT_CHANNEL_PORT"] not in environment["TF_CONFIG"]
+
+
+@pytest.mark.parametrize(
+    "hosts, expected",
+    [
+        (["a", "b", "c"], ["a:2222", "b:2222", "c:2222"]),
+        (["a", "a", "b"], ["a:2222", "a:2223", "b:2222"]),
+        (["a:9", "a", "[::1]"], ["a:9", "a:2222", "[::1]:2222"]),
+        (["[::1]:7", " b ", "b"], ["[::1]:7", "b:2222", "b:2223"]),
+    ],
+    ids=str,
+)
+def test_hosts_get_ports(hosts, expected):
+    assert assign_hosts(Layout(2, 1), hosts, 2222) == expected
+
+
+@pytest.mark.parametrize(
+    "hosts, message",
+    [
+        (["a"], "--hosts names 1 hosts, but there are 3 tasks: chief, worker 0, ps 0."),
+        (["a", "b c", "d"], 'TF_CONFIG: cluster.worker[0] is "b c:2222", which is no address.'),
+        (["a", "", "d"], 'TF_CONFIG: cluster.worker[0] is ":2222", which is no address.'),
+        (
+            ["a:1", "b:1", "a:1"],
+            "TF_CONFIG: cluster.chief[0] and ps[0] have the same address, a:1.",
+        ),
+    ],
+    ids=str,
+)
+def test_hosts_that_do_not_fit_are_refused(hosts, message):
+    with pytest.raises(UsageError) as error:
+        assign_hosts(Layout(2, 1), hosts, 2222)
+    assert error.value.message == message
+
+
+def test_an_evaluator_outside_of_the_cluster_has_a_task():
+    tasks = Layout(2, has_evaluator=True).tasks(["a:1", "b:1"])
+    config = json.loads(tf_config(tasks, tasks[-1]))
+    assert config["task"] == {"type": "evaluator", "index": 0}
+    assert config["cluster"] == {"chief": ["a:1"], "worker": ["b:1"]}
+
+
+@pytest.mark.parametrize(
+    "words, again",
+    [
+        ("run --run-dir r", "run --run-dir r --resume"),
+        ("run --run-dir r --resume", "run --run-dir r --resume"),
+        ("run --run-dir r --force --json", "run --run-dir r --json --resume"),
+        ("resume r --steps 9", "resume r --steps 9"),
+    ],
+)
+def test_the_command_after_a_death_continues_the_run(words, again):
+    assert Command(words.split(), "r").again == again.split()

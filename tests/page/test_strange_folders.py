@@ -1,0 +1,240 @@
+"""A page of a stranger's folder is correct, small and harmless, whatever the folder contains."""
+
+import json
+import os
+import struct
+import zlib
+
+import numpy as np
+import PIL
+import pytest
+from PIL import Image
+from synthetic_runs import write_run
+
+from toolkit.comparison.record import read_record
+from toolkit.page.content import describe_page
+from toolkit.page.pictures import ONE_RUN, Album, list_frames
+from toolkit.page.sections import read_sections
+from toolkit.page.values import clean_text, read_records
+
+
+def page(path="run"):
+    return describe_page([read_record(path)])
+
+
+def run_of(**values):
+    write_run("run", **values)
+    return page().values["runs"][0]
+
+
+def save(path, size=(8, 8), mode="L", **settings):
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    Image.new(mode, size).save(path, **settings)
+
+
+def huge_png(path, width, height):
+    """A file of some hundred bytes with the header of a large PNG."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" * 100)), (b"IEND", b"")]
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        for name, data in chunks:
+            file.write(struct.pack(">I", len(data)) + name + data)
+            file.write(struct.pack(">I", zlib.crc32(name + data)))
+
+
+STRANGE = [
+    *(None, 1, "text", [], [1], {}, True, float("nan"), [[]], {"a": 1}),
+    *({"name": 1}, {"name": "x", "value": "1"}, {"name": "x", "value": 10**400}, [None] * 10_000),
+    *({"counts": [[1]], "names": ["a", "b"]}, {"counts": [[-1]], "names": ["a"]}),
+    *({"columns": ["a"], "rows": [1]}, {"lines": [{"points": [[1]]}]}, {"file": ["x"]}),
+]
+
+
+@pytest.mark.parametrize("value", STRANGE)
+def test_any_value_of_a_plugin_is_read(here, value):
+    names = ("headline", "picture", "pictures", "matrices", "tables", "charts", "warnings")
+    test = {"reports": "reports/test-1"}
+    for sections in [value, *({name: value} for name in names), *({n: [value]} for n in names)]:
+        read_sections(sections)
+        write_run("run", metrics={"loss": 1.0}, test=dict(test, page=sections))
+        json.dumps(page().values, allow_nan=False)
+
+
+def test_what_is_left_out_of_a_plugins_value_is_noted():
+    sections = read_sections({"tables": [{"columns": ["a"], "rows": [[1]]}, 7], "charts": 3})
+    assert [table["rows"] for table in sections.tables] == [[[1]]]
+    assert sections.notes == [
+        "Of 'tables' of the plugin, 1 left out.",
+        "'charts' of the plugin is no list, and is left out.",
+    ]
+
+
+def test_long_texts_and_tables_are_cut():
+    rows = [["x" * 10_000, 1, 2]] * 10_000
+    (table,) = read_sections({"tables": [{"columns": ["a", "b"], "rows": rows}]}).tables
+    assert len(table["rows"]) == 200 and table["note"] == "200 of 10,000 rows"
+    assert len(table["rows"][0]) == 2 and len(table["rows"][0][0]) == 120
+
+
+@pytest.mark.parametrize(
+    "text, clean",
+    [("a\n b\tc", "a b c"), ("\x1b[2J", "\\x1b[2J"), ("\u202eabc", "\\u202eabc"), (3, "")],
+)
+def test_texts_have_no_control_characters(text, clean):
+    assert clean_text(text) == clean
+
+
+def test_records_that_are_damaged_or_huge_are_left_out(here):
+    write_run("run")
+    with open("run/metrics.jsonl", "wb") as file:
+        file.write(b'{"step": 1, "kind": "train", "loss": 1.5}\n\xff\xfe\n[1]\n{"step": "x"}\n')
+        file.write(b'{"step": -1, "loss": 1}\n{"step": 2, "loss": 1e999, "kind": "train"}\n')
+        file.write(b'{"step": 3, "kind": "train", "loss": true, "a": [1], "b": "text"}\n')
+        file.write(b'{"step": 4, "kind": "train", "loss": "' + b"9" * 2_000_000 + b'"}\n')
+        file.write(b'{"step": 5, "kind": "train", "loss": 2.5}\n{"step": 6, "lo')
+    (curve,) = page().values["runs"][0]["curves"]
+    assert (curve["steps"], curve["values"]) == ([1, 2, 5], [1.5, None, 2.5])
+
+
+def test_only_so_many_bytes_of_a_file_are_read(here):
+    with open("a.jsonl", "w") as file:
+        file.write('{"step": 1}\n' * 100)
+    assert len(list(read_records("a.jsonl", max_bytes=60))) == 5
+    assert list(read_records("missing.jsonl")) == []
+
+
+def test_a_pipe_in_the_place_of_records_does_not_block(here):
+    write_run("run")
+    os.remove("run/metrics.jsonl") if os.path.exists("run/metrics.jsonl") else None
+    os.mkfifo("run/metrics.jsonl")
+    os.mkfifo("run/speed.jsonl")
+    assert page().values["runs"][0]["curves"] == []
+
+
+# ----------------------------------------------------------------------------------------- pictures
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.png", "/etc/passwd", "a/../../secret.png", "", "a\0b", "link.png", "missing"],
+)
+def test_a_picture_outside_the_reports_is_left_out(here, name):
+    save("secret.png")
+    save("run/reports/test-1/own.png")
+    os.symlink(os.path.abspath("secret.png"), "run/reports/test-1/link.png")
+    pictures = [{"file": name}, {"file": "own.png", "title": "Own"}]
+    test = {"reports": "reports/test-1", "page": {"pictures": pictures}}
+    run = run_of(metrics={"loss": 1.0}, test=test)
+    assert [picture["title"] for picture in run["pictures"]] == ["Own"] and run["notes"]
+
+
+@pytest.mark.parametrize(
+    "place", ["/etc", "../other", "reports/../../other", 7, "samples", "reports"]
+)
+def test_the_place_of_reports_is_inside_the_run(here, place):
+    save("other/secret.png")
+    run = run_of(metrics={"loss": 1.0}, test={"reports": place})
+    assert run["pictures"] == []
+
+
+def test_broken_and_huge_pictures_are_left_out_with_a_note(here):
+    os.makedirs("run/samples")
+    huge_png("run/samples/step-1.png", 12_000, 10_000)
+    with open("run/samples/step-2.png", "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n broken")
+    save("run/samples/step-3.png")
+    run = run_of()
+    assert [frame["step"] for frame in run["sliders"][0]["frames"]] == [3]
+    assert run["notes"][0] == "samples/step-1.png is left out: it has more than 30 megapixels."
+    assert run["notes"][1].startswith("samples/step-2.png is left out: it is no picture")
+
+
+def test_large_pictures_are_made_smaller_and_small_files_stay_as_they_are(here):
+    save("run/samples/small.png")
+    save("run/samples/wide.png", (3000, 100), "RGB")
+    write_run("run")
+    small, wide = page().pictures
+    with open("run/samples/small.png", "rb") as file:
+        assert small.data == file.read() and small.type == "image/png"
+    assert (wide.width, wide.height) == (1400, 47)
+
+
+def write_noise(path, height, width):
+    """Save a PNG of random grey pixels, one byte each, and return its bytes."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    pixels = np.random.RandomState(0).randint(0, 256, (height, width), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def test_files_up_to_a_limit_have_their_own_bytes_on_the_page(here):
+    data = write_noise("run/samples/b.png", 300, 300)
+    assert 80_000 < len(data) < 100_000
+    write_run("run")
+    (shown,) = page().pictures
+    assert shown.data == data and page().values["runs"][0]["notes"] == []
+    write_noise("run/samples/a.png", 400, 400)
+    again = page()
+    assert [picture.data == data for picture in again.pictures] == [False, True]
+    (note,) = again.values["runs"][0]["notes"]
+    assert note == (
+        f"Pillow {PIL.__version__} encoded 1 picture again; other versions write other bytes."
+    )
+
+
+def test_a_page_of_several_runs_names_pillow_once(here):
+    for name in "ab":
+        write_noise(f"{name}/samples/a.png", 600, 50)
+    content = describe_page([read_record(write_run(name)) for name in "ab"])
+    assert len(content.values["notes"]) == 1 and "encoded 2 pictures" in content.values["notes"][0]
+
+
+@pytest.mark.parametrize("status, count", [("diverged", 1), ("stopped", 0), ("failed", 0)])
+def test_pictures_of_later_evaluations_are_no_part_of_how_a_run_ended(here, status, count):
+    save("run/reports/autopsy-100/batch.png")
+    write_run("run", manifest={"status": status})
+    before = page()
+    assert len(before.values["runs"][0]["pictures"]) == count
+    save("run/reports/validation-100/mistakes.png")
+    save("run/reports/autopsy-50/batch.png")
+    assert page() == before
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16", "F", "CMYK"])
+def test_pictures_of_any_mode_are_shown(here, mode):
+    ending = {"F": "tiff", "CMYK": "jpg"}.get(mode, "png")
+    save(f"run/samples/a.{ending}", (2000, 10), mode)
+    write_run("run")
+    shown = page().pictures
+    assert [picture.width for picture in shown] == ([] if ending == "tiff" else [1400])
+
+
+def test_many_frames_are_spread_over_the_steps_within_the_bytes(here):
+    for step in range(100):
+        save(f"run/samples/grid-{step:04}.png", (700, 20), "RGB")
+    content = page(write_run("run"))
+    (slider,) = content.values["runs"][0]["sliders"]
+    steps = [frame["step"] for frame in slider["frames"]]
+    assert len(steps) == 40 and (steps[0], steps[-1]) == (0, 99)
+    for frame in slider["frames"]:
+        sheet = content.pictures[frame["picture"]]
+        assert frame["x"] + frame["w"] <= sheet.width and frame["y"] + frame["h"] <= sheet.height
+
+
+def test_pictures_beyond_the_bytes_of_a_page_are_left_out(here):
+    save("run/samples/a.png", (50, 50))
+    album = Album(ONE_RUN._replace(bytes=10))
+    assert album.add_file("run", "samples/a.png", "A", "") is None
+    assert "at most 10 bytes" in album.notes[0]
+
+
+def test_frames_are_grouped_by_the_rest_of_their_names(here):
+    for name in ("a-10.png", "a-9.png", "b/x_1.png", "plain.png", "step-5.gif", "7.png"):
+        save("run/samples/" + name)
+    assert list_frames("run", "samples") == {
+        "samples/": [(7, "samples/7.png")],
+        "samples/a": [(9, "samples/a-9.png"), (10, "samples/a-10.png")],
+        "samples/b/x": [(1, "samples/b/x_1.png")],
+    }

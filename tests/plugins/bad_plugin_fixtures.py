@@ -1,0 +1,87 @@
+"""Faults of plugins: the source of each, and what a command says of it."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import NamedTuple, Tuple
+
+# A model plugin without a fault. The hooks that a faulty source defines replace those of this one.
+GOOD = """
+import numpy as np
+import toolkit
+from toolkit import hookimpl, tf
+
+
+@hookimpl
+def build(run):
+    size = int(np.prod(run.data.shape))
+    start = run.initializer("glorot_uniform", "w")
+    return tf.get_variable("w", [size, run.data.num_classes], initializer=start)
+
+
+@hookimpl
+def call(model, features):
+    return {"logits": tf.matmul(tf.reshape(features, [-1, int(model.shape[0])]), model)}
+
+
+@hookimpl
+def loss(labels, outputs):
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
+    return tf.reduce_mean(cross_entropy(labels=labels, logits=outputs["logits"]))
+
+
+@hookimpl
+def optimize(losses, run):
+    return run.minimize(losses)
+
+
+@hookimpl
+def predict(outputs):
+    return {"label": tf.argmax(outputs["logits"], 1, output_type=tf.int32)}
+"""
+HEADERS = {"model": "from good import *\n", "extension": "from toolkit import hookimpl, tf\n"}
+FLAGS = ["--batch-size", "4", "--steps", "4", "--checkpoint-steps", "2", "--run-dir", "run"]
+
+
+class Fault(NamedTuple):
+    """A faulty plugin.
+
+    Attributes:
+        name: of the fault.
+        source: of the plugin below HEADERS[kind]. A comment `# here` marks the line to blame.
+        message: on stderr after "Error: "; `{here}` is file:line of the mark, `{file}` the file.
+        code: the exit code.
+        flags: of `toolkit run`, beside FLAGS.
+        kind: "model" or "extension".
+    """
+
+    name: str
+    source: str
+    message: str
+    code: int = 1
+    flags: Tuple[str, ...] = ()
+    kind: str = "model"
+
+    def write(self, folder) -> str:
+        """Write the plugin to `bad.py` beside `good.py`; return the message that is expected."""
+        (folder / "good.py").write_text(GOOD)
+        text = HEADERS[self.kind] + textwrap.dedent(self.source).strip("\n") + "\n"
+        path = folder / "bad.py"
+        path.write_text(text)
+        lines = [number for number, line in enumerate(text.split("\n"), 1) if "# here" in line]
+        place = f"{path}:{lines[0]}" if lines else ""
+        message = textwrap.dedent(self.message).strip("\n")
+        return message.replace("{here}", place).replace("{file}", str(path))
+
+    @property
+    def argv(self):
+        """The arguments of the command, without its data."""
+        names = ["--plugin", "./bad.py"]
+        if self.kind == "extension":
+            names = ["--plugin", "./good.py", "--with", "./bad.py"]
+        return ["run", *names, *FLAGS, *self.flags]
+
+
+def ids(faults):
+    """The names of the faults, for pytest."""
+    return [fault.name for fault in faults]

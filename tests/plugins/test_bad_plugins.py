@@ -1,0 +1,268 @@
+"""Each faulty plugin gets a sentence with plugin, hook and line, the way out, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import bad_extensions
+import bad_graphs
+import bad_hooks
+import bad_modules
+import bad_session_hooks
+import pytest
+from bad_plugin_fixtures import FLAGS, GOOD, Fault, ids
+from linear_fixtures import write_bars
+
+import toolkit
+from toolkit import tf
+from toolkit.hookspecs import MODEL_HOOKS
+from toolkit.plugins import HOOKS
+from toolkit.plugins.failures import describe_failure
+from toolkit.storage.run_folder import RunFolder
+
+CORPUS = [
+    *bad_modules.FAULTS,
+    *bad_hooks.FAULTS,
+    *bad_graphs.FAULTS,
+    *bad_session_hooks.FAULTS,
+    *bad_extensions.FAULTS,
+]
+
+
+def run(cli, here, fault, *flags):
+    """Run a command with the faulty plugin; return the result and what stderr should say."""
+    message = fault.write(here)
+    data = [] if "def data(" in fault.source else ["--data", write_bars(here / "d.npz", 16, 7, 13)]
+    return cli(*fault.argv, *data, *flags), message
+
+
+def pattern_of(message):
+    """A pattern in which `...` stands for any text, and a space for any white space."""
+    words = re.split(r"(\.\.\.|\s+)", message.strip())
+    return "".join({"...": ".*?"}.get(w, r"\s+" if w.isspace() else re.escape(w)) for w in words)
+
+
+@pytest.mark.parametrize("fault", CORPUS, ids=ids(CORPUS))
+def test_a_fault_is_one_sentence_with_its_place_and_the_way_out(cli, here, fault):
+    result, message = run(cli, here, fault)
+    start = result.err.find("Error: ")
+    assert re.fullmatch(pattern_of("Error: " + message), result.err[start:].strip(), re.DOTALL)
+    assert result.code == fault.code
+    assert "Traceback" not in result.err and " at 0x" not in result.err
+
+
+def test_the_corpus_has_at_least_a_hundred_faults_of_different_names():
+    assert len(set(ids(CORPUS))) == len(CORPUS) >= 100
+
+
+# -------------------------------------------------------------------------- each hook, each method
+
+CALLED_BY_OTHERS = ("sample", "sample_options")  # by the command sample, not by run
+FLAGS_OF_HOOK = {"metric_directions": ["--best-metric", "loss"]}
+# The step that is committed before the fault.
+LAST_STEP = {"checkpoint_saved": 2, "evaluated": 4, "run_finished": 4, "run_ended": 4}
+
+
+def faulty_hook(hook, statement):
+    return Fault(hook, f"@hookimpl\ndef {hook}():\n    {statement}  # here\n", "")
+
+
+@pytest.fixture(autouse=True)
+def _closed_sessions():
+    """Close the session that a faulty plugin left as the default one of the process."""
+    yield
+    session = tf.get_default_session()
+    if isinstance(session, tf.InteractiveSession):
+        session.close()
+
+
+@pytest.mark.parametrize("statement", ["raise KeyError('mine')", "raise SystemExit(0)"])
+@pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook not in CALLED_BY_OTHERS])
+def test_a_hook_that_raises_ends_with_1_and_leaves_what_was_committed(cli, here, hook, statement):
+    fault = faulty_hook(hook, statement)
+    fault.write(here)
+    result, _ = run(cli, here, fault, *FLAGS_OF_HOOK.get(hook, ()))
+    text = "KeyError: 'mine'" if "KeyError" in statement else "it ended the process (0)"
+    assert f"Error: Plugin 'bad' failed in its hook '{hook}': {text} ({here / 'bad.py'}:4).\n" in (
+        result.err
+    )
+    assert result.code == 1 and "Traceback" not in result.err
+    check_folder(cli, here / "run", LAST_STEP.get(hook))
+
+
+def check_folder(cli, path, step):
+    """The run has committed a step and is intact; or nothing was written, where step is None."""
+    if step is None:
+        assert not os.path.exists(str(path / "commits.jsonl"))
+        return
+    assert RunFolder(str(path)).checkpoints.newest(pytest.fail).step == step
+    assert cli("verify", path).code == 0
+
+
+SESSION_HOOK = """
+class Mine({base}):
+    {every}
+    def {method}(self, *args):
+        {statement}  # here
+
+
+@hookimpl
+def session_hooks():
+    return [Mine()]
+"""
+STOCK_METHODS = ["begin", "after_create_session", "before_run", "after_run", "end"]
+OWN_METHODS = [
+    "begin", "after_create_session", "end", "fetches", "on_step", "state", "set_state", "on_commit",
+    "on_committed", "on_restore", "on_stop", "is_due", "next_due_step", "deadline",
+]  # fmt: skip
+BASES = [("tf.train.SessionRunHook", method) for method in STOCK_METHODS]
+BASES += [("toolkit.SessionHook", method) for method in OWN_METHODS]
+
+
+@pytest.mark.parametrize("kind", ["model", "extension"])
+@pytest.mark.parametrize("base, method", BASES)
+def test_a_session_hook_that_raises_is_named_with_owner_method_and_line(
+    cli, here, base, method, kind
+):
+    every = "every = toolkit.Every(1)" if base.startswith("toolkit") else "pass"
+    texts = {"base": base, "method": method, "every": every, "statement": "raise KeyError('mine')"}
+    source = "import toolkit\n" + SESSION_HOOK.format(**texts)
+    fault = Fault(method, source, "{here}", kind=kind)
+    result, place = run(cli, here, fault)
+    assert result.code == 1
+    message = f"failed in {method}: KeyError: 'mine' ({place})."
+    assert f"Error: Session hook Mine of plugin 'bad' {message}\n" in result.err
+
+
+def test_the_hooks_of_a_model_are_those_without_which_it_is_refused(cli, here):
+    for hook in MODEL_HOOKS:
+        (here / "bad.py").write_text(GOOD.replace(f"@hookimpl\ndef {hook}(", f"def {hook}("))
+        result = cli("run", "--plugin", "./bad.py", *FLAGS)
+        assert result.code == 2 and f"lacks the model hook {hook}.\n" in result.err
+        assert f"Mark the function '{hook}' with @toolkit.hookimpl." in result.err
+
+
+@pytest.mark.parametrize(
+    "module, is_plain",
+    [
+        ("tensorflow", True),
+        ("tensorflow._api.v2.train", True),
+        ("tensorflow._api.v2.compat.v1", False),
+        ("tensorflow._api.v2.compat.v1.train", False),
+    ],
+)
+def test_a_name_that_the_plain_tensorflow_lacks_has_the_import_as_its_way_out(module, is_plain):
+    error = AttributeError(f"module '{module}' has no attribute 'get_variable'")
+    assert ("Write 'from toolkit import tf'" in describe_failure(error).hint) is is_plain
+
+
+def test_a_run_without_the_options_of_the_core_names_the_function_of_the_kit():
+    class Mine(toolkit.Options):
+        width: int = toolkit.option(3, "Units.")
+
+    with pytest.raises(toolkit.ToolkitError, match=r"options Mine, .*\n.*testing\.make_run\("):
+        toolkit.Run("eval", Mine(), None)
+
+
+# ------------------------------------------------------------------------------------ no fault
+
+
+def write_and_run(cli, here, source, *flags, kind="model"):
+    result, place = run(cli, here, Fault("", source, "{here}", kind=kind), *flags)
+    assert result.code == 0, result.err
+    return result, place
+
+
+STOCK = "@hookimpl\ndef session_hooks(losses):\n    return [{}]\n"
+
+
+def test_what_a_stock_hook_logs_is_shown_and_nothing_else_of_tensorflow(cli, here):
+    source = STOCK.format("tf.train.LoggingTensorHook(losses, every_n_iter=1)")
+    result, _ = write_and_run(cli, here, source)
+    assert len(re.findall(r"(?m)^loss = \d", result.err)) == 4
+    assert "INFO" not in result.err and "Graph was finalized" not in result.err
+
+
+FETCHES = {"name": "'w:0'", "dict": "{'x': 'w:0'}", "handle": "tf.global_variables('w')[0].handle"}
+
+
+@pytest.mark.parametrize("steps_per_call", ["1", "2"])
+@pytest.mark.parametrize("fetch", list(FETCHES.values()), ids=list(FETCHES))
+def test_a_session_hook_that_fetches_a_variable_by_its_resource_gets_the_value(
+    cli, here, fetch, steps_per_call
+):
+    source = f"""
+    import toolkit
+
+
+    class Mine(toolkit.SessionHook):
+        every = toolkit.Every(1)
+
+        def fetches(self):
+            return {fetch}
+
+        def on_step(self, step, values, context):
+            (value,) = tf.nest.flatten(values)
+            assert value.shape == (36, 3) and value.dtype == "float32", value
+
+
+    @hookimpl
+    def session_hooks():
+        return [Mine()]
+    """
+    write_and_run(cli, here, source, "--steps-per-call", steps_per_call)
+
+
+def test_a_session_of_a_graph_of_its_own_may_run_in_a_hook(cli, here):
+    source = """
+    @hookimpl(wrapper=True)
+    def build():
+        with tf.Graph().as_default(), tf.Session() as session:
+            assert session.run(tf.constant(3)) == 3
+        return (yield)
+    """
+    write_and_run(cli, here, source, kind="extension")
+
+
+# ---------------------------------------------------------------------------- draws at graph time
+
+DRAWS = """
+import random
+
+
+def noise():
+    return {draw}
+
+
+@hookimpl
+def call(model, features):
+    flat = tf.reshape(features, [-1, int(model.shape[0])])
+    return {{"logits": tf.matmul(flat * {factor}, model)}}{mark}
+"""
+
+
+@pytest.mark.parametrize("draw", ["np.random.normal()", "random.random()"])
+@pytest.mark.parametrize("factor", ["noise()", None], ids=["helper", "hook"])
+def test_a_draw_of_numpy_or_python_in_a_step_is_noted_with_its_line(cli, here, draw, factor):
+    source = DRAWS.format(draw=draw, factor=factor or draw, mark="" if factor else "  # here")
+    if factor:
+        source = source.replace(f"return {draw}", f"return {draw}  # here")
+    result, place = write_and_run(cli, here, source)
+    start = "note   random numbers of numpy or Python in the hook 'call' of plugin 'bad'"
+    assert f"{start} ({place}) are drawn once" in result.err
+
+
+def test_a_draw_at_graph_time_follows_the_seed_and_leaves_the_generators_alone(cli, here):
+    import numpy as np
+
+    source = DRAWS.format(draw="np.random.normal()", factor="noise()", mark="")
+    np.random.seed(5)
+    before = np.random.get_state()[1].tolist()
+    lines = []
+    for name in ("one", "two"):
+        write_and_run(cli, here, source)
+        lines.append((here / "run" / "metrics.jsonl").read_text())
+        (here / "run").rename(here / name)
+    assert lines[0] == lines[1] and "loss" in lines[0]
+    assert np.random.get_state()[1].tolist() == before

@@ -1,0 +1,326 @@
+"""Installed plugins: what is wrong with one is said without an import, and harms no other."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from bad_plugin_fixtures import FLAGS, GOOD
+from file_fixtures import REPOSITORY
+from linear_fixtures import write_bars
+from test_plugins import SOURCE, distribution
+
+from toolkit import ToolkitError, UsageError
+from toolkit.plugins import disabled, list_plugins, load
+from toolkit.plugins.requirements import find_unmet
+
+sys.path.append(os.path.join(REPOSITORY, "benchmarks"))
+import help_time  # noqa: E402
+
+
+@pytest.fixture
+def site(here, monkeypatch):
+    """A folder on sys.path, with a state folder of its own."""
+    folder = here / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
+    return folder
+
+
+def offer(site, target, source=None, name="one", requires=(), dist="one-dist"):
+    """A distribution that offers a model plugin; its source goes to the module of the target."""
+    distribution(site, dist, f"[toolkit.plugins]\n{name} = {target}\n")
+    metadata = site / f"{dist}-1.0.dist-info" / "METADATA"
+    lines = "".join(f"Requires-Dist: {text}\n" for text in requires)
+    metadata.write_text(metadata.read_text() + lines)
+    if source is not None:
+        path = site.joinpath(*target.partition(":")[0].split("."))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".py").write_text(source)
+
+
+def state_of(name):
+    (entry,) = [entry for entry in list_plugins() if entry.name == name]
+    return f"{entry.state}: {entry.reason}" if entry.reason else entry.state
+
+
+# ------------------------------------------------------------------------------------------ listed
+
+
+@pytest.mark.parametrize(
+    "target, source, state",
+    [
+        ("one_module", SOURCE, "ok"),
+        ("one_package.inner.deep", SOURCE, "ok"),
+        ("absent_module:Model", None, "broken: module 'absent_module' cannot be found"),
+        ("one_module.part", SOURCE, "ok"),
+        ("one_module:Model", SOURCE, "broken: module 'one_module' has no attribute 'Model'"),
+        ("one_module:Model", "from some_other import *", "ok"),
+        ("one_module:Model.inner", "class Model: pass", "ok"),
+        ("one_module", "def build(:", "broken: invalid syntax ({site}/one_module.py, line 1)"),
+        (
+            "one_module",
+            "TOOLKIT_API = 2",
+            "broken: is written for API 2 of the toolkit, this is API 1",
+        ),
+        ("one_module", "TOOLKIT_API = 1", "ok"),
+        ("one_module", "TOOLKIT_API = unknown()", "ok"),
+    ],
+)
+def test_the_list_names_what_a_source_shows_without_importing_it(site, target, source, state):
+    offer(site, target, source)
+    assert state_of("one") == state.format(site=site)
+    assert not {"one_module", "one_package"} & set(sys.modules)
+
+
+@pytest.mark.parametrize("target", ["absent_module:Model", "one_package.absent:Model", "one"])
+def test_an_entry_point_that_names_no_module_is_to_blame(site, target):
+    if "." in target:
+        offer(site, "one_package.inner", SOURCE, name="two", dist="two-dist")
+    offer(site, target)
+    module = target.partition(":")[0]
+    with pytest.raises(ToolkitError) as caught:
+        load("one")
+    assert str(caught.value) == (
+        "Plugin 'one' cannot be imported: its entry point, of one-dist 1.0, names the module "
+        f"'{module}', which does not exist.\n"
+        "Reinstall one-dist, or correct the entry point in its pyproject.toml."
+    )
+
+
+def test_a_missing_submodule_of_a_package_is_named(site):
+    offer(site, "one_package.part", "")
+    (site / "one_package" / "part.py").unlink()
+    assert state_of("one") == "broken: module 'one_package.part' cannot be found"
+    (site / "one_package").rmdir()
+    (site / "one_package.py").write_text("")
+    assert state_of("one") == "broken: module 'one_package.part' cannot be found"
+
+
+# ----------------------------------------------------------------------------- another toolkit
+
+
+@pytest.mark.parametrize(
+    "requirement, is_met",
+    [
+        ("toolkit", True),
+        ("toolkit>=0.2", True),
+        ("toolkit (>=0.1,<1)", True),
+        ("Toolkit[extra]>=0.2.0", True),
+        ("toolkit ~=0.2.0", True),
+        ("toolkit==0.2.*", True),
+        ("toolkit!=0.2.1", True),
+        ("toolkit>=99; extra == 'test'", True),
+        ("toolkit-other>=99", True),
+        ("toolkit @ https://host/toolkit.whl", True),
+        ("toolkit>=0.2.1", False),
+        ("toolkit<0.2", False),
+        ("toolkit~=0.1.0", False),
+        ("toolkit~=0.2.5", False),
+        ("toolkit==0.3.*", False),
+        ("toolkit!=0.2.*", False),
+        ("toolkit>0.2", False),
+        ("toolkit>=0.1,!=0.2.0", False),
+    ],
+)
+def test_a_requirement_is_compared_with_this_version(requirement, is_met):
+    assert (find_unmet(["numpy>=99", requirement], "0.2.0") == "") == is_met
+
+
+def test_a_plugin_that_needs_another_toolkit_is_refused_with_both_versions(site):
+    offer(site, "one_module", SOURCE, requires=["numpy", "toolkit (>=99)"])
+    assert state_of("one").startswith("broken: needs toolkit>=99, this is 0.2")
+    with pytest.raises(UsageError) as caught:
+        load("one")
+    assert "Plugin 'one' of one-dist 1.0 needs toolkit>=99, this is " in caught.value.message
+    assert caught.value.hint == "Install that version of toolkit, or another one of one-dist."
+
+
+@pytest.mark.parametrize("number", ["0", "2", "'1'", "True"])
+def test_a_plugin_of_another_api_is_refused_with_both_numbers(site, number):
+    offer(site, "one_module", f"TOOLKIT_API = {number}\n" + SOURCE)
+    with pytest.raises(UsageError) as caught:
+        load("one")
+    assert caught.value.message == (
+        f"Plugin 'one' (one-dist 1.0) is written for API {number} of the toolkit, this is API 1."
+    )
+
+
+def test_the_class_of_a_plugin_has_the_api_number_of_its_module(site):
+    methods = "class Model:\n" + SOURCE.replace("\n", "\n    ").replace("()", "(self)")
+    offer(site, "one_module:Model", "TOOLKIT_API = 2\n" + methods)
+    with pytest.raises(UsageError, match="written for API 2"):
+        load("one")
+
+
+# ------------------------------------------------------------------------------------------ import
+
+
+@pytest.mark.parametrize(
+    "source, message, hint",
+    [
+        (
+            "from toolkit import hookimp",
+            "ImportError: cannot import name 'hookimp' from 'toolkit'",
+            "Did you mean 'hookimpl'? This is toolkit 0.2",
+        ),
+        (
+            "from toolkit import Curriculum",
+            "ImportError: cannot import name 'Curriculum' from 'toolkit'",
+            "This is toolkit 0.2",
+        ),
+        (
+            "from toolkit.graph.run import gone",
+            "ImportError: cannot import name 'gone' from 'toolkit.graph.run'",
+            "'toolkit.graph.run' is internal; plugins import from 'toolkit' alone.",
+        ),
+        (
+            "import module_that_is_missing.part",
+            "ModuleNotFoundError: No module named 'module_that_is_missing'",
+            "Install what provides 'module_that_is_missing'.",
+        ),
+        ("raise SystemExit(0)", "it ended the process (0) ({here}:1)", "does not end the process"),
+        ("\nimport json.nothing", "No module named 'json.nothing' ({here}:2)", "provides 'json'"),
+        ("import json\njson.loads('')", "JSONDecodeError: Expecting value: line 1", ""),
+    ],
+)
+def test_a_failing_import_names_the_line_of_the_plugin_and_the_way_out(site, source, message, hint):
+    offer(site, "one_module", source)
+    with pytest.raises(ToolkitError) as caught:
+        load("one")
+    assert caught.value.exit_code == 1
+    assert message.format(here=site / "one_module.py") in caught.value.message
+    assert f"({site / 'one_module.py'}:" in caught.value.message
+    assert hint in caught.value.hint
+
+
+# ---------------------------------------------------------------------------------- two of one name
+
+
+@pytest.fixture
+def two(site):
+    offer(site, "first_module", SOURCE, "same", dist="first-dist")
+    offer(site, "other_module", SOURCE, "same", dist="Other_Dist")
+    return site
+
+
+@pytest.mark.parametrize("distribution", ["Other_Dist", "other-dist"])
+def test_a_name_with_its_distribution_is_one_of_two(two, distribution):
+    plugin = load(f"same@{distribution}")
+    assert (plugin.name, plugin.distribution) == ("same", "Other_Dist 1.0")
+
+
+def test_both_ways_to_name_one_of_two_are_in_the_hint(two):
+    with pytest.raises(UsageError) as caught:
+        load("same")
+    assert "Write same@Other_Dist or same@first-dist" in caught.value.hint
+
+
+@pytest.mark.parametrize("recorded", ["first-dist 1.0", "first-dist 0.1", "First.Dist"])
+def test_a_run_has_the_one_of_its_manifest_in_any_version(two, recorded):
+    assert load("same", distribution=recorded).file.endswith("first_module.py")
+
+
+@pytest.mark.parametrize("recorded", ["", "gone-dist 1.0"])
+def test_a_run_whose_distribution_is_gone_has_none_of_two(two, recorded):
+    with pytest.raises(UsageError, match="is provided by"):
+        load("same", distribution=recorded)
+
+
+def test_an_unknown_distribution_of_a_name_is_refused_with_those_that_have_it(two):
+    with pytest.raises(UsageError, match="There is no plugin 'same@gone-dist'.") as caught:
+        load("same@gone-dist")
+    assert caught.value.hint == "'same' is provided by Other_Dist and by first-dist."
+
+
+# --------------------------------------------------------------------------------------- disabled
+
+
+@pytest.mark.parametrize("name", ["one", "one@one-dist"])
+def test_a_disabled_plugin_is_listed_as_such_and_not_loaded(site, name):
+    offer(site, "one_module", SOURCE)
+    disabled.write_names([name])
+    assert state_of("one").startswith("disabled: ")
+    with pytest.raises(UsageError, match="Plugin 'one' is disabled.") as caught:
+        load("one")
+    assert caught.value.hint == "Enable it: toolkit plugins enable one."
+    disabled.write_names([])
+    assert state_of("one") == "ok" and load("one").name == "one"
+
+
+def test_a_disabled_plugin_is_in_no_conflict(two):
+    disabled.write_names(["same@first-dist"])
+    states = {entry.distribution: entry.state for entry in list_plugins() if entry.name == "same"}
+    assert states == {"first-dist": "disabled", "Other_Dist": "ok"}
+    assert load("same").distribution == "Other_Dist 1.0"
+
+
+# ----------------------------------------------------------------------- the distribution of a run
+
+
+@pytest.fixture
+def trained_by_first(site, cli):
+    """A run of the plugin `same` of first-dist; then another distribution offers the name, too."""
+    offer(site, "first_module", GOOD, "same", dist="first-dist")
+    data = write_bars(site.parent / "bars.npz", 16, 7, 13)
+    result = cli("run", "--plugin", "same", "--data", data, *FLAGS)
+    assert result.code == 0, result.err
+    offer(site, "other_module", "raise RuntimeError('not mine')", "same", dist="other-dist")
+    return data
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["evaluate", "run"],
+        ["resume", "run", "--steps", "6"],
+        ["predict", "run", "bars.npz", "--output", "predictions.csv"],
+        ["export", "run", "exported"],
+        ["verify", "run", "--replay", ":"],
+    ],
+    ids=lambda argv: argv[0],
+)
+def test_a_run_uses_the_distribution_of_its_manifest(cli, trained_by_first, argv):
+    result = cli(*argv)
+    assert "is provided by" not in result.err and "not mine" not in result.err
+    assert result.code == 0, result.err
+
+
+def test_a_new_run_names_the_distribution_in_its_configuration(cli, trained_by_first):
+    argv = ["--plugin", "same", "--data", trained_by_first, "--run-dir", "new"]
+    assert "is provided by first-dist and by other-dist" in cli("run", *argv).err
+    argv[1] = "same@first-dist"
+    assert cli("run", *argv, "--steps", "2", "--batch-size", "4").code == 0
+    assert cli("resume", "new", "--steps", "3").code == 0
+    assert cli("evaluate", "new").code == 0
+
+
+# -------------------------------------------------------------------------------- the help is quick
+
+
+def test_the_help_imports_no_tensorflow_and_no_plugin_of_fifty(tmp_path):
+    """Only the modules of commands are imported, for their summaries; one of them is broken."""
+    help_time.write_distributions(str(tmp_path), 50)
+    code = (
+        "import sys; sys.argv = ['toolkit', '--help']\n"
+        "try:\n    import toolkit.cli; toolkit.cli.main()\n"
+        "except SystemExit: pass\n"
+        "print(*sorted(sys.modules))"
+    )
+    variables = dict(os.environ, PYTHONPATH=str(tmp_path))
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert re.search(r"many_005\s+Do something", result.stdout), result.stderr
+    assert re.search(r"many_000\s+broken: Command 'many_000' cannot be", result.stdout)
+    modules = result.stdout.strip().split("\n")[-1].split()
+    assert not [name for name in modules if name.startswith("many_") and "_command" not in name]
+    assert not {"tensorflow", "numpy", "pydantic", "toolkit.compat"} & set(modules)

@@ -1,0 +1,33 @@
+"""A small definition of a study, for the tests of the room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolkit.search.definition import LAST, STEPS, TPE, Budget, Definition, Dimension, Layer
+
+RATE = Dimension("learning_rate", "float", 1e-4, 1e-2, is_log=True)
+SIZE = Dimension("batch_size", "choice", choices=(16, 32))
+
+
+def small_definition(**values: Any) -> Definition:
+    """A definition with a range of rates and two batch sizes; `values` replace its fields."""
+    definition = Definition(
+        plugin="classifier",
+        extensions=(),
+        layers=(Layer("base.toml", {"normalize": True}),),
+        flags={"network": "mlp"},
+        space=(RATE, SIZE),
+        sampler=TPE,
+        trials=4,
+        seeds=(1, 2),
+        budget=Budget(STEPS, 100),
+        rungs=(1.0,),
+        reduction=0,
+        metric="accuracy",
+        direction="max",
+        moment=LAST,
+        study_seed=0,
+        threads=1,
+    )
+    return definition._replace(**values)

@@ -1,0 +1,206 @@
+"""What a command leaves open, and how it follows from the model: metric, budget, rungs."""
+
+from __future__ import annotations
+
+import pytest
+from search_fixtures import RATE, SIZE, small_definition
+
+from toolkit.errors import UsageError
+from toolkit.options import CoreOptions
+from toolkit.search import planning
+from toolkit.search.commands import evaluation_interval, pause_step
+from toolkit.search.cost import count_results, rung_counts
+from toolkit.search.definition import Budget, Dimension
+from toolkit.search.graph_check import Answer
+from toolkit.search.planning import (
+    Draft,
+    choose_metric,
+    continue_study,
+    plan_study,
+    read_rungs,
+    with_more_trials,
+)
+from toolkit.search.validation import limit_values
+
+ANSWER = Answer(
+    metrics=["loss", "accuracy", "size"],
+    directions={"loss": "min", "accuracy": "max"},
+    num_examples=1000,
+    examples_per_step=10,
+)
+
+
+def draft(**values):
+    flags = values.pop("flags", {})
+    base = Draft(
+        plugin="p",
+        extensions=(),
+        layers=(),
+        flags=flags,
+        space=(RATE, SIZE),
+        options=CoreOptions(**flags),
+        sampler=None,
+        trials=None,
+        num_seeds=1,
+        examples=None,
+        cpu_secs=None,
+        reduction=0,
+        rungs="",
+        metric="",
+        study_seed=0,
+        threads=1,
+    )
+    return base._replace(**values)
+
+
+@pytest.fixture
+def plan(monkeypatch):
+    def call(answer=ANSWER, **values):
+        monkeypatch.setattr(planning, "check_configurations", lambda *_: [answer])
+        return plan_study(draft(**values), "folder")
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "text, best, expected",
+    [
+        ("", "", ("accuracy", "max")),
+        ("", "loss", ("loss", "min")),
+        ("", "max:size", ("size", "max")),
+        ("loss", "accuracy", ("loss", "min")),
+        ("min:accuracy", "", ("accuracy", "min")),
+    ],
+)
+def test_the_metric_that_chooses(text, best, expected):
+    assert choose_metric(text, ANSWER._replace(best_metric=best)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [("size", "Nothing declares"), ("acuracy", "no metric 'acuracy'"), ("up:loss", "'up:loss'")],
+)
+def test_a_metric_without_a_meaning_is_refused(text, message):
+    with pytest.raises(UsageError, match=message):
+        choose_metric(text, ANSWER)
+
+
+@pytest.mark.parametrize(
+    "values, budget",
+    [
+        ({}, Budget("examples", 10000)),  # ten epochs
+        ({"flags": {"epochs": "3"}}, Budget("examples", 3000)),
+        ({"flags": {"steps": "70"}}, Budget("steps", 70)),
+        ({"examples": 500}, Budget("examples", 500)),
+        ({"cpu_secs": 1.5}, Budget("cpu_secs", 1.5)),
+    ],
+)
+def test_the_budget_is_stated_or_that_of_a_usual_run(plan, values, budget):
+    definition = plan(**values)
+    assert definition.budget == budget
+    assert not {"steps", "epochs", "seed"} & set(definition.flags)
+
+
+def test_two_budgets_are_refused(plan):
+    with pytest.raises(UsageError, match="Both --steps and --cpu-secs"):
+        plan(flags={"steps": "70"}, cpu_secs=1.0)
+
+
+def test_a_small_space_of_lists_is_a_grid_and_another_one_is_not(plan):
+    grid = plan(space=(SIZE, Dimension("dropout", "float", 0.0, 0.2, 0.1)))
+    assert (grid.sampler, grid.trials) == ("grid", 6)
+    assert (plan().sampler, plan().trials) == ("tpe", planning.DEFAULT_TRIALS)
+    assert plan(space=(SIZE,), sampler="random", trials=9).trials == 2  # there are no more
+    with pytest.raises(UsageError, match="learning_rate is a range without a step"):
+        plan(sampler="grid")
+
+
+def test_the_seeds_begin_at_that_of_the_runs(plan):
+    assert plan(flags={"seed": "5"}, num_seeds=3).seeds == (5, 6, 7)
+
+
+def test_the_moment_is_that_of_the_checkpoint_that_the_test_evaluates(plan):
+    assert plan().moment == "last"
+    assert plan(ANSWER._replace(best_metric="accuracy")).moment == "best"
+
+
+@pytest.mark.parametrize(
+    "text, trials, rungs",
+    [
+        ("", 9, (1 / 9, 1 / 3, 1.0)),
+        ("", 5, (1 / 3, 1.0)),
+        ("", 90, (1 / 9, 1 / 3, 1.0)),
+        ("50%,10%", 9, (0.1, 0.5, 1.0)),
+        ("30", 9, (0.3, 1.0)),
+    ],
+)
+def test_the_rungs(text, trials, rungs):
+    assert read_rungs(text, 3, Budget("steps", 100), trials) == rungs
+
+
+@pytest.mark.parametrize("text", ["100", "0", "a", "10%,10%", "-5", "nan"])
+def test_wrong_rungs_are_refused(text):
+    with pytest.raises(UsageError, match="--rungs"):
+        read_rungs(text, 3, Budget("steps", 100), 9)
+
+
+def test_too_few_configurations_to_halve_are_refused():
+    with pytest.raises(UsageError, match="one of 3 configurations, and there are 2"):
+        read_rungs("", 3, Budget("steps", 100), 2)
+
+
+def test_rungs_end_with_an_evaluation():
+    study = small_definition(rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
+    assert evaluation_interval(study, 100) == 11
+    assert [pause_step(study, 100, rung) for rung in range(3)] == [11, 33, 100]
+    study = study._replace(flags={"evaluate_steps": "20"})
+    assert [pause_step(study, 100, rung) for rung in range(3)] == [20, 40, 100]
+
+
+def test_rungs_at_one_step_are_refused(plan):
+    with pytest.raises(UsageError, match="two of them are the same"):
+        plan(flags={"steps": "3"}, reduction=3)
+
+
+def test_the_count_of_trials_follows_the_halving():
+    study = small_definition(sampler="random", trials=9, rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
+    assert rung_counts(study) == [9, 3, 1]
+    assert count_results(study) == 26  # two seeds
+
+
+def test_a_command_that_repeats_a_study_defines_the_same_one(plan):
+    study = plan(trials=7, num_seeds=2, reduction=2)
+    values = {"trials": 7, "num_seeds": 2, "reduction": 2}
+    assert continue_study(draft(**values), study) == study
+    other = continue_study(draft(**values, metric="min:loss"), study)
+    assert (other.metric, other.direction) == ("loss", "min")
+
+
+def test_what_a_command_leaves_open_is_that_of_the_study(plan):
+    study = plan(trials=7, sampler="random")
+    assert continue_study(draft(), study) == study
+    assert continue_study(draft(trials=9), study) == study._replace(trials=9)
+
+
+@pytest.mark.parametrize(
+    "values, trials, message",
+    [
+        ({}, 3, "has 4 trials, and --trials is 3"),
+        ({"reduction": 2, "rungs": (0.5, 1.0)}, 6, "which of them continued after a rung depends"),
+        ({"space": (SIZE,), "trials": 2}, 6, "has all 2 configurations of what varies"),
+    ],
+)
+def test_more_trials_that_a_study_cannot_get_are_refused_with_the_reason(values, trials, message):
+    with pytest.raises(UsageError, match=message):
+        with_more_trials(small_definition(**values), trials)
+
+
+def test_a_study_gets_no_more_trials_than_its_space_has():
+    study = small_definition(space=(SIZE,), trials=1)
+    assert with_more_trials(study, 6) == study._replace(trials=2)
+
+
+def test_the_limits_of_a_space_are_each_value_of_a_list_and_both_ends_of_a_range():
+    values = limit_values((RATE, SIZE))
+    assert [each["learning_rate"] for each in values] == [1e-4, 1e-2, 1e-4, 1e-4]
+    assert [each["batch_size"] for each in values] == [16, 16, 16, 32]

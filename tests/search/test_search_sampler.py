@@ -1,0 +1,126 @@
+"""Which configurations a study samples."""
+
+from __future__ import annotations
+
+import pytest
+from search_fixtures import RATE, SIZE, small_definition
+
+from toolkit.search import sampler
+from toolkit.search.definition import CHOICE, FLOAT, GRID, INT, RANDOM, TPE, Dimension
+from toolkit.search.halving import Standing
+from toolkit.search.sampler import batches, needs_results, optuna_study, sample_batch
+
+DIMENSIONS = (
+    RATE,
+    Dimension("momentum", FLOAT, 0.0, 0.9, step=0.1),
+    Dimension("width", INT, 8, 1024, is_log=True),
+    Dimension("depth", INT, 1, 8, step=2),
+    Dimension("flip", CHOICE, choices=(True, False)),
+    Dimension("hidden", CHOICE, choices=([64], [64, 32])),
+)
+
+
+def first_batch(definition):
+    return sample_batch(definition, batches(definition)[0], [], [])
+
+
+@pytest.mark.parametrize("sampler", [RANDOM, TPE])
+def test_values_are_those_of_the_dimensions(sampler):
+    definition = small_definition(space=DIMENSIONS, sampler=sampler, trials=5)
+    for configuration in first_batch(definition):
+        values = configuration.values
+        assert list(values) == [dimension.name for dimension in DIMENSIONS]
+        assert 1e-4 <= values["learning_rate"] <= 1e-2
+        assert 8 <= values["width"] <= 1024 and isinstance(values["width"], int)
+        for dimension in DIMENSIONS[1:2] + DIMENSIONS[3:]:
+            assert values[dimension.name] in dimension.values
+
+
+def test_a_configuration_follows_from_the_seed_of_the_study_and_its_number():
+    small = small_definition(sampler=RANDOM, trials=5)
+    large = small_definition(sampler=RANDOM, trials=20)
+    assert first_batch(small) == first_batch(large)[:5]
+    assert first_batch(small) != first_batch(small_definition(sampler=RANDOM, study_seed=1))
+
+
+def test_a_grid_has_each_combination_in_order():
+    space = (Dimension("depth", INT, 1, 3, step=2), SIZE)
+    definition = small_definition(sampler=GRID, space=space, trials=4)
+    values = [tuple(c.values.values()) for c in first_batch(definition)]
+    assert values == [(1, 16), (1, 32), (3, 16), (3, 32)]
+
+
+def test_without_an_option_that_varies_there_is_one_configuration():
+    definition = small_definition(sampler=GRID, space=(), trials=1)
+    assert [c.values for c in first_batch(definition)] == [{}]
+
+
+def test_a_part_of_a_grid_has_no_combination_twice():
+    space = (Dimension("depth", INT, 1, 30), SIZE)
+    definition = small_definition(sampler=GRID, space=space, trials=20)
+    values = [tuple(c.values.values()) for c in first_batch(definition)]
+    assert len(set(values)) == 20
+    assert values == sorted(values)
+
+
+@pytest.mark.parametrize("sampler", [RANDOM, TPE])
+def test_no_configuration_is_sampled_twice_while_there_are_others(sampler):
+    space = (Dimension("depth", INT, 1, 5), SIZE)
+    definition = small_definition(sampler=sampler, space=space, trials=10)
+    former = []
+    for numbers in batches(definition):
+        former += sample_batch(definition, numbers, former, [])
+    assert len({tuple(c.values.values()) for c in former}) == 10
+
+
+def test_tpe_waits_for_results_after_ten_configurations():
+    definition = small_definition(trials=20)
+    sizes = [(len(n), needs_results(definition, n)) for n in batches(definition)]
+    assert sizes == [(5, False), (5, False), (5, True), (5, True)]
+
+
+def test_a_batch_with_halving_fills_its_rungs():
+    definition = small_definition(trials=20, rungs=(1 / 9, 1 / 3, 1.0), reduction=3)
+    assert [len(numbers) for numbers in batches(definition)] == [9, 9, 2]
+
+
+def test_tpe_samples_near_the_good_ones_and_far_from_failures():
+    definition = small_definition(trials=40, space=(RATE,))
+    former = []
+    for numbers in batches(definition)[:6]:
+        former += sample_batch(definition, numbers, former, [])
+    history = [(c, Standing(0, None, False)) for c in former]
+    for index, configuration in enumerate(former):
+        if configuration.values["learning_rate"] < 3e-4:
+            history[index] = configuration, Standing(0, 0.9, False)
+    batch = sample_batch(definition, batches(definition)[6], former, history)
+    rates = sorted(configuration.values["learning_rate"] for configuration in batch)
+    assert rates[3] < 5e-4
+
+
+def test_optuna_sees_a_failure_as_the_worst_and_a_stop_as_pruned():
+    definition = small_definition(trials=5, rungs=(0.5, 1.0), reduction=2)
+    standings = [Standing(1, 0.9, False), Standing(0, 0.7, True), Standing(0, None, True)]
+    study = optuna_study(definition, list(zip(first_batch(definition), standings)))
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
+    assert study.trials[2].value == float("-inf")
+    assert study.trials[1].intermediate_values == {0: 0.7}
+
+
+def test_random_configurations_take_no_longer_because_there_are_others(monkeypatch):
+    definition = small_definition(sampler=RANDOM, trials=30)
+    numbers = list(range(30))
+    configurations = sample_batch(definition, numbers, [], [])
+    # TPE considers those that are being trained; a study with each of them is slow to build.
+    monkeypatch.delattr(sampler, "_pending_trial")
+    assert sample_batch(definition, numbers, [], []) == configurations
+
+
+def test_a_part_of_a_grid_with_more_points_than_fit_in_memory():
+    space = (Dimension("n", INT, 1, 10**15, 1), Dimension("width", INT, 8, 10**9, is_log=True))
+    definition = small_definition(sampler=GRID, trials=3, space=space)
+    points = [configuration.values for configuration in first_batch(definition)]
+    assert points == [configuration.values for configuration in first_batch(definition)]
+    assert points == sorted(points, key=lambda values: (values["n"], values["width"]))
+    assert len({tuple(values.values()) for values in points}) == 3
+    assert all(1 <= v["n"] <= 10**15 and 8 <= v["width"] <= 10**9 for v in points)

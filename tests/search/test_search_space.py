@@ -1,0 +1,115 @@
+"""`--vary`: which texts are which dimensions, and which get one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolkit.config import json_values
+from toolkit.errors import UsageError
+from toolkit.plugins import Plugins
+from toolkit.search.definition import Dimension
+from toolkit.search.resolution import TrialOptions
+from toolkit.search.space import count_configurations, parse_space
+
+
+def parse(*texts):
+    trials = TrialOptions(Plugins.load("classifier"), (), {})
+
+    def check(name, value):
+        return json_values(trials.resolve({name: value}).options)[name]
+
+    return parse_space(texts, trials.cls, check)
+
+
+@pytest.mark.parametrize(
+    "text, dimension",
+    [
+        ("learning_rate=1e-4..1e-2:log", Dimension("learning_rate", "float", 1e-4, 1e-2, 0, True)),
+        ("--learning-rate=.1..2", Dimension("learning_rate", "float", 0.1, 2.0)),
+        ("dropout=0..0.5:step=0.1", Dimension("dropout", "float", 0.0, 0.5, 0.1)),
+        ("batch_size=16..64", Dimension("batch_size", "int", 16, 64, 1)),
+        ("batch_size=1e1..1e3:log", Dimension("batch_size", "int", 10, 1000, 0, True)),
+        ("batch_size=16..64:int:step=16", Dimension("batch_size", "int", 16, 64, 16)),
+        ("network=mlp,cnn", Dimension("network", "choice", choices=("mlp", "cnn"))),
+        ("normalize=yes,no", Dimension("normalize", "choice", choices=(True, False))),
+        ("dropout=none,0.5", Dimension("dropout", "choice", choices=(None, 0.5))),
+        ("hidden=64|128", Dimension("hidden", "choice", choices=([64], [128]))),
+        ("hidden=64|128,64", Dimension("hidden", "choice", choices=([64], [128, 64]))),
+        ("class_weights=none|1,2", Dimension("class_weights", "choice", choices=("none", "1,2"))),
+        ('hidden=[[64], "128,64"]', Dimension("hidden", "choice", choices=([64], [128, 64]))),
+        ("augment=digits,none", Dimension("augment", "choice", choices=("digits", "none"))),
+        (
+            "optimizer_args=beta1=0.5|beta1=0.9,beta2=1",
+            Dimension(
+                "optimizer_args", "choice", choices=({"beta1": 0.5}, {"beta1": 0.9, "beta2": 1.0})
+            ),
+        ),
+    ],
+)
+def test_a_text_is_a_dimension(text, dimension):
+    assert parse(text) == [dimension]
+    if dimension.kind != "choice" or not text.endswith("]"):
+        assert parse(f"{dimension.name}={dimension}") == [dimension]
+
+
+def test_values_are_named_as_a_user_writes_them():
+    lists, texts = ([64], [128]), ("a|b", "c,d")
+    assert str(Dimension("hidden", "choice", choices=lists)) == "64|128"
+    assert str(Dimension("augment", "choice", choices=texts)) == '["a|b", "c,d"]'
+    assert str(Dimension("augment", "choice", choices=("", "a"))) == '["", "a"]'
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("lerning_rate=1..2", "no option 'lerning_rate'"),
+        ("learning_rate", "has no values"),
+        ("learning_rate=0.1", "has one value"),
+        ("learning_rate=0.1,1e-1", "has the value 0.1 twice"),
+        ("learning_rate=1..1", "has one value"),
+        ("learning_rate=2..1", "begins above its end"),
+        ("learning_rate=0..1", "should be greater than 0"),
+        ("dropout=0..1", "less than or equal to 0.9"),
+        ("dropout=0..0.5:log", "logarithmic, but begins at 0"),
+        ("learning_rate=1..2:step=0", "step should be above 0"),
+        ("learning_rate=1..2:step=3", "step is longer"),
+        ("learning_rate=1..2:step=1e-9", "has 1e\\+09 values, at most 100,000"),
+        ("learning_rate=1..2:log:step=1", "both a step and :log"),
+        ("learning_rate=1..2:linear", "':linear' is unknown"),
+        ("learning_rate=1...2", "no range of numbers"),
+        ("learning_rate=a..b", "no range of numbers"),
+        ("learning_rate=1..1e999", "too large"),
+        ("batch_size=1.5..4", "takes whole numbers"),
+        ("network=1..3", "not one number"),
+        ("network=mlp,cn", "should be 'mlp', 'cnn' or 'resnet'"),
+        ("network=mlp,,cnn", "nothing between two separators"),
+        ("hidden=128,256", "has one value"),
+        ("hidden=[", "no list in JSON"),
+        ("hidden=[]", "has no values"),
+        ("data=a,b", "cannot vary: it chooses which examples are tested"),
+        ("seed=1,2", "cannot vary: a seed is no choice"),
+        ("steps=1,2", "the budget sets the length"),
+        ("log_steps=1,2", "changes no number of a run"),
+        ("best_metric=a,b", "what the value of a trial means"),
+        ("plugin=a,b", "a study has one plugin"),
+    ],
+)
+def test_a_wrong_text_gets_one_sentence(text, message):
+    with pytest.raises(UsageError, match=message):
+        parse(text)
+
+
+def test_two_texts_of_one_option_are_refused():
+    with pytest.raises(UsageError, match="is set twice"):
+        parse("network=mlp,cnn", "network=cnn,resnet")
+
+
+def test_the_number_of_configurations():
+    assert count_configurations(parse("network=mlp,cnn", "dropout=0..0.5:step=0.1")) == 12
+    assert count_configurations(parse("network=mlp,cnn", "learning_rate=1..2")) == float("inf")
+
+
+def test_whole_numbers_of_a_range_are_counted_without_a_list_of_them():
+    large = parse("batch_size=1..1e15")
+    assert count_configurations(large) == 10**15
+    assert count_configurations([Dimension("n", "int", 0, 10**30, 10)]) == 10**29 + 1

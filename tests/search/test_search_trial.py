@@ -1,0 +1,184 @@
+"""One trial: the command that trains it, and what becomes of each end of its process."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from search_fixtures import small_definition
+from synthetic_runs import Session, write_run
+
+from toolkit.comparison.record import read_record
+from toolkit.errors import InterruptedRun, RetryError
+from toolkit.search.commands import again_command, trial_environment, trial_words
+from toolkit.search.definition import Configuration, Layer, Trial
+from toolkit.search.trial_run import choose_evaluation, find_ends, run_trial
+
+CONFIGURATION = Configuration(7, {"learning_rate": 0.001, "hidden": [64, 32], "normalize": True})
+
+
+class FakeChildren:
+    """Ends each process at once with the next of some exit codes, and writes to its log."""
+
+    def __init__(self, *codes, text=""):
+        self.codes = list(codes)
+        self.text = text
+        self.words = []
+        self.waits = []
+
+    def run(self, words, log_path, environment, report):
+        self.words.append(list(words))
+        with open(log_path, "a") as log:
+            log.write(self.text)
+        report(1.5)
+        return self.codes.pop(0)
+
+    def wait(self, secs):
+        self.waits.append(secs)
+
+
+@pytest.fixture
+def train(tmp_path):
+    def call(*codes, text="", **values):
+        children = FakeChildren(*codes, text=text)
+        trial = Trial(CONFIGURATION, 2, 0, 90)
+        return run_trial(small_definition(**values), trial, str(tmp_path), children), children
+
+    return call
+
+
+def test_the_words_of_a_trial(tmp_path):
+    study = small_definition(rungs=(1 / 3, 1.0), reduction=3, layers=(Layer("a", {"shift": 1}),))
+    words = trial_words(study, Trial(CONFIGURATION, 2, 0, 90), str(tmp_path), 90)
+    text = " ".join(words).replace(str(tmp_path), "DIR")
+    assert text == (
+        "run --resume --run-dir DIR/trials/0007-s2 --plugin classifier --config DIR/layers/0.json "
+        "--network mlp --learning-rate 0.001 --hidden 64,32 --set normalize=true --seed 2 "
+        "--steps 90 --evaluate-steps 30 --intra-op-threads 1 --inter-op-threads 1 --pause-at 30"
+    )
+    assert json.loads((tmp_path / "layers" / "0.json").read_text()) == {"shift": 1}
+
+
+def test_variables_of_the_study_count_in_place_of_those_of_the_process(tmp_path):
+    layers = (Layer("variables", {"shift": "1"}),)
+    outside = {"TOOLKIT_STEPS": "5", "TF_CONFIG": "{}", "PATH": "/bin", "TOOLKIT_CACHE": "c"}
+    environment = trial_environment(layers, outside)
+    assert environment == {"PATH": "/bin", "TOOLKIT_CACHE": "c", "TOOLKIT_SHIFT": "1"}
+    text = again_command(small_definition(layers=layers), {"clip": "a b"}, 1, 90, str(tmp_path))
+    assert text.startswith("TOOLKIT_SHIFT=1 toolkit run --plugin classifier --network mlp ")
+    assert "--clip 'a b' --seed 1 --steps 90" in text
+    # With other threads, sums have other last bits.
+    assert text.endswith("--intra-op-threads 1 --inter-op-threads 1")
+
+
+@pytest.mark.parametrize(
+    "code, text, status, reason",
+    [
+        (3, "Error: Training diverged.\nStep 1 is kept.\n", "diverged", "Training diverged."),
+        (4, "Error: No such data\nhint\n", "failed", "No such data."),
+        (2, "warning: x\nError: Wrong.\n", "failed", "Wrong."),
+        (1, "Traceback ...\nValueError: 3\n", "failed", "ValueError: 3."),
+    ],
+)
+def test_a_failure_is_a_result_with_its_reason(train, code, text, status, reason):
+    result, _ = train(code, text=text)
+    assert (result.status, result.reason, result.value) == (status, reason, None)
+    assert result.cpu_secs == 1.5
+
+
+def test_a_process_that_is_killed_is_tried_again_until_it_comes_no_further(train):
+    result, children = train(137, 137, 137)
+    assert result.status == "failed"
+    assert "killed, perhaps for lack of memory, 3 times after step 0" in result.reason
+    assert len(children.words) == 3
+    assert children.waits == [5.0, 30.0]  # another process may free its memory
+    assert result.cpu_secs == 4.5
+
+
+def test_a_fault_of_the_machine_ends_the_search(train):
+    with pytest.raises(RetryError, match="The disk is full"):
+        train(138, 138, 138, text="Error: The disk is full.\n")
+
+
+def test_a_refusal_because_another_process_trains_the_run_is_no_failure(train, monkeypatch):
+    # Two looks at the folder: before the process starts, and after it was refused.
+    looks = iter([False, True, True, False, False])
+    monkeypatch.setattr("toolkit.search.trial_run.is_locked", lambda path: next(looks))
+    result, children = train(2, 4, text="Error: No such data\n")
+    assert (result.reason, len(children.words)) == ("No such data.", 2)
+
+
+@pytest.mark.parametrize("code", [130, 143])
+def test_a_signal_ends_the_search(train, code):
+    with pytest.raises(InterruptedRun) as error:
+        train(code)
+    assert error.value.exit_code == code
+
+
+def test_the_value_is_that_of_the_checkpoint_that_is_tested():
+    values = {10: 0.5, 20: 0.9, 30: 0.7}
+    last, best = small_definition(moment="last"), small_definition(moment="best")
+    assert choose_evaluation(last, values, {"step": 20}) == (30, 0.7)
+    assert choose_evaluation(best, values, {"step": 20}) == (20, 0.9)
+    assert choose_evaluation(best, values, None) == (30, 0.7)
+    assert choose_evaluation(best, {}, None) == (0, None)
+    assert choose_evaluation(last, {10: 0.5, 20: None}, None) == (20, None)
+
+
+@pytest.mark.parametrize(
+    "moment, rung, expected",
+    [
+        ("last", 0, ("paused", 30, 0.6)),  # not the 0.9 with which the run ended
+        ("best", 0, ("paused", 30, 0.7)),
+        ("last", 1, ("finished", 90, 0.9)),
+    ],
+)
+def test_a_run_that_came_past_a_rung_has_the_value_of_the_rung(tmp_path, moment, rung, expected):
+    study = small_definition(rungs=(1 / 3, 1.0), reduction=3, moment=moment)
+    evaluations = [
+        {"step": step, "kind": "eval", "split": "validation", "accuracy": value}
+        for step, value in [(15, 0.7), (30, 0.6), (60, 0.8), (90, 0.9)]
+    ]
+    write_run(
+        str(tmp_path / "trials" / "0007-s2"),
+        [Session(0, {30: "a" * 64, 90: "b" * 64})],
+        records=evaluations,
+        manifest={"best": {"step": 90, "metric": "accuracy", "direction": "max", "value": 0.9}},
+    )
+    children = FakeChildren()  # no process starts
+    result = run_trial(study, Trial(CONFIGURATION, 2, rung, 90), str(tmp_path), children)
+    assert (result.status, result.step, result.value) == expected
+
+
+def evaluation(step, low, high, level=0.95):
+    interval = {"low": low, "high": high, "level": level, "method": "Wilson"}
+    return {"step": step, "examples": 9, "metrics": {}, "intervals": {"accuracy": interval}}
+
+
+@pytest.mark.parametrize(
+    "evaluations, step, ends",
+    [
+        ({"last": evaluation(30, 0.5, 0.7), "best": evaluation(20, 0.6, 0.9)}, 30, (0.5, 0.7)),
+        ({"last": evaluation(30, 0.5, 0.7), "best": evaluation(20, 0.6, 0.9)}, 20, (0.6, 0.9)),
+        ({"last": evaluation(30, 0.5, 0.7), "best": None}, 20, (None, None)),
+        ({"last": evaluation(30, 0.5, 0.7, 0.9), "best": None}, 30, (None, None)),
+        ({"last": evaluation(30, None, "x"), "best": None}, 30, (None, None)),
+        (None, 30, (None, None)),
+    ],
+)
+def test_the_interval_is_that_of_the_evaluation_that_counts(here, evaluations, step, ends):
+    path = write_run("a")
+    with open(os.path.join(path, "manifest.json")) as file:
+        manifest = dict(json.load(file), validation=evaluations)
+    with open(os.path.join(path, "manifest.json"), "w") as file:
+        json.dump(manifest, file)
+    assert find_ends(read_record(path), step, "accuracy") == ends
+    assert find_ends(read_record(path), step, "loss") == (None, None)
+
+
+def test_a_log_that_cannot_be_written_is_a_fault_of_the_machine(train, tmp_path):
+    (tmp_path / "trials").write_text("a file")
+    with pytest.raises(RetryError, match="0007-s2.log cannot be written"):
+        train(0)
+    assert os.path.isfile(str(tmp_path / "trials"))

@@ -1,0 +1,227 @@
+"""The workers of a search and the processes that they start: signals, failures and kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from fake_trials import result_of, undisturbed_results
+from search_fixtures import small_definition
+
+from toolkit.errors import InterruptedRun, RetryError, ToolkitError
+from toolkit.search.children import Children
+from toolkit.search.commands import run_path
+from toolkit.search.definition import Configuration, Trial
+from toolkit.search.study import Study
+from toolkit.search.trial_run import run_trial
+from toolkit.search.workers import run_workers
+from toolkit.storage.folder_lock import FolderLock
+
+TRIAL = Trial(Configuration(0, {"learning_rate": 0.001, "batch_size": 16}), 1, 0, 100)
+DEFINITION = small_definition(trials=6)
+# A process that waits; on SIGINT and SIGTERM it writes a file, like a run that commits, and ends.
+WAIT = """
+import os, signal, sys, time
+
+def commit(signum, frame):
+    open(sys.argv[1] + ".saved", "w").close()
+    os._exit(128 + signum)
+
+for signum in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(signum, commit)
+open(sys.argv[1], "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+SEARCH = """
+import os, sys, time
+sys.path.insert(0, sys.argv[2])
+from search_fixtures import small_definition
+from test_search_workers import DEFINITION, WAIT
+from toolkit.errors import InterruptedRun
+from toolkit.search.study import Study
+from toolkit.search.workers import run_workers
+
+folder = sys.argv[1]
+
+def train(trial, children):
+    path = os.path.join(folder, trial.name)
+    children.run([path], path + ".log", statements=WAIT)
+    raise AssertionError
+
+try:
+    run_workers(Study(DEFINITION, folder), 2, train, lambda trial, children: 100)
+except InterruptedRun as error:
+    sys.exit(error.exit_code)
+"""
+
+
+def wait_for(condition, secs=60):
+    end = time.monotonic() + secs
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def start_search(folder):
+    here = os.path.dirname(__file__)
+    command = [sys.executable, "-c", textwrap.dedent(SEARCH), str(folder), here]
+    environment = dict(os.environ, PYTHONPATH=os.path.dirname(here))
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+    paths = [folder / "0000-s1", folder / "0000-s2"]
+    wait_for(lambda: all(path.exists() and path.read_text() for path in paths))
+    return process, [int(path.read_text()) for path in paths]
+
+
+def has_ended(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_workers_train_all_trials(tmp_path, count):
+    for name in ("alone", "study"):
+        (tmp_path / name).mkdir()
+    reports = []
+    study = Study(DEFINITION, str(tmp_path / "study"))
+    run_workers(
+        study,
+        count,
+        lambda trial, children: result_of(DEFINITION, trial),
+        lambda trial, children: 100,
+        lambda trial, result: reports.append((trial.name, result is not None)),
+    )
+    assert study.results() == undisturbed_results(DEFINITION, tmp_path / "alone")
+    assert len(reports) == len(set(reports)) == 24
+
+
+@pytest.mark.parametrize("error", [RetryError("no disk"), ToolkitError("no"), ValueError("bug")])
+def test_a_failure_of_one_worker_ends_the_search_and_releases_its_trial(tmp_path, error):
+    def train(trial, children):
+        if trial.name == "0001-s1":
+            raise error
+        return result_of(DEFINITION, trial)
+
+    study = Study(DEFINITION, str(tmp_path))
+    with pytest.raises(type(error), match=str(error)):
+        run_workers(study, 2, train, lambda trial, children: 100)
+    again = Study(DEFINITION, str(tmp_path))
+    assert again.claim().name == "0001-s1"
+    again.close()
+
+
+def test_a_failure_interrupts_the_processes_of_the_others(tmp_path):
+    path = tmp_path / "process"
+
+    def train(trial, children):
+        if trial.name == "0000-s1":
+            children.run([str(path)], str(tmp_path / "log"), statements=WAIT)
+        wait_for(path.exists)
+        raise ToolkitError("no")
+
+    with pytest.raises(ToolkitError, match="no"):
+        run_workers(Study(DEFINITION, str(tmp_path)), 2, train, lambda trial, children: 100)
+    assert (tmp_path / "process.saved").exists()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_all_trials_save_their_state(tmp_path, signum):
+    process, pids = start_search(tmp_path)
+    process.send_signal(signum)
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 128 + signum
+    assert all(map(has_ended, pids))
+    assert (tmp_path / "0000-s1.saved").exists() and (tmp_path / "0000-s2.saved").exists()
+    study = Study(DEFINITION, str(tmp_path))
+    assert study.claim().name == "0000-s1"  # at once: the claims are released
+    study.close()
+
+
+def test_a_killed_search_leaves_no_process_behind(tmp_path):
+    process, pids = start_search(tmp_path)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    wait_for(lambda: all(map(has_ended, pids)), secs=10)
+
+
+def test_a_second_signal_kills(tmp_path):
+    children = Children()
+    code = WAIT.replace("os._exit(128 + signum)", "pass")  # it hangs while it commits
+    path = tmp_path / "process"
+    errors = []
+
+    def wait_for_child():
+        try:
+            children.run([str(path)], str(tmp_path / "log"), statements=code)
+        except InterruptedRun as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=wait_for_child)
+    thread.start()
+    wait_for(lambda: path.exists() and path.read_text())
+    children.interrupt(signal.SIGINT)
+    wait_for((tmp_path / "process.saved").exists)
+    assert thread.is_alive()
+    children.interrupt(signal.SIGINT)
+    thread.join(10)
+    assert [error.exit_code for error in errors] == [130]
+
+
+def test_a_trial_waits_while_another_process_trains_in_its_folder(tmp_path):
+    path = run_path(str(tmp_path), TRIAL)
+    os.makedirs(path)
+    lock = FolderLock(path)
+    lock.acquire()
+    children = Children()
+    errors = []
+
+    def train():
+        try:
+            run_trial(DEFINITION, TRIAL, str(tmp_path), children)
+        except InterruptedRun as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join(2)
+    assert thread.is_alive()
+    assert not os.path.exists(path + ".log")
+    children.end(thread.ident)
+    thread.join(20)
+    assert len(errors) == 1
+    lock.release()
+
+
+def test_no_process_starts_after_a_signal(tmp_path):
+    children = Children()
+    children.interrupt(signal.SIGTERM)
+    with pytest.raises(InterruptedRun):
+        children.run(["x"], str(tmp_path / "log"), statements="open('started', 'w')")
+    assert not os.path.exists("started")
+
+
+def test_the_exit_code_of_a_process_is_that_of_a_shell(tmp_path):
+    children = Children()
+    log = str(tmp_path / "log")
+    assert children.run([], log, statements="print('text'); raise SystemExit(3)") == 3
+    assert children.run([], log, statements="import os; os.kill(os.getpid(), 9)") == 137
+    assert "text" in (tmp_path / "log").read_text()
+
+
+def test_what_a_process_leaves_behind_is_killed(tmp_path):
+    code = (
+        "import os, subprocess, sys; rest = 'import time; time.sleep(600)'; "
+        "p = subprocess.Popen([sys.executable, '-c', rest]); "
+        "os.write(1, b'%d' % p.pid); os._exit(0)"
+    )
+    Children().run([], str(tmp_path / "log"), statements=code)
+    pid = int((tmp_path / "log").read_text())
+    wait_for(lambda: has_ended(pid), secs=10)

@@ -1,0 +1,511 @@
+"""The checkpoints of a run as another process commits them: which ones, in which order, and when
+the feed ends. The run is written by the feed's own waiting, action by action.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from toolkit.errors import CheckpointError, RetryError, UsageError
+from toolkit.storage.checkpoint_feed import CheckpointFeed, FeedSettings
+from toolkit.storage.run_folder import RunFolder, reserve
+
+SPEC = {"shape": [4], "dtype": "uint8"}
+DATA = {"sha256": {}, "stored": SPEC, "spec": SPEC, "ink": None}
+KEEP_ALL = 99
+
+
+class Writer:
+    """The process that trains, as far as its folder shows."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.folder = None
+
+    def begin(self, created="one"):
+        self.folder = reserve(self.path)
+        self.folder.create({"plugin": "p"})
+        self.folder.update_manifest(status="running", data=DATA, created=created)
+        self.folder.checkpoints.begin_session(None)
+
+    def commit(self, step, keep=KEEP_ALL, tensors=None):
+        for ending in ("index", "data-00000-of-00001"):
+            with open(f"{self.folder.checkpoints.prefix(step)}.{ending}", "w") as file:
+                file.write(f"{ending} of step {step}")
+        self.folder.checkpoints.commit(
+            step,
+            100.0 + step,
+            lambda checkpoints: [c.step for c in checkpoints[-keep:]],
+            tensors or f"tensors of {step}",
+        )
+
+    def resume(self, step):
+        self.folder.update_manifest(status="running", summary=None)
+        start = self.folder.commits.find_commit(step)
+        self.folder.checkpoints.begin_session(start)
+
+    def end(self, status="finished", **values):
+        self.folder.update_manifest(status=status, step=6, reason="reached step 6", **values)
+
+    def damage(self, step):
+        with open(self.folder.checkpoints.prefix(step) + ".index", "a") as file:
+            file.write("more")
+
+    def repair(self, step):
+        with open(self.folder.checkpoints.prefix(step) + ".index", "w") as file:
+            file.write(f"index of step {step}")
+
+    def die(self):
+        self.folder.unlock()
+
+
+class Clock:
+    """Time passes only when the feed sleeps; each sleep makes the next actions of a test."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.actions = []
+
+    def sleep(self, secs):
+        self.now += secs
+        if self.actions:
+            self.actions.pop(0)()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def writer(tmp_path):
+    writer = Writer(tmp_path / "run")
+    yield writer
+    if writer.folder is not None:
+        writer.die()
+
+
+@pytest.fixture
+def feed_of(writer, clock):
+    """`feed_of(every=True, ...)`: a feed of the writer's run; `feed.warnings` are its messages."""
+
+    def create(path=None, **settings):
+        warnings = []
+        settings = FeedSettings(**dict({"idle_secs": 20.0, "start_secs": 20.0}, **settings))
+        feed = CheckpointFeed(
+            path or writer.path, settings, warnings.append, lambda: clock.now, clock.sleep
+        )
+        feed.warnings = warnings
+        return feed
+
+    return create
+
+
+def take_all(feed):
+    """(step, left out) of each checkpoint to the end."""
+    items = []
+    item = feed.next()
+    while item is not None:
+        items.append((item.checkpoint.step, item.left_out))
+        feed.complete(item)
+        item = feed.next()
+    return items
+
+
+def test_each_checkpoint_is_fed_once_in_order_until_the_run_ends(writer, clock, feed_of):
+    clock.actions = [
+        writer.begin,
+        lambda: None,
+        lambda: writer.commit(2),
+        lambda: writer.commit(4),
+        lambda: None,
+        lambda: writer.commit(6),
+        lambda: writer.end("trained"),
+        lambda: None,
+        lambda: writer.end(exit_code=0),
+    ]
+    feed = feed_of()
+    assert take_all(feed) == [(2, []), (4, []), (6, [])]
+    assert feed.end == ("finished", 6, "reached step 6", 0)
+    assert feed.remaining_steps() == [] and clock.actions == []
+
+
+def test_a_checkpoint_is_fed_again_until_it_is_complete(writer, feed_of):
+    writer.begin()
+    writer.commit(2)
+    feed = feed_of()
+    assert feed.next() == feed.next()
+
+
+@pytest.mark.parametrize(
+    "every, expected", [(False, [(6, [2, 4])]), (True, [(2, []), (4, []), (6, [])])]
+)
+def test_who_falls_behind_takes_the_newest_or_every_one(writer, feed_of, every, expected):
+    writer.begin()
+    for step in (2, 4, 6):
+        writer.commit(step)
+    writer.end()
+    assert take_all(feed_of(every=every)) == expected
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_what_retention_deletes_is_left_out(writer, feed_of, every):
+    writer.begin()
+    feed = feed_of(every=every)
+    writer.commit(2, keep=1)
+    first = feed.next()
+    writer.commit(4, keep=1)  # deletes step 2 while it is evaluated
+    second = feed.next()
+    writer.commit(6, keep=1)
+    writer.end()
+    assert (first.checkpoint.step, second.checkpoint.step, second.left_out) == (2, 4, [2])
+    assert take_all(feed) == [(6, [2, 4])] and feed.warnings == []
+
+
+def test_retention_between_two_looks_at_the_files_is_no_damage(writer, feed_of, monkeypatch):
+    writer.begin()
+    writer.commit(2, keep=1)
+    feed = feed_of(every=True)
+    find_damage = type(writer.folder.checkpoints).find_damage
+
+    def find_later(store, checkpoint):
+        if checkpoint.step == 2:
+            monkeypatch.undo()
+            writer.commit(4, keep=1)
+        return find_damage(store, checkpoint)
+
+    monkeypatch.setattr(type(writer.folder.checkpoints), "find_damage", find_later)
+    assert feed.next().checkpoint.step == 4 and feed.warnings == []
+
+
+def test_a_kill_and_a_resume_in_between_go_unnoticed(writer, clock, feed_of):
+    writer.begin()
+    writer.commit(2)
+    writer.commit(4)
+
+    def kill():
+        writer.die()
+        writer.damage(4)
+
+    def resume():
+        writer.folder = RunFolder(writer.path)
+        writer.folder.lock()
+        writer.resume(2)
+
+    actions = [lambda: None] * 10 + [resume, lambda: writer.commit(4), lambda: writer.commit(6)]
+    feed = feed_of()
+    item = feed.next()
+    assert (item.checkpoint.step, item.session) == (4, 1)
+    feed.complete(item)
+    feed.is_known = lambda checkpoint: checkpoint.tensors == "tensors of 4"
+    clock.actions = [kill, *actions, writer.end]
+    item = feed.next()  # not step 4 again: it has the same tensors
+    assert (item.checkpoint.step, item.session, item.left_out) == (6, 2, [])
+    assert take_all(feed) == [(6, [])]
+
+
+def test_a_step_with_other_tensors_after_a_resume_is_another_checkpoint(writer, feed_of):
+    writer.begin()
+    writer.commit(2)
+    writer.commit(4)
+    feed = feed_of()
+    item = feed.next()
+    feed.complete(item)
+    writer.resume(2)
+    writer.commit(4, tensors="others")
+    writer.end()
+    assert feed.is_of_last_session(item) is False
+    assert take_all(feed) == [(4, [])]
+
+
+def test_a_checkpoint_that_a_resume_discards_gives_way_to_the_one_before(writer, clock, feed_of):
+    clock.actions = [lambda: pytest.fail("There is a checkpoint, and the feed waits.")]
+    writer.begin()
+    writer.commit(2)
+    writer.commit(4)
+    writer.resume(2)
+    assert feed_of().next().checkpoint.step == 2
+
+
+def test_known_checkpoints_are_not_fed_and_no_older_ones_after_them(writer, feed_of):
+    writer.begin()
+    for step in (2, 4, 6):
+        writer.commit(step)
+    writer.end()
+    for every, expected in ((False, [(6, [])]), (True, [(2, []), (6, [])])):
+        feed = feed_of(every=every)
+        feed.is_known = lambda checkpoint: checkpoint.step == 4
+        assert take_all(feed) == expected
+
+
+# ------------------------------------------------------------------------------------------ damage
+
+
+def test_a_file_that_appears_late_is_waited_for(writer, clock, feed_of):
+    writer.begin()
+    writer.commit(2)
+    writer.end()
+    writer.damage(2)
+    clock.actions = [lambda: None, lambda: None, lambda: writer.repair(2)]
+    feed = feed_of()
+    assert take_all(feed) == [(2, [])] and feed.warnings == []
+
+
+def test_a_damaged_last_checkpoint_of_an_ended_run_is_an_error(writer, feed_of):
+    writer.begin()
+    writer.commit(2)
+    writer.end()
+    writer.damage(2)
+    with pytest.raises(CheckpointError, match="The checkpoint of step 2 is damaged: .* bytes"):
+        feed_of().next()
+
+
+def test_a_damaged_checkpoint_before_an_intact_one_is_a_warning(writer, feed_of):
+    writer.begin()
+    for step in (2, 4):
+        writer.commit(step)
+    writer.end()
+    writer.damage(2)
+    feed = feed_of(every=True)
+    assert take_all(feed) == [(4, [2])]
+    (warning,) = feed.warnings
+    assert warning.startswith("The checkpoint of step 2 is damaged: model.ckpt-2.index has ")
+
+
+def test_a_manifest_that_cannot_be_read_is_an_error_after_the_silence(writer, clock, feed_of):
+    writer.begin()
+    writer.die()
+    feed = feed_of()
+    feed.wait_for_run()
+    with open(writer.folder.file("manifest.json"), "w") as file:
+        file.write("{")
+    with pytest.raises(CheckpointError, match="manifest.json is not valid JSON"):
+        feed.next()
+    assert clock.now >= 20
+
+
+# --------------------------------------------------------------------------------------------- end
+
+
+@pytest.mark.parametrize(
+    "status, values, code",
+    [
+        ("finished", {}, 0),
+        ("finished", {"exit_code": 0}, 0),
+        ("stopped", {"summary": {"finished": False}}, 0),
+        ("diverged", {}, 3),
+        ("diverged", {"exit_code": 3}, 3),
+        ("interrupted", {}, 130),
+        ("interrupted", {"exit_code": 143}, 143),
+        ("failed", {}, 1),
+        ("failed", {"exit_code": 138}, 138),
+        ("trained", {"exit_code": 4}, 4),
+    ],
+)
+def test_the_end_has_the_exit_code_of_the_process_that_trained(
+    writer, feed_of, status, values, code
+):
+    writer.begin()
+    writer.commit(2)
+    writer.end(status, **values)
+    feed = feed_of()
+    assert take_all(feed) == [(2, [])]
+    assert (feed.end.status, feed.end.exit_code) == (status, code)
+
+
+@pytest.mark.parametrize("status", ["running", "trained", "stopped"])
+def test_a_killed_run_ends_the_feed_after_a_silence(writer, clock, feed_of, status):
+    writer.begin()
+    writer.commit(2)
+    writer.end(status)
+    writer.die()
+    feed = feed_of()
+    feed.complete(feed.next())
+    with pytest.raises(RetryError, match="no end, nothing in it has changed for 20 s, and no"):
+        feed.next()
+    assert 20 <= clock.now < 22
+
+
+def test_a_process_that_trains_breaks_the_silence(writer, clock, feed_of):
+    writer.begin()  # which locks the folder
+    clock.actions = [lambda: None] * 200 + [lambda: writer.commit(2), writer.end]
+    assert take_all(feed_of()) == [(2, [])]
+    assert clock.now > 100
+
+
+def test_each_file_of_the_run_breaks_the_silence(writer, clock, feed_of):
+    writer.begin()
+    writer.die()
+    log_step = lambda: writer.folder.metrics.append({"step": 1})  # noqa: E731
+    log_speed = lambda: writer.folder.speed.append({"step": 1})  # noqa: E731
+    waiting = [lambda: None] * 30  # 15 s
+    clock.actions = [*waiting, log_step, *waiting, log_speed, *waiting, lambda: writer.commit(2)]
+    assert feed_of().next().checkpoint.step == 2
+
+
+def test_a_run_that_never_begins_is_an_error_after_a_while(writer, clock, feed_of):
+    with pytest.raises(RetryError, match="No run has begun in .*run within 20 s"):
+        feed_of().next()
+    os.mkdir(writer.path)
+    with pytest.raises(RetryError, match="No run has begun"):
+        feed_of().wait_for_run()
+    assert os.listdir(writer.path) == []
+
+
+def test_a_path_where_no_run_can_begin_is_a_mistake(writer, clock, feed_of):
+    with open(writer.path, "w"):
+        pass
+    with pytest.raises(UsageError, match="run is a file"):
+        feed_of().next()
+    with pytest.raises(UsageError, match="contains no run"):
+        feed_of(os.path.dirname(writer.path)).next()
+    with pytest.raises(RetryError, match="No run has begun"):
+        feed_of(os.path.dirname(writer.path), is_replaced=True).next()
+
+
+def test_a_folder_that_is_removed_is_an_error(writer, feed_of):
+    writer.begin()
+    feed = feed_of()
+    feed.wait_for_run()
+    writer.die()
+    shutil.rmtree(writer.path)
+    with pytest.raises(CheckpointError, match="is gone"):
+        feed.next()
+
+
+def test_another_run_in_the_folder_is_not_taken_for_the_first(writer, feed_of):
+    writer.begin()
+    writer.commit(2)
+    feed = feed_of()
+    item = feed.next()
+    writer.die()
+    os.rename(writer.path, writer.path + ".old")
+    writer.begin(created="another")
+    with pytest.raises(RetryError, match="Another run has begun in .*run, in place of"):
+        feed.complete(item)
+
+
+def test_before_the_first_checkpoint_another_run_may_take_the_place(writer, feed_of):
+    writer.begin()
+    feed = feed_of()
+    feed.wait_for_run()
+    writer.die()
+    os.rename(writer.path, writer.path + ".old")
+    writer.begin(created="another")
+    writer.commit(2)
+    assert feed.next().checkpoint.step == 2
+
+
+@pytest.mark.parametrize("status, code", [("interrupted", 130), ("failed", 1)])
+def test_the_end_of_an_earlier_session_counts_only_after_a_while(
+    writer, clock, feed_of, status, code
+):
+    writer.begin()
+    writer.commit(2)
+    writer.end(status)
+    feed = feed_of(former_statuses=("interrupted", "failed"))
+    clock.actions = [lambda: None] * 9 + [
+        lambda: writer.resume(2),
+        lambda: writer.commit(4),
+        writer.end,
+    ]
+    assert take_all(feed) == [(2, []), (4, [])] and feed.end.exit_code == 0
+    writer.end(status)
+    feed = feed_of(former_statuses=("interrupted", "failed"))
+    began = clock.now
+    take_all(feed)
+    assert feed.end.exit_code == code and clock.now - began >= 20
+
+
+def test_a_run_that_is_about_to_be_replaced_is_not_fed_from(writer, clock, feed_of):
+    writer.begin()
+    writer.commit(2)
+    writer.end()
+    writer.die()
+
+    def replace():
+        os.rename(writer.path, writer.path + ".old")
+        writer.begin(created="another")
+
+    clock.actions = [lambda: None] * 9 + [replace, lambda: writer.commit(4), writer.end]
+    feed = feed_of(is_replaced=True)
+    feed.wait_for_run()
+    assert take_all(feed) == [(4, [])]
+
+
+def test_a_run_that_a_process_trains_is_not_replaced(writer, clock, feed_of):
+    writer.begin()  # which locks the folder
+    writer.commit(2)
+    feed = feed_of(is_replaced=True)
+    feed.wait_for_run()
+    assert feed.next().checkpoint.step == 2 and clock.now == 0
+
+
+def test_a_run_that_is_not_replaced_after_a_while_is_fed_from(writer, clock, feed_of):
+    writer.begin()
+    writer.commit(2)
+    writer.end()
+    writer.die()
+    feed = feed_of(is_replaced=True)
+    feed.wait_for_run()
+    assert clock.now >= 20 and take_all(feed) == [(2, [])]
+
+
+def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, clock, feed_of):
+    writer.folder = reserve(writer.path)
+    writer.folder.create({"plugin": "p"})
+    begin = writer.folder.checkpoints.begin_session
+    clock.actions = [
+        lambda: writer.folder.update_manifest(status="running", data=DATA, created="one"),
+        lambda: None,
+        lambda: begin(None),
+        lambda: writer.end("failed"),
+    ]
+    feed = feed_of()
+    feed.wait_for_run()
+    assert feed.session == 1 and len(clock.actions) == 1
+    os.remove(writer.folder.commits.path)
+    feed_of().wait_for_run()
+    assert clock.actions == []
+
+
+def test_the_feed_neither_locks_nor_writes(writer, feed_of):
+    writer.begin()
+    writer.commit(2)
+    writer.end()
+    writer.die()
+    before = sorted(os.listdir(writer.path))
+    feed = feed_of()
+    feed.next()
+    code = (
+        "import sys; from toolkit.storage.run_folder import RunFolder as R; R(sys.argv[1]).lock()"
+    )
+    subprocess.run([sys.executable, "-c", code, writer.path], check=True, timeout=60)
+    assert sorted(os.listdir(writer.path)) == before
+
+
+def test_a_process_that_is_killed_holds_no_lock(writer, clock, feed_of):
+    code = (
+        "import sys, time; from toolkit.storage.run_folder import RunFolder as R\n"
+        "R(sys.argv[1]).lock(); print('locked', flush=True); time.sleep(60)"
+    )
+    writer.begin()
+    writer.die()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, writer.path], stdout=subprocess.PIPE, universal_newlines=True
+    )
+    try:
+        assert process.stdout.readline() == "locked\n"
+        clock.actions = [lambda: None] * 100 + [lambda: process.send_signal(signal.SIGKILL)]
+        clock.actions.append(process.wait)
+        with pytest.raises(RetryError, match="no process trains it"):
+            feed_of().next()
+        assert clock.now > 50
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

@@ -1,0 +1,151 @@
+"""Folders of runs that nobody trained: what the code that reads runs needs, in milliseconds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional
+
+from toolkit.files import write_json
+from toolkit.storage.commit_log import CommitLog
+from toolkit.storage.jsonl import FileDigest, JsonLines
+
+SPEC = {"shape": [4], "dtype": "float32"}
+VERSIONS = {"toolkit": "0.2.0", "python": "3.11.7", "tensorflow": "2.21.0", "numpy": "2.4.6"}
+MACHINE = {"processor": "EPYC", "cores": 2, "threads within an op": 1}
+FILES = {"toolkit_classifier/__init__.py": "a" * 64}
+
+
+class Session(NamedTuple):
+    """What one session of a run did.
+
+    Attributes:
+        start: the step from which it began.
+        commits: the hash of the tensors by committed step.
+        options: those that differ from the run's.
+        facts: further values of its entry in the commit log.
+    """
+
+    start: int
+    commits: Mapping[int, str]
+    options: Mapping[str, Any] = {}
+    facts: Mapping[str, Any] = {}
+
+
+def options_of(**options: Any) -> Dict[str, Any]:
+    """The options of a run, as config.json has them; `with` cannot be a name in Python."""
+    values = {"plugin": "classifier", "with": [], "data": "mnist5k", "learning_rate": 0.01}
+    values.update(batch_size=64, steps=100, seed=1, log_steps=10, optimizer="adam")
+    return dict(values, **options)
+
+
+def write_run(
+    path: str,
+    sessions: Iterable[Session] = (),
+    origins: Optional[Mapping[str, str]] = None,
+    metrics: Optional[Mapping[str, float]] = None,
+    test: Optional[Mapping[str, Any]] = None,
+    records: Iterable[Mapping[str, Any]] = (),
+    manifest: Optional[Mapping[str, Any]] = None,
+    **options: Any,
+) -> str:
+    """Write config.json, manifest.json and the commit log of a run; return the path of its folder.
+
+    Args:
+        path: of the folder.
+        sessions: the run's; the default is one with commits at steps 50 and 100.
+        origins: of options; the others have their defaults.
+        metrics: of the test split; None for a run without a test.
+        test: further values of the test's result.
+        records: of metrics.jsonl.
+        manifest: further values of the manifest.
+        options: that differ from the defaults of `options_of`.
+    """
+    os.makedirs(path, exist_ok=True)
+    values = options_of(**options)
+    config_origins = {name: "default" for name in values if name not in ("plugin", "with")}
+    config_origins.update(dict.fromkeys(options, "flag"), **(origins or {}))
+    folder = os.path.abspath(path)
+    write_json(
+        os.path.join(path, "config.json"), dict(values, origins=config_origins, folder=folder)
+    )
+    log = JsonLines(os.path.join(path, "metrics.jsonl"))
+    for record in records:
+        log.append(dict(record))
+    sessions = list(sessions) or [Session(0, {50: fake_hash(path, 50), 100: fake_hash(path, 100)})]
+    write_commits(path, sessions, values)
+    step = max([0, *sessions[-1].commits])
+    contents: Dict[str, Any] = {
+        "format": 2,
+        "status": "finished",
+        "argv": ["toolkit", "run", "--plugin", "classifier"],
+        "total_steps": 100,
+        "step": step,
+        "reason": f"reached step {step}",
+        "exit_code": 0,
+        "versions": VERSIONS,
+        "created": "2026-11-22T22:36:43+00:00",
+        "plugins": {
+            "classifier": {"kind": "model", "distribution": "toolkit 0.2.0", "sha256": FILES}
+        },
+        "data": {
+            "name": "mnist5k",
+            "sha256": {"mnist.csv": "d" * 64},
+            "examples": {"train": 400, "validation": 50, "test": 50},
+            "partition": "e" * 64,
+            "stored": SPEC,
+            "spec": SPEC,
+            "ink": None,
+        },
+        "best": None,
+        "summary": {"steps": step, "seconds": 12.5, "finished": True, "best": None, "test": None},
+    }
+    if metrics is not None:
+        result = {"split": "test", "step": step, "examples": 50, "metrics": dict(metrics)}
+        contents["summary"]["test"] = dict(result, **(test or {}))
+    contents.update(manifest or {})
+    write_json(os.path.join(path, "manifest.json"), contents)
+    return path
+
+
+def write_commits(path: str, sessions: Iterable[Session], options: Mapping[str, Any]) -> None:
+    """Write the commit log of a run; see `write_run`."""
+    metrics = JsonLines(os.path.join(path, "metrics.jsonl"))
+    log = CommitLog(os.path.join(path, "commits.jsonl"), str)
+    for session in sessions:
+        facts = {
+            "versions": VERSIONS,
+            "machine": MACHINE,
+            "plugins": {"classifier": FILES},
+            "data": {"mnist.csv": "d" * 64},
+            "partition": "e" * 64,
+            "options": dict(options, **session.options),
+            "compiled": False,
+            "reader": "resident",
+        }
+        facts.update(session.facts)
+        log.add("session", **{"from": session.start}, kept=[], **facts)
+        for step, tensors in session.commits.items():
+            digest = _digest_until(metrics, step)
+            log.add(
+                "commit",
+                step=step,
+                time=1.7e9 + step,
+                kept=[],
+                tensors=tensors,
+                files={},
+                metrics=dict(digest._asdict()),
+            )
+
+
+def fake_hash(*parts: Any) -> str:
+    """64 hex digits, a function of the arguments."""
+    return hashlib.sha256(repr(parts).encode("utf-8")).hexdigest()
+
+
+def _digest_until(metrics: JsonLines, step: int) -> FileDigest:
+    """Size and hash of the records up to a step."""
+    records = metrics.read()
+    lines = [line for line, record in zip(metrics.lines(), records) if record["step"] <= step]
+    content = "".join(line + "\n" for line in lines).encode("utf-8")
+    return FileDigest(len(content), hashlib.sha256(content).hexdigest())

@@ -1,0 +1,252 @@
+"""Presets that the data choose: resolution, what a run saves, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from linear_fixtures import Linear, LinearOptions
+from typing_extensions import Literal
+
+from toolkit import Split, ToolkitError, UsageError, hookimpl, option
+from toolkit.api import load_plugins, open_data, train
+from toolkit.comparison.record import read_record
+from toolkit.options import PresetChoice, is_choice, resolve
+from toolkit.page.command import list_flags
+from toolkit.plugins import Plugins
+from toolkit.preset_choice import recorded_choices
+from toolkit.search.resolution import TrialOptions
+from toolkit.storage.run_folder import RunFolder
+from toolkit.testing import make_run
+
+
+class NamedRecipes(LinearOptions):
+    """Two recipes."""
+
+    presets = {"slow": {"learning_rate": 0.1, "gain": 2.0}, "fast": {"learning_rate": 0.9}}
+
+    preset: Literal["slow", "fast"] = option("slow", "which recipe")
+
+
+class Recipes(NamedRecipes):
+    """Two recipes, of which the data choose one."""
+
+    preset: Literal["auto", "slow", "fast"] = option("auto", "which recipe")
+
+    @classmethod
+    def choose_preset(cls, data, num_examples):
+        return ("fast", f"there are {num_examples} examples") if num_examples > 4 else ("slow", "-")
+
+
+FAST = {"preset": PresetChoice.by_data("fast", "so it is")}
+
+
+def with_recipes(layers=(), choices=None, cls=Recipes, **flags):
+    return resolve([("recipes", cls)], layers, None, flags, choices=choices)
+
+
+# --------------------------------------------------------------------------------------- resolution
+
+
+def test_until_the_data_are_open_the_first_preset_counts():
+    resolved = with_recipes()
+    assert (resolved.options.preset, resolved.options.gain) == ("auto", 2.0)
+    assert resolved.open_presets == {"preset": ("recipes", Recipes)}
+    assert not with_recipes(preset="slow").open_presets
+
+
+def test_a_choice_names_the_preset_and_its_origin_is_the_reason():
+    resolved = with_recipes().choose(FAST)
+    assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
+    assert resolved.origins["preset"] == resolved.first_origins["preset"] == "auto: so it is"
+    assert resolved.origins["learning_rate"] == "preset fast"
+    assert not resolved.open_presets and not is_choice(resolved.first_origins["preset"])
+
+
+@pytest.mark.parametrize("place", ["a file", "a flag"])
+def test_a_value_that_a_person_sets_takes_precedence_over_a_preset_by_default(place):
+    if place == "a file":
+        resolved = with_recipes([("a.toml", {"gain": 7.0, "learning_rate": 0.5})])
+    else:
+        resolved = with_recipes(gain="7", learning_rate="0.5")
+    options = resolved.choose(FAST).options
+    assert (options.preset, options.gain, options.learning_rate) == ("fast", 7.0, 0.5)
+
+
+def test_auto_by_name_takes_the_place_of_values_of_weaker_layers_like_a_name():
+    layer = "a.toml", {"preset": "slow", "learning_rate": 0.5}
+    resolved = with_recipes([layer], preset="auto").choose(FAST)
+    assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
+    assert resolved.notes == [
+        "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.toml)"
+    ]
+
+
+def test_a_choice_changes_nothing_where_a_person_names_the_preset():
+    resolved = with_recipes(preset="slow").choose(FAST)
+    assert (resolved.options.preset, resolved.options.gain) == ("slow", 2.0)
+    assert resolved.origins["preset"] == "flag --preset"
+
+
+# -------------------------------------------------------------------------------- what is refused
+
+
+class Unready(Recipes):
+    preset: Literal["slow", "fast"] = option("slow", "which recipe")
+
+
+class Early(Recipes):
+    presets = {"slow": {}, "fast": {"image_size": 9}}
+
+
+class Plugin(Linear):
+    """A model plugin with the options of a class."""
+
+    def __init__(self, cls):
+        self.cls = cls
+
+    @hookimpl
+    def options(self):
+        return self.cls
+
+
+@pytest.mark.parametrize(
+    "cls, message",
+    [
+        (Unready, "Option 'preset' of plugin 'plugin' is no text that may be 'auto'"),
+        (Early, "Option 'preset' of plugin 'plugin' has the preset 'fast', which sets 'image_size"),
+    ],
+)
+def test_a_class_with_a_faulty_declaration_is_refused_when_it_is_loaded(cls, message):
+    with pytest.raises(ToolkitError, match=message):
+        Plugins(load_plugins(Plugin(cls)).model).options()
+
+
+class Strange(Recipes):
+    @classmethod
+    def choose_preset(cls, data, num_examples):
+        return "strange", "it can"
+
+
+class Listing(Recipes):
+    @classmethod
+    def choose_preset(cls, data, num_examples):
+        return ["fast"], "it can"
+
+
+class Silent(Recipes):
+    @classmethod
+    def choose_preset(cls, data, num_examples):
+        return "fast", " "
+
+
+class Broken(Recipes):
+    @classmethod
+    def choose_preset(cls, data, num_examples):
+        return data.no_such_attribute
+
+
+@pytest.mark.parametrize(
+    "cls, message",
+    [
+        (Strange, "choose_preset of plugin 'plugin' returned 'strange', which is no preset"),
+        (Listing, r"choose_preset of plugin 'plugin' returned \['fast'\], which is no preset"),
+        (Silent, "choose_preset of plugin 'plugin' returned 'fast' without a reason"),
+        (Broken, "choose_preset of plugin 'plugin' failed: AttributeError"),
+    ],
+)
+def test_a_strange_choice_is_one_sentence(cls, message):
+    with pytest.raises(ToolkitError, match=message):
+        open_data(Plugin(cls))
+
+
+class OwnData(Plugin):
+    """A plugin whose data depend on an option that a preset sets."""
+
+    @hookimpl
+    def data(self, split, run):
+        count = int(8 * run.options.gain)
+        return Split(np.zeros([count, 2], np.float32), np.zeros([count], np.int32))
+
+
+def test_a_preset_that_changes_what_the_data_were_opened_with_is_refused():
+    with pytest.raises(ToolkitError, match="'gain' is 1.0 .default., and the data were opened"):
+        open_data(OwnData(Recipes))
+    assert open_data(OwnData(Recipes), {"gain": 1.5}).options.preset == "fast"
+
+
+# -------------------------------------------------------------------------------------------- a run
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = str(tmp_path / "data.npz")
+    features = np.random.RandomState(0).normal(size=[40, 2]).astype(np.float32)
+    np.savez(path, x_train=features, y_train=np.arange(40) % 2)
+    return "npz:" + path
+
+
+def saved(folder, name):
+    with open(os.path.join(folder, name)) as file:
+        return json.load(file)
+
+
+def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path, data):
+    folder, lines = str(tmp_path / "run"), []
+    plugin, options = Plugin(Recipes), {"data": data, "steps": 2, "batch_size": 4}
+    train(plugin, folder, options, say=lines.append)
+    config, manifest = saved(folder, "config.json"), saved(folder, "manifest.json")
+    count = manifest["data"]["examples"]["train"]
+    reason = f"there are {count} examples"
+    assert f"note   preset fast, because {reason}" in lines
+    assert (config["preset"], config["learning_rate"], config["gain"]) == ("fast", 0.9, 1.0)
+    assert config["origins"]["preset"] == f"auto: {reason}"
+    assert manifest["presets"] == [{"option": "preset", "name": "fast", "reason": reason}]
+    session = RunFolder(folder).commits.sessions()[0]
+    assert session["options"]["preset"] == "fast"
+    # Another version may choose otherwise.
+    assert ["--preset", "fast"] in list_flags(read_record(folder), "")
+
+    class Other(Recipes):
+        @classmethod
+        def choose_preset(cls, data, num_examples):
+            raise AssertionError("a resume asks again")
+
+    train(Plugin(Other), folder, dict(options, steps=3))
+    train(Plugin(Other), folder, dict(options, steps=4, preset="auto"))
+    config = saved(folder, "config.json")
+    assert (config["preset"], config["origins"]["preset"]) == ("fast", f"auto: {reason}")
+    with pytest.raises(UsageError, match="preset was fast, now slow"):
+        train(plugin, folder, dict(options, steps=5, preset="slow"))
+
+
+def test_a_run_keeps_the_values_of_a_preset_that_has_others_since(tmp_path, data):
+    class Later(Recipes):
+        presets = {"slow": {}, "fast": {"learning_rate": 0.7, "batch_size": 3}}
+
+    folder, options = str(tmp_path / "run"), {"data": data, "batch_size": 4}
+    train(Plugin(Recipes), folder, dict(options, steps=2))
+    train(Plugin(Later), folder, dict(options, steps=3, preset="auto"))
+    # As the command that began the run resolves its options, without config.json.
+    resolved = recorded_choices(with_recipes(cls=Later), RunFolder(folder))
+    assert (resolved.options.preset, resolved.options.learning_rate) == ("fast", 0.9)
+    assert resolved.options.batch_size == 8  # the default of the plugin
+    assert resolved.origins["learning_rate"] == "preset fast"
+
+
+def test_a_run_of_an_earlier_version_keeps_its_default(tmp_path, data):
+    folder, options = str(tmp_path / "run"), {"data": data, "batch_size": 4}
+    train(Plugin(NamedRecipes), folder, dict(options, steps=2))
+    train(Plugin(Recipes), folder, dict(options, steps=3))
+    assert saved(folder, "config.json")["preset"] == "slow"
+
+
+def test_the_data_choose_for_trials_of_a_search_and_for_data_that_code_opens(data):
+    plugins = load_plugins(Plugin(Recipes))
+    trials = TrialOptions(plugins, [], {"data": data})
+    assert trials.resolve_for_data({}).options.preset == "fast"
+    assert trials.resolve_for_data({"preset": "slow"}).options.preset == "slow"
+    assert open_data(Plugin(Recipes), {"data": data}).options.learning_rate == 0.9
+    assert make_run(Plugin(Recipes), "eval", open_data(Plugin(Recipes)).data).options.gain == 2.0

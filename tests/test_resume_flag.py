@@ -1,0 +1,207 @@
+"""`toolkit run --resume`: the same command begins a run, continues it, and notices its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+from file_fixtures import read_json
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import set_manifest, write_plugin
+
+from toolkit.storage.folder_lock import FolderLock
+from toolkit.storage.run_folder import RunFolder
+
+RUN = ["run", "--resume", "--plugin", LINEAR, "--steps", "6"]
+
+
+@pytest.fixture
+def data(here):
+    return write_bars(here / "bars.npz")
+
+
+@pytest.fixture
+def command(cli, data):
+    """A function that runs the command with further flags."""
+    return lambda *more: cli(*RUN, "--data", data, "--run-dir", "r", *more)
+
+
+def steps(path="r"):
+    return [checkpoint.step for checkpoint in RunFolder(path).checkpoints.list()]
+
+
+def test_the_same_command_begins_continues_and_notices_the_end(cli, data, command, here):
+    assert command("--pause-at", "3").code == 0 and steps()[-1] == 3
+    result = command()
+    assert result.code == 0 and steps()[-1] == 6
+    assert len(RunFolder("r").commits.sessions()) == 2
+    before = (here / "r" / "commits.jsonl").read_bytes()
+    result = command()
+    assert (result.code, (here / "r" / "commits.jsonl").read_bytes()) == (0, before)
+    assert result.err.startswith("Nothing left to do: r reached step 6.\n")
+    assert json.loads(command("--json").out)["steps"] == 6
+    assert cli(*RUN[:1], *RUN[2:], "--data", data, "--run-dir", "whole").code == 0
+    assert (here / "whole" / "metrics.jsonl").read_bytes() == (
+        here / "r" / "metrics.jsonl"
+    ).read_bytes()
+
+
+def test_a_larger_length_continues_a_finished_run(command, cli, data):
+    assert command("--schedule", "constant").code == 0
+    flags = ["--steps", "8", "--schedule", "constant", "--data", data, "--run-dir", "r"]
+    assert cli("run", "--resume", "--plugin", LINEAR, *flags).code == 0
+    assert steps()[-1] == 8
+
+
+def test_a_run_that_stopped_early_is_finished(command, here):
+    """Its length is the same as in the command, so nobody asks for more steps."""
+    assert command("--pause-at", "4").code == 0
+    set_manifest(here / "r", status="finished", reason="stopped early")
+    result = command()
+    assert result.code == 0 and steps()[-1] == 4
+    assert result.err.startswith("Nothing left to do: r stopped early.\n")
+
+
+def test_the_folder_may_come_from_a_variable(cli, data, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_RUN_DIR", "elsewhere")
+    assert cli(*RUN, "--data", data, "--pause-at", "2").code == 0
+    assert cli(*RUN, "--data", data).code == 0 and steps("elsewhere")[-1] == 6
+
+
+@pytest.mark.parametrize("variable", [None, ""])
+def test_without_a_folder_there_is_nothing_to_continue(cli, data, monkeypatch, variable):
+    if variable is not None:
+        monkeypatch.setenv("TOOLKIT_RUN_DIR", variable)
+    result = cli(*RUN, "--data", data)
+    assert (result.code, result.err) == (
+        2,
+        "Error: --resume is set, but --run-dir is not: without it, each run has a new folder.\n"
+        "Add --run-dir DIR, and repeat the same command to continue the run.\n",
+    )
+
+
+def test_force_contradicts(command):
+    result = command("--force")
+    assert result.code == 2 and not os.path.exists("r")
+    assert result.err.startswith("Error: Both --resume and --force are set: ")
+
+
+def test_a_folder_without_a_run_is_refused(command, here):
+    (here / "r").mkdir()
+    (here / "r" / "mine.txt").write_text("precious")
+    result = command()
+    assert result.code == 2 and result.err.startswith("Error: r is not empty.\n")
+    assert os.listdir("r") == ["mine.txt"]
+
+
+def test_a_file_is_refused(cli, data):
+    result = cli(*RUN, "--data", data, "--run-dir", "bars.npz")
+    assert result.code == 2
+    assert result.err.startswith("Error: bars.npz is a file, and a run needs a folder.\n")
+
+
+def test_a_run_that_ended_before_its_first_step_begins_again(command):
+    folder = RunFolder("r", is_new=True)
+    folder.create({"plugin": "another"})
+    folder.unlock()
+    assert command().code == 0 and steps()[-1] == 6
+    assert read_json("r", "config.json")["plugin"] == LINEAR
+
+
+def test_a_run_without_a_commit_is_continued(command, here):
+    assert command("--pause-at", "2").code == 0
+    lines = (here / "r" / "commits.jsonl").read_text().splitlines(True)
+    shutil.rmtree("r/checkpoints")
+    os.mkdir("r/checkpoints")
+    (here / "r" / "commits.jsonl").write_text(lines[0])
+    set_manifest(here / "r", committed=0)
+    assert json.loads(lines[0])["kind"] == "session"
+    result = command()
+    assert result.code == 0, result.err
+    assert steps()[-1] == 6
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--seed", "7"], "The run was trained with other options: seed was 1, now 7."),
+        (["--set", "gain=2"], "The run was trained with other options: gain was 1.0, now 2.0."),
+        (
+            ["--with", "ema"],
+            "r is a run with the extensions none, and the command names ema.",
+        ),
+    ],
+)
+def test_a_change_is_refused_as_by_resume(command, here, flags, message):
+    assert command("--pause-at", "2").code == 0
+    before = (here / "r" / "commits.jsonl").read_bytes()
+    result = command(*flags)
+    assert result.code == 2 and result.err.startswith(f"Error: {message}\n")
+    assert (here / "r" / "commits.jsonl").read_bytes() == before
+
+
+def test_the_hint_says_which_command_allows_a_change(command, monkeypatch):
+    assert command("--pause-at", "2").code == 0
+    monkeypatch.setenv("TOOLKIT_SEED", "7")
+    assert command().err.endswith("--allow seed\n--allow is a flag of: toolkit resume r\n")
+
+
+def test_another_plugin_is_refused(command, cli, data):
+    assert command("--pause-at", "2").code == 0
+    result = cli("run", "--resume", "--plugin", write_plugin(), "--data", data, "--run-dir", "r")
+    assert (result.code, result.err) == (
+        2,
+        f"Error: r is a run with the plugin {LINEAR}, and the command names ./mine.py.\n"
+        "A run keeps its plugins; for another, choose another --run-dir.\n",
+    )
+
+
+def test_other_contents_of_the_data_are_refused(command, data):
+    assert command("--pause-at", "2").code == 0
+    write_bars(data[len("npz:") :], train=41)
+    result = command()
+    assert result.code == 4 and "--allow is a flag of: toolkit resume r\n" in result.err
+
+
+def test_options_of_reports_may_change(command):
+    assert command("--pause-at", "2").code == 0
+    assert command("--console-secs", "9").code == 0 and steps()[-1] == 6
+
+
+def test_a_plugin_in_a_file_may_be_named_from_another_folder(cli, data, here, monkeypatch):
+    plugin = write_plugin()
+    flags = ["--data", data, "--steps", "4", "--run-dir", str(here / "r")]
+    assert cli("run", "--resume", "--plugin", plugin, *flags, "--pause-at", "2").code == 0
+    (here / "below").mkdir()
+    monkeypatch.chdir(here / "below")
+    assert cli("run", "--resume", "--plugin", "../mine.py", *flags).code == 0
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_while_another_process_trains_the_command_may_succeed_later(command, has_begun):
+    os.mkdir("r")
+    assert not has_begun or command("--pause-at", "2").code == 0
+    lock = FolderLock(os.path.abspath("r"))
+    lock.acquire()
+    try:
+        result = command()
+    finally:
+        lock.release()
+    assert (result.code, result.err) == (
+        138,
+        "Error: Another process is training in r.\nWait for it, or stop it.\n",
+    )
+
+
+def test_a_damaged_configuration_is_not_replaced(command, here):
+    assert command("--pause-at", "2").code == 0
+    (here / "r" / "config.json").write_text("{")
+    result = command()
+    assert result.code == 5 and "config.json" in result.err
+    assert (here / "r" / "config.json").read_text() == "{"
+
+
+def test_the_configuration_is_printed_without_a_folder(cli):
+    assert cli("run", "--resume", "--plugin", LINEAR, "--print-config").code == 0

@@ -1,0 +1,460 @@
+"""Extensions around a model: other arguments, several calls, changed batches, state, one order."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from graph_fixtures import make_plugin
+from linear_fixtures import Linear, write_bars
+
+from toolkit import ToolkitError, hookimpl, testing, tf
+from toolkit.compat import HAS_XLA
+from toolkit.display.console import Console
+from toolkit.plugins import Plugins
+
+pytestmark = pytest.mark.usefixtures("graph")
+ME = "test_wrappers.py:"
+
+
+class Plain(Linear):
+    """Its model, outputs and losses are texts."""
+
+    @hookimpl
+    def build(self):
+        return "model"
+
+    @hookimpl
+    def call(self, features, labels):
+        return f"call({features}, {labels})"
+
+    @hookimpl
+    def loss(self, labels):
+        return f"loss({labels})"
+
+
+def extension(name, **hooks):
+    """An extension with wrappers by the name of their hook."""
+    functions = {hook: hookimpl(wrapper=True)(f) for hook, f in hooks.items()}
+    return make_plugin(type(name, (), functions), name, "extension")
+
+
+def call(plugins, hook="call"):
+    arguments = {"model": None, "features": "x", "labels": "y", "outputs": None, "run": None}
+    arguments = {name: v for name, v in arguments.items() if hook == "loss" or name != "outputs"}
+    return plugins.call_hook(hook, **arguments)
+
+
+def replace_features(self):
+    return (yield {"features": "noisy"})
+
+
+def replace_labels(self):
+    return (yield {"labels": "smooth"})
+
+
+def test_a_wrapper_passes_other_arguments_to_what_it_wraps():
+    plugins = Plugins(make_plugin(Plain), [extension("noise", call=replace_features)])
+    assert call(plugins) == "call(noisy, y)"
+
+
+def test_arguments_of_several_wrappers_add_up_and_the_inner_one_has_the_last_word():
+    def replace_both(self, labels):
+        return (yield {"features": "outer", "labels": labels + "!"})
+
+    inner, outer = extension("noise", call=replace_features), extension("both", call=replace_both)
+    plugins = Plugins(make_plugin(Plain), [inner, outer])
+    assert call(plugins) == "call(noisy, y!)"
+    plugins = Plugins(make_plugin(Plain), [outer, inner])
+    assert call(plugins) == "call(outer, y!)"
+
+
+def test_an_inner_wrapper_sees_the_arguments_that_an_outer_one_replaced():
+    def shout(self, labels):
+        return (yield {"labels": labels.upper()})
+
+    inner, outer = extension("shout", loss=shout), extension("smooth", loss=replace_labels)
+    assert call(Plugins(make_plugin(Plain), [inner, outer]), "loss") == "loss(SMOOTH)"
+
+
+def test_each_yield_calls_what_is_wrapped_again():
+    def mix(self, labels):
+        first = yield
+        second = yield {"labels": labels[::-1] + "2"}
+        return f"{first} + {second}"
+
+    plugins = Plugins(make_plugin(Plain), [extension("mixup", loss=mix)])
+    assert call(plugins, "loss") == "loss(y) + loss(y2)"
+
+
+def twice(self):
+    yield
+    return (yield)
+
+
+def nothing(self):
+    yield
+
+
+def number(self):
+    return (yield 3)
+
+
+def unknown(self):
+    return (yield {"label": 1})
+
+
+def other_run(self):
+    return (yield {"run": 1})
+
+
+@pytest.mark.parametrize(
+    "hook, wrapper, message, hint",
+    [
+        ("build", twice, "yielded twice", "Only call, loss, predict may be called several times."),
+        ("call", nothing, "returned None", "'result = yield', then 'return result'"),
+        ("call", number, "yielded 3", "a dict of arguments to replace: model"),
+        ("call", unknown, "yielded the unknown argument 'label'", "Did you mean 'labels'?"),
+        ("call", other_run, "yielded the unknown argument 'run'", ""),
+    ],
+    ids=["twice", "no return", "number", "unknown", "run"],
+)
+def test_a_wrapper_that_breaks_the_rules_is_named_with_its_line(hook, wrapper, message, hint):
+    plugins = Plugins(make_plugin(Plain), [extension("wrong", **{hook: wrapper})])
+    with pytest.raises(ToolkitError) as caught:
+        plugins.call_hook(hook, model=None, features="x", labels="y", run=None)
+    line = wrapper.__code__.co_firstlineno
+    start = f"The wrapper of hook '{hook}' of extension 'wrong' {message} ("
+    assert caught.value.message.startswith(start)
+    assert caught.value.message.endswith(f"{ME}{line}).")
+    assert hint in caught.value.hint
+
+
+def fail_before(self):
+    raise KeyError("mine")
+    yield
+
+
+def fail_after(self):
+    yield
+    raise KeyError("mine")
+
+
+@pytest.mark.parametrize("wrapper", [fail_before, fail_after], ids=["before", "after"])
+def test_an_exception_of_a_wrapper_is_its_own_and_not_the_models(wrapper):
+    plugins = Plugins(make_plugin(Plain, "model"), [extension("wrong", call=wrapper)])
+    with pytest.raises(ToolkitError, match="Plugin 'wrong' failed in its hook 'call': KeyError"):
+        call(plugins)
+
+
+def test_an_exception_of_the_model_is_the_models_inside_of_wrappers():
+    class Failing(Plain):
+        @hookimpl
+        def call(self):
+            raise KeyError("mine")
+
+    plugins = Plugins(make_plugin(Failing, "model"), [extension("noise", call=replace_features)])
+    with pytest.raises(ToolkitError, match="Plugin 'model' failed in its hook 'call': KeyError"):
+        call(plugins)
+
+
+def test_a_wrapper_may_catch_the_exception_of_what_it_wraps():
+    class Failing(Plain):
+        @hookimpl
+        def call(self):
+            raise KeyError("mine")
+
+    def catch(self):
+        try:
+            return (yield)
+        except KeyError as error:
+            return f"caught {error}"
+
+    assert call(Plugins(make_plugin(Failing), [extension("net", call=catch)])) == "caught 'mine'"
+
+
+def test_the_former_kind_of_wrapper_still_works():
+    class Old:
+        @hookimpl(hookwrapper=True)
+        def call(self):
+            outcome = yield
+            outcome.force_result(f"<{outcome.get_result()}>")
+
+    old = make_plugin(Old, "old", "extension")
+    assert call(Plugins(make_plugin(Plain), [old])) == "<call(x, y)>"
+
+
+class Failing(Plain):
+    @hookimpl
+    def call(self):
+        raise ValueError("mine")
+
+
+def old_wrapper(function):
+    wrapper = hookimpl(hookwrapper=True)(function)
+    return make_plugin(type("Old", (), {"call": wrapper}), "old", "extension")
+
+
+def read_result(self):
+    outcome = yield
+    outcome.get_result()
+
+
+def replace_failure(self):
+    outcome = yield
+    try:
+        outcome.get_result()
+    except ValueError as error:
+        outcome.force_result(f"instead of {error}")
+
+
+def test_the_former_kind_of_wrapper_gets_the_plugins_own_exception():
+    plugins = Plugins(make_plugin(Failing, "model"), [old_wrapper(read_result)])
+    with pytest.raises(ToolkitError, match="Plugin 'model' failed in its hook 'call': ValueError"):
+        call(plugins)
+    plugins = Plugins(make_plugin(Failing, "model"), [old_wrapper(replace_failure)])
+    assert call(plugins) == "instead of mine"
+
+
+def leave_early(self, labels):
+    if labels == "y":
+        return
+    yield
+
+
+def swallow(self):
+    try:
+        return (yield)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("wrapper", [leave_early, swallow])
+def test_a_wrapper_that_returns_none_without_a_result_is_to_blame(wrapper):
+    plugins = Plugins(make_plugin(Failing, "model"), [extension("wrong", call=wrapper)])
+    with pytest.raises(ToolkitError, match="of extension 'wrong' returned None"):
+        call(plugins)
+
+
+def test_the_order_is_described_from_outside_to_inside():
+    inner, outer = extension("inner", loss=replace_labels), extension("outer", loss=replace_labels)
+    plugins = Plugins(make_plugin(Plain, "model"), [inner, outer])
+    assert plugins.describe_order() == "loss: outer > inner > model"
+    assert Plugins(make_plugin(Plain)).describe_order() == ""
+
+
+# ----------------------------------------------------------------------------------------- training
+
+
+class LabelNoise:
+    """Gives every example of a batch the class 0."""
+
+    @hookimpl
+    def augment(self, features, labels):
+        return features, tf.zeros_like(labels)
+
+
+class Darkness:
+    """Zeroes the features of a batch."""
+
+    @hookimpl
+    def augment(self, features, labels):
+        return features * 0.0, labels
+
+
+def run_steps(folder, extensions=(), plugin=Linear, **options):
+    """The tensors after two steps on bars."""
+    data = write_bars(folder.parent / "bars.npz")
+    values = dict({"steps": 2, "evaluate": "no", "xla": "off"}, **options)
+    testing.train(plugin, str(folder), extensions, data=data, **values)
+    return testing.tensors(str(folder))
+
+
+def make_extension(cls):
+    return make_plugin(cls, cls.__name__.lower(), "extension")
+
+
+def test_augment_changes_the_batch_for_the_whole_step(tmp_path):
+    tensors = run_steps(tmp_path / "run", [LabelNoise], learning_rate=0.1)
+    assert tensors["linear/b"][0] > 0 > tensors["linear/b"][1]
+    dark = run_steps(tmp_path / "dark", [LabelNoise, Darkness])
+    start = run_steps(tmp_path / "start", steps=1, learning_rate=1e-30)
+    np.testing.assert_array_equal(dark["linear/w"], start["linear/w"])
+    assert (dark["linear/b"] != 0).all()
+
+
+def test_a_hook_augment_that_returns_no_pair_is_named(tmp_path):
+    class Forgets:
+        @hookimpl
+        def augment(self, features):
+            features * 2
+
+    with pytest.raises(ToolkitError, match="Hook 'augment' of extension 'forgets' returned None"):
+        run_steps(tmp_path / "run", [Forgets])
+
+
+class Count:
+    """Counts the steps that changed the weights, and sums the bias after each."""
+
+    @hookimpl(wrapper=True)
+    def build(self, run):
+        model = yield
+        self.count = run.state("count/steps", 0)
+        self.sum = run.state("count/bias", lambda: tf.zeros([3]))
+        self.bias = model[1]
+        return model
+
+    @hookimpl(wrapper=True)
+    def optimize(self, run):
+        run.update_state(
+            lambda: tf.group(
+                self.count.assign_add(1, read_value=False),
+                self.sum.assign_add(self.bias.read_value(), read_value=False),
+            )
+        )
+        return (yield)
+
+
+def test_state_is_updated_after_each_step_with_its_variables(tmp_path):
+    one = run_steps(tmp_path / "one", [Count], steps=1)
+    two = run_steps(tmp_path / "two", [Count], steps=2)
+    assert (one["state/count/steps"], two["state/count/steps"]) == (1, 2)
+    np.testing.assert_array_equal(one["state/count/bias"], one["linear/b"])
+    expected = one["linear/b"] + two["linear/b"]
+    np.testing.assert_array_equal(two["state/count/bias"], expected)
+
+
+def test_state_is_not_updated_in_a_step_that_only_accumulates(tmp_path):
+    tensors = run_steps(tmp_path / "run", [Count], steps=6, accumulate=3)
+    assert tensors["state/count/steps"] == 2
+
+
+class Exploding(Linear):
+    """The loss is infinite in every other step."""
+
+    @hookimpl
+    def loss(self, labels, outputs, run):
+        loss = Linear.loss(self, labels, outputs)
+        odd = tf.cast(run.step_index % 2, tf.float32)
+        return loss + tf.where(odd > 0, float("inf") * odd, tf.zeros([]))
+
+
+@pytest.mark.parametrize(
+    "xla",
+    [
+        "off",
+        pytest.param(
+            "on", marks=pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on 2.x alone")
+        ),
+    ],
+)
+def test_state_is_not_updated_in_a_step_that_the_guard_refuses(tmp_path, xla):
+    options = {"steps": 6, "on_nonfinite": "skip", "xla": xla}
+    tensors = run_steps(tmp_path / "run", [Count], Exploding, **options)
+    assert tensors["state/count/steps"] == 3
+    assert tensors["toolkit/skipped_steps"] == 3
+
+
+class CountInBuild:
+    """Counts the steps that changed the weights, by a function that `build` hands over."""
+
+    @hookimpl(wrapper=True)
+    def build(self, run):
+        model = yield
+        count = run.state("count/steps", 0)
+        if run.mode == "train":
+            run.update_state(lambda: count.assign_add(1, read_value=False))
+        return model
+
+
+@pytest.mark.parametrize("per_call", [1, None], ids=["single steps", "loop"])
+def test_state_may_be_updated_by_a_function_of_build(tmp_path, per_call):
+    options = {"steps": 6, "accumulate": 3, "steps_per_call": per_call}
+    tensors = run_steps(tmp_path / "run", [CountInBuild], **options)
+    assert tensors["state/count/steps"] == 2
+
+
+def test_state_resumes_exactly_and_several_steps_per_call_are_equal(tmp_path):
+    data = write_bars(tmp_path / "bars.npz")
+    testing.check_resume(Linear, str(tmp_path / "resume"), [Count], data=data)
+    testing.check_step_in_a_loop(Linear, [Count], data=data)
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda: None, r"returned None, expected an op \(.*test_wrappers.py:\d+\)"),
+        ("an op", "run.update_state got 'an op', expected a function"),
+        (lambda: tf.zeros([2]) + tf.zeros([3]), r"function of run.update_state: ValueError"),
+    ],
+    ids=["None", "no function", "failure"],
+)
+def test_a_wrong_function_of_update_state_is_a_sentence(tmp_path, function, message):
+    class Wrong:
+        @hookimpl(wrapper=True)
+        def optimize(self, run):
+            run.update_state(function)
+            return (yield)
+
+    with pytest.raises(ToolkitError, match=message):
+        run_steps(tmp_path / "run", [Wrong])
+
+
+def test_a_state_with_a_wrong_name_is_refused(tmp_path):
+    class Wrong:
+        @hookimpl(wrapper=True)
+        def build(self, run):
+            run.state("my state: x", 0.0)
+            return (yield)
+
+    with pytest.raises(ToolkitError, match="'my state: x' is no name of a state"):
+        run_steps(tmp_path / "run", [Wrong])
+
+
+class InAugment:
+    @hookimpl
+    def augment(self, features, labels):
+        tf.get_variable("late", [])
+        return features, labels
+
+
+class InLoss:
+    @hookimpl(wrapper=True)
+    def loss(self):
+        late = tf.get_variable("late", [])
+        return (yield) + late
+
+
+@pytest.mark.parametrize("cls", [InAugment, InLoss])
+def test_a_variable_that_augment_or_loss_creates_is_refused(tmp_path, cls):
+    with pytest.raises(ToolkitError, match="created the variable 'late'"):
+        run_steps(tmp_path / "run", [cls])
+
+
+def test_two_states_of_one_name_are_refused(tmp_path):
+    class Other(Count):
+        pass
+
+    with pytest.raises(ToolkitError, match="create the state 'count/steps'"):
+        run_steps(tmp_path / "run", [Count, Other])
+
+
+def test_a_state_without_an_update_of_the_step_is_refused():
+    run = testing.make_run(Linear, "eval", None)
+    with pytest.raises(ToolkitError, match="update_state was called in mode 'eval'"):
+        run.update_state(tf.no_op)
+
+
+def test_a_run_prints_the_order_of_wrappers(tmp_path):
+    text = io.StringIO()
+    options = {"data": write_bars(tmp_path / "bars.npz"), "steps": 1, "evaluate": "no"}
+    trainer = testing.open_trainer(
+        Linear, str(tmp_path / "run"), [Count, LabelNoise], Console(text), **options
+    )
+    try:
+        trainer.train()
+    finally:
+        trainer.close()
+    (line,) = [line for line in text.getvalue().splitlines() if line.startswith("order ")]
+    assert line == ("order  build: count > linear; optimize: count > linear; augment: labelnoise")

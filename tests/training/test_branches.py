@@ -1,0 +1,276 @@
+"""`toolkit resume RUN --from STEP`: a new run that continues from an earlier commit of another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from file_fixtures import edit, read_json, sha256s
+from linear_fixtures import LINEAR, write_bars
+from run_fixtures import damage
+from test_exact_resume import OPTIONS, STEPS, Noisy, events, final_state
+
+import toolkit
+from toolkit import testing
+from toolkit.storage.branch import create_branch, find_branch_point
+from toolkit.storage.run_folder import RunFolder
+
+
+@pytest.fixture
+def run(trained, here):
+    """A finished run of 6 steps, with checkpoints of 2, 4 and 6, in the folder `run`."""
+    for name in "run", "bars.npz":
+        shutil.move(str(trained / name), str(here))
+    return "run"
+
+
+def lines(run):
+    with open(os.path.join(run, "commits.jsonl")) as file:
+        return file.readlines()
+
+
+def commit_number(run, step):
+    return RunFolder(run).commits.current_commits()[step].number
+
+
+# --------------------------------------------------------------------------------------- exactness
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_a_branch_with_equal_options_ends_with_the_bits_of_its_parent(cli, run, step):
+    before = sha256s(run)
+    result = cli("resume", run, "--from", step)
+    assert result.code == 0, result.err
+    branch = f"run-from-{step}"
+    assert testing.fingerprint(branch) == testing.fingerprint(run)
+    assert RunFolder(branch).metrics.lines() == RunFolder(run).metrics.lines()
+    best = [read_json(name, "manifest.json")["best"] for name in (run, branch)]
+    assert best[0] == best[1]
+    assert sha256s(run) == before  # the parent is as it was
+
+
+def test_hooks_noise_best_checkpoint_and_events_continue_in_a_branch(here):
+    data = write_bars("bars.npz")
+    options = dict(OPTIONS, keep_checkpoints=9)
+    testing.train(Noisy, "run", data=data, **options)
+    folder = RunFolder(os.path.abspath("run"))
+    for step in 5, 8:
+        point = find_branch_point(folder, step)
+        branch = f"branch-{step}"
+        create_branch(folder, point, branch, point.config(folder))
+        testing.train(Noisy, branch)
+        assert final_state(os.path.abspath(branch)) == final_state(folder.path)
+        assert events(branch) == events("run")
+    assert RunFolder("branch-8").checkpoints.list()[-1].step == STEPS
+
+
+def test_a_branch_needs_its_parent_no_more(cli, run):
+    assert cli("resume", run, "--from", 4).code == 0
+    shutil.rmtree(run)
+    branch = "run-from-4"
+    for argv in (
+        ["verify", branch, "--replay", "4:6"],
+        ["verify", branch, "--replay", "0:6"],
+        ["evaluate", branch],
+        ["resume", branch, "--steps", 8],
+        ["doctor", branch],
+    ):
+        result = cli(*argv)
+        assert result.code == 0, (argv, result.out, result.err)
+    assert "The run is a branch of run, step 4 (tensors " in result.out
+
+
+# ---------------------------------------------------------------------------------------- records
+
+
+def test_a_branch_begins_with_the_entries_of_its_parent_and_names_it(cli, run):
+    assert cli("resume", run, "--from", 4).code == 0
+    branch, number = "run-from-4", commit_number(run, 4)
+    assert lines(branch)[:number] == lines(run)[:number]
+    expected = {
+        "kind": "branch",
+        "name": "run",
+        "step": 4,
+        "tensors": RunFolder(run).commits.find_commit(4).tensors,
+        "head": RunFolder(run).commits.head(),
+    }
+    own, session = (entry.values for entry in RunFolder(branch).commits.entries()[number:][:2])
+    assert (own["kind"], own["step"], own["kept"], own["parent"]) == ("branch", 4, [2, 4], expected)
+    assert (session["kind"], session["from"]) == ("session", 4)
+    assert read_json(branch, "manifest.json")["parent"] == expected
+
+
+def test_a_parent_that_was_changed_is_found(cli, run):
+    assert cli("resume", run, "--from", 4).code == 0
+    edit("run-from-4/manifest.json", '"name": "run"', '"name": "other"')
+    result = cli("verify", "run-from-4")
+    assert result.code == 6 and "the parent is not that of the commit log" in result.out
+
+
+def test_a_branch_of_a_branch_names_the_branch(cli, run):
+    assert cli("resume", run, "--from", 2).code == 0
+    assert cli("resume", "run-from-2", "--from", 4, "--run-dir", "twig").code == 0
+    assert read_json("twig", "manifest.json")["parent"]["name"] == "run-from-2"
+    assert testing.fingerprint("twig") == testing.fingerprint(run)
+    assert cli("verify", "twig", "--replay", "0:6").code == 0
+
+
+def test_a_branch_of_a_run_with_other_weights_keeps_both_parents(cli, run):
+    argv = ["run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", 4, "--run-dir", "new"]
+    assert cli(*argv, "--init-from", run).code == 0
+    assert cli("resume", "new", "--from", 2).code == 0
+    out = cli("doctor", "new-from-2").out
+    assert "began with the weights of run, step" in out and "is a branch of new, step 2" in out
+    assert cli("verify", "new-from-2", "--replay", "0:4").code == 0
+    shutil.rmtree(run)
+    assert cli("verify", "new-from-2").code == 0
+    assert cli("resume", "new-from-2", "--steps", 6).code == 0
+
+
+# ---------------------------------------------------------------------------------------- options
+
+
+def test_options_of_a_branch_change_as_on_a_resume(cli, run):
+    argv = ["resume", run, "--from", 4, "--learning-rate", "0.5"]
+    refused = cli(*argv)
+    assert refused.code == 2 and "learning_rate was 0.02, now 0.5." in refused.err
+    assert not os.path.exists("run-from-4")  # nothing is left of it
+    assert cli(*argv, "--allow", "learning_rate").code == 0
+    assert testing.fingerprint("run-from-4") != testing.fingerprint(run)
+    assert cli("verify", "run-from-4").code == 0
+
+
+def test_a_branch_says_where_it_begins_and_which_options_differ(cli, run):
+    argv = ["resume", run, "--from", 4, "--learning-rate", "0.5", "--allow", "learning_rate"]
+    result = cli(*argv, "--steps", 8)
+    start = "note   a branch of run from step 4"
+    assert f"{start}; steps was 6, now 8; learning_rate was 0.02, now 0.5\n" in result.err
+    same = cli("resume", run, "--from", 4, "--run-dir", "far/away/same")
+    assert f"{start}\n" in same.err
+    again = cli("resume", "far/away/same", "--steps", 8)
+    assert again.code == 0 and "a branch of" not in again.err
+
+
+def test_a_branch_has_the_options_with_which_its_step_was_trained(cli, run):
+    argv = ["--steps", 8, "--learning-rate", "0.5", "--allow", "learning_rate"]
+    assert cli("resume", run, *argv).code == 0
+    assert cli("resume", run, "--from", 4).code == 0
+    config = read_json("run-from-4", "config.json")
+    assert (config["learning_rate"], config["steps"]) == (0.02, 6)
+    assert cli("resume", run, "--from", 8, "--steps", 9, "--run-dir", "later").code == 0
+    assert read_json("later", "config.json")["learning_rate"] == 0.5
+
+
+def test_the_configuration_of_a_branch_is_printed_and_nothing_written(cli, run):
+    result = cli("resume", run, "--from", 4, "--print-config", "--steps", 9)
+    assert result.code == 0 and "steps " in result.out
+    assert not os.path.exists("run-from-4")
+
+
+def test_a_branch_in_another_folder_finds_the_data(cli, run):
+    assert cli("resume", run, "--from", 4, "--run-dir", "far/away/branch").code == 0
+    assert read_json("far/away/branch", "config.json")["data"] == "npz:../../../bars.npz"
+    assert cli("resume", "far/away/branch", "--steps", 8).code == 0
+
+
+def test_a_run_in_a_folder_of_any_name_has_branches(cli, run, here):
+    name = "a [1] *b"
+    shutil.move(run, name)
+    assert cli("resume", name, "--from", 4).code == 0
+    assert testing.fingerprint(f"{name}-from-4") == testing.fingerprint(name)
+
+
+# --------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    "argv, code, message",
+    [
+        (["--from", 0], 2, "run has no checkpoint of step 0."),
+        (["--from", 3], 2, "run has no checkpoint of step 3."),
+        (["--from", 99], 2, "run has no checkpoint of step 99."),
+        (["--from", 6], 2, "No step is left after step 6: the run ends at step 6."),
+        (["--from", "x"], 2, "'x' is not a valid integer"),
+        (["--from", -1], 2, "-1 is not in the range"),
+        (["--run-dir", "new"], 2, "--run-dir names the folder of a branch, but --from is missing."),
+        (["--from", 4, "--run-dir", "run"], 2, "run is not empty."),
+        (["--from", 4, "--run-dir", "bars.npz"], 2, "bars.npz is a file"),
+        (["--from", 4, "--run-dir", "bars.npz/x"], 2, "bars.npz/x cannot be created"),
+        (["--from", 4, "--map", "a=b"], 2, "the checkpoint has no variable 'a'"),
+        (["--from", 4, "--plugin", "gan"], 2, "--plugin gan is not what the run names"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_leaves_nothing(cli, run, argv, code, message):
+    before = sorted(os.listdir("."))
+    result = cli("resume", run, *argv)
+    assert result.code == code and message in result.err, result.err
+    assert sorted(os.listdir(".")) == before
+
+
+def test_the_refusal_names_the_intact_steps(cli, run, here):
+    damage(here / run, 2)
+    result = cli("resume", run, "--from", 3)
+    assert "It has the steps 4, 6. To begin at step 0, train it again: toolkit run --config" in (
+        result.err
+    )
+    damaged = cli("resume", run, "--from", 2)
+    assert damaged.code == 5 and "The checkpoint of step 2 is damaged: " in damaged.err
+
+
+def test_a_step_that_was_not_kept_is_said_so(cli, run):
+    assert cli("resume", run, "--steps", 16, "--keep-checkpoints", 1).code == 0
+    result = cli("resume", run, "--from", 4)
+    assert "run has no checkpoint of step 4: it was not kept." in result.err
+
+
+def test_a_damaged_commit_log_has_no_branches(cli, run):
+    edit("run/commits.jsonl", '"kept": [2]', '"kept": [1]')
+    result = cli("resume", run, "--from", 4)
+    assert result.code == 5 and "commits.jsonl is damaged: entry 2 has changed" in result.err
+
+
+def test_a_branch_has_the_checkpoints_that_its_parent_still_had(cli, run, here):
+    damage(here / run, 2)
+    assert cli("resume", run, "--from", 4).code == 0
+    steps = [checkpoint.step for checkpoint in RunFolder("run-from-4").checkpoints.list()]
+    assert steps == [4, 6]
+    assert cli("verify", "run-from-4").code == 0
+
+
+def test_a_branch_without_the_best_checkpoint_so_far_says_so(cli, here):
+    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run", "--steps", 6]
+    argv += ["--best-metric", "max:loss"]  # the first evaluation has the highest loss
+    assert cli("run", *argv).code == 0
+    damage(here / "run", 2)
+    result = cli("resume", "run", "--from", 4)
+    assert "note   step 2 was best so far, and its checkpoint no longer exists" in result.err
+    assert result.code == 0 and "last checkpoint, step 6" in result.out
+
+
+def test_a_run_in_progress_may_have_branches(cli, run):
+    folder = RunFolder(os.path.abspath(run))
+    folder.lock()
+    try:
+        assert cli("resume", run, "--from", 4).code == 0
+    finally:
+        folder.unlock()
+
+
+def test_the_branch_of_a_killed_command_is_resumed(cli, run):
+    folder = RunFolder(os.path.abspath(run))
+    point = find_branch_point(folder, 4)
+    create_branch(folder, point, "branch", point.config(folder))
+    assert cli("verify", "branch").code == 0
+    doctor = cli("doctor", "branch")
+    assert doctor.code == 0 and "toolkit resume branch" in doctor.out
+    assert cli("resume", "branch").code == 0
+    assert testing.fingerprint("branch") == testing.fingerprint(run)
+    assert cli("verify", "branch").code == 0
+
+
+def test_code_continues_a_branch(run):
+    folder = RunFolder(os.path.abspath(run))
+    point = find_branch_point(folder, 4)
+    create_branch(folder, point, "branch", point.config(folder))
+    assert toolkit.train(LINEAR, "branch", {"steps": 6})["steps"] == 6

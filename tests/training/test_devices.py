@@ -1,0 +1,235 @@
+"""Several devices of one machine in one process: virtual ones of the processor."""
+
+import json
+
+import numpy as np
+import pytest
+from linear_fixtures import Linear, write_bars
+
+from toolkit import DivergedError, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit.compat import summarize_tf_error
+from toolkit.graph.replica_copy import GPU, ReplicaDevice, original_name
+from toolkit.storage.session_changes import describe_cluster
+from toolkit.training import devices
+
+
+class Noisy(Linear):
+    """Linear with dropout and noise, a table, a local variable and a loop of its own."""
+
+    @hookimpl
+    def build(self, run):
+        keys = tf.range(3)
+        values = tf.lookup.KeyValueTensorInitializer(keys, keys * 2)
+        self.table = tf.lookup.StaticHashTable(values, -1)
+        self.one = tf.get_variable(
+            "one",
+            initializer=1.0,
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+        )
+        return Linear.build(self, run)
+
+    @hookimpl
+    def call(self, model, features, run):
+        features += 0.1 * run.normal("noise", tf.shape(features))
+        outputs = Linear.call(self, model, run.dropout(features, 0.3, "drop"), run)
+        two = tf.cast(self.table.lookup(tf.constant(1)), tf.float32)
+        scale = tf.while_loop(lambda x: x < 2.0 * two, lambda x: x * two, [self.one.read_value()])
+        return dict(outputs, logits=outputs["logits"] * scale / 4)
+
+
+class Diverging(Noisy):
+    """Two updates a step; in step 4, the second is not finite, for the last replica's examples."""
+
+    @hookimpl
+    def optimize(self, losses, run):
+        weights, bias = tf.trainable_variables()
+        first = run.minimize(losses, [weights], "first", advance_step=False)
+        is_wrong = tf.equal(run.global_step, 3) if run.replica.rank else tf.constant(False)
+        with tf.control_dependencies([first]):
+            factor = tf.where(is_wrong, np.float32(np.nan), np.float32(1))
+            return run.minimize(losses * factor, [bias], "second")
+
+
+class Failing(Linear):
+    """In step `step`, an assertion fails for the second replica's examples."""
+
+    step = 1
+
+    @hookimpl
+    def loss(self, labels, outputs, run):
+        is_right = tf.constant(True)
+        if run.replica.rank:
+            is_right = tf.less(run.global_step, self.step - 1)
+        with tf.control_dependencies([tf.Assert(is_right, ["too far"])]):
+            return tf.identity(Linear.loss(self, labels, outputs))
+
+
+class Own(Linear):
+    """Writes a sum over the examples of one replica into a variable."""
+
+    @hookimpl
+    def build(self, run):
+        self.total = tf.get_variable("total", initializer=0.0, trainable=False)
+        return Linear.build(self, run)
+
+    @hookimpl
+    def optimize(self, losses, features, run):
+        run.update_state(lambda: self.total.assign(tf.reduce_sum(features)))
+        return run.minimize(losses)
+
+
+@pytest.fixture
+def bars(here):
+    return write_bars(here / "bars.npz")
+
+
+def train(plugin, run_dir, data, **options):
+    defaults = {"data": data, "steps": 6, "devices": 2, "evaluate": False, "xla": "off"}
+    testing.train(plugin, run_dir, **dict(defaults, **options))
+    return testing.tensors(run_dir)
+
+
+def largest_difference(tensors, others):
+    assert tensors.keys() == others.keys()
+    return max(np.max(np.abs(tensors[name] - others[name])) for name in tensors)
+
+
+# 10 examples of a batch: 5 and 5, or 4, 3 and 3.
+@pytest.mark.parametrize(
+    "count, options",
+    [
+        (2, {}),
+        (3, {"steps_per_call": 1, "inter_op_threads": 1}),
+        (3, {"reader": "stream", "accumulate": 2, "clip": "global-norm"}),
+    ],
+)
+def test_several_devices_compute_what_one_computes_up_to_rounding(bars, count, options):
+    options = dict(options, batch_size=10, devices=1)
+    one = train(Noisy(), "one", bars, **options)
+    several = train(Noisy(), "several", bars, **dict(options, devices=count))
+    assert largest_difference(one, several) < 1e-6
+
+
+def test_a_run_that_pauses_and_resumes_has_the_bits_of_one_that_does_not(bars):
+    whole = train(Noisy(), "whole", bars, reader="stream")
+    train(Noisy(), "parts", bars, reader="stream", pause_at=3)
+    parts = train(Noisy(), "parts", bars)
+    assert {name: x.tobytes() for name, x in whole.items()} == {
+        name: x.tobytes() for name, x in parts.items()
+    }
+
+
+def test_metrics_do_not_depend_on_the_number_of_steps_per_call(bars, here):
+    train(Noisy(), "single", bars, steps_per_call=1, log_steps=2)
+    train(Noisy(), "loop", bars, steps_per_call=4, log_steps=2)
+    paths = [here / name / "metrics.jsonl" for name in ("single", "loop")]
+    assert paths[0].read_text() == paths[1].read_text()
+
+
+def test_the_session_records_its_devices_and_a_resume_with_another_number_says_so(bars, here, cli):
+    write = ["--steps", "4", "--data", bars, "--no-evaluate", "--run-dir", "r"]
+    result = cli("run", "--plugin", "linear_fixtures:Linear", "--devices", "2", *write)
+    assert result.code == 0
+    assert "2 replicas, each of 4 of the 8 examples of a batch: CPU:0, CPU:1" in result.err
+    entries = [
+        json.loads(line) for line in (here / "r" / "commits.jsonl").read_text().split("\n")[:-1]
+    ]
+    recorded = next(entry["cluster"] for entry in entries if "cluster" in entry)
+    assert recorded == {"mode": "replicated", "replicas": 2, "devices": 2}
+    result = cli("resume", "r", "--steps", "6", "--devices", "1")
+    assert result.code == 0
+    assert (
+        "no longer bit-exact from here: trained by 2 devices of one process before, now by one "
+        "process" in result.err
+    )
+
+
+@pytest.mark.parametrize("steps_per_call", [None, 1])
+def test_a_step_that_diverges_on_one_device_changes_nothing(bars, steps_per_call):
+    with pytest.raises(DivergedError, match="in step 4: second: loss nan"):
+        train(Diverging(), "r", bars, steps_per_call=steps_per_call)
+    expected = train(Diverging(), "other", bars, pause_at=3)
+    tensors = testing.tensors("r")
+    assert tensors["global_step"] == 3
+    assert all(tensors[name].tobytes() == expected[name].tobytes() for name in expected)
+
+
+def test_all_devices_skip_the_same_step(bars):
+    tensors = train(Diverging(), "r", bars, on_nonfinite="skip")
+    assert (tensors["global_step"], tensors["toolkit/skipped_steps"]) == (6, 1)
+
+
+# TensorFlow 1.15 would wait for ever in its first collective op.
+@pytest.mark.parametrize("step", [1, 4])
+def test_the_failure_of_one_device_ends_the_call_of_all(bars, step):
+    plugin = Failing()
+    plugin.step = step
+    with pytest.raises(ToolkitError, match=f"^Step {step} failed: assertion failed: .too far"):
+        train(plugin, "r", bars, steps_per_call=3)
+
+
+def test_a_hook_that_fails_for_the_examples_of_another_device_is_named(bars):
+    class Converting(Linear):
+        count = 0
+
+        @hookimpl
+        def convert(self, features, labels):
+            Converting.count += 1
+            if Converting.count > 20:  # in the threads of tf.data
+                raise ValueError("no such example")
+            return features, labels
+
+    with pytest.raises(ToolkitError, match="'convert': ValueError: no such example"):
+        train(Converting(), "r", bars, reader="stream", shuffle_buffer=4)
+
+
+def test_a_state_that_differs_between_devices_ends_the_run_with_its_name(bars):
+    with pytest.raises(ToolkitError, match="differ at step 2: CPU:1 has other values of 'total'"):
+        train(Own(), "r", bars)
+
+
+def test_more_devices_than_gpus_or_examples_are_refused(bars, monkeypatch):
+    with pytest.raises(UsageError, match="--batch-size is 8, fewer than the 9 replicas"):
+        train(Linear(), "r", bars, devices=9)
+    with pytest.raises(UsageError, match="XLA cannot compile a step of 2 replicas"):
+        train(Linear(), "r", bars, xla="on")
+    monkeypatch.setattr(devices, "count_gpus", lambda: 1)
+    with pytest.raises(UsageError, match="--devices is 2, and this machine has 1 GPU."):
+        train(Linear(), "r", bars)
+
+
+def test_a_process_of_a_cluster_refuses_devices(cli, bars, monkeypatch):
+    cluster = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+    for index in range(2):
+        task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+        result = cli("run", "--plugin", "linear_fixtures:Linear", "--data", bars, "--devices", "2")
+        assert result.code == 2
+        assert "--devices is 2, which a process of a cluster does not support." in result.err
+
+
+def test_an_op_of_a_gpus_replica_stays_on_the_processor_where_it_says_so():
+    gpu, cpu = ReplicaDevice(GPU, 1), ReplicaDevice("CPU", 1)
+    assert gpu.place("") == gpu.place("/device:GPU:0") == "/device:GPU:1"
+    assert gpu.place("/device:CPU:0") == "/device:CPU:0"
+    assert cpu.place("") == cpu.place("/cpu:0") == cpu.place("/gpu:0") == "/device:CPU:1"
+
+
+def test_the_name_of_a_copy_leads_to_its_original():
+    assert original_name("replica_1/while/linear/MatMul") == "while/linear/MatMul"
+    assert original_name("replica_12_1/a") == original_name("a") == "a"
+
+
+def test_of_the_errors_of_several_devices_the_first_is_shown():
+    message = (
+        "2 root error(s) found.\n  (0) INVALID_ARGUMENT: assertion failed: [too far]\n"
+        "\t [[{{node replica_1/Assert}}]]\n  (1) Invalid argument: assertion failed: [other]\n"
+    )
+    assert summarize_tf_error(message) == "assertion failed: [too far]"
+
+
+def test_devices_are_described_beside_other_clusters():
+    assert describe_cluster({"replicas": 2, "devices": 2}) == "2 devices of one process"
+    assert describe_cluster({"replicas": 2}) == "2 replicas"

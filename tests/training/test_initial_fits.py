@@ -1,0 +1,96 @@
+"""Initial values computed from the training data: `Run.fit_initial_values`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from linear_fixtures import Linear, write_bars
+
+from toolkit import ToolkitError, hookimpl, testing
+
+
+class Centred(Linear):
+    """Linear on features without their mean, which is computed from the training split."""
+
+    num_fits = 0
+    is_of_data = False
+
+    @hookimpl
+    def build(self, run):
+        from toolkit import tf
+
+        zeros = tf.zeros_initializer()
+        mean = tf.get_variable("mean", [36], initializer=zeros, trainable=False)
+        run.fit_initial_values([mean], self._measure, self.is_of_data)
+        return [*Linear.build(self, run), mean]
+
+    @hookimpl
+    def call(self, model, features, run):
+        from toolkit import tf
+
+        weights, mean = model[:2], model[2]
+        flat = tf.reshape(features, [-1, 36]) - mean.read_value()
+        return Linear.call(self, weights, flat, run)
+
+    def _measure(self, split):
+        Centred.num_fits += 1
+        return [split.features.reshape(len(split), -1).mean(axis=0) / 255]
+
+
+@pytest.fixture
+def data(here, monkeypatch):
+    monkeypatch.setattr(Centred, "num_fits", 0)
+    return write_bars("bars.npz")
+
+
+def expected_mean():
+    with np.load("bars.npz") as file:
+        return file["x_train"].reshape(40, -1).mean(axis=0) / 255
+
+
+def test_the_training_data_give_initial_values_and_a_resume_restores_them(data):
+    testing.train(Centred, "run", data=data, steps=4, checkpoint_steps=2, pause_at=2)
+    assert Centred.num_fits == 1
+    np.testing.assert_allclose(testing.tensors("run")["mean"], expected_mean(), rtol=1e-6)
+    testing.train(Centred, "run", data=data, steps=4, checkpoint_steps=2)
+    assert Centred.num_fits == 1
+    testing.train(Centred, "whole", data=data, steps=4, checkpoint_steps=2)
+    assert testing.fingerprint("run") == testing.fingerprint("whole")
+
+
+def test_each_replica_has_the_values_of_the_first(data):
+    testing.train(Centred, "run", data=data, steps=2, devices=2)  # it compares the replicas
+    assert Centred.num_fits == 1
+    np.testing.assert_allclose(testing.tensors("run")["mean"], expected_mean(), rtol=1e-6)
+
+
+def test_variables_with_weights_of_another_run_keep_those(data):
+    testing.train(Centred, "first", data=data, steps=1)
+    testing.train(Centred, "second", data=data, steps=1, init_from="first")
+    assert Centred.num_fits == 1
+    testing.train(Linear, "plain", data=data, steps=1)
+    testing.train(Centred, "third", data=data, steps=1, init_from="plain")
+    assert Centred.num_fits == 2
+
+
+class OfItsData(Centred):
+    """Its mean is that of the data of each run, whatever weights the run starts with."""
+
+    is_of_data = True
+
+
+def test_values_of_the_data_replace_the_weights_of_another_run(data):
+    testing.train(OfItsData, "first", data=data, steps=1)
+    flags = {"data": data, "steps": 4, "checkpoint_steps": 2, "init_from": "first"}
+    testing.train(OfItsData, "second", **dict(flags, pause_at=2))
+    assert Centred.num_fits == 2
+    np.testing.assert_allclose(testing.tensors("second")["mean"], expected_mean(), rtol=1e-6)
+    testing.train(OfItsData, "second", **flags)
+    assert Centred.num_fits == 2
+
+
+def test_arrays_of_other_shapes_are_refused(data, monkeypatch):
+    monkeypatch.setattr(Centred, "_measure", lambda self, split: [np.zeros(35)])
+    expected = r"returned arrays of shapes \[\[35\]\] for mean, expected \[\[36\]\]"
+    with pytest.raises(ToolkitError, match=expected):
+        testing.train(Centred, "run", data=data, steps=1)

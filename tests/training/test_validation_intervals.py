@@ -1,0 +1,211 @@
+"""The intervals of the validation during training: in the manifest, after each kind of end."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from linear_fixtures import Linear, write_bars
+
+from toolkit import Scorer, ScoreResult, hookimpl, statistics, testing, tf
+from toolkit.cli import run_command
+from toolkit.display.console import Console
+from toolkit.errors import CheckpointError
+from toolkit.storage.run_folder import RunFolder
+from toolkit.training import run_evaluator
+from toolkit.training.hooks.validation import Validation
+
+
+class ByExample(Linear):
+    """Linear whose evaluation has the values of its examples, and whose best step is known."""
+
+    @hookimpl
+    def example_metrics(self, labels, outputs):
+        hits = tf.equal(tf.argmax(outputs["logits"], axis=1, output_type=tf.int32), labels)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=outputs["logits"]
+        )
+        return {"accuracy": hits, "entropy": losses, "same": 0 * losses}
+
+    @hookimpl
+    def metrics(self, labels, outputs):
+        hits = tf.equal(tf.argmax(outputs["logits"], axis=1, output_type=tf.int32), labels)
+        step = tf.cast(tf.train.get_global_step().read_value(), tf.float32)
+        rank = -tf.abs(step - 2.0)
+        return {"accuracy": tf.metrics.mean(tf.cast(hits, tf.float32)), "rank": (rank, rank)}
+
+    @hookimpl
+    def metric_directions(self):
+        return {"rank": "max", "entropy": "min", "accuracy": "max"}
+
+
+class Rating(Scorer):
+    names, directions = ("rating",), {"rating": "max"}
+
+    def score(self, split, predict, folder):
+        interval = statistics.Interval(1.0, 3.0, 0.95, "own")
+        return ScoreResult({"rating": 2.0}, intervals={"rating": interval})
+
+
+class Rated(ByExample):
+    @hookimpl
+    def scorers(self):
+        return [Rating()]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_bars(tmp_path_factory.mktemp("data") / "bars.npz", validation=9)
+
+
+@pytest.fixture
+def train(data, tmp_path):
+    """`train(name, plugin, **options)` trains a run, or resumes it: its folder."""
+
+    def call(name="run", plugin=ByExample, **options):
+        values = {"data": data, "batch_size": 4, "steps": 4, "checkpoint_steps": 1}
+        values.update(evaluate_steps=1, best_metric="rank", page=False)
+        values.update(options)
+        console = Console(io.StringIO())
+        with testing.open_trainer(plugin(), str(tmp_path / name), console=console, **values) as it:
+            it.train_and_test()
+        return RunFolder(str(tmp_path / name))
+
+    return call
+
+
+def evaluations_of(folder):
+    return folder.read_manifest()["validation"]
+
+
+def test_the_manifest_has_the_last_and_the_best_evaluation_with_intervals(train):
+    folder = train()
+    evaluations = evaluations_of(folder)
+    records = {r["step"]: r for r in folder.metrics.read() if r["kind"] == "eval"}
+    assert (evaluations["last"]["step"], evaluations["best"]["step"]) == (4, 2)
+    for evaluation in evaluations.values():
+        record = records[evaluation["step"]]
+        assert evaluation["examples"] == 9
+        assert {name: record[name] for name in evaluation["metrics"]} == evaluation["metrics"]
+        hits = round(9 * record["accuracy"])
+        expected = statistics.wilson(hits, 9).as_json()
+        assert evaluation["intervals"]["accuracy"] == expected
+        entropy = evaluation["intervals"]["entropy"]
+        assert entropy["low"] < record["entropy"] < entropy["high"]
+        assert set(evaluation["intervals"]) == {"accuracy", "entropy"}
+        assert evaluation["intervals_omitted"] == {"same": "all 9 examples have the value 0"}
+
+
+def test_the_records_of_metrics_have_no_interval(train):
+    with open(train(steps=1).file("metrics.jsonl")) as file:
+        text = file.read()
+    assert "accuracy" in text and "interval" not in text and "Wilson" not in text
+
+
+@pytest.mark.parametrize("pause_at", [1, 3])
+def test_a_run_that_pauses_and_continues_has_the_evaluations_of_an_undisturbed_one(train, pause_at):
+    whole = evaluations_of(train("whole"))
+    paused = evaluations_of(train("parts", pause_at=pause_at))
+    assert paused["last"]["step"] == pause_at
+    assert paused["best"]["step"] == min(pause_at, 2)
+    assert evaluations_of(train("parts")) == whole
+
+
+def test_a_kill_before_the_manifest_is_written_changes_no_evaluation(train, monkeypatch):
+    whole = evaluations_of(train("whole"))
+
+    class Killed(BaseException):
+        pass
+
+    def die(self):
+        if self.loop.step == 3:
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Validation, "_update_manifest", die)
+        train("killed")
+    folder = train("killed")
+    assert evaluations_of(folder) == whole
+    steps = [r["step"] for r in folder.metrics.read() if r["kind"] == "eval"]
+    assert steps == [1, 2, 3, 4]
+
+
+def test_between_two_evaluations_the_last_one_stays(train):
+    paused = evaluations_of(train(evaluate_steps=2, pause_at=3))
+    assert paused["last"]["step"] == 2
+    assert evaluations_of(train(evaluate_steps=2, pause_at=3)) == paused
+
+
+def test_a_run_without_a_best_metric_has_the_last_evaluation(train):
+    evaluations = evaluations_of(train(best_metric=None, steps=2))
+    assert evaluations["best"] is None
+    assert evaluations["last"]["step"] == 2
+
+
+def test_a_run_without_evaluations_has_none(train):
+    assert "validation" not in train(evaluate=False, steps=1, best_metric=None).read_manifest()
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_evaluations(train, monkeypatch):
+    state = Validation.state
+    former = ("best", "waited")
+    with monkeypatch.context() as patch:
+        patch.setattr(Validation, "state", lambda s: {n: state(s)[n] for n in former})
+        train(evaluate_steps=2, pause_at=3)
+    evaluations = evaluations_of(train(evaluate_steps=2))
+    assert evaluations["last"]["step"] == 4
+    assert evaluations["best"] is None  # step 2 is the best, and its intervals are not known
+
+
+def test_the_intervals_of_scorers_are_recorded_too(train):
+    (last, best) = (evaluations_of(train(plugin=Rated, steps=1))[name] for name in ("last", "best"))
+    assert last == best
+    assert last["intervals"]["rating"] == {"low": 1.0, "high": 3.0, "level": 0.95, "method": "own"}
+
+
+def test_a_split_that_is_too_large_has_the_metrics_alone(train, monkeypatch):
+    small = evaluations_of(train("small", steps=1))["last"]
+    monkeypatch.setattr(run_evaluator, "MAX_EXAMPLES", 8)
+    large = evaluations_of(train("large", steps=1))["last"]
+    assert large["metrics"] == small["metrics"]
+    assert "intervals" not in large
+    reason = "in training, none is computed over more than 8 examples"
+    assert large["intervals_omitted"] == {"entropy": reason, "same": reason}
+
+
+@pytest.mark.parametrize(
+    "value, fault",
+    [
+        ([], "'validation' is []"),
+        ({"last": {}}, "'validation.last.step' is missing"),
+        ({"last": None, "best": None}, "'validation.last' is None"),
+    ],
+)
+def test_a_damaged_record_of_evaluations_is_refused(tmp_path, value, fault):
+    manifest = {"format": 2, "status": "trained", "validation": value}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError) as error:
+        RunFolder(str(tmp_path)).read_manifest()
+    assert "validation" in error.value.message
+
+
+def test_the_intervals_are_those_of_the_command_evaluate(data, tmp_path, capsys):
+    argv = [
+        "run",
+        "--plugin",
+        "test_validation_intervals:ByExample",
+        "--data",
+        data,
+        "--steps",
+        "2",
+    ]
+    path = str(tmp_path / "run")
+    assert run_command([*argv, "--run-dir", path]) == 0
+    last = evaluations_of(RunFolder(path))["last"]
+    capsys.readouterr()
+    assert run_command(["evaluate", path, "--split", "validation", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    for name in ("metrics", "intervals", "intervals_omitted"):
+        assert result[name] == last[name]
+    assert run_command(["verify", path]) == 0

@@ -1,0 +1,175 @@
+"""Evaluate the checkpoints of a run as another process commits them: `toolkit evaluate --follow`,
+and the evaluator of a cluster.
+
+Results go to stdout, and to `evaluations.jsonl` in the folder of the run if it can be written. No
+report is kept: the process that trains writes its own, which it seals.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, List, Optional
+
+from ..cli_options import print_json_line, warn
+from ..display.escapes import escape_line
+from ..errors import InterruptedRun, ToolkitError
+from ..storage.checkpoint_feed import CheckpointFeed, FeedSettings, NextCheckpoint
+from ..storage.commit_log import Checkpoint
+from ..storage.evaluation_log import EVALUATIONS, EvaluationLog
+from ..storage.run_end import RunEnd
+from .evaluation import OpenEvaluation, Subject
+
+MAX_LISTED_STEPS = 6
+VALIDATION = "validation"  # the split to prefer: the test split is for the end of a run
+
+
+def follow(path: str, subject: Subject, settings: FeedSettings, as_json: bool = False) -> int:
+    """Evaluate the checkpoints of a run as they appear, until the run ends.
+
+    Args:
+        path: of the run's folder, which need not exist yet.
+        subject: what to evaluate them on.
+        settings: which checkpoints, and how long to wait.
+        as_json: whether to print a JSON object per line.
+
+    Returns:
+        The exit code of the process that trained the run.
+
+    Raises:
+        InterruptedRun: after Ctrl-C.
+        RetryError: the run has not begun, or was killed and is not continued.
+    """
+    evaluations = _Evaluations(path, subject, settings, as_json)
+    try:
+        end = evaluations.run()
+    except KeyboardInterrupt:
+        raise InterruptedRun(f"Interrupted; {evaluations.describe_count()}.") from None
+    finally:
+        evaluations.close()
+    return end.exit_code
+
+
+class _Evaluations:
+    """The evaluations of one run; the arguments are those of `follow`."""
+
+    def __init__(self, path: str, subject: Subject, settings: FeedSettings, as_json: bool):
+        self._feed = CheckpointFeed(path, settings, warn)
+        self._folder = self._feed.folder
+        self._subject, self._as_json = subject._replace(default_split=VALIDATION), as_json
+        self._evaluation: Optional[OpenEvaluation] = None
+        self._log: Optional[EvaluationLog] = None
+        self._session = 0  # of the open evaluation
+        self._count = self._num_left_out = 0
+
+    def run(self) -> RunEnd:
+        """Evaluate until the run ends."""
+        if not self._feed.has_begun():
+            _say(f"Waiting for a run in {self._folder}.")
+            from ..inference import report  # noqa: F401  with TensorFlow, which takes seconds
+        self._feed.wait_for_run()
+        if self._feed.end is None:  # while the run makes its first steps
+            self._open(self._feed.session)
+        item = self._feed.next()
+        while item is not None:
+            self._take(item)
+            item = self._feed.next()
+        end = self._feed.end
+        assert end is not None  # else there is a next checkpoint
+        self._num_left_out += len(self._feed.remaining_steps())
+        _say(f"{_describe_end(str(self._folder), end)}; {self.describe_count()}.")
+        return end
+
+    def describe_count(self) -> str:
+        """How many checkpoints were evaluated, as a clause."""
+        noun = "checkpoint was" if self._count == 1 else "checkpoints were"
+        left_out = f", {self._num_left_out} left out" if self._num_left_out else ""
+        return f"{self._count} {noun} evaluated{left_out}"
+
+    def close(self) -> None:
+        if self._evaluation is not None:
+            self._evaluation.close()
+            self._evaluation = None
+
+    def _take(self, item: NextCheckpoint) -> None:
+        """Evaluate a checkpoint; before the first one of a session, only build its graph."""
+        from ..storage.checkpoint_reader import has_files
+
+        try:
+            if self._evaluation is None or item.session != self._session:
+                self._open(item.session)
+                return  # the feed has it again, unless it was evaluated before
+            result = self._evaluation.measure(item.checkpoint)
+        except ToolkitError as error:
+            if not has_files(item.checkpoint.path):
+                return  # retention deleted it meanwhile, and the feed has a newer one
+            if self._feed.is_of_last_session(item):
+                raise
+            # A resume may have changed the model.
+            warn(f"step {item.checkpoint.step} is left out: {error.message}")
+            self._feed.complete(item)
+            self._num_left_out += 1
+            return
+        self._feed.complete(item)
+        self._publish(item, result)
+
+    def _open(self, session: int) -> None:
+        """Open the data, and build the graph of a session of the run: a resume may change it."""
+        from ..api import open_begun
+
+        self.close()
+        self._evaluation = OpenEvaluation(open_begun(self._folder), self._subject)
+        self._log = EvaluationLog(self._folder, self._evaluation.identity())
+        self._feed.is_known = self._log.contains
+        if not self._session:
+            self._report_former_evaluations(self._log)
+        self._session = session
+
+    def _report_former_evaluations(self, log: EvaluationLog) -> None:
+        steps = [each.step for each in self._folder.checkpoints.list() if log.contains(each)]
+        if steps:
+            text = ", ".join(map(str, steps))
+            _say(f"Evaluated before: step {text} ({self._folder}/{EVALUATIONS}).")
+
+    def _publish(self, item: NextCheckpoint, result: Dict[str, Any]) -> None:
+        """Record and print a result."""
+        if item.left_out:
+            result["left_out"] = item.left_out
+        self._count += 1
+        self._num_left_out += len(item.left_out)
+        self._record(item.checkpoint, result)
+        if self._as_json:
+            print_json_line(dict(result, run=str(self._folder)))
+        else:
+            _print(result)
+
+    def _record(self, checkpoint: Checkpoint, result: Dict[str, Any]) -> None:
+        assert self._log is not None
+        try:
+            self._log.add(checkpoint, result)
+        except ToolkitError as error:
+            warn(f"step {checkpoint.step} is not in {EVALUATIONS}: {error.message}")
+
+
+def _print(result: Dict[str, Any]) -> None:
+    from .common import print_details, print_metrics
+
+    print_metrics(result, _describe_left_out(result.get("left_out", [])))
+    print_details(result.get("lines", ()))
+    sys.stdout.flush()
+
+
+def _describe_left_out(steps: List[int]) -> str:
+    if len(steps) > MAX_LISTED_STEPS:
+        return f"; {len(steps)} left out: {steps[0]} to {steps[-1]}"
+    return f"; left out: {', '.join(map(str, steps))}" if steps else ""
+
+
+def _describe_end(run: str, end: RunEnd) -> str:
+    """How a run ended, as a sentence without its period."""
+    reason = escape_line(end.reason.split("\n")[0].rstrip("."))
+    return f"{run} is {end.status}" + (f": {reason}" if reason else "")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,333 @@
+"""`toolkit launch`: several processes of one run on this machine, for a try-out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+import click
+
+from .. import config as configuration
+from ..child_process import python_code
+from ..cli_options import verbose_option
+from ..display.escapes import escape_line
+from ..errors import ToolkitError, UsageError
+from ..launch.command import Command, has_flag
+from ..launch.layout import Layout, assign_hosts, tf_config
+from ..plugins import is_name
+from ..storage.run_folder import new_path
+from .plugin_options import (
+    HELP,
+    NO_SELECTION,
+    Selection,
+    flag_values,
+    missing_plugin_error,
+    option_flags,
+    select,
+)
+
+COMMANDS = ("run", "resume")
+TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
+TASK_VARIABLES = ("TF_CONFIG", "TOOLKIT_CLUSTER", "TOOLKIT_TASK", "TOOLKIT_CHANNEL_PORT")
+EXAMPLE = "toolkit launch --workers 2 -- run --plugin NAME"
+DEFAULT_KILLS = 3
+_NO_SUCH_OPTION = re.compile(r"No such option:? '?(--[\w-]+)")  # of all versions of click
+
+
+class LaunchCommand(click.Command):
+    """A command that says of an option of the command to launch that it belongs behind that."""
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        words = list(args)  # click removes them as it parses
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            _refuse_option_of_command(error.option_name, words)
+            raise
+
+
+@click.command(cls=LaunchCommand, context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=2,
+    metavar="N",
+    help="Processes that train, the chief included [default 2].",
+)
+@click.option(
+    "--ps",
+    type=click.IntRange(0, 64),
+    default=0,
+    metavar="N",
+    help="Parameter servers [default 0].",
+)
+@click.option("--evaluator", is_flag=True, help="Add a process that evaluates the checkpoints.")
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=3,
+    metavar="N",
+    help="Restart the processes so often after one of them has died [default 3].",
+)
+@click.option("--print", "prints", is_flag=True, help="Print the command of each task; start none.")
+@click.option("--hosts", metavar="A,B,...", help="For --print: one host for each task.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65000),
+    default=2222,
+    metavar="N",
+    help="For --print: the port of each host [default 2222].",
+)
+@click.option(
+    "--chaos",
+    is_flag=False,
+    flag_value=DEFAULT_KILLS,
+    type=click.IntRange(1),
+    metavar="[N]",
+    help=f"Kill a random process N times, and restart [without N: {DEFAULT_KILLS}].",
+)
+@click.option("--chaos-seed", default=0, metavar="N", help="Seed of these kills [default 0].")
+@verbose_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] run|resume ...")
+def launch(
+    workers: int,
+    ps: int,
+    evaluator: bool,
+    restarts: int,
+    prints: bool,
+    hosts: Optional[str],
+    port: int,
+    chaos: Optional[int],
+    chaos_seed: int,
+    command: Sequence[str],
+) -> int:
+    """Train with several processes on this machine: each gets the same command and a task.
+
+    All lines are in one log on stderr, with the task in front; stdout is that of the chief. After a
+    death, all processes start again and continue from the last commit. Ctrl-C ends all of them with
+    the state committed, a second one at once.
+
+    For example: toolkit launch --workers 2 -- run --plugin NAME
+    """
+    layout = Layout(workers, ps, evaluator)
+    _check_words(command)
+    if hosts is not None and not prints:
+        raise UsageError(
+            "--hosts is for --print: 'launch' starts processes on this machine alone.",
+            hint="Add --print for the commands to start on these hosts.",
+        )
+    plugin, is_unknown = _read_plugins(command)
+    if not is_unknown:
+        _check_command(command)
+    if not plugin and command[0] == "run":
+        raise missing_plugin_error()
+    job = _read_command(list(command), plugin)
+    if prints:
+        return _print_tasks(layout, job, hosts, port)
+    environment, notes = _environment(layout)
+    for note in notes:
+        sys.stderr.write(f"note: {escape_line(note)}\n")
+    return _launch(layout, job, restarts, _ChaosFlags(chaos, chaos_seed), environment)
+
+
+class _ChaosFlags(NamedTuple):
+    """The values of --chaos and --chaos-seed."""
+
+    kills: Optional[int]
+    seed: int
+
+
+def _launch(
+    layout: Layout, job: Command, restarts: int, flags: _ChaosFlags, environment: Mapping[str, str]
+) -> int:
+    from ..launch.chaos import Chaos
+    from ..launch.launcher import Launcher, LaunchOptions
+    from ..launch.output import MergedLog
+
+    chaos = None if flags.kills is None else Chaos(flags.kills, job.run_dir, flags.seed)
+    names = [task.name for task in layout.tasks([""] * layout.num_servers)]
+    options = LaunchOptions(restarts, chaos, environment)
+    return Launcher(layout, job, MergedLog(names), options).run()
+
+
+# ------------------------------------------------------------------------------------- the command
+
+_HINTS = {
+    "evaluate": "For an evaluator beside the training, add --evaluator, as in: "
+    "toolkit launch --evaluator -- run --plugin NAME",
+    "toolkit": f"Leave out the word 'toolkit', as in: {EXAMPLE}",
+}
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse a command that is not for several processes."""
+    if not words:
+        raise UsageError("The command to launch is missing.", hint=f"As in: {EXAMPLE}")
+    if words[0] not in COMMANDS:
+        raise UsageError(
+            f"'toolkit launch' starts 'run' and 'resume', not '{words[0]}'.",
+            hint=_HINTS.get(os.path.basename(words[0]), f"As in: {EXAMPLE}"),
+        )
+    for flag in TASK_FLAGS:
+        if has_flag(words, flag):
+            raise UsageError(
+                f"{flag} is in the command, but 'toolkit launch' sets the task of each process.",
+                hint=f"Omit {flag}, or start each process by hand with 'toolkit {words[0]}'.",
+            )
+    if "--print-config" in words or any(HELP.fullmatch(word) for word in words):
+        raise UsageError(
+            "The command prints something and trains nothing.", hint="Run it without 'launch'."
+        )
+    if words[0] == "resume" and has_flag(words, "--from"):
+        raise UsageError(
+            "--from creates a new run, which one process alone has to do.",
+            hint="Branch off with 'toolkit resume RUN --from STEP --pause-at N', then launch "
+            "'resume' with the branch.",
+        )
+    if words[0] == "resume" and (len(words) == 1 or words[1].startswith("-")):
+        raise UsageError(
+            "The folder of the run is missing after 'resume'.",
+            hint="As in: toolkit launch --workers 2 -- resume RUN",
+        )
+
+
+def _read_plugins(words: Sequence[str]) -> Tuple[str, bool]:
+    """The reference of the model plugin, and whether a file names plugins that are code.
+
+    Such code is loaded by a command that trains, if it is trusted, but not by --print-config.
+    """
+    paths = flag_values(list(words), "--config")
+    if words[0] == "resume":
+        paths = [path for path in [os.path.join(words[1], "config.json")] if os.path.isfile(path)]
+    configs = [configuration.read(path) for path in paths]
+    references = [config.plugin for config in configs if config.plugin]
+    references += [os.environ["TOOLKIT_PLUGIN"]] if os.environ.get("TOOLKIT_PLUGIN") else []
+    references += flag_values(list(words), "--plugin")
+    in_files = [name for config in configs for name in [config.plugin, *config.extensions]]
+    return (references or [""])[-1], not all(map(is_name, in_files))
+
+
+def _check_command(words: Sequence[str]) -> None:
+    """Let one process resolve the options, so that a mistake is reported once.
+
+    Raises:
+        ToolkitError: with the message and the exit code of that process.
+    """
+    process = subprocess.run(
+        [sys.executable, "-c", python_code(), *words, "--print-config"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**_without_tasks(os.environ), "TF_CONFIG": "{}"},
+    )
+    if process.returncode:
+        text = process.stderr.decode("utf-8", "backslashreplace").strip()
+        _refuse_own_option(text, words[0])
+        error = ToolkitError(text.partition("Error: ")[2] or text)
+        error.exit_code = process.returncode if process.returncode > 0 else 1
+        raise error
+
+
+def _refuse_own_option(text: str, command: str) -> None:
+    """Raise UsageError if what the command does not know is an option of `launch`.
+
+    Args:
+        text: what the command wrote to stderr. A plugin may have an option of the same name.
+        command: "run" or "resume".
+    """
+    match = _NO_SUCH_OPTION.search(text)
+    if match and match.group(1) in _flags(launch.params):
+        raise UsageError(f"{match.group(1)} is an option of launch: write it before '{command}'.")
+
+
+def _refuse_option_of_command(flag: str, words: Sequence[str]) -> None:
+    """Raise UsageError if an option that `launch` does not know is one of the command to launch."""
+    from . import run as commands
+
+    command = next((word for word in words if word in COMMANDS), COMMANDS[0])
+    own_params = getattr(commands, command).params
+    if flag in _flags([*own_params, *option_flags(_selected(words).plugins)]):
+        _check_words([command, "RUN", flag])  # some are refused there, too
+        raise UsageError(f"{flag} is an option of {command}: write it after '{command}'.")
+
+
+def _selected(words: Sequence[str]) -> Selection:
+    """The plugins that the words name, for their options; none if they cannot be loaded."""
+    with contextlib.suppress(ToolkitError):
+        return select(list(words))
+    return NO_SELECTION
+
+
+def _flags(params: Iterable[click.Parameter]) -> Set[str]:
+    return {flag for param in params for flag in [*param.opts, *param.secondary_opts]}
+
+
+def _read_command(words: List[str], plugin: str) -> Command:
+    """The command, with a folder for the run, which all processes and restarts share."""
+    name, *arguments = words
+    has_json = "--json" in arguments
+    if name == "resume":
+        return Command(words, arguments[0], has_json)
+    run_dir = (flag_values(arguments, "--run-dir") or [os.environ.get("TOOLKIT_RUN_DIR", "")])[-1]
+    if not run_dir:
+        run_dir = new_path("runs", _folder_name(plugin))
+    if not has_flag(arguments, "--run-dir"):
+        words = [name, "--run-dir", run_dir, *arguments]
+    return Command(words, run_dir, has_json)
+
+
+def _folder_name(reference: str) -> str:
+    """The name of the folder of a plugin's runs, without an import of the plugin."""
+    name = os.path.basename(reference)
+    if name.endswith(".py"):
+        return name[:-3]
+    module, _, attribute = name.partition("@")[0].partition(":")
+    return attribute or module
+
+
+# ------------------------------------------------------------------------------------- environment
+
+
+def _without_tasks(variables: Mapping[str, str]) -> Dict[str, str]:
+    return {name: text for name, text in variables.items() if name not in TASK_VARIABLES}
+
+
+def _environment(layout: Layout) -> Tuple[Dict[str, str], List[str]]:
+    """The variables of all processes, and what a user should know about them."""
+    environment = _without_tasks(os.environ)
+    notes = []
+    names = [name for name in TASK_VARIABLES if os.environ.get(name)]
+    if names:
+        verb = "do" if len(names) > 1 else "does"
+        notes.append(
+            f"{' and '.join(names)} of the environment {verb} not apply: each process gets a task "
+            "of its own."
+        )
+    cores = len(os.sched_getaffinity(0))
+    count = layout.trainers
+    if count > cores:
+        notes.append(
+            f"{count} processes train on {cores} core{'s' * (cores > 1)}, so that each is slower "
+            "than one alone."
+        )
+    return environment, notes
+
+
+# ------------------------------------------------------------------------------------------- print
+
+
+def _print_tasks(layout: Layout, job: Command, hosts: Optional[str], port: int) -> int:
+    """Print one line of shell for each task."""
+    names = ["127.0.0.1"] * layout.num_servers if hosts is None else hosts.split(",")
+    tasks = layout.tasks(assign_hosts(layout, names, port))
+    words = " ".join(shlex.quote(word) for word in ["toolkit", *job.words])
+    for task in tasks:
+        host = task.address.rpartition(":")[0] or "any host that reads the folder of the run"
+        text = "{}" if layout.is_alone and task.address else tf_config(tasks, task)
+        sys.stdout.write(f"# {task.name}, on {host}\n")
+        sys.stdout.write(f"TF_CONFIG={shlex.quote(text)} {words}\n")
+    return 0

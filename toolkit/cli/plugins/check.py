@@ -1,0 +1,183 @@
+"""`toolkit plugins check NAME`: does a plugin keep the contracts of toolkit?"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
+
+import click
+
+from ...cli_options import json_option, optional_output, print_json, trust_option, verbose_option
+from ...errors import CheckFailed, ToolkitError, UsageError
+from ...options import CoreOptions
+from ..plugin_options import (
+    HELP,
+    NO_SELECTION,
+    OptionsCommand,
+    Selection,
+    class_flags,
+    flag_values,
+    load_selection,
+    option_values,
+    resolve,
+)
+from .references import TINY_MODEL, find_kind, split_references
+
+if TYPE_CHECKING:
+    from ...testing.contracts import Result
+
+
+class CheckCommand(OptionsCommand):
+    """A command with the options of the plugin that its argument names."""
+
+    def select(self, args: List[str]) -> Selection:
+        from ...plugins import choose
+
+        name = self._find_name(args)
+        if not name or any(map(HELP.fullmatch, args)) or find_kind(name) == "command":
+            return NO_SELECTION
+        for reference in (name, TINY_MODEL):
+            choose(reference)
+        model, extensions = split_references(name, flag_values(args, "--with"))
+        return load_selection(model, extensions, {}, [], True)
+
+    def _find_name(self, args: List[str]) -> str:
+        """The first argument that cannot be the value of a flag."""
+        params = [*self._own_params, *class_flags(CoreOptions, {})]
+        flags = [p for p in params if isinstance(p, click.Option) and p.is_flag]
+        switches = {"", "--", *(name for flag in flags for name in flag.opts + flag.secondary_opts)}
+        for before, word in zip(["", *args], args):
+            has_value = before.startswith("-") and "=" not in before and before not in switches
+            if not word.startswith("-") and not has_value:
+                return word
+        return ""
+
+
+@click.command(cls=CheckCommand)
+@click.argument("name")
+@click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set any option.")
+@trust_option
+@json_option
+@verbose_option
+@click.pass_context
+def check(
+    ctx: click.Context,
+    name: str,
+    extensions: Sequence[str],
+    sets: Sequence[str],
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Check that a plugin keeps the contracts of toolkit, on small data of its own kind.
+
+    NAME is a model plugin, an extension or a command: installed, module:attribute or ./file.py. An
+    extension is checked with a small model; 'check MODEL --with NAME' takes another one. Options of
+    a run set what is checked. The exit code is 6 if a contract is broken.
+    """
+    if find_kind(name) == "command":
+        results, data = _check_command(name, as_json), ""
+    else:
+        values = option_values(flags, sets)
+        resolve(ctx.obj, values, use_environment=False)  # refuses wrong values
+        results, data = _check_contracts(ctx.obj, values, as_json)
+    broken = [result.name for result in results if result.status == "failed"]
+    if as_json:
+        print_json(_summarize(name, data, results))
+    if broken:
+        raise CheckFailed(
+            f"{name} breaks {len(broken)} of {len(results)} contracts: {', '.join(broken)}."
+        )
+    return 0
+
+
+def _check_contracts(
+    selection: Selection, values: Dict[str, Any], as_json: bool
+) -> Tuple[List[Result], str]:
+    """Check all contracts; return the results, and what data they were checked on."""
+    from ...testing import Subject, contracts
+
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="toolkit-check-") as folder, Subject(
+        selection.plugin, folder, selection.extensions, **values
+    ) as subject:
+        report = _reporter(as_json)
+        results = contracts.check_contracts(subject, report=report)
+        data = subject.data_kind
+    if not as_json:
+        _print_counts(results, data, time.perf_counter() - start)
+    return results, data
+
+
+def _check_command(name: str, as_json: bool) -> List[Result]:
+    """Check that a command can be imported, and that it has a help text."""
+    from ...plugins import list_commands
+    from ...testing.contracts import Result
+    from ..app import COMMANDS
+    from ..plugin_commands import load
+
+    def check_name() -> None:
+        names = [entry.name for entry in list_commands()]
+        if name in COMMANDS or names.count(name) > 1:
+            raise UsageError(f"There is another command '{name}'.", hint="Choose another name.")
+
+    def check_help() -> None:
+        command = load(name)
+        if command is None or not (command.help or "").strip():
+            raise UsageError(f"Command '{name}' has no help text.", hint="Write its docstring.")
+
+    checks = {
+        "its-name-is-free": ("No other command has its name", check_name),
+        "is-a-click-command": ("It can be imported, and is a click command", lambda: load(name)),
+        "has-a-help-text": ("It has a help text", check_help),
+    }
+    results, report = [], _reporter(as_json)
+    for label, (title, action) in checks.items():
+        start = time.perf_counter()
+        try:
+            action()
+            status, message = "ok", ""
+        except ToolkitError as error:
+            status, message = "failed", " ".join(filter(None, [error.message, error.hint]))
+        results.append(Result(label, title, status, message, time.perf_counter() - start))
+        report(results[-1])
+    if not as_json:
+        _print_counts(results, "", sum(result.seconds for result in results))
+    return results
+
+
+def _reporter(as_json: bool) -> Any:
+    """A function that prints a result: on stdout, or on stderr of a terminal beside JSON."""
+
+    def report(result: Result) -> None:
+        line = f"{result.status:8} {result.name}: {result.message or result.title}\n"
+        if not as_json:
+            with optional_output():  # the exit code is the result
+                sys.stdout.write(line)
+                sys.stdout.flush()
+        elif sys.stderr.isatty():
+            sys.stderr.write(line)
+
+    return report
+
+
+def _print_counts(results: Sequence[Result], data: str, seconds: float) -> None:
+    from ...testing.contracts import count
+
+    counts = ", ".join(f"{number} {status}" for status, number in count(results).items())
+    suffix = f", on {data}" if data else ""
+    with optional_output():
+        sys.stdout.write(f"{len(results)} contracts in {seconds:.0f} s{suffix}: {counts}\n")
+
+
+def _summarize(name: str, data: str, results: Sequence[Result]) -> Dict[str, Any]:
+    from ...testing.contracts import count
+
+    return {
+        "name": name,
+        "data": data,
+        "counts": count(results),
+        "contracts": [dict(result._asdict()) for result in results],
+    }

@@ -1,0 +1,30 @@
+"""`toolkit plugins list`."""
+
+from __future__ import annotations
+
+import click
+
+from ...cli_options import json_option, print_json
+from .table import print_table
+
+
+@click.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the installed plugins, extensions and commands of plugins.
+
+    Only the metadata of packages is read; no plugin is imported.
+    """
+    from ...plugins import list_plugins
+    from ..app import COMMANDS
+    from ..plugin_commands import list_entries
+
+    entries = list_plugins() + list_entries(COMMANDS)
+    if as_json:
+        return print_json([dict(entry._asdict()) for entry in entries])
+    rows = [("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE")]
+    for entry in entries:
+        state = entry.state + (": " + entry.reason if entry.reason else "")
+        rows.append((entry.name, entry.kind, entry.distribution, entry.version, state))
+    print_table(rows)
+    return None

@@ -1,0 +1,256 @@
+"""`toolkit plugins show NAME`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
+
+import click
+
+from ... import config as configuration
+from ...cli_options import json_option, print_json, trust_option, verbose_option
+from ...errors import ToolkitError
+from ...plugins import choose
+from ..plugin_options import (
+    HELP,
+    NO_SELECTION,
+    FieldOption,
+    OptionsCommand,
+    Selection,
+    flag_values,
+    load_selection,
+    option_flags,
+    option_values,
+    resolve,
+)
+from ..resume_options import find_arguments
+from .references import TINY_MODEL, find_kind, split_references
+from .table import print_table
+
+if TYPE_CHECKING:
+    from ...plugins import Entry
+
+
+class ShowCommand(OptionsCommand):
+    """A command that, with --summary, has the flags of a run of the plugin that it names."""
+
+    def select(self, args: List[str]) -> Selection:
+        """Load the plugin and its extensions for --summary; what cannot be loaded has no flags."""
+        params = [*self._own_params, *option_flags(None)]
+        flags = [p for p in params if isinstance(p, click.Option) and p.is_flag]
+        switches = [name for flag in flags for name in [*flag.opts, *flag.secondary_opts]]
+        words = [word for word in args if not word.startswith("-")]
+        name = next(iter(find_arguments(args, switches) + words), "")
+        if "--summary" not in args or not name or any(map(HELP.fullmatch, args)):
+            return NO_SELECTION
+        with contextlib.suppress(ToolkitError):  # 'show' reports what is wrong with the plugin
+            if _describe(name)["state"] == "ok" and find_kind(name) != "command":
+                return _select(name, args)
+        return NO_SELECTION
+
+    def plugin_flags(self, selection: Selection) -> List[FieldOption]:
+        return option_flags(selection.plugins) if selection.plugins else []
+
+
+def _select(name: str, args: List[str]) -> Selection:
+    """The plugins and configuration files of a summary."""
+    for reference in (name, TINY_MODEL):
+        choose(reference)
+    extensions, origins, layers = flag_values(args, "--with"), {}, []
+    for path in flag_values(args, "--config"):
+        config = configuration.read(path)
+        layers.append(config.layer(path))
+        if not flag_values(args, "--with"):
+            extensions = config.extensions
+            origins = dict.fromkeys(extensions, path)
+    references = split_references(name, extensions)
+    return load_selection(*references, origins, layers, True)
+
+
+@click.command(cls=ShowCommand)
+@click.argument("name")
+@click.option(
+    "--summary",
+    is_flag=True,
+    help="Build the model, and list its variables; takes the flags of 'toolkit run', too.",
+)
+@click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
+@click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="Options to build it with."
+)
+@trust_option
+@json_option
+@verbose_option
+@click.pass_context
+def show(
+    ctx: click.Context,
+    name: str,
+    summary: bool,
+    extensions: Sequence[str],
+    config: Sequence[str],
+    sets: Sequence[str],
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Show the file, hooks and options of a plugin; with --summary its model instead.
+
+    NAME is a plugin as for --plugin or --with of 'toolkit run', or a command. --summary builds the
+    graph of a run with the same flags, and trains nothing.
+    """
+    facts = _describe(name)
+    if summary and facts["state"] == "ok" and facts["kind"] != "command":
+        if ctx.obj.plugins is None:  # an error while the flags were found: raise it
+            ctx.obj = _select(name, [*ctx.find_root().obj])
+        facts.update(_summarize(ctx.obj, option_values(flags, sets)))
+    if as_json:
+        print_json(facts)
+    else:
+        _print_facts(facts)
+    return 0 if facts["state"] == "ok" else 1
+
+
+def _describe(name: str) -> Dict[str, Any]:
+    from ...errors import ToolkitError, UsageError
+    from ...options import describe
+    from ...plugins import Plugins, hook_names, list_commands, list_plugins, load
+
+    installed = list_plugins() + list_commands()
+    entries = [entry for entry in installed if entry.name == name]
+    kind = find_kind(name)
+    facts: Dict[str, Any] = {"name": name, "kind": kind, "distribution": "", "version": ""}
+    facts.update(state="ok", reason="", file="", hooks=[], implementations=[], options=[])
+    if entries:
+        facts.update(distribution=entries[0].distribution, version=entries[0].version)
+    if kind == "command":
+        return _describe_command(facts, entries)
+    try:
+        plugin = load(name, kind)
+        classes = Plugins(plugin).options()
+    except UsageError as error:
+        if not entries and not _exists(name):
+            raise
+        return dict(facts, state=_find_state(entries), reason=str(error))
+    except ToolkitError as error:
+        return dict(facts, state="broken", reason=str(error))
+    fields = [dict(field._asdict()) for _, cls in classes for field in describe(cls)]
+    places = _list_implementations(plugin)
+    return dict(
+        facts, file=plugin.file, hooks=hook_names(plugin), implementations=places, options=fields
+    )
+
+
+def _find_state(entries: Sequence[Entry]) -> str:
+    """The state of a plugin that cannot be loaded."""
+    states = [entry.state for entry in entries if entry.state != "ok"]
+    return states[0] if states else "broken"
+
+
+def _describe_command(facts: Dict[str, Any], entries: Sequence[Entry]) -> Dict[str, Any]:
+    from ...errors import ToolkitError
+    from ..plugin_commands import load
+
+    try:
+        command = load(facts["name"])
+    except ToolkitError as error:
+        return dict(facts, state=_find_state(entries), reason=str(error))
+    code = getattr(getattr(command, "callback", None), "__code__", None)
+    return dict(facts, file=entries[0].target if code is None else code.co_filename)
+
+
+def _list_implementations(plugin: Any) -> List[Dict[str, Any]]:
+    """The hook functions of a plugin in the order of the specification, each with its place."""
+    from ...plugins import HOOKS, implementations, place_of
+
+    functions = [each for each in implementations(plugin) if each.hook in HOOKS]
+    return [
+        {"hook": each.hook, "wraps": each.is_wrapper, "place": place_of(each.function, plugin)}
+        for each in sorted(functions, key=lambda each: HOOKS.index(each.hook))
+    ]
+
+
+def _exists(name: str) -> bool:
+    """Whether a reference that is no installed name has a file or a module behind it."""
+    from ...errors import UsageError
+    from ...plugins import is_name, locate
+
+    try:
+        return not is_name(name) and bool(locate(name))
+    except UsageError:
+        return False
+
+
+def _summarize(selection: Selection, values: Dict[str, Any]) -> Dict[str, Any]:
+    """The variables of the model, in the order in which it creates them, and its sizes."""
+    from ...training.model_summary import summarize_model
+
+    resolved = resolve(selection, values, use_environment=False)
+    assert selection.plugins is not None  # a model plugin is named
+    summary = summarize_model(selection.plugins, resolved)
+    return {
+        "variables": [dict(variable._asdict()) for variable in summary.variables],
+        "scopes": {name: dict(counts._asdict()) for name, counts in summary.scopes.items()},
+        "model": dict(summary.model._asdict()),
+    }
+
+
+# ------------------------------------------------------------------------------------------- print
+
+
+def _print_facts(facts: Dict[str, Any]) -> None:
+    for key in ("name", "kind", "distribution", "version", "file", "state", "reason"):
+        if facts[key]:
+            sys.stdout.write(f"{key:13}{facts[key]}\n")
+    if "variables" in facts:
+        sys.stdout.write("\n")
+        _print_variables(facts["variables"], facts["scopes"], facts["model"])
+        return
+    if facts["hooks"]:
+        sys.stdout.write(f"{'hooks':13}{', '.join(facts['hooks'])}\n\n")
+        _print_hooks(facts["implementations"])
+    if facts["options"]:
+        sys.stdout.write("\n")
+        _print_options(facts["options"])
+
+
+def _print_hooks(places: List[Dict[str, Any]]) -> None:
+    rows = [("HOOK", "", "PLACE")]
+    rows += [(each["hook"], "wraps" if each["wraps"] else "", each["place"]) for each in places]
+    print_table(rows)
+
+
+def _print_options(fields: List[Dict[str, Any]]) -> None:
+    rows = [("OPTION", "TYPE", "DEFAULT", "LIMITS", "UNIT", "")]
+    for field in fields:
+        default = "none" if field["default"] is None else str(field["default"])
+        limits, unit = field["limits"], field["unit"]
+        rows.append((field["name"], field["type"], default, limits, unit, field["help"]))
+    print_table(rows)
+
+
+def _print_variables(
+    variables: List[Dict[str, Any]], scopes: Dict[str, Dict[str, int]], model: Dict[str, int]
+) -> None:
+    """Print the variables, the size of each scope, and the size of the model."""
+    rows = [("VARIABLE", "SHAPE", "PARAMETERS", "TYPE", "")]
+    for each in variables:
+        shape = "x".join(map(str, each["shape"])) or "scalar"
+        note = "" if each["is_trained"] else "not trained"
+        rows.append((each["name"], shape, f"{each['numbers']:,}", each["dtype"], note))
+    print_table(rows)
+    sys.stdout.write("\n")
+    sizes = [("SCOPE", "PARAMETERS", "TRAINED", "VARIABLES"), *map(_size_row, scopes.items())]
+    print_table(sizes)
+    total, trained = model["parameters"], model["trainable"]
+    size = sum(each["bytes"] for each in variables)
+    plural = "s" * (model["variables"] != 1)
+    sys.stdout.write(
+        f"\n{total:,} parameters in {model['variables']:,} variable{plural}: {trained:,} are "
+        f"trained, {total - trained:,} are not; {size:,} bytes\n"
+    )
+
+
+def _size_row(item: Tuple[str, Dict[str, int]]) -> Tuple[str, ...]:
+    name, counts = item
+    return (name, *(f"{counts[key]:,}" for key in ("parameters", "trainable", "variables")))

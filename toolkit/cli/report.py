@@ -1,0 +1,236 @@
+"""`toolkit report`: the page of a run, or one page of several runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+
+import click
+
+from ..cli_options import (
+    json_option,
+    optional_output,
+    print_json,
+    resolve_output,
+    verbose_option,
+    warn,
+    writing_output,
+)
+from ..display.escapes import escape_line
+from ..errors import InterruptedRun, RetryError, UsageError
+from ..storage.run_folder import RunFolder
+from .cluster_flags import Seconds
+
+if TYPE_CHECKING:
+    from ..comparison.record import RunRecord
+
+DEFAULT_SECS = 5.0
+START_SECS = 300.0  # how long a watch waits for a run to begin
+
+
+@click.command()
+@click.argument("run_folders", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    default=None,
+    metavar="FILE",
+    help="The page, an HTML file [default RUN/report.html].",
+)
+@click.option(
+    "--watch", is_flag=True, help="Write the page again while the run trains, until it ends."
+)
+@click.option(
+    "--every",
+    type=Seconds(0.2),
+    metavar="S",
+    help=f"With --watch: how often to look for changes [default {DEFAULT_SECS:g}].",
+)
+@json_option
+@verbose_option
+def report(
+    run_folders: Tuple[str, ...],
+    output: Optional[str],
+    watch: bool,
+    every: Optional[float],
+    as_json: bool,
+) -> int:
+    """Write one HTML file that shows how a run went: result, curves, pictures, events, options.
+
+    It opens from disk in any browser and loads nothing. Several runs, or a folder with runs, give
+    one page that compares them. The folders of the runs are only read, except for
+    RUN/report.html; the same folder gives the same bytes.
+    """
+    if every is not None and not watch:
+        raise UsageError("--every has no effect without --watch.", hint="Add --watch.")
+    secs = DEFAULT_SECS if every is None else every
+    if watch:
+        if output is not None:
+            resolve_output(output, is_page=True)
+        _wait_for_runs(run_folders, secs)
+    page = _Page(_list_runs(run_folders), output)
+    if watch:
+        page.watch(secs)
+    else:
+        page.write()
+    facts = page.facts()
+    if as_json:
+        print_json(facts)
+        return 0
+    with optional_output():
+        sys.stdout.write(escape_line(f"page    {facts['page']} ({facts['bytes']:,} bytes)") + "\n")
+    return 0
+
+
+def _list_runs(paths: Sequence[str]) -> List[str]:
+    """The folders of runs that the arguments name, and those of runs in the others, each once."""
+    from ..comparison.record import find_runs
+
+    runs: Dict[str, None] = {}
+    for path in paths:
+        folders = list(find_runs(path, warn))
+        if not folders:
+            raise UsageError(
+                f"There is no run in {path}.", hint="A run's folder has a manifest.json."
+            )
+        runs.update(dict.fromkeys(folders))
+    return list(runs)
+
+
+def _wait_for_runs(paths: Sequence[str], secs: float) -> None:
+    """Wait until there is a run in each folder, as `toolkit evaluate --follow` does.
+
+    Raises:
+        RetryError: there is none after `START_SECS`.
+        InterruptedRun: after Ctrl-C.
+    """
+    waiting = 0.0
+    for path in paths:
+        try:
+            while not _has_run(path):
+                if waiting >= START_SECS:
+                    raise RetryError(f"No run has begun in {path} for {START_SECS:g} s.")
+                if not waiting:
+                    sys.stderr.write(escape_line(f"Waiting for a run in {path}.") + "\n")
+                    sys.stderr.flush()
+                time.sleep(secs)
+                waiting += secs
+        except KeyboardInterrupt:
+            raise InterruptedRun(f"Interrupted; no run has begun in {path}.") from None
+
+
+def _has_run(path: str) -> bool:
+    from ..comparison.record import find_runs
+
+    is_missing = bool(path) and not os.path.lexists(path)
+    return not is_missing and next(find_runs(path), None) is not None
+
+
+class _Page:
+    """A page that is written, perhaps several times.
+
+    Args:
+        runs: the folders of its runs.
+        output: the file that the user names; None for that in the folder of the run.
+
+    Raises:
+        UsageError: it cannot be written, or there are several runs and it has no name.
+    """
+
+    def __init__(self, runs: Sequence[str], output: Optional[str]):
+        from ..page.writer import PAGE
+
+        if output is None and len(runs) > 1:
+            raise UsageError(
+                f"The page of {len(runs)} runs needs a name.", hint="Name it with -o FILE.html."
+            )
+        self._runs = list(runs)
+        self._name = os.path.join(str(RunFolder(runs[0])), PAGE) if output is None else output
+        self._path = os.path.join(runs[0], PAGE)
+        self._is_own = output is None  # else the user's
+        if output is not None:
+            self._path = resolve_output(output, is_page=True)
+        elif os.path.isdir(self._path):
+            raise UsageError(f"{self._name} is a folder.", hint="Name a file with -o FILE.html.")
+        elif not os.access(runs[0], os.W_OK):
+            raise UsageError(
+                f"{self._name} cannot be written: Permission denied.",
+                hint="Name a file elsewhere with -o FILE.html.",
+            )
+        self._bytes = b""
+        self._records: List[RunRecord] = []
+
+    def write(self, refresh_secs: Optional[float] = None) -> None:
+        """Write the page, unless it has these contents already.
+
+        Args:
+            refresh_secs: how often a browser reads it again; None for never.
+        """
+        from ..files import atomic_write
+        from ..page.writer import render_runs
+
+        names = _name_runs(self._runs)
+        records, text = render_runs(self._runs, names, refresh_secs)
+        if len(records) < len(self._runs) and not self._bytes:
+            warn("damaged runs are left out; a note on the page names them")
+        self._records = records
+        if text == self._bytes and os.path.exists(self._path):
+            return
+        with writing_output(self._name):
+            if self._is_own:
+                os.stat(self._runs[0])  # it must not be created again
+            with atomic_write(self._path) as file:
+                file.write(text)
+        self._bytes = text
+
+    def watch(self, secs: float) -> None:
+        """Write the page until no process trains one of the runs. Raises InterruptedRun."""
+        try:
+            is_announced = False
+            while any(map(_is_training, self._runs)):
+                self._write_while_training(secs)
+                if not is_announced:
+                    sys.stderr.write(escape_line(f"Watching; the page is {self._name}.") + "\n")
+                    is_announced = True
+                time.sleep(secs)
+            self.write()
+        except KeyboardInterrupt:
+            raise InterruptedRun(f"Interrupted; {self._name} is as of {self._steps()}.") from None
+        for record in self._records:
+            sys.stderr.write(escape_line(f"{record.name} is {record.status}.") + "\n")
+
+    def _write_while_training(self, secs: float) -> None:
+        try:
+            self.write(secs)
+        except RetryError as error:  # a full disk, say: the run goes on
+            warn(error.message)
+        except UsageError:
+            # The run that trains may have removed the temporary file at the start of a session.
+            if not os.path.isdir(self._runs[0]) or not os.path.isdir(os.path.dirname(self._path)):
+                raise
+
+    def _steps(self) -> str:
+        steps = ", ".join(f"{record.step:,}" for record in self._records)
+        return f"step {steps}" if steps else "before"
+
+    def facts(self) -> Dict[str, Any]:
+        """What --json prints."""
+        return {
+            "page": self._name,
+            "bytes": len(self._bytes),
+            "runs": [{"name": r.name, "status": r.status, "step": r.step} for r in self._records],
+        }
+
+
+def _is_training(run: str) -> bool:
+    return RunFolder(run).is_locked()
+
+
+def _name_runs(runs: Sequence[str]) -> List[Optional[str]]:
+    """The names of several runs: their paths in the folder that they share; None for one run."""
+    if len(runs) == 1:
+        return [None]
+    common = os.path.commonpath([os.path.dirname(run) for run in runs])
+    return [os.path.relpath(run, common) for run in runs]

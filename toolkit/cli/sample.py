@@ -1,0 +1,161 @@
+"""`toolkit sample`: draw samples from a trained model, for any plugin with the hook `sample`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+import click
+
+from ..cli_options import (
+    checkpoint_option,
+    json_option,
+    optional_output,
+    print_json,
+    resolve_output,
+    trust_option,
+    verbose_option,
+    writing_output,
+)
+from ..inference.sample_options import sample_options_class
+from ..storage.run_folder import open_run
+from .common import open_with_warnings
+from .plugin_options import NO_SELECTION, FieldOption, Selection, class_flags, only_prints
+from .resume_options import ResumeCommand, select_from_run
+
+if TYPE_CHECKING:
+    from ..api import Trained
+    from ..inference.sampling import SamplePlan
+
+
+class SampleCommand(ResumeCommand):
+    """A command whose further flags are the settings that the run's plugin declares."""
+
+    def select(self, args: List[str]) -> Selection:
+        if not os.path.isfile(os.path.join(self._path, "manifest.json")):
+            return NO_SELECTION  # the command says so, after it has checked the output
+        selection = select_from_run(
+            open_run(self._path), args, not only_prints(args) or "--trust" in args
+        )
+        return selection._replace(permission="--trust")
+
+    def plugin_flags(self, selection: Selection) -> List[FieldOption]:
+        if selection.plugins is None:
+            return []
+        cls = sample_options_class(selection.plugins)
+        return class_flags(cls, {}, f"Plugin {selection.plugins.model.name}")
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if ctx.obj is NO_SELECTION and self._path:
+                open_run(self._path)
+            raise click.UsageError(self._unknown_flag(ctx.obj, error)) from None
+
+    def _unknown_flag(self, selection: Selection, error: click.NoSuchOption) -> str:
+        if selection.plugins is None:
+            return error.format_message()
+        flags = [flag.opts[0] for flag in self.plugin_flags(selection)]
+        return (
+            f"Samples of plugin '{selection.plugin}' have no setting {error.option_name}.\n"
+            f"Its settings: {', '.join(flags) or 'none'}; see 'toolkit sample {self._path} --help'."
+        )
+
+
+@click.command(cls=SampleCommand)
+@click.argument("run_folder", metavar="RUN")
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(1, 1000000),  # six digits name so many files
+    metavar="N",
+    help="Number of samples; default: 64, with classes in rows of one class each.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    metavar="S",
+    help="Seed of the random numbers; the same seed gives the same samples. Default: 0.",
+)
+@click.option(
+    "-o",
+    "--out",
+    "--output",  # as `toolkit predict` calls it
+    "out",
+    metavar="DIR|FILE",
+    help="A new or empty folder for PNGs, a .npz file for arrays, or a .png file for a grid of all;"
+    " a file is overwritten. Default: RUN/samples/seed-S-step-K.png.",
+)
+@click.option("--class", "class_", metavar="K", help="Only this class, by its name or number.")
+@checkpoint_option
+@trust_option
+@json_option
+@verbose_option
+def sample(
+    run_folder: str,
+    count: Optional[int],
+    seed: int,
+    out: Optional[str],
+    class_: Optional[str],
+    checkpoint: Optional[str],
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Draw samples from a trained model.
+
+    The model's plugin may add settings: 'toolkit sample RUN --help' shows them.
+    """
+    from . import sample_files
+
+    kind = sample_files.kind_of(out, count)
+    path = None if out is None else resolve_output(out, kind == sample_files.FOLDER)
+    settings = {name: value for name, value in flags.items() if value is not None}
+    with open_with_warnings(run_folder, checkpoint) as trained:
+        sampler = trained.sampler()
+        options = trained.sample_settings(settings, are_flags=True)
+        plan = sampler.plan(count, seed, class_, options, in_rows=kind == sample_files.GRID)
+        name = file_name(plan, count, trained.step)
+        out = out or os.path.join(run_folder, "samples", name)
+        parts, noun = sample_files.check_kind(sampler.draw(plan.request), kind)
+        with writing_output(out):
+            if path is None:  # a link to another folder is refused
+                path = os.path.join(trained.run_folder.make_subfolder("samples"), name)
+            sample_files.write(kind, path, parts, plan)
+        summary = describe(trained, plan)
+    if as_json:
+        return print_json({"run": run_folder, "out": out, **summary})
+    with optional_output():
+        sys.stdout.write(
+            "{}  {count} {} of step {step}, seed {seed}\n".format(out, noun, **summary)
+        )
+    return None
+
+
+def file_name(plan: SamplePlan, count: Optional[int], step: int) -> str:
+    """A file name that is different for each request: seed-0-step-500-class-3.png.
+
+    Args:
+        plan: what is drawn.
+        count: the number of samples that the user set, or None.
+        step: of the checkpoint.
+    """
+    words = [f"seed-{plan.request.seed}-step-{step}"]
+    words += [f"n-{count}"] * (count is not None)
+    words += [f"class-{plan.label}"] * (plan.label is not None)
+    return "-".join(words + plan.request.options.file_words()) + ".png"
+
+
+def describe(trained: Trained, plan: SamplePlan) -> Dict[str, Any]:
+    """What `--json` prints of the samples: the request and the model."""
+    return {
+        "count": plan.request.count,
+        "seed": plan.request.seed,
+        "label": plan.label,
+        **plan.request.options.model_dump(),
+        "plugin": trained.plugin,
+        "step": trained.step,
+        "sha256": trained.sha256,
+    }

@@ -1,0 +1,190 @@
+"""The cluster that Slurm's variables describe: the tasks of an `srun` step, all of them workers.
+
+TensorFlow's `SlurmClusterResolver` does not serve: in 1.15 it needs `scontrol` and as many tasks on
+each node, in 2.x it calls `nvidia-smi` and refuses nodes such as "rack[1-2]node[1-4]", and in both
+two jobs on one node take the same ports.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Iterator, List, Mapping, Optional, Tuple
+
+from ..errors import UsageError
+from .definition import Definition, show_value
+
+_MAX_TASKS = 10000
+_FIRST_PORT = 10240  # those up to 30719 are below the ports that Linux gives to clients
+_BLOCKS = 160  # of ports; each step of a job has one
+_BLOCK_PORTS = 128
+_PART = re.compile(r"[^,\[\]]*(?:\[[^\[\]]*\][^,\[\]]*)*")  # of a list of nodes, up to a comma
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_NAME = re.compile("[A-Za-z0-9._-]+")
+_REPETITION = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
+_NUMBER = re.compile("[0-9]{1,12}")
+_WAY_OUT = (
+    "Start all processes with one srun, or set TF_CONFIG; --cluster '{}' is one process alone."
+)
+
+
+def read_slurm(environ: Mapping[str, str]) -> Optional[Definition]:
+    """The cluster of an `srun` step of several tasks; None elsewhere.
+
+    In a batch script without srun there is one process, whatever the size of the job. Task R of the
+    step is worker R. Its port is the first of the step, which follows from the job's number, plus
+    its number on the node.
+
+    Args:
+        environ: the variables of the process.
+
+    Raises:
+        UsageError: the variables of the step are incomplete or do not agree.
+    """
+    if environ.get("SLURM_STEP_NUM_TASKS", "") in ("", "0", "1"):
+        return None
+    count = _number(environ, "SLURM_STEP_NUM_TASKS")
+    rank = _number(environ, "SLURM_PROCID")
+    nodes = expand_nodes(_text(environ, "SLURM_STEP_NODELIST"))
+    sizes = expand_sizes(_text(environ, "SLURM_STEP_TASKS_PER_NODE"))
+    is_one_to_one = len(nodes) == len(set(nodes)) == len(sizes)
+    if not is_one_to_one or sum(sizes) != count or rank >= count:
+        raise UsageError(
+            f"Slurm's variables contradict one another: SLURM_PROCID {rank}, SLURM_STEP_NUM_TASKS "
+            f"{count}, {len(set(nodes))} nodes in SLURM_STEP_NODELIST, and {sum(sizes)} tasks on "
+            f"{len(sizes)} nodes in SLURM_STEP_TASKS_PER_NODE.",
+            hint=_WAY_OUT,
+        )
+    places = list(_places(sizes, environ.get("SLURM_DISTRIBUTION", "")))
+    _check_place(environ, rank, places[rank])
+    base = _first_port(environ)
+    addresses = [f"{nodes[node]}:{base + local}" for node, local in places]
+    return Definition("Slurm", {"worker": addresses}, "worker", rank)
+
+
+def expand_nodes(text: str) -> List[str]:
+    """The names in a list of nodes: "n[01-02,7],m2" -> n01, n02, n07, m2."""
+    names: List[str] = []
+    position = 0
+    while position <= len(text):
+        match = _PART.match(text, position)
+        part = match.group() if match else ""
+        for name in _expand_part(part, text):
+            if not _NAME.fullmatch(name):
+                raise _nodes_error(text)
+            names.append(name)
+            if len(names) > _MAX_TASKS:
+                raise _nodes_error(text)
+        position += len(part)
+        if position < len(text) and text[position] != ",":
+            raise _nodes_error(text)
+        position += 1
+    return names
+
+
+def _expand_part(part: str, text: str) -> Iterator[str]:
+    """The names of one part of a list, `text`: "r[1-2]n[1-2]" -> r1n1, r1n2, r2n1, r2n2."""
+    pieces = _BRACKETS.split(part)  # alternately a text and the contents of a pair of brackets
+    choices = [
+        _expand_ranges(piece, text) if position % 2 else [piece]
+        for position, piece in enumerate(pieces)
+    ]
+    return map("".join, itertools.product(*choices))
+
+
+def _expand_ranges(ranges: str, text: str) -> Iterator[str]:
+    """The numbers in a pair of brackets, each range with its leading zeros: "08-10,2"."""
+    for piece in ranges.split(","):
+        match = _RANGE.fullmatch(piece)
+        if match is None:
+            raise _nodes_error(text)
+        first, last = match.group(1), match.group(2) or match.group(1)
+        if not 0 <= int(last) - int(first) < _MAX_TASKS:
+            raise _nodes_error(text)
+        for number in range(int(first), int(last) + 1):
+            yield str(number).zfill(len(first))
+
+
+def _nodes_error(text: str) -> UsageError:
+    return UsageError(
+        f"SLURM_STEP_NODELIST is {show_value(text)}, which is no list of at most {_MAX_TASKS} "
+        "nodes.",
+        hint=_WAY_OUT,
+    )
+
+
+def expand_sizes(text: str) -> List[int]:
+    """The number of tasks on each node: "2(x2),1" -> 2, 2, 1."""
+    sizes: List[int] = []
+    for piece in text.split(","):
+        match = _REPETITION.fullmatch(piece)
+        size, repetitions = (int(match.group(1)), int(match.group(2) or 1)) if match else (0, 0)
+        sizes += [size] * min(repetitions, _MAX_TASKS + 1)
+        if match is None or max(len(sizes), sum(sizes)) > _MAX_TASKS:
+            raise UsageError(
+                f"SLURM_STEP_TASKS_PER_NODE is {show_value(text)}, which is no list of numbers "
+                f"of at most {_MAX_TASKS} tasks.",
+                hint=_WAY_OUT,
+            )
+    return sizes
+
+
+def _places(sizes: List[int], distribution: str) -> Iterator[Tuple[int, int]]:
+    """The node of each task, and the task's number on that node, in the order of the tasks.
+
+    Args:
+        sizes: how many tasks each node has.
+        distribution: of the tasks over the nodes; block unless it is cyclic.
+    """
+    if distribution.startswith("cyclic"):
+        for local in range(max(sizes)):
+            for node, size in enumerate(sizes):
+                if local < size:
+                    yield node, local
+    else:
+        for node, size in enumerate(sizes):
+            for local in range(size):
+                yield node, local
+
+
+def _check_place(environ: Mapping[str, str], rank: int, place: Tuple[int, int]) -> None:
+    """Refuse a step whose tasks Slurm has distributed in another way.
+
+    Args:
+        environ: the variables of the process.
+        rank: of the process in the step.
+        place: where it should be: the node, and the number on the node.
+    """
+    actual = tuple(
+        _number(environ, name) if name in environ else expected
+        for name, expected in zip(("SLURM_NODEID", "SLURM_LOCALID"), place)
+    )
+    if actual != place:
+        raise UsageError(
+            f"Slurm has placed task {rank} on node {actual[0]} as its task {actual[1]}, which is "
+            "neither its block nor its cyclic distribution.",
+            hint="Add --distribution=block to srun.",
+        )
+
+
+def _first_port(environ: Mapping[str, str]) -> int:
+    """The first port of the step on each node: steps that run side by side have others."""
+    job, step = (
+        int(environ[name]) if _NUMBER.fullmatch(environ.get(name, "")) else 0
+        for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")
+    )
+    return _FIRST_PORT + _BLOCK_PORTS * ((job + 53 * step) % _BLOCKS)
+
+
+def _text(environ: Mapping[str, str], name: str) -> str:
+    if not environ.get(name):
+        raise UsageError(f"SLURM_STEP_NUM_TASKS is set, but {name} is not.", hint=_WAY_OUT)
+    return environ[name]
+
+
+def _number(environ: Mapping[str, str], name: str) -> int:
+    text = _text(environ, name)
+    if not _NUMBER.fullmatch(text):
+        raise UsageError(f"{name} is {show_value(text)}, which is no number.", hint=_WAY_OUT)
+    return int(text)

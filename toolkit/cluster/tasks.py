@@ -1,0 +1,187 @@
+"""Which task of which cluster this process is.
+
+The trainers (chief and workers) train a replica each; the chief is the one that drives the others
+and writes the run folder. A parameter server (ps) holds variables. An evaluator evaluates the
+checkpoints of the run from outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from ..errors import UsageError
+from .definition import Definition, read_flags, read_tf_config, split_address
+from .slurm import read_slurm
+
+
+@dataclass(frozen=True)  # a named tuple cannot have a field "index"
+class Task:
+    """One process of a cluster.
+
+    Attributes:
+        job: "chief", "worker", "ps" or "evaluator".
+        index: in its job, from 0.
+        address: "host:port" of its TensorFlow server; "" for an evaluator outside of the cluster.
+    """
+
+    job: str
+    index: int
+    address: str
+
+    @property
+    def name(self) -> str:
+        """For people: "chief", "worker 1"."""
+        return self.job if self.job == "chief" else f"{self.job} {self.index}"
+
+
+class ClusterSettings(NamedTuple):
+    """The flags of `run` and `resume` that concern the cluster.
+
+    Attributes:
+        cluster: JSON, or the path of a JSON file: {"worker": ["a:2222", "b:2222"], ...}.
+        task: of this process: "chief", "worker:1".
+        channel_port: where the chief listens for the others; None for a port that follows from the
+            addresses of the tasks.
+        join_secs: how long to wait for the others at the start.
+        peer_secs: after this silence, a peer counts as lost.
+    """
+
+    cluster: Optional[str] = None
+    task: Optional[str] = None
+    channel_port: Optional[int] = None
+    join_secs: float = 300.0
+    peer_secs: float = 6.0
+
+
+class Cluster(NamedTuple):
+    """The tasks of a cluster, and which of them this process is.
+
+    Attributes:
+        jobs: job -> the addresses of its tasks, for `tf.train.ClusterSpec`. The evaluator is not
+            in it: it has no server. {} in an evaluator outside of the cluster.
+        task: of this process.
+        settings: of this process.
+        source: what defines the cluster: "TF_CONFIG", "--cluster" or "Slurm".
+    """
+
+    jobs: Dict[str, List[str]]
+    task: Task
+    settings: ClusterSettings
+    source: str = ""
+
+    @property
+    def tasks(self) -> List[Task]:
+        """All tasks but the evaluator: the trainers by rank, then the parameter servers."""
+        return self.trainers + self._tasks_of("ps")
+
+    @property
+    def trainers(self) -> List[Task]:
+        """The tasks that train, by rank: the chief and the workers."""
+        return self._tasks_of("chief") + self._tasks_of("worker")
+
+    @property
+    def num_trainers(self) -> int:
+        return len(self.trainers)
+
+    @property
+    def chief(self) -> Task:
+        """The trainer of rank 0; without a job "chief", that is worker 0."""
+        return self.trainers[0]
+
+    @property
+    def is_chief(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def is_evaluator(self) -> bool:
+        """Whether this process evaluates checkpoints, and is no task of TensorFlow's cluster."""
+        return self.task.job == "evaluator"
+
+    @property
+    def rank(self) -> Optional[int]:
+        """The position of this process among the trainers; None if it does not train."""
+        trainers = self.trainers
+        return trainers.index(self.task) if self.task in trainers else None
+
+    @property
+    def has_ps(self) -> bool:
+        return "ps" in self.jobs
+
+    @property
+    def channel_address(self) -> Tuple[str, int]:
+        """The host and the port where the chief listens for the others."""
+        host, port = split_address(self.chief.address)
+        if self.settings.channel_port is not None:
+            return host, self.settings.channel_port
+        used = {split_address(task.address)[1] for task in self.tasks}
+        ports = chain(range(port + 1, 1 << 16), range(port - 1, 0, -1))
+        return host, next(port for port in ports if port not in used)
+
+    def _tasks_of(self, job: str) -> List[Task]:
+        return [Task(job, index, text) for index, text in enumerate(self.jobs.get(job, ()))]
+
+    @property
+    def summary(self) -> str:
+        """For people: "worker 1 of chief + 2 workers"."""
+        parts = [_count(job, len(self.jobs[job])) for job in self.jobs]
+        return " of ".join([self.task.name, *([" + ".join(parts)] if parts else [])])
+
+
+def _count(job: str, count: int) -> str:
+    if job == "chief":
+        return job
+    return f"{count} {job}" + ("s" if job == "worker" and count > 1 else "")
+
+
+def read_cluster(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Cluster]:
+    """The cluster of this process, from flags, else from TF_CONFIG, else from Slurm.
+
+    An empty TF_CONFIG counts as none. '{}' as --cluster or as TF_CONFIG means one process alone,
+    whatever later sources say.
+
+    Args:
+        settings: the flags.
+        environ: the variables of the process.
+
+    Returns:
+        None if this process trains alone: without a cluster, or as its only task.
+
+    Raises:
+        UsageError: something in the first source that there is is wrong.
+    """
+    definition = _read_definition(settings, environ)
+    if definition is None:
+        return None
+    jobs = {job: addresses for job, addresses in definition.jobs.items() if job != "evaluator"}
+    addresses = definition.jobs.get(definition.job, [""])
+    task = Task(definition.job, definition.index, addresses[definition.index])
+    cluster = Cluster(jobs, task, settings, definition.source)
+    if cluster.tasks == [task]:
+        return None
+    _check_channel_port(cluster)
+    return cluster
+
+
+def _read_definition(settings: ClusterSettings, environ: Mapping[str, str]) -> Optional[Definition]:
+    if settings.cluster is not None or settings.task is not None:
+        return read_flags(settings.cluster, settings.task)
+    text = environ.get("TF_CONFIG", "")
+    if text.strip():
+        return read_tf_config(text)
+    return read_slurm(environ)
+
+
+def _check_channel_port(cluster: Cluster) -> None:
+    """Refuse a channel port that is the port of a task on the same host."""
+    port = cluster.settings.channel_port
+    if port is None or not cluster.jobs:
+        return
+    address = split_address(cluster.chief.address)[0], port
+    for task in cluster.tasks:
+        if split_address(task.address) == address:
+            raise UsageError(
+                f"--channel-port {port} is the port of {task.name}, {task.address}.",
+                hint="Choose another port on the chief's host, or omit --channel-port.",
+            )

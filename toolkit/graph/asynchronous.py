@@ -1,0 +1,162 @@
+"""The step of a process that trains with parameter servers: its variables are theirs.
+
+Each process computes the gradients of a whole batch and applies them at once, whatever the others
+do meanwhile. Which batch, a ticket says: the next number of a counter on a server, which no other
+process gets. So all processes together read each batch once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ..compat import tf
+from .guard import GuardedUpdate, guard_by_condition
+from .step_strategy import PlainStep
+
+COUNTER = "toolkit/tickets"  # the name of the counter on the servers; it is in no checkpoint
+_NO_LIMIT = np.iinfo(np.int64).max
+
+
+class Tickets(NamedTuple):
+    """How a process gets its batches, in the graph of its steps.
+
+    Attributes:
+        number: int64 scalar placeholder, the batch of the step; the global step by default.
+        first: int64 scalar, takes a ticket at once.
+        next: likewise, when the step is made. A step that fails takes none.
+        value: int64 scalar placeholder for the ops below.
+        assign: op that gives the counter a value.
+        set_step: op that gives the global step a value, where steps were refused.
+        step: int64 scalar, the global step.
+    """
+
+    number: Any
+    first: Any
+    next: Any
+    value: Any
+    assign: Any
+    set_step: Any
+    step: Any
+
+
+class AsynchronousStep(PlainStep):
+    """A step on variables that several processes update, each at its own pace.
+
+    Args:
+        device: TensorFlow's name of this process: "/job:worker/task:1".
+        num_servers: how many parameter servers there are, at least 1.
+
+    Attributes:
+        tickets: of the graph that was built last.
+    """
+
+    def __init__(self, device: str, num_servers: int):
+        self._device, self._num_servers = device, num_servers
+        self._number: Any = None
+        self.tickets: Optional[Tickets] = None
+
+    @contextlib.contextmanager
+    def placing_input(self) -> Iterator[None]:
+        """In the block, everything is placed on this process."""
+        with tf.device(self._device):
+            yield
+
+    @contextlib.contextmanager
+    def placing(self) -> Iterator[None]:
+        """In the block, variables are placed on the servers, everything else on this process."""
+        with tf.device(Placement(self._device, self._num_servers)):
+            yield
+
+    def read_index(self, global_step):
+        """int64 scalar: the number of the batch, which follows from no variable."""
+        self._number = tf.placeholder_with_default(global_step.read_value(), [], "ticket")
+        return self._number
+
+    def apply(self, updates, options, earlier, more_follow, start) -> GuardedUpdate:
+        """Apply updates behind one guard; see `guard_by_condition`.
+
+        A refusal leaves earlier updates of the step as they are: to give variables their former
+        values would undo what other processes did meanwhile.
+        """
+        return guard_by_condition(updates, options, earlier)
+
+    def finish(self, train_op, global_step) -> None:
+        """Build what takes the tickets of a step.
+
+        Args:
+            train_op: makes the step.
+            global_step: the counter is on its server.
+        """
+        with tf.device(global_step.handle.device):
+            # In no collection: Savers and other initializers leave it alone.
+            counter = tf.get_variable(
+                COUNTER,
+                [],
+                tf.int64,
+                tf.zeros_initializer(),
+                trainable=False,
+                collections=[],
+                use_resource=True,
+            )
+        value = tf.placeholder(tf.int64, [])
+        first = _count(counter)
+        with tf.control_dependencies([train_op]):
+            following = _count(counter)
+        assign = tf.raw_ops.AssignVariableOp(resource=counter.handle, value=value)
+        set_step = tf.raw_ops.AssignVariableOp(resource=global_step.handle, value=value)
+        step = global_step.read_value()
+        self.tickets = Tickets(self._number, first, following, value, assign, set_step, step)
+
+
+def _count(counter):
+    """The value of a counter, which advances by one in the same moment: no two get one value."""
+    return tf.raw_ops.ResourceCountUpTo(resource=counter.handle, limit=_NO_LIMIT, T=tf.int64)
+
+
+class Placement:
+    """A device function: variables go to the server with the fewest bytes so far, and the ops that
+    read or write them go with them; all other ops go to this process.
+
+    To deal them in turn would put all matrices on one of two servers, and all biases on the other.
+
+    Args:
+        device: of this process.
+        num_servers: how many parameter servers there are.
+    """
+
+    def __init__(self, device: str, num_servers: int):
+        self._bytes: List[int] = [0] * num_servers
+        self._place = tf.train.replica_device_setter(
+            worker_device=device,
+            ps_device="/job:ps",
+            ps_tasks=num_servers,
+            ps_strategy=self._choose_server,
+        )
+
+    def __call__(self, op: tf.Operation) -> str:
+        """The device of an op."""
+        for tensor in op.inputs:
+            if tensor.dtype.base_dtype == tf.resource and tensor.op.device:
+                return str(tensor.op.device)
+        return str(self._place(op))
+
+    def _choose_server(self, op: tf.Operation) -> int:
+        """The number of the server for a variable, the same in each process."""
+        server = self._bytes.index(min(self._bytes))
+        self._bytes[server] += _num_bytes(op)
+        return server
+
+
+def _num_bytes(op: tf.Operation) -> int:
+    """The size of a variable, as far as it is known while the graph is built."""
+    sizes: Sequence[Any] = []
+    with contextlib.suppress(ValueError):  # a table has no shape
+        shape = tf.TensorShape(op.get_attr("shape"))
+        sizes = [] if shape.ndims is None else shape.as_list()
+    with contextlib.suppress(ValueError, TypeError):
+        itemsize = tf.as_dtype(op.get_attr("dtype")).size
+        return max(1, int(np.prod([size or 1 for size in sizes], dtype=np.int64)) * itemsize)
+    return 1

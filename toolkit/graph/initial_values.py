@@ -1,0 +1,136 @@
+"""Initial values of variables that are a function of (run seed, name of the variable) alone.
+
+TensorFlow's initializers without a seed, those of Keras and tf.layers included, take one from the
+number of ops in the graph. An extension that adds an op would change all weights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+
+from ..compat import tf
+from .randomness import seed_of
+
+_UNSET = (0, 0)  # the seeds of a random op where neither the graph nor the op has one
+
+
+class InitialFit(NamedTuple):
+    """Variables, and the function that computes their initial values from the training data.
+
+    Attributes:
+        variables: in the order of the arrays.
+        function: from the training `Split` to an array for each.
+        is_of_data: whether the values replace those of weights that a run starts with.
+    """
+
+    variables: List[Any]
+    function: Callable[[Any], Sequence[Any]]
+    is_of_data: bool = False
+
+
+@contextlib.contextmanager
+def seed_initial_values(seed: int) -> Iterator[None]:
+    """Give each random op without a seed that the block creates one of its own.
+
+    It follows from the run's seed and the name of the first variable whose initial value needs the
+    op, or else from the op's name. Seeds that the user set stay.
+
+    Args:
+        seed: of the run.
+    """
+    graph = tf.get_default_graph()
+    graph_seed, graph.seed = graph.seed, None  # without it, an op shows whether it has a seed
+    explicit_seed = tf.get_seed(0)[0]  # the graph's seed in ops that have one of their own
+    num_ops, variables_before = len(graph.get_operations()), set(_variable_names())
+    try:
+        with tf.variable_creator_scope(_keras_creator(seed)):
+            yield
+    finally:
+        if graph.seed is None:
+            graph.seed = graph_seed
+    ops = _random_ops(graph.get_operations()[num_ops:])
+    unset = {op.name: op for op in ops if _seeds(op) == _UNSET}
+    names = _names_by_variable(unset, variables_before)
+    for op in ops:
+        if op.name in unset:
+            _set_seeds(op, graph_seed, seed_of(seed, names.get(op.name, f"op/{op.name}")))
+        elif _seeds(op)[0] == explicit_seed:
+            _set_seeds(op, graph_seed, _seeds(op)[1])
+
+
+def _keras_creator(seed: int) -> Callable[..., Any]:
+    """A variable creator for initializers of Keras that have a generator of their own.
+
+    Without a seed, they take one from Python's `random` when they are created.
+    """
+
+    def create(next_creator, **kwargs):
+        value = kwargs.get("initial_value")
+        if isinstance(value, functools.partial) and _draws_seed_by_itself(value.func):
+            kwargs["initial_value"] = lambda: _seed_keras(value.func, seed)(
+                *value.args, **value.keywords
+            )
+        return next_creator(**kwargs)
+
+    return create
+
+
+def _draws_seed_by_itself(initializer: Any) -> bool:
+    return hasattr(initializer, "_random_generator") and initializer.get_config()["seed"] is None
+
+
+def _seed_keras(initializer: Any, seed: int) -> Any:
+    """The initializer with a seed from the name of the variable whose value is being built."""
+    name = tf.get_default_graph().get_name_scope().rpartition("/")[0]
+    config = dict(initializer.get_config(), seed=seed_of(seed, f"initializer/{name}"))
+    return type(initializer).from_config(config)
+
+
+def _names_by_variable(ops: Dict[str, Any], variables_before: Set[str]) -> Dict[str, str]:
+    """Name of an op -> name of its seed, for the ops that initial values need."""
+    names: Dict[str, str] = {}
+    for variable in _variables():
+        if variable.op.name in variables_before:
+            continue
+        needs = [op for op in _ancestors(variable.initializer) if op.name in ops]
+        needs = [op for op in needs if op.name not in names]
+        for number, op in enumerate(sorted(needs, key=lambda op: op.name)):
+            suffix = f"/{number}" if number else ""
+            names[op.name] = f"initializer/{variable.op.name}{suffix}"
+    return names
+
+
+def _variables() -> List[Any]:
+    return tf.global_variables() + tf.local_variables()
+
+
+def _variable_names() -> List[str]:
+    return [variable.op.name for variable in _variables()]
+
+
+def _ancestors(op: Any) -> List[Any]:
+    """The ops that an op needs."""
+    pending, known = [op], {op}
+    while pending:
+        inputs = {tensor.op for tensor in pending.pop().inputs} - known
+        pending += inputs
+        known |= inputs
+    return list(known)
+
+
+def _random_ops(ops: Sequence[Any]) -> List[Any]:
+    """Those of the ops that have seeds."""
+    one_of_type = {op.type: op for op in ops}
+    types = {name for name, op in one_of_type.items() if "seed2" in op.node_def.attr}
+    return [op for op in ops if op.type in types]
+
+
+def _seeds(op: Any) -> Tuple[int, int]:
+    return op.get_attr("seed"), op.get_attr("seed2")
+
+
+def _set_seeds(op: Any, seed: int, seed2: int) -> None:
+    for name, value in (("seed", seed), ("seed2", seed2)):
+        op._set_attr(name, tf.AttrValue(i=value))  # no public way changes an op

@@ -1,0 +1,227 @@
+"""One interface for the optimizers of tf.train and of Keras, as objects that a plugin made.
+
+All variables of an optimizer are created before the first update, outside of any loop or condition,
+and its update is one op. These hold in a single step, in a loop, and in a step that XLA compiles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterable, Iterator, List, Sequence, Tuple, Union
+
+from ...compat import call_in_order, tf
+from ...errors import UsageError
+
+_CLASSES = "Take one of tf.train or tf.keras.optimizers (from toolkit import tf)."
+CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")  # arguments of Keras optimizers
+
+
+class TrainOptimizer:
+    """A `tf.train.Optimizer`.
+
+    Args:
+        optimizer: the object.
+        scope: of the names of its own variables, with a slash at the end.
+        rate: the learning rate that it was made with; None for what the object itself says.
+
+    Attributes:
+        learning_rate: float32 scalar tensor; None if it is unknown.
+    """
+
+    def __init__(self, optimizer: Any, scope: str, rate: Any = None):
+        self._optimizer = optimizer
+        self._scope_name = scope
+        self.learning_rate = self._own_rate() if rate is None else rate
+
+    def compute_gradients(self, loss, variables) -> List[Tuple[Any, Any]]:
+        """Pairs of a gradient, None where the loss does not depend on it, and its variable."""
+        pairs: List[Tuple[Any, Any]] = self._optimizer.compute_gradients(loss, variables)
+        return pairs
+
+    def create_variables(self, variables: Sequence[Any]) -> None:
+        """Create what the optimizer stores for the variables, unless it exists."""
+        with self._scope():
+            # tf.train has no public way to create them before the first update.
+            self._optimizer._create_slots(variables)
+
+    def variables(self) -> List[Any]:
+        """What the optimizer stores, for all its variables."""
+        return list(self._optimizer.variables())
+
+    def apply(self, pairs: Iterable[Tuple[Any, Any]]):
+        """Build one op that updates variables.
+
+        Args:
+            pairs: of a dense gradient and its variable.
+        """
+        return self._optimizer.apply_gradients(list(pairs))
+
+    @contextlib.contextmanager
+    def _scope(self) -> Iterator[None]:
+        """The scope of the optimizer's variables, the same in a loop and outside."""
+        with tf.init_scope(), tf.name_scope(self._scope_name):
+            yield
+
+    def _own_rate(self) -> Any:
+        # Each class of tf.train has one of these; a class of somebody else need not.
+        for name in ("_learning_rate", "_lr"):
+            rate = getattr(self._optimizer, name, None)
+            rate = rate() if callable(rate) else rate
+            if rate is not None:
+                return tf.cast(rate, tf.float32)
+        return None
+
+
+class LegacyKerasOptimizer(TrainOptimizer):
+    """An optimizer of Keras as it was up to TensorFlow 2.10: `tf.keras.optimizers` here, and
+    `tf.keras.optimizers.legacy` elsewhere. It works in graphs.
+    """
+
+    def __init__(self, optimizer: Any, scope: str, rate: Any = None):
+        super().__init__(optimizer, f"{scope}{optimizer._name}/", rate)
+
+    def compute_gradients(self, loss, variables) -> List[Tuple[Any, Any]]:
+        return list(zip(tf.gradients(loss, variables, gate_gradients=True), variables))
+
+    def create_variables(self, variables: Sequence[Any]) -> None:
+        self._create_own_variables()
+        with self._scope():
+            self._optimizer._create_slots(variables)
+
+    def variables(self) -> List[Any]:
+        return list(self._optimizer.weights)
+
+    def apply(self, pairs: Iterable[Tuple[Any, Any]]):
+        # The rate follows a count that the update advances.
+        with tf.control_dependencies([self.learning_rate]):
+            return self._optimizer.apply_gradients(list(pairs))
+
+    def _own_rate(self) -> Any:
+        self._create_own_variables()
+        return self._optimizer._decayed_lr(tf.float32)
+
+    def _create_own_variables(self) -> None:
+        with self._scope():
+            assert self._optimizer.iterations is not None  # the first access creates it
+            self._optimizer._create_hypers()
+
+
+class KerasOptimizer(LegacyKerasOptimizer):
+    """An optimizer of Keras since TensorFlow 2.11, from `tf_keras`. Its code relies on the order of
+    its statements, which a function of the graph keeps.
+    """
+
+    def __init__(self, optimizer: Any, scope: str, rate: Any = None):
+        super(LegacyKerasOptimizer, self).__init__(optimizer, f"{scope}{optimizer.name}/", rate)
+
+    def create_variables(self, variables: Sequence[Any]) -> None:
+        with self._scope():
+            self._optimizer.build(variables)
+
+    def variables(self) -> List[Any]:
+        return list(self._optimizer.variables)
+
+    def apply(self, pairs: Iterable[Tuple[Any, Any]]):
+        gradients, variables = zip(*pairs)
+
+        def update(*gradients):
+            return self._optimizer.apply_gradients(zip(gradients, variables))
+
+        try:
+            with tf.control_dependencies([self.learning_rate]):
+                return tf.group(call_in_order(update, gradients))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"{_describe(self._optimizer)} does not work in a graph: {error}.", hint=_CLASSES
+            ) from error
+
+    def _own_rate(self) -> Any:
+        rate = self._optimizer._learning_rate
+        return tf.cast(rate(self._optimizer.iterations) if callable(rate) else rate, tf.float32)
+
+
+Adapter = Union[TrainOptimizer, LegacyKerasOptimizer, KerasOptimizer]
+
+
+def adapt(optimizer: Any, scope: str, rate: Any = None) -> Adapter:
+    """Give an optimizer object the interface of `TrainOptimizer`.
+
+    Args:
+        optimizer: of tf.train or Keras.
+        scope: of the names of its own variables, with a slash at the end.
+        rate: the learning rate that it was made with; None for what the object itself says.
+
+    Raises:
+        UsageError: it is no such object, or does what does not work here.
+    """
+    cls = _adapter_class(optimizer)
+    _check_graph(optimizer)
+    for name in CLIPPING:
+        if cls is not TrainOptimizer and getattr(optimizer, name, None) is not None:
+            raise UsageError(
+                f"{_describe(optimizer)} sets {name}, but gradients are clipped before it.",
+                hint="Leave it out, and set --clip and --clip-limit.",
+            )
+    if cls is KerasOptimizer and rate is not None:
+        raise UsageError(
+            f"{_describe(optimizer)} cannot have a learning rate that changes in a graph.",
+            hint="Pass the object itself, with its own rate, or make one of tf.train or "
+            "tf.keras.optimizers (from toolkit import tf).",
+        )
+    if cls is KerasOptimizer and hasattr(optimizer, "_current_learning_rate"):
+        # The initial value of that variable is computed from another one, whose own initial value
+        # TensorFlow may assign later.
+        raise UsageError(
+            f"{_describe(optimizer)} has a schedule, which does not work in a graph.", hint=_CLASSES
+        )
+    return cls(optimizer, scope, rate)
+
+
+def is_optimizer(value: Any) -> bool:
+    """Whether a value is an optimizer object, of tf.train or of any Keras."""
+    return hasattr(value, "apply_gradients") and not isinstance(value, type)
+
+
+def _adapter_class(optimizer: Any) -> type:
+    modules = {cls.__module__.partition(".")[0] for cls in type(optimizer).__mro__}
+    if isinstance(optimizer, tf.train.SyncReplicasOptimizer):
+        raise UsageError(
+            f"{_describe(optimizer)} is for several processes, and a run has one.",
+            hint="Pass the optimizer that it wraps.",
+        )
+    if isinstance(optimizer, tf.train.Optimizer):
+        return TrainOptimizer
+    if isinstance(optimizer, tf.keras.optimizers.Optimizer):
+        return LegacyKerasOptimizer
+    if "tf_keras" in modules and hasattr(optimizer, "build"):
+        return KerasOptimizer
+    if "keras" in modules:
+        raise UsageError(f"{_describe(optimizer)} is of Keras 3, not for graphs.", hint=_CLASSES)
+    raise UsageError(
+        f"{_describe(optimizer)} is no optimizer that works in a graph.",
+        hint=_CLASSES,
+    )
+
+
+def _check_graph(optimizer: Any) -> None:
+    """Refuse an object that has tensors or variables of another graph."""
+    graphs = [tf.get_default_graph()]
+    while getattr(graphs[-1], "outer_graph", None) is not None:
+        graphs.append(graphs[-1].outer_graph)
+    parts = {**vars(optimizer), **getattr(optimizer, "_hyper", {})}
+    for name, part in parts.items():
+        # tf.train converts its arguments for each graph again, to attributes of these names.
+        is_converted = name.endswith(("_t", "_tensor", "_on_worker"))
+        graph = None if is_converted else getattr(part, "graph", None)
+        if isinstance(graph, tf.Graph) and graph not in graphs:
+            raise UsageError(
+                f"{_describe(optimizer)} was made in another graph: its '{part.name}' is there.",
+                hint="Make it in the hook 'optimize', or pass a function from the learning rate "
+                "to the optimizer.",
+            )
+
+
+def _describe(optimizer: Any) -> str:
+    cls = type(optimizer)
+    module = cls.__module__.partition(".")[0]
+    return f"The optimizer {module}.{cls.__qualname__}"

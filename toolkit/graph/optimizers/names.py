@@ -1,0 +1,116 @@
+"""The optimizers that `--optimizer` names, and their typed arguments."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Dict, List, Mapping
+
+from ...compat import tf
+from ...errors import UsageError, suggest
+
+# Parameters of constructors that are set otherwise; the last changes the names of variables.
+_RESERVED = (
+    *("self", "learning_rate", "name", "use_locking", "global_step"),
+    "use_own_namescope_for_non_slot_vars",
+)
+_OTHER_NAMES = {"nesterov": "Set --optimizer momentum --optimizer-args use_nesterov=true."}
+_OTHER_OPTIONS = ("weight_decay", "learning_rate")  # of the core
+ADAMW = "adamw"
+ADAMW_DECAY = 0.01  # of Loshchilov and Hutter 2019, unless --weight-decay is set
+
+
+def optimizer_names() -> List[str]:
+    """What `--optimizer` takes: the classes of tf.train, lower case, without 'Optimizer'; and
+    adamw, which is adam with weight decay.
+    """
+    names = [ADAMW]
+    for name in dir(tf.train):
+        if name.endswith("Optimizer") and name not in ("Optimizer", "SyncReplicasOptimizer"):
+            names.append(name[: -len("Optimizer")].lower())
+    return sorted(names)
+
+
+def default_weight_decay(name: str) -> float:
+    """The weight decay of a named optimizer where none is set."""
+    return ADAMW_DECAY if _short_name(name) == ADAMW else 0.0
+
+
+def make_optimizer(name: str, rate, arguments: Mapping[str, Any]) -> tf.train.Optimizer:
+    """Make a tf.train optimizer.
+
+    Args:
+        name: one of `optimizer_names`, or "sgd"; case, hyphens and underscores do not count.
+        rate: float32 scalar tensor, the learning rate.
+        arguments: of the optimizer's constructor by name: numbers, booleans or text.
+
+    Raises:
+        UsageError: for an unknown name or argument, or a value that the optimizer refuses.
+    """
+    short_name = _short_name(name)
+    if short_name not in optimizer_names():
+        raise UsageError(
+            f"There is no optimizer '{name}' in tf.train.",
+            hint=_OTHER_NAMES.get(short_name) or suggest(short_name, optimizer_names() + ["sgd"]),
+        )
+    short_name = {ADAMW: "adam"}.get(short_name, short_name)
+    classes = {n.lower(): getattr(tf.train, n) for n in dir(tf.train) if n.endswith("Optimizer")}
+    cls = classes[short_name + "optimizer"]
+    parameters = inspect.signature(cls.__init__).parameters
+    values = _typed_arguments(name, arguments, parameters)
+    if short_name == "momentum":
+        values.setdefault("momentum", 0.9)
+    if "global_step" in parameters:
+        values["global_step"] = tf.train.get_or_create_global_step()
+    try:
+        return cls(learning_rate=rate, **values)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"Optimizer '{name}' refuses its arguments: {error}.") from error
+
+
+def _short_name(name: str) -> str:
+    short_name = name.lower().replace("-", "").replace("_", "")
+    return {"sgd": "gradientdescent"}.get(short_name, short_name)
+
+
+def _typed_arguments(
+    optimizer: str, arguments: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
+) -> Dict[str, Any]:
+    """The arguments with the types of the optimizer's defaults. Raises UsageError."""
+    names = [name for name in parameters if name not in _RESERVED]
+    values = {}
+    for name, value in arguments.items():
+        if name not in names:
+            raise UsageError(
+                f"Optimizer '{optimizer}' has no argument '{name}'.",
+                hint=_option_hint(name, value) or suggest(name, names),
+            )
+        default = parameters[name].default
+        values[name] = _to_bool(value) if isinstance(default, bool) else value
+        fault = _type_fault(values[name], name, default)
+        if fault:
+            raise UsageError(
+                f"Argument '{name}' of optimizer '{optimizer}' is {value!r}, but {fault}.",
+                hint="Set it with --optimizer-args.",
+            )
+    return values
+
+
+def _option_hint(name: str, value: Any) -> str:
+    """The option that sets what is no argument of an optimizer; "" if there is none."""
+    name = name.replace("-", "_")
+    return f"Set --{name.replace('_', '-')} {value}." if name in _OTHER_OPTIONS else ""
+
+
+def _to_bool(value: Any) -> Any:
+    """True and false for 1 and 0; other values as they are."""
+    return bool(value) if isinstance(value, (int, float)) and value in (0, 1) else value
+
+
+def _type_fault(value: Any, name: str, default: Any) -> str:
+    """Why a value does not have the type of a parameter, as a clause; '' if it has."""
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "should be true or false"
+    if name.endswith("_name"):  # of slots; the default is None or text
+        return "" if isinstance(value, str) and value else "should be text"
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return "" if is_number else "should be a number"

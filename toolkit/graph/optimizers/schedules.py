@@ -1,0 +1,123 @@
+"""Learning-rate schedules: pure functions of the options, or functions of a plugin."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional, Union
+
+from ...compat import tf
+from ...errors import UsageError, suggest
+
+Schedule = Union[str, Callable[[Any, Optional[int]], Any]]
+SCHEDULES = ("constant", "cosine", "step", "exponential")
+
+
+def learning_rate(
+    options,
+    step,
+    total_steps: Optional[int],
+    base: Any = None,
+    schedule: Optional[Schedule] = None,
+):
+    """The learning rate of one training step.
+
+    - constant: the base rate.
+    - cosine: 0.5 (1 + cos(pi t)), t from 0 to 1 over `decay_steps` (Loshchilov and Hutter 2017).
+    - step, exponential: decay_rate ** (step / decay_steps); `step` rounds the exponent down.
+
+    During warm-up the rate rises linearly from rate / warmup_steps to the full rate, and the
+    schedule counts from the end of the warm-up.
+
+    Args:
+        options: the core's options.
+        step: int64 scalar tensor, the number of steps before this one.
+        total_steps: the length of the run, where the schedule depends on it.
+        base: the full rate, a number or a float32 scalar tensor; None for `options.learning_rate`.
+        schedule: one of `SCHEDULES`, or a function (step, total_steps) -> factor on the full rate,
+            which replaces the warm-up, too; None for `options.schedule`.
+
+    Returns:
+        A float32 scalar tensor.
+
+    Raises:
+        UsageError: for a schedule without a length, or that is none.
+    """
+    base = tf.convert_to_tensor(options.learning_rate if base is None else base, tf.float32)
+    schedule = options.schedule if schedule is None else schedule
+    if callable(schedule):
+        return base * _check_factor(schedule(step, total_steps))
+    if schedule not in SCHEDULES:
+        raise UsageError(
+            f"There is no schedule {schedule!r}.", hint=suggest(str(schedule), SCHEDULES)
+        )
+    warmup = options.warmup_steps
+    if schedule == "constant" and not warmup:
+        return base
+    position = tf.cast(step, tf.float32)
+    rate = base
+    if schedule != "constant":
+        rate = base * _decay(options, schedule, tf.maximum(position - warmup, 0.0), total_steps)
+    if warmup:
+        rate = tf.where(position < warmup, base * (position + 1) / warmup, rate)
+    return rate
+
+
+def _check_factor(factor: Any):
+    """The factor of a schedule function as a float32 scalar. Raises UsageError if it is none."""
+    tensor = tf.convert_to_tensor(factor)
+    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+        raise UsageError(f"A schedule returned {factor!r}, expected a number.")
+    if tensor.shape.ndims not in (0, None):
+        raise UsageError(f"A schedule returned the shape {tensor.shape}, expected a scalar.")
+    return tf.debugging.check_numerics(tf.cast(tensor, tf.float32), "The learning rate's schedule")
+
+
+def _decay(options, schedule: str, position, total_steps: Optional[int]):
+    """The factor on the full rate; position: float32 scalar, steps since the warm-up."""
+    progress = position / float(decay_length(options, total_steps, schedule))
+    if schedule == "cosine":
+        return 0.5 * (1 + tf.cos(math.pi * tf.minimum(progress, 1.0)))
+    return tf.pow(options.decay_rate, tf.floor(progress) if schedule == "step" else progress)
+
+
+def decay_length(options, total_steps: Optional[int], schedule: Optional[str] = None) -> int:
+    """The steps of the cosine, or between two decays; by default all after the warm-up, or a tenth
+    of them.
+
+    Args:
+        options: the core's options.
+        total_steps: the length of the run.
+        schedule: its name; None for `options.schedule`.
+
+    Raises:
+        UsageError: neither the options nor the run have a length.
+    """
+    schedule = schedule or options.schedule
+    if options.decay_steps is not None:
+        return int(options.decay_steps)
+    if total_steps is None:
+        raise UsageError(
+            f"The {schedule} schedule has no length.",
+            hint="Set --decay-steps, --steps or --epochs.",
+        )
+    steps_after_warmup = max(total_steps - options.warmup_steps, 1)
+    return steps_after_warmup if schedule == "cosine" else max(steps_after_warmup // 10, 1)
+
+
+def rate_share(options, step: int, total_steps: Optional[int]) -> float:
+    """`learning_rate` as a share of the full rate, in [0, 1], without a graph.
+
+    Args:
+        options: the core's options.
+        step: the number of steps before the one with this rate.
+        total_steps: the length of the run.
+    """
+    if step < options.warmup_steps:
+        return (step + 1) / options.warmup_steps
+    if options.schedule == "constant":
+        return 1.0
+    progress = (step - options.warmup_steps) / decay_length(options, total_steps)
+    if options.schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+    exponent = math.floor(progress) if options.schedule == "step" else progress
+    return float(options.decay_rate**exponent)

@@ -1,0 +1,265 @@
+"""One of several replicas that train together: its part of a batch, its draws, averages over all.
+
+Each replica builds the same graph with variables of its own. It computes gradients from its part of
+the batch; their weighted average over all replicas is the gradient of a loss that is a mean over
+the whole batch. All replicas then make the same update, so their variables stay equal to the bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, List, Sequence
+
+from ..compat import tf
+from ..errors import UsageError
+from .state_updates import STATE_UPDATES, assign_like
+
+_COLLECTIVES = "toolkit/collectives"  # the graph's collection of collective ops
+_SEED_STRIDE = 1000003  # between the seeds of two replicas
+_MAX_BLOCKS = 16  # whole batches of a shape whose first size is a multiple of a part
+GROUP_KEY = 1  # of the collective ops of all replicas
+_MEETING = 1 << 30  # the instance key of `meet`; those of steps are 1, 2, ...
+
+
+@dataclass(frozen=True)  # a named tuple cannot have a field "count"
+class Replica:
+    """A replica, as its graph needs it.
+
+    Attributes:
+        rank: its number, from 0.
+        count: how many there are.
+        batch_size: examples of a whole batch, at least one for each replica.
+        is_asynchronous: whether it is one of several processes that share the variables of
+            parameter servers; each makes steps with whole batches of its own, so `count` is 1.
+    """
+
+    rank: int = 0
+    count: int = 1
+    batch_size: int = 1
+    is_asynchronous: bool = False
+
+    # --------------------------------------------------------------------------- parts of batches
+
+    @property
+    def start(self) -> int:
+        """The first example of a batch that is this replica's."""
+        return self._start_of(self.rank)
+
+    @property
+    def num_examples(self) -> int:
+        """How many examples of a batch are this replica's. The numbers differ by at most one."""
+        return self._start_of(self.rank + 1) - self.start
+
+    def _start_of(self, rank: int) -> int:
+        return -(-rank * self.batch_size // self.count)  # rounded up: the first get more
+
+    @property
+    def weight(self) -> float:
+        """The share of this replica's examples in a batch."""
+        return self.num_examples / self.batch_size
+
+    def check_batch_size(self) -> None:
+        """Raise UsageError unless each replica gets an example."""
+        if self.batch_size < self.count:
+            raise UsageError(
+                f"--batch-size is {self.batch_size}, fewer than the {self.count} replicas that "
+                "share the examples of a step.",
+                hint="Take a larger --batch-size, or fewer workers or devices.",
+            )
+
+    # -------------------------------------------------------------------------------------- draws
+
+    def draw(self, draw: Callable[[Any, Any], Any], shape: Any, seed_pair: Any) -> Any:
+        """Draw numbers of a shape as one process would for the whole batch; return this part.
+
+        Where the first size is that of the part, or a small multiple k of it, the numbers are those
+        of the same rows of k whole batches. So they are where the second size is that of the part.
+        Numbers of any other shape are the same for all replicas; where the first size is not known
+        while the graph is built, each replica draws numbers of its own.
+
+        Args:
+            draw: from a shape and a pair of seeds to numbers.
+            shape: a list or a tensor of sizes.
+            seed_pair: int32 [2].
+        """
+        if self.count == 1:
+            return draw(shape, seed_pair)
+        sizes = tf.zeros(shape).shape
+        if sizes.ndims is None or (sizes.ndims and sizes.as_list()[0] is None):
+            return draw(shape, seed_pair + tf.constant([self.rank * _SEED_STRIDE, 0], tf.int32))
+        axis = self._find_batch_axis(sizes.as_list())
+        if axis is None:
+            return draw(shape, seed_pair)
+        blocks = sizes.as_list()[axis] // self.num_examples
+        whole = tf.unstack(tf.convert_to_tensor(shape), sizes.ndims)
+        whole[axis] = blocks * self.batch_size
+        numbers = draw(tf.stack(whole), seed_pair)
+        return self._select_rows(numbers, sizes.as_list(), axis, blocks)
+
+    def _find_batch_axis(self, sizes: Sequence[Any]) -> Any:
+        """The axis of the examples of a shape; None if there is none."""
+        part = self.num_examples
+        if sizes and sizes[0] == part:
+            return 0
+        if sizes and 1 < part < sizes[0] <= part * _MAX_BLOCKS and sizes[0] % part == 0:
+            return 0
+        return 1 if part > 1 and len(sizes) > 1 and sizes[1] == part else None
+
+    def _select_rows(self, numbers, sizes: List[Any], axis: int, blocks: int):
+        """The rows of this part, of numbers for `blocks` whole batches."""
+        rows = [
+            block * self.batch_size + self.start + row
+            for block in range(blocks)
+            for row in range(self.num_examples)
+        ]
+        if blocks == 1:  # a slice is cheaper
+            begin, size = [0] * len(sizes), [-1] * len(sizes)
+            begin[axis], size[axis] = self.start, self.num_examples
+            part = tf.slice(numbers, begin, size)
+        else:
+            part = tf.gather(numbers, rows, axis=axis)
+        part.set_shape(sizes)
+        return part
+
+    # ----------------------------------------------------------------------------------- averages
+
+    def mean(self, tensors: Sequence[Any], is_differentiable: bool = False) -> List[Any]:
+        """Averages over all replicas, weighted by their examples, in one collective op.
+
+        All replicas have to call it in the same order, with tensors of the same shapes.
+
+        Args:
+            tensors: floats of any shapes.
+            is_differentiable: whether a loss may depend on the averages. Its gradient is that of
+                the whole batch.
+        """
+        if self.count == 1 or not tensors:
+            return list(tensors)
+        dtypes = sorted({tensor.dtype.base_dtype for tensor in tensors}, key=lambda d: d.name)
+        means: Dict[int, Any] = {}
+        for dtype in dtypes:
+            places = [i for i, tensor in enumerate(tensors) if tensor.dtype.base_dtype == dtype]
+            group = self._mean_of_one_dtype([tensors[i] for i in places], is_differentiable)
+            means.update(zip(places, group))
+        return [means[i] for i in range(len(tensors))]
+
+    def _mean_of_one_dtype(self, tensors: Sequence[Any], is_differentiable: bool) -> List[Any]:
+        sizes = [_size(tensor) for tensor in tensors]
+        rows = [tf.reshape(tensor, [-1]) for tensor in tensors]
+        packed = rows[0] if len(rows) == 1 else tf.concat(rows, 0)
+        total = (self._weighted_sum if is_differentiable else self._scale_and_sum)(packed)
+        parts = [total] if len(rows) == 1 else tf.split(total, sizes)
+        means = []
+        for part, tensor in zip(parts, tensors):
+            mean = tf.reshape(part, tf.shape(tensor))
+            mean.set_shape(tensor.shape)
+            means.append(mean)
+        return means
+
+    def _weighted_sum(self, row):
+        """As `_scale_and_sum`, with a gradient."""
+
+        @tf.custom_gradient
+        def weighted_sum(x):
+            # The gradients of all replicas are averaged, so the one of the sum has to be, too.
+            return self._scale_and_sum(x), weighted_sum
+
+        return weighted_sum(row)
+
+    def _scale_and_sum(self, row):
+        """The sum over all replicas of a row [n] times the weight of each."""
+        return self._sum(row * tf.constant(self.weight, row.dtype))
+
+    def _sum(self, row):
+        """The sum over all replicas of a row [n], with the same bits for each."""
+        key = len(tf.get_collection(_COLLECTIVES)) + 1  # the same in the graph of each replica
+        total = tf.raw_ops.CollectiveReduce(
+            input=row,
+            group_size=self.count,
+            group_key=GROUP_KEY,
+            instance_key=key,
+            merge_op="Add",
+            final_op="Id",
+            subdiv_offsets=[0],
+        )
+        tf.add_to_collection(_COLLECTIVES, total)
+        return total
+
+    def mean_updates(self, updates: Sequence[Any], tensors: Sequence[Any]):
+        """Averages of tensors, and state updates that assign averages, in one collective op.
+
+        Args:
+            updates: ops that assign variables, batch norm's averages for example. Those of other
+                values than floats stay as they are.
+            tensors: floats.
+
+        Returns:
+            The state updates, and the averages of the tensors.
+        """
+        if self.count == 1:
+            return list(updates), list(tensors)
+        is_float = [_is_assignment(op) and op.inputs[1].dtype.is_floating for op in updates]
+        values = [op.inputs[1] for op, has_float in zip(updates, is_float) if has_float]
+        means = self.mean([*tensors, *values])
+        averages = iter(means[len(tensors) :])
+        changed = [
+            assign_like(op, next(averages)) if has_float else op
+            for op, has_float in zip(updates, is_float)
+        ]
+        return changed, means[: len(tensors)]
+
+    def mean_scalars(self, scalars: Dict[str, Any]) -> Dict[str, Any]:
+        """Averages of scalars of any numeric dtype, by name, in one collective op.
+
+        They are computed as float64, so that equal values keep their bits.
+        """
+        names = [name for name, x in scalars.items() if x.dtype.is_floating or x.dtype.is_integer]
+        if self.count == 1 or not names:
+            return dict(scalars)
+        row = tf.stack([tf.reshape(tf.cast(scalars[name], tf.float64), []) for name in names])
+        means = self._scale_and_sum(row)
+        averages = {name: _cast_back(means[i], scalars[name]) for i, name in enumerate(names)}
+        return {**scalars, **averages}
+
+
+def meet(count: int) -> Any:
+    """The op by which a replica waits for all others of a session, before its first step.
+
+    TensorFlow 1.15 waits for ever in its first collective op if another replica fails before.
+
+    Args:
+        count: how many there are.
+    """
+    return tf.raw_ops.CollectiveReduce(
+        input=tf.zeros([1]),
+        group_size=count,
+        group_key=GROUP_KEY,
+        instance_key=_MEETING,
+        merge_op="Add",
+        final_op="Id",
+        subdiv_offsets=[0],
+    ).op
+
+
+ALONE = Replica()
+
+
+def _size(tensor) -> Any:
+    size = tensor.shape.num_elements()
+    return tf.size(tensor) if size is None else size
+
+
+def _is_assignment(op) -> bool:
+    """Whether an op is a state update whose value can be replaced."""
+    return op.type in STATE_UPDATES
+
+
+def _cast_back(value, scalar):
+    if scalar.dtype.is_integer:
+        value = tf.round(value)
+    return tf.cast(value, scalar.dtype)
+
+
+def has_collective(ops: Iterable[Any]) -> bool:
+    """Whether one of the ops has to run in all replicas at once."""
+    return any(op.type == "CollectiveReduce" for op in ops)

@@ -1,0 +1,126 @@
+"""Copy the graph of one replica into that of another, so that one session trains both.
+
+Each replica is built in a graph of its own, by the same hooks with the same names. The copy has
+names, shared resources and a device of its own. The collective ops of all replicas join each other
+by their keys.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, Optional
+
+from ..compat import tf
+from .build import TrainingGraph
+from .guard import disarm
+from .while_loop import find_control
+
+CPU, GPU = "CPU", "GPU"
+
+
+# How the names of a copy's ops begin; TensorFlow adds a number where a plugin has such a scope.
+_PREFIX = re.compile(r"replica_\d+(_\d+)?/")
+
+
+def original_name(name: str) -> str:
+    """The name of an op in the graph of its replica, from that in the graph with the copies."""
+    return _PREFIX.sub("", name, 1) if _PREFIX.match(name) else name
+
+
+class ReplicaDevice(NamedTuple):
+    """Where a replica is computed.
+
+    Attributes:
+        kind: CPU or GPU.
+        number: of the device.
+    """
+
+    kind: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Its name in a line for the user, and after "/device:"."""
+        return f"{self.kind}:{self.number}"
+
+    def place(self, device: str) -> str:
+        """The device of an op.
+
+        Args:
+            device: in the graph of the replica alone; "" if nothing says it.
+        """
+        # What a GPU's replica has on the processor is there for all of them.
+        is_elsewhere = tf.DeviceSpec.from_string(device).device_type not in (None, self.kind)
+        return device if is_elsewhere and self.kind == GPU else f"/device:{self.name}"
+
+
+class ReplicaCopy:
+    """A replica in the graph of another.
+
+    Args:
+        graph: of the replica. It stays in use: its Python functions are called from the copy.
+        target: the training graph of the other replica.
+        device: of the copy.
+    """
+
+    def __init__(self, graph: tf.Graph, target: TrainingGraph, device: ReplicaDevice):
+        self.graph, self.device = graph, device
+        self._target = target.tf_graph
+        self._frame_name = ""  # of the loop of steps
+        shared = {}  # tensors of the target, for those of these names in the replica
+        if target.loop is not None:
+            # One loop for all replicas: collective ops join in one turn of one loop.
+            control = find_control(target.train_op)
+            self._frame_name = control.frame_name
+            shared = {x.name: x for x in (target.loop.num_steps, control.condition)}
+        with self._target.as_default():
+            name = f"replica_{device.number}"
+            self._prefix = self._target.unique_name(name, mark_as_used=False)
+            tf.import_graph_def(self._graph_def(), shared, name=self._prefix)
+
+    def element(self, element: Any) -> Any:
+        """The copy of a tensor or an op of the replica; of a variable, its value."""
+        own = self.graph.as_graph_element(element)
+        return self._target.as_graph_element(f"{self._prefix}/{own.name}")
+
+    def _graph_def(self) -> tf.GraphDef:
+        graph_def = self.graph.as_graph_def()
+        disarm(graph_def)
+        for node in graph_def.node:
+            self._change(node)
+        common = {f.signature.name for f in self._target.as_graph_def().library.function}
+        for function in graph_def.library.function:
+            if function.signature.name not in common:
+                for node in function.node_def:
+                    node.device = self.device.place(node.device) if node.device else ""
+        return graph_def
+
+    def _change(self, node: tf.NodeDef) -> None:
+        """Give a node its device, and resources and loops of its own."""
+        node.device = self.device.place(node.device)
+        for name in ("shared_name", "frame_name"):
+            value = node.attr[name].s if name in node.attr else b""
+            if value and value != self._frame_name.encode():
+                node.attr[name].s = f"{self._prefix}/".encode() + value
+
+
+class ReplicaSession:
+    """A session of the common graph that runs what belongs to the graph of a replica.
+
+    Args:
+        session: of the common graph.
+        copy: of the replica.
+
+    Attributes:
+        graph: of the replica.
+    """
+
+    def __init__(self, session: tf.Session, copy: ReplicaCopy):
+        self.graph = copy.graph
+        self._session, self._copy = session, copy
+
+    def run(self, fetches: Any, feed_dict: Optional[Any] = None) -> Any:
+        """As that of a session."""
+        element = self._copy.element
+        feeds = {element(key): value for key, value in (feed_dict or {}).items()}
+        return self._session.run(tf.nest.map_structure(element, fetches), feeds)

@@ -1,0 +1,114 @@
+"""The values of examples whose means are metrics: their intervals, and the file that has them."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from typing import Any, Dict, Mapping, NamedTuple
+
+import numpy as np
+
+from ..statistics.example_means import exact_mean, is_mean, mean
+from ..statistics.intervals import Interval, interval_of_mean, reason_without_interval
+from ..storage.report_folder import EXAMPLES
+
+MAX_EXAMPLES = 10**6  # in the file
+
+
+class Intervals(NamedTuple):
+    """The intervals of the metrics of an evaluation.
+
+    Attributes:
+        by_name: the name of a metric -> its interval.
+        omissions: the name of a metric whose values are known -> why it has no interval.
+    """
+
+    by_name: Dict[str, Interval]
+    omissions: Dict[str, str]
+
+    def as_json(self) -> Dict[str, Any]:
+        """ "intervals" and "intervals_omitted", where there are any."""
+        facts: Dict[str, Any] = {}
+        if self.by_name:
+            facts["intervals"] = {name: each.as_json() for name, each in self.by_name.items()}
+        if self.omissions:
+            facts["intervals_omitted"] = dict(self.omissions)
+        return facts
+
+
+def compute_intervals(metrics: Mapping[str, float], values: Mapping[str, np.ndarray]) -> Intervals:
+    """The intervals of metrics from the values of their examples.
+
+    Args:
+        metrics: name -> value over the split.
+        values: the name of a metric -> the values of the examples [N].
+    """
+    result = Intervals({}, {})
+    for name, array in values.items():
+        reason = _find_mismatch(metrics[name], array) or reason_without_interval(array)
+        interval = None if reason else interval_of_mean(array)
+        if interval is None:
+            result.omissions[name] = reason
+        else:
+            result.by_name[name] = interval
+    return result
+
+
+def _find_mismatch(value: float, array: np.ndarray) -> str:
+    """Why a value is no mean of these, as the end of a sentence; '' if it is, or if one is nan."""
+    average = mean(array)
+    if not math.isfinite(value + average) or is_mean(value, array):
+        return ""
+    return f"it is {value:.6g}, and the mean of its examples {average:.6g}"
+
+
+def write_examples(
+    folder: str, metrics: Mapping[str, float], values: Mapping[str, np.ndarray]
+) -> Dict[str, float]:
+    """Write the values of the examples, unless a plugin wrote a file of this name.
+
+    Bools are kept as such, numbers as float32. Of more than MAX_EXAMPLES examples, it has that many
+    at equal distances.
+
+    Args:
+        folder: for the reports of this evaluation.
+        metrics: name -> value over the split; other means than that are left out.
+        values: the name of a metric -> the values of the examples [N].
+
+    Returns:
+        The name of a metric -> the exact mean of its values in the file, where all are finite, so
+        that a reader knows them from those of another file.
+    """
+    path = os.path.join(folder, EXAMPLES)
+    arrays = {
+        name: _storable(array[_places(len(array))])
+        for name, array in values.items()
+        if not _find_mismatch(metrics[name], array)
+    }
+    if not arrays or os.path.lexists(path):
+        return {}
+    _write_arrays(path, arrays)
+    means = {name: exact_mean(array) for name, array in sorted(arrays.items())}
+    return {name: value for name, value in means.items() if value is not None}
+
+
+def _places(count: int) -> np.ndarray:
+    """The examples that the file has, of so many."""
+    if count <= MAX_EXAMPLES:
+        return np.arange(count)
+    return np.arange(MAX_EXAMPLES) * count // MAX_EXAMPLES
+
+
+def _storable(values: np.ndarray) -> np.ndarray:
+    return values if values.dtype == np.bool_ else values.astype(np.float32)
+
+
+def _write_arrays(path: str, arrays: Dict[str, np.ndarray]) -> None:
+    """Write an .npz whose bytes follow from the arrays. `numpy.savez` refuses the name "file"."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in sorted(arrays):
+            entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(entry, "w") as file:
+                np.lib.format.write_array(file, arrays[name], allow_pickle=False)

@@ -1,0 +1,1 @@
+"""The processes of a cluster on one machine: started together, with one log and one exit code."""

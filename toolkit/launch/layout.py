@@ -1,0 +1,115 @@
+"""Which tasks a job has, and the TF_CONFIG of each."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Dict, List, NamedTuple, Sequence
+
+from ..cluster.definition import read_tf_config
+from ..cluster.tasks import Task
+from ..errors import UsageError
+from .ports import LOOPBACK, find_free_ports
+
+_PORT = re.compile(r"^[^:]*:\d+$|\]:\d+$")  # of an address; one in IPv6 has brackets
+
+
+class Layout(NamedTuple):
+    """The size of a cluster.
+
+    Attributes:
+        trainers: the number of processes that train: the chief and the workers.
+        ps: the number of parameter servers.
+        has_evaluator: whether an evaluator follows the run.
+    """
+
+    trainers: int
+    ps: int = 0
+    has_evaluator: bool = False
+
+    @property
+    def num_servers(self) -> int:
+        """The number of tasks that have an address."""
+        return self.trainers + self.ps
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one process trains without a cluster."""
+        return self.num_servers == 1
+
+    @property
+    def flags(self) -> str:
+        """The flags of `toolkit launch` for this layout."""
+        ps = f" --ps {self.ps}" if self.ps else ""
+        return f"--workers {self.trainers}{ps}{' --evaluator' if self.has_evaluator else ''}"
+
+    def tasks(self, addresses: Sequence[str]) -> List[Task]:
+        """All tasks: chief, workers, parameter servers, evaluator.
+
+        Args:
+            addresses: "host:port" of each task but the evaluator, in that order.
+        """
+        jobs = [("chief", 0)]
+        jobs += [("worker", index) for index in range(self.trainers - 1)]
+        jobs += [("ps", index) for index in range(self.ps)]
+        tasks = [Task(job, index, text) for (job, index), text in zip(jobs, addresses)]
+        return tasks + [Task("evaluator", 0, "")] * self.has_evaluator
+
+
+def tf_config(tasks: Sequence[Task], task: Task) -> str:
+    """The TF_CONFIG of a task, as JSON."""
+    jobs: Dict[str, List[str]] = {}
+    for each in tasks:
+        if each.address:
+            jobs.setdefault(each.job, []).append(each.address)
+    return json.dumps({"cluster": jobs, "task": {"type": task.job, "index": task.index}})
+
+
+def assign_hosts(layout: Layout, hosts: Sequence[str], port: int) -> List[str]:
+    """The address of each task but the evaluator.
+
+    Args:
+        layout: the tasks.
+        hosts: one for each of them, in the order of `Layout.tasks`, with a port ("a:2222") or
+            without. A host may have several tasks.
+        port: of the first task on a host without one; the next tasks have the next ports.
+
+    Raises:
+        UsageError: there are more or fewer hosts than tasks, or one has no valid name.
+    """
+    tasks = [task for task in layout.tasks([""] * layout.num_servers) if task.job != "evaluator"]
+    names = [name.strip() for name in hosts]
+    if len(names) != len(tasks):
+        raise UsageError(
+            f"--hosts names {len(names)} hosts, but there are {len(tasks)} tasks: "
+            f"{', '.join(task.name for task in tasks)}.",
+            hint="Name one host for each task; a host with several tasks is named several times.",
+        )
+    addresses: List[str] = []
+    for name in names:
+        if not _PORT.search(name):
+            name = f"{name}:{_free_port(name, addresses, port)}"
+        addresses.append(name)
+    tasks = layout.tasks(addresses)
+    read_tf_config(tf_config(tasks, tasks[0]))  # refuses what is no address
+    return addresses
+
+
+def _free_port(host: str, addresses: Sequence[str], port: int) -> int:
+    """The first port from `port` on that no task on that host has."""
+    used = {int(text.rpartition(":")[2]) for text in addresses if text.startswith(host + ":")}
+    return next(number for number in range(port, 1 << 16) if number not in used)
+
+
+def local_environments(layout: Layout) -> Dict[str, Dict[str, str]]:
+    """The name of each task, and the variables of its process on this machine, with free ports."""
+    *ports, channel_port = find_free_ports(layout.num_servers + 1)
+    tasks = layout.tasks([f"{LOOPBACK}:{port}" for port in ports])
+    return {
+        task.name: {
+            # {}: alone, whatever Slurm's variables say
+            "TF_CONFIG": "{}" if layout.is_alone and task.address else tf_config(tasks, task),
+            "TOOLKIT_CHANNEL_PORT": str(channel_port),
+        }
+        for task in tasks
+    }

@@ -1,0 +1,46 @@
+"""Signals while children run: Ctrl-C and requests to end reach each child once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import Any, Callable, Dict, Iterator
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def handle_signals(interrupt: Callable[[int], None], resize: Callable[[], None]) -> Iterator[int]:
+    """Handle signals in the block; a handler also runs while this process is blocked in a write.
+
+    Args:
+        interrupt: called with SIGINT, SIGTERM or SIGHUP, unless this process ignores it.
+        resize: called when the terminal has another size.
+
+    Yields:
+        A descriptor that can be read after a signal, also after the end of a child.
+    """
+    reader, writer = os.pipe()
+    for descriptor in (reader, writer):
+        os.set_blocking(descriptor, False)
+    handlers: Dict[int, Callable[..., Any]] = {signal.SIGCHLD: lambda *_: None}
+    handlers[signal.SIGWINCH] = lambda *_: resize()
+    for signum in ENDING_SIGNALS:
+        if signal.getsignal(signum) != signal.SIG_IGN:  # as nohup asks for
+            handlers[signum] = lambda signum, _: interrupt(signum)
+    before: Dict[int, Any] = {}
+    former_writer = -1
+    with contextlib.suppress(ValueError):  # not in the main thread: others handle the signals
+        former_writer = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number, handler in handlers.items():
+            before[number] = signal.signal(number, handler)
+    try:
+        yield reader
+    finally:
+        if before:
+            signal.set_wakeup_fd(former_writer)
+        for number, former in before.items():
+            signal.signal(number, former)
+        os.close(reader)
+        os.close(writer)

@@ -1,0 +1,69 @@
+"""The way out of an exception of a hook, where it follows from what the hook was called with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Optional, Sequence
+
+from ..errors import suggest
+
+_NONE = re.compile(r"\bNone\b|NoneType")
+_STRUCTURES = {"outputs": "the outputs of 'call' are", "losses": "the losses are"}
+
+
+def explain_with_arguments(
+    error: Optional[BaseException], lines: Sequence[str], arguments: Mapping[str, Any]
+) -> str:
+    """The way out, one sentence; "" where the arguments do not explain the exception.
+
+    Args:
+        error: that a hook raised.
+        lines: the plugin's lines of code in the traceback.
+        arguments: of the hook, by name.
+    """
+    if error is None:
+        return ""
+    line = lines[-1] if lines else ""
+    return (
+        _explain_option(error, arguments.get("run"))
+        or _explain_key(error, line, arguments)
+        or _explain_labels(error, arguments)
+    )
+
+
+def _explain_option(error: BaseException, run: Any) -> str:
+    """An option that the run does not have."""
+    options = getattr(run, "options", None)
+    match = re.search(r"'(\w+)' object has no attribute '(\w+)'", str(error))
+    is_option = match is not None and match.group(1) == type(options).__name__
+    if match is None or not is_option or not isinstance(error, AttributeError):
+        return ""
+    near = suggest(match.group(2), getattr(type(options), "model_fields", ()))
+    near = near + " " if near.startswith("Did you mean") else ""
+    return f"{near}A plugin declares its options in a class that its hook 'options' returns."
+
+
+def _explain_key(error: BaseException, line: str, arguments: Mapping[str, Any]) -> str:
+    """A name that a dict of tensors lacks, or the name of a tensor that has no parts."""
+    for name, key in re.findall(r"\b(\w+)\[[\"'](\w+)[\"']\]", line):
+        value = arguments.get(name)
+        if isinstance(value, dict) and isinstance(error, KeyError) and key not in value:
+            names = ", ".join(f"'{known}'" for known in value) or "none"
+            near = suggest(key, map(str, value))
+            near = near + " " if near.startswith("Did you mean") else ""
+            return f"{near}Here {_STRUCTURES.get(name, f'the {name} are')} {names}."
+        if name in ("features", "labels") and value is not None and not isinstance(value, dict):
+            return f"The {name} of this data are one tensor: write '{name}' without a name."
+    return ""
+
+
+def _explain_labels(error: BaseException, arguments: Mapping[str, Any]) -> str:
+    """Labels that a prediction does not have."""
+    is_missing = "labels" in arguments and arguments["labels"] is None
+    mode = getattr(arguments.get("run"), "mode", "")
+    if not is_missing or mode != "predict" or not _NONE.search(str(error)):
+        return ""
+    return (
+        "'labels' is None in mode \"predict\": use them in 'loss' alone, or where run.mode is "
+        "another."
+    )

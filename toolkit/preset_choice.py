@@ -1,0 +1,133 @@
+"""Presets that the data choose: where the option of presets is "auto", and the data are open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Type
+
+from .config import Config, json_values, read_run_config
+from .errors import ToolkitError
+from .options import AUTO, ORIGINS, Options, PresetChoice, Resolved, preset_origin
+from .plugins import Plugins, describe_failure
+from .storage.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from .run_data import RunData
+
+
+def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
+    """Resolve the options of a run again with the presets that the data choose.
+
+    Args:
+        resolved: the options with which the data were opened.
+        run_data: the data.
+
+    Returns:
+        The options, and first among the notes why they have their presets; `resolved` itself if no
+        preset is open.
+
+    Raises:
+        ToolkitError: a plugin chooses nothing that it has, or what the data depend on.
+    """
+    if not resolved.open_presets:
+        return resolved
+    choices = {
+        option: _choose(plugin, cls, run_data)
+        for option, (plugin, cls) in resolved.open_presets.items()
+    }
+    now = resolved.choose(choices)
+    _refuse_other_data(resolved, now, run_data.dataset.option_names)
+    return now._replace(notes=[*map(describe_choice, choices.values()), *now.notes])
+
+
+def choose_by_data(plugins: Plugins, resolved: Resolved) -> Resolved:
+    """As `choose_presets`; the data are opened, but only if a preset is open."""
+    if not resolved.open_presets:
+        return resolved
+    from .run_data import open_run_data  # imports TensorFlow
+
+    data = open_run_data(plugins, resolved.options, origins=resolved.first_origins)
+    return choose_presets(resolved, data)
+
+
+def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> PresetChoice:
+    """Ask a plugin for a preset."""
+    count = sum(run_data.spec.class_counts) or len(run_data.splits["train"])
+    try:
+        name, reason = cls.choose_preset(run_data.spec, count)
+    except ToolkitError:
+        raise
+    except Exception as error:
+        raise ToolkitError(
+            f"choose_preset of plugin '{plugin}' failed: {describe_failure(error).text}."
+        ) from error
+    reason = " ".join(str(reason).split())[:300]
+    if not isinstance(name, str) or name not in cls.presets:
+        raise ToolkitError(
+            f"choose_preset of plugin '{plugin}' returned {name!r:.100}, which is no preset.",
+            hint=f"Return one of {', '.join(cls.presets)}.",
+        )
+    if not reason:
+        raise ToolkitError(
+            f"choose_preset of plugin '{plugin}' returned '{name}' without a reason.",
+            hint='Return a reason, which completes "preset NAME, because ...".',
+        )
+    return PresetChoice.by_data(name, reason)
+
+
+def describe_choice(choice: PresetChoice) -> str:
+    """Return a sentence on which preset counts, and why."""
+    return f"preset {choice.name}, because {choice.reason}"
+
+
+def _refuse_other_data(before: Resolved, now: Resolved, names: Iterable[str]) -> None:
+    """Raise ToolkitError if a choice changes an option that the opening of the data has read."""
+    for name in names:
+        if getattr(before.options, name) != getattr(now.options, name):
+            raise ToolkitError(
+                f"'{name}' is {getattr(now.options, name)} ({now.origins[name]}), and the data "
+                f"were opened with {getattr(before.options, name)}.",
+                hint="A preset that the data choose does not set what the data depend on: name "
+                "the preset.",
+            )
+
+
+def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:
+    """Resolve the options with which a run continues with the presets that it had.
+
+    Args:
+        resolved: of the command; "auto" stands for the preset of the run.
+        folder: of the run.
+    """
+    if not resolved.open_presets:
+        return resolved
+    config = read_run_config(folder)
+    names = {option: config.values.get(option) for option in resolved.open_presets}
+    choices = {
+        option: _recorded_choice(config, option, name)
+        for option, name in names.items()
+        if isinstance(name, str) and name != AUTO
+    }
+    return resolved.choose(choices)
+
+
+def _recorded_choice(config: Config, option: str, name: str) -> PresetChoice:
+    """The preset of a run with the values that the run had from it."""
+    origins = config.first_origins
+    if not origins:  # saved by a version that did not record them
+        return PresetChoice(name, "default")
+    names = [each for each in config.values if origins.get(each) == preset_origin(name)]
+    values = {each: config.values[each] for each in names}
+    return PresetChoice(name, origins.get(option, "default"), values)
+
+
+def update_config(config: Mapping[str, Any], before: Resolved, now: Resolved) -> Dict[str, Any]:
+    """Return the contents of config.json with the values that a choice of presets changes.
+
+    Args:
+        config: the contents with the options before the choice.
+        before: these options.
+        now: those after the choice.
+    """
+    values, others = json_values(now.options), json_values(before.options)
+    changes = {name: value for name, value in values.items() if value != others[name]}
+    return {**config, **changes, ORIGINS: dict(now.first_origins)}

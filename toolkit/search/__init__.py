@@ -1,0 +1,1 @@
+"""Trials of many configurations at equal budgets."""

@@ -1,0 +1,263 @@
+"""A branch: a new run that continues from an earlier commit of another run, its parent.
+
+A branch begins as the parent was when it committed that step: with the entries of its commit log up
+to there, so that both chains have the same hashes; its records and events up to the step; the
+checkpoints up to it that still exist. The next entry, the first of the branch itself, names the
+parent. The parent is not changed, and not needed any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import secrets
+import shutil
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set
+
+from ..compat import iterate_tfrecords, tf
+from ..errors import CheckpointError, UsageError
+from ..files import make_folders, plain_folder, sync
+from .checkpoint_store import CHECKPOINTS
+from .commit_log import Checkpoint
+from .git_record import GIT
+from .parent import BRANCH, Parent
+from .run_folder import EVENTS, RunFolder
+from .source_copies import read_copies
+
+# Of the parent's manifest, what is not true of a branch until it has trained.
+_LATER_NAMES = (
+    "summary",
+    "metrics",
+    "best",
+    "evaluations_since_best",
+    "validation",
+    "parent",
+    "exit_code",
+    "seconds",
+    "session_start",
+)
+
+
+class BranchPoint(NamedTuple):
+    """The commit from which a branch continues.
+
+    Attributes:
+        checkpoint: of the commit.
+        number: of its entry in the commit log of the parent, from 1.
+        session: the values of the session that trained up to it.
+        is_last_session: whether the parent had no later session.
+    """
+
+    checkpoint: Checkpoint
+    number: int
+    session: Dict[str, Any]
+    is_last_session: bool
+
+    def config(self, folder: RunFolder) -> Dict[str, Any]:
+        """The contents of config.json when the parent trained this step."""
+        saved = folder.read_config()
+        options = self.session.get("options")
+        if not isinstance(options, dict) or not isinstance(saved, dict):
+            return saved
+        origins = {name: saved[name] for name in ("origins",) if name in saved}
+        return dict(options, **origins)
+
+
+def find_branch_point(folder: RunFolder, step: int) -> BranchPoint:
+    """The commit of a step.
+
+    Args:
+        folder: of the parent.
+        step: with a checkpoint.
+
+    Raises:
+        UsageError: there is no checkpoint of the step; the hint names those that are intact.
+        CheckpointError: it is damaged, or the commit log is.
+    """
+    checkpoints = {checkpoint.step: checkpoint for checkpoint in folder.checkpoints.list()}
+    if step not in checkpoints:
+        was_committed = step in folder.commits.current_commits()
+        raise UsageError(
+            f"{folder} has no checkpoint of step {step}"
+            + (": it was not kept." if was_committed else "."),
+            hint=_describe_choice(folder, checkpoints.values()),
+        )
+    fault = folder.checkpoints.find_damage(checkpoints[step])
+    if fault:
+        raise CheckpointError(
+            f"The checkpoint of step {step} is damaged: {fault}.",
+            hint=_describe_choice(folder, checkpoints.values()),
+        )
+    entry = folder.commits.current_commits().get(step)
+    number = entry.number if entry else len(folder.commits.entries())
+    earlier = folder.commits.entries()[:number]
+    faults = [f"entry {each.number} {each.fault}" for each in earlier if each.fault]
+    if entry is None or faults:
+        fault = next(iter(faults), f"step {step} has no commit in it")
+        raise CheckpointError(
+            f"{folder.commits.path} is damaged: {fault}.",
+            hint="Copy the file back: a branch begins with its entries.",
+        )
+    sessions = [each for each in folder.commits.entries() if each.is_session]
+    own = [session for session in sessions if session.number < number]
+    return BranchPoint(checkpoints[step], number, own[-1].values if own else {}, own == sessions)
+
+
+def _describe_choice(folder: RunFolder, checkpoints: Iterable[Checkpoint]) -> str:
+    """A sentence that names the steps from which a branch can continue."""
+    steps = [str(c.step) for c in checkpoints if not folder.checkpoints.find_damage(c)]
+    again = (
+        f"To begin at step 0, train it again: toolkit run --config {folder.argument}/config.json"
+    )
+    return f"It has the steps {', '.join(steps)}. {again}" if steps else again
+
+
+def create_branch(
+    folder: RunFolder, point: BranchPoint, path: str, config: Dict[str, Any]
+) -> RunFolder:
+    """Create the folder of a branch, whole or not at all.
+
+    Args:
+        folder: of the parent.
+        point: from `find_branch_point`.
+        path: of the new folder, which does not exist or is empty.
+        config: the contents of config.json in it.
+
+    Raises:
+        UsageError: the folder cannot be created.
+        RetryError: it cannot be written.
+        CheckpointError: the parent's files changed or went away while they were copied.
+    """
+    target = RunFolder(os.path.abspath(path))
+    part = RunFolder(f"{target.path}.part-{secrets.token_hex(2)}")
+    try:
+        make_folders(part.path)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be created: {error.strerror}.") from None
+    try:
+        with part.writing():
+            _write_branch(folder, point, part, config)
+            os.rename(part.path, target.path)
+            sync(os.path.dirname(target.path))
+    finally:
+        shutil.rmtree(part.path, ignore_errors=True)
+    return target
+
+
+def _write_branch(
+    folder: RunFolder, point: BranchPoint, part: RunFolder, config: Dict[str, Any]
+) -> None:
+    step = point.checkpoint.step
+    for name in (CHECKPOINTS, EVENTS):
+        part.make_subfolder(name)
+    _write_lines(part.commits.path, _read_lines(folder.commits.path)[: point.number])
+    records = folder.metrics.lines(point.checkpoint.metrics.bytes)
+    _write_lines(part.metrics.path, [record + "\n" for record in records])
+    steps = _copy_checkpoints(folder, part, step)
+    parent = _describe_parent(folder, point).as_json()
+    part.commits.add("branch", step=step, kept=steps, parent=parent)
+    _copy_events(folder.file(EVENTS), part.file(EVENTS), step)
+    if os.path.isfile(folder.file("data.sha256")):
+        shutil.copyfile(folder.file("data.sha256"), part.file("data.sha256"))
+    _copy_sources(folder, part)
+    part.write_config(config)
+    part.update_manifest(parent=parent, **_branch_manifest(folder, point))
+
+
+def _copy_sources(folder: RunFolder, part: RunFolder) -> None:
+    """Copy what the entries of the parent name in `sources/`, as far as it is there."""
+    sessions = part.commits.sessions()
+    places = [c.place for each in sessions for c in read_copies(each).values()]
+    states = [state for session in sessions for state in session.get(GIT) or ()]
+    places += [state["changes"]["file"] for state in states if state.get("changes")]
+    for place in dict.fromkeys(places):
+        source, target = (each.file(*place.split("/")) for each in (folder, part))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.isdir(source):
+            shutil.copytree(source, target, symlinks=True)
+        elif os.path.isfile(source):
+            shutil.copyfile(source, target)
+
+
+def _read_lines(path: str) -> List[str]:
+    with open(path, encoding="utf-8", newline="\n") as file:
+        return file.readlines()
+
+
+def _write_lines(path: str, lines: Iterable[str]) -> None:
+    with open(path, "x", encoding="utf-8", newline="\n") as file:
+        file.writelines(lines)
+    sync(path)
+
+
+def _describe_parent(folder: RunFolder, point: BranchPoint) -> Parent:
+    name, checkpoint = os.path.basename(folder.path), point.checkpoint
+    return Parent(BRANCH, name, checkpoint.step, checkpoint.tensors, folder.commits.head())
+
+
+def _copy_checkpoints(folder: RunFolder, part: RunFolder, step: int) -> List[int]:
+    """Copy the intact checkpoints up to a step, and return their steps."""
+    steps: List[int] = []
+    names: Set[str] = set()
+    for checkpoint in [each for each in folder.checkpoints.list() if each.step <= step]:
+        copies = [
+            (folder.file(CHECKPOINTS, n), part.file(CHECKPOINTS, n)) for n in checkpoint.files
+        ]
+        fault = ""
+        try:
+            for source, target in copies:
+                shutil.copyfile(source, target)
+                sync(target)
+        except FileNotFoundError as error:  # a process that trains the parent may have deleted it
+            fault = f"{os.path.basename(error.filename)} is missing"
+        fault = fault or part.checkpoints.find_damage(checkpoint)
+        if fault and checkpoint.step == step:
+            raise CheckpointError(f"The checkpoint of step {step} cannot be copied: {fault}.")
+        if not fault:
+            steps.append(checkpoint.step)
+            names.update(checkpoint.files)
+    for name in os.listdir(part.file(CHECKPOINTS)):
+        if name not in names:
+            os.remove(part.file(CHECKPOINTS, name))
+    return steps
+
+
+def _copy_events(source: str, target: str, step: int) -> None:
+    """Copy the events of TensorBoard up to a step."""
+    if not os.path.isdir(source):
+        return
+    names = sorted(
+        name for name in os.listdir(source) if os.path.isfile(os.path.join(source, name))
+    )
+    with plain_folder(source) as old, plain_folder(target) as new:
+        for name in names:
+            writer = tf.io.TFRecordWriter(os.path.join(new, name))
+            # A killed process may leave a file without its end.
+            with writer, contextlib.suppress(tf.errors.DataLossError):
+                for record in iterate_tfrecords(os.path.join(old, name)):
+                    if tf.Event.FromString(record).step <= step:
+                        writer.write(record)
+
+
+def _branch_manifest(folder: RunFolder, point: BranchPoint) -> Dict[str, Any]:
+    """The manifest of a branch that has not trained yet."""
+    name, step, session = os.path.basename(folder.path), point.checkpoint.step, point.session
+    values = {n: v for n, v in folder.read_manifest().items() if n not in _LATER_NAMES}
+    data = dict(values["data"])
+    for key, fact in (("sha256", "data"), ("partition", "partition")):  # a resume may change them
+        if session.get(fact):
+            data[key] = session[fact]
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    values.update(data=data, created=now, status="stopped", step=step, committed=step)
+    values.update(reason=f"a branch of {name} from step {step}")
+    values.update(xla=bool(session.get("compiled", values.get("xla"))))
+    if not point.is_last_session:
+        values["total_steps"] = _recorded_length(session)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _recorded_length(session: Dict[str, Any]) -> Optional[int]:
+    """The length of a session in steps; None if its options have it in epochs."""
+    steps = (session.get("options") or {}).get("steps")
+    return steps if isinstance(steps, int) else None

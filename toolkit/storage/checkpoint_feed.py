@@ -1,0 +1,348 @@
+"""The checkpoints of a run in the order in which another process commits them.
+
+That process may be on another machine that has the folder, too. It is not hindered: files are only
+read, and the folder is not locked. Retention may delete a checkpoint at any moment; the run may be
+killed and resumed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
+
+from ..errors import CheckpointError, RetryError, UsageError
+from .commit_log import Checkpoint, Entry
+from .manifest import FormatError
+from .run_end import RunEnd, read_end
+from .run_folder import RunFolder, is_used
+
+_FILES = ("manifest.json", "commits.jsonl")  # which the feed reads
+_FILES_OF_LIFE = ("metrics.jsonl", "speed.jsonl")  # which training changes again and again
+_POLL_SECS = 0.5
+_PATIENCE_SECS = 5.0  # a network file system may show a file later than the entry that names it
+_Sign = Optional[Tuple[int, int, int]]  # of a file: what differs once it has changed
+
+
+class FeedSettings(NamedTuple):
+    """Which checkpoints a feed has, and how long it waits.
+
+    Attributes:
+        every: whether it has every checkpoint that exists, oldest first; otherwise the newest one.
+        idle_secs: after so long without a change in the folder of the run it ends.
+        start_secs: how long to wait for the run to begin.
+        former_statuses: if the manifest has one of these statuses at the start, that is the end of
+            an earlier session, and another one is about to begin.
+        is_replaced: whether another run is about to take the place of one that is there at the
+            start, unless a process trains it.
+    """
+
+    every: bool = False
+    idle_secs: float = 300.0
+    start_secs: float = 300.0
+    former_statuses: Collection[str] = ()
+    is_replaced: bool = False
+
+
+class NextCheckpoint(NamedTuple):
+    """A checkpoint of the feed.
+
+    Attributes:
+        checkpoint: whose files are intact, or were a moment ago.
+        number: of its entry in the commit log.
+        left_out: the steps of the commits since the one before that are not in the feed.
+        session: how many sessions and branches the commit log has up to the entry.
+    """
+
+    checkpoint: Checkpoint
+    number: int
+    left_out: List[int]
+    session: int
+
+
+class CheckpointFeed:
+    """Waits for the checkpoints of a run, until the run ends.
+
+    Args:
+        path: of the folder of the run, which need not exist yet.
+        settings: which checkpoints, and how long to wait.
+        warn: called with a message for each checkpoint that is damaged.
+        clock: returns seconds, for tests.
+        sleep: waits for seconds, for tests.
+
+    Attributes:
+        folder: of the run.
+        is_known: whether a checkpoint was evaluated before, and is not in the feed.
+        end: how the run ended; None if it has not, as far as the feed has read.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: FeedSettings,
+        warn: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self.folder = RunFolder(os.path.abspath(path))
+        self.is_known: Callable[[Checkpoint], bool] = lambda checkpoint: False
+        self._settings = settings
+        self._warn, self._clock, self._sleep = warn, clock, sleep
+        self._start = self._changed_at = clock()
+        self._signs: List[_Sign] = []
+        self._is_current = False  # whether everything was read since the signs last changed
+        self._has_news = True  # whether there may be a next checkpoint
+        self._manifest: Optional[Dict[str, Any]] = None
+        self._has_read = False
+        self._first_manifest: Optional[Dict[str, Any]] = None  # of the first read
+        self._error: Optional[CheckpointError] = None  # of the last read, if it failed
+        self._created: Any = None  # when the run began that has been fed from
+        self._position = 0  # the number of the last entry that is done with
+        self._fault_at: Optional[float] = None  # since when the next checkpoint seems damaged
+
+    def has_begun(self) -> bool:
+        """Whether there is a run in the folder."""
+        self._read()
+        return self._manifest is not None
+
+    def wait_for_run(self) -> None:
+        """Wait until a run in the folder trains, or has ended. For errors, see `next`."""
+        while not self.has_begun() or self._is_former_run():
+            self._wait()
+        while not self.session and self.end is None:
+            self._wait()
+            self._read()
+
+    @property
+    def session(self) -> int:
+        """How many sessions and branches the commit log has, as far as the feed has read."""
+        return sum(map(_begins_session, self._entries()))
+
+    def next(self) -> Optional[NextCheckpoint]:
+        """Wait for the next checkpoint; the same one until `complete` is called for it.
+
+        Returns:
+            None if the run has ended, and the feed has no more of its checkpoints.
+
+        Raises:
+            RetryError: no run has begun, nothing changes any more, or another run has begun.
+            CheckpointError: the run has ended, and its last checkpoint is damaged; or the folder
+                is gone or cannot be read.
+            UsageError: there is a file in place of the folder, or something else than a run in it.
+        """
+        while True:
+            self._read()
+            end = self.end  # read before the commits: all of an ended run are in the log then
+            item, fault = self._search() if self._has_news else (None, "")
+            self._has_news = item is not None or bool(fault)
+            if item is not None:
+                self._created = self._created or (self._manifest or {}).get("created")
+                return item
+            if end is not None and not fault and self._is_current:
+                return None
+            if end is not None and self._is_fault_permanent():
+                raise CheckpointError(
+                    fault, hint=f"For advice: toolkit doctor {self.folder.argument}"
+                )
+            self._wait()
+
+    def complete(self, item: NextCheckpoint) -> None:
+        """Go on to the checkpoints after this one. Raises RetryError if it is another run's."""
+        self._position = max(self._position, item.number)
+        self._read()
+
+    def is_of_last_session(self, item: NextCheckpoint) -> bool:
+        """Whether the options of the run, as far as the feed has read, are still those with which
+        it was trained up to this checkpoint.
+        """
+        self._read()
+        later = self._entries()[item.number :]
+        return not any(map(_begins_session, later))
+
+    def remaining_steps(self) -> List[int]:
+        """The steps of the commits that are neither known nor done with."""
+        return sorted({item.checkpoint.step for item in self._pending()})
+
+    @property
+    def end(self) -> Optional[RunEnd]:
+        if self._manifest is None:
+            return None
+        end = read_end(self._manifest)
+        is_former = end is not None and end.status in self._settings.former_statuses
+        return None if is_former and self._is_as_at_start() else end
+
+    def _is_former_run(self) -> bool:
+        """Whether the run in the folder is one that another is about to replace."""
+        is_replaced = self._settings.is_replaced and self._is_as_at_start()
+        return is_replaced and not self.folder.is_locked()
+
+    def _is_as_at_start(self) -> bool:
+        """Whether the manifest has not changed since the start, and still may."""
+        first = self._first_manifest
+        is_over = self._clock() - self._start >= self._settings.start_secs
+        return first is not None and first == self._manifest and not is_over
+
+    # --------------------------------------------------------------------------------------- read
+
+    def _read(self) -> None:
+        """Read what has changed in the folder."""
+        signs = [_sign(self.folder.file(name)) for name in _FILES + _FILES_OF_LIFE]
+        count = len(_FILES)
+        self._is_current = self._is_current and signs[:count] == self._signs[:count]
+        if signs != self._signs:
+            self._signs, self._changed_at = signs, self._clock()
+        if self._is_current:
+            return
+        self._error, self._has_news = None, True
+        self.folder.commits.invalidate_cache()
+        try:
+            if signs[0] is not None or self._manifest is not None:
+                self._manifest = self.folder.read_manifest()
+            self.folder.commits.entries()
+            self._is_current = True
+        except FormatError:
+            raise
+        except CheckpointError as error:  # perhaps for a moment only
+            self._error = error
+        if not self._has_read:
+            self._has_read, self._first_manifest = True, self._manifest
+        self._refuse_other_run()
+
+    def _refuse_other_run(self) -> None:
+        created = (self._manifest or {}).get("created")
+        if self._created is not None and created != self._created:
+            raise RetryError(
+                f"Another run has begun in {self.folder}, in place of the one that was evaluated.",
+                hint="Repeat the command for it.",
+            )
+
+    def _search(self) -> Tuple[Optional[NextCheckpoint], str]:
+        """What `_find_next` returns, or (None, "") while something cannot be read."""
+        try:
+            return self._find_next() if self._is_current else (None, "")
+        except CheckpointError as error:
+            self._error, self._is_current = error, False
+            return None, ""
+
+    def _entries(self) -> List[Entry]:
+        """The entries of the commit log, none while it cannot be read."""
+        try:
+            return self.folder.commits.entries()
+        except CheckpointError as error:
+            self._error, self._is_current = error, False
+            return []
+
+    def _find_next(self) -> Tuple[Optional[NextCheckpoint], str]:
+        """The next checkpoint whose files are intact now, if there is one; else what is wrong with
+        the one that should be, as a sentence, "" if there is none.
+        """
+        pending = self._pending()
+        latest = {each.step: each for each in self.folder.checkpoints.list()} if pending else {}
+        existing = [each for each in pending if latest.get(each.checkpoint.step) == each.checkpoint]
+        faults: List[str] = []
+        for item in existing if self._settings.every else existing[-1:]:
+            step, fault = item.checkpoint.step, self._find_fault(item.checkpoint)
+            if fault is None:
+                continue
+            if not fault:
+                for text in faults:
+                    self._warn(text)
+                earlier = {each.checkpoint.step for each in pending if each.number < item.number}
+                return item._replace(left_out=sorted(earlier - {step})), ""
+            faults.append(f"The checkpoint of step {step} is damaged: {fault}.")
+        return None, faults[-1] if faults else ""
+
+    def _pending(self) -> List[NextCheckpoint]:
+        """The commits that are not done with, in the order of the log."""
+        pending: List[NextCheckpoint] = []
+        session = 0
+        for entry in self.folder.commits.entries():
+            session += _begins_session(entry)
+            if not entry.is_commit or entry.number <= self._position:
+                continue
+            checkpoint = self.folder.commits.checkpoint(entry)
+            if not self.is_known(checkpoint):
+                pending.append(NextCheckpoint(checkpoint, entry.number, [], session))
+            elif not self._settings.every:
+                pending = []  # they were left out before
+        return pending
+
+    def _find_fault(self, checkpoint: Checkpoint) -> Optional[str]:
+        """What is wrong with the files of a checkpoint, as a clause; '' if nothing is, and None if
+        retention has deleted them.
+        """
+        fault = self.folder.checkpoints.find_damage(checkpoint)
+        if not fault:
+            self._fault_at = None
+            return ""
+        self._is_current = False
+        self.folder.commits.invalidate_cache()
+        if checkpoint not in self.folder.checkpoints.list():
+            return None
+        self._fault_at = self._clock() if self._fault_at is None else self._fault_at
+        return fault
+
+    def _is_fault_permanent(self) -> bool:
+        return self._fault_at is not None and self._clock() - self._fault_at >= _PATIENCE_SECS
+
+    # --------------------------------------------------------------------------------------- wait
+
+    def _wait(self) -> None:
+        """Wait a moment. Raises an error if the run gives no sign of life for too long."""
+        has_begun, now = self._manifest is not None, self._clock()
+        if not has_begun:
+            self._refuse_other_files()
+        if not has_begun and now - self._start >= self._settings.start_secs:
+            raise self._start_error()
+        if has_begun and now - self._changed_at >= self._settings.idle_secs:
+            if not self.folder.is_locked():
+                raise self._silence_error()
+            self._changed_at = now  # a process trains, perhaps one long step
+        self._sleep(_POLL_SECS)
+
+    def _refuse_other_files(self) -> None:
+        """Refuse a path where no run can begin."""
+        path, is_run = self.folder.path, os.path.lexists(self.folder.file("manifest.json"))
+        if is_run or self._settings.is_replaced or not is_used(path):
+            return
+        fault = "contains no run" if os.path.isdir(path) else "is a file"
+        raise UsageError(f"{self.folder} {fault}.", hint="Name the folder of a run.")
+
+    def _start_error(self) -> Exception:
+        if self._error is not None:
+            return self._error
+        return RetryError(
+            f"No run has begun in {self.folder} within {self._settings.start_secs:g} s.",
+            hint="Start the run, or name its folder.",
+        )
+
+    def _silence_error(self) -> Exception:
+        if not os.path.isdir(self.folder.path):
+            return self.folder.loss_error()
+        if self._error is not None:
+            return self._error
+        return RetryError(
+            f"{self.folder} has recorded no end, nothing in it has changed for "
+            f"{self._settings.idle_secs:g} s, and no process trains it.",
+            hint=f"Continue it: toolkit resume {self.folder.argument}",
+        )
+
+
+def _begins_session(entry: Entry) -> bool:
+    return entry.values.get("kind") in ("session", "branch")
+
+
+def _sign(path: str) -> _Sign:
+    """What differs once a file has changed; None if it cannot be read.
+
+    The file is opened: a network file system then asks the server for its state.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        return status.st_ino, status.st_size, status.st_mtime_ns
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,236 @@
+"""Copies of the plugins' sources in a run folder, `sources/`.
+
+Each version of a plugin that trained the run has a folder there, `sources/NAME-1a2b3c4d`, whose
+name ends in a hash of its files: a session with other code adds a folder, and one with the same
+code adds nothing. The hash of each file is in the session's entry of the commit log, and so is
+where the copies are: `{"folder": ..., "target": ..., "kind": ..., "omitted": [...]}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+
+from ..errors import CheckpointError, InterruptedRun, ToolkitError
+from ..files import TEMPORARY_PREFIX, open_regular_file, sha256_of, sync
+from .folder import Folder
+
+SOURCES = "sources"
+MAX_FILE_BYTES = 4 << 20  # a larger file is not copied
+MAX_TOTAL_BYTES = 16 << 20  # of the copies of one version of a plugin
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}-[0-9a-f]{8}")
+_KINDS = ("model", "extension")
+
+
+class SourceCopy(NamedTuple):
+    """The copies of the sources of one plugin, as a session's entry records them."""
+
+    folder: str  # its name in `sources`
+    target: str  # what to load: the name of a file, or module:attribute; "" if neither is known
+    kind: str  # of the plugin: "model" or "extension"
+    omitted: List[str]  # the files without a copy
+
+    @property
+    def place(self) -> str:
+        """The path of the copies in the run folder."""
+        return f"{SOURCES}/{self.folder}"
+
+
+def is_valid(values: Any) -> bool:
+    """Whether the value of an entry is that of `write_copies`, by plugin."""
+    return isinstance(values, dict) and all(map(_is_copy, values.values()))
+
+
+def _is_copy(values: Any) -> bool:
+    return (
+        isinstance(values, dict)
+        and set(values) == set(SourceCopy._fields)
+        and isinstance(values["folder"], str)
+        and bool(_FOLDER_NAME.fullmatch(values["folder"]))
+        and isinstance(values["target"], str)
+        and values["kind"] in _KINDS
+        and isinstance(values["omitted"], list)
+        and all(isinstance(name, str) for name in values["omitted"])
+    )
+
+
+def read_copies(session: Dict[str, Any]) -> Dict[str, SourceCopy]:
+    """The copies of a session by the plugin's name; {} for a run of an earlier version."""
+    return {name: SourceCopy(**values) for name, values in (session.get(SOURCES) or {}).items()}
+
+
+# ------------------------------------------------------------------------------------------ write
+
+
+def write_copies(
+    folder: Folder,
+    name: str,
+    hashes: Dict[str, str],
+    read: Callable[[str], bytes],
+    target: str,
+    kind: str,
+) -> SourceCopy:
+    """Copy the sources of a plugin to the folder of a run, unless it has them.
+
+    Args:
+        folder: of the run.
+        name: of the plugin.
+        hashes: path -> SHA-256 of each file.
+        read: returns the contents of such a path.
+        target: see `SourceCopy`.
+        kind: see `SourceCopy`.
+
+    Raises:
+        RetryError: the folder cannot be written.
+    """
+    version = _folder_name(name, hashes)
+    path = folder.file(SOURCES, version)
+    with folder.writing():
+        if not os.path.isdir(path):
+            _write_version(folder.make_subfolder(SOURCES), version, hashes, read)
+        omitted = [each for each in hashes if not os.path.isfile(_join(path, each))]
+    return SourceCopy(version, target, kind, sorted(omitted))
+
+
+def _folder_name(name: str, hashes: Dict[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps([name, hashes], sort_keys=True).encode("ascii")).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60] or '_'}-{digest[:8]}"
+
+
+def _write_version(
+    root: str, version: str, hashes: Dict[str, str], read: Callable[[str], bytes]
+) -> None:
+    """Write a version as a whole: a folder with its name is complete."""
+    part = os.path.join(root, TEMPORARY_PREFIX + secrets.token_hex(8))
+    os.mkdir(part)
+    try:
+        for name, content in _read_sources(hashes, read):
+            _write_file(_join(part, name), content)
+        os.rename(part, os.path.join(root, version))
+        sync(root)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _read_sources(
+    hashes: Dict[str, str], read: Callable[[str], bytes]
+) -> Iterator[Tuple[str, bytes]]:
+    """The name and contents of each file that can be copied."""
+    total = 0
+    for name, sha256 in sorted(hashes.items()):
+        try:
+            content = read(name) if is_inside(name) else b""
+        except (OSError, ToolkitError):  # removed since it was imported
+            continue
+        is_same = hashlib.sha256(content).hexdigest() == sha256  # else changed since
+        if is_same and len(content) <= min(MAX_FILE_BYTES, MAX_TOTAL_BYTES - total):
+            total += len(content)
+            yield name, content
+
+
+def _write_file(path: str, content: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _join(folder: str, name: str) -> str:
+    return os.path.join(folder, *name.split("/"))
+
+
+def is_inside(name: str) -> bool:
+    """Whether a path in the table of a plugin's files stays in the folder of the copies."""
+    parts = name.split("/")
+    return not {"", ".", ".."} & set(parts) and "\0" not in name and not os.path.isabs(name)
+
+
+# ------------------------------------------------------------------------------------------- read
+
+
+def find_faults(folder: Folder, sessions: Iterable[Dict[str, Any]]) -> List[str]:
+    """The copies that are missing, or differ from the hashes of their sessions; a clause each.
+
+    Sessions that record no copies, as those of an earlier version, have none to miss.
+    """
+    faults: Dict[str, None] = {}  # each once, in their order
+    for session in sessions:
+        for plugin, copy in read_copies(session).items():
+            for name, sha256 in sorted(_hashes(session, plugin).items()):
+                fault = "" if name in copy.omitted else _find_damage(folder, copy, name, sha256)
+                if fault:
+                    faults[f"{copy.place}/{name} {fault}"] = None
+    return list(faults)
+
+
+def _hashes(session: Dict[str, Any], plugin: str) -> Dict[str, Any]:
+    return (session.get("plugins") or {}).get(plugin) or {}
+
+
+def _find_damage(folder: Folder, copy: SourceCopy, name: str, sha256: Any) -> str:
+    """What happened to a copy, as a clause; '' if nothing."""
+    try:
+        path = _join(folder.file(SOURCES, copy.folder), name)
+        is_same = is_inside(name) and sha256_of(path) == sha256
+        return "" if is_same else "is not the file that its session recorded"
+    except FileNotFoundError:
+        return "is missing"
+    except (OSError, ValueError) as error:
+        return f"cannot be read ({getattr(error, 'strerror', None) or error})"
+
+
+def extract(folder: Folder, copy: SourceCopy, hashes: Dict[str, Any], path: str) -> None:
+    """Write the copies of a plugin to another folder, each checked by its hash.
+
+    Args:
+        folder: of the run.
+        copy: of the plugin.
+        hashes: path -> SHA-256 of each file, as recorded in the session.
+        path: of the new folder, which then contains these files and no others.
+
+    Raises:
+        CheckpointError: a file has no copy, or its copy is damaged.
+    """
+    for name, sha256 in sorted(hashes.items()):
+        place = f"{folder}/{copy.place}/{name}"
+        if name in copy.omitted:
+            raise CheckpointError(f"{place} was not copied.")
+        fault = _find_damage(folder, copy, name, sha256)
+        if fault:
+            raise CheckpointError(f"{place} {fault}.", path=place)
+        with open_regular_file(_join(folder.file(SOURCES, copy.folder), name)) as file:
+            content = file.read()
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise CheckpointError(f"{place} has changed just now.", path=place)
+        _write_file(_join(path, name), content)
+
+
+@contextlib.contextmanager
+def naming_copies(folder: Any) -> Iterator[None]:
+    """Within the block, which loads the plugins of a run, let an error name their copies.
+
+    Args:
+        folder: the `RunFolder`.
+    """
+    try:
+        yield
+    except ToolkitError as error:
+        places = _last_places(folder)
+        if places and not isinstance(error, InterruptedRun):
+            text = f"A copy of the code that trained the run is in {' and in '.join(places)}."
+            error.hint = " ".join(part for part in (error.hint, text) if part)
+        raise
+
+
+def _last_places(folder: Any) -> List[str]:
+    """The folders with copies of what trained the last session of a run."""
+    sessions = folder.commits.sessions()[-1:]
+    copies = [copy for session in sessions for copy in read_copies(session).values()]
+    return [f"{folder}/{copy.place}" for copy in copies if os.path.isdir(folder.file(copy.place))]

@@ -1,0 +1,371 @@
+"""Weights that a model starts from: of a run, of a checkpoint or of a SavedModel.
+
+    source = open_weights(path, step, warn)              the checkpoint that a path names
+    plan = plan_weights(source, in_graph, renames)       which variable gets which of its tensors
+    read_weights(source, plan, in_graph)                 the values by the names of the variables
+
+Slots of optimizers, the global step and what the toolkit counts are no weights.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+
+import numpy as np
+
+from ..compat import OBJECT_GRAPH, object_graph_names, tf
+from ..errors import CheckpointError, UsageError
+from ..files import open_regular_file
+from .checkpoint_diff import STEP, Specs, VariableSpec, join_names
+from .checkpoint_reader import has_files, hash_tensors, open_reader, read_tensors
+from .parent import WEIGHTS, Parent
+from .run_folder import RunFolder, open_run
+from .variable_map import (
+    check_old_names,
+    find_likely_renames,
+    find_omissions,
+    is_scope,
+    map_texts,
+    match_names,
+    slot_owner,
+)
+
+FORMS = (
+    "Name the folder of a run, RUN@STEP, the prefix of a checkpoint's files, or the folder of a "
+    "checkpoint or a SavedModel."
+)
+_KERAS_FILES = (".h5", ".hdf5", ".keras")
+_FILE_ENDING = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})")
+_LATEST = re.compile(r'^model_checkpoint_path: "(.*)"', re.MULTILINE)
+_OTHER_SCOPES = ("toolkit/", "state/")  # of counters, sums of gradients and state of plugins
+_OBJECT_SLOTS = (".OPTIMIZER_SLOT", "optimizer/", "save_counter", "keras_api/metrics")  # in keys
+_MANY = 20  # names in a sentence
+
+
+class WeightSource(NamedTuple):
+    """A checkpoint whose weights a model can start from.
+
+    Attributes:
+        place: as a user names it, for messages.
+        path: the prefix of its files.
+        parent: identifies it.
+        specs: of its variables by name. The names of a checkpoint of objects, as Keras writes it,
+            are those of the variables in its model, as far as they are unique.
+        values: of the variables by name. They are read once: a process that trains a run may delete
+            the checkpoint.
+        class_names: of the data of a run, in the order of the class numbers; () if it has none.
+    """
+
+    place: str
+    path: str
+    parent: Parent
+    specs: Specs
+    values: Dict[str, np.ndarray]
+    class_names: Tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """The source with its step, for messages."""
+        return self.place if self.parent.step is None else f"{self.place}, step {self.parent.step}"
+
+
+class WeightPlan(NamedTuple):
+    """Which variables of a graph get the weights of a source.
+
+    Attributes:
+        names: variable of the graph -> variable of the source.
+        fresh: the variables that keep their initial values, each with the reason if it is a shape.
+        unused: the variables of the source that no variable of the graph gets, without slots.
+        maps: the texts for --map that perform renamings which are likely.
+    """
+
+    names: Dict[str, str]
+    fresh: List[str]
+    unused: List[str]
+    maps: List[str]
+
+    def sentences(self, source: str) -> List[str]:
+        """What the plan does; `source` names where the weights are from."""
+        count, total = len(self.names), len(self.names) + len(self.fresh)
+        result = [f"{count} of {total} variables start with the weights of {source}."]
+        if self.fresh:
+            result.append(f"Initialised: {join_names(self.fresh, _MANY)}.")
+        if self.unused:
+            result.append(f"Not used of {source}: {join_names(self.unused, _MANY)}.")
+        if self.maps:
+            result.append(f"Some may only have other names: {' '.join(self.maps)}")
+        return result
+
+
+# ------------------------------------------------------------------------------------------- open
+
+
+def open_weights(path: str, step: str, warn: Callable[[str], None]) -> WeightSource:
+    """The checkpoint that a path names.
+
+    Args:
+        path: of a run's folder, of a checkpoint (the prefix of its files, one of them, or a folder
+            with the file `checkpoint`), or of a SavedModel.
+        step: the checkpoint of a run; "" for the best, or else the last one.
+        warn: called with a message for each damaged checkpoint of a run that is skipped.
+
+    Raises:
+        UsageError: there is no such checkpoint.
+        CheckpointError: it cannot be read, or is damaged.
+    """
+    if _is_run(path):
+        return _open_run(path, step, warn)
+    _refuse_word(path)
+    prefix = _find_prefix(path)
+    if step:
+        raise UsageError(f"{path}@{step} names a step of a run, and {path} is no run.", hint=FORMS)
+    return _read_source(path, prefix, "")
+
+
+def _refuse_word(path: str) -> None:
+    """Raise UsageError if a path is RUN@WORD: only a number names a step."""
+    run, _, word = path.rpartition("@")
+    if not os.path.lexists(path) and run and _is_run(run):
+        raise UsageError(
+            f"{path}: the STEP of RUN@STEP is a number, and '{word}' is none.",
+            hint=f"{run} without a step means its best checkpoint, or else its last one.",
+        )
+
+
+def _is_run(path: str) -> bool:
+    names = ("manifest.json", "commits.jsonl", "config.json")
+    return any(os.path.isfile(os.path.join(path, name)) for name in names)
+
+
+def _open_run(path: str, step: str, warn: Callable[[str], None]) -> WeightSource:
+    folder = open_run(path)
+    best = "last" if folder.checkpoints.best() is None else "best"
+    checkpoint = folder.checkpoints.find(step.lstrip("0") or "0" if step else best, warn)
+    source = _read_source(str(folder), checkpoint.path, folder.commits.head())
+    return source._replace(class_names=_read_class_names(folder))
+
+
+def _read_class_names(folder: RunFolder) -> Tuple[str, ...]:
+    """The names of a run's classes; () if it has none, or its manifest cannot be read."""
+    try:
+        return tuple(folder.read_manifest()["data"]["stored"].get("class_names", ()))
+    except CheckpointError:
+        return ()
+
+
+def _read_source(place: str, path: str, head: str) -> WeightSource:
+    """Read a checkpoint; `head` is the hash of the last entry of its run's commit log, or ""."""
+    tensors = read_tensors(path)
+    with open_reader(path) as reader:
+        has_graph = OBJECT_GRAPH in tensors
+        full_names = object_graph_names(reader.get_tensor(OBJECT_GRAPH)) if has_graph else {}
+        dtypes = reader.get_variable_to_dtype_map()
+    keys = _name_keys(tensors, full_names)
+    specs = {
+        name: VariableSpec(list(tensors[key].shape), tf.as_dtype(dtypes[key]).name)
+        for name, key in keys.items()
+    }
+    name, step = os.path.basename(os.path.abspath(place)), _find_step(tensors)
+    parent = Parent(WEIGHTS, name, step, hash_tensors(sorted(tensors.items())), head)
+    return WeightSource(place, path, parent, specs, {n: tensors[key] for n, key in keys.items()})
+
+
+def _name_keys(tensors: Dict[str, np.ndarray], full_names: Dict[str, str]) -> Dict[str, str]:
+    """The name of each variable -> its key in a checkpoint.
+
+    Args:
+        tensors: of the checkpoint by key.
+        full_names: key -> name of the variable in its model, for a checkpoint of objects. A name
+            that variables with different values share is not used.
+    """
+    groups: Dict[str, List[str]] = {}
+    for key in sorted(tensors):
+        is_other = bool(full_names) and any(part in key for part in _OBJECT_SLOTS)
+        if key != OBJECT_GRAPH and not is_other:
+            groups.setdefault(full_names.get(key, key), []).append(key)
+    names = {}
+    for name, (first, *others) in groups.items():
+        if all(np.array_equal(tensors[key], tensors[first]) for key in others):
+            names[name] = first
+        else:
+            names.update({key.partition("/.ATTRIBUTES/")[0]: key for key in [first, *others]})
+    return names
+
+
+def _find_step(tensors: Dict[str, np.ndarray]) -> Optional[int]:
+    """The global step in a checkpoint, if it has one."""
+    value = tensors.get(STEP)
+    if value is None or value.shape or not np.issubdtype(value.dtype, np.integer) or value < 0:
+        return None
+    return int(value)
+
+
+def _find_prefix(path: str) -> str:
+    """The prefix of the files of the checkpoint that a path names, if that is no run."""
+    if has_files(os.path.abspath(path)):
+        return path
+    if os.path.isdir(path):
+        return _find_in_folder(path)
+    stem = _FILE_ENDING.sub("", path)
+    if stem != path and has_files(os.path.abspath(stem)):
+        return stem
+    if not os.path.isfile(path):
+        raise UsageError(
+            f"{path}: there is no run, checkpoint or SavedModel.", hint=FORMS, path=path
+        )
+    if os.path.basename(path) in ("saved_model.pb", "saved_model.pbtxt"):
+        return _find_in_folder(os.path.dirname(path))
+    if path.lower().endswith(_KERAS_FILES):
+        raise UsageError(
+            f"{path} is a file of Keras, which is not read.",
+            hint="Load it in Keras, and write a SavedModel: tf.saved_model.save(model, 'FOLDER').",
+        )
+    return path  # of the first format of checkpoints, one file; or the reader says what it is
+
+
+def _find_in_folder(folder: str) -> str:
+    """The prefix of the checkpoint in a folder."""
+    if any(os.path.isfile(os.path.join(folder, "saved_model" + e)) for e in (".pb", ".pbtxt")):
+        prefix = os.path.join(folder, "variables", "variables")
+        if has_files(os.path.abspath(prefix)):
+            return prefix
+        raise UsageError(
+            f"The SavedModel {folder} has no variables, so it has no weights.",
+            hint="In a frozen graph they are constants; export the model with its variables.",
+        )
+    latest = _find_latest(folder)
+    if latest:
+        return latest
+    names = sorted(n[: -len(".index")] for n in os.listdir(folder) if n.endswith(".index"))
+    prefixes = [os.path.join(folder, name) for name in names]
+    if len(prefixes) == 1:
+        return prefixes[0]
+    if prefixes:
+        raise UsageError(
+            f"{folder} has {len(names)} checkpoints.",
+            hint=f"Name one of them, such as {prefixes[-1]}: {join_names(names, _MANY)}.",
+        )
+    raise UsageError(f"{folder} contains no run, checkpoint or SavedModel.", hint=FORMS)
+
+
+def _find_latest(folder: str) -> str:
+    """The checkpoint that the file `checkpoint` of a folder names, if it is there; else ''."""
+    try:
+        with open_regular_file(os.path.join(folder, "checkpoint")) as file:
+            match = _LATEST.search(file.read().decode("utf-8", "replace"))
+    except OSError:
+        return ""
+    path = os.path.join(folder, match.group(1)) if match else ""
+    beside = os.path.join(folder, os.path.basename(path))  # where the folder was moved
+    return next((p for p in (path, beside) if match and has_files(os.path.abspath(p))), "")
+
+
+# ------------------------------------------------------------------------------------------- plan
+
+
+def plan_weights(source: WeightSource, in_graph: Specs, renames: Dict[str, str]) -> WeightPlan:
+    """Which variables of a graph get which weights: those of one name and one shape.
+
+    Args:
+        source: of the weights.
+        in_graph: the specs of the model's variables, without slots.
+        renames: old -> new, from `parse_map`; an empty new leaves out the variables of old.
+
+    Raises:
+        UsageError: a renaming names a variable that does not exist, or that has another shape.
+        CheckpointError: no variable fits.
+    """
+    targets = {n: spec for n, spec in in_graph.items() if not _is_other(n)}
+    weights = {n: spec for n, spec in source.specs.items() if _is_weight(n, source.specs)}
+    check_old_names(source.specs, targets, renames, weights)
+    omissions = find_omissions(source.specs, renames)
+    specs = {n: spec for n, spec in source.specs.items() if n not in omissions}
+    pairs = match_names(specs, targets, {old: new for old, new in renames.items() if new})
+    names = {new: old for old, new in pairs.items() if _fits(specs[old], targets[new])}
+    for old, new in renames.items():
+        if not is_scope(old) and pairs.get(old) == new and new not in names:
+            raise UsageError(
+                f"--map {old}={new}: '{old}' is {_format(specs[old])}, and '{new}' is "
+                f"{_format(targets[new])}.",
+                hint="Omit it: a variable of another shape is initialised.",
+            )
+    others = {new: specs[old] for old, new in pairs.items() if new not in names}
+    fresh = sorted(name for name in targets if name not in names)
+    used = set(names.values())
+    unused = sorted(name for name in weights if name not in used and name not in pairs)
+    additions = set(fresh) - set(others) - omissions
+    maps = _likely_maps(specs, targets, set(unused) - omissions, additions)
+    if not names:
+        raise _misfit_error(source, fresh, unused, maps)
+    texts = [_describe_fresh(name, targets[name], others.get(name)) for name in fresh]
+    return WeightPlan(names, texts, unused, maps)
+
+
+def read_weights(source: WeightSource, plan: WeightPlan, in_graph: Specs) -> Dict[str, np.ndarray]:
+    """The value of each variable of a plan, in the variable's dtype."""
+    with np.errstate(over="ignore"):
+        return {
+            new: source.values[old].astype(tf.as_dtype(in_graph[new].dtype).as_numpy_dtype)
+            for new, old in plan.names.items()
+        }
+
+
+def _is_other(name: str) -> bool:
+    """Whether a variable is no weight: the step, a counter, a sum or state of a plugin."""
+    return name == STEP or name.startswith(_OTHER_SCOPES)
+
+
+def _is_weight(name: str, specs: Specs) -> bool:
+    """Whether a variable of a source is a weight; not if it is a slot of another one."""
+    is_power = re.fullmatch(r"(.*/)?beta[12]_power(_\d+)?", name) is not None
+    return not (is_power or _is_other(name)) and slot_owner(name, specs) is None
+
+
+def _fits(spec: VariableSpec, target: VariableSpec) -> bool:
+    """Whether a value fits a variable: the shape is the same, and so is the kind of number."""
+    dtypes = [tf.as_dtype(each.dtype) for each in (spec, target)]
+    is_number = dtypes[0] == dtypes[1] or all(dtype.is_floating for dtype in dtypes)
+    return spec.shape == target.shape and is_number
+
+
+def _likely_maps(
+    specs: Specs, targets: Specs, removals: Set[str], additions: Set[str]
+) -> List[str]:
+    leading, _ = find_likely_renames(specs, targets, removals, additions)
+    return [f"--map {text}" for text in map_texts(specs, targets, leading, leading)]
+
+
+def _misfit_error(
+    source: WeightSource, fresh: List[str], unused: List[str], maps: List[str]
+) -> CheckpointError:
+    hint = (
+        f"Rename them: {' '.join(maps)}"
+        if maps
+        else (
+            f"It has {join_names(unused) or 'no weights'}; the model has {join_names(fresh)}. "
+            "Rename variables or scopes with --map OLD=NEW."
+        )
+    )
+    return CheckpointError(
+        f"No variable of {source.describe()}{_plugin_of(source)} has the name and the shape of a "
+        "variable of the model.",
+        hint=hint,
+    )
+
+
+def _plugin_of(source: WeightSource) -> str:
+    """The plugin of a run, for a message; '' if the source is no run."""
+    if not source.parent.head:
+        return ""
+    config = RunFolder(os.path.dirname(os.path.dirname(source.path))).read_config()
+    plugin = config.get("plugin") if isinstance(config, dict) else None
+    return f" (plugin {plugin})" if isinstance(plugin, str) else ""
+
+
+def _describe_fresh(name: str, spec: VariableSpec, other: Optional[VariableSpec]) -> str:
+    return name if other is None else f"{name} {_format(spec)} (there {_format(other)})"
+
+
+def _format(spec: VariableSpec) -> str:
+    return f"{spec.dtype} {spec.shape}"

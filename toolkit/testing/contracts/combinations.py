@@ -1,0 +1,167 @@
+"""Contracts of extensions and of the plugin that they extend."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+from ...api import load_plugins
+from ...plugins import Plugin, Plugins, hook_names
+from ...storage.checkpoint_reader import first_difference
+from ..probe import Intruder
+from ..runs import tensors
+from ..subject import Subject
+from .registry import Skip, contract, join_names, require
+
+# Hooks of an extension that change no training.
+HARMLESS_HOOKS = {
+    *("options", "metrics", "example_metrics", "metric_directions", "session_hooks", "scorers"),
+    *("checkpoint_saved", "evaluated", "run_finished", "run_ended"),
+}
+
+ZERO_REMEDY = (
+    "Let it return what it wraps unchanged at these values, or declare others as "
+    "Options.zero_strength."
+)
+
+
+@contract
+def initial_weights_ignore_other_ops(subject: Subject) -> None:
+    """Initial weights stay the same where an extension adds ops and variables."""
+    with subject.open_steps(more=[Intruder()]) as steps:
+        actual = steps.values()
+    _require_same_weights(
+        subject.steps().initial,
+        actual,
+        "where an extension creates an op and a variable before them",
+        "Create weights with run.initializer, a function of (seed, name).",
+    )
+
+
+@contract
+def extensions_keep_the_initial_weights(subject: Subject) -> None:
+    """Initial weights are the same with the extensions and without."""
+    if not subject.extensions:
+        raise Skip("no extension is checked")
+    plain = Subject(subject.plugin, subject.folder, **_values_without(subject, subject.extensions))
+    with plain, plain.open_steps() as steps:
+        _require_same_weights(
+            steps.values(),
+            subject.steps().initial,
+            "with the extensions and without",
+            "Give each variable of an extension an initial value that draws no random number, or "
+            "draw it with run.initializer.",
+        )
+
+
+@contract
+def an_extension_at_zero_strength_changes_nothing(subject: Subject) -> None:
+    """A run with an extension at zero strength has the tensors and results of one without it."""
+    extensions = dict(zip(subject.extensions, subject.plugins.extensions))
+    if not extensions:
+        raise Skip("no extension is checked")
+    zeros = {reference: find_zero_strength(plugin) for reference, plugin in extensions.items()}
+    for reference, zero in zeros.items():
+        if zero is not None:
+            _compare_with_plain_run(subject, reference, extensions[reference].name, zero)
+    unknown = [extensions[reference].name for reference in zeros if zeros[reference] is None]
+    if unknown:
+        raise Skip(f"the Options of {', '.join(unknown)} declare no zero_strength")
+
+
+def find_zero_strength(extension: Plugin) -> Optional[Mapping[str, Any]]:
+    """The options at which an extension changes nothing, by name; None if they are not known.
+
+    An extension whose hooks change no training has no such options: {}.
+    """
+    names = set(hook_names(extension))
+    classes = [cls for _, cls in Plugins(extension).options()] if "options" in names else []
+    declared = [cls.zero_strength for cls in classes if cls.zero_strength is not None]
+    if declared:
+        return {name: value for zero in declared for name, value in zero.items()}
+    return {} if names <= HARMLESS_HOOKS else None
+
+
+def _compare_with_plain_run(
+    subject: Subject, reference: Any, name: str, zero: Mapping[str, Any]
+) -> None:
+    others = [extension for extension in subject.extensions if extension is not reference]
+    paths = [os.path.join(subject.folder, f"{kind}-{name}") for kind in ("zero", "without")]
+    subject.train(paths[0], **zero)
+    values = _values_without(subject, [reference])
+    plain = Subject(subject.plugin, subject.folder, others, **values)
+    with plain:
+        plain.train(paths[1])
+        _compare_runs(subject, plain, paths, name, zero)
+
+
+def _compare_runs(
+    subject: Subject, plain: Subject, paths: Sequence[str], name: str, zero: Mapping[str, Any]
+) -> None:
+    """Compare the tensors, the predictions and the metrics of a run at zero strength with another.
+
+    Args:
+        subject, plain: with the extension, and without.
+        paths: the folders of their runs.
+        name: of the extension.
+        zero: the options of its zero strength.
+    """
+    expected = tensors(paths[1])
+    actual = {n: value for n, value in tensors(paths[0]).items() if n in expected}
+    difference = first_difference(expected, actual)
+    values_text = ", ".join(f"{n}={value}" for n, value in zero.items()) or "any options"
+    require(
+        not difference,
+        f"With {values_text}, '{name}' changes the run: {difference}.",
+        ZERO_REMEDY,
+    )
+    results, plain_results = subject.apply(paths[0], **zero), plain.apply(paths[1])
+    for noun, first, second in (
+        ("predicts", plain_results[0], results[0]),
+        ("measures", plain_results[1], results[1]),
+    ):
+        names = _differing_names(first, second)
+        require(
+            not names,
+            f"With {values_text}, '{name}' changes what the model {noun}: {join_names(names)}.",
+            ZERO_REMEDY,
+        )
+
+
+def _differing_names(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> List[str]:
+    """The names of the expected values that are absent or others."""
+    return [
+        name
+        for name, value in expected.items()
+        if name not in actual or not _is_same(value, actual[name])
+    ]
+
+
+def _is_same(expected: Any, actual: Any) -> bool:
+    """Whether two values of a prediction or a metric are equal, but for rounding in floats."""
+    first, second = np.asarray(expected), np.asarray(actual)
+    if first.shape != second.shape or first.dtype.kind != "f":
+        return bool(np.array_equal(first, second))
+    return bool(np.allclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True))
+
+
+def _values_without(subject: Subject, extensions: Any) -> Dict[str, Any]:
+    """The options of a subject, without those of some of its extensions."""
+    others = [each for each in subject.extensions if each not in extensions]
+    classes = load_plugins(subject.plugin, others).options()
+    known = {name for _, cls in classes for name in cls.model_fields}
+    removed = {name for _, cls in subject.plugins.options() for name in cls.model_fields} - known
+    return {name: value for name, value in subject.values.items() if name not in removed}
+
+
+def _require_same_weights(
+    expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray], event: str, remedy: str
+) -> None:
+    names = sorted(
+        name
+        for name, value in expected.items()
+        if name not in actual or value.tobytes() != actual[name].tobytes()
+    )
+    require(not names, f"The initial values of {join_names(names)} differ {event}.", remedy)

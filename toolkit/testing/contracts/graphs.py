@@ -1,0 +1,173 @@
+"""Contracts of what the hooks build in a graph."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping
+
+import numpy as np
+
+from ...compat import HAS_XLA, tf
+from ...errors import ToolkitError
+from ...graph.build import InferenceGraph, TrainingGraph, build_inference
+from ...graph.run import Run
+from ...training.random_ops import find_random_ops
+from ..graph_difference import find_difference
+from ..steps import build_for_xla
+from ..subject import STEP_OPTIONS, Subject
+from .registry import Skip, contract, join_names, require
+
+
+@contract
+def builds_with_the_same_variables_in_each_mode(subject: Subject) -> None:
+    """It builds for training, evaluation and prediction, with the same variables."""
+    expected = {name: value.shape for name, value in subject.steps().initial.items()}
+    for mode in ("eval", "predict"):
+        shapes = {
+            v.op.name: tuple(v.shape.as_list())
+            for v in _inference_graph(subject, mode).tf_graph.get_collection(
+                tf.GraphKeys.GLOBAL_VARIABLES
+            )
+        }
+        missing = sorted(set(shapes) - set(expected))
+        require(
+            not missing,
+            f"The variables {join_names(missing)} of mode '{mode}' do not exist in training, so no "
+            "checkpoint has them.",
+            "Let 'build' create the same variables whatever run.mode is.",
+        )
+        for name, shape in shapes.items():
+            require(
+                shape == expected[name],
+                f"'{name}' is {list(shape)} in mode '{mode}' and {list(expected[name])} in "
+                "training.",
+                "Let shapes follow from run.data and run.options alone.",
+            )
+
+
+@contract
+def builds_the_same_variables_in_a_loop(subject: Subject) -> None:
+    """A loop of steps has the variables of a single step."""
+    _require_variables(subject, _shapes(subject.loop_steps().initial), "a loop of steps")
+
+
+@contract
+def builds_the_same_variables_for_xla(subject: Subject) -> None:
+    """A step for XLA has the variables of a single step."""
+    if not HAS_XLA:
+        raise Skip("XLA compiles steps on TensorFlow 2.x")
+    specs = subject.loop_steps().graph.step_specs
+    options = subject.resolve(**STEP_OPTIONS)
+    try:
+        variables = build_for_xla(subject.plugins, options, subject.run_data, specs)
+    except (ToolkitError, TypeError, ValueError) as error:
+        text = str(error).strip().split("\n")[0]
+        raise Skip(f"XLA does not support its step, which then runs without: {text}")
+    shapes = {name: tuple(v.shape.as_list()) for name, v in variables.items()}
+    _require_variables(subject, shapes, "a step for XLA")
+
+
+@contract
+def builds_the_same_graph_twice(subject: Subject) -> None:
+    """Two builds of a training step in one process have the same ops, attributes and constants."""
+    with subject.open_steps() as first, subject.open_steps() as second:
+        difference = find_difference(first.graph.tf_graph, second.graph.tf_graph)
+    require(
+        difference is None,
+        f"Two builds of a step differ: {difference}.",
+        "While a graph is built, use no counter, time or generator of Python: what changes from "
+        "step to step follows from run.step_index or run.state, and random numbers from "
+        "run.uniform, run.normal or numpy.random.RandomState(run.seed(name)).",
+    )
+
+
+@contract
+def losses_are_finite_scalars(subject: Subject) -> None:
+    """Each loss is a scalar, and finite in the first step."""
+    for name, value in subject.steps().losses.items():
+        require(
+            np.isfinite(value),
+            f"The loss '{name}' of the first step is {value}.",
+            "Compute it from logits, and look for a logarithm or a division by zero.",
+        )
+
+
+@contract
+def each_trained_variable_gets_a_gradient(subject: Subject) -> None:
+    """Some loss that a step minimizes depends on each variable that can be trained."""
+    steps = subject.steps()
+    losses = [values.loss for values in steps.graph.step.guard_values]
+    losses += list(steps.graph.losses.values())
+    with steps.graph.tf_graph.as_default():
+        variables = {v.op.name: v for v in tf.trainable_variables()}
+        names = [name for name in variables if name not in steps.probe.frozen]
+        for loss in losses:
+            gradients = tf.gradients(loss, [variables[name] for name in names])
+            names = [name for name, gradient in zip(names, gradients) if gradient is None]
+            if not names:
+                return
+    raise AssertionError(
+        f"No loss depends on {join_names(names)}, which can be trained. Use the variable in "
+        "'call', or create it with trainable=False."
+    )
+
+
+@contract
+def draws_no_numbers_that_a_resume_cannot_repeat(subject: Subject) -> None:
+    """No random op of a step has a state that checkpoints lack."""
+    ops = find_random_ops(subject.steps().graph.train_op)
+    require(
+        not ops,
+        f"A step has {', '.join(map(str, ops))}, whose state is not in checkpoints.",
+        "Draw with run.uniform, run.normal or run.dropout.",
+    )
+
+
+@contract
+def session_hooks_create_no_variable(subject: Subject) -> None:
+    """The hook session_hooks creates no variable, which no checkpoint would have."""
+    if not subject.plugins.has_hook("session_hooks"):
+        raise Skip("no plugin has the hook session_hooks")
+    graph = subject.steps().graph
+    with graph.tf_graph.as_default():
+        before = {v.op.name for v in tf.global_variables()}
+        _call_session_hooks(subject, graph)
+        names = sorted({v.op.name for v in tf.global_variables()} - before)
+    require(
+        not names,
+        f"The hook 'session_hooks' creates the variable{'s' * (len(names) > 1)} "
+        f"{join_names(names)}.",
+        "Create variables in 'build'; 'session_hooks' may create other ops.",
+    )
+
+
+def _call_session_hooks(subject: Subject, graph: TrainingGraph) -> None:
+    subject.plugins.call_hook(
+        "session_hooks",
+        model=graph.model,
+        features=graph.batch.features,
+        labels=graph.batch.labels,
+        outputs=graph.step.outputs,
+        losses=graph.losses,
+        run=graph.run,
+        splits=subject.run_data.prepare_split,
+    )
+
+
+def _inference_graph(subject: Subject, mode: str) -> InferenceGraph:
+    run = Run(mode, subject.options, subject.run_data.spec)
+    return build_inference(subject.plugins, run)
+
+
+def _require_variables(subject: Subject, actual: Mapping[str, Any], form: str) -> None:
+    """Compare the shapes of variables by name with those of a single step."""
+    expected = _shapes(subject.steps().initial)
+    names = sorted(n for n in {*expected, *actual} if expected.get(n) != actual.get(n))
+    require(
+        not names,
+        f"The variables {join_names(names)} of a single step and of {form} differ.",
+        "Let 'build' and 'optimize' create the same variables in each call.",
+    )
+
+
+def _shapes(values: Dict[str, np.ndarray]) -> Dict[str, Any]:
+    return {name: value.shape for name, value in values.items()}

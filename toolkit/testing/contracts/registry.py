@@ -1,0 +1,131 @@
+"""What a contract is, and how one is checked."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from ...errors import InterruptedRun, RetryError, ToolkitError
+from ...plugins import summarize_exception
+from ..subject import Subject, Unavailable
+
+OK, FAILED, SKIPPED = "ok", "failed", "skipped"
+
+
+class Skip(Exception):
+    """A contract does not apply; the message says why."""
+
+
+class Contract(NamedTuple):
+    """Something that every plugin keeps.
+
+    Attributes:
+        name: words with hyphens.
+        title: what holds, a sentence without a full stop.
+        check: takes a `Subject`; raises AssertionError or ToolkitError if the plugin breaks the
+            contract, and Skip if the contract does not apply.
+    """
+
+    name: str
+    title: str
+    check: Callable[[Subject], None]
+
+
+class Result(NamedTuple):
+    """The result of checking a contract.
+
+    Attributes:
+        name, title: of the contract.
+        status: "ok", "failed" or "skipped".
+        message: what is wrong and how to mend it, or why the contract does not apply.
+        seconds: that the check took.
+    """
+
+    name: str
+    title: str
+    status: str
+    message: str
+    seconds: float
+
+
+ALL: List[Contract] = []  # in the order in which they are checked
+
+
+def contract(check: Callable[[Subject], None]) -> Callable[[Subject], None]:
+    """Register a function as a contract; its docstring is the contract's title."""
+    title = (check.__doc__ or "").strip().split("\n")[0].rstrip(".")
+    ALL.append(Contract(check.__name__.replace("_", "-"), title, check))
+    return check
+
+
+def require(condition: Any, message: str, remedy: str) -> None:
+    """Raise AssertionError unless a condition holds.
+
+    Args:
+        condition: what has to hold.
+        message: what is wrong, a sentence with values.
+        remedy: how to mend it, a sentence.
+    """
+    if not condition:
+        raise AssertionError(f"{message} {remedy}")
+
+
+def join_names(names: Iterable[str], limit: int = 5) -> str:
+    """Some of the names, sorted."""
+    texts = sorted(names)
+    more = [f"{len(texts) - limit} more"] * (len(texts) > limit)
+    return ", ".join(texts[:limit] + more)
+
+
+def check_contract(contract: Contract, subject: Subject) -> Result:
+    """Check one contract, and return the result."""
+    start = time.perf_counter()
+    status, message = _check(contract, subject)
+    seconds = time.perf_counter() - start
+    return Result(contract.name, contract.title, status, message, seconds)
+
+
+def _check(contract: Contract, subject: Subject) -> Tuple[str, str]:
+    """The status and the message of one contract."""
+    try:
+        contract.check(subject)
+    except (Skip, Unavailable) as reason:
+        return SKIPPED, str(reason)
+    except (InterruptedRun, RetryError, MemoryError):  # no fault of the plugin
+        raise
+    except AssertionError as error:
+        return FAILED, str(error)
+    except ToolkitError as error:
+        return FAILED, " ".join(filter(None, [error.message, error.hint]))
+    except Exception as error:
+        file = subject.plugins.model.file
+        return FAILED, summarize_exception(error, file.rpartition("/")[0]) + "."
+    return OK, ""
+
+
+def check_contracts(
+    subject: Subject,
+    contracts: Optional[Iterable[Contract]] = None,
+    report: Callable[[Result], None] = lambda result: None,
+) -> List[Result]:
+    """Check contracts one after the other.
+
+    Args:
+        subject: what to check.
+        contracts: None for all.
+        report: called with each result as it is known.
+    """
+    results = []
+    for each in ALL if contracts is None else contracts:
+        result = check_contract(each, subject)
+        report(result)
+        results.append(result)
+    return results
+
+
+def count(results: Iterable[Result]) -> Dict[str, int]:
+    """Return how many results have each status."""
+    counts = dict.fromkeys((OK, FAILED, SKIPPED), 0)
+    for result in results:
+        counts[result.status] += 1
+    return counts

@@ -1,0 +1,205 @@
+"""Several devices of one machine that train together, each a replica, in one process.
+
+Each replica is built as in a cluster, then copied into the graph of the first one, whose session
+trains all. Hooks, checkpoints and evaluations see the first alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..compat import count_gpus, tf
+from ..errors import ToolkitError, UsageError
+from ..graph.build import TrainingGraph
+from ..graph.replica import Replica, meet
+from ..graph.replica_copy import CPU, GPU, ReplicaCopy, ReplicaDevice, ReplicaSession
+from ..options import CoreOptions
+from . import variable_values
+from .peers import NoPeers, check_hashes, describe_replicas
+from .step_mode import TrainingPlan
+
+
+def open_devices(options: CoreOptions) -> NoPeers:
+    """The devices on which a process trains, or no peers if it is one.
+
+    Raises:
+        UsageError: the machine has GPUs, but fewer.
+    """
+    if options.devices == 1:
+        return NoPeers()
+    num_gpus = count_gpus()
+    if 0 < num_gpus < options.devices:
+        noun = "GPU" if num_gpus == 1 else "GPUs"
+        raise UsageError(
+            f"--devices is {options.devices}, and this machine has {num_gpus} {noun}.",
+            hint=f"Set --devices {num_gpus}; to try it on the processor, hide the {noun} with "
+            "CUDA_VISIBLE_DEVICES=-1.",
+        )
+    return Devices(options.devices, GPU if num_gpus else CPU)
+
+
+class Devices(NoPeers):
+    """The other replicas of a process that trains on several devices.
+
+    Args:
+        num_devices: how many devices train, at least 2.
+        kind: of the devices, CPU or GPU.
+
+    Attributes:
+        count: how many other replicas there are.
+    """
+
+    def __init__(self, num_devices: int, kind: str = CPU):
+        self.count = num_devices - 1
+        self._devices = [ReplicaDevice(kind, number) for number in range(num_devices)]
+        self._kind = kind
+        self._copies: List[ReplicaCopy] = []
+        self._meetings: List[tf.Operation] = []
+        self._has_failed = False  # a call, at any op of the others
+
+    def replica(self, batch_size: int) -> Replica:
+        """The first replica. Raises UsageError if the batch is too small for so many."""
+        replica = Replica(0, len(self._devices), batch_size)
+        replica.check_batch_size()
+        return replica
+
+    def facts(self) -> Dict[str, Any]:
+        """What the run's log records of the devices."""
+        count = len(self._devices)
+        return {"cluster": {"mode": "replicated", "replicas": count, "devices": count}}
+
+    def describe(self, batch_size: int) -> List[str]:
+        """Sentences on the devices, for the first lines of a run."""
+        names = [device.name for device in self._devices]
+        texts = [describe_replicas(self.replica(batch_size), names)]
+        if self._kind == CPU:
+            texts.append("no GPU: the devices share the processor, which is a try-out, not faster")
+        return texts
+
+    def configure(self, config: tf.ConfigProto) -> tf.ConfigProto:
+        """The configuration of the session of all replicas."""
+        changed = tf.ConfigProto()
+        changed.CopyFrom(config)
+        if self._kind == CPU:
+            changed.device_count[CPU] = len(self._devices)
+        return changed
+
+    def complete(
+        self, plan: TrainingPlan, build: Callable[[Replica, TrainingPlan], TrainingPlan]
+    ) -> TrainingPlan:
+        """The plan of all replicas.
+
+        Args:
+            plan: of the first.
+            build: from another replica and the plan of the first to a plan.
+        """
+        first = plan.graph.run.replica
+        others = []
+        for device in self._devices[1:]:
+            other = build(Replica(device.number, first.count, first.batch_size), plan)
+            copy = ReplicaCopy(other.graph.tf_graph, plan.graph, device)
+            others.append((other, copy))
+        self._copies = [copy for _, copy in others]
+        self._meetings = [self._meet(plan.graph.tf_graph, device) for device in self._devices]
+        graph = _join(plan.graph, [(other.graph, copy) for other, copy in others])
+        reader = Readers(plan.reader, [(other.reader, copy) for other, copy in others])
+        return plan._replace(graph=graph, reader=reader)
+
+    def _meet(self, graph: tf.Graph, device: ReplicaDevice) -> tf.Operation:
+        with graph.as_default(), tf.device(device.place("")):
+            return meet(len(self._devices))
+
+    def begin(self, session: tf.Session, step: int) -> None:
+        """Give the others the state of the first.
+
+        Args:
+            session: in which the variables of the first are restored.
+            step: the number of steps so far.
+        """
+        self._has_failed = False
+        values = variable_values.read(session)
+        for copy in self._copies:
+            own = ReplicaSession(session, copy)
+            own.run(_initializers(copy.graph))
+            variable_values.assign(own, values)
+        session.run(self._meetings)
+
+    @contextlib.contextmanager
+    def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
+        """In the block, a call of the session makes steps."""
+        try:
+            yield
+        except tf.errors.OpError:
+            self._has_failed = True
+            raise
+
+    def check_equal(self, session: tf.Session, step: int) -> None:
+        """Compare the variables of all replicas. Raises ToolkitError where they differ.
+
+        After a call that failed, the first alone has the state before the step.
+        """
+        if self._has_failed:
+            return
+        hashes = variable_values.hashes(session)
+        for copy in self._copies:
+            others = variable_values.hashes(ReplicaSession(session, copy))
+            check_hashes(copy.device.name, step, hashes, others)
+
+
+class Readers:
+    """The readers of all replicas, as one.
+
+    Args:
+        first: of the first replica.
+        others: of the other replicas, each with the copy of its graph.
+
+    Attributes:
+        kind, in_memory: of each reader.
+    """
+
+    def __init__(self, first: Any, others: Sequence[Tuple[Any, ReplicaCopy]]):
+        self.kind, self.in_memory = first.kind, first.in_memory
+        self._first, self._others = first, others
+
+    def initialize(self, session: tf.Session, step: int = 0) -> None:
+        """Start at batch number `step`."""
+        self._first.initialize(session, step)
+        for reader, copy in self._others:
+            reader.initialize(ReplicaSession(session, copy), step)
+
+    @property
+    def failure(self) -> Optional[ToolkitError]:
+        """Why a read failed; None where that is not known."""
+        return self._find("failure")
+
+    @property
+    def file_change(self) -> Optional[ToolkitError]:
+        """The error of a file that changed, though all reads succeeded."""
+        return self._find("file_change")
+
+    def _find(self, name: str) -> Optional[ToolkitError]:
+        readers = [self._first, *(reader for reader, _ in self._others)]
+        return next((x for x in (getattr(r, name, None) for r in readers) if x is not None), None)
+
+
+def _join(
+    graph: TrainingGraph, others: Sequence[Tuple[TrainingGraph, ReplicaCopy]]
+) -> TrainingGraph:
+    """The graph of the first replica, whose train op makes the steps of all."""
+    copies = [copy.element(other.train_op) for other, copy in others]
+    averages = [copy.element(average) for other, copy in others for average in other.averages]
+    with graph.tf_graph.as_default():
+        train_op = tf.group(graph.train_op, *copies, name="all_replicas")
+        with tf.control_dependencies([train_op]):
+            step_after = tf.identity(graph.step_after, name="all_replicas_step_after")
+    return graph._replace(
+        train_op=train_op, step_after=step_after, averages=[*graph.averages, *averages]
+    )
+
+
+def _initializers(graph: tf.Graph) -> List[Any]:
+    """The initializers of what a Saver does not restore: local variables and tables."""
+    variables = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
+    tables = graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
+    return [*(variable.initializer for variable in variables), *tables]

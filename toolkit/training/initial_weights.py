@@ -1,0 +1,189 @@
+"""The weights with which a run begins, where --init-from names those of another model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from ..compat import tf
+from ..errors import CheckpointError, UsageError
+from ..options import CoreOptions, join_step, split_step
+from ..storage.checkpoint_diff import Specs, variable_specs
+from ..storage.parent import WEIGHTS, Parent
+from ..storage.run_folder import RunFolder
+from ..storage.variable_map import parse_map
+from ..storage.weights import WeightPlan, WeightSource, open_weights, plan_weights, read_weights
+
+WAY_OUT = (
+    "The run has committed nothing yet, so it begins with these weights again: put them back, "
+    "name their new place (--init-from PATH --allow init_from), or start a new run."
+)
+
+
+class InitialWeights:
+    """Values of variables before the first step, instead of their initial values.
+
+    Args:
+        source: of the weights.
+        renames: from the names of the source to those of the graph.
+    """
+
+    def __init__(self, source: WeightSource, renames: Dict[str, str]):
+        self._source = source
+        self._renames = renames
+        self._plan: Optional[WeightPlan] = None
+        self._class_note = ""
+        self._values: Dict[str, np.ndarray] = {}
+
+    @property
+    def parent(self) -> Parent:
+        return self._source.parent
+
+    def plan(self, variables: Sequence[tf.Variable], class_names: Sequence[str] = ()) -> None:
+        """Choose the weights of variables, before a session exists.
+
+        Args:
+            variables: of the model, without slots.
+            class_names: of the data.
+
+        Raises:
+            UsageError: --map is wrong.
+            CheckpointError: no variable fits.
+        """
+        in_graph = variable_specs(variables)
+        self._plan = plan_weights(self._source, in_graph, self._renames)
+        self._values = read_weights(self._source, self._plan, in_graph)
+        self._class_note = describe_other_classes(self._source, self._plan, in_graph, class_names)
+        self._source = self._source._replace(values={})  # those that are not used need no memory
+
+    def describe(self) -> List[str]:
+        """Which variables begin with which weights, a sentence for each kind."""
+        sentences = self._plan.sentences(self._source.describe()) if self._plan else []
+        return [*sentences, self._class_note]
+
+    @property
+    def names(self) -> List[str]:
+        """The names of the variables that begin with weights, once these are planned."""
+        return list(self._values)
+
+    def feeds(self, graph: tf.Graph) -> Dict[tf.Tensor, np.ndarray]:
+        """What to feed while the variables of a graph are initialised, so that whatever depends on
+        an initial value follows the weights.
+        """
+        return dict(self._initial_value(v) for v in self._variables(graph))
+
+    def assign(self, session: tf.Session) -> None:
+        """Assign the weights in a session. No op is added to its graph."""
+        for variable in self._variables(session.graph):  # two may share one initial value
+            session.run(variable.initializer, dict([self._initial_value(variable)]))
+
+    def _variables(self, graph: tf.Graph) -> List[tf.Variable]:
+        variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+        return [variable for variable in variables if variable.op.name in self._values]
+
+    def _initial_value(self, variable: tf.Variable) -> Any:
+        """The tensor with which a variable is initialised, and its value."""
+        return variable.initializer.inputs[1], self._values[variable.op.name]
+
+
+def describe_other_classes(
+    source: WeightSource, plan: WeightPlan, in_graph: Specs, class_names: Sequence[str]
+) -> str:
+    """That the last layer starts with weights of other classes, and how to avoid it; "" if not.
+
+    Args:
+        source: of the weights.
+        plan: which variable gets which of them.
+        in_graph: the specs of the model's variables, in the order of their creation.
+        class_names: of the data.
+    """
+    size, before, now = len(class_names), source.class_names, tuple(class_names)
+    layer = [
+        name for name in in_graph if name in plan.names and in_graph[name].shape[-1:] == [size]
+    ]
+    if before == now or len(before) != size or not layer:
+        return ""
+    scope = _scope(layer[-1])
+    layer = [name for name in layer if _scope(name) == scope]
+    others = [name for name in plan.names if name.startswith(scope) and name not in layer]
+    olds = [plan.names[name] for name in layer]
+    scopes = {_scope(old) for old in olds}
+    if scope and not others and len(scopes) == 1 and "" not in scopes:
+        olds = sorted(scopes)
+    first = next(i for i in range(size) if before[i] != now[i])
+    return (
+        f"{scope or layer[-1]} starts with weights for other classes: {source.place} has "
+        f"{_join_classes(before, first)}; the data has {_join_classes(now, first)}. "
+        f"To initialise it: {' '.join(f'--map {old}=' for old in olds)}"
+    )
+
+
+def _scope(name: str) -> str:
+    """The scope of a variable, with "/" at its end; "" if it is in none."""
+    return name[: name.rfind("/") + 1]
+
+
+def _join_classes(names: Sequence[str], first: int) -> str:
+    """A few names of classes, from the first that differs."""
+    rest = names[first : first + 5]
+    parts = ["..."] * bool(first) + list(rest) + ["..."] * (first + len(rest) < len(names))
+    return ", ".join(parts)
+
+
+def open_initial_weights(
+    options: CoreOptions, recorded: Optional[Parent], warn: Callable[[str], None]
+) -> Optional[InitialWeights]:
+    """The weights that --init-from names; None if it names none.
+
+    Args:
+        options: of the run.
+        recorded: the parent with which the run began, if it did.
+        warn: called with a message for each damaged checkpoint that is skipped.
+
+    Raises:
+        UsageError: there are no such weights, or --map is wrong.
+        CheckpointError: they cannot be read, or are not those with which the run began.
+    """
+    if not options.init_from:
+        return None
+    renames = parse_map(options.map, allow_empty=True)
+    path, step = split_step(options.init_from)
+    if not step and not os.path.exists(path):
+        path, step = split_step(path.rstrip("/"))  # RUN@STEP/
+    if recorded is not None and recorded.head and not step:
+        step = str(recorded.step)
+    try:
+        source = open_weights(path, step, warn)
+    except (UsageError, CheckpointError) as error:
+        if recorded is not None:
+            error.hint = WAY_OUT
+        raise
+    if recorded is not None and recorded.tensors != source.parent.tensors:
+        raise CheckpointError(
+            f"The weights of {source.describe()} have changed since the run began with them: "
+            f"tensors {source.parent.tensors[:16]}, expected {recorded.tensors[:16]}.",
+            hint=WAY_OUT,
+        )
+    return InitialWeights(source, renames)
+
+
+def read_parents(folder: RunFolder) -> Dict[str, Parent]:
+    """The parents that a run records, by their kind; later records replace earlier ones."""
+    if folder.is_new:  # its files may belong to another run
+        return {}
+    records = [*folder.commits.parents(), folder.read_manifest().get("parent")]
+    parents = [parent for parent in map(Parent.from_json, records) if parent is not None]
+    return {parent.kind: parent for parent in parents}
+
+
+def name_step(config: Dict[str, Any], parent: Optional[Parent]) -> Dict[str, Any]:
+    """The contents of config.json with the step of the run that init_from names, so that another
+    run of them begins with the same weights.
+    """
+    value = config.get("init_from")
+    if parent is None or parent.kind != WEIGHTS or not parent.head or not value:
+        return config
+    path, step = split_step(value)
+    return dict(config, init_from=join_step(path, step or parent.step))

@@ -1,0 +1,302 @@
+"""Training with parameter servers: they hold the variables, which all workers update, each at its
+own pace within a round (rounds.py).
+
+The chief is a worker, too. It alone initializes and restores the variables; the others wait for its
+first command, and then load their examples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+
+from ..cluster.server import device_name, start_server
+from ..cluster.tasks import Cluster
+from ..compat import make_callable, tf
+from ..errors import UsageError
+from ..graph.asynchronous import AsynchronousStep
+from ..graph.build import TrainingGraph
+from ..graph.replica import Replica
+from ..graph.run import step_builder_of
+from ..graph.session_config import session_config
+from ..options import CoreOptions
+from .follower import Commands, Follower, Signals
+from .peers import RUN, Interruption, Peers, await_reason, is_refusal
+from .rounds import Share, TicketRunner
+from .step_mode import TrainingPlan
+from .step_runner import CallResult
+
+if TYPE_CHECKING:
+    from ..cluster.channel import Channel
+
+
+def plan_options(options: CoreOptions) -> CoreOptions:
+    """The options of a plan with parameter servers: one step per call.
+
+    Raises:
+        UsageError: an option is not possible with them.
+    """
+    refusals = {
+        "--accumulate": (options.accumulate > 1, options.accumulate, "--accumulate 1"),
+        "--xla": (options.xla == "on", "on", "--xla off"),
+        "--sync-batch-norm": (options.sync_batch_norm, "on", "--no-sync-batch-norm"),
+    }
+    for flag, (is_refused, value, remedy) in refusals.items():
+        if is_refused:
+            raise UsageError(
+                f"{flag} is {value}, which training with parameter servers does not support.",
+                hint=f"Set {remedy}, or start the workers without parameter servers.",
+            )
+    return options.model_copy(update={"steps_per_call": 1, "xla": "off"})
+
+
+class ServerPeers(Peers):
+    """The other workers of a run with parameter servers, as its chief sees them.
+
+    Args:
+        cluster: as the chief sees it.
+        channel: of the chief.
+    """
+
+    def __init__(self, cluster: Cluster, channel: Channel):
+        super().__init__(cluster, channel)
+        self.strategy = _strategy(cluster)
+        self._replies: List[Dict[str, Any]] = []
+        self._interruptions: List[Interruption] = []
+
+    def replica(self, batch_size: int) -> Replica:
+        """The chief's part: whole batches."""
+        return _replica(self._cluster, batch_size)
+
+    def facts(self) -> Dict[str, Any]:
+        """What the run's log records of the cluster."""
+        counts = {"workers": self._cluster.num_trainers, "ps": len(self._cluster.jobs["ps"])}
+        return {"cluster": {"mode": "ps", **counts}}
+
+    def describe(self, batch_size: int) -> List[str]:
+        """Sentences on the cluster, for the first lines of a run."""
+        names = ", ".join(task.name for task in self._cluster.trainers)
+        servers = len(self._cluster.jobs["ps"])
+        noun = "server" if servers == 1 else "servers"
+        return [
+            f"{servers} parameter {noun}; each step is one batch of {batch_size} of one of {names}",
+            "the order of the updates is not reproducible, so another run has other bits",
+        ]
+
+    def plan_options(self, options: CoreOptions) -> CoreOptions:
+        return plan_options(options)
+
+    def _read_state(self, session: tf.Session) -> bytes:
+        """Nothing: the variables are on the servers, where the chief has restored them."""
+        return b""
+
+    def open_runner(
+        self, session: tf.Session, graph: TrainingGraph, reader: Any, loop: Any
+    ) -> RoundRunner:
+        return RoundRunner(TicketRunner(session, graph, reader), session, graph, self, loop)
+
+    @contextlib.contextmanager
+    def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
+        """In the block, the chief makes a step alone, or its share of a round.
+
+        Args:
+            command: RUN for a round, after which the replies of all are known.
+            num_steps: the step at which the round ends.
+        """
+        try:
+            if command == RUN:
+                self._channel.command({"do": RUN, "until": num_steps})
+            yield
+        except tf.errors.OpError as error:
+            if not is_refusal(error):
+                await_reason(self._channel, error)
+            raise
+        if command == RUN:
+            self._replies = self._receive()
+            self._interruptions += [
+                Interruption(int(reply["signal"]), task.name)
+                for task, reply in zip(self._cluster.trainers[1:], self._replies)
+                if reply["signal"]
+            ]
+
+    def shares(self) -> List[Share]:
+        """What each of the other workers did in the last round."""
+        return [Share.from_json(reply) for reply in self._replies]
+
+    def collect(self) -> List[Interruption]:
+        """The signals that others got since the last call. Does not wait.
+
+        Raises:
+            PeerError: another process has failed or is gone.
+        """
+        self._channel.check()
+        for task, message in self._channel.notifications():
+            self._interruptions.append(Interruption(int(message["signal"]), task.name))
+        interruptions, self._interruptions = self._interruptions, []
+        return interruptions
+
+    def check_equal(self, session: tf.Session, step: int) -> None:
+        """There is one copy of the variables."""
+
+
+class RoundRunner:
+    """Makes the steps between two due ones, together with the other workers.
+
+    Args:
+        runner: of the chief.
+        session: of the chief.
+        graph: of the session.
+        peers: the other workers.
+        loop: its `step` is the number of steps so far.
+    """
+
+    def __init__(
+        self,
+        runner: TicketRunner,
+        session: tf.Session,
+        graph: TrainingGraph,
+        peers: ServerPeers,
+        loop: Any,
+    ):
+        self._runner, self._peers, self._loop = runner, peers, loop
+        strategy = step_builder_of(graph.run).strategy
+        assert isinstance(strategy, AsynchronousStep) and strategy.tickets is not None
+        tickets = strategy.tickets
+        self._read_step = make_callable(session, [tickets.step])
+        self._set_step = make_callable(session, [tickets.set_step], [tickets.value])
+
+    def run(self, max_steps: int) -> CallResult:
+        """Make a round of `max_steps` steps; of fewer if the loop or another process ends it."""
+        until = self._loop.step + max_steps
+        self._runner.open(self._loop.step)
+        with self._peers.calling(RUN, until):
+            own = self._runner.run(until, self._loop.should_interrupt)
+        shares = [own, *self._peers.shares()]
+        num_refused = sum(share.num_refused for share in shares)
+        num_steps = sum(share.num_steps for share in shares) + num_refused
+        if num_refused:  # these count, too: the next ticket is that of the next batch
+            self._set_step(self._loop.step + num_steps)
+        step = int(self._read_step()[0])
+        refusals = [share for share in shares if share.refused is not None]
+        if not refusals:
+            return CallResult(step, num_steps)
+        first = min(refusals, key=lambda share: share.refused or 0)
+        return CallResult(step, num_steps, list(first.refusal), (first.refused or 0) + 1)
+
+
+class ServerFollower(Follower):
+    """A worker of a run with parameter servers, not its chief; arguments as of `Follower`."""
+
+    def _make_replica(self) -> Replica:
+        return _replica(self._cluster, self._job.options.batch_size)
+
+    def _plan_options(self) -> CoreOptions:
+        return plan_options(self._job.options)
+
+    def _strategy(self) -> AsynchronousStep:
+        return _strategy(self._cluster)
+
+    def _describe(self) -> str:
+        return f"{self._cluster.task.name} of {self._cluster.num_trainers} workers"
+
+    def _scaffold(self, plan: TrainingPlan) -> tf.train.Scaffold:
+        """A scaffold that leaves the variables, which are the chief's, alone."""
+        with plan.graph.tf_graph.as_default():
+            is_ready = tf.constant([], tf.string)  # the names of variables without a value
+            tables = tf.tables_initializer()
+        return tf.train.Scaffold(
+            init_op=tables,
+            init_fn=lambda _, session: self._begin(session),
+            ready_op=is_ready,
+            ready_for_local_init_op=is_ready,
+            local_init_op=tables,
+            saver=plan.saver,
+        )
+
+    def _commands(self, plan: TrainingPlan, signals: Signals) -> Commands:
+        return RoundCommands(self._channel, plan, signals)
+
+
+class RoundCommands(Commands):
+    """Takes part in the rounds that the chief opens; arguments as of `Commands`.
+
+    Attributes:
+        step: the number of steps before the next round, for errors.
+        target: the last step of the run.
+    """
+
+    def __init__(self, channel: Channel, plan: TrainingPlan, signals: Signals):
+        super().__init__(channel, plan, signals)
+        self._runner: Optional[TicketRunner] = None
+
+    def _take_state(self, session: tf.Session, values: bytes) -> None:
+        """The variables are on the servers, where the chief has restored them."""
+
+    def _make(self, session: tf.Session, command: Dict[str, Any]) -> Dict[str, Any]:
+        """Make this worker's share of a round; return the reply."""
+        assert command["do"] == RUN
+        if self._runner is None:
+            self._runner = TicketRunner(session, self._graph, self._reader)
+        until = int(command["until"])
+        try:
+            share = self._runner.run(until, self._should_interrupt)
+        except tf.errors.OpError as error:
+            await_reason(self._channel, error)
+            raise
+        self._check_input_files()
+        self.step = until
+        return {**share.as_json(), "signal": self._signals.signum}
+
+    def _should_interrupt(self) -> bool:
+        self._channel.check()
+        return bool(self._signals.signum)
+
+
+class SignalNotice(Signals):
+    """Passes the first SIGINT or SIGTERM of a parameter server on to the chief.
+
+    Args:
+        channel: to the chief, after `join`.
+    """
+
+    def __init__(self, channel: Channel):
+        super().__init__()
+        self._channel = channel
+
+    def _note(self, signum: int, frame: Any) -> None:
+        super()._note(signum, frame)
+        self._channel.notify({"signal": signum})
+
+
+class ParameterServer:
+    """A process that holds variables.
+
+    Args:
+        options: of the run; of these, those of its threads and memory matter here.
+        cluster: as this process sees it.
+        channel: to the chief.
+    """
+
+    def __init__(self, options: CoreOptions, cluster: Cluster, channel: Channel):
+        self._channel = channel
+        # It serves as long as the object lives.
+        self._server = start_server(cluster, session_config(options))
+
+    def serve(self) -> int:
+        """Serve until the chief ends the job; return the exit code of all processes.
+
+        Raises:
+            PeerError: another process has failed or is gone.
+        """
+        self._channel.join({})
+        with SignalNotice(self._channel):
+            return self._channel.wait()
+
+
+def _strategy(cluster: Cluster) -> AsynchronousStep:
+    return AsynchronousStep(device_name(cluster.task), len(cluster.jobs["ps"]))
+
+
+def _replica(cluster: Cluster, batch_size: int) -> Replica:
+    assert cluster.rank is not None
+    return Replica(cluster.rank, 1, batch_size, is_asynchronous=True)

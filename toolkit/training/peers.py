@@ -1,0 +1,396 @@
+"""The other processes of a run, as its chief sees them.
+
+The chief commands every call of a session before it makes the call itself, and the followers
+(follower.py) make the same call on their replicas. So all make the same calls in the same order,
+whatever their clocks say. A follower's reply says whether it was asked to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+)
+
+from ..cluster.server import check_port, configure, start_server
+from ..cluster.tasks import Cluster
+from ..compat import tf
+from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
+from ..graph.guard import read_refusal
+from ..graph.replica import ALONE, Replica
+from ..graph.step_strategy import PLAIN, PlainStep
+from ..options import CoreOptions
+from . import variable_values
+
+if TYPE_CHECKING:
+    from ..cluster.channel import Channel
+    from ..graph.build import TrainingGraph
+    from .step_mode import TrainingPlan
+
+# Commands of the chief, the values of "do".
+BEGIN, RUN, STEP, HASH = "begin", "run", "step", "hash"
+# Options that may differ from those of the chief: places of files, whose hashes are compared.
+_OWN_OPTIONS = ("data", "folder", "plugin", "with", "console_secs", "init_from")
+
+
+REASON_SECS = 4.0  # until the channel knows why another process has ended
+# Errors of TensorFlow where another process has ended.
+_CONSEQUENCES = (tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.UnavailableError)
+
+
+class Interruption(NamedTuple):
+    """A signal that a process of the job got.
+
+    Attributes:
+        signum: its number.
+        process: the name of the task.
+    """
+
+    signum: int
+    process: str
+
+
+class NoPeers:
+    """The peers of a process that trains alone. `Peers` and `Devices` describe the methods."""
+
+    count = 0
+    master = ""
+    strategy: PlainStep = PLAIN  # of a step that is not compiled
+
+    def replica(self, batch_size: int) -> Replica:
+        return ALONE
+
+    def facts(self) -> Dict[str, Any]:
+        return {}
+
+    def describe(self, batch_size: int) -> List[str]:
+        return []
+
+    def describe_resume(self, folder: str) -> str:
+        """How to continue a run, in words.
+
+        Args:
+            folder: of the run, as an argument of a command.
+        """
+        return f"Continue with: toolkit resume {folder}"
+
+    def plan_options(self, options: CoreOptions) -> CoreOptions:
+        return options
+
+    def complete(
+        self, plan: TrainingPlan, build: Callable[[Replica, TrainingPlan], TrainingPlan]
+    ) -> TrainingPlan:
+        return plan
+
+    def join(self, facts: Dict[str, Any]) -> None:
+        pass
+
+    def configure(self, config: tf.ConfigProto) -> tf.ConfigProto:
+        return config
+
+    def start(self, config: tf.ConfigProto) -> None:
+        pass
+
+    def begin(self, session, step: int) -> None:
+        pass
+
+    def open_runner(self, session, graph: TrainingGraph, reader: Any, loop: Any) -> Any:
+        """What makes the steps without hooks in the place of a `StepRunner`; None for that."""
+        return None
+
+    @contextlib.contextmanager
+    def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
+        yield
+
+    def collect(self) -> List[Interruption]:
+        return []
+
+    def check_equal(self, session, step: int) -> None:
+        pass
+
+    def end(self, error: Optional[BaseException] = None) -> None:
+        pass
+
+
+class Peers(NoPeers):
+    """The followers of a run.
+
+    Args:
+        cluster: as the chief sees it.
+        channel: of the chief.
+
+    Attributes:
+        count: how many followers there are.
+        master: the target of the chief's session; "" before `start`.
+    """
+
+    def __init__(self, cluster: Cluster, channel: Channel):
+        self.count = cluster.num_trainers - 1
+        self._cluster, self._channel = cluster, channel
+        self._server: Any = None
+        self._has_begun = False
+        self._is_waiting = False  # for the replies to a command
+        self._has_ended = False
+
+    @property
+    def master(self) -> str:  # type: ignore[override]
+        return self._server.target if self._server is not None else ""
+
+    def replica(self, batch_size: int) -> Replica:
+        """The chief's replica.
+
+        Raises:
+            UsageError: the batch is too small for so many.
+        """
+        replica = Replica(0, self._cluster.num_trainers, batch_size)
+        replica.check_batch_size()
+        return replica
+
+    def facts(self) -> Dict[str, Any]:
+        """What the run's log records of the cluster."""
+        return {"cluster": {"mode": "replicated", "replicas": self._cluster.num_trainers}}
+
+    def describe(self, batch_size: int) -> List[str]:
+        """Sentences on the cluster, for the first lines of a run."""
+        names = [task.name for task in self._cluster.trainers]
+        return [describe_replicas(self.replica(batch_size), names)]
+
+    def describe_resume(self, folder: str) -> str:
+        return f"Continue with the same command and --resume in each process: --run-dir {folder}"
+
+    def join(self, facts: Dict[str, Any]) -> None:
+        """Wait for all processes, and compare their facts with those of the chief.
+
+        Raises:
+            RetryError: one has not come, or the port of this process is in use.
+            UsageError: one has other options, another plugin, other data or another version.
+        """
+        check_port(self._cluster)
+        for task, others in self._channel.join(facts).items():
+            if task in self._cluster.trainers and task != self._cluster.task:
+                check_facts(task.name, facts, others)
+
+    def configure(self, config: tf.ConfigProto) -> tf.ConfigProto:
+        """The configuration of the chief's session."""
+        return configure(config, self._cluster)
+
+    def start(self, config: tf.ConfigProto) -> None:
+        """Start TensorFlow's server."""
+        self._server = start_server(self._cluster, config)
+
+    def begin(self, session, step: int) -> None:
+        """Give the followers the state of the chief's session.
+
+        Args:
+            session: whose variables are restored.
+            step: the number of steps so far.
+
+        Raises:
+            RetryError: the chief's session was lost; the collective ops of the others were, too.
+        """
+        if self._has_begun:
+            self._channel.check(REASON_SECS)
+            raise RetryError(f"The session was lost at step {step}.")
+        self._has_begun = True
+        self._channel.command({"do": BEGIN, "step": step}, self._read_state(session))
+        self._receive()
+
+    def _read_state(self, session) -> bytes:
+        """What the followers assign to their variables."""
+        return variable_values.read(session)
+
+    @contextlib.contextmanager
+    def calling(self, command: str, num_steps: int = 1) -> Iterator[None]:
+        """In the block, the chief makes the call that it commands here. `collect` follows.
+
+        Args:
+            command: RUN or STEP.
+            num_steps: of the call.
+        """
+        self._channel.command({"do": command, "steps": num_steps})
+        self._is_waiting = True
+        try:
+            yield
+        except tf.errors.OpError as error:
+            if not is_refusal(error):
+                await_reason(self._channel, error)
+            elif self._is_waiting:
+                self.collect()  # the guards of all refuse alike
+            raise
+
+    def collect(self) -> List[Interruption]:
+        """Wait until all have made the call, and return the signals that they got meanwhile."""
+        replies = self._receive()
+        self._is_waiting = False
+        followers = self._cluster.trainers[1:]
+        return [
+            Interruption(int(reply["signal"]), task.name)
+            for task, reply in zip(followers, replies)
+            if reply.get("signal")
+        ]
+
+    def check_equal(self, session, step: int) -> None:
+        """Compare the variables of all replicas.
+
+        Raises:
+            ToolkitError: names those that differ.
+        """
+        self._channel.command({"do": HASH})
+        hashes = variable_values.hashes(session)
+        for task, reply in zip(self._cluster.trainers[1:], self._receive()):
+            check_hashes(task.name, step, hashes, reply.get("hashes", {}))
+
+    def end(self, error: Optional[BaseException] = None) -> None:
+        """End the processes of the job: with code 0, or with that of an error."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if isinstance(error, InterruptedRun):  # no failure
+            self._channel.close(error.exit_code, error.message)
+        else:
+            self._channel.__exit__(None, error, None)
+
+    def _receive(self) -> List[Dict[str, Any]]:
+        return self._channel.replies()
+
+
+class DismissedPeers(NoPeers):
+    """The peers of a chief that only tests what was trained; they end with the test.
+
+    Args:
+        peers: those of the training.
+    """
+
+    def __init__(self, peers: Peers):
+        self._peers = peers
+
+    def facts(self) -> Dict[str, Any]:
+        return self._peers.facts()
+
+    def end(self, error: Optional[BaseException] = None) -> None:
+        self._peers.end(error)
+
+
+def describe_replicas(replica: Replica, names: Sequence[str]) -> str:
+    """How many replicas share a batch, and where they are.
+
+    Args:
+        replica: the first.
+        names: of the processes or devices.
+    """
+    smallest, largest = replica.batch_size // replica.count, replica.num_examples
+    share = str(largest) if smallest == largest else f"{smallest} or {largest}"
+    return (
+        f"{replica.count} replicas, each of {share} of the {replica.batch_size} examples of a "
+        f"batch: {', '.join(names)}"
+    )
+
+
+def check_hashes(name: str, step: int, own: Dict[str, str], others: Dict[str, str]) -> None:
+    """Compare the variables of two replicas.
+
+    Args:
+        name: of the other replica.
+        step: of the values.
+        own: name of a variable -> hash of its value, of the first replica.
+        others: of the other replica.
+
+    Raises:
+        ToolkitError: names those that differ.
+    """
+    names = sorted(variable for variable in own if others.get(variable) != own[variable])
+    if names:
+        raise _difference(name, step, names)
+
+
+def is_refusal(error: tf.errors.OpError) -> bool:
+    """Whether an error is that of the guard."""
+    is_guard = isinstance(error, tf.errors.InvalidArgumentError)
+    return is_guard and read_refusal(error.message) is not None
+
+
+def await_reason(channel: Channel, error: tf.errors.OpError) -> None:
+    """Raise why the job has ended, if an error of TensorFlow is but a consequence of that.
+
+    Where a process dies or fails, the runtime of the others notices that, too, and perhaps first.
+
+    Args:
+        channel: of this process.
+        error: of its call.
+    """
+    is_of_connection = isinstance(error, _CONSEQUENCES)
+    if is_of_connection or "ollective" in error.message:  # of a collective op
+        channel.check(REASON_SECS)
+
+
+def _difference(name: str, step: int, names: Sequence[str]) -> ToolkitError:
+    more = f" and {len(names) - 1} more variables" if len(names) > 1 else ""
+    return ToolkitError(
+        f"The replicas differ at step {step}: {name} has other values of '{names[0]}'{more}.",
+        hint="What a plugin writes into variables by run.update_state or by an op of its own may "
+        "not depend on the examples of one replica: average them by run.mean_over_replicas. "
+        "Processors of different kinds may round differently, too.",
+    )
+
+
+def check_facts(name: str, own: Dict[str, Any], others: Dict[str, Any]) -> None:
+    """Compare a follower's facts with the chief's.
+
+    Args:
+        name: of the follower.
+        own: of the chief; see `provenance.shared_facts`.
+        others: of the follower.
+
+    Raises:
+        UsageError: names the first difference.
+    """
+    hint = "Start every process with the same command, installation and data."
+    if own.get("mode") != others.get("mode"):
+        raise UsageError(
+            f"{name} can make several steps per call, and the chief cannot, or the reverse: a "
+            "session hook allows one.",
+            hint="Set --steps-per-call 1 in all processes.",
+        )
+    for title, value in own.items():
+        other = others.get(title)
+        if isinstance(value, dict) and isinstance(other, dict):
+            for key in sorted({*value, *other}):
+                if value.get(key) != other.get(key):
+                    difference = _describe(title, key, value.get(key), other.get(key))
+                    raise UsageError(f"{name} has {difference}.", hint=hint)
+        elif value != other:
+            raise UsageError(
+                f"{name} has {title} {other!r:.60}, the chief {value!r:.60}.", hint=hint
+            )
+
+
+def _describe(title: str, key: str, own: Any, other: Any) -> str:
+    """What another process has, and the chief has not: one item of a fact that is a dict."""
+    if title == "data":  # hashes say nothing
+        return f"other data than the chief: {key}"
+    if title == "plugins":
+        return f"another version of the plugin '{key}' than the chief"
+    return f"{title.rstrip('s')} {key} = {other!r:.60}, the chief {own!r:.60}"
+
+
+def shared_facts(facts: Dict[str, Any]) -> Dict[str, Any]:
+    """Those of `provenance.reproducibility_facts` that are equal in all processes of a job."""
+    versions = {name: facts["versions"][name] for name in ("toolkit", "tensorflow")}
+    options = {n: v for n, v in facts["options"].items() if n not in _OWN_OPTIONS}
+    return {
+        "versions": versions,
+        "options": options,
+        "plugins": facts["plugins"],
+        "data": facts["data"],
+        "partition": facts["partition"],
+        "reader": facts["reader"],
+        "mode": facts["mode"],
+    }

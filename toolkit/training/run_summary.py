@@ -1,0 +1,44 @@
+"""How a run ended, in lines: for the console, and for its log in the run's folder."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+from ..display.metrics_line import describe_level, describe_omissions, join_metrics
+from ..storage.folder import shell_argument
+
+
+def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
+    """The lines that the command `run` ends with.
+
+    Args:
+        summary: of the run, as `Trainer.train_and_test` returns it.
+        page: the path of its page; "" if there is none.
+    """
+    rows = [
+        ("done", f"{summary['reason']} in {summary['seconds']:.1f} s ({summary['steps']} steps)")
+    ]
+    best = summary.get("best")
+    if best and "direction" in best:
+        word = "lowest" if best["direction"] == "min" else "highest"
+        value = f"{best['metric']} {best['value']:.4f}"
+        rows.append(("best", f"{word} {value} (validation, step {best['step']})"))
+    rows += _describe_test(summary)
+    if page:
+        rows.append(("page", page))
+    rows.append(("run", summary["run"]))
+    if not summary["finished"]:
+        rows.append(("resume", f"toolkit resume {shell_argument(summary['run'])}"))
+    return [f"{name:8}{text}" for name, text in rows]
+
+
+def _describe_test(summary: Dict[str, Any]) -> List[Tuple[str, str]]:
+    test = summary.get("test")
+    if not test:
+        return []
+    source = f"{test['examples']} examples, {test['checkpoint']} checkpoint, step {test['step']}"
+    rows = [("test", f"{join_metrics(test)}  ({source}{describe_level(test)})")]
+    rows += [("", line) for line in [*describe_omissions(test), *test.get("lines", ())]]
+    if "reports" in test:
+        rows.append(("reports", f"{summary['run']}/{test['reports']}"))
+    return rows
