@@ -85,8 +85,8 @@ GRAPH = [
     Mutant(
         "own-updates-do-not-look-at-the-loss",
         "toolkit/graph/adoption.py",
-        "        checks = [tf.is_finite(value) for value in losses] + _stay_finite(variables, old)",
-        "        checks = _stay_finite(variables, old)",
+        "        checks = [tf.is_finite(value) for value in losses] + _stay_finite(new, old)",
+        "        checks = _stay_finite(new, old)",
         OWN_UPDATES,
     ),
     Mutant(

@@ -180,9 +180,11 @@ def adopt(
     for op in [*writes.foreign, *writes.guarded]:
         add_control_inputs(op, [value.op for value in old.values()])
     with tf.control_dependencies([train_op]):
-        norm = _norm_of_change(variables, old)
+        # Read once: a refusal, which waits for the checks, cannot come before the norm's values.
+        new = {n: v.read_value() for n, v in variables.items() if v.dtype.base_dtype.is_floating}
+        norm = _norm_of_change(new, old)
         loss = tf.identity(losses[0]) if losses else tf.zeros([])
-        checks = [tf.is_finite(value) for value in losses] + _stay_finite(variables, old)
+        checks = [tf.is_finite(value) for value in losses] + _stay_finite(new, old)
     finite = functools.reduce(tf.logical_and, checks + ([earlier.finite] if earlier else []))
     values = GuardValues(ADOPTED, loss, norm)
     skipped = create_counter(SKIPPED_STEPS) if options.on_nonfinite == "skip" else None
@@ -203,25 +205,19 @@ def adopt(
     return Adoption(GuardedUpdate(op, finite, skipped, old_values), values)
 
 
-def _stay_finite(variables: Dict[str, Any], old: Dict[str, Any]) -> List[Any]:
+def _stay_finite(new: Dict[str, Any], old: Dict[str, Any]) -> List[Any]:
     """bool scalars: whether all numbers of a variable that were finite still are."""
     return [
-        tf.reduce_all(
-            tf.logical_or(
-                tf.is_finite(variable.read_value()), tf.logical_not(tf.is_finite(old[name]))
-            )
-        )
-        for name, variable in sorted(variables.items())
-        if variable.dtype.base_dtype.is_floating
+        tf.reduce_all(tf.logical_or(tf.is_finite(value), tf.logical_not(tf.is_finite(old[name]))))
+        for name, value in sorted(new.items())
     ]
 
 
-def _norm_of_change(variables: Dict[str, Any], old: Dict[str, Any]):
+def _norm_of_change(new: Dict[str, Any], old: Dict[str, Any]):
     """float32 scalar: the norm of the change of all numbers of a float type that were finite."""
     squares = []
-    for name, variable in sorted(variables.items()):
-        if variable.dtype.base_dtype.is_floating:
-            change = variable.read_value() - old[name]
-            change = tf.where(tf.is_finite(old[name]), change, tf.zeros_like(change))
-            squares.append(tf.cast(tf.reduce_sum(tf.square(change)), tf.float32))
+    for name, value in sorted(new.items()):
+        change = value - old[name]
+        change = tf.where(tf.is_finite(old[name]), change, tf.zeros_like(change))
+        squares.append(tf.cast(tf.reduce_sum(tf.square(change)), tf.float32))
     return tf.sqrt(tf.add_n(squares)) if squares else tf.zeros([])
