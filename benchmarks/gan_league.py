@@ -4,7 +4,8 @@
         --peers37 PYTHON --peers311 PYTHON --cpu-minutes 2,5,20 --seeds 5 --markdown samples/gan.md
 
 Each budget and data set is one `toolkit gan tournament`, so the same command continues after any
-kill. The page is written after each of them. Flags after "--" are those of the tournament.
+kill. The page is written after each of them, also from the tournaments of earlier commands with the
+same folder. Flags after "--" are those of the tournament.
 """
 
 from __future__ import annotations
@@ -60,10 +61,17 @@ class DataSet(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A tournament of the league: a data set at a budget, in CPU minutes."""
+    """A tournament of the league.
+
+    Attributes:
+        data: that all train on.
+        minutes: of CPU time for each run.
+        seeds: with which each trains.
+    """
 
     data: DataSet
     minutes: float
+    seeds: int
 
 
 # ------------------------------------------------------------------------------------------- rounds
@@ -134,7 +142,7 @@ def run_round(arguments: argparse.Namespace, each: Round) -> None:
     command = [
         *(sys.executable, "-m", "toolkit", "gan", "tournament"),
         *("--dir", folder_of(arguments.dir, each), "--presets", arguments.presets),
-        *("--cpu-minutes", f"{each.minutes:g}", "--seeds", str(arguments.seeds)),
+        *("--cpu-minutes", f"{each.minutes:g}", "--seeds", str(each.seeds)),
         *(*program_flags(arguments), *each.data.flags, *arguments.flags, "--json"),
     ]
     for flag, value in SCORE_FLAGS.items():
@@ -206,7 +214,7 @@ def write_page(arguments: argparse.Namespace, sets: Sequence[DataSet], command: 
     lines = ["# The league of GANs", "", *describe_league(arguments, command), ""]
     entrants: List[Entrant] = []
     for data in sets:
-        rounds = [Round(data, minutes) for minutes in arguments.budgets]
+        rounds = [Round(data, *budget) for budget in arguments.budgets]
         results = [(each, read_entrants(arguments.dir, each)) for each in rounds]
         pairs = [(each, rows) for each, rows in results if rows]
         if pairs:
@@ -227,7 +235,8 @@ def describe_league(arguments: argparse.Namespace, command: str) -> List[str]:
         "runs, and its time is not counted. Where the features of the scores are `self`, such a",
         "preset has learned from the very network that scores it: there the FD favours it, and",
         "only the two-sample test is independent.",
-        f"Runs of each: {arguments.seeds}; {os.cpu_count()} cores, no GPU ({platform.machine()}).",
+        f"{os.cpu_count()} cores, no GPU ({platform.machine()}). A round that has not ended is left",
+        "out.",
         "",
         f"    {command}",
     ]
@@ -327,14 +336,37 @@ def main() -> None:
     own, rest = (words, []) if "--" not in words else split_at(words, "--")
     arguments = parse(own)
     arguments.flags = rest
-    arguments.budgets = training.parse_budgets(arguments.cpu_minutes)
+    arguments.budgets = parse_budgets(arguments.cpu_minutes, arguments.seeds)
     sets = list_data(arguments)
     command = describe_command(words)
-    for minutes in [] if arguments.page_only else arguments.budgets:
+    for budget in [] if arguments.page_only else arguments.budgets:
         for data in sets:
-            run_round(arguments, Round(data, minutes))
+            run_round(arguments, Round(data, *budget))
             write_page(arguments, sets, command)
     write_page(arguments, sets, command)
+
+
+def parse_budgets(minutes: str, seeds: str) -> List[Tuple[float, int]]:
+    """Return the budgets in CPU minutes, the smallest first, each with its number of seeds.
+
+    Args:
+        minutes: numbers that commas separate.
+        seeds: one number for all budgets, or one for each.
+
+    Raises:
+        UsageError: a budget is no positive number.
+        SystemExit: a number of seeds is no positive number, or they are not as many as the budgets.
+    """
+    budgets, counts = minutes.split(","), seeds.split(",")
+    if not all(count.isdecimal() and int(count) for count in counts):
+        raise SystemExit(f"--seeds is '{seeds}', expected positive whole numbers.")
+    if len(counts) not in (1, len(budgets)):
+        raise SystemExit(
+            f"--seeds has {len(counts)} numbers and --cpu-minutes has {len(budgets)}: expected one "
+            "for all budgets, or one for each."
+        )
+    pairs = zip(budgets, counts * len(budgets) if len(counts) == 1 else counts)
+    return sorted({training.parse_budgets(each)[0]: int(count) for each, count in pairs}.items())
 
 
 def split_at(words: Sequence[str], word: str) -> Tuple[Sequence[str], Sequence[str]]:
@@ -357,7 +389,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--peers37", default="", help="Python 3.7 with TensorFlow 1.15, TF-GAN")
     parser.add_argument("--peers311", default="", help="Python with TensorFlow 2 and PyTorch")
     parser.add_argument("--cpu-minutes", default="2,5,20", help="budgets, separated by commas")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", default="5", help="of all budgets, or of each: 5,5,1")
     parser.add_argument("--page-only", action="store_true", help="write the page again")
     return parser.parse_args(words)
 

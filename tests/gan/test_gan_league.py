@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,7 +131,7 @@ def place_of(distances):
         for name, values in zip(names, distances)
     ]
     entrants = [gan_league.Entrant(**{k: v for k, v in r.items() if k != "distance"}) for r in rows]
-    each = gan_league.Round(gan_league.DataSet("d", "D", []), 2.0)
+    each = gan_league.Round(gan_league.DataSet("d", "D", []), 2.0, 1)
     return next(gan_league.verdicts(each, entrants))
 
 
@@ -155,7 +156,7 @@ def test_first_by_interval_holds_for_all_comparisons_together():
         values = row(name, scores, program)
         return gan_league.Entrant(**{k: v for k, v in values.items() if k != "distance"})
 
-    each = gan_league.Round(gan_league.DataSet("d", "D", []), 2.0)
+    each = gan_league.Round(gan_league.DataSet("d", "D", []), 2.0, 1)
     rows = [at("auto", 1.0, ""), *(at(name, 2.2, "python") for name in ("a", "b", "c"))]
     assert next(gan_league.verdicts(each, rows[:2])).startswith("2 CPU minutes: **first by")
     text = next(gan_league.verdicts(each, rows))
@@ -177,6 +178,28 @@ def parse(*words):
     arguments = gan_league.parse(["--dir", "league", "--markdown", "a.md", *words])
     arguments.flags = []
     return arguments
+
+
+def test_each_budget_may_have_its_own_number_of_seeds():
+    import gan_league
+
+    assert gan_league.parse_budgets("2,20,5", "3,1,2") == [(2, 3), (5, 2), (20, 1)]
+    assert gan_league.parse_budgets("2,5", "4") == [(2, 4), (5, 4)]
+
+
+@pytest.mark.parametrize(
+    "seeds, message",
+    [
+        ("3,1", "--seeds has 2 numbers and --cpu-minutes has 3: expected one for all budgets"),
+        ("0", "--seeds is '0', expected positive whole numbers."),
+        ("3,,1", "--seeds is '3,,1', expected positive whole numbers."),
+    ],
+)
+def test_numbers_of_seeds_that_fit_no_budgets_end_the_league(seeds, message):
+    import gan_league
+
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        gan_league.parse_budgets("2,5,20", seeds)
 
 
 SETS = "mnist5k, mnist, mnist-unlabelled, fashion, emoji"
@@ -218,7 +241,7 @@ def test_a_round_that_fails_leaves_no_older_result_for_the_page(tmp_path, monkey
     import gan_league
 
     monkeypatch.chdir(tmp_path)
-    each = gan_league.Round(gan_league.DataSet("d", "D", []), 2.0)
+    each = gan_league.Round(gan_league.DataSet("d", "D", []), 2.0, 1)
     results = iter([(0, b'{"rows": []}'), (1, b"")])
     monkeypatch.setattr(gan_league, "run_command", lambda command: next(results))
     os.makedirs("league/d")
