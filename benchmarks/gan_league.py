@@ -235,8 +235,8 @@ def describe_league(arguments: argparse.Namespace, command: str) -> List[str]:
         "runs, and its time is not counted. Where the features of the scores are `self`, such a",
         "preset has learned from the very network that scores it: there the FD favours it, and",
         "only the two-sample test is independent.",
-        f"{os.cpu_count()} cores, no GPU ({platform.machine()}). A round that has not ended is left",
-        "out.",
+        f"{os.cpu_count()} cores, no GPU ({platform.machine()}). A round that has not ended is",
+        "left out.",
         "",
         f"    {command}",
     ]
