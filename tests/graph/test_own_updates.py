@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import types
 
 import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
 
 from toolkit import DivergedError, ToolkitError, UsageError, hookimpl, testing, tf
-from toolkit.graph import adoption
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -130,20 +128,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_even_if_its_update_is_finite(tm
     with pytest.raises(DivergedError, match=r"own update: loss nan, norm of the change 0\.\d"):
         train(OwnAddsNan, tmp_path / "run")
     assert tensors_of(tmp_path / "run")["global_step"] == 2
-
-
-def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():
-    with tf.Graph().as_default():
-        weight = tf.get_variable("weight", [2], initializer=tf.ones_initializer())
-        loss = tf.reduce_sum(tf.square(weight))
-        step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
-        writes = adoption.find_writes(step, set())
-        options = types.SimpleNamespace(on_nonfinite="stop")
-        adopted = adoption.adopt(step, writes, [loss], options, None)
-    ops = adoption.upstream([adopted.values.gradient_norm.op])
-    reads = {op for op in ops if op.type == "ReadVariableOp" and step in adoption.upstream([op])}
-    assert reads
-    assert reads <= adoption.upstream([adopted.guarded.finite.op])
 
 
 class InFunction(OwnExploding):

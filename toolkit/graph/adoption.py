@@ -19,6 +19,7 @@ from .nodes import function_names
 from .updates import create_counter
 
 _WRITES = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
+_PYTHON_CALLS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _COUNTERS = (tf.GraphKeys.GLOBAL_STEP, "toolkit/" + SKIPPED_STEPS)
 
 
@@ -29,11 +30,13 @@ class Writes(NamedTuple):
         foreign: a plugin's own, each with the names of the handles that it writes.
         guarded: those of `Run.apply`, likewise.
         variables: that the foreign ones write, by the names of their handles.
+        python_calls: ops that may write the variables that the plugin declares.
     """
 
     foreign: Dict[tf.Operation, List[str]]
     guarded: Dict[tf.Operation, List[str]]
     variables: Dict[str, Any]
+    python_calls: Sequence[tf.Operation] = ()
 
 
 class Adoption(NamedTuple):
@@ -71,6 +74,18 @@ def find_writes(
         if op not in guarded_ops:
             changed.update((name, variables[name]) for name in handles)
     return Writes(foreign, guarded, changed)
+
+
+def find_python_calls(ops: Sequence[Any], losses: Sequence[Any]) -> List[tf.Operation]:
+    """The ops that call Python, from the losses up to some ops. Their writes are not in the graph.
+
+    Args:
+        ops: the last ones, or their tensors.
+        losses: what comes before them changes no variable, and may be outside of the loop of steps.
+    """
+    before = upstream([loss.op for loss in losses])
+    after = upstream([getattr(op, "op", op) for op in ops]) - before
+    return sorted((op for op in after if op.type in _PYTHON_CALLS), key=lambda op: op.name)
 
 
 def upstream(ops: Sequence[tf.Operation]) -> Set[tf.Operation]:
@@ -153,6 +168,12 @@ def check_order(writes: Writes, last_guarded: Any) -> None:
             )
 
 
+def order_step(writes: Writes, step_index: Any) -> None:
+    """Let own updates of the global step wait until the step's number is read."""
+    for op in writes.foreign:
+        add_control_inputs(op, [step_index.op])
+
+
 def adopt(
     train_op: tf.Operation,
     writes: Writes,
@@ -177,7 +198,7 @@ def adopt(
         for op in writes.foreign:
             add_control_inputs(op, [earlier.op])
     old = {name: variable.read_value() for name, variable in sorted(variables.items())}
-    for op in [*writes.foreign, *writes.guarded]:
+    for op in [*writes.foreign, *writes.guarded, *writes.python_calls]:
         add_control_inputs(op, [value.op for value in old.values()])
     with tf.control_dependencies([train_op]):
         # Read once: a refusal, which waits for the checks, cannot come before the norm's values.

@@ -59,8 +59,11 @@ def guard_by_condition(
     finite = _are_finite(updates, earlier)
     create_update_variables(updates, options)
     old_values = _read_state(updates, options) if more_follow else []
-    if old_values:  # read before anything changes
-        with tf.control_dependencies([value for _, value in old_values]):
+    # Read before anything changes, as is what the state updates of the pass assign.
+    reads = [value for _, value in old_values]
+    reads += [value for u in updates for op in u.state_updates for value in op.inputs[1:]]
+    if reads:
+        with tf.control_dependencies(reads):
             finite = tf.identity(finite)
 
     def apply_all():
@@ -126,7 +129,11 @@ def run_behind_guard(functions: Sequence[Callable[[], Any]], guarded: GuardedUpd
     """
 
     def run():
-        return tf.group(*[_build_op(function) for function in functions])
+        ops: List[tf.Operation] = []
+        for function in functions:  # one after the other: one may read what another writes
+            with tf.control_dependencies(ops[-1:]):
+                ops.append(tf.group(_build_op(function)))
+        return tf.group(*ops)
 
     if guarded.all_finite is None:
         is_on = guarded.finite if applied is None else tf.logical_and(guarded.finite, applied)

@@ -265,9 +265,11 @@ class StepBuilder:
         return guarded
 
     def _apply(self, updates: Sequence[Update], advance_step: bool):
-        guarded = self.strategy.apply(
-            updates, self._options, self._earlier, not advance_step, self._start
-        )
+        # What an earlier update changes must not come after a rollback.
+        with tf.control_dependencies([guarded.op for guarded in self._earlier]):
+            guarded = self.strategy.apply(
+                updates, self._options, self._earlier, not advance_step, self._start
+            )
         self._last, self._last_name = guarded, updates[-1].name
         if guarded.skipped is not None:
             self._counters["skipped_steps"] = guarded.skipped
@@ -408,10 +410,14 @@ class StepBuilder:
         if self._last is not None:
             adoption.check_order(writes, self._last.op)
         checked = [loss for _, own_losses, _ in self._own_ops for loss in own_losses]
+        declaring_ops = [op for op, _, variables in self._own_ops if variables]
+        calls = adoption.find_python_calls(declaring_ops, [*losses.values(), *checked])
         advances_step = tf.GraphKeys.GLOBAL_STEP in names
+        if advances_step:
+            adoption.order_step(writes, self.step_index)
         adopted = adoption.adopt(
             train_op,
-            writes,
+            writes._replace(python_calls=calls),
             checked or list(losses.values()),
             self._options,
             self._last,

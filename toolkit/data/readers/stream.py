@@ -65,9 +65,9 @@ class _Reads:
         atexit.register(self._end)
 
     def __enter__(self) -> None:
-        if self._is_ending:
-            raise StopIteration  # the end of the data for tf.data
         with self._lock:
+            if self._is_ending:
+                raise StopIteration  # the end of the data for tf.data
             self._count += 1
 
     def __exit__(self, *_: Any) -> None:
@@ -75,12 +75,13 @@ class _Reads:
             self._count -= 1
 
     def _end(self) -> None:
-        self._is_ending = True
+        with self._lock:
+            self._is_ending = True
         deadline = time.monotonic() + _MAX_WAIT
         while self._count and time.monotonic() < deadline:
             time.sleep(_PAUSE)
             if not self._count:
-                time.sleep(_PAUSE)  # for calls that were about to begin
+                time.sleep(_PAUSE)  # for the calls to return
 
 
 class StreamReader(IteratorReader):
