@@ -403,6 +403,33 @@ def test_a_hook_fetches_the_values_of_its_own_step(data, tmp_path, form):
     assert all(losses[step] == values[0] for step, values in values_by_step.items())
 
 
+@pytest.mark.parametrize("is_in_list", [True, False], ids=["beside the loss", "alone"])
+@forms
+def test_a_hook_reads_variables_after_its_step(data, tmp_path, form, is_in_list):
+    hooks = []
+
+    class WithReads(Linear):
+        @hookimpl
+        def session_hooks(self, model, losses):
+            (loss,) = losses.values()
+            reads = [model[0], tf.linalg.global_norm(model), "linear/b:0"]
+            hooks.append(FetchingHook([loss, *reads] if is_in_list else reads))
+            return hooks[-1:]
+
+    run = str(tmp_path / "run")
+    options = dict(RARE, checkpoint_steps=5, log_steps=5, keep_checkpoints=9, steps=15)
+    testing.train(WithReads, run, data=data, **dict(options, **form))
+    losses = {record["step"]: record["loss"] for record in records(run)}
+    for step, values in hooks[-1].values.items():
+        after = testing.tensors(run, str(step))
+        *loss, w, norm, b = values
+        assert loss == [losses[step]] * is_in_list
+        np.testing.assert_array_equal(w, after["linear/w"])
+        np.testing.assert_array_equal(b, after["linear/b"])
+        assert norm == pytest.approx(np.sqrt((w**2).sum() + (b**2).sum()), rel=1e-5)
+    assert sorted(hooks[-1].values) == [5, 10, 15]
+
+
 # --------------------------------------------------------- signals, deadlines and faults in a call
 
 

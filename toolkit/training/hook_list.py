@@ -123,6 +123,7 @@ def build_plugin_hooks(
     plugins: Plugins, graph: TrainingGraph, run_data: RunData
 ) -> List[SessionHook]:
     """What the plugins' hook `session_hooks` returns for a graph, in which it may make ops."""
+    step_ops = set(graph.tf_graph.get_operations())
     with under_construction(graph.tf_graph):
         answers = plugins.call_each(
             "session_hooks",
@@ -136,7 +137,7 @@ def build_plugin_hooks(
         )
         lists = [_as_list(plugins, answer) for answer in answers]
     return [
-        PluginHook(hook, answer.plugin, answer.place)
+        PluginHook(hook, answer.plugin, answer.place, step_ops)
         for answer, hooks in zip(answers, lists)
         for hook in hooks
     ]

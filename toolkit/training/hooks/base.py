@@ -11,12 +11,13 @@ import difflib
 import os
 import time
 import warnings
-from typing import Any, Callable, ContextManager, Dict, List, Optional
+from typing import Any, Callable, Container, ContextManager, Dict, List, Optional
 
 from ...compat import capture_log, tf
 from ...errors import RetryError, ToolkitError
 from ...plugins import Plugin, describe_failure, describe_value, is_own_file, own_frames
 from .late_variables import refused_variables
+from .variable_reads import DividedFetches, VariableReads
 
 NEVER = float("inf")
 
@@ -232,15 +233,28 @@ class HookWrapper(SessionHook):
 class PluginHook(HookWrapper):
     """A plugin's `SessionRunHook`; its faults are reported with plugin, hook, method and line.
 
+    Of a `SessionHook`, variables are read after the step. TensorFlow's own hooks expect values from
+    before it, such as a global step to which they add one.
+
     Args:
         inner: the hook.
         plugin: that returned it.
         place: `file:line` of the plugin's code that returned it.
+        step_ops: the ops of the graph before session hooks added theirs.
     """
 
-    def __init__(self, inner: tf.train.SessionRunHook, plugin: Plugin, place: str):
+    def __init__(
+        self,
+        inner: tf.train.SessionRunHook,
+        plugin: Plugin,
+        place: str,
+        step_ops: Container[tf.Operation] = (),
+    ):
         super().__init__(inner, f"{plugin.name}:{getattr(inner, 'name', '') or _title(inner)}")
         self._plugin, self._place = plugin, place
+        self._variable_reads = VariableReads(step_ops)
+        self._divided: Optional[DividedFetches] = None
+        self._feed_dict: Optional[Dict[Any, Any]] = None
         self._subject = f"Session hook {_title(inner)} of plugin '{plugin.name}'"
         every = inner.every if isinstance(inner, SessionHook) else None
         if not isinstance(every, (Every, type(None), property)):
@@ -256,6 +270,7 @@ class PluginHook(HookWrapper):
             super().begin()
 
     def before_run(self, run_context: Any) -> Any:
+        self._divided = None
         args = super().before_run(run_context)
         if args is None:
             return None
@@ -267,7 +282,18 @@ class PluginHook(HookWrapper):
             )
         graph = run_context.session.graph
         fetches = tf.nest.map_structure(lambda each: self._resolve(each, graph), args.fetches)
-        return args._replace(fetches=fetches)
+        if not self._is_session_hook:
+            return args._replace(fetches=fetches)
+        self._divided = self._variable_reads.divide(fetches, tf.nest.flatten(fetches))
+        self._feed_dict = args.feed_dict
+        return args._replace(fetches=self._divided.of_step())
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        divided, self._divided = self._divided, None
+        if divided is not None:
+            results = divided.complete(run_values.results, run_context.session, self._feed_dict)
+            run_values = run_values._replace(results=results)
+        super().after_run(run_context, run_values)
 
     def _resolve(self, fetch: Any, graph: tf.Graph) -> Any:
         """What a session fetches: for the resource of a variable, the variable's value.
