@@ -41,7 +41,7 @@ class Replay:
             self._reader = make_reader()
             run = make_run(self._reader)
             self.graph = build_training(plugins, run, self._reader, tf_graph)
-            self.positions = self._reader.positions(run.global_step.read_value())
+            self.positions = self._reader.positions(tf.constant(step, tf.int64))
             self._initialize = tf.global_variables_initializer()
             # As in training: local variables may depend on the weights, so they come after them.
             self._initialize_locals = tf.group(
