@@ -49,13 +49,29 @@ def play(scripts):
         start = len(file.readlines())
 
     def say(*words):
-        print(*words, file=sys.stderr, flush=True)
+        # In one call: a signal handler may say something, too, and `print` is not reentrant.
+        os.write(2, (" ".join(map(str, words)) + "\n").encode())
 
     def wait_for(path):
         while not os.path.exists(path):
             time.sleep(0.01)
 
-    names = {"start": start, "say": say, "wait_for": wait_for, "name": name}
+    def announce_end(path):
+        """Write the file that `wait_for_end` awaits, as the last action of a process."""
+        with open(path + ".part", "w") as file:
+            file.write(str(os.getpid()))
+        os.replace(path + ".part", path)
+
+    def wait_for_end(path):
+        """Wait until the launcher has seen the end of the process that announced it."""
+        wait_for(path)
+        with open(path) as file:
+            pid = file.read()
+        while os.path.exists("/proc/" + pid):  # also as a zombie, which the launcher has not seen
+            time.sleep(0.01)
+
+    functions = (say, wait_for, announce_end, wait_for_end)
+    names = {"start": start, "name": name, **{each.__name__: each for each in functions}}
     modules = {"os": os, "signal": signal, "subprocess": subprocess, "sys": sys, "time": time}
     exec(scripts.get(name, scripts.get("*", END)), {**names, **modules})
 

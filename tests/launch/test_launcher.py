@@ -24,8 +24,8 @@ DEATHS = {
     "retry": ("sys.exit(138)", "ended with exit code 138"),
 }
 # A trainer whose peer dies ends with 138, as the channel lets it.
-WITH_PEER = "wait_for('dead'); time.sleep(0.3); sys.exit(138)\n"
-DIE = "open('dead', 'w').close(); {}\n"
+WITH_PEER = "wait_for_end('dead'); sys.exit(138)\n"
+DIE = "announce_end('dead'); {}\n"
 
 
 def test_all_lines_have_the_task_in_front(here, capsys):
@@ -84,8 +84,8 @@ def test_without_restarts_the_exit_code_is_that_of_the_first_failure(here):
 
 
 def test_a_failure_of_a_worker_after_the_chief_has_finished_is_reported_alone(here, capsys):
-    scripts = {"worker 0": "wait_for('end'); time.sleep(0.3); os.kill(os.getpid(), 11)"}
-    scripts["chief"] = "open('end', 'w').close()"
+    scripts = {"worker 0": "wait_for_end('end'); os.kill(os.getpid(), 11)"}
+    scripts["chief"] = "announce_end('end')"
     assert launch_scripts(scripts) == 0
     err = capsys.readouterr().err
     assert "worker 0 was ended by SIGSEGV, after the chief had finished" in err
@@ -126,14 +126,15 @@ def test_an_evaluator_restarts_alone(here, capsys):
     assert len(starts_of("chief")) == 1 and len(starts_of("evaluator")) == 2
 
 
-@pytest.mark.parametrize("moment", ["dead", "again"])
+@pytest.mark.parametrize(
+    "moment", ["wait_for_end('dead')", "wait_for('again')"], ids=["dead", "again"]
+)
 def test_an_evaluator_that_ends_with_a_dead_job_is_not_counted_as_a_death(here, moment):
     scripts = {
-        "chief": "open('dead' if start == 1 else 'again', 'w').close()\n"
-        "if start == 1: sys.exit(138)\nwait_for('followed')",
+        "chief": "if start == 1: announce_end('dead'); sys.exit(138)\n"
+        "open('again', 'w').close(); wait_for('followed')",
         "worker 0": "if start == 1: wait_for('dead'); time.sleep(0.5); sys.exit(138)",
-        "evaluator": f"if start == 1: wait_for({moment!r}); sys.exit(138)\n"
-        "open('followed', 'w').close()",
+        "evaluator": f"if start == 1: {moment}; sys.exit(138)\nopen('followed', 'w').close()",
     }
     assert launch_scripts(scripts, Layout(2, has_evaluator=True), restarts=1) == 0
     assert len(starts_of("chief")) == len(starts_of("evaluator")) == 2
