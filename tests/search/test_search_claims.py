@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolkit.search.claims import (
@@ -20,6 +20,7 @@ from toolkit.search.claims import (
     this_process,
 )
 
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KEYS = [(0, 1, 0), (0, 2, 0), (1, 1, 0)]
 
 
@@ -40,6 +41,7 @@ def histories(draw):
     return records
 
 
+@unhurried
 @given(histories())
 def test_a_claim_holds_until_its_own_release(records):
     before = {}
@@ -52,6 +54,7 @@ def test_a_claim_holds_until_its_own_release(records):
         before = after
 
 
+@unhurried
 @given(histories())
 def test_a_void_claim_never_holds_later(records):
     void = set()
@@ -63,6 +66,7 @@ def test_a_void_claim_never_holds_later(records):
             void.add(last["token"])
 
 
+@unhurried
 @given(histories())
 def test_records_that_are_there_twice_change_nothing(records):
     doubled = [record for record in records for _ in range(2)]
