@@ -93,6 +93,11 @@ def test_a_payload_that_arrives_slowly_is_a_sign_of_life(make_job):
     assert chief.channel.replies() == [{"ok": True}]
 
 
+def beat_until(connection, event):
+    while not event.wait(0.1):
+        connection.beat()
+
+
 def test_a_follower_that_reads_slowly_is_alive_and_so_is_the_chief_for_the_others(make_job):
     job = make_job(workers=2, peer_secs=1.0)
     chief, quick = job.open("chief"), job.open("worker 1")
@@ -103,14 +108,15 @@ def test_a_follower_that_reads_slowly_is_alive_and_so_is_the_chief_for_the_other
     threading.Thread(target=obey, args=(quick.channel,), daemon=True).start()
     sender = threading.Thread(target=chief.channel.command, args=({}, bytes(64 << 20)))
     sender.start()
-    for _ in range(20):  # two seconds in which the chief's sending blocks
-        time.sleep(0.1)
-        slow.beat()
+    has_replies = threading.Event()
+    threading.Thread(target=beat_until, args=(slow, has_replies), daemon=True).start()
+    time.sleep(2.0)  # in which the chief's sending blocks
     assert sender.is_alive()
     while slow.receive().kind != Kind.COMMAND:
         pass
     slow.send(encode_frame(Kind.REPLY, {}))
     assert chief.channel.replies()[1] == {"size": 64 << 20}
+    has_replies.set()
 
 
 def test_a_busy_main_thread_does_not_stop_the_beats(make_job):

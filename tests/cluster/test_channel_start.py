@@ -20,6 +20,14 @@ def errors_of(members):
     return run_all([lambda member=member: member.channel.join({}) for member in members])
 
 
+def await_lines(member):
+    """Wait until a process has logged something."""
+    end = time.monotonic() + 20
+    while not member.lines:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_the_chief_gets_the_hello_of_each_process(make_job):
     job = make_job(workers=2, ps=1)
     chief, *others = [job.open(name) for name in job.names]
@@ -117,17 +125,17 @@ def test_loopback_stays_loopback(make_job):
 
 
 def test_a_worker_that_does_not_come_is_named_by_all(make_job):
-    job = make_job(workers=2, join_secs=0.5)
+    job = make_job(workers=2, join_secs=3.0)
     chief, worker = errors_of([job.open("chief"), job.open("worker 0")])
     assert isinstance(chief, RetryError) and chief.exit_code == worker.exit_code == 138
     assert chief.message == (
-        "worker 1 (127.0.0.1:61) has not joined within 0.5 s; worker 0 (127.0.0.1:60) joined."
+        "worker 1 (127.0.0.1:61) has not joined within 3 s; worker 0 (127.0.0.1:60) joined."
     )
     assert chief.message == worker.message
 
 
 def test_one_that_is_connected_and_not_ready_is_named_as_such(make_job):
-    job = make_job(workers=1, join_secs=0.5)
+    job = make_job(workers=1, join_secs=3.0)
     job.open("worker 0")
     error = errors_of([job.open("chief")])[0]
     assert "worker 0 (127.0.0.1:60) connected but is not ready" in error.message
@@ -140,18 +148,18 @@ def test_of_many_that_are_missing_the_first_are_named(make_job):
 
 
 def test_a_chief_that_does_not_come_is_named(make_job):
-    job = make_job(workers=1, join_secs=0.5)
+    job = make_job(workers=1, join_secs=1.0)
     error = errors_of([job.open("worker 0")])[0]
     assert isinstance(error, RetryError) and error.exit_code == 138
     assert error.message == (
-        "The job has not started within 0.5 s: waiting for chief (127.0.0.1:1; "
+        "The job has not started within 1 s: waiting for chief (127.0.0.1:1; "
         f"its channel 127.0.0.1:{job.port}): Connection refused."
     )
     assert error.hint.endswith("--cluster '{}' trains alone.")
 
 
 def test_a_worker_0_that_is_the_chief_and_does_not_come_is_named_as_the_chief(make_job):
-    job = make_job(workers=2, join_secs=0.2)
+    job = make_job(workers=2, join_secs=1.0)
     del job.jobs["chief"]
     error = errors_of([job.open("worker 1")])[0]
     chief = f"worker 0, the chief (127.0.0.1:60; its channel 127.0.0.1:{job.port})"
@@ -161,7 +169,7 @@ def test_a_worker_0_that_is_the_chief_and_does_not_come_is_named_as_the_chief(ma
 def test_the_first_line_about_who_is_missing_names_the_source_of_the_cluster(make_job, monkeypatch):
     monkeypatch.setattr(waiting, "_FIRST_NOTICE_SECS", 0.1)
     monkeypatch.setattr(waiting, "_NOTICE_SECS", 0.1)
-    job = make_job(workers=1, join_secs=0.5, source="TF_CONFIG")
+    job = make_job(workers=1, join_secs=3.0, source="TF_CONFIG")
     chief = job.open("chief")
     error = errors_of([chief])[0]
     first, second = chief.lines[:2]
@@ -171,7 +179,7 @@ def test_the_first_line_about_who_is_missing_names_the_source_of_the_cluster(mak
 
 
 def test_a_chief_that_runs_and_does_not_join_is_named(make_job):
-    job = make_job(workers=1, join_secs=0.5)
+    job = make_job(workers=1, join_secs=3.0)
     job.open("chief")
     error = errors_of([job.open("worker 0")])[0]
     assert "waiting for chief (127.0.0.1:1), which runs but is not ready" in error.message
@@ -244,7 +252,7 @@ def test_a_port_that_becomes_free_is_used(make_job):
         listening.bind(("127.0.0.1", job.port))
         listening.listen(5)
         chief = job.open("chief")
-        time.sleep(0.2)
+        await_lines(chief)
     join([chief.channel, job.open("worker 0").channel])
     assert chief.lines == [f"127.0.0.1:{job.port} is in use; trying again"]
 
@@ -255,7 +263,7 @@ def test_a_port_that_was_in_use_is_not_blamed_for_a_missing_worker(make_job):
         listening.bind(("127.0.0.1", job.port))
         listening.listen(5)
         chief = job.open("chief")
-        time.sleep(0.2)
+        await_lines(chief)
     error = errors_of([chief])[0]
     assert "worker 0 (127.0.0.1:60) has not joined" in error.message
 
