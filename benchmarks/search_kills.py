@@ -11,6 +11,7 @@ tensors of all trials. The exit code is 1 if they are not, or if a process survi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -90,11 +91,12 @@ def kill(process: subprocess.Popen, kind: str) -> str:
     children = children_of(process.pid)
     if kind == "process":
         for child in children[:1]:
-            os.kill(child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                os.kill(child, signal.SIGKILL)
         return ""
     process.send_signal(signal.SIGTERM if kind == "SIGTERM" else signal.SIGKILL)
     code = process.wait(timeout=120)
-    expected = {"SIGTERM": (143, -15, 0), "search": (-9,)}[kind]
+    expected = {"SIGTERM": (143, -15, 0), "search": (-9, 0)}[kind]  # 0: it has ended before
     end = time.monotonic() + 10
     while any(map(is_alive, children)) and time.monotonic() < end:
         time.sleep(0.05)
