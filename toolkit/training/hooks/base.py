@@ -282,7 +282,7 @@ class PluginHook(HookWrapper):
             )
         graph = run_context.session.graph
         fetches = tf.nest.map_structure(lambda each: self._resolve(each, graph), args.fetches)
-        if not self._is_session_hook:
+        if not self._is_session_hook or fetches is None:
             return args._replace(fetches=fetches)
         self._divided = self._variable_reads.divide(fetches, tf.nest.flatten(fetches))
         self._feed_dict = args.feed_dict
