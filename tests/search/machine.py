@@ -1,7 +1,7 @@
 """A process that takes part in a study with trials that train nothing.
 
-Usage: python machine.py FOLDER STORAGE SECS_PER_TRIAL. For each trial that it begins, it writes a
-line to FOLDER/trainings.
+Usage: python machine.py FOLDER STORAGE SECS_PER_TRIAL [GO]. For each trial that it begins, it
+writes a line to FOLDER/trainings. Its trials end once the file GO exists.
 """
 
 import os
@@ -19,12 +19,14 @@ from toolkit.search.workers import run_workers  # noqa: E402
 DEFINITION = small_definition(trials=15, rungs=(0.5, 1.0), reduction=2)
 
 
-def main(folder, storage, secs):
+def main(folder, storage, secs, go=""):
     study = Study(DEFINITION, folder, storage or None)
 
     def train(trial, children):
         with open(os.path.join(folder, "trainings"), "a") as file:
             file.write(f"{trial.name} {trial.rung}\n")
+        while go and not os.path.exists(go):
+            time.sleep(0.01)
         time.sleep(float(secs))
         return result_of(DEFINITION, trial)
 

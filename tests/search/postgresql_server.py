@@ -47,11 +47,9 @@ class Server:
         if os.getuid() == 0:
             self._user = pwd.getpwnam("postgres" if _has_user("postgres") else "nobody")
             os.chown(self._folder, self._user.pw_uid, self._user.pw_gid)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = 0
         self._initialize()
-        self.start()
+        self._start_on_free_port()
 
     def _initialize(self) -> None:
         password_file = os.path.join(self._folder, "password")
@@ -60,6 +58,17 @@ class Server:
         os.chmod(password_file, 0o644)
         words = ["--username", "me", "--pwfile", password_file, "--auth", "scram-sha-256"]
         self._run("initdb", *words, "--no-sync", "--encoding", "UTF8", "--locale", "C")
+
+    def _start_on_free_port(self) -> None:
+        """Start; with another port, if another process takes the first one meanwhile."""
+        for is_last in (False, False, True):
+            self.port = _find_free_port()
+            try:
+                self.start()
+                return
+            except subprocess.CalledProcessError:
+                if is_last:
+                    raise
 
     def start(self) -> None:
         settings = f"-p {self.port} -h 127.0.0.1 -k {self._folder} -c fsync=off"
@@ -109,6 +118,12 @@ class Server:
             os.setgroups([])
             os.setgid(self._user.pw_gid)
             os.setuid(self._user.pw_uid)
+
+
+def _find_free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def _has_user(name: str) -> bool:

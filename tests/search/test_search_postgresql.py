@@ -35,11 +35,11 @@ def database(server, request):
     return server.url(name)
 
 
-def start_machine(folder, storage, secs=0.05):
-    """Start a process of a study with a folder of its own."""
+def start_machine(folder, storage, secs=0.05, go=""):
+    """Start a process of a study with a folder of its own; its trials await the file `go`."""
     folder.mkdir(parents=True, exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, SCRIPT, str(folder), storage, str(secs)],
+        [sys.executable, SCRIPT, str(folder), storage, str(secs), str(go)],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -66,11 +66,15 @@ def results(folder, storage):
 
 def test_two_machines_train_each_trial_once(database, tmp_path):
     folders = [tmp_path / machine / "study" for machine in "ab"]
-    processes = [start_machine(folder, database) for folder in folders]
+    go = tmp_path / "go"
+    processes = [start_machine(folder, database, go=go) for folder in folders]
+    while not all(trainings(folder) for folder in folders):
+        assert all(process.poll() is None for process in processes)
+        time.sleep(0.05)
+    go.touch()
     assert [end(process) for process in processes] == ["", ""]
     lines = trainings(*folders)
     assert len(lines) == len(set(lines)) == 2 * (15 + 2 + 2 + 2)
-    assert all(trainings(folder) for folder in folders)
     (tmp_path / "alone").mkdir()
     expected = undisturbed_results(machine.DEFINITION, tmp_path / "alone")
     assert results(folders[0], database) == results(folders[1], database) == expected
