@@ -108,6 +108,20 @@ def wait_for(path):
     raise AssertionError(f"{path} does not exist after two minutes")
 
 
+def size_of_commits(folder):
+    """The bytes of the logs of commits of all trials."""
+    return sum(path.stat().st_size for path in folder.glob("trials/*/commits.jsonl"))
+
+
+def wait_for_commits(process, folder, size):
+    """Wait until the trials have committed more than these bytes, or the process has ended."""
+    for _ in range(1200):
+        if process.poll() is not None or size_of_commits(folder) > size:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{folder} has no other commits after two minutes")
+
+
 def results_of(folder):
     """The table without times: what does not depend on kills."""
     with open(os.path.join(str(folder), "table.json")) as file:
@@ -121,8 +135,9 @@ def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(cli, h
     wait_for(str(here / "s" / "trials" / "0000-s1" / "config.json"))
     killed.kill()
     killed.communicate()
+    size = size_of_commits(here / "s")
     interrupted = start(["search", "--search-dir", "s"], here)
-    wait_for(str(here / "s" / "trials" / "0000-s1" / "commits.jsonl"))
+    wait_for_commits(interrupted, here / "s", size)
     time.sleep(1)
     interrupted.send_signal(signal.SIGTERM)
     _, text = interrupted.communicate(timeout=120)
