@@ -506,7 +506,7 @@ def on_a_terminal(*argv):
         env=dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"), TERM="xterm"),
     )
     os.close(theirs)
-    output, end = b"", time.monotonic() + 60
+    output, end = b"", time.monotonic() + 200
     try:
         while time.monotonic() < end and select.select([ours], [], [], 60)[0]:
             try:

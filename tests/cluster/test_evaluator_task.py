@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from file_fixtures import REPOSITORY, read_json
@@ -135,7 +136,7 @@ def test_an_evaluator_beside_a_run_ends_with_it(cli, here):
     chief = toolkit(words)
     try:
         assert chief.wait(timeout=200) == 0
-        assert evaluator.wait(timeout=10) == 0
+        assert evaluator.wait(timeout=60) == 0
     finally:
         for process in (chief, evaluator):
             process.kill()
@@ -155,8 +156,9 @@ def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, here):
     try:
         while not evaluated_steps(here / "run"):
             assert evaluator.poll() is None
+            time.sleep(0.05)
         assert cli(*words, "--resume").code == 0
-        assert evaluator.wait(timeout=10) == 0
+        assert evaluator.wait(timeout=60) == 0
     finally:
         evaluator.kill()
         evaluator.wait()
