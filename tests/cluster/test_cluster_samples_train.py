@@ -14,6 +14,7 @@ from toolkit.launch.ports import find_free_ports
 from toolkit.storage.run_folder import RunFolder
 
 SHORT = ["--network=mlp", "--steps=300", "--checkpoint-steps=100"]
+JOB = str(os.getpid())  # chooses the ports: other processes that run these tests have others
 PYTHON = f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m toolkit "$@"\n'
 DIE_ONCE = f"""
 if [ "$SLURM_PROCID" = 1 ] && [ -z "$SLURM_RESTART_COUNT" ]; then
@@ -36,11 +37,15 @@ def script(tmp_path_factory):
     return str(path)
 
 
+def submit_two_tasks(folder, command, script, **variables):
+    return submit(folder, command, tasks_per_node=2, script=script, SLURM_JOB_ID=JOB, **variables)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, script):
     """The folder of a job of two tasks that ended well."""
     folder = tmp_path_factory.mktemp("job")
-    job = submit(folder, PYTHON, tasks_per_node=2, script=script)
+    job = submit_two_tasks(folder, PYTHON, script)
     assert (job.code, job.requests) == (0, []), job.log
     return folder
 
@@ -62,9 +67,9 @@ def test_a_job_with_a_signal_continues_to_the_same_bits(
     tmp_path, script, undisturbed, signal, code
 ):
     command = DIE_ONCE.replace("SIGNAL", signal)
-    first = submit(tmp_path, command, tasks_per_node=2, script=script)
-    assert (first.code, first.requests) == (code, [["requeue", "77"]]), first.log
-    second = submit(tmp_path, command, tasks_per_node=2, script=script, SLURM_RESTART_COUNT="1")
+    first = submit_two_tasks(tmp_path, command, script)
+    assert (first.code, first.requests) == (code, [["requeue", JOB]]), first.log
+    second = submit_two_tasks(tmp_path, command, script, SLURM_RESTART_COUNT="1")
     assert second.code == 0, second.log
     run, other = (folder / "runs" / "digits" for folder in (tmp_path, undisturbed))
     assert tensors_of(run) == tensors_of(other)
