@@ -85,7 +85,7 @@ def test_the_page_has_the_command_the_common_facts_and_a_row_for_each(folder):
     page = result_page.markdown([result], "toolkit x", ["a.png"])
     assert (
         "\n    toolkit x\n" in page
-        and "By the FD, quick and dcgan are not separated: they differ by 6.00 [" in page
+        and "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 [" in page
         and "](a.png)" in page
     )
     assert "Data `mnist5k`, TensorFlow 2.21; FD of 100 samples and 50 test images" in page
@@ -122,7 +122,7 @@ def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
     entrants = standings.read_entrants(folder)
     expected = standings.describe_separation(entrants[0], entrants[1], standings.DISTANCE)
     assert expected.startswith(
-        "By the FD, quick and dcgan are not separated: they differ by 6.00 ["
+        "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
     )
     assert standings.as_json(folder, entrants)["verdict"] == expected
     assert standings.find_verdict(entrants[::2]) == ""

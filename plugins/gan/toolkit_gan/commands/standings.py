@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import operator
 import os
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -60,10 +61,13 @@ class Measure(NamedTuple):
         name: in a sentence.
         read: returns its value with the ends of its interval from the scores of a run; None if the
             run has no such score.
+        is_distance: whether methods differ by a factor rather than by a difference: the values of
+            one method vary the more, the larger they are.
     """
 
     name: str
     read: Callable[[Dict[str, Any]], Optional[statistics.Estimate]]
+    is_distance: bool
 
 
 # ---------------------------------------------------------------------------------------- programs
@@ -280,8 +284,8 @@ def _as_estimate(value: Any, ends: Dict[str, Any]) -> Optional[statistics.Estima
     return statistics.Estimate(value, low, high)
 
 
-DISTANCE = Measure("FD", _read_distance)
-TWO_SAMPLE = Measure("two-sample accuracy", _read_two_sample)
+DISTANCE = Measure("FD", _read_distance, is_distance=True)
+TWO_SAMPLE = Measure("two-sample accuracy", _read_two_sample, is_distance=False)
 
 
 def choose_measure(entrants: Sequence[Entrant]) -> Measure:
@@ -308,9 +312,24 @@ def _mean(entrant: Entrant, measure: Measure) -> float:
 def separate(
     a: Entrant, b: Entrant, measure: Measure, level: float = LEVEL
 ) -> statistics.Separation:
-    """Return whether two entrants that have values differ by more than chance."""
+    """Return whether two entrants that have values differ by more than chance.
+
+    The separation of `by_factor(a, b, measure)` is that of the natural logarithms of the values.
+    """
     seeds = [_seeds_of(each, measure, level) for each in (a, b)]
+    if by_factor(a, b, measure):
+        seeds = [[math.log(each.value) for each in estimates_of(side, measure)] for side in (a, b)]
     return statistics.separate(seeds[0], seeds[1], level)
+
+
+def by_factor(a: Entrant, b: Entrant, measure: Measure) -> bool:
+    """Return whether `separate` compares two entrants by a factor.
+
+    It does so for distances of several runs, whose standard deviation grows with their mean: that
+    of the logarithms does not, as the t test has it. One run each is compared by its own intervals.
+    """
+    values = [estimate.value for each in (a, b) for estimate in estimates_of(each, measure)]
+    return measure.is_distance and len(values) > 2 and min(values) > 0
 
 
 def separate_pairs(
@@ -368,13 +387,18 @@ def describe_separation(
         return f"{a.name} and {b.name} are not comparable: {result.note}."
     is_less = result.difference < 0
     ends = sorted((-result.low, -result.high)) if is_less else (result.low, result.high)
-    numbers = f"{short(abs(result.difference))} [{', '.join(map(short, ends))}]"
+    values = [abs(result.difference), *ends]
+    if by_factor(a, b, measure):
+        values = [math.exp(value) for value in values]
+    number, low, high = map(short, values)
+    numbers = f"{number} [{low}, {high}]"
     facts = "; ".join(_facts_of(result, count))
     first, second = (a, b) if is_less else (b, a)
     if result.is_separated:
         text = f"{first.name} is better than {second.name} by"
     else:
         text = f"{a.name} and {b.name} are not separated: they differ by"
+    text += " a factor of" * by_factor(a, b, measure)
     return f"By the {measure.name}, {text} {numbers} ({facts})."
 
 
