@@ -85,7 +85,8 @@ def test_the_page_has_the_command_the_common_facts_and_a_row_for_each(folder):
     page = result_page.markdown([result], "toolkit x", ["a.png"])
     assert (
         "\n    toolkit x\n" in page
-        and "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 [" in page
+        and "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
+        in page
         and "](a.png)" in page
     )
     assert "Data `mnist5k`, TensorFlow 2.21; FD of 100 samples and 50 test images" in page

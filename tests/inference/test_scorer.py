@@ -136,35 +136,62 @@ def test_scorers_are_closed_once_with_the_run(train, monkeypatch):
 def test_a_score_may_name_the_best_checkpoint(train, here):
     assert train("--best-metric", "min:brightness").code == 0
     best = read_json(here, "r", "manifest.json")["best"]
-    assert (best["metric"], best["step"], best["noise"]) == ("brightness", 2, 0.25)
+    assert (best["metric"], best["step"], best["noise"]) == ("brightness", 6, 0.25)
 
 
-def test_a_gain_within_the_noise_keeps_the_best_and_is_recorded_as_such(train):
+def test_a_newer_checkpoint_within_the_noise_is_best_and_its_record_says_so(train, here):
     assert train("--best-metric", "max:brightness").code == 0
-    gains = [record["brightness"] - records()[0]["brightness"] for record in records()]
-    within = [record.get("within_noise", False) for record in records()]
-    assert max(gains) < 0.25
-    assert within == [gain > 0 for gain in gains]
+    values = [record["brightness"] for record in records()]
+    assert max(values) - min(values) < 0.25
+    best = read_json(here, "r", "manifest.json")["best"]
+    assert (best["step"], best["value"], best["reached"]) == (6, values[-1], max(values))
+    is_best_value = [value == max(values[: i + 1]) for i, value in enumerate(values)]
+    assert [not record.get("within_noise", False) for record in records()] == is_best_value
 
 
 # ---------------------------------------------------------------------------------- a noisy metric
 
 
+def choose_among(direction, *evaluations):
+    """The record of the best checkpoint after evaluations, (value, noise) of the steps 1, 2, ..."""
+    metric, best = BestMetric("x", direction), None
+    for step, (value, noise) in enumerate(evaluations, start=1):
+        best = metric.choose(best, step, value, noise)
+    return best
+
+
 @pytest.mark.parametrize(
-    "value, noise, is_better",
-    [(3.0, 0.9, True), (3.0, 1.0, False), (3.0, 1.1, False), (3.0, 0.0, True), (5.0, 0.0, False)],
+    "value, noise, is_chosen",
+    [(5.0, 0.9, False), (5.0, 1.0, True), (3.0, 9.0, True), (3.0, 0.0, True), (4.0, 0.0, False)],
 )
-def test_a_gain_counts_when_it_exceeds_the_noise(value, noise, is_better):
-    assert BestMetric("x", "min").is_better(value, 4.0, noise) is is_better
-    assert BestMetric("x", "max").is_better(-value, -4.0, noise) is is_better
+def test_the_newest_within_the_noise_of_the_best_value_is_best(value, noise, is_chosen):
+    step = 2 if is_chosen else 1
+    assert choose_among("min", (4.0, 0.5), (value, noise))["step"] == step
+    assert choose_among("max", (-4.0, 0.5), (-value, noise))["step"] == step
+
+
+def test_steps_within_the_noise_do_not_add_up():
+    # Each is within the noise of the one before it, and the last no longer of the best value.
+    best = choose_among("min", (4.0, 1.0), (4.9, 1.0), (5.8, 1.0))
+    assert (best["step"], best["value"], best["reached"]) == (2, 4.9, 4.0)
+
+
+def test_small_gains_count_as_gains():
+    assert choose_among("min", (4.0, 1.0), (3.9, 1.0), (3.8, 1.0))["reached"] == 3.8
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_value_that_is_no_number_is_never_the_best(value):
+    assert choose_among("min", (value, 1.0)) is None
+    assert choose_among("min", (4.0, 1.0), (value, 1.0))["step"] == 1
 
 
 def test_the_first_value_is_the_best_whatever_its_noise():
-    assert BestMetric("x", "min").is_better(3.0, None, 100.0)
+    assert choose_among("min", (3.0, 100.0))["step"] == 1
 
 
 def test_noise_that_is_not_a_number_counts_for_nothing():
-    assert BestMetric("x", "min").is_better(3.0, 4.0, float("nan"))
+    assert choose_among("min", (4.0, 1.0), (4.0, float("nan")))["step"] == 1
 
 
 # ------------------------------------------------------------------------------------ without a run

@@ -620,16 +620,16 @@ TRAINING = [
     Mutant(
         "higher-loss-is-better",
         "toolkit/training/best_metric.py",
-        'gain = best - value if self.direction == "min" else value - best',
-        "gain = value - best",
+        'return value - best if self.direction == "min" else best - value',
+        "return best - value",
         ("tests/inference/test_scorer.py",),
     ),
     Mutant(
-        "noise-moves-the-best",
+        "worse-than-the-noise-is-best",
         "toolkit/training/best_metric.py",
-        "return gain > (noise if noise > 0 else 0)",
-        "return gain > 0",
-        LOOP + CHECKPOINTS + ("tests/inference/test_scorer.py",),
+        "is_within = noise > 0 and self._shortfall(value, reached) <= noise",
+        "is_within = noise > 0",
+        ("tests/inference/test_scorer.py",),
     ),
     Mutant(
         "infinite-value-becomes-the-best",

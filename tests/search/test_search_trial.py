@@ -13,7 +13,7 @@ from toolkit.comparison.record import read_record
 from toolkit.errors import InterruptedRun, RetryError
 from toolkit.search.commands import again_command, trial_environment, trial_words
 from toolkit.search.definition import Configuration, Layer, Trial
-from toolkit.search.trial_run import choose_evaluation, find_ends, run_trial
+from toolkit.search.trial_run import choose_evaluation, find_best, find_ends, run_trial
 
 CONFIGURATION = Configuration(7, {"learning_rate": 0.001, "hidden": [64, 32], "normalize": True})
 
@@ -149,6 +149,25 @@ def test_a_run_that_came_past_a_rung_has_the_value_of_the_rung(tmp_path, moment,
     children = FakeChildren()  # no process starts
     result = run_trial(study, Trial(CONFIGURATION, 2, rung, 90), str(tmp_path), children)
     assert (result.status, result.step, result.value) == expected
+
+
+def test_of_a_metric_with_noise_the_newest_within_it_counts_at_a_rung(tmp_path):
+    values = {15: (0.7, 0.05), 30: (0.66, 0.05), 60: (0.655, 0.05), 90: (0.9, 0.05)}
+    records = [
+        {
+            "step": step,
+            "kind": "eval",
+            "split": "validation",
+            "accuracy": value,
+            "accuracy_noise": noise,
+        }
+        for step, (value, noise) in values.items()
+    ]
+    write_run(str(tmp_path), [Session(0, {90: "a" * 64})], records=records, manifest={})
+    best = {"step": 90, "metric": "accuracy", "direction": "max", "value": 0.9}
+    assert find_best(30, best, str(tmp_path))["step"] == 30
+    assert find_best(60, best, str(tmp_path))["step"] == 60
+    assert find_best(10, best, str(tmp_path)) is None
 
 
 def evaluation(step, low, high, level=0.95):

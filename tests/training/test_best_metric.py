@@ -364,7 +364,7 @@ def test_a_run_of_an_earlier_version_resumes_in_its_direction(
     monkeypatch.setattr(
         BestMetric,
         "record",
-        lambda self, step, value, noise: {"step": step, "metric": self.name, "value": value},
+        lambda self, step, value, *_: {"step": step, "metric": self.name, "value": value},
     )
     values = [5.0, 4.0, 3.0, 2.0]
     run(Scripted({name: "max"}, **{name: values}), steps=2, best_metric=name)

@@ -38,7 +38,7 @@ class Scorer:
 
     Attributes:
         names: all metrics that `score` may return. With a metric NAME_noise, the best checkpoint
-            by NAME changes only for a gain larger than this noise.
+            by NAME is the newest one within this noise of the best value.
         directions: the name of a metric -> "min" if lower values are better, or "max". The best
             checkpoint is chosen by a metric without a direction only where --best-metric sets one.
     """

@@ -26,6 +26,7 @@ from ..storage.folder_lock import is_locked
 from ..storage.manifest import FINISHED as RUN_FINISHED
 from ..storage.manifest import read_json
 from ..storage.run_folder import RunFolder
+from ..training.best_metric import BestMetric
 from .children import Children
 from .commands import TRIALS, pause_step, run_path, trial_environment, trial_words
 from .definition import (
@@ -193,7 +194,7 @@ class _TrialRun:
         best, end = record.best, self._pause_step()
         is_past = record.step > end
         if is_past and best is not None:
-            best = _best_until(end, best, _evaluations(self._path, best.get("metric", "")))
+            best = find_best(end, best, self._path)
         values = _evaluations(self._path, self._definition.metric)
         values = {step: value for step, value in values.items() if step <= end or not is_past}
         step, value = choose_evaluation(self._definition, values, best)
@@ -244,19 +245,21 @@ def choose_evaluation(
     return step, values[step]
 
 
-def _best_until(
-    end: int, best: Dict[str, Any], values: Dict[int, Optional[float]]
-) -> Optional[Dict[str, Any]]:
-    """Return the record of the best checkpoint that a run had at a step.
+def find_best(end: int, best: Dict[str, Any], path: str) -> Optional[Dict[str, Any]]:
+    """Return the record of the best checkpoint that a run had at a step; None if it had none.
 
     Args:
         end: the step.
         best: the record of the present one.
-        values: of its metric by step.
+        path: of the run.
     """
-    sign = 1 if best.get("direction") == "min" else -1
-    ranks = [(sign * v, step) for step, v in values.items() if step <= end and v is not None]
-    return dict(best, step=min(ranks)[1]) if ranks else None
+    metric = BestMetric(best.get("metric", ""), best.get("direction", "max"))
+    noises = _evaluations(path, f"{metric.name}_noise")
+    chosen: Optional[Dict[str, Any]] = None
+    for step, value in sorted(_evaluations(path, metric.name).items()):
+        if step <= end and value is not None:
+            chosen = metric.choose(chosen, step, value, noises.get(step) or 0.0)
+    return chosen
 
 
 def find_ends(record: RunRecord, step: int, metric: str) -> Tuple[Any, Any]:

@@ -39,28 +39,49 @@ class BestMetric(NamedTuple):
         text = f"the {WORDS[self.direction]} {self.name} on the {SPLIT} split"
         return f"{text}, {self.note}" if self.note else text
 
-    def is_better(self, value: float, best: Optional[float], noise: float = 0.0) -> bool:
-        """Whether `value` improves on `best` by more than the noise.
+    def choose(
+        self, best: Optional[Mapping[str, Any]], step: int, value: float, noise: float = 0.0
+    ) -> Optional[Dict[str, Any]]:
+        """Return the record of the best checkpoint after one more evaluation; None if none is best.
+
+        It is the newest one whose value is within the noise of the best value reached. A metric
+        without noise so has the checkpoint of the best value, and of equal values the first.
+
+        Args:
+            best: the record so far, or None.
+            step: of the checkpoint that was evaluated.
+            value: of the metric; if it is not finite, the checkpoint is not the best.
+            noise: a standard deviation; nan counts as 0.
+        """
+        reached = read_reached(best)
+        if self.is_better(value, reached):
+            return self.record(step, value, noise, value)
+        if best is None or reached is None or not math.isfinite(value):
+            return None if best is None else dict(best)
+        is_within = noise > 0 and self._shortfall(value, reached) <= noise
+        return self.record(step, value, noise, reached) if is_within else dict(best)
+
+    def is_better(self, value: float, best: Optional[float]) -> bool:
+        """Whether `value` is better than `best`.
 
         Args:
             value: if it is not finite, it is never better.
             best: None if there is none yet.
-            noise: a standard deviation; nan counts as 0.
         """
-        if not math.isfinite(value):
-            return False
-        if best is None:
-            return True
-        gain = best - value if self.direction == "min" else value - best
-        return gain > (noise if noise > 0 else 0)
+        return math.isfinite(value) and (best is None or self._shortfall(value, best) < 0)
 
-    def record(self, step: int, value: float, noise: float) -> Dict[str, Any]:
+    def _shortfall(self, value: float, best: float) -> float:
+        """By how much `value` is worse than `best`; negative if it is better."""
+        return value - best if self.direction == "min" else best - value
+
+    def record(self, step: int, value: float, noise: float, reached: float) -> Dict[str, Any]:
         """The record of a best checkpoint, in JSON values.
 
         Args:
             step: of the checkpoint.
             value: of the metric.
-            noise: a standard deviation; 0 where it is not measured.
+            noise: a standard deviation; 0 or nan where it is not measured.
+            reached: the best value of the evaluations so far.
         """
         record = {
             "step": step,
@@ -70,7 +91,7 @@ class BestMetric(NamedTuple):
             "split": SPLIT,
             "depends_on": dict(self.dependencies),
         }
-        return dict(record, noise=noise) if noise > 0 else record
+        return dict(record, noise=noise, reached=reached) if noise > 0 else record
 
     def find_difference(self, best: Mapping[str, Any]) -> str:
         """Why values of this metric cannot be compared with a record; '' if they can.
@@ -94,6 +115,14 @@ class BestMetric(NamedTuple):
             if before.get(name) != self.dependencies.get(name)
         ]
         return "; ".join(changes)
+
+
+def read_reached(best: Optional[Mapping[str, Any]]) -> Optional[float]:
+    """The best value that evaluations reached, from the record of the best checkpoint.
+
+    Where it is not recorded, it is that of the checkpoint. None without a record.
+    """
+    return None if best is None else best.get("reached", best["value"])
 
 
 def choose_best_metric(

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Tuple
 
 from ..display.metrics_line import describe_level, describe_omissions, join_metrics
 from ..storage.folder import shell_argument
+from .best_metric import WORDS
 
 
 def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
@@ -20,9 +21,7 @@ def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
     ]
     best = summary.get("best")
     if best and "direction" in best:
-        word = "lowest" if best["direction"] == "min" else "highest"
-        value = f"{best['metric']} {best['value']:.4f}"
-        rows.append(("best", f"{word} {value} (validation, step {best['step']})"))
+        rows.append(("best", describe_best(best)))
     rows += _describe_test(summary)
     if page:
         rows.append(("page", page))
@@ -30,6 +29,21 @@ def list_summary_lines(summary: Dict[str, Any], page: str) -> List[str]:
     if not summary["finished"]:
         rows.append(("resume", f"toolkit resume {shell_argument(summary['run'])}"))
     return [f"{name:8}{text}" for name, text in rows]
+
+
+def describe_best(best: Dict[str, Any]) -> str:
+    """Say what the best checkpoint has, from its record.
+
+    Returns:
+        As "lowest loss 0.1234 (validation, step 5)".
+    """
+    value, word = best["value"], WORDS[best["direction"]]
+    place = f"validation, step {best['step']}"
+    reached = best.get("reached", value)
+    if reached == value:
+        return f"{word} {best['metric']} {value:.4f} ({place})"
+    reason = f"the newest within the noise, {best['noise']:.4f}, of the {word}, {reached:.4f}"
+    return f"{best['metric']} {value:.4f} ({place}: {reason})"
 
 
 def _describe_test(summary: Dict[str, Any]) -> List[Tuple[str, str]]:

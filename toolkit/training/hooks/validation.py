@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from ...errors import ToolkitError
 from ...storage.run_folder import RunFolder
-from ..best_metric import BestMetric
+from ..best_metric import BestMetric, read_reached
 from .base import SessionHook
 
 
@@ -29,9 +29,10 @@ class Validation(SessionHook):
     The manifest also has the last evaluation and that of the best checkpoint, with intervals. A
     checkpoint has them too, as it has `best`, so that a resume repeats them.
 
-    If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves only by
-    a gain larger than the noise of the new value. Where noise alone prevents a move, the record
-    says `within_noise`.
+    If the evaluation has a metric NAME_noise, the standard deviation of NAME, `best` moves to a
+    newer checkpoint also where its value is worse than the best one by no more than this noise:
+    small gains of a longer training are then not lost in it. The record of such an evaluation says
+    `within_noise`. Early stopping counts it as one without an improvement.
 
     A resumed run begins `best` again, and the count of early stopping, where new values cannot be
     compared with the recorded one.
@@ -65,7 +66,7 @@ class Validation(SessionHook):
         self._metric = metric
         self._pending: Optional[Tuple[int, str]] = None
         self._best: Optional[Dict[str, Any]] = None
-        self._waited = 0  # evaluations since the best one
+        self._waited = 0  # evaluations since the best value
         self._last_evaluation: Optional[Dict[str, Any]] = None
         self._best_evaluation: Optional[Dict[str, Any]] = None
 
@@ -122,9 +123,11 @@ class Validation(SessionHook):
         record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
         if self._metric is not None:
             value, noise = _read_metric(self._metric, metrics)
-            if self._is_within_noise(self._metric, value, noise):
+            is_better = self._metric.is_better(value, read_reached(self._best))
+            self._move_best(self._metric.choose(self._best, step, value, noise))
+            if self._best_step == step and not is_better:
                 record["within_noise"] = True
-            self._compare_with_best(self._metric, step, value, noise)
+            self._wait_for_better(self._metric, is_better)
         self._record(dict(record, **metrics))
         self._update_manifest()
 
@@ -161,22 +164,16 @@ class Validation(SessionHook):
         return self._best is not None and self._best.get("step") not in steps
 
     @property
-    def _best_value(self) -> Optional[float]:
-        return self._best["value"] if self._best else None
+    def _best_step(self) -> Optional[int]:
+        return self._best["step"] if self._best else None
 
-    def _is_within_noise(self, metric: BestMetric, value: float, noise: float) -> bool:
-        """Whether noise alone prevents `best` from moving."""
-        best = self._best_value
-        return metric.is_better(value, best) and not metric.is_better(value, best, noise)
+    def _move_best(self, best: Optional[Dict[str, Any]]) -> None:
+        if best != self._best:
+            self._best, self._best_evaluation = best, self._last_evaluation
 
-    def _compare_with_best(self, metric: BestMetric, step: int, value: float, noise: float) -> None:
-        """Move `best`, or count an evaluation without a move; out of patience, ask for the end."""
-        if metric.is_better(value, self._best_value, noise):
-            self._best = metric.record(step, value, noise)
-            self._best_evaluation = self._last_evaluation
-            self._waited = 0
-            return
-        self._waited += 1
+    def _wait_for_better(self, metric: BestMetric, is_better: bool) -> None:
+        """Count the evaluations without an improvement; out of patience, ask for the end."""
+        self._waited = 0 if is_better else self._waited + 1
         if self._patience and self._waited >= self._patience:
             self.loop.request_stop(f"{metric.name} has not improved in {self._waited} evaluations")
 
