@@ -293,11 +293,11 @@ def test_the_end_of_the_league_ends_its_tournament(tmp_path, sent):
 
 
 def wait_for(path):
-    for _ in range(600):
+    for _ in range(2400):
         if path.exists() and (path.suffix or path.read_text()):
             return
         time.sleep(0.05)
-    raise AssertionError(f"{path} was not written within 30 seconds.")
+    raise AssertionError(f"{path} was not written within 120 seconds.")
 
 
 # ----------------------------------------------------------------------------------------- the data

@@ -445,7 +445,7 @@ def test_a_run_is_followed_through_a_kill_and_a_resume(cli, here):
         assert evaluator.poll() is None
         trainer = toolkit("resume", run)
         assert trainer.wait(timeout=300) == 0
-        assert evaluator.wait(timeout=60) == 0
+        assert evaluator.wait(timeout=300) == 0
     finally:
         for process in (trainer, evaluator):
             process.kill()
