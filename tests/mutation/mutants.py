@@ -627,7 +627,7 @@ TRAINING = [
     Mutant(
         "worse-than-the-noise-is-best",
         "toolkit/training/best_metric.py",
-        "is_within = noise > 0 and self._shortfall(value, reached) <= noise",
+        "is_within = noise > 0 and self._shortfall(value, best_value) <= noise",
         "is_within = noise > 0",
         ("tests/inference/test_scorer.py",),
     ),

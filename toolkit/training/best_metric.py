@@ -44,7 +44,7 @@ class BestMetric(NamedTuple):
     ) -> Optional[Dict[str, Any]]:
         """Return the record of the best checkpoint after one more evaluation; None if none is best.
 
-        It is the newest one whose value is within the noise of the best value reached. A metric
+        It is the newest one whose value is within the noise of the best value so far. A metric
         without noise so has the checkpoint of the best value, and of equal values the first.
 
         Args:
@@ -53,13 +53,13 @@ class BestMetric(NamedTuple):
             value: of the metric; if it is not finite, the checkpoint is not the best.
             noise: a standard deviation; nan counts as 0.
         """
-        reached = read_reached(best)
-        if self.is_better(value, reached):
+        best_value = read_reached(best)
+        if self.is_better(value, best_value):
             return self.record(step, value, noise, value)
-        if best is None or reached is None or not math.isfinite(value):
+        if best is None or best_value is None or not math.isfinite(value):
             return None if best is None else dict(best)
-        is_within = noise > 0 and self._shortfall(value, reached) <= noise
-        return self.record(step, value, noise, reached) if is_within else dict(best)
+        is_within = noise > 0 and self._shortfall(value, best_value) <= noise
+        return self.record(step, value, noise, best_value) if is_within else dict(best)
 
     def is_better(self, value: float, best: Optional[float]) -> bool:
         """Whether `value` is better than `best`.
@@ -74,14 +74,14 @@ class BestMetric(NamedTuple):
         """By how much `value` is worse than `best`; negative if it is better."""
         return value - best if self.direction == "min" else best - value
 
-    def record(self, step: int, value: float, noise: float, reached: float) -> Dict[str, Any]:
+    def record(self, step: int, value: float, noise: float, best_value: float) -> Dict[str, Any]:
         """The record of a best checkpoint, in JSON values.
 
         Args:
             step: of the checkpoint.
             value: of the metric.
             noise: a standard deviation; 0 or nan where it is not measured.
-            reached: the best value of the evaluations so far.
+            best_value: the best value of the evaluations so far.
         """
         record = {
             "step": step,
@@ -91,7 +91,7 @@ class BestMetric(NamedTuple):
             "split": SPLIT,
             "depends_on": dict(self.dependencies),
         }
-        return dict(record, noise=noise, reached=reached) if noise > 0 else record
+        return dict(record, noise=noise, reached=best_value) if noise > 0 else record
 
     def find_difference(self, best: Mapping[str, Any]) -> str:
         """Why values of this metric cannot be compared with a record; '' if they can.
@@ -118,7 +118,7 @@ class BestMetric(NamedTuple):
 
 
 def read_reached(best: Optional[Mapping[str, Any]]) -> Optional[float]:
-    """The best value that evaluations reached, from the record of the best checkpoint.
+    """The best value of the evaluations so far, from the record of the best checkpoint.
 
     Where it is not recorded, it is that of the checkpoint. None without a record.
     """

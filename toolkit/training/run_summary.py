@@ -39,10 +39,10 @@ def describe_best(best: Dict[str, Any]) -> str:
     """
     value, word = best["value"], WORDS[best["direction"]]
     place = f"validation, step {best['step']}"
-    reached = best.get("reached", value)
-    if reached == value:
+    best_value = best.get("reached", value)
+    if best_value == value:
         return f"{word} {best['metric']} {value:.4f} ({place})"
-    reason = f"the newest within the noise, {best['noise']:.4f}, of the {word}, {reached:.4f}"
+    reason = f"the newest within the noise, {best['noise']:.4f}, of the {word}, {best_value:.4f}"
     return f"{best['metric']} {value:.4f} ({place}: {reason})"
 
 
