@@ -634,8 +634,8 @@ TRAINING = [
     Mutant(
         "infinite-value-becomes-the-best",
         "toolkit/training/best_metric.py",
-        "        if not math.isfinite(value):\n            return False\n",
-        "        if value != value:\n            return False\n",
+        "return math.isfinite(value) and (best is None or",
+        "return value == value and (best is None or",
         ("tests/training/test_best_metric.py",),
     ),
     Mutant(

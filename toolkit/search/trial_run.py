@@ -255,11 +255,11 @@ def find_best(end: int, best: Dict[str, Any], path: str) -> Optional[Dict[str, A
     """
     metric = BestMetric(best.get("metric", ""), best.get("direction", "max"))
     noises = _evaluations(path, f"{metric.name}_noise")
-    chosen: Optional[Dict[str, Any]] = None
+    choice: Optional[Dict[str, Any]] = None
     for step, value in sorted(_evaluations(path, metric.name).items()):
         if step <= end and value is not None:
-            chosen = metric.choose(chosen, step, value, noises.get(step) or 0.0)
-    return chosen
+            choice = metric.choose(choice, step, value, noises.get(step) or 0.0)
+    return choice
 
 
 def find_ends(record: RunRecord, step: int, metric: str) -> Tuple[Any, Any]:

@@ -53,7 +53,7 @@ class BestMetric(NamedTuple):
             value: of the metric; if it is not finite, the checkpoint is not the best.
             noise: a standard deviation; nan counts as 0.
         """
-        best_value = read_reached(best)
+        best_value = read_best_value(best)
         if self.is_better(value, best_value):
             return self.record(step, value, noise, value)
         if best is None or best_value is None or not math.isfinite(value):
@@ -117,7 +117,7 @@ class BestMetric(NamedTuple):
         return "; ".join(changes)
 
 
-def read_reached(best: Optional[Mapping[str, Any]]) -> Optional[float]:
+def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:
     """The best value of the evaluations so far, from the record of the best checkpoint.
 
     Where it is not recorded, it is that of the checkpoint. None without a record.

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from ...errors import ToolkitError
 from ...storage.run_folder import RunFolder
-from ..best_metric import BestMetric, read_reached
+from ..best_metric import BestMetric, read_best_value
 from .base import SessionHook
 
 
@@ -123,7 +123,7 @@ class Validation(SessionHook):
         record: Dict[str, Any] = {"step": step, "kind": "eval", "split": "validation"}
         if self._metric is not None:
             value, noise = _read_metric(self._metric, metrics)
-            is_better = self._metric.is_better(value, read_reached(self._best))
+            is_better = self._metric.is_better(value, read_best_value(self._best))
             self._move_best(self._metric.choose(self._best, step, value, noise))
             if self._best_step == step and not is_better:
                 record["within_noise"] = True
