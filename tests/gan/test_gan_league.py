@@ -151,6 +151,12 @@ def test_seeds_of_a_poor_peer_that_vary_as_its_mean_do_not_hide_the_factor():
     assert text.startswith("2 CPU minutes: **first by interval** by the FD. ")
     factor = np.exp(np.mean(np.log([20.0, 33.0, 54.0])) - np.mean(np.log(AUTO)))
     assert f"auto is better than near by a factor of {factor:.1f} [" in text
+    assert "Welch's t test over seeds, of logarithms" in text
+
+
+def test_an_interval_of_a_factor_may_have_no_end():
+    text = place_of([(1.0, 1.1), (1e-150, 1e200)])
+    assert "they differ by a factor of" in text and ", inf] (p = " in text
 
 
 def test_first_by_interval_holds_for_all_comparisons_together():

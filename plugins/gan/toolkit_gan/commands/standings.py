@@ -314,19 +314,21 @@ def separate(
 ) -> statistics.Separation:
     """Return whether two entrants that have values differ by more than chance.
 
-    The separation of `by_factor(a, b, measure)` is that of the natural logarithms of the values.
+    Where `compares_factors`, the separation is that of the natural logarithms of the values.
     """
-    seeds = [_seeds_of(each, measure, level) for each in (a, b)]
-    if by_factor(a, b, measure):
+    if compares_factors(a, b, measure):
         seeds = [[math.log(each.value) for each in estimates_of(side, measure)] for side in (a, b)]
+    else:
+        seeds = [_seeds_of(each, measure, level) for each in (a, b)]
     return statistics.separate(seeds[0], seeds[1], level)
 
 
-def by_factor(a: Entrant, b: Entrant, measure: Measure) -> bool:
-    """Return whether `separate` compares two entrants by a factor.
+def compares_factors(a: Entrant, b: Entrant, measure: Measure) -> bool:
+    """Return whether `separate` asks by which factor two entrants differ, not by which difference.
 
-    It does so for distances of several runs, whose standard deviation grows with their mean: that
-    of the logarithms does not, as the t test has it. One run each is compared by its own intervals.
+    It does so for distances of several runs: their standard deviation grows with their mean, and
+    that of their logarithms, which the t test takes as it is, does not. One run each is compared by
+    its own interval.
     """
     values = [estimate.value for each in (a, b) for estimate in estimates_of(each, measure)]
     return measure.is_distance and len(values) > 2 and min(values) > 0
@@ -387,19 +389,19 @@ def describe_separation(
         return f"{a.name} and {b.name} are not comparable: {result.note}."
     is_less = result.difference < 0
     ends = sorted((-result.low, -result.high)) if is_less else (result.low, result.high)
-    values = [abs(result.difference), *ends]
-    if by_factor(a, b, measure):
-        values = [math.exp(value) for value in values]
-    number, low, high = map(short, values)
-    numbers = f"{number} [{low}, {high}]"
+    values, unit = [abs(result.difference), *ends], ""
+    if compares_factors(a, b, measure):
+        result = result._replace(method=f"{result.method}, of logarithms")
+        with np.errstate(over="ignore"):  # an interval of two seeds may be as wide
+            values, unit = list(np.exp(values)), "a factor of "
+    number, low, high = (short(value) if value < 1e6 else f"{value:.2g}" for value in values)
     facts = "; ".join(_facts_of(result, count))
     first, second = (a, b) if is_less else (b, a)
     if result.is_separated:
         text = f"{first.name} is better than {second.name} by"
     else:
         text = f"{a.name} and {b.name} are not separated: they differ by"
-    text += " a factor of" * by_factor(a, b, measure)
-    return f"By the {measure.name}, {text} {numbers} ({facts})."
+    return f"By the {measure.name}, {text} {unit}{number} [{low}, {high}] ({facts})."
 
 
 def _facts_of(result: statistics.Separation, count: int) -> List[str]:
