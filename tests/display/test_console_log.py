@@ -178,7 +178,7 @@ def test_a_folder_with_a_log_alone_is_used(here):
 def test_a_kill_loses_no_line(here, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.path.join(REPOSITORY, "tests"))
     argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    argv += ["--steps", "1000000", "--log-steps", "10", "--console-secs", "0"]
+    argv += ["--steps", "1000000", "--log-steps", "10", "--console-secs", "0.5"]
     command = [sys.executable, "-c", python_code(), *argv]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     timer = threading.Timer(300, process.kill)
@@ -186,7 +186,7 @@ def test_a_kill_loses_no_line(here, monkeypatch):
     lines = []
     for line in process.stderr:
         lines.append(line.rstrip("\n"))
-        if line.startswith("step 100/"):
+        if sum(line.startswith("step ") for line in lines) == 10:
             process.send_signal(signal.SIGKILL)
             break
     process.communicate()

@@ -61,7 +61,7 @@ def test_the_log_shows_as_many_types_as_requested():
 
 def test_a_run_writes_a_table_and_a_trace_of_each_step(data, tmp_path):
     log = io.StringIO()
-    settings = dict(SETTINGS, data=data, profile_steps="2,5")
+    settings = dict(SETTINGS, data=data, profile_steps="2,5", profiler_rows=1000)
     trainer = testing.open_trainer(
         LINEAR, str(tmp_path / "run"), ["profiler"], Console(log), **settings
     )
