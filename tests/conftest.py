@@ -14,7 +14,7 @@ from toolkit.cli import run_command
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-pytest_plugins = ["toolkit.testing.fixtures"]
+import process_fixtures  # noqa: E402
 
 # A shell ignores Ctrl-C for its jobs in the background, nohup the end of its terminal, and so would
 # the processes that tests start and interrupt.
@@ -32,6 +32,24 @@ def pytest_xdist_make_scheduler(config, log):
     from schedule_fixtures import LongFilesFirst
 
     return LongFilesFirst(config, log)
+
+
+def pytest_configure(config):
+    """Add the fixtures of plugins' contracts, which import TensorFlow, where tests are run."""
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or not getattr(config.option, "numprocesses", None):
+        config.pluginmanager.import_plugin("toolkit.testing.fixtures")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    """Leave no process of a test behind."""
+    yield
+    process_fixtures.end_test()
+
+
+def pytest_sessionfinish(session):
+    process_fixtures.end_session()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -111,25 +129,42 @@ def cli(here, capsys):
 
 
 @pytest.fixture(scope="session")
-def _trained(tmp_path_factory):
-    """The linear plugin after 6 steps, with checkpoints every 2 and the best one; read-only."""
-    from linear_fixtures import LINEAR, write_bars
-
-    folder = tmp_path_factory.mktemp("trained")
-    before = os.getcwd()
-    os.chdir(str(folder))
-    try:
-        argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-        argv += ["--steps", "6", "--best-metric", "accuracy", "--eval-batch-size", "5"]
-        assert run_command(argv) == 0
-    finally:
-        os.chdir(before)
-    return folder
+def _golden_runs(tmp_path_factory):
+    """Flags of a run -> the folder in which it was trained, once for all tests of this process."""
+    return {"": tmp_path_factory.mktemp("golden")}
 
 
 @pytest.fixture
-def trained(_trained, tmp_path):
-    """A copy of the trained run and its data: `trained / "run"`, `trained / "bars.npz"`."""
-    folder = tmp_path / "trained"
-    shutil.copytree(str(_trained), str(folder))
-    return folder
+def golden(_golden_runs, tmp_path):
+    """A function that trains, once for all tests, and returns a copy of the folder.
+
+    `golden("--steps", 2)` is a folder `trained` in `tmp_path` with a run `run` of the linear plugin
+    and its data `bars.npz`. `plugin` names another plugin, `name` the copy.
+    """
+    from linear_fixtures import LINEAR, write_bars
+
+    def copy(*flags, plugin=LINEAR, name="trained"):
+        argv = ["run", "--plugin", plugin, "--data", "npz:bars.npz", "--run-dir", "run"]
+        argv += [str(flag) for flag in flags]
+        key = tuple(argv)
+        if key not in _golden_runs:
+            folder = _golden_runs[""] / str(len(_golden_runs))
+            folder.mkdir()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(folder)
+                write_bars("bars.npz")
+                assert run_command(argv) == 0
+            _golden_runs[key] = folder
+        shutil.copytree(str(_golden_runs[key]), str(tmp_path / name))
+        return tmp_path / name
+
+    return copy
+
+
+@pytest.fixture
+def trained(golden):
+    """The linear plugin after 6 steps, with checkpoints every 2 and the best one.
+
+    `trained / "run"` is the run, `trained / "bars.npz"` its data.
+    """
+    return golden("--steps", 6, "--best-metric", "accuracy", "--eval-batch-size", 5)

@@ -1,0 +1,191 @@
+"""The one home of processes in tests: start them, wait for them, kill them, and give them ports.
+
+`start` and `run` begin a command of the toolkit. By default it is forked from a process that has
+imported TensorFlow (`fork_server.py`), which takes a second in place of four; with `fresh=True` it
+is a new interpreter, for tests whose fact depends on how one starts. What still runs when a test
+ends is killed.
+
+A test that starts a process waits until few enough others do (`take_turn`), so that on two cores
+there is one job at a time beside the tests of the other worker. No wait has a time of its own: all
+of them have `PATIENCE`, which only ends a test that hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+import fork_server
+
+from toolkit.child_process import COMMAND_LINE, python_code
+
+PATIENCE = float(os.environ.get("TOOLKIT_TEST_PATIENCE", "600"))  # seconds
+POLL = 0.01  # seconds between two looks at a condition
+PORTS = range(20000, 30000, 100)  # blocks of 100, below those that a system gives by itself
+
+_state = {"server": None, "turn": None, "ports": None}
+_running = []
+
+
+class Ended(NamedTuple):
+    """How a process ended: its exit code (negative for a signal), and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def start(*argv, fresh=False, statements=COMMAND_LINE, cwd=None, env=None, **settings):
+    """Begin `toolkit ARGV` in a process of its own, and return it, like `subprocess.Popen`.
+
+    Args:
+        argv: its arguments.
+        fresh: begin a new interpreter in place of a fork.
+        statements: what it runs in place of the command line.
+        cwd: its working directory; this one by default.
+        env: its whole environment; this one's by default.
+        settings: `stdin`, `stdout`, `stderr`: open files, descriptors or `subprocess.DEVNULL`, by
+            default nothing, nothing and nothing; `start_new_session`.
+    """
+    take_turn()
+    words = [str(word) for word in argv]
+    streams = {name: settings.pop(name, subprocess.DEVNULL) for name in fork_server.STREAMS}
+    env = dict(os.environ if env is None else env)
+    if fresh:
+        command = [sys.executable, "-c", python_code(statements), *words]
+        process = subprocess.Popen(command, cwd=cwd, env=env, **streams, **settings)
+    else:
+        process = _server().start(words, statements, cwd, env, streams, **settings)
+    _running.append(process)
+    return process
+
+
+def run(*argv, stdin=subprocess.DEVNULL, **settings):
+    """Run `toolkit ARGV` in a process of its own to its end, and return how it ended."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = start(*argv, stdin=stdin, stdout=out, stderr=err, **settings)
+        code = process.wait(PATIENCE)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+        return Ended(code, *texts)
+
+
+def wait_until(condition, describe=lambda: "", among=()):
+    """Wait until a condition holds, and return what it returned.
+
+    Args:
+        condition: called until it returns something true.
+        describe: what to say of a wait that fails.
+        among: processes that have to run until then.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        value = condition()
+        if value:
+            return value
+        for process in among:
+            assert process.poll() is None, f"ended with {process.poll()}: {describe()}"
+        assert time.monotonic() < deadline, f"not after {PATIENCE:.0f} s: {describe()}"
+        time.sleep(POLL)
+
+
+def wait_for_file(path, **settings):
+    """Wait until a file is there."""
+    wait_until(lambda: os.path.exists(str(path)), lambda: f"no {path}", **settings)
+
+
+def is_gone(pid):
+    """Whether no process has this number; one that has ended but waits for its parent counts."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def kill(*processes):
+    """End processes at once, stopped ones too, and wait for their ends."""
+    for process in processes:
+        if process.poll() is None:
+            with contextlib.suppress(OSError):
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+
+
+def free_port():
+    """A port of the loopback interface that no other test gets."""
+    if _state["ports"] is None:
+        _state["ports"] = _ports()
+    for port in _state["ports"]:
+        with socket.socket() as test, contextlib.suppress(OSError):
+            test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            test.bind(("127.0.0.1", port))
+            return port
+
+
+def take_turn():
+    """Wait until this test may start processes; it is over with `end_test`."""
+    if _state["turn"] is None:
+        turns = max(1, len(os.sched_getaffinity(0)) // 2)
+        _state["turn"] = wait_until(lambda: _try_locks(f"turn-{n}" for n in range(turns)))
+
+
+def end_test():
+    """Kill what a test has left running, and give its turn to another test."""
+    kill(*_running)
+    del _running[:]
+    if _state["turn"] is not None:
+        os.close(_state["turn"])
+        _state["turn"] = None
+
+
+def end_session():
+    """End the process from which others are forked."""
+    if _state["server"] is not None:
+        _state["server"].close()
+        _state["server"] = None
+
+
+def _server():
+    """The process to fork from; a new one where it has died."""
+    if _state["server"] is None or not _state["server"].is_alive():
+        _state["server"] = fork_server.Client()
+    return _state["server"]
+
+
+def _ports():
+    """Count up the ports of a block that no other process has, for ever."""
+    for number, block in enumerate(PORTS):
+        _state["block"] = _try_locks([f"ports-{number}"])
+        if _state["block"] is not None:
+            while True:
+                yield from range(block, block + 100)
+    raise OSError("all blocks of ports are taken")
+
+
+def _try_locks(names):
+    """Lock the first free one of some files; returns its descriptor, or None.
+
+    The locks are shared by all tests that this user runs on the machine, and end with the process.
+    """
+    folder = os.path.join(tempfile.gettempdir(), f"toolkit-tests-{os.getuid()}")
+    os.makedirs(folder, exist_ok=True)
+    for name in names:
+        descriptor = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except OSError:
+            os.close(descriptor)
+    return None
