@@ -13,6 +13,7 @@ import array
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -27,6 +28,15 @@ import traceback
 
 STREAMS = ("stdin", "stdout", "stderr")
 READ_AT_IMPORT = ("TF_CPP_", "TF_ENABLE_", "TF_XLA_", "OMP_", "KMP_", "PYTHON")
+IMPORTS = (
+    "toolkit.compat",
+    "toolkit.cli.run",
+    "toolkit.cli.evaluate",
+    "toolkit.training.trainer",
+    "toolkit.inference.evaluator",
+    "toolkit.page.writer",
+    "linear_fixtures",
+)
 MAX_THREADS = 3  # after the import; more would mean that something has begun to work
 HEADER = struct.Struct("!I")
 
@@ -182,15 +192,8 @@ def serve(descriptor):
 
 def _import_all():
     """Import what commands import, without beginning to use it."""
-    import linear_fixtures  # noqa: F401
-
-    import toolkit.cli
-    import toolkit.cli.evaluate
-    import toolkit.cli.run
-    import toolkit.inference.evaluator
-    import toolkit.page.writer
-    import toolkit.training.trainer
-    from toolkit import tf  # noqa: F401
+    for name in IMPORTS:
+        importlib.import_module(name)
 
 
 def _report_ends(connection, children):
@@ -234,14 +237,13 @@ def _become_child(request, streams, by_import):
 
 def _open_streams():
     """Open the streams of a new interpreter."""
-    buffering = {"line_buffering": True} if os.isatty(1) else {}
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
-    out = open(1, "w", encoding="utf-8", closefd=False)
-    out.reconfigure(**buffering)
-    err = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-    err.reconfigure(line_buffering=True)
-    sys.stdout = sys.__stdout__ = out
-    sys.stderr = sys.__stderr__ = err
+    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False, encoding="utf-8")
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False, encoding="utf-8")
+    sys.stdout.reconfigure(line_buffering=os.isatty(1))
+    sys.stderr = sys.__stderr__ = os.fdopen(
+        2, "w", closefd=False, encoding="utf-8", errors="backslashreplace"
+    )
+    sys.stderr.reconfigure(line_buffering=True)
 
 
 def _run(statements):
