@@ -14,7 +14,10 @@ from toolkit.cli import run_command
 
 sys.path.insert(0, os.path.dirname(__file__))
 
+import meter  # noqa: E402
 import process_fixtures  # noqa: E402
+import tiers  # noqa: E402
+from workers import count_workers  # noqa: E402
 
 # A shell ignores Ctrl-C for its jobs in the background, nohup the end of its terminal, and so would
 # the processes that tests start and interrupt.
@@ -24,14 +27,31 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """With `--dist loadfile`, begin with the longest files."""
-    if config.getvalue("dist") != "loadfile":
-        return None
-    from schedule_fixtures import LongFilesFirst
+def pytest_addoption(parser):
+    group = parser.getgroup("tiers")
+    group.addoption(
+        "--tier",
+        help="quick, ci, long or several with commas; by default quick, all where a path is named",
+    )
+    group.addoption("--save-seconds", metavar="FILE", help="write the CPU seconds of each test")
+    group.addoption("--show-seconds", action="store_true", help="print where the CPU time went")
 
-    return LongFilesFirst(config, log)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Choose the tiers and, for whole tiers, as many processes as fit the machine."""
+    option = config.option
+    names_path = config.args_source == config.ArgsSource.ARGS
+    if option.tier is None:
+        option.tier = ",".join(tiers.TIERS) if names_path else "quick"
+    unknown = set(option.tier.split(",")) - set(tiers.TIERS)
+    if unknown:
+        raise pytest.UsageError(f"--tier {option.tier}: no tier {', '.join(sorted(unknown))}")
+    is_alone = names_path or option.collectonly or option.usepdb
+    if config.pluginmanager.hasplugin("xdist") and option.numprocesses is None and not is_alone:
+        workers = count_workers()
+        if workers > 1:
+            option.numprocesses, option.dist = workers, "worksteal"
 
 
 def pytest_configure(config):
@@ -39,6 +59,7 @@ def pytest_configure(config):
     is_worker = hasattr(config, "workerinput")
     if is_worker or not getattr(config.option, "numprocesses", None):
         config.pluginmanager.import_plugin("toolkit.testing.fixtures")
+    config.pluginmanager.register(meter.Meter(config), "meter")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -53,10 +74,19 @@ def pytest_sessionfinish(session):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave the tests of another share of CI to it."""
-    from share_fixtures import leave_out_others
+    """Leave out the tests of other tiers, and those that CI's other Python runs."""
+    chosen, others = tiers.select(items, config.option.tier.split(","), os.environ.get(tiers.SHARE))
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = chosen
 
-    leave_out_others(config, items)
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.option.tier == "quick":
+        terminalreporter.write_line(
+            "These were the quick tests. `pytest --tier ci` runs the dearer ones (half an hour), "
+            "`./check --long` lists the long ones: CONTRIBUTING.md."
+        )
 
 
 class Result(NamedTuple):

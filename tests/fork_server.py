@@ -49,6 +49,7 @@ class Client:
 
         self._socket, other = socket.socketpair()
         self._codes = {}
+        self.seconds = 0.0  # CPU time of the children that have ended
         self._environ = dict(os.environ)
         with other:
             code = python_code(f"import fork_server; fork_server.serve({other.fileno()})")
@@ -97,6 +98,7 @@ class Client:
 
     def _keep(self, message):
         self._codes[message["ended"]] = message["code"]
+        self.seconds += message["seconds"]
 
     def is_alive(self):
         return self._server.poll() is None
@@ -199,12 +201,13 @@ def _import_all():
 def _report_ends(connection, children):
     """Tell the client of the children that have ended."""
     while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        pid, status, usage = os.wait4(-1, os.WNOHANG)
         if not pid:
             break
         children.discard(pid)
         code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        _send(connection, {"ended": pid, "code": code})
+        seconds = usage.ru_utime + usage.ru_stime
+        _send(connection, {"ended": pid, "code": code, "seconds": seconds})
 
 
 def _become_child(request, streams, by_import):

@@ -157,6 +157,11 @@ def end_session():
         _state["server"] = None
 
 
+def forked_seconds():
+    """The CPU seconds of all forked processes that have ended."""
+    return _state["server"].seconds if _state["server"] else 0.0
+
+
 def _server():
     """The process to fork from; a new one where it has died."""
     if _state["server"] is None or not _state["server"].is_alive():

@@ -1,0 +1,174 @@
+"""Which tests run when, how two Pythons share them, and how many workers run them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+
+import pytest
+import tiers
+import workers
+from file_fixtures import REPOSITORY
+
+# What a test asks about the Python or the TensorFlow that runs it, before it skips itself.
+SKIP_OF_A_VERSION = re.compile(
+    r"^ *if [^\n]*(?:version_info|__version__|VERSION|HAS_XLA)[^\n]*:\n *pytest\.skip", re.M
+)
+
+
+class Item:
+    """What pytest knows of a test, as far as tiers need it."""
+
+    def __init__(self, nodeid, *markers):
+        self.nodeid = nodeid
+        self.markers = markers
+
+    def get_closest_marker(self, name):
+        return self if name in self.markers else None
+
+
+SECONDS = {f"tests/test_{k}.py::test_dear": 1.0 + k for k in range(10)}
+DEAR = [Item(f"tests/test_{k}.py::test_dear[{p}]") for k in range(10) for p in "ab"]
+CHEAP = [Item(f"tests/test_{k}.py::test_cheap") for k in range(10)]
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Seconds of the tests above; nothing is picked, long or for both."""
+    monkeypatch.setattr(tiers, "read_seconds", lambda: SECONDS)
+    for name in ("PICKED", "LONG", "BOTH"):
+        monkeypatch.setattr(tiers, name, ())
+
+
+def names(items):
+    return [item.nodeid for item in items]
+
+
+def test_what_takes_long_is_not_quick(measured):
+    chosen, others = tiers.select([*DEAR, *CHEAP], ["quick"])
+    assert (chosen, others) == (CHEAP, DEAR)
+
+
+def test_a_picked_test_is_quick_and_a_long_one_is_not_of_ci(measured, monkeypatch):
+    monkeypatch.setattr(tiers, "PICKED", ("tests/test_3.py::test_dear",))
+    monkeypatch.setattr(tiers, "LONG", ("tests/test_4.py",))
+    tier_of = {item.nodeid: tiers.tier_of(item.nodeid, SECONDS) for item in [*DEAR, *CHEAP]}
+    assert tier_of["tests/test_3.py::test_dear[a]"] == "quick"
+    assert tier_of["tests/test_4.py::test_dear[a]"] == "long"
+    assert tier_of["tests/test_4.py::test_cheap"] == "long"
+    assert tier_of["tests/test_5.py::test_dear[b]"] == "ci"
+
+
+@pytest.mark.parametrize("landing", [0, 7])
+def test_each_file_is_tested_by_one_of_two_pythons(measured, landing):
+    first, rest = tiers.select(DEAR, ["ci"], f"1/2:{landing}")
+    second, _ = tiers.select(DEAR, ["ci"], f"2/2:{landing}")
+    assert names(rest) == names(second)
+    files = [{tiers.file_of(item) for item in part} for part in (first, second)]
+    assert files[0] and files[1] and not files[0] & files[1]
+
+
+def test_the_seconds_of_two_pythons_differ_by_less_than_the_dearest_file(measured):
+    first, second = (tiers.select(DEAR, ["ci"], f"{k}/2")[0] for k in (1, 2))
+    sums = [sum(tiers.seconds_of(item.nodeid, SECONDS) for item in p) for p in (first, second)]
+    assert abs(sums[0] - sums[1]) <= 20.0
+
+
+def test_the_next_landing_swaps_the_pythons(measured):
+    now = names(tiers.select(DEAR, ["ci"], "1/2:7")[0])
+    assert now == names(tiers.select(DEAR, ["ci"], "2/2:8")[0])
+    assert now == names(tiers.select(DEAR, ["ci"], "1/2:9")[0])
+
+
+def test_quick_tests_are_not_shared(measured):
+    assert tiers.select(CHEAP, ["quick"], "1/2")[0] == CHEAP
+
+
+def test_what_one_python_skips_or_both_need_is_in_both_shares(measured, monkeypatch):
+    monkeypatch.setattr(tiers, "BOTH", ("tests/test_1.py",))
+    items = [*DEAR, Item("tests/test_2.py::test_dear[c]", "skipif")]
+    for share in ("1/2", "2/2"):
+        chosen = names(tiers.select(items, ["ci"], share)[0])
+        assert {"tests/test_1.py::test_dear[a]", "tests/test_2.py::test_dear[c]"} < set(chosen)
+
+
+def test_what_one_python_skips_says_so_by_a_marker():
+    files = glob.glob(os.path.join(REPOSITORY, "tests", "**", "*.py"), recursive=True)
+    for path in files:
+        with open(path, encoding="utf-8") as file:
+            found = SKIP_OF_A_VERSION.search(file.read())
+        assert found is None, f"{path}: use pytest.mark.skipif, which tiers.py reads"
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2:1", "2", "a/b", "1/2/3", "1/2:x"])
+def test_a_text_that_is_no_share_is_refused(text):
+    with pytest.raises(ValueError):
+        tiers.read_share(text)
+
+
+def defined_functions(path):
+    with open(os.path.join(REPOSITORY, path), encoding="utf-8") as file:
+        return set(re.findall(r"^def (test_\w+)", file.read(), re.M))
+
+
+def test_each_listed_name_is_one_of_a_test():
+    listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH]
+    wrong = []
+    for name in listed:
+        path, _, rest = name.partition("::")
+        if (
+            not os.path.exists(os.path.join(REPOSITORY, path))
+            or rest
+            and tiers.function_of(rest) not in defined_functions(path)
+        ):
+            wrong.append(name)
+    assert wrong == []
+
+
+def test_measured_seconds_are_means_that_are_written_and_read(tmp_path):
+    path = str(tmp_path / "seconds.txt")
+    measured = [("a.py::x[1]", 1.0), ("a.py::x[2]", 3.0), ("a.py::y", 0.01), ("a b.py::z", 0.5)]
+    tiers.write_seconds(tiers.average(measured), path)
+    assert tiers.read_seconds(path) == {"a.py::x": 2.0, "a b.py::z": 0.5}
+
+
+@pytest.mark.parametrize(
+    "files, quota",
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, float("inf")),
+        ({"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2.0),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, float("inf")),
+        ({}, float("inf")),
+    ],
+    ids=str,
+)
+def test_the_quota_of_a_control_group_is_read(tmp_path, files, quota):
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert workers.cpu_quota(str(tmp_path)) == quota
+
+
+def test_free_memory_is_the_least_of_machine_and_control_group(tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 4000 kB\n")
+    meminfo = str(tmp_path / "meminfo")
+    assert workers.free_memory(meminfo, str(tmp_path)) == 4000 * 1024
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    assert workers.free_memory(meminfo, str(tmp_path)) == 3000
+
+
+def test_workers_fit_cores_quota_and_memory(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+    monkeypatch.setattr(workers, "cpu_quota", lambda: 2.0)
+    monkeypatch.setattr(workers, "free_memory", lambda: 1e12)
+    assert workers.count_workers() == 2
+    monkeypatch.setattr(workers, "cpu_quota", lambda: float("inf"))
+    assert workers.count_workers() == workers.MOST
+    monkeypatch.setattr(workers, "free_memory", lambda: 4e9)
+    assert workers.count_workers() == 3
+    monkeypatch.setattr(workers, "free_memory", lambda: 1e8)
+    assert workers.count_workers() == 1

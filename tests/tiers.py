@@ -1,0 +1,165 @@
+"""Which tests run when: the three tiers, and how CI's two Pythons share the second.
+
+Each test belongs to one tier:
+
+quick: README's command runs it, on each Python.
+ci:    .ci/run runs it as well, on one of its two Pythons in turn, or on both (`BOTH`).
+long:  `./check --long` runs it, before a release.
+
+Measured time decides. `seconds.txt` has the CPU seconds of each function whose tests take more than
+`LISTED` seconds each, those of processes that they start included; what it does not list is quick.
+`PICKED` are quick although they take longer, since each is the one real run of a capability; `LONG`
+are the tests that CI does without, and why. Where a path is named, `pytest tests/x.py`, its tests
+of all tiers run.
+
+    pytest --tier ci --save-seconds FILE      measure
+    python tests/tiers.py FILE [FILE ...]     renew seconds.txt, and print what each tier takes
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import sys
+
+TIERS = ("quick", "ci", "long")
+SHARE = "CI_TEST_SHARE"  # "1/2:7": the first of two Pythons, in the landing with number 7
+QUICK = 0.25  # CPU seconds of the dearest quick test that is not picked
+LISTED = 0.1
+UNLISTED = 0.02  # what others take
+SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds.txt")
+
+# Beginnings of the names of tests, that is paths and functions as pytest prints them.
+PICKED = ()
+LONG = ()
+BOTH = ()
+
+
+def tier_of(nodeid, seconds):
+    """The tier of a test. `seconds` is what `read_seconds` returns."""
+    if nodeid.startswith(LONG):
+        return "long"
+    if nodeid.startswith(PICKED):
+        return "quick"
+    return "quick" if seconds_of(nodeid, seconds) <= QUICK else "ci"
+
+
+def select(items, tiers, share=None):
+    """Divide pytest's items into those to run and the others.
+
+    Args:
+        items: collected tests.
+        tiers: the names of tiers.
+        share: the text of `SHARE`, which leaves the tests of the other Python out of the tier `ci`.
+    """
+    seconds = read_seconds()
+    chosen = [item for item in items if tier_of(item.nodeid, seconds) in tiers]
+    if share:
+        others = files_of_others(chosen, seconds, *read_share(share))
+        chosen = [item for item in chosen if is_for_each(item) or file_of(item) not in others]
+    kept = set(chosen)
+    return chosen, [item for item in items if item not in kept]
+
+
+def files_of_others(items, seconds, number, count, landing):
+    """The files of `ci` that another Python tests in this landing.
+
+    The files are dealt in the order of their seconds, each to the Python that has least so far. Of
+    the landing after this one each Python gets what the next has got now.
+    """
+    sums = collections.Counter()
+    for item in items:
+        if not is_for_each(item) and tier_of(item.nodeid, seconds) == "ci":
+            sums[file_of(item)] += seconds_of(item.nodeid, seconds)
+    totals = [0.0] * count
+    others = set()
+    for file, total in sorted(sums.items(), key=lambda pair: (-pair[1], pair[0])):
+        least = totals.index(min(totals))
+        totals[least] += total
+        if (least + landing) % count != number - 1:
+            others.add(file)
+    return others
+
+
+def is_for_each(item):
+    """Whether each Python has to run a test: one skips it by itself, or its facts may differ."""
+    return item.get_closest_marker("skipif") is not None or item.nodeid.startswith(BOTH)
+
+
+def read_share(text):
+    """Read "1/2:7" as (1, 2, 7).
+
+    Raises:
+        ValueError: it is no share.
+    """
+    share, _, landing = text.partition(":")
+    number, count = map(int, share.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError(f"{SHARE} is {text!r}, which is no share such as '1/2:7'")
+    return number, count, int(landing or 0)
+
+
+def file_of(item):
+    return item.nodeid.partition("::")[0]
+
+
+def function_of(nodeid):
+    return nodeid.partition("[")[0]
+
+
+def seconds_of(nodeid, seconds):
+    """The CPU seconds that a test takes."""
+    return seconds.get(function_of(nodeid), UNLISTED)
+
+
+# --------------------------------------------------------------------------------- measured seconds
+
+
+def read_seconds(path=SECONDS_FILE):
+    """Function -> CPU seconds of each of its tests."""
+    with open(path, encoding="utf-8") as file:
+        lines = [line.split(None, 1) for line in file if not line.startswith("#")]
+    return {name.strip(): float(number) for number, name in lines}
+
+
+def write_seconds(measured, path=SECONDS_FILE):
+    """Write function -> seconds, without what takes less than `LISTED`."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("# CPU seconds of each test of a function, written by tests/tiers.py\n")
+        for name, seconds in sorted(measured.items()):
+            if seconds >= LISTED:
+                file.write(f"{seconds:.2f} {name}\n")
+
+
+def average(measured):
+    """(test, seconds) pairs -> function -> mean seconds of its tests."""
+    lists = collections.defaultdict(list)
+    for nodeid, seconds in measured:
+        lists[function_of(nodeid)].append(seconds)
+    return {name: sum(values) / len(values) for name, values in lists.items()}
+
+
+def main(paths):
+    """Renew the seconds of all tests that the files have; the greatest counts."""
+    renewed = {}
+    counts = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            pairs = [line.split(None, 1) for line in file]
+        measured = [(name.strip(), float(number)) for number, name in pairs]
+        counts.update(collections.Counter(function_of(name) for name, _ in measured))
+        for name, seconds in average(measured).items():
+            renewed[name] = max(seconds, renewed.get(name, 0.0))
+    write_seconds({**read_seconds(), **renewed})
+    sums = collections.Counter()
+    numbers = collections.Counter()
+    for name, seconds in renewed.items():
+        tier = tier_of(name, renewed)
+        sums[tier] += seconds * counts[name]
+        numbers[tier] += counts[name]
+    for tier in TIERS:
+        print(f"{tier:6} {numbers[tier]:6} tests {sums[tier]:8.0f} CPU seconds")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

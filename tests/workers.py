@@ -1,0 +1,45 @@
+"""How many processes of pytest fit this machine."""
+
+from __future__ import annotations
+
+import os
+
+MEMORY = 1.2e9  # bytes that a worker needs, TensorFlow and the collected tests included
+MOST = 8
+
+
+def count_workers():
+    """As many as cores, as far as the processor's quota and the free memory allow; at most 8."""
+    cores = len(os.sched_getaffinity(0))
+    return max(1, int(min(cores, MOST, cpu_quota() + 0.5, free_memory() / MEMORY)))
+
+
+def cpu_quota(root="/sys/fs/cgroup"):
+    """The cores that the control group of this process may use, infinite without a quota."""
+    text = read(os.path.join(root, "cpu.max"))  # version 2: "150000 100000", "max 100000"
+    if text is None:  # version 1
+        quota = read(os.path.join(root, "cpu", "cpu.cfs_quota_us"))
+        text = f"{quota or 'max'} {read(os.path.join(root, 'cpu', 'cpu.cfs_period_us')) or 1}"
+    quota, period = text.split()
+    return float("inf") if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def free_memory(meminfo="/proc/meminfo", root="/sys/fs/cgroup"):
+    """Bytes that this process and its children may still use."""
+    free = float("inf")
+    for line in (read(meminfo) or "").splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) * 1024
+    limits = [(read(os.path.join(root, n)) or "max") for n in ("memory.max", "memory.current")]
+    if "max" not in limits:
+        free = min(free, int(limits[0]) - int(limits[1]))
+    return free
+
+
+def read(path):
+    """The text of a file, or None where it cannot be read."""
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return None
