@@ -33,6 +33,7 @@ def pytest_addoption(parser):
         "--tier",
         help="quick, ci, long or several with commas; by default quick, all where a path is named",
     )
+    group.addoption("--part", metavar="K/N", help="the K-th of N parts of about equal time")
     group.addoption("--save-seconds", metavar="FILE", help="write the CPU seconds of each test")
     group.addoption("--show-seconds", action="store_true", help="print where the CPU time went")
 

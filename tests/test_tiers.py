@@ -85,6 +85,13 @@ def test_quick_tests_are_not_shared(measured):
     assert tiers.select(CHEAP, ["quick"], "1/2")[0] == CHEAP
 
 
+def test_parts_have_whole_files_and_leave_none_out(measured):
+    parts = [tiers.select([*DEAR, *CHEAP], tiers.TIERS, part=f"{k}/3")[0] for k in (1, 2, 3)]
+    assert sorted(sum(map(names, parts), [])) == sorted(names([*DEAR, *CHEAP]))
+    files = [{tiers.file_of(item) for item in part} for part in parts]
+    assert sum(map(len, files)) == len(set.union(*files)) == 10
+
+
 def test_what_one_python_skips_or_both_need_is_in_both_shares(measured, monkeypatch):
     monkeypatch.setattr(tiers, "BOTH", ("tests/test_1.py",))
     items = [*DEAR, Item("tests/test_2.py::test_dear[c]", "skipif")]
@@ -112,18 +119,17 @@ def defined_functions(path):
         return set(re.findall(r"^def (test_\w+)", file.read(), re.M))
 
 
+def is_there(name):
+    """Whether a folder, a file, or a function in a file is there."""
+    path, _, rest = name.partition("::")
+    if not os.path.exists(os.path.join(REPOSITORY, path)):
+        return False
+    return not rest or tiers.function_of(rest) in defined_functions(path)
+
+
 def test_each_listed_name_is_one_of_a_test():
     listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH]
-    wrong = []
-    for name in listed:
-        path, _, rest = name.partition("::")
-        if (
-            not os.path.exists(os.path.join(REPOSITORY, path))
-            or rest
-            and tiers.function_of(rest) not in defined_functions(path)
-        ):
-            wrong.append(name)
-    assert wrong == []
+    assert [name for name in listed if not is_there(name)] == []
 
 
 def test_measured_seconds_are_means_that_are_written_and_read(tmp_path):

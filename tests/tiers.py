@@ -44,41 +44,49 @@ def tier_of(nodeid, seconds):
     return "quick" if seconds_of(nodeid, seconds) <= QUICK else "ci"
 
 
-def select(items, tiers, share=None):
+def select(items, tiers, share=None, part=None):
     """Divide pytest's items into those to run and the others.
 
     Args:
         items: collected tests.
         tiers: the names of tiers.
         share: the text of `SHARE`, which leaves the tests of the other Python out of the tier `ci`.
+        part: "2/3" for the second of three parts, of whole files, of about equal time.
     """
     seconds = read_seconds()
     chosen = [item for item in items if tier_of(item.nodeid, seconds) in tiers]
     if share:
-        others = files_of_others(chosen, seconds, *read_share(share))
+        number, count, landing = read_share(share)
+        shared = [
+            item
+            for item in chosen
+            if not is_for_each(item) and tier_of(item.nodeid, seconds) == "ci"
+        ]
+        mine = (number - 1 + landing) % count
+        others = {file for file, turn in deal(shared, seconds, count).items() if turn != mine}
         chosen = [item for item in chosen if is_for_each(item) or file_of(item) not in others]
+    if part:
+        number, count, _ = read_share(part)
+        turns = deal(chosen, seconds, count)
+        chosen = [item for item in chosen if turns[file_of(item)] == number - 1]
     kept = set(chosen)
     return chosen, [item for item in items if item not in kept]
 
 
-def files_of_others(items, seconds, number, count, landing):
-    """The files of `ci` that another Python tests in this landing.
+def deal(items, seconds, count):
+    """File -> which of `count` groups, from 0, tests it.
 
-    The files are dealt in the order of their seconds, each to the Python that has least so far. Of
-    the landing after this one each Python gets what the next has got now.
+    The files are dealt in the order of their seconds, each to the group that has least so far.
     """
     sums = collections.Counter()
     for item in items:
-        if not is_for_each(item) and tier_of(item.nodeid, seconds) == "ci":
-            sums[file_of(item)] += seconds_of(item.nodeid, seconds)
+        sums[file_of(item)] += seconds_of(item.nodeid, seconds)
     totals = [0.0] * count
-    others = set()
+    groups = {}
     for file, total in sorted(sums.items(), key=lambda pair: (-pair[1], pair[0])):
-        least = totals.index(min(totals))
-        totals[least] += total
-        if (least + landing) % count != number - 1:
-            others.add(file)
-    return others
+        groups[file] = totals.index(min(totals))
+        totals[groups[file]] += total
+    return groups
 
 
 def is_for_each(item):
