@@ -27,7 +27,7 @@ import time
 import traceback
 
 STREAMS = ("stdin", "stdout", "stderr")
-READ_AT_IMPORT = ("TF_CPP_", "TF_ENABLE_", "TF_XLA_", "OMP_", "KMP_", "PYTHON")
+READ_AT_IMPORT = ("TF_CPP_", "TF_ENABLE_", "TF_XLA_", "OMP_", "PYTHON")
 IMPORTS = (
     "toolkit.compat",
     "toolkit.cli.run",

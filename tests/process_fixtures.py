@@ -138,7 +138,9 @@ def take_turn():
     """Wait until this test may start processes; it is over with `end_test`."""
     if _state["turn"] is None:
         turns = max(1, len(os.sched_getaffinity(0)) // 2)
-        _state["turn"] = wait_until(lambda: _try_locks(f"turn-{n}" for n in range(turns)))
+        session = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"of-{os.getpid()}")
+        names = [f"turn-{session}-{number}" for number in range(turns)]
+        _state["turn"] = wait_until(lambda: _try_locks(names))
 
 
 def end_test():
