@@ -74,7 +74,6 @@ TEXTS = {
     "clip": ("global-norm", "global-norm"),
     "clip_limit": ("5", 5.0),
     "accumulate": ("4", 4),
-    "sync_batch_norm": ("yes", True),
     "weight_decay": ("0.01", 0.01),
     "decay_exclude": ("*/embedding, *gamma", ["*/embedding", "*gamma"]),
     "group": (
@@ -1045,6 +1044,15 @@ def test_a_json_file_may_not_have_infinite_values(tmp_path, text):
     (tmp_path / "a.json").write_text(f'{{"max_secs": {text}}}')
     with pytest.raises(UsageError, match="Option 'max_secs' is .* \\(a.json\\)"):
         resolve([], [("a.json", read_values(str(tmp_path / "a.json")))])
+
+
+def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_alone():
+    def read(value):
+        return resolve([], [Layer("run/config.json", {"sync_batch_norm": value}, (), {})])
+
+    assert "sync_batch_norm" not in read(False).origins
+    with pytest.raises(UsageError, match=r"no option 'sync_batch_norm' \(run/config.json\)"):
+        read(True)
 
 
 def test_a_number_that_an_earlier_version_saved_as_null_is_read_as_its_default():

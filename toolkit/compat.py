@@ -27,7 +27,7 @@ import re
 import sys
 import tempfile
 import warnings
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO, Tuple
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, TextIO
 
 from .errors import RetryError, is_verbose
 
@@ -144,7 +144,6 @@ with _capture_output(sys.stderr), _fast_import(), warnings.catch_warnings():
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
     from tensorflow.python.client import timeline
-    from tensorflow.python.ops import gen_nn_ops
 
 if not VERBOSE:  # gradients of embeddings: no caller of the toolkit can do anything about it
     warnings.filterwarnings("ignore", message="Converting sparse IndexedSlices")
@@ -171,7 +170,6 @@ __all__ = [
     "iterate_tfrecords",
     "make_callable",
     "object_graph_names",
-    "replaced_batch_moments",
     "summarize_tf_error",
     "tf",
     "under_construction",
@@ -249,75 +247,6 @@ def call_in_order(function: Callable[..., Any], inputs: Iterable[tf.Tensor]) -> 
     happen in the order of the function's statements.
     """
     return tensorflow.function(function, autograph=False)(*inputs)
-
-
-@contextlib.contextmanager
-def replaced_batch_moments(
-    average: Callable[[List[tf.Tensor]], List[tf.Tensor]], share: float
-) -> Iterator[None]:
-    """In the block, batch norm normalizes by the moments of more examples than those of its input.
-
-    It holds for tf.keras.layers.BatchNormalization, tf.layers.batch_normalization and all else that
-    calls tf.nn.fused_batch_norm in training. TensorFlow has no public way.
-
-    Args:
-        average: from [mean, mean of squares] of the examples of the input to those of all.
-        share: of all examples that are in the input.
-    """
-    layer = next(c for c in tf.keras.layers.BatchNormalization.__mro__ if "_moments" in vars(c))
-    moments, fused = layer._moments, gen_nn_ops.fused_batch_norm_v3
-    layer._moments = _layer_moments(average)
-    gen_nn_ops.fused_batch_norm_v3 = _fused_batch_norm(fused, average, share)
-    try:
-        yield
-    finally:
-        layer._moments, gen_nn_ops.fused_batch_norm_v3 = moments, fused
-
-
-def _layer_moments(average: Callable[..., Any]) -> Callable[..., Any]:
-    """The method by which a Keras layer computes moments, unless it calls a fused op."""
-
-    def moments(layer, inputs, reduction_axes, keep_dims, mask=None):
-        if mask is not None:
-            raise ValueError("batch norm with a mask cannot use the moments of all replicas")
-        return _average_moments(inputs, reduction_axes, keep_dims, average)
-
-    return moments
-
-
-def _fused_batch_norm(
-    original: Callable[..., Any], average: Callable[..., Any], share: float
-) -> Callable[..., Any]:
-    """A function like TensorFlow's fused op, which in training uses averaged moments."""
-
-    def fused_batch_norm(x, scale, offset, mean, variance, epsilon=1e-4, **kwargs):
-        if not kwargs.get("is_training", True):
-            return original(x, scale, offset, mean, variance, epsilon=epsilon, **kwargs)
-        channel_axis = 1 if kwargs.get("data_format") == "NCHW" else 3
-        axes = [axis for axis in range(4) if axis != channel_axis]
-        values = tf.cast(x, tf.float32)
-        mean, variance = _average_moments(values, axes, True, average)
-        shape = [1 if axis in axes else -1 for axis in range(4)]
-        gamma, beta = tf.reshape(scale, shape), tf.reshape(offset, shape)
-        y = tf.nn.batch_normalization(values, mean, variance, beta, gamma, epsilon)
-        # The op returns the variance with Bessel's correction.
-        count = tf.cast(tf.size(x) / tf.size(variance), tf.float32) / share
-        variance *= count / tf.maximum(count - 1, 1)
-        flat = [tf.reshape(tensor, [-1]) for tensor in (mean, variance)]
-        return (tf.cast(y, x.dtype), *flat, *[tf.zeros([0])] * 3)
-
-    return fused_batch_norm
-
-
-def _average_moments(x, axes, keepdims, average) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Mean and variance of the examples of all replicas."""
-    mean = tf.reduce_mean(x, axes, keepdims=True)
-    variance = tf.reduce_mean(tf.square(x - mean), axes, keepdims=True)
-    mean, square = average([mean, variance + tf.square(mean)])
-    variance = tf.maximum(square - tf.square(mean), 0.0)
-    if not keepdims:
-        mean, variance = tf.squeeze(mean, axes), tf.squeeze(variance, axes)
-    return mean, variance
 
 
 def variable_scope_store() -> Any:

@@ -36,8 +36,7 @@ LATER_OPTIONS = {
     *("split_column", "missing", "categories", "rehash"),
     *("init_from", "map"),
     *("group", "freeze", "decay_exclude"),
-    *("devices", "sync_batch_norm"),
-    *("page", "keep_sources"),
+    *("devices", "page", "keep_sources"),
 }
 # Defaults of an earlier version that are None since then. Versions with the option that is named
 # beside a default have the new one.

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import sys
-import zipfile
 
 import pytest
 from file_fixtures import read_json
@@ -88,20 +87,6 @@ def test_a_module_is_copied_and_extensions_too(here, cli):
     (session,) = sessions(here / "run")
     targets = {name: copy["target"] for name, copy in session["sources"].items()}
     assert targets["Linear"] == LINEAR and set(targets) == {"Linear", "gradient-noise"}
-
-
-def test_a_plugin_in_an_archive_is_copied(here, monkeypatch, cli):
-    with zipfile.ZipFile(str(here / "all.zip"), "w") as archive:
-        archive.writestr("zipped/__init__.py", PLUGIN.format(UNCHANGED))
-        archive.writestr("zipped/part.py", "X = 1\n")
-        archive.writestr("other.py", "X = 2\n")
-    monkeypatch.syspath_prepend(str(here / "all.zip"))
-    train(cli, plugin="zipped:")
-    assert {path.partition("/")[2] for path in copies_in(here / "run")} == {
-        "zipped/__init__.py",
-        "zipped/part.py",
-    }
-    forget_modules("zipped")
 
 
 def test_an_object_in_python_is_copied_with_its_file(here):

@@ -239,7 +239,6 @@ def cli_evaluates(run):
     [
         ({"accumulate": 2}, "--accumulate is 2"),
         ({"xla": "on"}, "--xla is on"),
-        ({"sync_batch_norm": True}, "--sync-batch-norm is on"),
     ],
 )
 def test_what_is_not_possible_is_refused_with_a_remedy(options, message):

@@ -1,4 +1,4 @@
-"""Replicas: parts of a batch, draws, averages, and batch norm over the whole batch."""
+"""Replicas: parts of a batch, draws, and averages, also those of batch norm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from graph_fixtures import Constant, Spec, make_plugin, make_run, session
 from replica_fixtures import Replicas
 
 from toolkit import Run, ToolkitError, UsageError, hookimpl, tf
-from toolkit.compat import replaced_batch_moments
 from toolkit.graph.build import build_training
 from toolkit.graph.replica import ALONE, Replica
 from toolkit.plugins import Plugins
@@ -191,28 +190,12 @@ def test_the_gradient_of_an_average_is_that_of_the_whole_batch(replicas):
 # ------------------------------------------------------------------------------------- batch norm
 
 
-def keras_norm(x):
-    return tf.keras.layers.BatchNormalization(momentum=0.5)(x, training=True)
-
-
-def layers_norm(x):
-    return tf.layers.batch_normalization(x, momentum=0.5, training=True)
-
-
-def dense_norm(x):  # two axes: without a fused op
-    return tf.layers.batch_normalization(tf.reshape(x, [-1, 48]), momentum=0.5, training=True)
-
-
-def fused_norm(x):
-    scale = tf.get_variable("scale", [3], initializer=tf.ones_initializer())
-    return tf.nn.fused_batch_norm(x, scale, tf.zeros([3]), epsilon=1e-3)[0]
-
-
-def train_norm(make_norm, features, replica):
+def train_norm(features, replica):
     """Gradients of a loss by the variables, then the values that the state updates assign."""
     kernel = tf.get_variable("kernel", [3, 3], initializer=tf.initializers.identity())
     x = tf.tensordot(tf.constant(features), kernel, 1)
-    y = make_norm(tf.reshape(x, [-1, 4, 4, 3]))
+    norm = tf.keras.layers.BatchNormalization(momentum=0.5)
+    y = norm(tf.reshape(x, [-1, 4, 4, 3]), training=True)
     loss = tf.reduce_mean(tf.sin(y) * tf.reshape(tf.constant(features), tf.shape(y)))
     gradients = tf.gradients(loss, tf.trainable_variables())
     updates = tf.get_default_graph().get_operations()
@@ -221,28 +204,10 @@ def train_norm(make_norm, features, replica):
     return [*gradients, *[op.inputs[1] for op in updates]]
 
 
-@pytest.mark.parametrize("make_norm", [keras_norm, layers_norm, dense_norm, fused_norm])
-def test_synchronized_batch_norm_is_that_of_one_process(replicas, make_norm):
-    def of_part(rank):
-        replica = Replica(rank, NUM_REPLICAS, BATCH)
-        with replaced_batch_moments(lambda x: replica.mean(x, True), replica.weight):
-            return train_norm(make_norm, part_of(FEATURES, rank), replica)
-
-    with tf.Graph().as_default():
-        tensors = train_norm(make_norm, FEATURES, ALONE)
-        with session() as tf_session:
-            whole = tf_session.run(tensors)
-    num_updates = 0 if make_norm is fused_norm else 2
-    assert len(whole) >= 2 + num_updates
-    for result in replicas.run(of_part):
-        for part, expected in zip(result, whole):
-            np.testing.assert_allclose(part, expected, rtol=2e-3, atol=2e-5)
-
-
 def test_batch_norm_of_parts_moves_all_averages_alike(replicas):
     def of_part(rank):
         replica = Replica(rank, NUM_REPLICAS, BATCH)
-        return train_norm(keras_norm, part_of(FEATURES, rank), replica)
+        return train_norm(part_of(FEATURES, rank), replica)
 
     first, *others = ([np.asarray(x).tobytes() for x in result] for result in replicas.run(of_part))
     assert all(other == first for other in others)

@@ -328,13 +328,6 @@ GRAPH = [
         REPLICA,
     ),
     Mutant(
-        "synchronized-variance-lacks-that-of-the-means",
-        "toolkit/compat.py",
-        "average([mean, variance + tf.square(mean)])",
-        "average([mean, variance])",
-        REPLICA,
-    ),
-    Mutant(
         "random-numbers-repeat-in-each-step",
         "toolkit/graph/run.py",
         "return randomness.seed_pair(self.seed(name), self.step_index)",

@@ -151,8 +151,8 @@ class _Flags(NamedTuple):
 )
 @click.option(
     "--storage",
-    metavar="FILE|URL",
-    help="Records that several machines share: a file, sqlite:///FILE or postgresql://...",
+    metavar="FILE",
+    help="Records that several machines share, on a shared disk: a journal, or an SQLite file.",
 )
 @click.option("--dry-run", is_flag=True, help="Check all, print the plan and its cost; train none.")
 @trust_option

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..compat import replaced_batch_moments, tf, under_construction
+from ..compat import tf, under_construction
 from ..data.named_arrays import ArraySpecs
 from ..data.normalization import is_normalized
 from ..data.readers.batches import BatchForm, convert_stored
@@ -243,15 +243,8 @@ def _construction(graph: tf.Graph, run: Run) -> Iterator[None]:
     """Build a graph in the block: no session can run it, and Python's generators are seeded."""
     generators = seeded_generators(run.seed("numpy"))
     placing = step_builder_of(run).strategy.placing
-    with graph.as_default(), under_construction(graph), generators, _batch_moments(run), placing():
+    with graph.as_default(), under_construction(graph), generators, placing():
         yield
-
-
-def _batch_moments(run: Run) -> ContextManager[None]:
-    """In the block, batch norm uses the moments of the whole batch, if the options say so."""
-    if run.replica.count == 1 or not run.options.sync_batch_norm:
-        return contextlib.nullcontext()
-    return replaced_batch_moments(run.mean_over_replicas, run.replica.weight)
 
 
 def _begin(plugins: Plugins, run: Run):

@@ -26,6 +26,9 @@ MAX_IMAGE_SIDE = 4096  # pixels
 # The options that the core got last, all in one version. A plugin that had an option of such a name
 # renames it, and its alias reads what runs of earlier versions saved.
 RECENT_OPTIONS = frozenset(["init_from", "group", "freeze", "decay_exclude"])
+# Options that earlier versions had and saved, each with its default, which a run may have without
+# them. Another value is refused like that of an option that never was.
+REMOVED_OPTIONS: Mapping[str, Any] = {"sync_batch_norm": False}
 
 
 class CoreOptions(Options):
@@ -223,11 +226,6 @@ class CoreOptions(Options):
         unit="steps",
         group="Optimisation",
         ge=1,
-    )
-    sync_batch_norm: bool = option(
-        False,
-        "batch norm of several replicas: moments of the whole batch, not of each replica's part",
-        group="Optimisation",
     )
     weight_decay: Optional[float] = option(
         None,

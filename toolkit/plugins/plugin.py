@@ -15,7 +15,6 @@ from ..errors import UsageError, suggest
 from ..files import sha256_of
 from ..hookspecs import MODEL_HOOKS, PROJECT, hook_functions
 from . import api_number
-from .archives import hash_archived, read_archived
 from .source_files import is_file, is_name, locate_file
 
 ITERATED_HOOKS = ("sample", "scorers", "session_hooks")  # may be generators
@@ -47,10 +46,11 @@ class Plugin(NamedTuple):
     def sha256(self) -> Dict[str, str]:
         """Path -> SHA-256 of each Python file of the plugin: its whole package, or its one file.
 
-        For a plugin named by its file, also of the neighbours that it imports.
+        For a plugin named by its file, also of the neighbours that it imports. {} for one that is
+        in no file of its own: in a zip archive, or typed in.
         """
         if not os.path.isfile(self.file):
-            return hash_archived(self.file)
+            return {}
         if is_file(self.reference):
             return locate_file(self.file).hashes
         folder = os.path.dirname(self.file)
@@ -66,17 +66,14 @@ class Plugin(NamedTuple):
 
     @property
     def source_folder(self) -> str:
-        """The folder in which the paths of `sha256` are; it may be in an archive."""
+        """The folder in which the paths of `sha256` are."""
         folder, name = os.path.split(self.file)
         is_package = name == "__init__.py" and not is_file(self.reference)
         return os.path.dirname(folder) if is_package else folder
 
     def read_source(self, name: str) -> bytes:
         """The contents of a file that `sha256` names. Raises OSError if it is gone."""
-        path = os.path.join(self.source_folder, name)
-        if not os.path.isfile(self.file):
-            return read_archived(path)
-        with open(path, "rb") as file:
+        with open(os.path.join(self.source_folder, name), "rb") as file:
             return file.read()
 
 

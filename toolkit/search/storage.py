@@ -1,4 +1,4 @@
-"""The records of a study, through Optuna: in a journal file, in SQLite or in PostgreSQL.
+"""The records of a study, through Optuna: in a journal file or in SQLite.
 
 Records are JSON values that are appended and never changed. The storage puts them in one order that
 all processes see, and whatever two processes could disagree about is decided by the first record in
@@ -35,33 +35,15 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
 from ..errors import CheckpointError, RetryError, ToolkitError, UsageError
-from .place import JOURNAL, POSTGRESQL, Place
+from .place import JOURNAL, Place
 
 PATIENCE_SECS = 300.0  # with a storage that does not answer
 PAUSE_SECS = 2.0  # between two attempts
 LOCK_SECS = 60.0  # for the lock of a journal, which each process has for milliseconds
 RECORD = "record"  # the attribute of Optuna's trial that has the value
 CREATIONS = 5  # attempts to create the tables: another process may do so at the same time
-# A server that has vanished is noticed within half a minute.
-_POSTGRESQL_ARGUMENTS = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,  # ms
-}
+STUDY = "study"  # the beginning of the names of Optuna's studies: a file has one study of ours
 _SQLITE_ARGUMENTS = {"timeout": 60.0, "check_same_thread": False}
-# Parts of what PostgreSQL says about a user's mistake.
-_MISTAKES = {
-    "password authentication failed": "Check the user and the password.",
-    "no password supplied": "Write the password into the URL of --storage again, or set "
-    "PGPASSWORD, or add it to ~/.pgpass.",
-    "does not exist": "Create it first, for instance with createdb.",
-    "permission denied": "The user needs the right to create tables there.",
-    "no pg_hba.conf entry": "The server refuses this host or user; see its pg_hba.conf.",
-    "could not translate host name": "Check the name of the host.",
-    "is not permitted to log in": "Name another user.",
-}
 T = TypeVar("T")
 
 logging.getLogger("optuna").setLevel(logging.ERROR)
@@ -157,8 +139,9 @@ class Storage:
         outages: how often the storage has failed so far.
 
     Raises:
-        UsageError: the place is wrong, or a library is missing.
-        RetryError: the server cannot be reached.
+        UsageError: the place is wrong.
+        CheckpointError: the file is damaged.
+        RetryError: the file cannot be opened now.
     """
 
     def __init__(self, place: Place, log: Callable[[str], None], create: bool = True):
@@ -229,7 +212,7 @@ class Storage:
             _close(self._storage)
 
     def _full_name(self, log: str) -> str:
-        return f"{self.place.study}{log}"
+        return f"{STUDY}{log}"
 
     def _study(self, log: str) -> int:
         if log not in self._studies:
@@ -260,20 +243,20 @@ class Storage:
                 self._reopen()
             else:
                 if start is not None:
-                    self._log(f"{self.place.text} answers again.")
+                    self._log(f"{self.place.path} answers again.")
                 return result
 
     def _check_failure(self, error: Exception, secs: float) -> None:
         """Raise what a repetition would not change."""
         if isinstance(error, (KeyError, FileNotFoundError)):
             raise CheckpointError(
-                f"The study '{self.place.study}' is no longer in {self.place.text}.",
+                f"The study is no longer in {self.place.path}.",
                 hint="Restore it, or begin another study with another --search-dir: the trials of "
                 "this one are still in its folder.",
             ) from error
         if isinstance(error, ValueError):
             raise CheckpointError(
-                f"{self.place.text} is damaged: {error}.", path=self.place.address
+                f"{self.place.path} is damaged: {error}.", path=self.place.path
             ) from error
         if not is_storage_failure(error):
             raise error
@@ -320,20 +303,20 @@ def _open(place: Place, create: bool) -> Any:
 def _open_journal(place: Place, create: bool) -> JournalStorage:
     try:
         flags = os.O_RDWR | (os.O_CREAT if create else 0)
-        os.close(os.open(place.address, flags, 0o666))
-        backend = JournalFileBackend(place.address, lock_obj=_KernelLock(place.address))
+        os.close(os.open(place.path, flags, 0o666))
+        backend = JournalFileBackend(place.path, lock_obj=_KernelLock(place.path))
         return JournalStorage(backend)
     except OSError as error:
         raise UsageError(
-            f"The study cannot keep its records in {place.text}: {error.strerror}.",
+            f"The study cannot keep its records in {place.path}: {error.strerror}.",
             hint="Name another file with --storage.",
         ) from None
     except (ValueError, KeyError, TypeError, AssertionError) as error:
         raise CheckpointError(
-            f"{place.text} is damaged: {error}.",
+            f"{place.path} is damaged: {error}.",
             hint="Move it away and repeat the command: trials with a run in the folder of the "
             "search are not trained again.",
-            path=place.address,
+            path=place.path,
         ) from None
 
 
@@ -342,31 +325,24 @@ def check_storage(place: Place) -> None:
 
     Raises:
         UsageError: they cannot.
-        RetryError: the server does not answer.
     """
-    if place.kind == POSTGRESQL:
-        _close(_open(place, create=True))
-        return
-    folder = os.path.dirname(place.address)
-    target = place.address if os.path.exists(place.address) else folder
+    target = place.path if os.path.exists(place.path) else os.path.dirname(place.path)
     if not os.access(target, os.W_OK):
         fault = "cannot be written" if os.path.exists(target) else "does not exist"
         raise UsageError(f"{target}, of --storage, {fault}.", hint="Name another file.")
 
 
 def _open_database(place: Place, create: bool) -> Any:
-    from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
+    from sqlalchemy.exc import IntegrityError, OperationalError
 
-    is_server = place.kind == POSTGRESQL
-    if not is_server and not create and not os.path.isfile(place.address):
-        raise UsageError(f"{place.text} does not exist.")
-    url = place.address if is_server else f"sqlite:///{place.address}"
-    arguments = dict(_POSTGRESQL_ARGUMENTS if is_server else _SQLITE_ARGUMENTS)
-    engine = {"connect_args": arguments, "pool_pre_ping": is_server}
+    if not create and not os.path.isfile(place.path):
+        raise UsageError(f"{place.path} does not exist.")
+    engine = {"connect_args": dict(_SQLITE_ARGUMENTS)}
     for attempt in range(CREATIONS):
         try:
-            return optuna.storages.get_storage(RDBStorage(url, engine_kwargs=engine))
-        except (IntegrityError, ProgrammingError, OperationalError, OptunaError) as error:
+            storage = RDBStorage(f"sqlite:///{place.path}", engine_kwargs=engine)
+            return optuna.storages.get_storage(storage)
+        except (IntegrityError, OperationalError, OptunaError) as error:
             is_last = attempt == CREATIONS - 1
             if is_last or not _is_race(error):
                 raise
@@ -377,7 +353,7 @@ def _open_database(place: Place, create: bool) -> Any:
 def _is_race(error: Exception) -> bool:
     """Whether another process has created the tables at the same time."""
     text = str(error.__cause__ or error).lower()
-    return any(part in text for part in ("already exists", "duplicate key", "unique constraint"))
+    return any(part in text for part in ("already exists", "unique constraint"))
 
 
 def _close(storage: Any) -> None:
@@ -391,33 +367,24 @@ def _close(storage: Any) -> None:
 def _opening_error(error: Exception, place: Place) -> ToolkitError:
     """What a user sees of an error of a database at the start."""
     text = _database_text(error)
-    if isinstance(error, ImportError):
-        return UsageError(
-            "A storage in PostgreSQL needs the Python package psycopg2.",
-            hint="Install it with: pip install psycopg2-binary",
-        )
-    for part, hint in _MISTAKES.items():
-        if part in text:
-            return UsageError(f"{place.text} cannot be used: {text}.", hint=hint)
     if isinstance(error, RuntimeError) and "alembic" in text or "optuna storage upgrade" in text:
         return UsageError(
-            f"The tables in {place.text} are those of another version of Optuna than "
+            f"The tables in {place.path} are those of another version of Optuna than "
             f"{optuna.__version__}.",
-            hint="Name another database, or install the version that created them.",
+            hint="Name another file, or install the version that created them.",
         )
     if "not a database" in text or "malformed" in text:
-        return CheckpointError(f"{place.text} is damaged: {text}.", path=place.address)
+        return CheckpointError(f"{place.path} is damaged: {text}.", path=place.path)
     if "unable to open database file" in text or "readonly" in text:
-        return UsageError(f"{place.text} cannot be opened: {text}.")
+        return UsageError(f"{place.path} cannot be opened: {text}.")
     return RetryError(
-        f"{place.text} does not answer: {text}.",
-        hint="Check that the server runs and that the address is right.",
+        f"{place.path} does not answer: {text}.", hint="Repeat the command when it does."
     )
 
 
 def _summary(error: Exception, place: Place) -> str:
     text = error.strerror if isinstance(error, OSError) else _database_text(error)
-    return f"{place.text} does not answer: {text}."
+    return f"{place.path} does not answer: {text}."
 
 
 def _database_text(error: BaseException) -> str:

@@ -160,7 +160,7 @@ class Study:
         self.former_trials = _former_trials(self._storage.read(RECORDS))
         if definition.trials in self.former_trials:
             definition = definition._replace(trials=current.trials)
-        refuse_differences(current, definition, self.place.text, self._folder)
+        refuse_differences(current, definition, self.place.path, self._folder)
         return current
 
     def add_trials(self, trials: int) -> None:
@@ -342,7 +342,7 @@ class Study:
             is_valid = False
         if not is_valid:
             raise CheckpointError(
-                f"{self.place.text} has a configuration that is none of the study: {values}."
+                f"{self.place.path} has a configuration that is none of the study: {values}."
             )
         return configuration
 
@@ -437,7 +437,7 @@ def _read_definition(storage: Storage) -> Optional[Definition]:
     records = storage.read(RECORDS)
     for record in records:
         if record["kind"] == DEFINITION:
-            definition = _parse_definition(record[DEFINITION], storage.place.text)
+            definition = _parse_definition(record[DEFINITION], storage.place.path)
             return definition._replace(trials=_num_trials(records))
     return None
 

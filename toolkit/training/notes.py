@@ -48,11 +48,11 @@ def plan_notes(plan: TrainingPlan, origins: Mapping[str, str]) -> List[str]:
 def _describe_batch_norm(plan: TrainingPlan) -> str:
     """Whose moments batch norm uses, where each replica uses its own."""
     replica = plan.graph.run.replica
-    if replica.count == 1 or plan.options.sync_batch_norm or not _has_batch_norm(plan):
+    if replica.count == 1 or not _has_batch_norm(plan):
         return ""
     return (
-        f"batch norm uses the moments of each replica's {replica.num_examples} examples; "
-        f"--sync-batch-norm: of all {replica.batch_size}, as in one process"
+        f"batch norm uses the moments of each replica's {replica.num_examples} examples, not of "
+        f"all {replica.batch_size}"
     )
 
 

@@ -39,7 +39,6 @@ def plan_options(options: CoreOptions) -> CoreOptions:
     refusals = {
         "--accumulate": (options.accumulate > 1, options.accumulate, "--accumulate 1"),
         "--xla": (options.xla == "on", "on", "--xla off"),
-        "--sync-batch-norm": (options.sync_batch_norm, "on", "--no-sync-batch-norm"),
     }
     for flag, (is_refused, value, remedy) in refusals.items():
         if is_refused:
