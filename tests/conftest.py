@@ -15,6 +15,7 @@ from toolkit.cli import run_command
 sys.path.insert(0, os.path.dirname(__file__))
 
 import process_fixtures  # noqa: E402
+from environment_fixtures import _folder_of_environment, installed  # noqa: E402, F401
 
 # A shell ignores Ctrl-C for its jobs in the background, nohup the end of its terminal, and so would
 # the processes that tests start and interrupt.

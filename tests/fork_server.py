@@ -26,7 +26,7 @@ import time
 import traceback
 
 STREAMS = ("stdin", "stdout", "stderr")
-READ_AT_IMPORT = ("TF_CPP_", "TF_ENABLE_", "TF_XLA_", "OMP_", "KMP_", "PYTHON")
+READ_AT_IMPORT = ("TF_CPP_", "TF_ENABLE_", "TF_XLA_", "OMP_", "PYTHON")
 MAX_THREADS = 3  # after the import; more would mean that something has begun to work
 HEADER = struct.Struct("!I")
 

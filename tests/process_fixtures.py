@@ -138,7 +138,9 @@ def take_turn():
     """Wait until this test may start processes; it is over with `end_test`."""
     if _state["turn"] is None:
         turns = max(1, len(os.sched_getaffinity(0)) // 2)
-        _state["turn"] = wait_until(lambda: _try_locks(f"turn-{n}" for n in range(turns)))
+        session = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"of-{os.getpid()}")
+        names = [f"turn-{session}-{number}" for number in range(turns)]
+        _state["turn"] = wait_until(lambda: _try_locks(names))
 
 
 def end_test():
@@ -155,6 +157,14 @@ def end_session():
     if _state["server"] is not None:
         _state["server"].close()
         _state["server"] = None
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Hold the lock of a file, for which other processes of the tests wait."""
+    with open(str(path), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _server():
