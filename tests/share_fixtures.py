@@ -15,7 +15,7 @@ import zlib
 
 VARIABLE = "CI_TEST_SHARE"
 DIVIDED = (
-    "samples/plugins/tests/",
+    "samples/",
     "tests/audit/",
     "tests/autopsy/",
     "tests/cluster/",
