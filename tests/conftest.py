@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 import meter  # noqa: E402
 import process_fixtures  # noqa: E402
 import tiers  # noqa: E402
+from environment_fixtures import _folder_of_environment, installed  # noqa: E402, F401
 from workers import count_workers  # noqa: E402
 
 # A shell ignores Ctrl-C for its jobs in the background, nohup the end of its terminal, and so would

@@ -164,6 +164,14 @@ def forked_seconds():
     return _state["server"].seconds if _state["server"] else 0.0
 
 
+@contextlib.contextmanager
+def locked(path):
+    """Hold the lock of a file, for which other processes of the tests wait."""
+    with open(str(path), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _server():
     """The process to fork from; a new one where it has died."""
     if _state["server"] is None or not _state["server"].is_alive():

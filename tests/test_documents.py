@@ -64,22 +64,23 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_paths_that_a_document_names_exist(document):
-    text = text_of(document)
-    paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
-    folder = os.path.dirname(document)
-    links = [os.path.join(folder, link) for link in re.findall(r"\]\(([^):#]+)[#)]", text)]
-    for path in paths + links:
-        assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
+def test_the_paths_that_the_documents_name_exist():
+    for document in DOCUMENTS:
+        text, folder = text_of(document), os.path.dirname(document)
+        paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
+        links = [os.path.join(folder, link) for link in re.findall(r"\]\(([^):#]+)[#)]", text)]
+        for path in paths + links:
+            assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_sections_to_which_a_document_links_exist(document):
-    for link, section in re.findall(r"\]\(([^):#]*)#([^)]+)\)", text_of(document)):
-        page = os.path.normpath(os.path.join(os.path.dirname(document), link)) if link else document
-        headings = re.findall(r"^#+ (.*)$", text_of(page), re.M)
-        assert section in map(anchor_of, headings), f"{document} links to {link}#{section}"
+def test_the_sections_to_which_the_documents_link_exist():
+    for document in DOCUMENTS:
+        for link, section in re.findall(r"\]\(([^):#]*)#([^)]+)\)", text_of(document)):
+            page = document
+            if link:
+                page = os.path.normpath(os.path.join(os.path.dirname(document), link))
+            headings = re.findall(r"^#+ (.*)$", text_of(page), re.M)
+            assert section in map(anchor_of, headings), f"{document} links to {link}#{section}"
 
 
 def anchor_of(heading):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
+import json
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 from file_fixtures import REPOSITORY
+from process_fixtures import run
+from synthetic_runs import write_run
 
 # Texts in which the core may use a plugin's name: examples and descriptions for people.
 EXAMPLES_WITH_PLUGINS = {
@@ -51,84 +53,73 @@ def imports(path, text):
             yield module, [alias.name for alias in node.names]
 
 
-def run_python(code, folder=REPOSITORY, **variables):
-    """Run code in a fresh process."""
-    environment = dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"), **variables)
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=str(folder),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-def modules_after(*argv):
-    """The modules that a fresh process has imported at the end of a command."""
-    code = (
-        f"import sys, toolkit.cli as c; code = c.run_command({list(argv)!r}); assert code "
-        "== 0, code;"
-        "sys.stderr.write(' '.join(sys.modules))"
-    )
-    process = run_python(code)
-    assert process.returncode == 0, process.stderr
-    return set(process.stderr.split())
-
-
 # ---------------------------------------------------------------------------------- fresh processes
 
+ARRAYS = {"numpy", "pydantic", "rich"}  # what the help does without, besides
+SCORES = """
+import importlib, pkgutil, toolkit_gan.scores
+for module in pkgutil.iter_modules(toolkit_gan.scores.__path__):
+    if module.name != "two_sample_network":
+        importlib.import_module("toolkit_gan.scores." + module.name)
+"""
+# The words of a command, or other code, and the modules that are not imported after it. One process
+# runs all of them in this order, so that each also lacks what the later ones lack.
+WITHOUT = [
+    ("import toolkit", HEAVY | ARRAYS),
+    (["--version"], HEAVY | ARRAYS),
+    (["plugins", "list"], HEAVY | {"numpy", "toolkit_classifier", "toolkit_gan"}),
+    (["--help"], HEAVY | {"numpy"}),
+    (["resume", "--help"], HEAVY | {"numpy"}),
+    (["evaluate", "--help"], HEAVY | {"numpy"}),
+    (["predict", "--help"], HEAVY | {"numpy"}),
+    (["export", "--help"], HEAVY | {"numpy"}),
+    (["sample", "--help"], HEAVY | {"numpy"}),
+    (["gan", "--help"], HEAVY | {"numpy"}),
+    ("import toolkit_classifier; toolkit_classifier.options()", HEAVY),
+    ("from toolkit.data.sources import open_data; open_data('mnist5k')", HEAVY | {"pooch"}),
+    (["run", "--help"], HEAVY),
+    (["run", "--plugin", "classifier", "--help"], HEAVY),
+    (["run", "--plugin", "classifier", "--print-config"], HEAVY),
+    (["plugins", "show", "classifier"], HEAVY),
+    (["plugins", "show", "gan"], HEAVY),
+    (["data", "list"], HEAVY),
+    (["data", "check", "mnist5k"], HEAVY),
+    (["report", "run"], {"tensorflow", "tf_keras"}),
+    (["runs", "."], {"tensorflow", "tf_keras"}),
+    (["compare", "run", "other"], {"tensorflow", "tf_keras"}),
+    ("import toolkit_gan.health", {"tensorflow", "tf_keras"}),
+    (SCORES, {"tensorflow", "tf_keras"}),
+]
+REPORT_MODULES = """
+import contextlib, io, json, sys
 
-def test_importing_toolkit_imports_neither_tensorflow_nor_numpy_nor_pydantic():
-    modules = run_python("import sys, toolkit; print(' '.join(sys.modules))").stdout.split()
-    assert not {"tensorflow", "tf_keras", "numpy", "pydantic", "rich"} & set(modules)
+imported = []
+for code in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(code, {})
+    imported.append(list(sys.modules))
+print(json.dumps(imported))
+"""
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["--help"],
-        ["--version"],
-        ["run", "--help"],
-        ["run", "--plugin", "classifier", "--help"],
-        ["run", "--plugin", "classifier", "--print-config"],
-        ["resume", "--help"],
-        ["evaluate", "--help"],
-        ["predict", "--help"],
-        ["export", "--help"],
-        ["plugins", "show", "classifier"],
-        ["data", "list"],
-    ],
-    ids=" ".join,
-)
-def test_a_command_that_only_prints_imports_no_tensorflow(argv):
-    assert "tensorflow" not in modules_after(*argv)
+def modules_after(rows, folder):
+    """The modules that a fresh process has imported after each of some rows."""
+    call = "from toolkit.cli import run_command; assert run_command({!r}) == 0"
+    codes = [row if isinstance(row, str) else call.format(row) for row in rows]
+    result = run(json.dumps(codes), statements=REPORT_MODULES, fresh=True, cwd=str(folder))
+    assert result.code == 0, result.err
+    return [set(names) for names in json.loads(result.out)]
 
 
-def test_listing_plugins_imports_neither_tensorflow_nor_a_plugin():
-    modules = modules_after("plugins", "list")
-    assert not {name for name in modules if name.startswith(("tensorflow", "toolkit_"))}
+def test_what_only_prints_or_reads_imports_no_tensorflow_and_nothing_heavy(here):
+    write_run("run"), write_run("other", seed=2)
+    for (row, without), modules in zip(WITHOUT, modules_after([row for row, _ in WITHOUT], here)):
+        assert not without & modules, f"{row} imports {sorted(without & modules)}"
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["--help"],
-        ["plugins", "list"],
-        ["plugins", "show", "gan"],
-        ["data", "list"],
-        ["data", "check", "mnist5k"],
-        ["run", "--plugin", "classifier", "--print-config"],
-    ],
-    ids=" ".join,
-)
-def test_a_command_imports_nothing_heavy_that_it_does_not_use(argv):
-    assert not HEAVY & modules_after(*argv)
-
-
-def test_training_imports_nothing_that_only_reports_need(tmp_path):
-    run = ["run", "--plugin", "classifier", "--network", "mlp", "--steps", "1", "--no-evaluate"]
-    modules = modules_after(*run, "--run-dir", str(tmp_path / "run"))
+def test_training_imports_nothing_that_only_reports_need(here):
+    row = ["run", "--plugin", "classifier", "--network", "mlp", "--steps", "1", "--no-evaluate"]
+    (modules,) = modules_after([row], here)
     assert "tensorflow" in modules
     assert not {"sklearn", "matplotlib", "mlxtend", "pandas", "pooch"} & modules
 
@@ -195,13 +186,15 @@ def test_plugins_import_public_names_of_toolkit_and_nothing_of_each_other():
                 assert os.sep + "toolkit_" + other.group(1) + os.sep in path, path
 
 
-@pytest.mark.parametrize("path, text", [pytest.param(*s, id=s[0]) for s in sources("benchmarks")])
-def test_what_a_benchmark_imports_from_the_project_exists(path, text):
-    for module, names in imports(path, text):
-        if module.split(".")[0] in ("toolkit", "toolkit_classifier", "toolkit_gan"):
-            namespace = importlib.import_module(module)
-            for name in names:
-                assert hasattr(namespace, name) or importlib.import_module(f"{module}.{name}")
+def test_what_the_benchmarks_import_from_the_project_exists():
+    for path, text in sources("benchmarks"):
+        for module, names in imports(path, text):
+            if module.split(".")[0] in ("toolkit", "toolkit_classifier", "toolkit_gan"):
+                namespace = importlib.import_module(module)
+                for name in names:
+                    is_there = hasattr(namespace, name)
+                    is_there = is_there or importlib.util.find_spec(f"{module}.{name}")
+                    assert is_there, f"{path} imports {name} from {module}"
 
 
 def test_the_core_names_no_plugin():

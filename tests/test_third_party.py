@@ -1,34 +1,25 @@
-"""Plugins of others and the toolkit, all installed from wheels into one new environment.
+"""Plugins of others and the toolkit, all installed from wheels into one environment.
 
-Nothing of the repository can be imported there. The dependencies are those of the environment that
-runs the tests; they are appended to the path of the new environment, after its own packages.
-
-The packages in `samples` are such plugins. The own tests of each check the contracts of toolkit;
-here it is used from the command line.
+The packages in `samples` are such plugins. Their own tests check them beside the toolkit's; here
+they are found by their entry points and used from the command line.
 """
 
 from __future__ import annotations
 
 import glob
-import importlib.util
-import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 from typing import Any, Dict, NamedTuple
 
 import numpy as np
 import pytest
+from environment_fixtures import HAS_MLFLOW, PACKAGES, REPOSITORY
+from file_fixtures import read_json
 from PIL import Image
 
 pytestmark = pytest.mark.slow
 
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SAMPLES = os.path.join(REPOSITORY, "samples")
 STEPS, LATER = 20, 30
-SECONDS = 900  # for any one command; the slowest takes 40 s on two cores
 
 
 class Sample(NamedTuple):
@@ -77,93 +68,19 @@ PLUGINS = {
         files=("reports/test-{step}/votes.png",),
     ),
 }
-
-
-# An extension, which requires a library that not every environment has.
-TRACKER = "mlflow-tracker"
-HAS_MLFLOW = importlib.util.find_spec("mlflow") is not None
-PACKAGES = [*PLUGINS, TRACKER] if HAS_MLFLOW else list(PLUGINS)
-
-
-class Environment:
-    """A new environment with the wheels of all, and an empty folder to work in."""
-
-    def __init__(self, root):
-        self.root = os.path.realpath(str(root))
-        self.work = os.path.join(self.root, "work")
-        self.bin = os.path.join(self.root, "env", "Scripts" if os.name == "nt" else "bin")
-        os.makedirs(self.work)
-        sources = {name: os.path.join(SAMPLES, name) for name in PACKAGES}
-        wheels = self._build_wheels(dict(sources, toolkit=REPOSITORY))
-        self.run(sys.executable, "-m", "venv", os.path.join(self.root, "env"))
-        # Before the shared packages become visible, so that pip finds no toolkit among them.
-        self.python("-m", "pip", "install", "--no-deps", "--no-index", *wheels)
-        self._share_dependencies()
-
-    def _build_wheels(self, sources):
-        """Build from copies, since setuptools writes files beside the sources."""
-        wheels = os.path.join(self.root, "wheels")
-        ignore = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "build", "dist", "runs")
-        copies = [os.path.join(self.root, name) for name in sources]
-        for copy, source in zip(copies, sources.values()):
-            shutil.copytree(source, copy, ignore=ignore)
-        pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", wheels]
-        self.run(*pip, *copies)
-        assert len(os.listdir(wheels)) == len(sources)
-        return [os.path.join(wheels, wheel) for wheel in os.listdir(wheels)]
-
-    def _share_dependencies(self):
-        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        own = self.python("-c", code).stdout.strip()
-        ours = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
-        # Python ignores .pth files in folders that are added this way, and so editable installs.
-        with open(os.path.join(own, "shared.pth"), "w") as file:
-            file.write("".join(path + "\n" for path in ours))
-
-    def run(self, *command, code=0):
-        """Run a command without the tests' own paths and settings; `code` None allows any."""
-        own_variables = ("PYTHONPATH", "PYTHONHOME", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV")
-        variables = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in own_variables and not name.startswith(("TOOLKIT_", "PYTEST_"))
-        }
-        variables.update(PYTHONNOUSERSITE="1", TOOLKIT_CACHE=os.path.join(self.root, "cache"))
-        result = subprocess.run(
-            [str(part) for part in command],
-            cwd=self.work,
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
-        assert code in (None, result.returncode), f"{command}\n{result.stdout}{result.stderr}"
-        return result
-
-    def python(self, *arguments, **kwargs):
-        return self.run(os.path.join(self.bin, "python"), *arguments, **kwargs)
-
-    def toolkit(self, *arguments, **kwargs):
-        return self.run(os.path.join(self.bin, "toolkit"), *arguments, **kwargs)
-
-    def json(self, *arguments):
-        """The one object on stdout."""
-        return json.loads(self.toolkit(*(arguments + ("--json",))).stdout)
-
-    def copy(self, run):
-        """A copy of a run in another folder, which a test may change."""
-        name = f"copy-{len(os.listdir(self.work))}"
-        shutil.copytree(os.path.join(self.work, run), os.path.join(self.work, name))
-        return name
-
-    def read(self, *parts):
-        with open(os.path.join(self.work, *parts), encoding="utf-8") as file:
-            return file.read()
+TRACKED = "vae"  # the run of a model of somebody else that the tracker logs
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    return Environment(tmp_path_factory.mktemp("third-party"))
+def printed(installed):
+    """What commands print of the installed packages."""
+    commands = {
+        "list": ["plugins", "list"],
+        "rows": ["plugins", "list", "--json"],
+        "help": ["run", "--plugin", "vae", "--help"],
+        "misspelt": ["run", "--plugin", "vae", "--dump-step", 5],
+    }
+    return dict(zip(commands, installed.toolkit(*commands.values())))
 
 
 @pytest.fixture(scope="module", params=sorted(PLUGINS))
@@ -173,11 +90,30 @@ def name(request):
 
 
 @pytest.fixture(scope="module")
-def trained(environment, name):
-    """The summary of a run of 20 steps in the default place."""
-    flags = [part for pair in PLUGINS[name].flags.items() for part in pair]
-    options = ["--steps", STEPS, "--checkpoint-steps", 15, "--batch-size", 8]
-    return environment.json("run", "--plugin", name, *options, *flags)
+def results(installed, name):
+    """What the commands of a sample's run print, in the order in which they are given."""
+    sample = PLUGINS[name]
+    flags = [part for pair in sample.flags.items() for part in pair]
+    flags += ["--steps", STEPS, "--checkpoint-steps", 15, "--batch-size", 8]
+    np.savez(os.path.join(installed.work, name + ".npz"), **sample.inputs)
+    later = ["--from", STEPS, "--run-dir", name + "-later", "--steps", LATER, "--allow", "steps"]
+    commands = {
+        "run": ["run", "--plugin", name, "--run-dir", name, *flags, "--json"],
+        "evaluate": ["evaluate", name, "--json"],
+        # Its cosine follows the length of the run, so that the learning rate jumps.
+        "resume": ["resume", name, *later, "--json"],
+        "predict": ["predict", name, name + ".npz", "--json"],
+        "export": ["export", name, name + "-export", "--json"],
+        "sample": ["sample", name, "-n", 6, "--seed", 3, "--out", name + ".png"],
+    }
+    if HAS_MLFLOW and name == TRACKED:
+        flags = ["--hidden", 8, "--steps", STEPS, "--mlflow-uri", "mlruns", "--mlflow-wait", 600]
+        argv = ["run", "--plugin", name, "--with", "mlflow", "--run-dir", "tracked", *flags]
+        commands["track"] = [*argv, "--json"]
+    results = dict(zip(commands, installed.toolkit(*commands.values())))
+    for command in set(results) - {"sample"}:
+        assert results[command].code == 0, results[command].err
+    return results
 
 
 def package_of(name):
@@ -187,133 +123,98 @@ def package_of(name):
 # ------------------------------------------------------------------------------------ installation
 
 
-def test_all_packages_come_from_their_wheels(environment):
+def test_all_packages_come_from_their_wheels(installed):
     packages = ["toolkit", *map(package_of, PACKAGES)]
     code = "; ".join(f"import {package}; print({package}.__file__)" for package in packages)
-    paths = environment.python("-c", code).stdout.split()
+    paths = installed.run("-c", code).out.split()
     assert len(paths) == len(packages)
     for path in paths:
-        assert os.path.realpath(path).startswith(os.path.join(environment.root, "env"))
+        assert os.path.realpath(path).startswith(installed.folder + os.sep)
         assert not os.path.realpath(path).startswith(REPOSITORY + os.sep)
 
 
-def test_the_wheels_require_what_they_need(environment):
+def test_the_wheels_require_what_they_need(installed):
     """`pip check` lists unmet requirements; those of other packages do not matter here."""
-    output = environment.python("-m", "pip", "check", code=None).stdout
+    output = installed.run("-m", "pip", "check", code=None).out
     assert re.findall(r"(?m)^toolkit\S* .*", output) == []
 
 
-def test_the_list_names_plugins_and_extensions_with_their_distribution(environment):
-    rows = {row["name"]: row for row in environment.json("plugins", "list")}
+def test_the_list_names_plugins_and_extensions_with_their_distribution(printed):
+    rows = {row["name"]: row for row in printed["rows"].json()}
     expected = {plugin: ("model", "toolkit-" + plugin) for plugin in PLUGINS}
     expected["journal"] = ("extension", "toolkit-vae")
     for plugin, (kind, distribution) in expected.items():
         assert (rows[plugin]["kind"], rows[plugin]["distribution"]) == (kind, distribution)
         assert rows[plugin]["state"] == "ok"
-    assert re.search(r"(?m)^vae +model ", environment.toolkit("plugins", "list").stdout)
+    assert re.search(r"(?m)^vae +model ", printed["list"].out)
 
 
-def test_the_plugins_options_are_flags(environment):
-    output = environment.toolkit("run", "--plugin", "vae", "--help").stdout
-    assert "--code" in output and "--dump-steps" in output
+def test_the_plugins_options_are_flags(printed):
+    assert printed["help"].code == 0
+    assert "--code" in printed["help"].out and "--dump-steps" in printed["help"].out
 
 
-def test_a_misspelt_flag_of_the_plugin_exits_with_2(environment):
-    output = environment.toolkit("run", "--plugin", "vae", "--dump-step", "5", code=2)
-    assert "--dump-step" in output.stderr and "Traceback" not in output.stderr
+def test_a_misspelt_flag_of_the_plugin_exits_with_2(printed):
+    result = printed["misspelt"]
+    assert result.code == 2
+    assert "--dump-step" in result.err and "Traceback" not in result.err
 
 
 # ---------------------------------------------------------------------------------- for each sample
 
 
-@pytest.mark.parametrize("name", sorted(PACKAGES), scope="module")
-def test_the_own_tests_of_a_sample_pass(environment, name):
-    tests = os.path.join(environment.root, name, "tests")
-    output = environment.python(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tests, tests
-    )
-    assert re.search(r"\d+ passed", output.stdout)
+def test_a_run_trains_and_tests(installed, results, name):
+    summary = results["run"].json()
+    assert (summary["plugin"], summary["steps"]) == (name, STEPS)
+    assert all(np.isfinite(value) for value in summary["test"]["metrics"].values())
+    for path in ("config.json", *PLUGINS[name].files):
+        assert os.path.isfile(os.path.join(installed.work, name, path.format(**summary["test"])))
 
 
-def test_a_run_trains_and_tests(environment, trained, name):
-    assert (trained["plugin"], trained["steps"]) == (name, STEPS)
-    assert all(np.isfinite(value) for value in trained["test"]["metrics"].values())
-    missing = [
-        path
-        for path in ("config.json", *PLUGINS[name].files)
-        if not os.path.isfile(
-            os.path.join(environment.work, trained["run"], path.format(**trained["test"]))
-        )
-    ]
-    assert missing == []
-
-
-def test_the_manifest_names_the_distribution(environment, trained, name):
-    plugins = json.loads(environment.read(trained["run"], "manifest.json"))["plugins"]
+def test_the_manifest_names_the_distribution(installed, results, name):
+    plugins = read_json(installed.work, name, "manifest.json")["plugins"]
     assert plugins[name]["distribution"].startswith("toolkit-" + name)
-    modules = os.listdir(os.path.join(environment.root, name, package_of(name)))
+    modules = os.listdir(os.path.join(REPOSITORY, "samples", name, package_of(name)))
     assert len(plugins[name]["sha256"]) == len([m for m in modules if m.endswith(".py")])
+    if "journal" in PLUGINS[name].flags.values():
+        assert plugins["journal"]["kind"] == "extension"
 
 
-def test_evaluate_repeats_the_metrics_of_the_run(environment, trained):
-    result = environment.json("evaluate", trained["run"])
-    assert result["step"] == trained["test"]["step"]
-    assert result["metrics"] == pytest.approx(trained["test"]["metrics"])
+def test_evaluate_repeats_the_metrics_of_the_run(results):
+    result, test = results["evaluate"].json(), results["run"].json()["test"]
+    assert result["step"] == test["step"]
+    assert result["metrics"] == pytest.approx(test["metrics"])
 
 
-def test_resume_continues_to_the_later_step(environment, trained):
-    run = environment.copy(trained["run"])
-    # Its cosine follows the length of the run, so that the learning rate jumps.
-    argv = ["--steps", LATER, "--allow", "steps"]
-    assert environment.json("resume", run, *argv)["steps"] == LATER
+def test_resume_continues_to_the_later_step(results):
+    assert results["resume"].json()["steps"] == LATER
 
 
-def test_predictions_are_those_of_the_export(environment, trained, name):
-    sample = PLUGINS[name]
-    file = os.path.join(environment.work, name + ".npz")
-    np.savez(file, **sample.inputs)
-    rows = environment.json("predict", trained["run"], file)
-    assert len(rows) == 2 and sample.outputs <= set(rows[0])
-    exported = environment.json("export", trained["run"], name + "-export")
-    assert exported["largest_difference"] < 1e-4
+def test_predictions_are_those_of_the_export(results, name):
+    rows = results["predict"].json()
+    assert len(rows) == 2 and PLUGINS[name].outputs <= set(rows[0])
+    assert results["export"].json()["largest_difference"] < 1e-4
 
 
-def test_samples_are_drawn_by_the_models_that_can(environment, trained, name):
+def test_samples_are_drawn_by_the_models_that_can(installed, results, name):
     if not PLUGINS[name].draws:
-        output = environment.toolkit("sample", trained["run"], code=None)
-        assert "has no hook 'sample'" in output.stderr
+        assert results["sample"].code == 2
+        assert "has no hook 'sample'" in results["sample"].err
         return
-    environment.toolkit("sample", trained["run"], "-n", 6, "--seed", 3, "--out", name + ".png")
-    with Image.open(os.path.join(environment.work, name + ".png")) as picture:
+    assert results["sample"].code == 0
+    with Image.open(os.path.join(installed.work, name + ".png")) as picture:
         # 3 columns and 2 rows of 28 pixels, 2 between and around them.
         assert picture.size == (3 * 30 + 2, 2 * 30 + 2)
 
 
-# ------------------------------------------------------------------- the extension of the vae
-
-
-@pytest.mark.parametrize("name", ["vae"], indirect=True, scope="module")
-def test_the_journal_lists_each_checkpoint_and_the_end(environment, trained):
-    assert environment.read(trained["run"], "journal.txt").splitlines() == [
-        "step 15: checkpoint saved",
-        "step 20: checkpoint saved",
-        "step 20: reached step 20",
-    ]
-    plugins = json.loads(environment.read(trained["run"], "manifest.json"))["plugins"]
-    assert plugins["journal"]["kind"] == "extension"
-
-
-# ------------------------------------------------------------------------------- the tracker
-
-
 @pytest.mark.skipif(not HAS_MLFLOW, reason="needs mlflow-skinny")
-def test_the_tracker_logs_a_model_of_somebody_else(environment):
+@pytest.mark.parametrize("name", [TRACKED], indirect=True, scope="module")
+def test_the_tracker_logs_a_model_of_somebody_else(installed, results):
     """Its options are flags, and MLflow has the test of the run."""
-    place = os.path.join(environment.root, "mlruns")
-    flags = ["--hidden", 8, "--steps", STEPS, "--mlflow-uri", place, "--mlflow-wait", 120]
-    summary = environment.json("run", "--plugin", "vae", "--with", "mlflow", *flags)
-    run_id = json.loads(environment.read(summary["run"], "mlflow.json"))["run_id"]
-    (path,) = glob.glob(os.path.join(place, "*", run_id, "metrics", "test", "loss"))
+    run_id = read_json(installed.work, "tracked", "mlflow.json")["run_id"]
+    (path,) = glob.glob(
+        os.path.join(installed.work, "mlruns", "*", run_id, "metrics", "test", "loss")
+    )
     with open(path) as file:
         value = float(file.read().split()[1])
-    assert value == pytest.approx(summary["test"]["metrics"]["loss"])
+    assert value == pytest.approx(results["track"].json()["test"]["metrics"]["loss"])

@@ -31,28 +31,36 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import process_fixtures
 from file_fixtures import REPOSITORY
 
 BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n\n?)?```(\w*)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"# (add to )?([\w./-]+\.(?:py|toml))(?: .*)?\n")
-STEPS = {"TOOLKIT_STEPS": "40"}  # of a run that names no length
+STEPS = {"TOOLKIT_STEPS": "6"}  # of a run that names no length
 # Beside the steps, a GAN has the cheapest scores. Tests of the GAN have all of them.
 GAN_VALUES = {
     **STEPS,
-    "TOOLKIT_SAMPLE_STEPS": "20",
+    "TOOLKIT_SAMPLE_STEPS": "3",
     "TOOLKIT_TWO_SAMPLE": "no",
     "TOOLKIT_FEATURES": "pixels",
-    "TOOLKIT_QUICK_SAMPLES": "200",
-    "TOOLKIT_SCORE_SAMPLES": "500",
+    "TOOLKIT_QUICK_SAMPLES": "100",
+    "TOOLKIT_SCORE_SAMPLES": "100",
     "TOOLKIT_SCORE_SEEDS": "1",
 }
-# A line of a .pth file. It does nothing in the environment in which pip builds a package, where an
-# old setuptools would come before the one that the package requires.
-SHARE = (
-    "import os, site; 'pip-build-env' in os.environ.get('PYTHONPATH', '') or "
-    "site.addsitedir({0!r})\n"
-)
-SECONDS = 300  # for any one command
+SHELL_WORDS = set("|&;<>")
+# What a forked process runs in place of a program of Python.
+PROGRAMS = {
+    "python": "import runpy, sys; sys.path.insert(0, ''); sys.argv.pop(0); "
+    "runpy.run_path(sys.argv[0], run_name='__main__')",
+    "pytest": "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))",
+}
+STARTERS = ("launch", "search")  # commands that start processes
+# Programs of an environment without pip, which it shares. pip takes a build's packages from it.
+SCRIPTS = {
+    "toolkit": 'exec "{0}" -m toolkit "$@"',
+    "pytest": 'exec "{0}" -m pytest "$@"',
+    "pip": 'command=$1; shift; exec "{0}" -m pip "$command" --no-build-isolation "$@"',
+}
 
 
 class Block(NamedTuple):
@@ -250,12 +258,22 @@ class InProcess:
 
     def __call__(self, command):
         words = shlex.split(command, comments=True)
-        if words[0] != "toolkit" or set(words) & set("|&;<>"):
+        if set(words) & SHELL_WORDS:
             return run_shell(command, {})
+        if words[0] == "toolkit":
+            return self._run_toolkit(command, words[1:])
+        if words[0] in PROGRAMS and words[1] != "-c":
+            result = process_fixtures.run(*words[1:], statements=PROGRAMS[words[0]])
+            return Output(result.code, result.out + result.err)
+        return run_shell(command, {})
+
+    def _run_toolkit(self, command, words):
+        if words[0] in STARTERS:
+            process_fixtures.take_turn()
         with self._monkeypatch.context() as patch:
             for name, value in shortened(command).items():
                 patch.setenv(name, value)
-            result = self._cli(*words[1:])
+            result = self._cli(*words)
         return Output(result.code, result.out + result.err)
 
 
@@ -263,47 +281,40 @@ class Shell:
     """Executes commands as a user's shell does, in an environment where pip may install.
 
     Args:
-        folder: a new folder for the environment and the cache.
+        environment: a layer of the installed environment.
     """
 
-    def __init__(self, folder):
-        self._bin = os.path.join(str(folder), "env", "bin")
-        env = os.path.dirname(self._bin)
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
-        self._share_packages()
-        self._variables = {"TOOLKIT_CACHE": os.path.join(str(folder), "cache")}
-
-    def _share_packages(self):
-        """Show the environment the packages of that which runs the tests, editable ones, too."""
-        python = os.path.join(self._bin, "python")
-        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        own = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True)
-        shared = [p for p in sys.path if os.path.basename(p) in ("site-packages", "dist-packages")]
-        with open(os.path.join(own.stdout.decode().strip(), "shared.pth"), "w") as file:
-            file.write("".join(SHARE.format(path) for path in shared))
-        for module in ("toolkit", "pip", "pytest"):
-            path = os.path.join(self._bin, module)
+    def __init__(self, environment):
+        self._variables = environment.variables()
+        for name, text in SCRIPTS.items():
+            path = os.path.join(environment.bin, name)
             with open(path, "w") as file:
-                file.write(f'#!/bin/sh\nexec "{python}" -m {module} "$@"\n')
+                file.write("#!/bin/sh\n" + text.format(environment.python) + "\n")
             os.chmod(path, 0o755)
 
     def __call__(self, command):
-        path = self._bin + os.pathsep + os.environ["PATH"]
-        variables = dict(self._variables, PATH=path, **shortened(command))
-        return run_shell(command, variables)
+        return run_shell(command, shortened(command), self._variables)
 
 
-def run_shell(command, variables):
-    """Run a command by bash in the working directory."""
-    python = os.path.dirname(sys.executable)
-    environment = dict(os.environ, PATH=python + os.pathsep + os.environ["PATH"])
-    environment.pop("PYTEST_ADDOPTS", None)  # a reader has none; these tests may run in parallel
-    environment.update(variables)
+def run_shell(command, variables, environment=None):
+    """Run a command by bash in the working directory.
+
+    Args:
+        command: a line for bash.
+        variables: what is added to the environment.
+        environment: by default that of this process, with its Python first on PATH.
+    """
+    if re.search(r"\b(toolkit|pip|pytest)\b", command):
+        process_fixtures.take_turn()
+    if environment is None:
+        python = os.path.dirname(sys.executable)
+        environment = dict(os.environ, PATH=python + os.pathsep + os.environ["PATH"])
+        environment.pop("PYTEST_ADDOPTS", None)  # a reader has none
     result = subprocess.run(
         ["bash", "-c", command],
-        env=environment,
+        env=dict(environment, **variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=SECONDS,
+        timeout=process_fixtures.PATIENCE,
     )
     return Output(result.returncode, result.stdout.decode("utf-8", "replace"))

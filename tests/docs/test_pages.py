@@ -93,13 +93,15 @@ WHOLE_PAGES = [page for page in PAGES if has_slow_part(page) and page not in WHO
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_page_folder")
 @pytest.mark.parametrize("page_run", WHOLE_PAGES, indirect=True)
-def test_a_page_works_as_a_whole(page_run, cli, monkeypatch, tmp_path_factory):
+def test_a_page_works_as_a_whole(page_run, cli, monkeypatch, request, tmp_path_factory):
     blocks = page_run.blocks
     installs = [number for number, block in enumerate(blocks) if "pip install" in block.text]
     execute = InProcess(cli, monkeypatch)
     page_run.run_to(min(installs, default=len(blocks)), execute)
     if installs:
-        page_run.run_to(len(blocks), Shell(tmp_path_factory.mktemp("shell")))
+        installed = request.getfixturevalue("installed")
+        folder = tmp_path_factory.mktemp("shell")
+        page_run.run_to(len(blocks), Shell(installed.layer(folder / "env", folder)))
 
 
 def readme_blocks():

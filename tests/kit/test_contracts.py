@@ -131,7 +131,7 @@ def test_a_plugin_that_breaks_a_contract_is_told_so(plugin, name, text, tmp_path
 
 
 def test_each_contract_has_a_name_and_a_title():
-    assert len(BY_NAME) == len(contracts.ALL) >= 30
+    assert len(BY_NAME) == len(contracts.ALL)
     assert all(contract.title and not contract.title.endswith(".") for contract in contracts.ALL)
 
 
@@ -286,9 +286,13 @@ def test_a_model_that_accepts_no_data_fails_with_its_own_error(tmp_path):
 
     with testing.Subject(Broken(), tmp_path) as subject:
         results = contracts.check_contracts(subject)
-    counts = contracts.count(results)
-    assert counts["failed"] < 5 and counts["skipped"] > 20
-    failure = next(result for result in results if result.status == "failed")
+    (failure,) = [result for result in results if result.status == "failed"]
+    reached = {result.name for result in results if result.status == "ok"}
+    assert reached == {
+        "hooks-have-known-names-and-arguments",
+        "options-have-types-and-help",
+        "options-survive-a-configuration",
+    }
     assert "'broken' failed in its hook 'call': KeyError: 'wrong'" in failure.message
 
 

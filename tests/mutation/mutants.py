@@ -1,7 +1,7 @@
 """The mutants: single faults in the core and the plugins, each with the tests that should see it.
 
 A mutant is named after what goes wrong. `old` occurs exactly once in its file, which
-`test_mutants.py` checks.
+`run_mutants.py` checks before it runs any.
 """
 
 from __future__ import annotations

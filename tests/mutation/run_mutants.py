@@ -4,7 +4,8 @@
 
 The mutants are in `mutants.py`. Each is applied to a copy of the checkout, and the tests that it
 names run there until the first failure. A mutant that no test notices has survived: a test is
-missing. The exit code is 1 if any survived. Tests that fail without a mutant are ignored.
+missing. The exit code is 1 if any survived. Tests that fail without a mutant are ignored. Before
+all of this, rows of the table that no longer fit the code or the tests are reported.
 
 `mutmut` and `cosmic-ray` mutate every operator and constant, run the whole suite (or fork a process
 that has imported TensorFlow) for each, and cannot express a dropped fsync or a lost control
@@ -14,6 +15,7 @@ dependency. Here a person chooses the faults, and each costs the seconds of a fe
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import os
 import re
@@ -52,6 +54,45 @@ class Result(NamedTuple):
     code: int
     failures: List[str]
     output: str
+
+
+def find_problems(mutants: Sequence[Mutant]) -> List[str]:
+    """What is wrong with rows of the table, a sentence each."""
+    problems = []
+    names = [mutant.name for mutant in mutants]
+    for mutant in mutants:
+        if names.count(mutant.name) > 1:
+            problems.append(f"{mutant.name}: the name of several rows")
+        original = read(mutant.path)
+        count = original.count(mutant.old)
+        if count != 1:
+            problems.append(f"{mutant.name}: its text is {count} times in {mutant.path}")
+        elif not is_other_program(mutant.apply(original), original):
+            problems.append(f"{mutant.name}: {mutant.path} is no other program with it")
+        if not mutant.tests:
+            problems.append(f"{mutant.name}: it names no tests")
+        for test in mutant.tests:
+            path, _, function = test.partition("::")
+            if f"def {function}(" not in read(path) if function else "def test_" not in read(path):
+                problems.append(f"{mutant.name}: there is no {test}")
+    return problems
+
+
+def read(path: str) -> str:
+    """The text of a file of the checkout; "" where there is none."""
+    try:
+        with open(os.path.join(REPOSITORY, path)) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def is_other_program(text: str, original: str) -> bool:
+    """Whether a text is valid Python and differs from the original in more than its form."""
+    try:
+        return ast.dump(ast.parse(text)) != ast.dump(ast.parse(original))
+    except SyntaxError:
+        return False
 
 
 def copy_checkout(target: str) -> None:
@@ -156,6 +197,9 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=300, help="seconds per mutant")
     arguments = parser.parse_args()
     mutants = [find_mutant(name) for name in arguments.names] or MUTANTS
+    problems = find_problems(MUTANTS)
+    if problems:
+        sys.exit("\n".join(["Rows of mutants.py that do not fit the sources:", *problems]))
     checkout = tempfile.mkdtemp(prefix="mutants-")
     try:
         copy_checkout(checkout)

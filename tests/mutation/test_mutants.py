@@ -1,32 +1,25 @@
-"""The table of mutants fits the code: each change applies at one place and is valid Python."""
+"""A row of the table of mutants that does not fit the sources is reported, and not run."""
 
-import ast
-import os
+from mutants import Mutant
+from run_mutants import find_problems
 
-import pytest
-from file_fixtures import REPOSITORY
-from mutants import MUTANTS
+PATH, TESTS = "tests/mutation/mutants.py", ("tests/mutation/test_mutants.py",)
 
 
-def read(path):
-    with open(os.path.join(REPOSITORY, path)) as file:
-        return file.read()
-
-
-def test_there_are_at_least_forty_mutants_each_with_its_own_name():
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_changes_one_place_and_is_valid_python(mutant):
-    original = read(mutant.path)
-    assert original.count(mutant.old) == 1
-    assert ast.dump(ast.parse(mutant.apply(original))) != ast.dump(ast.parse(original))
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_the_tests_that_a_mutant_names_exist(mutant):
-    assert mutant.tests
-    for test in mutant.tests:
-        path, _, function = test.partition("::")
-        assert f"def {function}(" in read(path) if function else "def test_" in read(path)
+def test_a_row_that_does_not_fit_the_sources_is_reported():
+    rows = [
+        Mutant("twice", PATH, "class Mutant(", "class Other(", TESTS),
+        Mutant("twice", PATH, "class Mutant(", "class Other(", TESTS),
+        Mutant("gone", PATH, "class Nothing" + "(", "", TESTS),
+        Mutant("the-same", PATH, "class Mutant(", "class Mutant( ", TESTS),
+        Mutant("no-python", PATH, "class Mutant(", "class (", TESTS),
+        Mutant("untested", PATH, "class Mutant(", "class Other(", (TESTS[0] + "::test_none",)),
+    ]
+    assert find_problems(rows) == [
+        "twice: the name of several rows",
+        "twice: the name of several rows",
+        f"gone: its text is 0 times in {PATH}",
+        f"the-same: {PATH} is no other program with it",
+        f"no-python: {PATH} is no other program with it",
+        f"untested: there is no {TESTS[0]}::test_none",
+    ]

@@ -10,6 +10,8 @@ from toolkit_diffusion import diffusion, sampler
 
 from toolkit import DataError, DataSpec, open_trained, testing, tf
 
+pytest_plugins = ["toolkit.testing.fixtures"]
+
 SMALL = {"filters": 4, "sampler_steps": 3, "dump_images": 4}
 
 

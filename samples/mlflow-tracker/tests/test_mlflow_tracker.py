@@ -15,7 +15,9 @@ from toolkit_mlflow_tracker.worker import Worker
 import toolkit
 from toolkit import DivergedError, Options, hookimpl, option, testing, tf
 
-WAIT = 120.0  # on a busy machine, the import of MLflow takes long
+pytest_plugins = ["toolkit.testing.fixtures"]
+
+WAIT = 600.0  # the import of MLflow takes as long as a busy machine wants
 
 
 @pytest.fixture(autouse=True)
@@ -212,10 +214,12 @@ class SilentServer:
         self._socket.close()
 
 
-def unused_address():
+@pytest.fixture
+def closed_address():
+    """An address that nobody else gets, and at which nobody listens."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{server.getsockname()[1]}"
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 def train_and_read_warnings(folder, **options):
@@ -226,11 +230,11 @@ def train_and_read_warnings(folder, **options):
     return [line for line in lines if line.startswith("warning")]
 
 
-def test_a_server_that_is_down_gives_one_warning(tmp_path, monkeypatch):
+def test_a_server_that_is_down_gives_one_warning(tmp_path, monkeypatch, closed_address):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    uri = unused_address()
-    (line,) = train_and_read_warnings(tmp_path / "run", mlflow_uri=uri, mlflow_wait=WAIT)
-    assert uri in line and "lacks a part of the run" in line
+    values = {"mlflow_uri": closed_address, "mlflow_wait": WAIT}
+    (line,) = train_and_read_warnings(tmp_path / "run", **values)
+    assert closed_address in line and "lacks a part of the run" in line
 
 
 def test_a_server_that_never_answers_is_not_waited_for(tmp_path):
@@ -239,9 +243,9 @@ def test_a_server_that_never_answers_is_not_waited_for(tmp_path):
     assert uri in line and "no answer within 0.5 s" in line
 
 
-def test_a_resume_sends_what_a_server_missed(tmp_path, monkeypatch):
+def test_a_resume_sends_what_a_server_missed(tmp_path, monkeypatch, closed_address):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", unused_address())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", closed_address)
     train(tmp_path / "run", pause_at=6)
     assert read_destination(str(tmp_path / "run")) is None
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "up"))

@@ -10,6 +10,8 @@ from toolkit_text_classifier import reviews, words
 
 from toolkit import DataError, open_trained, testing, tf
 
+pytest_plugins = ["toolkit.testing.fixtures"]
+
 SMALL = {"embedding": 8, "filters": 8, "buckets": 512}
 
 

@@ -14,6 +14,8 @@ from toolkit_vae.network import Normal
 
 from toolkit import DataError, UsageError, open_trained, testing, tf
 
+pytest_plugins = ["toolkit.testing.fixtures"]
+
 SMALL = {"code": 3, "hidden": "8"}
 
 

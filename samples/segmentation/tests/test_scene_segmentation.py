@@ -11,6 +11,8 @@ from toolkit_segmentation import pixels, report, scenes
 
 from toolkit import DataError, UsageError, open_trained, testing, tf
 
+pytest_plugins = ["toolkit.testing.fixtures"]
+
 SMALL = {"filters": 4, "levels": 1}
 
 
