@@ -14,6 +14,8 @@ from run_fixtures import EXTRA, RENAMED, UNCHANGED, damage, sessions, write_plug
 
 from toolkit.testing import fingerprint, tensors
 
+FLAGS = ["--steps", 6, "--log-steps", 1]
+
 
 @pytest.fixture(autouse=True)
 def no_bytecode(monkeypatch):
@@ -29,7 +31,7 @@ def run(trained):
 def start_run(cli, name="run", plugin=LINEAR, *more):
     """`toolkit run` to step 6 in a folder of this name."""
     argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", name]
-    return cli("run", *argv, "--steps", 6, "--log-steps", 1, *more)
+    return cli("run", *argv, *FLAGS, *more)
 
 
 def bits(name):
@@ -229,29 +231,26 @@ def test_an_invalid_renaming_is_refused(cli, run, text, message):
 
 
 @pytest.fixture
-def straight(cli, here):
-    """The final state of a run without a pause."""
-    assert start_run(cli, "straight").code == 0
-    return bits("straight")
+def straight(golden):
+    """A run without a pause."""
+    return str(golden(*FLAGS, name="straight") / "run")
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 5])
-def test_a_paused_run_ends_with_the_same_bits(cli, straight, step):
-    result = start_run(cli, "run", LINEAR, "--pause-at", step)
-    assert result.code == 0
-    assert f"paused at step {step} " in result.out and "test " not in result.out
-    assert tensors("run")["global_step"] == step
-    assert cli("resume", "run").code == 0
-    assert bits("run") == straight
+@pytest.fixture
+def paused(golden):
+    """The same run, paused at step 4."""
+    return str(golden(*FLAGS, "--pause-at", 4, name="paused") / "run")
 
 
-def test_a_run_can_pause_several_times(cli, straight):
+def test_a_run_that_pauses_several_times_ends_with_the_same_bits(cli, here, straight):
     assert start_run(cli, "run", LINEAR, "--pause-at", 1).code == 0
     for step in 3, 4:
-        assert cli("resume", "run", "--pause-at", step).code == 0
+        result = cli("resume", "run", "--pause-at", step)
+        assert result.code == 0
+        assert f"paused at step {step} " in result.out and "test " not in result.out
         assert tensors("run")["global_step"] == step
     assert cli("resume", "run").code == 0
-    assert bits("run") == straight
+    assert bits("run") == bits(straight)
 
 
 def test_a_pause_at_the_last_step_or_after_it_has_no_effect(cli, straight):
@@ -259,28 +258,20 @@ def test_a_pause_at_the_last_step_or_after_it_has_no_effect(cli, straight):
         name = f"run{step}"
         result = start_run(cli, name, LINEAR, "--pause-at", step)
         assert result.code == 0 and "reached step 6 " in result.out and "test " in result.out
-        assert bits(name) == straight
+        assert bits(name) == bits(straight)
 
 
 @pytest.mark.parametrize("step", [2, 4])
-def test_a_pause_at_an_earlier_step_trains_no_step(cli, straight, step):
-    assert start_run(cli, "run", LINEAR, "--pause-at", 4).code == 0
-    result = cli("resume", "run", "--pause-at", step)
-    assert result.code == 0 and "paused at step 4 " in result.out
-    assert tensors("run")["global_step"] == 4
-    assert cli("resume", "run").code == 0
-    assert bits("run") == straight
+def test_a_pause_at_an_earlier_step_trains_and_tests_nothing(cli, straight, paused, step):
+    result = cli("resume", paused, "--pause-at", step)
+    assert result.code == 0 and "paused at step 4 " in result.out and "test " not in result.out
+    assert tensors(paused)["global_step"] == 4
+    assert cli("resume", paused).code == 0
+    assert bits(paused) == bits(straight)
 
 
-def test_a_pause_at_an_earlier_step_tests_nothing(cli, here):
-    assert start_run(cli, "run", LINEAR, "--pause-at", 4).code == 0
-    assert "test " not in cli("resume", "run", "--pause-at", 2).out
-
-
-def test_the_pause_is_not_in_the_configuration(cli, here):
-    assert start_run(cli, "run", LINEAR, "--pause-at", 4).code == 0
-    with open("run/config.json") as file:
-        assert "pause_at" not in json.load(file)
+def test_the_pause_is_not_in_the_configuration(paused):
+    assert "pause_at" not in read_json(paused, "config.json")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "2.5"])
@@ -293,11 +284,11 @@ def test_an_invalid_pause_is_refused(cli, run, text):
 
 
 def test_a_run_that_ended_before_its_first_step_continues(cli, straight):
-    os.mkdir("unstarted")
-    shutil.copy("straight/config.json", "unstarted")
-    shutil.copy("straight/.lock", "unstarted")
-    assert cli("resume", "unstarted").code == 0
-    assert bits("unstarted") == straight
+    os.mkdir("straight/unstarted")
+    for name in "config.json", ".lock":
+        shutil.copy(os.path.join(straight, name), "straight/unstarted")
+    assert cli("resume", "straight/unstarted").code == 0
+    assert bits("straight/unstarted") == bits(straight)
 
 
 def test_a_finished_run_repeats_the_steps_of_a_damaged_checkpoint(cli, run):
@@ -320,10 +311,11 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run):
 
 
 @pytest.mark.parametrize("more, is_enough", [([], False), (["--decay-steps", 6], True)])
-def test_a_finished_run_names_all_that_a_longer_one_needs(cli, here, more, is_enough):
-    assert start_run(cli, "run", LINEAR, "--schedule", "cosine", *more).code == 0
-    result = cli("resume", "run")
+def test_a_finished_run_names_all_that_a_longer_one_needs(cli, golden, more, is_enough):
+    flags = ["--steps", 2, "--no-evaluate", "--schedule", "cosine"]
+    run = golden(*flags, *more, "--steps-per-call", 1) / "run"
+    result = cli("resume", run)
     sentence = "with --allow steps: the cosine schedule follows the length of the run."
     assert (sentence in result.err) == (not is_enough)
-    assert (cli("resume", "run", "--steps", 20).code == 0) == is_enough
-    assert cli("resume", "run", "--steps", 20, "--allow", "steps").code == 0
+    assert (cli("resume", run, "--steps", 20).code == 0) == is_enough
+    assert cli("resume", run, "--steps", 20, "--allow", "steps").code == 0
