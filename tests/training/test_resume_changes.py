@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from file_fixtures import edit, read_json
+from file_fixtures import edit, read_json, sha256s
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import EXTRA, RENAMED, UNCHANGED, damage, sessions, write_plugin
 
@@ -43,18 +43,40 @@ def bits(name):
 # ---------------------------------------------------------------------------------------- options
 
 
+TWO_CHANGES = "learning_rate was 0.02, now 0.5; gain was 1.0, now 2.0."
+
+
 @pytest.mark.parametrize(
-    "argv",
+    "argv, message, end",
     [
-        ["--learning-rate", "0.5", "--gain", "2"],
-        ["--set", "learning-rate=0.5", "--set", "gain=2"],
+        (
+            ["--learning-rate", "0.5", "--gain", "2"],
+            TWO_CHANGES,
+            "--allow learning_rate --allow gain\n",
+        ),
+        (
+            ["--set", "learning-rate=0.5", "--set", "gain=2"],
+            TWO_CHANGES,
+            "--allow learning_rate --allow gain\n",
+        ),
+        (
+            ["--learning-rate", "0.5", "--gain", "2", "--allow", "gain"],
+            "options: learning_rate was 0.02, now 0.5.",
+            "--allow learning_rate\n",
+        ),
+        (["--allow", "learning_rat"], "no such option.\nDid you mean 'learning_rate'?", "\n"),
+        (["--map", "linear/w"], "--map linear/w is not OLD=NEW.", "\n"),
+        (["--map", "linear/w=linear/w"], "renames nothing.", "\n"),
+        (["--map", "linear/w=dense/"], "is not OLD=NEW.", "\n"),
+        (["--map", "linear/x=dense/x"], "linear/x", "\n"),
+        *((["--pause-at", text], "--pause-at", "\n") for text in ("0", "-1", "x", "2.5")),
     ],
 )
-def test_changed_options_are_refused_each_with_its_values(cli, run, argv):
+def test_what_a_resume_refuses_leaves_the_run_as_it_was(cli, run, argv, message, end):
+    before = sha256s(run)
     result = cli("resume", run, "--steps", 8, *argv)
-    assert result.code == 2
-    assert "learning_rate was 0.02, now 0.5; gain was 1.0, now 2.0." in result.err
-    assert result.err.endswith("--allow learning_rate --allow gain\n")
+    assert result.code == 2 and message in result.err and result.err.endswith(end)
+    assert sha256s(run) == before
 
 
 def test_an_edited_configuration_is_refused_as_a_flag_is(cli, run):
@@ -84,24 +106,9 @@ def test_another_extension_in_an_edited_configuration_is_refused(cli, here):
     assert cli("resume", "run", "--steps", 8, "--allow", "with").code == 0
 
 
-def test_two_changes_need_two_allowances(cli, run):
+def test_two_changes_have_two_allowances(cli, run):
     argv = ["resume", run, "--steps", 8, "--learning-rate", "0.5", "--gain", "2"]
-    result = cli(*argv, "--allow", "gain")
-    assert result.code == 2
-    assert "learning_rate was" in result.err and "gain was" not in result.err
     assert cli(*argv, "--allow", "gain", "--allow", "learning-rate").code == 0
-
-
-def test_the_error_for_an_unknown_option_suggests_a_similar_one(cli, run):
-    result = cli("resume", run, "--steps", 8, "--allow", "learning_rat")
-    assert result.code == 2
-    assert "no such option.\nDid you mean 'learning_rate'?" in result.err
-
-
-def test_a_refused_resume_leaves_the_run_as_it_was(cli, run):
-    before = (run / "commits.jsonl").read_text(), (run / "manifest.json").read_text()
-    assert cli("resume", run, "--steps", 8, "--seed", 4).code == 2
-    assert ((run / "commits.jsonl").read_text(), (run / "manifest.json").read_text()) == before
 
 
 @pytest.mark.parametrize("argv", [["--gain", "2"], ["--seed", "4"], ["--batch-size", "4"]])
@@ -213,20 +220,6 @@ def test_unneeded_flags_change_nothing(cli, here, run):
     assert "model" not in sessions(run)[-1]
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("linear/w", "--map linear/w is not OLD=NEW."),
-        ("linear/w=linear/w", "renames nothing."),
-        ("linear/w=dense/", "is not OLD=NEW."),
-        ("linear/x=dense/x", "linear/x"),
-    ],
-)
-def test_an_invalid_renaming_is_refused(cli, run, text, message):
-    result = cli("resume", run, "--steps", 8, "--map", text)
-    assert result.code == 2 and message in result.err
-
-
 # ------------------------------------------------------------------------------------------ pause
 
 
@@ -272,12 +265,6 @@ def test_a_pause_at_an_earlier_step_trains_and_tests_nothing(cli, straight, paus
 
 def test_the_pause_is_not_in_the_configuration(paused):
     assert "pause_at" not in read_json(paused, "config.json")
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "x", "2.5"])
-def test_an_invalid_pause_is_refused(cli, run, text):
-    result = cli("resume", run, "--pause-at", text)
-    assert result.code == 2 and "--pause-at" in result.err
 
 
 # ----------------------------------------------------------------------------------- continue
