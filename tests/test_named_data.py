@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from file_fixtures import read_json
 from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_split
 
 from toolkit import Column, Split, hookimpl, open_trained, testing, tf
@@ -76,10 +77,10 @@ def test_the_number_of_steps_per_call_does_not_change_the_bits(plugin, tmp_path)
     assert testing.fingerprint(str(tmp_path / "one")) == testing.fingerprint(str(tmp_path / "many"))
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_a_run_resumes_to_the_same_bits(reader, tmp_path, monkeypatch):
+def test_a_run_on_a_stream_resumes_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    testing.check_resume("named_fixtures:Named", str(tmp_path / "run"), reader=reader, batch_size=5)
+    options = {"reader": "stream", "batch_size": 5}
+    testing.check_resume("named_fixtures:Named", str(tmp_path / "run"), **options)
 
 
 @pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
@@ -91,9 +92,19 @@ def test_xla_trains_on_numbers_and_refuses_text(tmp_path):
         train(tmp_path / "text", Named, xla="on")
 
 
-def test_an_evaluation_is_the_mean_over_all_examples(tmp_path):
-    summary = train(tmp_path / "run")
-    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+@pytest.fixture
+def run(made_once):
+    """A run of `Named`."""
+    return str(made_once(train, "run") / "run")
+
+
+def read_summary(run):
+    return read_json(run, "manifest.json")["summary"]
+
+
+def test_an_evaluation_is_the_mean_over_all_examples(run):
+    summary = read_summary(run)
+    with open_trained(run, trust=True) as trained:
         features, labels = named_arrays(9)
         predictions = trained.predict(features)
         errors = np.square(predictions["price"] - labels["price"])
@@ -195,29 +206,27 @@ def write_named(path, count=4):
     return str(path)
 
 
-def test_the_command_evaluate_repeats_the_metrics_of_a_run_with_named_features(cli, tmp_path):
-    summary = train(tmp_path / "run")
-    result = cli("evaluate", str(tmp_path / "run"), "--trust", "--json")
+def test_the_command_evaluate_repeats_the_metrics_of_a_run_with_named_features(cli, run):
+    result = cli("evaluate", run, "--trust", "--json")
     assert result.code == 0, result.err
-    assert json.loads(result.out)["metrics"] == pytest.approx(summary["test"]["metrics"])
+    expected = read_summary(run)["test"]["metrics"]
+    assert json.loads(result.out)["metrics"] == pytest.approx(expected)
 
 
-def test_the_command_predict_reads_features_by_name(cli, tmp_path):
-    train(tmp_path / "run")
+def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
     files = [write_named(tmp_path / f"{count}.npz", count) for count in (2, 5)]
-    result = cli("predict", str(tmp_path / "run"), *files, "--trust", "--json")
+    result = cli("predict", run, *files, "--trust", "--json")
     assert result.code == 0, result.err
-    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+    with open_trained(run, trust=True) as trained:
         expected = [trained.predict(named_arrays(count)[0])["price"] for count in (2, 5)]
     prices = [row["price"] for row in json.loads(result.out)]
     assert prices == pytest.approx(np.concatenate(expected).tolist(), abs=1e-5)
 
 
-def test_the_command_predict_names_the_features_that_a_file_lacks(cli, tmp_path):
-    train(tmp_path / "run")
+def test_the_command_predict_names_the_features_that_a_file_lacks(cli, run, tmp_path):
     np.savez(str(tmp_path / "x.npz"), size=np.zeros(3))
     for path, text in (("x.npz", "note [N] string, photo [N, 4"), ("x.png", "no such file")):
-        result = cli("predict", str(tmp_path / "run"), str(tmp_path / path), "--trust")
+        result = cli("predict", run, str(tmp_path / path), "--trust")
         assert result.code == 4 and text in result.err
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import List
 
 import pytest
-from file_fixtures import edit, read_json
+from file_fixtures import edit, read_json, sha256s
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 from run_fixtures import sessions, write_plugin
 
@@ -30,16 +31,20 @@ def train_as(here):
     return lambda plugin, **options: toolkit.train(plugin, "r", dict(options, data=data))
 
 
+def train_linear(plugin=LINEAR, extensions=(), **options):
+    options = dict(options, data=write_bars("bars.npz"), evaluate=False)
+    return toolkit.train(plugin, "r", options, extensions=extensions)
+
+
+def first_call():
+    train_linear(steps=4, log_steps=2)
+
+
 @pytest.fixture
-def train(here):
+def train(made_once, here, monkeypatch):
     """A function that trains the linear plugin in the folder `r`, as its first call did."""
-    data = write_bars("bars.npz")
-
-    def call(plugin=LINEAR, extensions=(), **options):
-        return toolkit.train(plugin, "r", dict(options, data=data), extensions=extensions)
-
-    call(steps=4, log_steps=2)
-    return call
+    monkeypatch.chdir(made_once(first_call))
+    return train_linear
 
 
 @pytest.mark.parametrize(
@@ -53,13 +58,13 @@ def train(here):
         ),
     ],
 )
-def test_train_refuses_other_options_than_those_of_the_run(train, here, options, message):
-    before = (here / "r" / "config.json").read_bytes()
+def test_train_refuses_other_options_than_those_of_the_run(train, options, message):
+    before = sha256s("r")
     with pytest.raises(UsageError) as caught:
         train(steps=8, **options)
     assert caught.value.message == f"The run was trained with other options: {message}"
     assert caught.value.hint.endswith(f"allow={sorted(options)}.")
-    assert (here / "r" / "config.json").read_bytes() == before
+    assert sha256s("r") == before
 
 
 def test_a_change_to_or_from_an_empty_list_says_none(train):
@@ -67,32 +72,32 @@ def test_a_change_to_or_from_an_empty_list_says_none(train):
         train(steps=8, freeze=["x/*"])
 
 
-def test_train_accepts_what_a_resume_may_change(train, here):
-    summary = train(steps=6, log_steps=3, evaluate=False)
+def test_train_accepts_what_a_resume_may_change(train):
+    summary = train(steps=6, log_steps=3)
     assert summary["steps"] == 6
-    assert read_json(here, "r", "config.json")["log_steps"] == 3
+    assert read_json("r", "config.json")["log_steps"] == 3
 
 
-def test_train_continues_with_the_options_of_the_run_where_none_is_set(train, here):
+def test_train_continues_with_the_options_of_the_run_where_none_is_set(train):
     assert train(steps=6)["steps"] == 6
-    config = read_json(here, "r", "config.json")
+    config = read_json("r", "config.json")
     assert config["log_steps"] == 2
     assert config["origins"]["log_steps"] == "option log_steps"
     assert config["origins"]["learning_rate"] == "plugin Linear"
 
 
-def test_train_refuses_another_plugin_and_other_extensions(train, here):
+def test_train_refuses_another_plugin_and_other_extensions(train):
     with pytest.raises(UsageError, match="options: plugin was linear_fixtures:Linear, now ./mine"):
         train(plugin=write_plugin(), steps=8)
     with pytest.raises(UsageError, match="options: with was none, now quiet."):
         train(extensions=[Quiet], steps=8)
-    assert len(sessions(here / "r")) == 1
+    assert len(sessions(Path("r"))) == 1
 
 
 def test_train_accepts_the_runs_plugin_as_an_object(train):
     assert train(plugin=Linear, steps=6)["steps"] == 6
-    assert train(plugin=Linear(), steps=8)["steps"] == 8
-    assert train(plugin=LINEAR, steps=10)["steps"] == 10
+    assert train(plugin=Linear(), steps=6)["steps"] == 6
+    assert train(plugin=LINEAR, steps=6)["steps"] == 6
 
 
 def test_a_plugin_file_by_another_path_is_the_same_plugin(here, monkeypatch):

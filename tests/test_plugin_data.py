@@ -28,6 +28,9 @@ def own_split(count=12):
     return Split(images.astype(np.uint8), np.arange(count) % 3)
 
 
+ONE_STEP = {"steps": 1, "steps_per_call": 1, "evaluate": False}
+
+
 def read_shares(split, run):
     assert run.options.validation_share == 0.2
     return own_split()
@@ -52,7 +55,7 @@ def test_an_option_without_effect_on_a_plugins_own_data_is_refused(tmp_path, nam
 
 
 def test_an_option_that_the_hook_reads_has_an_effect(tmp_path):
-    options = {"validation_share": 0.2, "steps": 1}
+    options = {"validation_share": 0.2, **ONE_STEP}
     assert testing.train(Own(read_shares), str(tmp_path / "run"), **options)["steps"] == 1
 
 
@@ -83,12 +86,12 @@ def test_a_look_at_what_is_no_option_reads_none():
 
 
 def test_options_of_the_reader_have_an_effect(tmp_path):
-    options = {"reader": "resident", "batch_size": 4, "steps": 1}
+    options = {"reader": "resident", "batch_size": 4, **ONE_STEP}
     assert testing.train(Own(), str(tmp_path / "run"), **options)["steps"] == 1
 
 
 def test_options_have_an_effect_where_the_hook_returns_no_data(tmp_path):
-    options = {"data": write_bars(tmp_path / "bars.npz"), "steps": 1}
+    options = {"data": write_bars(tmp_path / "bars.npz"), **ONE_STEP}
     plugin = Own(lambda split, run: None)
     assert testing.train(plugin, str(tmp_path / "run"), **options)["steps"] == 1
 

@@ -28,6 +28,12 @@ def command(cli, data):
     return lambda *more: cli(*RUN, "--data", data, "--run-dir", "r", *more)
 
 
+@pytest.fixture
+def paused(golden, data):
+    """The run `r` of the command, paused at step 2."""
+    shutil.move(str(golden("--steps", 6, "--pause-at", 2) / "run"), "r")
+
+
 def steps(path="r"):
     return [checkpoint.step for checkpoint in RunFolder(path).checkpoints.list()]
 
@@ -48,19 +54,18 @@ def test_the_same_command_begins_continues_and_notices_the_end(cli, data, comman
     ).read_bytes()
 
 
-def test_a_larger_length_continues_a_finished_run(command, cli, data):
-    assert command("--schedule", "constant").code == 0
-    flags = ["--steps", "8", "--schedule", "constant", "--data", data, "--run-dir", "r"]
+def test_a_larger_length_continues_a_finished_run(golden, cli):
+    shutil.move(str(golden("--steps", 2, "--no-evaluate") / "run"), "r")
+    flags = ["--steps", "4", "--no-evaluate", "--data", "npz:trained/bars.npz", "--run-dir", "r"]
     assert cli("run", "--resume", "--plugin", LINEAR, *flags).code == 0
-    assert steps()[-1] == 8
+    assert steps()[-1] == 4
 
 
-def test_a_run_that_stopped_early_is_finished(command, here):
+def test_a_run_that_stopped_early_is_finished(command, paused, here):
     """Its length is the same as in the command, so nobody asks for more steps."""
-    assert command("--pause-at", "4").code == 0
     set_manifest(here / "r", status="finished", reason="stopped early")
     result = command()
-    assert result.code == 0 and steps()[-1] == 4
+    assert result.code == 0 and steps()[-1] == 2
     assert result.err.startswith("Nothing left to do: r stopped early.\n")
 
 
@@ -110,8 +115,7 @@ def test_a_run_that_ended_before_its_first_step_begins_again(command):
     assert read_json("r", "config.json")["plugin"] == LINEAR
 
 
-def test_a_run_without_a_commit_is_continued(command, here):
-    assert command("--pause-at", "2").code == 0
+def test_a_run_without_a_commit_is_continued(command, paused, here):
     lines = (here / "r" / "commits.jsonl").read_text().splitlines(True)
     shutil.rmtree("r/checkpoints")
     os.mkdir("r/checkpoints")
@@ -134,22 +138,19 @@ def test_a_run_without_a_commit_is_continued(command, here):
         ),
     ],
 )
-def test_a_change_is_refused_as_by_resume(command, here, flags, message):
-    assert command("--pause-at", "2").code == 0
+def test_a_change_is_refused_as_by_resume(command, paused, here, flags, message):
     before = (here / "r" / "commits.jsonl").read_bytes()
     result = command(*flags)
     assert result.code == 2 and result.err.startswith(f"Error: {message}\n")
     assert (here / "r" / "commits.jsonl").read_bytes() == before
 
 
-def test_the_hint_says_which_command_allows_a_change(command, monkeypatch):
-    assert command("--pause-at", "2").code == 0
+def test_the_hint_says_which_command_allows_a_change(command, paused, monkeypatch):
     monkeypatch.setenv("TOOLKIT_SEED", "7")
     assert command().err.endswith("--allow seed\n--allow is a flag of: toolkit resume r\n")
 
 
-def test_another_plugin_is_refused(command, cli, data):
-    assert command("--pause-at", "2").code == 0
+def test_another_plugin_is_refused(paused, cli, data):
     result = cli("run", "--resume", "--plugin", write_plugin(), "--data", data, "--run-dir", "r")
     assert (result.code, result.err) == (
         2,
@@ -158,15 +159,13 @@ def test_another_plugin_is_refused(command, cli, data):
     )
 
 
-def test_other_contents_of_the_data_are_refused(command, data):
-    assert command("--pause-at", "2").code == 0
+def test_other_contents_of_the_data_are_refused(command, paused, data):
     write_bars(data[len("npz:") :], train=41)
     result = command()
     assert result.code == 4 and "--allow is a flag of: toolkit resume r\n" in result.err
 
 
-def test_options_of_reports_may_change(command):
-    assert command("--pause-at", "2").code == 0
+def test_options_of_reports_may_change(command, paused):
     assert command("--console-secs", "9").code == 0 and steps()[-1] == 6
 
 
@@ -180,9 +179,11 @@ def test_a_plugin_in_a_file_may_be_named_from_another_folder(cli, data, here, mo
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_while_another_process_trains_the_command_may_succeed_later(command, has_begun):
-    os.mkdir("r")
-    assert not has_begun or command("--pause-at", "2").code == 0
+def test_while_another_process_trains_the_command_may_succeed_later(request, command, has_begun):
+    if has_begun:
+        request.getfixturevalue("paused")
+    else:
+        os.mkdir("r")
     lock = FolderLock(os.path.abspath("r"))
     lock.acquire()
     try:
@@ -195,8 +196,7 @@ def test_while_another_process_trains_the_command_may_succeed_later(command, has
     )
 
 
-def test_a_damaged_configuration_is_not_replaced(command, here):
-    assert command("--pause-at", "2").code == 0
+def test_a_damaged_configuration_is_not_replaced(command, paused, here):
     (here / "r" / "config.json").write_text("{")
     result = command()
     assert result.code == 5 and "config.json" in result.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 
 import pytest
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
@@ -20,6 +21,12 @@ HINT = "Choose another --run-dir, or rename the folder with --force."
 def data(here):
     os.makedirs("data")
     return write_bars(here / "data" / "bars.npz")
+
+
+@pytest.fixture
+def run(golden, data):
+    """A finished run `r`."""
+    shutil.move(str(golden("--steps", 2, "--no-evaluate") / "run"), "r")
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["plain", "force"])
@@ -78,9 +85,10 @@ def test_a_folder_without_a_run_is_not_offered_for_a_resume(cli, data):
     assert (result.code, result.err) == (2, f"Error: data is not empty.\n{HINT}\n")
 
 
-@pytest.mark.parametrize("name", ["my run", "-x", "a'b", "plain"])
+@pytest.mark.parametrize("name", ["my run", "-x", "a'b"])
 def test_the_command_that_continues_a_run_can_be_copied(cli, data, name):
-    paused = cli(*FLAGS, "--data", data, f"--run-dir={name}", "--pause-at", "1")
+    flags = ["--no-evaluate", "--steps-per-call", 1, "--pause-at", 1]
+    paused = cli(*FLAGS, "--data", data, f"--run-dir={name}", *flags)
     assert paused.code == 0
     (command,) = [line for line in paused.out.splitlines() if line.startswith("resume ")]
     words = shlex.split(command)[1:]
@@ -100,15 +108,12 @@ def test_the_command_that_continues_a_run_can_be_copied(cli, data, name):
         ("nowhere", "does not exist", "A run's folder has a manifest.json; see runs/."),
     ],
 )
-def test_a_path_that_is_no_run_is_a_usage_error(cli, data, command, path, fault, hint):
-    if path.startswith("r/"):
-        assert cli(*FLAGS, "--data", data, "--run-dir", "r").code == 0
+def test_a_path_that_is_no_run_is_a_usage_error(cli, run, command, path, fault, hint):
     result = cli(command, path)
     assert (result.code, result.err) == (2, f"Error: {path} {fault}.\n{hint}\n")
 
 
-def test_the_run_of_a_later_version_is_not_called_damaged(cli, data, here):
-    assert cli(*FLAGS, "--data", data, "--run-dir", "r").code == 0
+def test_the_run_of_a_later_version_is_not_called_damaged(cli, run, here):
     set_manifest(here / "r", format=3)
     result = cli("doctor", "r", "--json")
     assert result.code == 6

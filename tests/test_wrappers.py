@@ -266,8 +266,8 @@ class Darkness:
 def run_steps(folder, extensions=(), plugin=Linear, **options):
     """The tensors after two steps on bars."""
     data = write_bars(folder.parent / "bars.npz")
-    values = dict({"steps": 2, "evaluate": "no", "xla": "off"}, **options)
-    testing.train(plugin, str(folder), extensions, data=data, **values)
+    values = {"steps": 2, "evaluate": "no", "xla": "off", "steps_per_call": 1}
+    testing.train(plugin, str(folder), extensions, data=data, **dict(values, **options))
     return testing.tensors(str(folder))
 
 

@@ -6,11 +6,10 @@ and with them the order of sums.
 
 import json
 import os
-import subprocess
-import sys
 
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, read_json
+from file_fixtures import read_json
 
 from toolkit.storage.run_folder import RunFolder
 
@@ -72,12 +71,7 @@ def check_run(kills):
 
 def command(*argv):
     """What a command writes, which has to end well."""
-    path = os.pathsep.join([REPOSITORY] + [part for part in sys.path if part])
-    done = subprocess.run(
-        [sys.executable, "-m", "toolkit"] + [str(argument) for argument in argv],
-        env=dict(os.environ, PYTHONPATH=path, TOOLKIT_CACHE=os.path.abspath("cache")),
-        capture_output=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
+    env = dict(os.environ, TOOLKIT_CACHE=os.path.abspath("cache"))
+    done = process_fixtures.run(*argv, env=env)
+    assert done.code == 0, done.err
+    return done.out

@@ -6,6 +6,7 @@ import collections
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from file_fixtures import drop_line, edit, read_json, sha256s
@@ -22,7 +23,7 @@ from run_fixtures import (
     write_plugin,
 )
 
-from toolkit import testing
+from toolkit.cli import run_command
 from toolkit.storage.run_folder import RunFolder
 
 FAILING = """
@@ -72,10 +73,8 @@ def test_a_finished_run_has_nothing_left_to_do(cli, run):
     }
 
 
-def test_a_run_without_evaluation_is_finished_alone(cli, tmp_path, trained):
-    path, data = str(tmp_path / "run"), str(trained / "bars.npz")
-    testing.train(LINEAR, path, data=f"npz:{data}", steps=2, batch_size=4, evaluate="no")
-    result = cli("doctor", path, "--plugin", LINEAR)
+def test_a_run_without_evaluation_is_finished_alone(cli, golden):
+    result = cli("doctor", golden("--steps", 2, "--no-evaluate") / "run", "--plugin", LINEAR)
     assert parse_output(result)["state"] == ["The run is finished: reached step 2."]
 
 
@@ -156,10 +155,10 @@ def test_how_it_ended(cli, run, status, reason, state):
     assert parse_output(result)["do"] == ["Continue with: toolkit resume trained/run"]
 
 
-def test_a_run_that_paused_or_reached_its_time_limit(cli, here):
-    assert start_run(cli, "--pause-at", 3).code == 0
+def test_a_run_that_paused_or_reached_its_time_limit(cli, golden, monkeypatch):
+    monkeypatch.chdir(golden("--steps", 6, "--pause-at", 2))
     assert parse_output(cli("doctor", "run"))["state"] == [
-        "The run stopped at step 3: paused at step 3."
+        "The run stopped at step 2: paused at step 2."
     ]
     assert cli("resume", "run", "--max-secs", "0.001", "--steps", 600).code == 0
     result = cli("doctor", "run")
@@ -176,66 +175,12 @@ def test_a_run_that_diverged(cli, here):
     assert "The same step would diverge again." in report["do"][0]
     assert ("reports/autopsy-0 shows" in report["do"][0]) == os.path.isdir("run/reports/autopsy-0")
     assert report["do"][0].endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
-    assert cli(
-        "resume", "run", "--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2
-    ).code in (0, 3)
+    # All steps diverge: the learning rate and the gain are those of the run.
+    advice = ["--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2]
+    assert cli("resume", "run", *advice).code == 3
 
 
 # ----------------------------------------------------------------------------------------- damage
-
-
-def test_a_damaged_newest_checkpoint_is_reported_with_the_steps_to_repeat(cli, run):
-    damage(run, 6)
-    result = cli("doctor", run)
-    report = parse_output(result)
-    assert result.code == 6
-    fault = "checkpoints: model.ckpt-6.data-00000-of-00001 has changed since it was written."
-    assert report["FAULT"] == [fault]
-    assert "repeats the steps after 4, with bit-identical results." in report["do"][0]
-    assert report["do"][1] == "Continue with: toolkit resume trained/run"
-
-
-def test_a_damaged_older_checkpoint_does_not_prevent_a_resume(cli, run):
-    damage(run, 2)
-    result = cli("doctor", run)
-    assert result.code == 6
-    assert len(parse_output(result)["do"]) == 1
-    assert parse_output(result)["do"][0].startswith("The newest checkpoint is intact")
-
-
-def test_no_intact_checkpoint_is_left(cli, run):
-    damage(run, 2, 4, 6)
-    result = cli("doctor", run)
-    assert result.code == 6 and len(parse_output(result)["FAULT"]) == 4
-    assert parse_output(result)["do"] == [
-        "Copy the files back, or start a new run in another folder."
-    ]
-
-
-@pytest.mark.parametrize(
-    "damage_run, repair",
-    [
-        (lambda run: drop_line(run / "commits.jsonl", 1), "Copy an intact commits.jsonl back"),
-        (lambda run: drop_line(run / "metrics.jsonl", 0), "Copy an intact metrics.jsonl back"),
-        (lambda run: (run / "config.json").write_text("{"), "Copy config.json back"),
-        (lambda run: (run / "config.json").write_text("[]"), "Copy config.json back"),
-        (lambda run: os.remove(str(run / "config.json")), "Copy config.json back"),
-        (lambda run: (run / "manifest.json").write_text("{"), "Copy an intact manifest.json back"),
-        (lambda run: os.remove(str(run / "manifest.json")), "Copy an intact manifest.json back"),
-        (lambda run: set_manifest(run, status="hurried"), "Copy an intact manifest.json back"),
-        (lambda run: set_manifest(run, status=["finished"]), "Copy an intact manifest.json back"),
-        (lambda run: set_manifest(run, step="6"), "Copy an intact manifest.json back"),
-        (lambda run: set_manifest(run, step=8), "Copy an intact manifest.json back"),
-    ],
-)
-def test_a_damaged_file_is_reported_once_with_its_repair(cli, run, damage_run, repair):
-    damage_run(run)
-    result = cli("doctor", run)
-    assert result.code == 6
-    faults, advice = parse_output(result)["FAULT"], parse_output(result)["do"]
-    assert len(faults) == len(set(faults))
-    assert [text for text in advice if text.startswith(repair)]
-    assert not [text for text in advice if text.startswith("Nothing is left")]
 
 
 def test_a_resume_repairs_a_commit_log_without_its_last_entries(cli, run):
@@ -246,14 +191,6 @@ def test_a_resume_repairs_a_commit_log_without_its_last_entries(cli, run):
     assert parse_output(result)["do"] == ["Continue with: toolkit resume trained/run"]
     assert cli("resume", run).code == 0
     assert cli("doctor", run).code == 0
-
-
-def test_a_missing_commit_log_prevents_a_resume(cli, run):
-    os.remove(str(run / "commits.jsonl"))
-    set_manifest(run, status="running", step=0)
-    result = cli("doctor", run)
-    assert result.code == 6
-    assert not [text for text in parse_output(result)["do"] if "Continue with" in text]
 
 
 # ------------------------------------------------------------------------------- disk and data
@@ -303,32 +240,38 @@ def test_other_data_is_a_fault_unless_it_is_allowed(cli, run):
     assert cli("doctor", run, "--data", other, "--allow", "data").code == 0
 
 
-def trained_with_file(cli, body=UNCHANGED):
+def train_with_file(body):
     argv = ["--plugin", write_plugin(body), "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    assert cli("run", *argv, "--steps", 4, "--no-evaluate").code == 0
+    assert run_command(["run", *argv, "--steps", "2", "--no-evaluate"]) == 0
+
+
+@pytest.fixture
+def trained_with_file(made_once, here, monkeypatch):
+    """A function that gives a run `run` of a plugin in the file mine.py."""
+    return lambda body=UNCHANGED: monkeypatch.chdir(made_once(train_with_file, body))
 
 
 @pytest.mark.parametrize("text", ["def (", "import no_such_module", "x = 1"])
-def test_a_plugin_that_cannot_be_loaded_is_a_fault(cli, here, text):
-    trained_with_file(cli)
-    (here / "mine.py").write_text(text)
+def test_a_plugin_that_cannot_be_loaded_is_a_fault(cli, trained_with_file, text):
+    trained_with_file()
+    Path("mine.py").write_text(text)
     forget()
     result = cli("doctor", "run", "--plugin", "./mine.py")
     assert result.code == 6
-    assert parse_output(result)["state"] == ["The run is finished: reached step 4."]
+    assert parse_output(result)["state"] == ["The run is finished: reached step 2."]
     assert len(parse_output(result)["FAULT"]) == 1 and "mine" in parse_output(result)["FAULT"][0]
 
 
-def test_a_plugin_whose_network_cannot_be_built_is_a_fault(cli, here):
-    trained_with_file(cli)
+def test_a_plugin_whose_network_cannot_be_built_is_a_fault(cli, trained_with_file):
+    trained_with_file()
     write_plugin(FAILING)
     result = cli("doctor", "run", "--plugin", "./mine.py")
     assert result.code == 6
     assert "there is no such network" in parse_output(result)["FAULT"][0]
 
 
-def test_a_plugin_that_has_changed_is_a_note(cli, here):
-    trained_with_file(cli)
+def test_a_plugin_that_has_changed_is_a_note(cli, trained_with_file):
+    trained_with_file()
     write_plugin(UNCHANGED + "  # and a remark")
     result = cli("doctor", "run")
     assert result.code == 0
@@ -352,9 +295,9 @@ def test_a_plugin_that_has_changed_is_a_note(cli, here):
     ids=["added", "removed", "renamed"],
 )
 def test_another_model_is_reported_with_the_flags_that_make_it_fit(
-    cli, here, before, after, difference, flags, change
+    cli, trained_with_file, before, after, difference, flags, change
 ):
-    trained_with_file(cli, before)
+    trained_with_file(before)
     write_plugin(after)
     result = cli("doctor", "run", "--plugin", "./mine.py")
     assert result.code == 6

@@ -6,8 +6,9 @@ import json
 import os
 import signal
 
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, drop_line, edit, flip_byte, sha256s
+from file_fixtures import REPOSITORY, flip_byte, sha256s
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
     EXTRA,
@@ -90,86 +91,6 @@ def test_the_head_is_the_hash_of_the_last_entry(cli, trained):
     assert f"head {head}\n" in cli("verify", trained / "run").out
 
 
-DAMAGES = {
-    "a changed byte": (
-        lambda run: damage(run, 6),
-        "checkpoints: model.ckpt-6.data-00000-of-00001 has changed since it was written.",
-    ),
-    "a short file": (
-        lambda run: os.truncate(checkpoint_file(run, 4, "index"), 20),
-        "checkpoints: model.ckpt-4.index has 20 bytes, expected ",
-    ),
-    "a missing file": (
-        lambda run: os.remove(checkpoint_file(run, 2, "index")),
-        "checkpoints: model.ckpt-2.index is missing.",
-    ),
-    "a changed metric": (
-        lambda run: edit(run / "metrics.jsonl", '"accuracy": 0.', '"accuracy": 1.'),
-        "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is intact.",
-    ),
-    "no metrics": (
-        lambda run: os.remove(str(run / "metrics.jsonl")),
-        "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is intact.",
-    ),
-    "a line that is not JSON": (
-        lambda run: (run / "metrics.jsonl").open("a").write("hello\n"),
-        "metrics: line 5 of metrics.jsonl is not a JSON object.",
-    ),
-    "a missing commit": (
-        lambda run: drop_line(run / "commits.jsonl", 2),
-        "commit log: entry 3 does not follow the entry before it: entries were removed, inserted "
-        "or moved.",
-    ),
-    "a missing session": (
-        lambda run: drop_line(run / "commits.jsonl", 0),
-        "commit log: entry 1 does not follow the entry before it: entries were removed, inserted "
-        "or moved (1 more fault).",
-    ),
-    "a changed commit": (
-        lambda run: edit(run / "commits.jsonl", '"step": 4', '"step": 3'),
-        "commit log: entry 3 has changed since it was written.",
-    ),
-    "a missing last commit": (
-        lambda run: [drop_line(run / "commits.jsonl", -1) for _ in range(2)],
-        "manifest: the run finished at step 6, but the commit log ends at step 4.",
-    ),
-    "a changed option": (
-        lambda run: edit(run / "config.json", '"gain": 1.0', '"gain": 2.0'),
-        "config: gain is 2.0, but the last session had 1.0.",
-    ),
-    "a missing option": (
-        lambda run: edit(run / "config.json", '"seed"', '"sead"'),
-        "config: sead is 1, but the last session had no such option (1 more fault).",
-    ),
-    "no configuration": (
-        lambda run: (run / "config.json").write_text("[]"),
-        "config: config.json contains no options.",
-    ),
-    "another step": (
-        lambda run: set_manifest(run, step=8),
-        "manifest: the run finished at step 8, but the commit log ends at step 6 (1 more fault).",
-    ),
-    "another status": (
-        lambda run: set_manifest(run, status="hurried"),
-        "manifest: its status is 'hurried', which is unknown.",
-    ),
-    "half a manifest": (
-        lambda run: (run / "manifest.json").write_text('{"format": 2,'),
-        "manifest.json is not valid JSON",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_each_kind_of_damage_is_named(cli, trained, name):
-    damage_run, message = DAMAGES[name]
-    damage_run(trained / "run")
-    result = cli("verify", trained / "run")
-    assert result.code == 6
-    assert message in result.err
-    assert result.err.endswith("toolkit doctor trained/run\n")
-
-
 def test_every_fault_is_listed_and_the_first_is_the_error(cli, trained):
     damage(trained / "run", 2, 4)
     result = cli("verify", trained / "run")
@@ -225,14 +146,6 @@ def test_a_commit_before_the_first_session_is_detected(cli, trained):
     result = cli("verify", run)
     assert result.code == 6
     assert "commit log: entry 1 commits step 6 before any session" in result.err
-
-
-def test_a_missing_commit_log_is_detected_in_a_killed_run(cli, trained):
-    os.remove(str(trained / "run" / "commits.jsonl"))
-    set_manifest(trained / "run", status="running")
-    result = cli("verify", trained / "run")
-    assert result.code == 6
-    assert "commit log: commits.jsonl has no entries, but there are checkpoints." in result.err
 
 
 def test_json_is_one_object(cli, trained):
@@ -547,7 +460,8 @@ def test_a_run_that_xla_compiled_trains_again(cli, here):
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Let other processes import the modules of this folder."""
+    """Let other processes import the modules of this folder, when it is this test's turn."""
+    process_fixtures.take_turn()
     monkeypatch.setenv("PYTHONPATH", os.path.join(REPOSITORY, "tests"))
 
 
@@ -571,44 +485,6 @@ def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here, processes):
     assert "Step 6 differs: linear/b differs in " in result.err
 
 
-@pytest.fixture
-def alarm():
-    """Ends a test that waits for a pipe or reads a device."""
-
-    def fail(signum, frame):
-        raise AssertionError("the command waits")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.parametrize("command", ["verify", "doctor"])
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
-@pytest.mark.parametrize("name", ["manifest.json", "commits.jsonl", "metrics.jsonl", "config.json"])
-def test_a_pipe_or_device_instead_of_a_file_is_a_fault(cli, trained, alarm, command, make, name):
-    run = trained / "run"
-    os.remove(str(run / name))
-    make(str(run / name))
-    result = cli(command, run)
-    assert result.code in (5, 6)
-    assert f"{name} cannot be read: not a regular file" in result.out + result.err
-
-
-@pytest.mark.parametrize("command", ["verify", "doctor"])
-def test_a_pipe_in_the_place_of_the_lock_or_a_checkpoint_is_not_read(cli, trained, alarm, command):
-    run = trained / "run"
-    os.remove(str(run / ".lock"))
-    os.mkfifo(str(run / ".lock"))
-    assert cli(command, run).code == 0
-    path = checkpoint_file(run, 6)
-    os.remove(path)
-    os.mkfifo(path)
-    assert cli(command, run).code == 6
-
-
 def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
     started = []
 
@@ -617,6 +493,7 @@ def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Chaos, "_wait", wait)
+    process_fixtures.take_turn()
     result = cli("verify", trained / "run", "--chaos", 1)
     assert result.code == 143 and "Interrupted; the run is unchanged." in result.err
     assert started[0].running() == []  # they have ended before the copy is removed
@@ -634,10 +511,10 @@ def test_chaos_waits_for_no_longer_than_a_day_whatever_the_manifest_says(
     assert training_secs(RunFolder(str(run))) == expected
 
 
-def test_chaos_refuses_a_run_with_changed_options(cli, here):
-    train_with(cli, LINEAR)
-    assert cli("resume", "run", "--steps", 8).code == 0
-    result = cli("verify", "run", "--chaos", 1)
+def test_chaos_refuses_a_run_with_changed_options(cli, trained):
+    run = trained / "run"
+    assert cli("resume", run, "--steps", 8).code == 0
+    result = cli("verify", run, "--chaos", 1)
     assert result.code == 2
     assert "changes at step 6: steps was 6, then 8." in result.err
     assert "--chaos trains the whole run again" in result.err

@@ -157,8 +157,8 @@ def train(cli, *argv):
     assert result.code == 0, result.err
 
 
-def test_a_branch_is_named_with_the_step_from_which_it_continues(here, cli):
-    train(cli, "--steps", "8", "--checkpoint-steps", "2", "--run-dir", "a")
+def test_a_branch_is_named_with_the_step_from_which_it_continues(trained, cli):
+    os.rename(str(trained / "run"), "a")
     arguments = ["--from", "4", "--run-dir", "b", "--allow", "learning_rate"]
     assert cli("resume", "a", *arguments, "--learning-rate", "0.5").code == 0
     before = os.listdir("a"), os.listdir("b")

@@ -10,6 +10,7 @@ import toolkit
 from toolkit import testing
 
 SETTINGS = {"steps": 6, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
+SETTINGS.update(steps_per_call=1)
 
 
 def train(tmp_path, data, name="run", plugin=LINEAR, extensions=("ema",), **options):

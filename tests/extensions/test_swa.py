@@ -12,7 +12,7 @@ import toolkit
 from toolkit import UsageError, hookimpl, testing, tf
 
 SETTINGS = {"steps": 10, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
-SETTINGS.update(checkpoint_steps=1, keep_checkpoints=20, log_steps=1)
+SETTINGS.update(checkpoint_steps=1, keep_checkpoints=20, log_steps=1, steps_per_call=1)
 
 
 class WithMoments(Linear):

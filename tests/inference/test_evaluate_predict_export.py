@@ -9,7 +9,7 @@ import struct
 import numpy as np
 import pytest
 from file_fixtures import read_json
-from linear_fixtures import LINEAR, TEST_LABELS, bars, expected_logits, write_bars
+from linear_fixtures import TEST_LABELS, bars, expected_logits, write_bars
 from run_fixtures import write_plugin
 
 from toolkit import DataSpec, tf
@@ -91,12 +91,11 @@ def test_a_missing_checkpoint_is_an_error_that_lists_the_others(cli, trained, wh
     assert "2, 4, 6" in result.err
 
 
-def test_without_a_best_metric_the_error_says_how_to_choose_one(cli, here):
-    data = write_bars("bars.npz")
-    cli("run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", "--steps", "2")
-    result = cli("evaluate", "r", "--checkpoint", "best")
+def test_without_a_best_metric_the_error_says_how_to_choose_one(cli, golden):
+    run = golden("--steps", 2, "--no-evaluate") / "run"
+    result = cli("evaluate", run, "--checkpoint", "best")
     assert result.code == 5
-    assert "r has no best checkpoint." in result.err and "--best-metric METRIC" in result.err
+    assert "run has no best checkpoint." in result.err and "--best-metric METRIC" in result.err
 
 
 def test_a_misspelt_split_is_an_error_with_the_nearest_name(cli, trained):

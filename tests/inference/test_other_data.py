@@ -16,6 +16,7 @@ from PIL import Image
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, records  # noqa: E402
 
+from toolkit.cli import run_command  # noqa: E402
 from toolkit.data.classes import match_classes  # noqa: E402
 from toolkit.data.examples import Dataset, Split, describe  # noqa: E402
 from toolkit.errors import DataError  # noqa: E402
@@ -38,11 +39,15 @@ def write_images(folder, names=NAMES, count=20, first=0, size=(6, 6)):
     return f"images:{folder}"
 
 
-@pytest.fixture
-def evaluate(cli, here):
-    """`evaluate("images:DIR")`: the JSON of the evaluation of a model of ant, bee and cat."""
+def train():
     argv = ["--data", write_images("bars"), "--steps", "150", "--learning-rate", "0.5"]
-    assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
+    assert run_command(["run", "--plugin", LINEAR, *argv, "--run-dir", "run"]) == 0
+
+
+@pytest.fixture
+def evaluate(cli, made_once, monkeypatch):
+    """`evaluate("images:DIR")`: the JSON of the evaluation of a model of ant, bee and cat."""
+    monkeypatch.chdir(made_once(train))
 
     def call(*argv):
         result = cli("evaluate", "run", "--json", *argv)

@@ -8,10 +8,12 @@ import os
 
 import numpy as np
 import pytest
+from file_fixtures import read_json
 from generator_fixtures import GENERATOR
 from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 
+from toolkit.cli import run_command
 from toolkit.cli.predict import _rewrite_invert
 from toolkit.data.arrays.idx import write_idx
 from toolkit.data.column import Component
@@ -109,6 +111,7 @@ def train_on(cli, here):
         if source == "large images":
             argv += ("--image-size", 6)
         argv += ("--steps", 12, "--batch-size", 20, "--run-dir", "r", "--best-metric", "none")
+        argv += ("--steps-per-call", 1)
         result = cli("run", "--plugin", plugin, "--data", data, "--json", *argv)
         assert result.code == 0, result.err
         return files, labels, json.loads(result.out)["test"]["metrics"]["accuracy"]
@@ -116,8 +119,10 @@ def train_on(cli, here):
     return call
 
 
-@pytest.mark.parametrize("plugin", [LINEAR, "./converting.py"], ids=["stored", "converted"])
-@pytest.mark.parametrize("source", list(SOURCES))
+@pytest.mark.parametrize(
+    "source, plugin",
+    [*((source, LINEAR) for source in SOURCES), ("colour images", "./converting.py")],
+)
 def test_the_test_files_have_the_accuracy_of_the_runs_test(cli, train_on, source, plugin):
     files, labels, accuracy = train_on(source, plugin)
     result = cli("predict", "r", *files, "--json")
@@ -128,14 +133,19 @@ def test_the_test_files_have_the_accuracy_of_the_runs_test(cli, train_on, source
     assert evaluation["metrics"]["accuracy"] == accuracy
 
 
+def train_on_digits():
+    argv = ["--data", "mnist5k", "--network", "mlp", "--steps", "60", "--run-dir", "r"]
+    assert run_command(["run", "--plugin", "classifier", *argv]) == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["idx", "npz", "images"])
-def test_files_of_the_digits_have_the_accuracy_of_the_classifiers_test(cli, here, kind):
+def test_files_of_the_digits_have_the_accuracy_of_the_classifiers_test(
+    cli, here, made_once, monkeypatch, kind
+):
     from toolkit.data.sources import open_data
 
-    argv = ["--data", "mnist5k", "--network", "mlp", "--steps", 60, "--run-dir", "r"]
-    result = cli("run", "--plugin", "classifier", *argv, "--json")
-    assert result.code == 0, result.err
+    monkeypatch.chdir(made_once(train_on_digits))
     split = open_data("mnist5k").splits["test"]
     if kind == "idx":
         write_idx("t10k-images-idx3-ubyte", split.features[..., 0])
@@ -148,7 +158,7 @@ def test_files_of_the_digits_have_the_accuracy_of_the_classifiers_test(cli, here
         for path, image in zip(files, split.features):
             Image.fromarray(image[..., 0]).save(path)
     rows = json.loads(cli("predict", "r", *files, "--json").out)
-    accuracy = json.loads(result.out)["test"]["metrics"]["accuracy"]
+    accuracy = read_json("r", "manifest.json")["summary"]["test"]["metrics"]["accuracy"]
     predicted = np.array([row["label"] for row in rows])
     assert np.mean(predicted == split.labels) == pytest.approx(accuracy, abs=1e-7)
 

@@ -15,6 +15,7 @@ from PIL import Image
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, records  # noqa: E402
 
+from toolkit.cli import run_command  # noqa: E402
 from toolkit.data.held_out import NOTHING  # noqa: E402
 from toolkit.data.sources import ColumnOptions, ImageOptions, open_data  # noqa: E402
 from toolkit.data.spec import DataSpec  # noqa: E402
@@ -41,14 +42,18 @@ def write(path, labels, first=0, key="picture"):
         file.write(records(*contents))
 
 
-@pytest.fixture
-def run(cli, here):
-    """The arguments of a run on records with keys of their own, and labels from 1."""
+def train():
+    """A run on records with keys of their own, and labels from 1."""
     for number in range(2):
         write(f"bars-{number:05d}-of-00002", [i % 3 for i in range(COUNT)], 100 * number)
     argv = ["--data", "tfrecord:bars-*", "--image-column", "picture", "--label-column", "kind"]
     argv += ["--steps", "150", "--learning-rate", "0.5"]
-    assert cli("run", "--plugin", LINEAR, *argv, "--run-dir", "run").code == 0
+    assert run_command(["run", "--plugin", LINEAR, *argv, "--run-dir", "run"]) == 0
+
+
+@pytest.fixture
+def run(made_once, here, monkeypatch):
+    monkeypatch.chdir(made_once(train))
 
 
 def test_other_records_are_evaluated_by_the_same_keys_and_classes(cli, run):
@@ -86,15 +91,18 @@ def write_numbers(path, names, count=COUNT):
         file.write(records(*contents))
 
 
-def train_on_numbers(cli, *argv):
+def train_on_numbers():
     write_numbers("abc.tfrecord", "abc")
-    data = ["--data", "tfrecord:abc.tfrecord", *argv]
-    result = cli("run", "--plugin", LINEAR, *data, "--steps", "2", "--run-dir", "run")
-    assert result.code == 0, result.err
+    argv = ["--data", "tfrecord:abc.tfrecord", "--ignore-columns", "kind", "--steps", "2"]
+    assert run_command(["run", "--plugin", LINEAR, *argv, "--run-dir", "run"]) == 0
 
 
-def test_records_of_other_numbers_are_refused_by_name(cli, here):
-    train_on_numbers(cli, "--ignore-columns", "kind")
+@pytest.fixture
+def run_on_numbers(made_once, here, monkeypatch):
+    monkeypatch.chdir(made_once(train_on_numbers))
+
+
+def test_records_of_other_numbers_are_refused_by_name(cli, run_on_numbers):
     write_numbers("other.tfrecord", ["a", "b", "zzz"])
     for argv in (["evaluate", "run", "--data", "tfrecord:other.tfrecord"], ["predict", "run"]):
         result = cli(*argv, *(["other.tfrecord"] if argv[0] == "predict" else []))
@@ -102,8 +110,7 @@ def test_records_of_other_numbers_are_refused_by_name(cli, here):
         assert "expected the key 'c', found the keys a, b, kind, label, zzz" in result.err
 
 
-def test_numbers_are_read_by_their_keys_beside_others(cli, here):
-    train_on_numbers(cli, "--ignore-columns", "kind")
+def test_numbers_are_read_by_their_keys_beside_others(cli, run_on_numbers):
     write_numbers("more.tfrecord", ["a", "b", "c", "zzz"])
     rows = [cli("predict", "run", f"{name}.tfrecord", "--json").out for name in ("abc", "more")]
     assert json.loads(rows[0]) and rows[0] == rows[1].replace("more", "abc")

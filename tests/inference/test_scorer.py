@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
-from file_fixtures import read_json
+from file_fixtures import edit, read_json
 from generator_fixtures import SCORED_GENERATOR, Brightness, Generator, expected_images
 from graph_fixtures import make_plugin
 from linear_fixtures import LINEAR, write_bars
@@ -19,7 +20,7 @@ from toolkit.plugins import Plugins
 from toolkit.storage.run_folder import RunFolder
 from toolkit.training.best_metric import BestMetric
 
-STEPS = ["--steps", "6", "--checkpoint-steps", "2", "--run-dir", "r"]
+STEPS = ["--steps", "6", "--checkpoint-steps", "2"]
 
 
 @pytest.fixture
@@ -27,9 +28,17 @@ def train(cli, here):
     data = write_bars("bars.npz")
 
     def call(*argv):
-        return cli("run", "--plugin", SCORED_GENERATOR, "--data", data, *(STEPS + list(argv)))
+        argv = [*STEPS, "--run-dir", "r", *argv]
+        return cli("run", "--plugin", SCORED_GENERATOR, "--data", data, *argv)
 
     return call
+
+
+@pytest.fixture
+def run(golden, monkeypatch):
+    """A finished run `run` with its data in the working directory."""
+    monkeypatch.chdir(golden(*STEPS, plugin=SCORED_GENERATOR))
+    return "run"
 
 
 def brightness(step, run="r"):
@@ -77,39 +86,42 @@ def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, trai
 
 
 def evaluate_other_data(cli):
-    return cli("evaluate", "r", "--json", "--data", write_bars("other.npz", train=25, test=9))
+    return cli("evaluate", "run", "--json", "--data", write_bars("other.npz", train=25, test=9))
 
 
-def test_other_data_is_scored_with_the_splits_of_the_run(cli, train):
-    train()
+def lose_data():
+    """Remove the data of the run, of which the original has another copy."""
+    os.remove("bars.npz")
+    edit("run/config.json", read_json("run", "config.json")["folder"], os.path.abspath("run"))
+
+
+def test_other_data_is_scored_with_the_splits_of_the_run(cli, run):
     result = json.loads(evaluate_other_data(cli).out)
     assert result["lines"] == ["brightness against 9 of 40"]
     assert result["data"] == "npz:other.npz" and result["examples"] == 9
 
 
-def test_the_runs_data_at_another_place_gives_its_splits(cli, train):
-    train()
+def test_the_runs_data_at_another_place_gives_its_splits(cli, run):
     os.mkdir("moved")
-    os.rename("bars.npz", "moved/bars.npz")
-    evaluation = cli("evaluate", "r", "--json", "--data", "npz:moved/bars.npz")
+    shutil.copy("bars.npz", "moved/bars.npz")
+    lose_data()
+    evaluation = cli("evaluate", run, "--json", "--data", "npz:moved/bars.npz")
     assert evaluation.code == 0, evaluation.err
     result = json.loads(evaluation.out)
     assert result["lines"] == ["brightness against 13 of 40"]
     assert result["data"] == "npz:moved/bars.npz"
 
 
-def test_scores_that_need_the_data_of_the_run_say_so_when_it_is_gone(cli, train):
-    train()
-    os.remove("bars.npz")
+def test_scores_that_need_the_data_of_the_run_say_so_when_it_is_gone(cli, run):
+    lose_data()
     result = evaluate_other_data(cli)
     assert result.code == 4 and "bars.npz" in result.err
     assert "data that the run was trained on" in result.err and "Traceback" not in result.err
 
 
-def test_a_model_without_scorers_needs_no_data_of_its_run(cli, here):
-    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz")]
-    assert cli("run", *(argv + STEPS)).code == 0
-    os.remove("bars.npz")
+def test_a_model_without_scorers_needs_no_data_of_its_run(cli, trained, monkeypatch):
+    monkeypatch.chdir(trained)
+    lose_data()
     result = evaluate_other_data(cli)
     assert result.code == 0, result.err
 
@@ -312,7 +324,8 @@ def scorers():
 def test_a_scorer_without_score_is_an_error_that_names_its_plugin_and_class(cli, here):
     (here / "scoreless.py").write_text(SCORELESS)
     data = write_bars("bars.npz")
-    result = cli("run", "--plugin", LINEAR, "--with", "./scoreless.py", "--data", data, *STEPS)
+    argv = ["--data", data, *STEPS, "--run-dir", "r"]
+    result = cli("run", "--plugin", LINEAR, "--with", "./scoreless.py", *argv)
     assert (result.code, result.out) == (1, "")
     assert result.err.splitlines()[-2:] == [
         "Error: Scorer Sharpness of plugin 'scoreless' does not implement 'score'.",

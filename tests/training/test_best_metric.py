@@ -56,7 +56,8 @@ def run(data, tmp_path):
 
     def train(plugin, **options):
         text.truncate(0)
-        options = dict({"data": data, "checkpoint_steps": 1, "batch_size": 4}, **options)
+        values = {"data": data, "checkpoint_steps": 1, "batch_size": 4, "steps_per_call": 1}
+        options = dict(values, page=False, **options)
         trainer = testing.open_trainer(
             plugin, str(tmp_path / "run"), console=Console(text), **options
         )

@@ -6,6 +6,7 @@ import os
 import shutil
 
 import numpy as np
+import process_fixtures
 import pytest
 from file_fixtures import edit, read_json
 from linear_fixtures import LINEAR, Linear, bars, read_weights, write_bars
@@ -52,16 +53,16 @@ def data(here):
 @pytest.fixture
 def source(trained, here):
     """A trained run of Linear, with checkpoints of steps 2, 4 and 6, in the folder `source`."""
-    shutil.copytree(str(trained / "run"), "source")
+    shutil.move(str(trained / "run"), "source")
     return "source"
 
 
-def start(cli, data, *argv, name="new", steps=1):
+def start(cli, data, *argv, name="new", steps=1, per_call=1):
     """A run whose steps change no weight."""
     return cli(
         *("run", "--plugin", LINEAR, "--data", data, "--run-dir", name, "--steps", steps),
-        *("--learning-rate", "1e-30", "--optimizer", "gradient-descent"),
-        *argv,
+        *("--learning-rate", "1e-30", "--optimizer", "gradient-descent", "--no-evaluate"),
+        *("--steps-per-call", per_call, *argv),
     )
 
 
@@ -113,9 +114,8 @@ def test_an_export_and_a_checkpoint_give_the_weights_of_their_run(cli, data, sou
         assert_equal_weights(f"new-{number}", read_weights(source, 4))
 
 
-@pytest.mark.parametrize("mode", [["--xla", "off"], ["--steps-per-call", "1"]])
-def test_weights_are_in_place_before_the_first_step_in_each_mode(cli, data, source, mode):
-    assert start(cli, data, "--init-from", "source@2", *mode).code == 0
+def test_weights_are_in_place_before_the_first_step_of_a_loop(cli, data, source):
+    assert start(cli, data, "--init-from", "source@2", per_call=3).code == 0
     assert_equal_weights("new", read_weights(source, 2))
 
 
@@ -356,11 +356,20 @@ def test_a_run_that_moved_with_its_parent_is_trained_again(cli, data, source, he
     assert testing.fingerprint("again") == testing.fingerprint("moved/new")
 
 
-@pytest.mark.slow
-def test_a_run_that_starts_with_other_weights_survives_kills(cli, data, source):
+@pytest.fixture
+def run_of_40_steps(cli, data, source):
+    """A run `new` that starts with other weights."""
     argv = ["--plugin", LINEAR, "--data", data, "--run-dir", "new", "--steps", 40]
     assert cli("run", *argv, "--init-from", source).code == 0
+
+
+@pytest.mark.slow
+def test_a_run_that_starts_with_other_weights_survives_kills(cli, run_of_40_steps):
+    process_fixtures.take_turn()
     assert cli("verify", "new", "--chaos", 4, "--seed", 2).code == 0
+
+
+def test_without_the_other_weights_nothing_is_killed(cli, source, run_of_40_steps):
     shutil.rmtree(source)
     result = cli("verify", "new", "--chaos", 2)
     assert result.code == 2 and "The run began with the weights of source" in result.err

@@ -65,7 +65,7 @@ def train(data, tmp_path):
 
     def call(name="run", plugin=ByExample, **options):
         values = {"data": data, "batch_size": 4, "steps": 4, "checkpoint_steps": 1}
-        values.update(evaluate_steps=1, best_metric="rank", page=False)
+        values.update(evaluate_steps=1, best_metric="rank", page=False, steps_per_call=1)
         values.update(options)
         console = Console(io.StringIO())
         with testing.open_trainer(plugin(), str(tmp_path / name), console=console, **values) as it:

@@ -1,0 +1,200 @@
+"""What `toolkit verify` and `toolkit doctor` say of a run whose files are damaged."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from file_fixtures import drop_line, edit
+from run_fixtures import checkpoint_file, damage, set_manifest, unseal
+
+RESUME = "Continue with: toolkit resume trained/run"
+NEWEST_IS_INTACT = "The newest checkpoint is intact, so a resume continues from it"
+METRICS = "Copy an intact metrics.jsonl back"
+COMMITS = "Copy an intact commits.jsonl back"
+CONFIG = "Copy config.json back"
+MANIFEST = "Copy an intact manifest.json back"
+SEAL = "Copy manifest.json, commits.jsonl and the reports back"
+NEW_RUN = "or start a new run in another folder."
+PARTED = "does not follow the entry before it: entries were removed, inserted or moved"
+CUT = "metrics: metrics.jsonl is not what it was at step 4; up to step 2 it is intact."
+NO_FILE = "cannot be read: not a regular file"
+
+
+def write(name, text):
+    return lambda run: (run / name).write_text(text)
+
+
+def remove(name):
+    return lambda run: os.remove(str(run / name))
+
+
+def forget_commits(run):
+    os.remove(str(run / "commits.jsonl"))
+    set_manifest(run, status="running")
+
+
+DAMAGES = {  # name: what damages a run, what verify says, and the advice of the doctor
+    "a changed byte": (
+        lambda run: damage(run, 6),
+        "checkpoints: model.ckpt-6.data-00000-of-00001 has changed since it was written.",
+        ["repeats the steps after 4, with bit-identical results.", RESUME],
+    ),
+    "a short file": (
+        lambda run: os.truncate(checkpoint_file(run, 4, "index"), 20),
+        "checkpoints: model.ckpt-4.index has 20 bytes, expected ",
+        [NEWEST_IS_INTACT],
+    ),
+    "a missing file": (
+        lambda run: os.remove(checkpoint_file(run, 2, "index")),
+        "checkpoints: model.ckpt-2.index is missing.",
+        [NEWEST_IS_INTACT],
+    ),
+    "no intact checkpoint": (
+        lambda run: damage(run, 2, 4, 6),
+        "checkpoints: model.ckpt-2.data-00000-of-00001 has changed since it was written "
+        "(2 more faults).",
+        ["Copy the files back, " + NEW_RUN],
+    ),
+    "a changed metric": (
+        lambda run: edit(run / "metrics.jsonl", '"accuracy": 0.', '"accuracy": 1.'),
+        CUT,
+        [METRICS],
+    ),
+    "no metrics": (remove("metrics.jsonl"), CUT, [METRICS]),
+    "a line that is not JSON": (
+        lambda run: (run / "metrics.jsonl").open("a").write("hello\n"),
+        "metrics: line 5 of metrics.jsonl is not a JSON object.",
+        [METRICS],
+    ),
+    "a missing commit": (
+        lambda run: drop_line(run / "commits.jsonl", 2),
+        f"commit log: entry 3 {PARTED}.",
+        [COMMITS],
+    ),
+    "a missing session": (
+        lambda run: drop_line(run / "commits.jsonl", 0),
+        f"commit log: entry 1 {PARTED} (1 more fault).",
+        [COMMITS],
+    ),
+    "a changed commit": (
+        lambda run: edit(run / "commits.jsonl", '"step": 4', '"step": 3'),
+        "commit log: entry 3 has changed since it was written.",
+        [COMMITS],
+    ),
+    "a missing last commit": (
+        lambda run: [drop_line(run / "commits.jsonl", -1) for _ in range(2)],
+        "manifest: the run finished at step 6, but the commit log ends at step 4.",
+        [RESUME],
+    ),
+    "no commit log of a killed run": (
+        forget_commits,
+        "commit log: commits.jsonl has no entries, but there are checkpoints.",
+        ["Copy the file back, " + NEW_RUN],
+    ),
+    "a changed option": (
+        lambda run: edit(run / "config.json", '"gain": 1.0', '"gain": 2.0'),
+        "config: gain is 2.0, but the last session had 1.0.",
+        [CONFIG],
+    ),
+    "a missing option": (
+        lambda run: edit(run / "config.json", '"seed"', '"sead"'),
+        "config: sead is 1, but the last session had no such option (1 more fault).",
+        [CONFIG],
+    ),
+    "a list of options": (
+        write("config.json", "[]"),
+        "config: config.json contains no options.",
+        [CONFIG],
+    ),
+    "half a configuration": (
+        write("config.json", "{"),
+        "config.json is not valid JSON",
+        [CONFIG],
+    ),
+    "no configuration": (remove("config.json"), "config.json is missing.", [CONFIG]),
+    "another step": (
+        lambda run: set_manifest(run, step=8),
+        "manifest: the run finished at step 8, but the commit log ends at step 6 (1 more fault).",
+        [SEAL, MANIFEST],
+    ),
+    "a step that is a text": (
+        lambda run: set_manifest(run, step="6"),
+        "manifest.json: 'step' is '6'",
+        [METRICS, SEAL, MANIFEST],
+    ),
+    "another status": (
+        lambda run: set_manifest(run, status="hurried"),
+        "manifest: its status is 'hurried', which is unknown.",
+        [MANIFEST],
+    ),
+    "a status that is a list": (
+        lambda run: set_manifest(run, status=["finished"]),
+        "manifest.json: 'status' is ['finished']",
+        [METRICS, SEAL, MANIFEST],
+    ),
+    "half a manifest": (
+        write("manifest.json", '{"format": 2,'),
+        "manifest.json is not valid JSON",
+        [METRICS, SEAL, MANIFEST],
+    ),
+    "no manifest": (
+        remove("manifest.json"),
+        "manifest.json is missing",
+        [METRICS, SEAL, MANIFEST],
+    ),
+    "another reason": (
+        lambda run: set_manifest(run, reason="x"),
+        'seal: reason is "x", sealed as "reached step 6".',
+        [SEAL],
+    ),
+    "no seal": (unseal, "seal: the run is finished, but commits.jsonl has no seal.", [SEAL]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_each_kind_of_damage_is_named_with_its_repair(cli, trained, name):
+    damage_run, fault, repairs = DAMAGES[name]
+    damage_run(trained / "run")
+    verified = cli("verify", trained / "run")
+    assert verified.code == 6 and fault in verified.err
+    assert verified.err.endswith("toolkit doctor trained/run\n")
+    result = cli("doctor", trained / "run")
+    assert result.code == 6
+    lines = result.out.splitlines()
+    faults = [line for line in lines if line.startswith("FAULT")]
+    assert fault.partition(" (")[0].rstrip(".") in faults[0]
+    assert len(faults) == len(set(faults))
+    advice = [line for line in lines if line.startswith("do ")]
+    assert len(advice) == len(repairs)
+    assert all(repair in line for repair, line in zip(repairs, advice)), advice
+
+
+@pytest.mark.parametrize(
+    "name, codes",
+    [
+        ("manifest.json", (6, 6)),
+        ("config.json", (6, 6)),
+        ("metrics.jsonl", (6, 5)),
+        ("commits.jsonl", (5, 5)),
+    ],
+)
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_a_pipe_or_device_instead_of_a_file_is_not_read(cli, trained, make, name, codes):
+    os.remove(str(trained / "run" / name))
+    make(str(trained / "run" / name))
+    for command, code in zip(("verify", "doctor"), codes):
+        result = cli(command, trained / "run")
+        assert (result.code, f"{name} {NO_FILE}" in result.out + result.err) == (code, True)
+
+
+@pytest.mark.parametrize("command", ["verify", "doctor"])
+def test_a_pipe_in_the_place_of_the_lock_or_a_checkpoint_is_not_read(cli, trained, command):
+    run = trained / "run"
+    os.remove(str(run / ".lock"))
+    os.mkfifo(str(run / ".lock"))
+    assert cli(command, run).code == 0
+    path = checkpoint_file(run, 6)
+    os.remove(path)
+    os.mkfifo(path)
+    assert cli(command, run).code == 6
