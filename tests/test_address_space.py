@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY
 from linear_fixtures import LINEAR, write_bars
 
 LIMITED = """
@@ -19,34 +17,32 @@ main(sys.argv[1:])
 
 
 def run_limited(limit, *argv):
-    """A command in a process that may have so many bytes of address space."""
-    environment = dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"))
-    return subprocess.run(
-        [sys.executable, "-c", LIMITED.format(limit), *argv],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-    )
+    """A command in a process that may have so many bytes of address space.
+
+    numpy's library would give each core of the machine a thread, and each thread a stack.
+    """
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    code = LIMITED.format(limit)
+    return process_fixtures.run(*argv, fresh=True, statements=code, env=environment)
 
 
 @pytest.mark.parametrize("limit", [600 * 10**6, 1100 * 10**6])
 def test_a_run_in_too_small_an_address_space_ends_with_one_sentence(here, limit):
     argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
     process = run_limited(limit, *argv, "--steps", "2")
-    assert process.returncode == 138
-    sentence, hint = process.stderr.splitlines()
+    assert process.code == 138
+    sentence, hint = process.err.splitlines()
     assert f"address space of this process is limited to {limit / 1e9:.2f} GB; Tens" in sentence
     assert hint == "Raise the limit with 'ulimit -v'."
-    assert process.stdout == ""
+    assert process.out == ""
 
 
 def test_a_run_that_was_stopped_so_begins_when_the_limit_is_raised(here, cli):
     argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
     argv += ["--steps", "2"]
-    assert run_limited(600 * 10**6, *argv).returncode == 138
+    assert run_limited(600 * 10**6, *argv).code == 138
     assert cli(*argv).code == 0 and cli("doctor", "run").code == 0
 
 
 def test_commands_that_need_no_tensorflow_work_in_it(here):
-    assert run_limited(600 * 10**6, "--help").returncode == 0
+    assert run_limited(600 * 10**6, "--help").code == 0

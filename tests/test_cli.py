@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -9,9 +10,9 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 
 import numpy as np
+import process_fixtures
 import pytest
 from file_fixtures import REPOSITORY, read_json
 from linear_fixtures import LINEAR, Linear, write_bars
@@ -355,18 +356,8 @@ def test_set_is_no_way_around(cli, trained):
 
 
 def test_resume_may_change_how_a_run_reports_and_evaluates(cli, trained):
-    result = cli(
-        "resume",
-        trained / "run",
-        "--steps",
-        "8",
-        "--log-steps",
-        "1",
-        "--eval-batch-size",
-        "3",
-        "--keep-checkpoints",
-        "1",
-    )
+    flags = ["--log-steps", 1, "--eval-batch-size", 3, "--keep-checkpoints", 1]
+    result = cli("resume", trained / "run", "--steps", 8, *flags)
     assert result.code == 0, result.err
     saved = read_json(trained, "run", "config.json")
     assert (saved["log_steps"], saved["eval_batch_size"], saved["steps"]) == (1, 3, 8)
@@ -433,19 +424,6 @@ def test_two_values_of_set_that_differ_in_case_are_refused(cli):
 # ---------------------------------------------------------------------------------- fresh processes
 
 
-def toolkit(*argv, **more):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("TOOLKIT_", "TF_"))}
-    environment["PYTHONPATH"] = os.path.join(REPOSITORY, "tests")
-    return subprocess.run(
-        [sys.executable, "-m", "toolkit"] + list(argv),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **more,
-    )
-
-
 @pytest.mark.skipif(os.name != "posix", reason="a working directory cannot be deleted")
 @pytest.mark.parametrize("argv, code", [("data list", 0), ("evaluate run", 2)])
 def test_a_deleted_working_directory_is_no_fault(here, argv, code):
@@ -455,40 +433,35 @@ def test_a_deleted_working_directory_is_no_fault(here, argv, code):
         env=dict(os.environ, PYTHONPATH=REPOSITORY),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=process_fixtures.PATIENCE,
     )
     assert result.returncode == code and "Traceback" not in result.stderr, result.stderr
 
 
 def test_a_missing_temporary_folder_does_not_prevent_the_import(here):
-    code = (
-        "import tempfile; tempfile.tempdir = 'absent'; from toolkit import tf; print(tf.__name__)"
-    )
-    environment = dict(os.environ, PYTHONPATH=REPOSITORY)
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
-    assert run.returncode == 0 and run.stdout, run.stderr
-
-
-def test_the_command_exits_with_the_code_of_the_error(here):
-    result = toolkit("resume", "nowhere", cwd=str(here))
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("Error: nowhere does not exist.")
+    code = "import tempfile; tempfile.tempdir = 'absent'; from toolkit import tf; print(tf)"
+    result = process_fixtures.run(fresh=True, statements=code)
+    assert result.code == 0 and result.out, result.err
 
 
 @pytest.mark.slow
-def test_stderr_has_only_lines_of_the_toolkit(here):
-    write_bars(here / "bars.npz")
-    result = toolkit(
-        "run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", "2", cwd=str(here)
-    )
-    assert result.returncode == 0, result.stderr
-    starts = {line.split()[0] for line in result.stderr.splitlines()}
-    assert starts == {"run", "data", "hooks", "step"}
+def test_stderr_of_a_fresh_process_has_only_lines_of_the_toolkit(golden):
+    folder = golden("--steps", 6) / "run"
+    result = process_fixtures.run("resume", folder, "--steps", 8, fresh=True)
+    assert result.code == 0, result.err
+    assert {line.split()[0] for line in result.err.splitlines()} == {"run", "data", "hooks", "step"}
+
+
+@pytest.mark.slow
+def test_json_is_alone_on_stdout_also_where_tensorflow_may_write(golden):
+    argv = ["resume", golden("--steps", 6) / "run", "--steps", 8, "--json", "-v"]
+    result = process_fixtures.run(*argv, fresh=True)
+    assert json.loads(result.out)["steps"] == 8, result.err
 
 
 @pytest.mark.slow
 def test_a_bar_on_a_terminal_is_gone_at_the_end(here):
-    write_bars(here / "bars.npz")
+    write_bars("bars.npz")
     code, text = on_a_terminal("run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", "2")
     assert code == 0, text
     assert "done    reached step 2" in text and "Traceback" not in text
@@ -499,24 +472,15 @@ def on_a_terminal(*argv):
     """The exit code of a command whose output is a terminal, and what that terminal was sent."""
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolkit"] + list(argv),
-        stdout=theirs,
-        stderr=theirs,
-        env=dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"), TERM="xterm"),
-    )
+    environment = dict(os.environ, TERM="xterm")
+    process = process_fixtures.start(*argv, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    output, end = b"", time.monotonic() + 200
-    try:
-        while time.monotonic() < end and select.select([ours], [], [], 60)[0]:
-            try:
-                output += os.read(ours, 4096)
-            except OSError:  # the other side is closed
-                break
-        return process.wait(timeout=10), output.decode("utf-8", "replace")
-    finally:
-        process.kill()
-        os.close(ours)
+    output = b""
+    with contextlib.suppress(OSError):  # the other side is closed
+        while select.select([ours], [], [], process_fixtures.PATIENCE)[0]:
+            output += os.read(ours, 4096)
+    os.close(ours)
+    return process.wait(process_fixtures.PATIENCE), output.decode("utf-8", "replace")
 
 
 # ---------------------------------------------------------------------------------- before training
@@ -533,19 +497,6 @@ def test_training_needs_labels_that_fit(cli, here):
     result = cli("run", "--plugin", LINEAR, "--data", "npz:odd.npz")
     assert result.code == 4
     assert "expected 4 labels, one per example, found 3" in result.err
-
-
-@pytest.mark.slow
-def test_the_json_of_a_run_is_alone_on_stdout_in_a_fresh_process(here):
-    data = write_bars(here / "bars.npz")
-    command = [sys.executable, "-m", "toolkit", "run", "--plugin", LINEAR, "--data", data]
-    result = subprocess.run(
-        command + ["--steps", "3", "--json", "-v"],
-        capture_output=True,
-        env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__))),
-        timeout=120,
-    )
-    assert json.loads(result.stdout.decode())["steps"] == 3, result.stderr
 
 
 def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):

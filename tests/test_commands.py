@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
-from file_fixtures import REPOSITORY
 from test_plugins import distribution
 
 SOURCE = '''
@@ -192,19 +189,12 @@ def test_a_name_that_two_packages_offer_is_refused_with_both(cli, offer):
     assert "broken: Command 'greet' is offered by" in " ".join(cli("--help").out.split())
 
 
-def test_verbose_shows_the_traceback_of_a_fault(here, offer):
+def test_verbose_shows_the_traceback_of_a_fault(cli, offer, monkeypatch):
     offer("greet = added_commands:greet")
-    environment = dict(os.environ, PYTHONPATH=str(here / "site"), TOOLKIT_VERBOSE="1")
-    result = subprocess.run(
-        [sys.executable, "-m", "toolkit", "greet", "fault"],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 1
-    assert "Traceback" in result.stderr and 'raise ValueError("no such name")' in result.stderr
+    monkeypatch.setenv("TOOLKIT_VERBOSE", "1")
+    result = cli("greet", "fault")
+    assert result.code == 1
+    assert "Traceback" in result.err and 'raise ValueError("no such name")' in result.err
 
 
 def test_an_added_command_uses_the_public_flags_and_output(cli, offer):

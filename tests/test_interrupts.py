@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
+import process_fixtures
 import pytest
 from linear_fixtures import write_bars
 from run_fixtures import forget, write_plugin
@@ -89,13 +88,11 @@ def test_an_interrupt_while_a_plugin_is_loaded_says_that_nothing_was_written(cli
 
 
 def test_an_interrupt_during_the_import_of_tensorflow_shows_none_of_its_messages(here):
-    result = subprocess.run(
-        [sys.executable, "-c", DURING_IMPORT, "run", "--plugin", "classifier", "--run-dir", "r"],
-        capture_output=True,
-        env=dict(os.environ, TERM="dumb"),
-    )
-    assert result.returncode == 130
-    assert result.stderr.decode() == "Interrupted before the first step; nothing was trained.\n"
+    argv = ["run", "--plugin", "classifier", "--run-dir", "r"]
+    environment = dict(os.environ, TERM="dumb")
+    result = process_fixtures.run(*argv, fresh=True, statements=DURING_IMPORT, env=environment)
+    assert result.code == 130
+    assert result.err == "Interrupted before the first step; nothing was trained.\n"
     assert not os.path.exists("r")
 
 
@@ -124,11 +121,7 @@ main(sys.argv[2:])
     ],
 )
 def test_an_evaluation_that_is_interrupted_early_says_so_in_one_line(trained, module, text):
-    result = subprocess.run(
-        [sys.executable, "-c", DURING_IMPORT_OF, module, "evaluate", "run", "--follow"],
-        capture_output=True,
-        cwd=str(trained),
-        env=dict(os.environ, TERM="dumb", PYTHONPATH=os.path.dirname(__file__)),
-        timeout=120,
-    )
-    assert (result.returncode, result.stderr.decode(), result.stdout) == (130, text + "\n", b"")
+    settings = {"cwd": str(trained), "env": dict(os.environ, TERM="dumb")}
+    argv = [module, "evaluate", "run", "--follow"]
+    result = process_fixtures.run(*argv, fresh=True, statements=DURING_IMPORT_OF, **settings)
+    assert result == (130, "", text + "\n")

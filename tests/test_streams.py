@@ -10,9 +10,10 @@ import sys
 
 import click
 import numpy as np
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY
-from linear_fixtures import LINEAR, write_bars
+from file_fixtures import REPOSITORY, read_json
+from linear_fixtures import LINEAR
 from test_commands import SOURCE
 from test_plugins import distribution
 
@@ -33,25 +34,18 @@ NOTHING_OPEN = "0<&- 1>&- 2>&-"
 
 def toolkit(redirection, *argv, cwd=None, start="", **variables):
     """Run the command in a shell with this redirection; its exit code, stdout and stderr."""
+    process_fixtures.take_turn()
     names = ("TOOLKIT_", "TF_", "LC_", "LANG", "PYTHON")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(names)}
     environment.update(variables, PYTHONPATH=TESTS)
+    command = ["sh", "-c", f'{start}"$@" {redirection}', "sh", sys.executable, "-m", "toolkit"]
     return subprocess.run(
-        [
-            "sh",
-            "-c",
-            f'{start}"$@" {redirection}',
-            "sh",
-            sys.executable,
-            "-m",
-            "toolkit",
-            *map(str, argv),
-        ],
+        [*command, *map(str, argv)],
         cwd=cwd,
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=200,
+        timeout=process_fixtures.PATIENCE,
         encoding="utf-8",
     )
 
@@ -90,29 +84,28 @@ COMMANDS = [
     ["--help"],
     ["--version"],
     ["run", "--help"],
-    ["plugins", "list"],
-    ["plugins", "list", "--json"],
     ["data", "list"],
-    ["data", "list", "--json"],
+    ["plugins", "list", "--json"],
 ]
+CANNOT_BE_WRITTEN = "Error: stdout cannot be written: "
 
 
 # ---------------------------------------------------------------------------- a stream that fails
 
 
 @pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("stdout", [None, Full], ids=["closed", "full"])
-def test_results_that_cannot_be_written_are_one_sentence_and_138(run_on, stdout, argv):
+@pytest.mark.parametrize(
+    "stdout, code, text",
+    [(None, 138, CANNOT_BE_WRITTEN), (Full, 138, CANNOT_BE_WRITTEN), (Closed, 141, "")],
+    ids=["closed", "full", "gone"],
+)
+def test_without_stdout_a_sentence_and_138_and_without_a_reader_141(
+    run_on, stdout, code, text, argv
+):
     log = io.StringIO()
-    assert run_on(stdout and stdout(), log, *argv) == 138
-    assert log.getvalue().startswith("Error: stdout cannot be written: ")
-    assert "Traceback" not in log.getvalue() and log.getvalue().count("Error") == 1
-
-
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-def test_a_reader_that_has_gone_ends_the_command_silently(run_on, argv):
-    log = io.StringIO()
-    assert (run_on(Closed(), log, *argv), log.getvalue()) == (141, "")
+    assert run_on(stdout and stdout(), log, *argv) == code
+    assert log.getvalue().startswith(text) and bool(log.getvalue()) == bool(text)
+    assert "Traceback" not in log.getvalue() and log.getvalue().count("Error") <= 1
 
 
 @pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
@@ -129,26 +122,15 @@ def test_without_stderr_an_error_has_its_exit_code(run_on, stderr):
     assert run_on(None, stderr and stderr(), "resume", "nowhere") == 2
 
 
-@pytest.mark.parametrize("stream", [None, Full, Closed], ids=["closed", "full", "gone"])
-def test_training_and_its_exit_code_do_not_depend_on_the_streams(run_on, here, stream):
-    data = write_bars("bars.npz")
-    argv = ["run", "--plugin", LINEAR, "--data", data, "--steps", 2, "--run-dir", "r"]
-    assert run_on(stream and stream(), stream and stream(), *argv) == 0
-    with open("r/manifest.json") as file:
-        assert json.load(file)["status"] == "finished"
-
-
-def test_a_lost_summary_gives_a_warning_and_a_lost_json_138(run_on, here):
-    data = write_bars("bars.npz")
-    argv = ["run", "--plugin", LINEAR, "--data", data, "--steps", 2, "--run-dir", "r"]
+def test_a_lost_summary_gives_a_warning_and_a_lost_json_138(run_on, golden):
+    folder = golden("--steps", 2) / "run"
     log = io.StringIO()
-    assert run_on(Full(), log, *argv) == 0
+    assert run_on(Full(), log, "resume", folder, "--steps", 3) == 0
     assert log.getvalue().count("warning: stdout cannot be written: No space left") == 1
     log = io.StringIO()
-    assert run_on(Full(), log, "resume", "r", "--steps", 3, "--json") == 138
+    assert run_on(Full(), log, "resume", folder, "--steps", 4, "--json") == 138
     assert "Error: stdout cannot be written: No space left" in log.getvalue()
-    with open("r/manifest.json") as file:
-        assert json.load(file)["step"] == 3
+    assert read_json(folder, "manifest.json")["step"] == 4
 
 
 def test_a_plugins_command_ends_like_the_cores(run_on, here, monkeypatch):
@@ -192,7 +174,7 @@ def test_a_failed_command_keeps_its_exit_code_where_its_report_is_lost(here):
     assert result.stderr.startswith("Error: stdout cannot be written: No space left on device.")
 
 
-@pytest.mark.parametrize("argv", COMMANDS[2:5], ids=" ".join)
+@pytest.mark.parametrize("argv", COMMANDS[2:4], ids=" ".join)
 def test_a_process_whose_reader_has_gone_exits_141_silently(here, argv):
     result = toolkit("; echo $? > code; } | true", *argv, cwd=str(here), start="{ ")
     assert result.stderr == ""
@@ -203,36 +185,52 @@ def test_tensorflow_is_imported_without_stderr(here):
     """By code that calls the library: the command line would open the descriptor."""
     code = "from toolkit import tf; tf.constant(1)"
     command = ["sh", "-c", '"$@" 2>&-', "sh", sys.executable, "-c", code]
-    assert subprocess.run(command, cwd=str(here), timeout=100).returncode == 0
+    assert subprocess.call(command, cwd=str(here), timeout=process_fixtures.PATIENCE) == 0
 
 
-SLOW_COMMANDS = {
-    "run": (["run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", 2], 0),
-    "resume": (["resume", "run", "--steps", 7], 0),
-    "evaluate": (["evaluate", "run"], 138),
-    "predict": (["predict", "run", "bars.npz"], 138),
-    "predict -o": (["predict", "run", "bars.npz", "-o", "out.csv"], 0),
-    "export": (["export", "run", "exported"], 0),
-    "verify": (["verify", "run"], 0),
-    "doctor": (["doctor", "run"], 138),
-    "data check": (["data", "check", "npz:bars.npz"], 138),
-    "plugins show": (["plugins", "show", LINEAR], 138),
+TRAIN = ["run", "--plugin", LINEAR, "--data", "npz:bars.npz"]
+# Command -> its arguments, whether stdout is all that it is for, and a file that it writes.
+WORK = {
+    "run": ([*TRAIN, "--steps", 2, "--run-dir", "new"], False, "new/report.html"),
+    "resume": (["resume", "run", "--steps", 7], False, "run/checkpoints/model.ckpt-7.index"),
+    "evaluate": (["evaluate", "run"], True, ""),
+    "predict": (["predict", "run", "bars.npz"], True, ""),
+    "predict -o": (["predict", "run", "bars.npz", "-o", "out.csv"], False, "out.csv"),
+    "export": (["export", "run", "exported"], False, "exported/variables"),
+    "verify": (["verify", "run"], False, ""),
+    "doctor": (["doctor", "run"], True, ""),
+    "data check": (["data", "check", "npz:bars.npz"], True, ""),
+    "plugins show": (["plugins", "show", LINEAR], True, ""),
 }
 
 
-@needs_full
+@pytest.mark.parametrize(
+    "stdout, stderr, code",
+    [(None, None, 138), (Full, io.StringIO, 138), (Closed, Closed, 141), (io.StringIO, Full, 0)],
+    ids=["nothing open", "full stdout", "gone", "full stderr"],
+)
+@pytest.mark.parametrize("name", list(WORK))
+def test_each_command_does_its_work_whatever_its_streams(
+    run_on, trained, monkeypatch, name, stdout, stderr, code
+):
+    monkeypatch.chdir(trained)
+    argv, is_result, path = WORK[name]
+    out, log = stdout and stdout(), stderr and stderr()
+    assert run_on(out, log, *argv) == (code if is_result else 0)
+    if stderr is io.StringIO:
+        assert "Traceback" not in log.getvalue()
+    if stdout is io.StringIO:
+        assert bool(out.getvalue()) == (name != "predict -o")
+    assert not path or os.path.exists(path)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("redirection", [CLOSED_OUT, CLOSED_ERR, FULL_OUT, FULL_ERR, NOTHING_OPEN])
-@pytest.mark.parametrize("name", list(SLOW_COMMANDS))
-def test_each_command_does_its_work_whatever_its_streams(trained, name, redirection):
-    argv, code = SLOW_COMMANDS[name]
-    result = toolkit(redirection, *argv, cwd=str(trained))
-    has_stdout = redirection in (CLOSED_ERR, FULL_ERR)
-    assert result.returncode == (0 if has_stdout else code), result
-    assert "Traceback" not in result.stderr and "Exception ignored" not in result.stderr
-    assert bool(result.stdout) == (has_stdout and name != "predict -o")
-    for path in {"predict -o": ["out.csv"], "export": ["exported", "variables"]}.get(name, []):
-        assert (trained / path).exists() or (trained / "exported" / path).exists()
+@pytest.mark.parametrize("name", ["run", "evaluate", "export"])
+def test_a_process_without_streams_does_its_work(trained, name):
+    argv, is_result, path = WORK[name]
+    result = toolkit(NOTHING_OPEN, *argv, cwd=str(trained))
+    assert result.returncode == (138 if is_result else 0), result
+    assert not path or (trained / path).exists()
 
 
 # ----------------------------------------------------------------------------- control characters
@@ -391,6 +389,21 @@ def test_the_locale_c_and_a_closed_stream(here, redirection, code):
     assert result.returncode == code and "Traceback" not in result.stderr
 
 
+# Runs the commands that the arguments say, each up to a ";", in one process.
+COMMANDS_IN_TURN = """
+import sys
+from toolkit.cli import run_command
+argv = []
+for word in sys.argv[1:]:
+    if word != ";":
+        argv.append(word)
+        continue
+    code, argv = run_command(argv), []
+    if code:
+        sys.exit(code)
+"""
+
+
 @pytest.mark.slow
 def test_runs_with_other_letters_work_in_the_locale_c(here):
     from PIL import Image
@@ -411,8 +424,10 @@ def test_runs_with_other_letters_work_in_the_locale_c(here):
         ["verify", "läufe/α", "--replay", ":"],
         ["doctor", "läufe/α"],
     ]
-    for argv in commands:
-        result = toolkit("", *argv, cwd=str(here), **LOCALE_C)
-        assert result.returncode == 0, (argv, result.stderr)
+    words = [word for argv in commands for word in (*argv, ";")]
+    environment = dict(os.environ, **LOCALE_C)
+    code = COMMANDS_IN_TURN
+    result = process_fixtures.run(*words, fresh=True, statements=code, env=environment)
+    assert result.code == 0, result.err
     (folder / "Käse").rename(folder / "Brot")  # the classes are compared as they were written
-    assert toolkit("", "resume", "läufe/α", "--steps", 6, cwd=str(here)).returncode == 4
+    assert process_fixtures.run("resume", "läufe/α", "--steps", 6).code == 4

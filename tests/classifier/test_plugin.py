@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import subprocess
-import sys
 
+import process_fixtures
 import pytest
 import toolkit_classifier as plugin
 from classifier_fixtures import options
@@ -33,7 +32,7 @@ def test_importing_the_plugin_and_reading_its_options_imports_no_tensorflow():
         "assert p.options().__name__ == 'ClassifierOptions'\n"
         "assert not {name.split('.')[0] for name in sys.modules} & {'tensorflow', 'tf_keras'}"
     )
-    assert subprocess.call([sys.executable, "-c", code]) == 0
+    assert process_fixtures.run(fresh=True, statements=code).code == 0
 
 
 def test_every_option_has_a_line_of_help_without_a_full_stop():

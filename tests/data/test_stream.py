@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import tracemalloc
 
 import numpy as np
+import process_fixtures
 import pytest
 from data_fixtures import idx_bytes, numbered_images
 
@@ -236,8 +235,8 @@ session.run(features)
 
 
 def test_a_process_ends_while_batches_are_read_for_a_session_that_is_open():
-    process = subprocess.run([sys.executable, "-c", UNCLOSED], capture_output=True, timeout=300)
-    assert process.returncode == 0, process.stderr
+    ended = process_fixtures.run(fresh=True, statements=UNCLOSED)
+    assert ended.code == 0, ended.err
 
 
 @pytest.mark.parametrize("name", ["words", "picture"])

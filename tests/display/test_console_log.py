@@ -5,18 +5,14 @@ from __future__ import annotations
 import datetime
 import os
 import re
-import signal
-import subprocess
 import sys
-import threading
 
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import write_plugin
 
 import toolkit
-from toolkit.child_process import python_code
 from toolkit.display import console_log
 from toolkit.display.console import Console
 from toolkit.display.console_log import ConsoleLog
@@ -175,21 +171,20 @@ def test_a_folder_with_a_log_alone_is_used(here):
     assert is_used("run")  # a run writes it after its manifest: this one is somebody's own
 
 
-def test_a_kill_loses_no_line(here, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.path.join(REPOSITORY, "tests"))
+def test_a_kill_loses_no_line(here):
     argv = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    argv += ["--steps", "1000000", "--log-steps", "10", "--console-secs", "0.5"]
-    command = [sys.executable, "-c", python_code(), *argv]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    timer = threading.Timer(300, process.kill)
-    timer.start()
-    lines = []
-    for line in process.stderr:
-        lines.append(line.rstrip("\n"))
-        if sum(line.startswith("step ") for line in lines) == 10:
-            process.send_signal(signal.SIGKILL)
-            break
-    process.communicate()
-    timer.cancel()
-    starts = [line.split("  ")[0] for line in lines]
+    argv += ["--steps", 10**9, "--log-steps", 10, "--console-secs", 0.05]
+    with open("err", "wb") as err:
+        process = process_fixtures.start(*argv, stderr=err)
+
+    def lines():
+        with open("err") as file:
+            return file.read().split("\n")[:-1]
+
+    def count():
+        return sum(line.startswith("step ") for line in lines())
+
+    process_fixtures.wait_until(lambda: count() >= 10, among=[process])
+    process_fixtures.kill(process)
+    starts = [line.split("  ")[0] for line in lines()]
     assert [line for line in [t.split("  ")[0] for t in texts()] if line in starts] == starts

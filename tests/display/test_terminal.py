@@ -6,16 +6,20 @@ import fcntl
 import os
 import pty
 import struct
-import sys
 import termios
 
+import fork_server
+import process_fixtures
 import pytest
 from terminal_fixtures import Screen
 
 SCRIPT = """
-import sys
+import os, sys
+from toolkit.display import bar
 from toolkit.display.console import Console
 
+bar.REDRAWS_PER_SEC = 1e-6  # no redraw but those that the test asks for
+sys.stdin.readline()
 console = Console(sys.stderr, 0)
 console.start(2000, lambda: 100)
 console.show_metrics({"step": 150, "loss": 0.25, "[red]odd[/red]": 1.0})
@@ -23,6 +27,7 @@ for text in sys.stdin:
     if console._bar is not None:
         console._bar.refresh()
     console.log("READY " + text.strip())
+    os.write(2, bytes(1))  # all of it is written
 console.stop()
 """
 
@@ -33,15 +38,20 @@ class Terminal:
     def __init__(self, width, **variables):
         names = ("TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
         environment = {name: text for name, text in os.environ.items() if name not in names}
-        self._pid, self._terminal = pty.fork()
-        if self._pid == 0:
-            os.execve(sys.executable, [sys.executable, "-c", SCRIPT], {**environment, **variables})
+        self._terminal, other = pty.openpty()
+        self._process = process_fixtures.start(
+            statements=SCRIPT,
+            env={**environment, **variables},
+            **dict.fromkeys(fork_server.STREAMS, other),
+        )
+        os.close(other)
         settings = termios.tcgetattr(self._terminal)
         settings[3] &= ~termios.ECHO
         termios.tcsetattr(self._terminal, termios.TCSANOW, settings)
         self.output = ""
         self.screen = Screen(width)
         self.resize(width)
+        os.write(self._terminal, b"begin\n")
 
     def resize(self, width):
         size = struct.pack("HHHH", 24, width, 0, 0)
@@ -49,30 +59,30 @@ class Terminal:
         self.screen.width = width
 
     def redraw(self, label):
-        """Have the bar drawn, and read what was written up to the label."""
+        """Have the bar drawn, and read all that is written for it."""
         os.write(self._terminal, (label + "\n").encode())
-        self._read_until(f"READY {label}\r\n")
+        self._read_until("\0")
 
     def end(self):
         """End the input of SCRIPT, and read all that it writes."""
         os.write(self._terminal, b"\x04")
         self._read_until(None)
-        _, status = os.waitpid(self._pid, 0)
         os.close(self._terminal)
-        assert status == 0, self.output
+        assert self._process.wait(process_fixtures.PATIENCE) == 0, self.output
 
-    def _read_until(self, text):
-        start = len(self.output)
-        while text is None or text not in self.output[start:]:
+    def _read_until(self, end):
+        data = b""
+        while end is None or end not in data.decode("utf-8", "ignore"):
             try:
-                data = os.read(self._terminal, 1 << 16)
+                part = os.read(self._terminal, 1 << 16)
             except OSError:  # the other end is closed
-                data = b""
-            if not data:
+                part = b""
+            if not part:
                 break
-            part = data.decode("utf-8")
-            self.output += part
-            self.screen.feed(part)
+            data += part
+        text = data.decode("utf-8").replace("\0", "")
+        self.output += text
+        self.screen.feed(text)
 
 
 def run_on_terminal(widths, **variables):

@@ -6,11 +6,7 @@ import csv
 import io
 import json
 import math
-import os
-import subprocess
-import sys
 
-import linear_fixtures
 import numpy as np
 import pytest
 from linear_fixtures import LINEAR
@@ -143,18 +139,12 @@ def test_impossible_searches_are_refused(data, tmp_path, options, message):
         search(tmp_path, data, **options)
 
 
-def test_a_search_starts_from_the_command_line(data, tmp_path):
+def test_a_search_starts_from_the_command_line(cli, data, tmp_path):
     run = tmp_path / "run"
     argv = f"run --plugin {LINEAR} --with lr-finder --data {data} --batch-size 8 --steps 100"
-    result = subprocess.run(
-        [sys.executable, "-m", "toolkit", *argv.split(), "--run-dir", str(run)],
-        cwd=os.path.dirname(linear_fixtures.__file__),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-    )
-    assert result.returncode == 0, result.stdout
-    assert "predict, export and sample will refuse this run" in result.stdout
+    result = cli(*argv.split(), "--run-dir", run)
+    assert result.code == 0, result.err
+    assert "predict, export and sample will refuse this run" in result.out + result.err
     assert json.loads((run / "samples" / "rates.json").read_text())["learning_rate"] > 0
 
 

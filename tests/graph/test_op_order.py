@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 import types
 
 import numpy as np
 import pytest
-from graph_fixtures import make_run, session
+from graph_fixtures import make_run
 from update_fixtures import SGD, create_variable
 
 from toolkit import tf
@@ -18,25 +17,25 @@ from toolkit.graph.run import step_builder_of
 pytestmark = pytest.mark.usefixtures("graph")
 
 
-def wait_a_while(value):
-    """A float32 scalar that takes its time."""
-
-    def compute():
-        time.sleep(0.05)
-        return np.float32(value)
-
-    return tf.py_func(compute, [], tf.float32)
+def call_python(value):
+    """A float32 scalar that Python computes."""
+    return tf.py_func(lambda: np.float32(value), [], tf.float32)
 
 
-def assignments(variable):
-    """The ops of the graph that assign a variable a value, but for its initializer."""
+def writes_of(variable):
+    """The ops of the graph that write a variable, but for its initializer."""
     handle = variable.handle.name
     return [
         op
         for op in tf.get_default_graph().get_operations()
-        if op.type == "AssignVariableOp" and op is not variable.initializer
-        if handle in adoption.written_handles(op, set())
+        if op is not variable.initializer and handle in adoption.written_handles(op, set())
     ]
+
+
+def reads_of(variable, ops):
+    """The ops among some that read a variable."""
+    reads = [op for op in ops if op.type == "ReadVariableOp"]
+    return {op for op in reads if adoption.root_handle(op.inputs[0]) is variable.handle}
 
 
 def test_a_rollback_waits_for_the_update_that_it_undoes():
@@ -44,7 +43,7 @@ def test_a_rollback_waits_for_the_update_that_it_undoes():
     a, b = create_variable("a", 1.0), create_variable("b", 1.0)
     update = run.minimize(2.0 * a, [a], "a", advance_step=False)
     run.minimize(float("inf") * b, [b], "b")  # under no control dependency
-    rollbacks = assignments(a)
+    rollbacks = [op for op in writes_of(a) if op.type == "AssignVariableOp"]
     assert rollbacks
     assert all(update in adoption.upstream([op]) for op in rollbacks)
 
@@ -52,12 +51,12 @@ def test_a_rollback_waits_for_the_update_that_it_undoes():
 def test_a_state_update_reads_the_weights_before_they_change():
     run = make_run(**SGD)
     w, average = create_variable("w", 1.0), create_variable("average", 0.0)
-    with tf.control_dependencies([wait_a_while(0.0)]):
-        state_update = average.assign(w.read_value(), read_value=False)
-    op = run.minimize(3.0 * w, [w], updates=[state_update])
-    with session() as tf_session:
-        tf_session.run(op)
-        assert tf_session.run([w, average]) == [-2, 1]
+    state_update = average.assign(w.read_value(), read_value=False)
+    run.minimize(3.0 * w, [w], updates=[state_update])
+    reads = reads_of(w, adoption.upstream([state_update]))
+    writes = writes_of(w)
+    assert reads and writes
+    assert all(reads <= adoption.upstream([op]) for op in writes)
 
 
 def test_functions_that_update_state_follow_each_other():
@@ -65,14 +64,14 @@ def test_functions_that_update_state_follow_each_other():
     w, copy = create_variable("w", 1.0), create_variable("copy", 0.0)
     step = run.minimize(3.0 * w, [w])
     functions = [
-        lambda: w.assign(wait_a_while(7.0), read_value=False),
+        lambda: w.assign(7.0, read_value=False),
         lambda: copy.assign(w.read_value(), read_value=False),
     ]
     with tf.control_dependencies([step]):
-        op = run_behind_guard(functions, step_builder_of(run)._last, None)
-    with session() as tf_session:
-        tf_session.run(op)
-        assert tf_session.run([w, copy]) == [7, 7]
+        run_behind_guard(functions, step_builder_of(run)._last, None)
+    (write,) = [op for op in writes_of(w) if op.type == "AssignVariableOp"]
+    reads = reads_of(w, adoption.upstream(writes_of(copy)))
+    assert any(write in adoption.upstream([op]) for op in reads)
 
 
 def adopt(step, loss, variables=(), python_calls=()):
@@ -80,12 +79,6 @@ def adopt(step, loss, variables=(), python_calls=()):
     writes = adoption.find_writes(step, set(), variables)._replace(python_calls=python_calls)
     options = types.SimpleNamespace(on_nonfinite="stop")
     return adoption.adopt(step, writes, [loss], options, None)
-
-
-def reads_of(variable, ops):
-    """The ops among some that read a variable."""
-    handle = variable.handle.op
-    return {op for op in ops if op.type == "ReadVariableOp" and op.inputs[0].op is handle}
 
 
 def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():
@@ -101,7 +94,7 @@ def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():
 
 def test_a_call_of_python_waits_until_the_variables_that_it_writes_are_read():
     weight, loss = create_variable("weight", 1.0), tf.constant(1.0)
-    step = wait_a_while(0.0).op
+    step = call_python(0.0).op
     calls = adoption.find_python_calls([step], [loss])
     assert calls == [step]
     adopt(step, loss, [weight], calls)
@@ -109,9 +102,9 @@ def test_a_call_of_python_waits_until_the_variables_that_it_writes_are_read():
 
 
 def test_a_call_of_python_before_the_loss_is_no_update():
-    loss = wait_a_while(1.0) * 2
+    loss = call_python(1.0) * 2
     with tf.control_dependencies([loss]):
-        step = wait_a_while(0.0)
+        step = call_python(0.0)
     assert adoption.find_python_calls([step], [loss]) == [step.op]
 
 

@@ -7,13 +7,11 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, read_json, sha256s
+from file_fixtures import read_json, sha256s
 from linear_fixtures import LINEAR, Linear, bars, expected_logits, write_bars
 from run_fixtures import EXTRA, UNCHANGED, set_manifest, write_plugin
 
@@ -362,12 +360,11 @@ def test_a_run_whose_test_fails_has_ended(here):
     assert (manifest["status"], manifest["exit_code"]) == ("trained", 1)
 
 
-def test_the_manifest_of_a_run_has_its_exit_code(cli, run, here):
+def test_the_manifest_of_a_run_has_its_exit_code(cli, run, golden):
     assert read_json(run, "manifest.json")["exit_code"] == 0
-    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
-    assert cli("run", *argv, "--steps", 6, "--pause-at", 4).code == 0
-    assert read_json("run", "manifest.json")["exit_code"] == 0
-    result = cli("evaluate", "run", "--follow")
+    paused = golden("--steps", 6, "--pause-at", 4, name="paused") / "run"
+    assert read_json(paused, "manifest.json")["exit_code"] == 0
+    result = cli("evaluate", paused, "--follow")
     assert result.code == 0 and "run is stopped: paused at step 4; 1" in result.err
 
 
@@ -399,71 +396,52 @@ def test_mistakes_are_one_sentence(cli, run, flags, text):
 
 
 def test_a_reader_that_leaves_ends_the_command(run):
-    code = "import sys; from toolkit.cli import main; main(sys.argv[1:])"
-    argv = [sys.executable, "-c", code, "evaluate", str(run), "--follow", "--every"]
-    process = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.stdout.close()
-    assert process.wait(timeout=120) == 141
-    process.stderr.close()
-
-
-def start(argv, **streams):
-    paths = [REPOSITORY, os.path.join(REPOSITORY, "tests")]
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
-    return subprocess.Popen(argv, env=environment, **streams)
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = process_fixtures.start("evaluate", run, "--follow", "--every", stdout=writer)
+    os.close(writer)
+    assert process.wait(process_fixtures.PATIENCE) == 141
 
 
 # ---------------------------------------------------------------------------- beside real training
 
+# An extension that holds a run after the commit of step 6, until its process is killed.
+HOLDING = """
+import signal
+from toolkit import hookimpl
 
-def toolkit(*argv, **streams):
-    code = "import sys; from toolkit.cli import main; main(sys.argv[1:])"
-    return start([sys.executable, "-c", code, *map(str, argv)], **streams)
-
-
-def wait_for_commits(run, count):
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        if len(RunFolder(str(run)).commits.current_commits()) >= count:
-            return
-        time.sleep(0.05)
-    raise AssertionError("no commits")
+@hookimpl
+def checkpoint_saved(step):
+    while step == 6:
+        signal.pause()
+"""
 
 
 @pytest.mark.slow
 def test_a_run_is_followed_through_a_kill_and_a_resume(cli, here):
-    argv = ["--plugin", "classifier", "--network", "mlp", "--checkpoint-steps", 50, "--steps", 900]
-    run = here / "run"
-    with open("out", "wb") as out, open("err", "wb") as err:
-        evaluator = toolkit("evaluate", run, "--follow", "--json", stdout=out, stderr=err)
-    trainer = toolkit("run", *argv, "--run-dir", run, "--seed", 3)
-    try:
-        wait_for_commits(run, 3)
-        trainer.kill()
-        trainer.wait()
-        time.sleep(3)
-        assert evaluator.poll() is None
-        trainer = toolkit("resume", run)
-        assert trainer.wait(timeout=300) == 0
-        assert evaluator.wait(timeout=300) == 0
-    finally:
-        for process in (trainer, evaluator):
-            process.kill()
-            process.wait()
-    with open("out") as file:
-        values = [json.loads(line) for line in file]
-    evaluated = [value["step"] for value in values]
-    assert evaluated == sorted(set(evaluated)) and evaluated[-1] == 900 and len(evaluated) > 1
-    assert cli("verify", run).code == 0
-    expected = {
-        record["step"]: record
-        for record in RunFolder(str(run)).metrics.read()
-        if record["kind"] == "eval"
-    }
-    for value in values:
-        if value["step"] in expected:
-            accuracy = expected[value["step"]]["accuracy"]
-            assert value["metrics"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    (here / "holding.py").write_text(HOLDING)
+    argv = ["--plugin", LINEAR, "--with", "./holding.py", "--data", write_bars("bars.npz")]
+    argv += ["--steps", 12, "--evaluate-steps", 2, "--keep-checkpoints", 9, "--run-dir", "run"]
+    follow = ["evaluate", "run", "--follow", "--every", "--trust", "--json"]
+    with open("out", "wb") as out:
+        evaluator = process_fixtures.start(*follow, "--idle-secs", 10**6, stdout=out)
+    trainer = process_fixtures.start("run", *argv)
+
+    def evaluated():
+        with open("out") as file:
+            return [json.loads(line) for line in file.read().split("\n")[:-1]]
+
+    process_fixtures.wait_until(lambda: len(evaluated()) == 3, among=[evaluator, trainer])
+    process_fixtures.kill(trainer)
+    resumed = process_fixtures.run("resume", "run", "--trust")
+    assert resumed.code == 0, resumed.err
+    assert evaluator.wait(process_fixtures.PATIENCE) == 0
+    assert cli("verify", "run").code == 0
+    records = RunFolder("run").metrics.read()
+    expected = {r["step"]: r["accuracy"] for r in records if r["kind"] == "eval"}
+    assert sorted(expected) == [2, 4, 6, 8, 10, 12]
+    found = [(value["step"], value["metrics"]["accuracy"]) for value in evaluated()]
+    assert found == [(step, pytest.approx(expected[step], abs=1e-6)) for step in sorted(expected)]
 
 
 @pytest.mark.slow

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 
+import process_fixtures
 import pytest
 
 REQUIRED = os.environ.get("TOOLKIT_TEST_BROWSER") == "1"
@@ -56,13 +56,7 @@ class Browser:
 
     def wait(self, script, *arguments):
         """Wait until a script returns something true, and return that."""
-        limit = time.monotonic() + 30
-        while time.monotonic() < limit:
-            value = self.run(script, *arguments)
-            if value:
-                return value
-            time.sleep(0.02)
-        raise AssertionError(f"within 30 s, this was not true: {script}")
+        return process_fixtures.wait_until(lambda: self.run(script, *arguments), lambda: script)
 
     def texts(self, selector):
         """The text of each element, also of hidden ones."""
@@ -112,7 +106,8 @@ def browser():
         options.add_argument("--" + flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(service=start(paths[1]), options=options)
-    driver.set_script_timeout(30)
+    driver.set_script_timeout(process_fixtures.PATIENCE)
+    driver.set_page_load_timeout(process_fixtures.PATIENCE)
     yield Browser(driver)
     driver.quit()
 

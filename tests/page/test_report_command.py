@@ -2,9 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
 
+import process_fixtures
 import pytest
 from synthetic_runs import write_run
 
@@ -75,7 +74,7 @@ def test_no_tensorflow_is_imported(here, argv):
         f"import sys; from toolkit.cli import run_command; assert run_command({argv}) == 0;"
         "sys.exit('tensorflow' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=300).returncode == 0
+    assert process_fixtures.run(fresh=True, statements=code).code == 0
 
 
 def test_a_watch_writes_the_page_again_until_the_run_ends(here, cli, monkeypatch):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 
+import process_fixtures
 import pytest
 from bad_plugin_fixtures import FLAGS, GOOD
 from file_fixtures import REPOSITORY
@@ -302,7 +302,7 @@ def test_a_new_run_names_the_distribution_in_its_configuration(cli, trained_by_f
 # -------------------------------------------------------------------------------- the help is quick
 
 
-def test_the_help_imports_no_tensorflow_and_no_plugin_of_fifty(tmp_path):
+def test_the_help_imports_no_tensorflow_and_no_plugin_of_fifty(tmp_path, monkeypatch):
     """Only the modules of commands are imported, for their summaries; one of them is broken."""
     help_time.write_distributions(str(tmp_path), 50)
     code = (
@@ -311,16 +311,10 @@ def test_the_help_imports_no_tensorflow_and_no_plugin_of_fifty(tmp_path):
         "except SystemExit: pass\n"
         "print(*sorted(sys.modules))"
     )
-    variables = dict(os.environ, PYTHONPATH=str(tmp_path))
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert re.search(r"many_005\s+Do something", result.stdout), result.stderr
-    assert re.search(r"many_000\s+broken: Command 'many_000' cannot be", result.stdout)
-    modules = result.stdout.strip().split("\n")[-1].split()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = process_fixtures.run(fresh=True, statements=code)
+    assert re.search(r"many_005\s+Do something", result.out), result.err
+    assert re.search(r"many_000\s+broken: Command 'many_000' cannot be", result.out)
+    modules = result.out.strip().split("\n")[-1].split()
     assert not [name for name in modules if name.startswith("many_") and "_command" not in name]
     assert not {"tensorflow", "numpy", "pydantic", "toolkit.compat"} & set(modules)

@@ -4,11 +4,10 @@ the feed ends. The run is written by the feed's own waiting, action by action.
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
 
+import process_fixtures
 import pytest
+from lock_fixtures import lock_in_a_process
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage.checkpoint_feed import CheckpointFeed, FeedSettings
@@ -138,7 +137,11 @@ def test_a_checkpoint_is_fed_again_until_it_is_complete(writer, feed_of):
     writer.begin()
     writer.commit(2)
     feed = feed_of()
-    assert feed.next() == feed.next()
+    items = [feed.next(), feed.next()]
+    assert [item.checkpoint.step for item in items] == [2, 2]
+    feed.complete(items[1])
+    writer.end()
+    assert feed.next() is None
 
 
 @pytest.mark.parametrize(
@@ -481,31 +484,17 @@ def test_the_feed_neither_locks_nor_writes(writer, feed_of):
     before = sorted(os.listdir(writer.path))
     feed = feed_of()
     feed.next()
-    code = (
-        "import sys; from toolkit.storage.run_folder import RunFolder as R; R(sys.argv[1]).lock()"
-    )
-    subprocess.run([sys.executable, "-c", code, writer.path], check=True, timeout=60)
+    other = RunFolder(writer.path)
+    other.lock()
+    other.unlock()
     assert sorted(os.listdir(writer.path)) == before
 
 
 def test_a_process_that_is_killed_holds_no_lock(writer, clock, feed_of):
-    code = (
-        "import sys, time; from toolkit.storage.run_folder import RunFolder as R\n"
-        "R(sys.argv[1]).lock(); print('locked', flush=True); time.sleep(60)"
-    )
     writer.begin()
     writer.die()
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, writer.path], stdout=subprocess.PIPE, universal_newlines=True
-    )
-    try:
-        assert process.stdout.readline() == "locked\n"
-        clock.actions = [lambda: None] * 100 + [lambda: process.send_signal(signal.SIGKILL)]
-        clock.actions.append(process.wait)
-        with pytest.raises(RetryError, match="no process trains it"):
-            feed_of().next()
-        assert clock.now > 50
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    process = lock_in_a_process(writer.path)
+    clock.actions = [lambda: None] * 100 + [lambda: process_fixtures.kill(process)]
+    with pytest.raises(RetryError, match="no process trains it"):
+        feed_of().next()
+    assert clock.now > 50

@@ -2,11 +2,10 @@
 
 import os
 import shutil
-import subprocess
-import sys
 
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, read_json
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
 
 from toolkit import files, tf
@@ -90,7 +89,6 @@ def test_a_run_in_a_folder_whose_name_is_not_utf8_trains_and_is_intact(here):
     except OSError:
         pytest.skip("all names of this file system are UTF-8")
     flags = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", "4"]
-    environment = dict(os.environ, PYTHONPATH=os.path.join(REPOSITORY, "tests"))
     for command in (["run", *flags, "--run-dir"], ["verify"], ["evaluate"]):
-        argv = [sys.executable, "-m", "toolkit", *command, os.path.join(NOT_UTF8, "run")]
-        assert subprocess.call(argv, env=environment) == 0
+        ended = process_fixtures.run(*command, os.path.join(NOT_UTF8, "run"))
+        assert ended.code == 0, ended.err

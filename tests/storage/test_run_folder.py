@@ -6,19 +6,19 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 import stat
-import subprocess
-import sys
-import threading
+from types import SimpleNamespace
 
 import numpy as np
+import process_fixtures
 import pytest
 from file_fixtures import sha256s
+from lock_fixtures import lock_in_a_process
 
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
 from toolkit.errors import CheckpointError, RetryError, UsageError
+from toolkit.storage import folder_lock
 from toolkit.storage.checkpoint_store import CheckpointStore
 from toolkit.storage.jsonl import JsonLines
 from toolkit.storage.run_folder import RunFolder, open_run, reserve
@@ -277,15 +277,6 @@ def test_locking_twice_is_locking_once(run):
     assert reopen(run).is_locked()
 
 
-LOCK_SCRIPT = """
-import sys, time
-from toolkit.storage.run_folder import RunFolder
-RunFolder(sys.argv[1]).lock()
-print("locked", flush=True)
-time.sleep(60)
-"""
-
-
 def test_a_run_that_is_alive_is_not_renamed_with_force(run):
     before = sha256s(run.path)
     with pytest.raises(UsageError, match="Another process is training in"):
@@ -400,15 +391,9 @@ def test_a_run_that_is_reached_through_a_link_is_written(run, tmp_path):
 
 def test_a_kill_releases_the_lock(run):
     run.unlock()
-    process = subprocess.Popen(
-        [sys.executable, "-c", LOCK_SCRIPT, run.path], stdout=subprocess.PIPE
-    )
-    try:
-        assert process.stdout.readline() == b"locked\n"
-        assert reopen(run).is_locked()
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+    process = lock_in_a_process(run.path)
+    assert reopen(run).is_locked()
+    process_fixtures.kill(process)
     assert not reopen(run).is_locked()
     run.lock()
 
@@ -932,11 +917,12 @@ def test_a_session_removes_temporary_files_of_a_killed_process(committed):
     assert not os.path.exists(committed.file(".writing-abc"))
 
 
-def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run):
+def test_a_process_that_only_tries_the_lock_does_not_make_a_run_fail(run, monkeypatch):
     run.unlock()
     descriptor = os.open(run.path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_SH)  # as `is_locked` does
-    threading.Timer(0.1, os.close, [descriptor]).start()
+    clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda secs: os.close(descriptor))
+    monkeypatch.setattr(folder_lock, "time", clock)
     run.lock()
     assert run.has_lock
 

@@ -7,12 +7,10 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 
 import numpy as np
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY
 from linear_fixtures import Linear, write_bars
 from test_exact_resume import final_state
 
@@ -30,11 +28,12 @@ def data(tmp_path):
     return write_bars(tmp_path / "bars.npz")
 
 
-@pytest.fixture
-def whole(data, tmp_path):
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
     """The final state of an undisturbed run."""
-    path = str(tmp_path / "whole")
-    testing.train(Linear, path, data=data, **OPTIONS)
+    folder = tmp_path_factory.mktemp("whole")
+    path = str(folder / "run")
+    testing.train(Linear, path, data=write_bars(folder / "bars.npz"), **OPTIONS)
     return final_state_of(path)
 
 
@@ -192,8 +191,7 @@ def test_a_clock_that_is_set_back_changes_no_result(data, tmp_path, monkeypatch,
 
 
 SCRIPT = """
-import os, sys
-sys.path[:0] = [{tests!r}]
+import os
 from test_faults import linear_with
 from toolkit import testing
 
@@ -215,22 +213,12 @@ testing.train(linear_with(6, act), "run", data="npz:bars.npz", steps=12, log_ste
         ("os._exit(0)", 0),
     ],
 )
-def test_a_run_continues_after_its_process_was_killed(data, tmp_path, act, code):
-    script = SCRIPT.format(tests=os.path.dirname(os.path.abspath(__file__)), act=act)
-    path = os.pathsep.join([os.path.join(REPOSITORY, "tests")] + sys.path)
-    process = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=str(tmp_path),
-        env=dict(os.environ, PYTHONPATH=path),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=300,
-    )
-    assert process.returncode == code
-    run, other = str(tmp_path / "run"), str(tmp_path / "whole")
+def test_a_run_continues_after_its_process_was_killed(data, tmp_path, whole, act, code):
+    ended = process_fixtures.run(statements=SCRIPT.format(act=act), cwd=str(tmp_path))
+    assert ended.code == code, ended.err
+    run = str(tmp_path / "run")
     folder = RunFolder(run)
     assert not folder.is_locked()
     assert (folder.checkpoints.newest().step, folder.read_manifest()["status"]) == (4, "running")
     testing.train(Linear, run)
-    testing.train(Linear, other, data=data, **OPTIONS)
-    assert final_state_of(run) == final_state_of(other)
+    assert final_state_of(run) == whole

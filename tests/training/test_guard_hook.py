@@ -34,6 +34,8 @@ def test_a_state_that_was_saved_before_the_first_window_does_not_end_the_run_eit
     guard = make_guard(make_guard(EARLIER).state())
     report_count(guard, 1100, 150)
     report_count(guard, 1200, 249)
+    with pytest.raises(DivergedError, match="All of the last 100 steps up to step 1300"):
+        report_count(guard, 1300, 349)
 
 
 @pytest.mark.parametrize(
