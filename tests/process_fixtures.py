@@ -64,6 +64,11 @@ def start(*argv, fresh=False, statements=COMMAND_LINE, cwd=None, env=None, **set
         process = subprocess.Popen(command, cwd=cwd, env=env, **streams, **settings)
     else:
         process = _server().start(words, statements, cwd, env, streams, **settings)
+    return end_with_test(process)
+
+
+def end_with_test(process):
+    """Let a process, also one that was started in another way, end with the test."""
     _running.append(process)
     return process
 

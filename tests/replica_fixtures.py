@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 
+from process_fixtures import PATIENCE, free_port
+
 from toolkit import tf
 from toolkit.cluster.server import configure, start_server
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
-from toolkit.launch.ports import LOOPBACK, find_free_ports
+from toolkit.launch.ports import LOOPBACK
 
 
 class Replicas:
@@ -18,7 +20,7 @@ class Replicas:
     """
 
     def __init__(self, count):
-        addresses = [f"{LOOPBACK}:{port}" for port in find_free_ports(count)]
+        addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(count)]
         self.clusters = [
             Cluster({"worker": addresses}, Task("worker", rank, address), ClusterSettings())
             for rank, address in enumerate(addresses)
@@ -50,7 +52,7 @@ class Replicas:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
         if errors:
             raise errors[0]
         return [results[rank] for rank in range(len(graphs))]

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from process_fixtures import free_port, wait_until
+
 from toolkit.cluster.channel import Channel
+from toolkit.cluster.clock import Clock
 from toolkit.cluster.frames import Connection, Kind, encode_frame
 from toolkit.cluster.handshake import identify
 from toolkit.cluster.tasks import Cluster, ClusterSettings
 
+UNTRIED = "it was not tried yet"
 
-def free_port(host="127.0.0.1"):
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
+
+class MovedClock(Clock):
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self):
+        self._now, self._is_over = 1000.0, False
+
+    def now(self):
+        return self._now
+
+    def wait(self, happening, secs):
+        end = self._now + secs
+        while not happening.wait(0.01):
+            if self._is_over:
+                self.move(secs)
+            # Whoever waits for a condition looks again.
+            if self._now >= end or isinstance(happening, threading.Condition):
+                return False
+        return True
+
+    def move(self, secs):
+        self._now += secs
+
+    def stop_waiting(self):
+        """Let each wait end at once, as if the time had passed."""
+        self._is_over = True
 
 
 class Member(NamedTuple):
@@ -27,18 +53,34 @@ class Member(NamedTuple):
     lines: list
     codes: list
 
+    @property
+    def has_ended(self):
+        """Whether this process knows that the job has ended."""
+        return self.channel._has_ended.is_set()
+
+    def peer(self, name):
+        """The process with which it is connected; None without a connection."""
+        return {t.name: peer for t, peer in list(self.channel._peers.items())}.get(name)
+
+    def await_problem(self, text):
+        """Wait until this is why it cannot listen or connect."""
+        wait_until(lambda: text in self.channel._entrance.problem)
+
 
 class Job:
-    """A chief, workers and parameter servers on loopback; the channel listens on `port`."""
+    """A chief, workers and parameter servers on loopback; the channel listens on `port`.
+
+    Its processes have the same clock, which the test moves. Until then, none is late or silent.
+    """
 
     def __init__(self, workers=2, ps=0, host="127.0.0.1", source="", **settings):
-        self.source = source
+        self.source, self.clock = source, MovedClock()
         self.port = settings.pop("channel_port", None) or free_port()
         self.jobs = {"chief": [f"{host}:1"]}
         for job, count in (("worker", workers), ("ps", ps)):
             if count:
                 self.jobs[job] = [f"127.0.0.1:{len(job)}{index}" for index in range(count)]
-        settings = {"join_secs": 20.0, "peer_secs": 3.0, **settings}
+        settings = {"join_secs": 20.0, "peer_secs": 8.0, **settings}
         self.settings = ClusterSettings(channel_port=self.port, **settings)
         self.members = []
 
@@ -46,33 +88,91 @@ class Job:
     def names(self):
         return [task.name for task in self.cluster("chief").tasks]
 
-    def cluster(self, name, **changes):
+    def cluster(self, name):
         """The cluster of the process of a task."""
-        cluster = Cluster(self.jobs, None, self.settings._replace(**changes), self.source)
+        cluster = Cluster(self.jobs, None, self.settings, self.source)
         return cluster._replace(task=next(task for task in cluster.tasks if task.name == name))
 
-    def open(self, name, **changes):
+    def open(self, name):
         """Open the channel of a task."""
         lines, codes = [], []
-        channel = Channel(self.cluster(name, **changes), lines.append, codes.append)
+        channel = Channel(self.cluster(name), lines.append, codes.append, self.clock)
         self.members.append(Member(channel, lines, codes))
         return self.members[-1]
 
     def start(self, *names):
         """Open the channels of the tasks, of all by default, and join; a member of each."""
         members = [self.open(name) for name in names or self.names]
-        join([member.channel for member in members])
+        join(members)
         return members
+
+    def start_with_bare(self, name):
+        """Start a job with a bare connection as a task: (the connection, the other members)."""
+        members = [self.open(other) for other in self.names if other != name]
+        await_listener(self.port).close()
+        bare = self.connect(name)
+        bare.send(encode_frame(Kind.READY, {}))
+        join(members)
+        return bare, members
 
     def connect(self, name, **identity):
         """Connect as the process of a task would, and return the bare connection."""
         connected = socket.create_connection(("127.0.0.1", self.port), 10)
-        connection = Connection(connected)
+        connection = Connection(connected, self.clock)
         header = {**identify(self.cluster(name))._asdict(), **identity}
         connection.send_magic()
         connection.send(encode_frame(Kind.IDENTITY, header))
         connection.receive_magic()
         return connection
+
+    def miss_start(self, *members, until=lambda: True):
+        """What `join` of members raises at the end of the time, when each knows who is missing.
+
+        Args:
+            members: which join.
+            until: what has to hold before that.
+        """
+        with ThreadPoolExecutor(len(members)) as pool:
+            futures = [pool.submit(member.channel.join, {}) for member in members]
+            wait_until(lambda: until() and self._know_who_is_missing(members))
+            self.clock.move(self.settings.join_secs)
+            return [future.exception() for future in futures]
+
+    def _know_who_is_missing(self, members):
+        chiefs = [m for m in self.members if m.channel._cluster.is_chief]
+        if not chiefs:
+            return all(m.channel._entrance.problem != UNTRIED for m in members)
+        others = [m for m in members if m is not chiefs[0]]
+        peers = [chiefs[0].peer(m.channel._cluster.task.name) for m in others]
+        if chiefs[0] not in members:
+            return all(peers)
+        are_told = all(m.channel._waiting_text for m in others)
+        return are_told and all(peer and peer.hello is not None for peer in peers)
+
+    def pass_time(self, secs, beat=lambda: None):
+        """Let time pass, in which each process looks at the others, and hears those that look.
+
+        Args:
+            secs: how much.
+            beat: called in each fourth of `peer_secs`, for what a bare connection does then.
+        """
+        end = self.clock.now() + secs
+        while self.clock.now() < end:
+            self.clock.move(self.settings.peer_secs / 4)
+            beat()
+            self.await_looks()
+
+    def await_looks(self):
+        """Wait until all have looked at the others, after the clock was moved."""
+        wait_until(lambda: all(map(self._is_up_to_date, self.members)))
+
+    def _is_up_to_date(self, member):
+        channel, now = member.channel, self.clock.now()
+        if channel._error is not None:
+            return member.has_ended
+        peers = [member.peer(m.channel._cluster.task.name) for m in self.members]
+        has_heard = all(peer.connection.last_heard == now for peer in peers if peer)
+        return has_heard and channel._watch._last == now
 
     def close(self):
         """Close all channels at the same time."""
@@ -86,19 +186,29 @@ def run_all(functions):
         return [future.exception() or future.result() for future in futures]
 
 
-def join(channels):
+def join(members):
     """Join at the same time; what each returns."""
-    with ThreadPoolExecutor(len(channels)) as pool:
-        hellos = [{"rank": rank} for rank in range(len(channels))]
-        futures = [pool.submit(c.join, hello) for c, hello in zip(channels, hellos)]
+    with ThreadPoolExecutor(len(members)) as pool:
+        hellos = [{"rank": rank} for rank in range(len(members))]
+        futures = [pool.submit(m.channel.join, hello) for m, hello in zip(members, hellos)]
         return [future.result() for future in futures]
 
 
 def await_listener(port, host="127.0.0.1"):
     """A connection to a port, as soon as something listens there."""
-    for _ in range(500):
-        try:
+
+    def connect():
+        with contextlib.suppress(ConnectionRefusedError):
             return socket.create_connection((host, port), 10)
-        except ConnectionRefusedError:
-            time.sleep(0.01)
-    raise AssertionError(f"nothing listens on port {port}")
+
+    return wait_until(connect)
+
+
+@contextlib.contextmanager
+def listening(port):
+    """Something else listens on a port."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen(5)
+        yield other

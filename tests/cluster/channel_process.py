@@ -1,34 +1,28 @@
 """A process of a job, for tests: the chief commands, the others obey.
 
-Usage: python channel_process.py TASK PORT BEHAVIOUR, where BEHAVIOUR is
+Its argument is its behaviour:
 
-obey        make and answer steps to the end; the chief ends the job after 50 if it `end`s
-end         the chief: end the job
+obey        make and answer steps to the end
+end         the chief: end the job after 50 steps
 hang        stop to answer after 20 steps, as a collective of TensorFlow 1.15 does
-fail        raise an error after 20 steps
 forget      leave without closing the channel after 20 steps
 late        come after a second
 never       do not come
-hog         keep the interpreter busy for three seconds after 20 steps
+impatient   obey, and say soon for whom it waits
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import sys
 import time
 
+from toolkit.cluster import waiting
 from toolkit.cluster.channel import Channel, JobEnded
-from toolkit.cluster.tasks import Cluster, ClusterSettings
-from toolkit.errors import DataError, ToolkitError
-
-JOBS = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:60", "127.0.0.1:61"], "ps": ["127.0.0.1:2"]}
-
-
-def read_cluster(name: str, port: int) -> Cluster:
-    settings = ClusterSettings(channel_port=port, join_secs=20.0, peer_secs=2.0)
-    cluster = Cluster(JOBS, None, settings)
-    return cluster._replace(task=next(task for task in cluster.tasks if task.name == name))
+from toolkit.cluster.tasks import Cluster, ClusterSettings, read_cluster
+from toolkit.errors import ToolkitError
 
 
 def log(text: str) -> None:
@@ -59,25 +53,26 @@ def run(cluster: Cluster, channel: Channel, behaviour: str) -> int:
 
 def behave(behaviour: str) -> None:
     if behaviour == "hang":
-        print("buffered", end="")  # in a pipe: os._exit alone would lose it
+        print("buffered", end="")  # in a file: os._exit alone would lose it
         log("hangs")
-        time.sleep(100)
-    elif behaviour == "fail":
-        raise DataError("The file a.png is damaged.")
+        while True:
+            signal.pause()
     elif behaviour == "forget":
         sys.exit(7)
-    elif behaviour == "hog":
-        end = time.monotonic() + 3.0
-        while time.monotonic() < end:
-            sum(range(100000))
 
 
-def main(name: str, port: str, behaviour: str) -> int:
+def main(behaviour: str) -> int:
     if behaviour == "late":
         time.sleep(1)
     if behaviour == "never":
         return 0
-    cluster = read_cluster(name, int(port))
+    if behaviour == "impatient":
+        waiting._FIRST_NOTICE_SECS = waiting._NOTICE_SECS = 0.1
+    names = ("join_secs", "peer_secs")
+    settings = {name: float(os.environ[f"TOOLKIT_{name.upper()}"]) for name in names}
+    port = int(os.environ["TOOLKIT_CHANNEL_PORT"])
+    cluster = read_cluster(ClusterSettings(channel_port=port, **settings), os.environ)
+    assert cluster is not None
     channel = Channel(cluster, log)
     try:
         code = run(cluster, channel, behaviour)
@@ -91,7 +86,3 @@ def main(name: str, port: str, behaviour: str) -> int:
         code = error.exit_code
     channel.close(code)
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -15,11 +15,11 @@ import sys
 from typing import Dict, List, NamedTuple
 
 from file_fixtures import REPOSITORY
+from process_fixtures import PATIENCE, take_turn
 
 SAMPLES = os.path.join(REPOSITORY, "samples", "cluster")
 SCRIPT = os.path.join(SAMPLES, "slurm.sh")
 FAKE_SLURM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_slurm.py")
-SECONDS = 150  # for a batch script
 
 
 def read_sample(name: str) -> str:
@@ -143,6 +143,7 @@ def submit(folder, toolkit, nodes=("localhost",), tasks_per_node=1, script=SCRIP
     Returns:
         The `Job`.
     """
+    take_turn()
     bin_folder = os.path.join(str(folder), "bin")
     os.makedirs(bin_folder, exist_ok=True)
     for name in ("srun", "scontrol"):
@@ -152,7 +153,7 @@ def submit(folder, toolkit, nodes=("localhost",), tasks_per_node=1, script=SCRIP
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "TOOLKIT_"))}
     environ.update(job_variables(nodes, tasks_per_node), **variables)
     environ["TOOLKIT_CACHE"] = os.path.join(str(folder), "cache")
-    environ["TOOLKIT_JOIN_SECS"] = "60"
+    environ["TOOLKIT_JOIN_SECS"] = environ["TOOLKIT_PEER_SECS"] = str(PATIENCE)
     environ["PATH"] = bin_folder + os.pathsep + environ["PATH"]
     environ["FAKE_SLURM_REQUESTS"] = requests = os.path.join(str(folder), "requests.jsonl")
     log = os.path.join(str(folder), "log")
@@ -166,7 +167,7 @@ def submit(folder, toolkit, nodes=("localhost",), tasks_per_node=1, script=SCRIP
             start_new_session=True,
         )
         try:
-            process.wait(SECONDS)
+            process.wait(PATIENCE)
         finally:
             end_session(process.pid)
     with open(log, encoding="utf-8") as file:

@@ -5,27 +5,16 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-import time
 
 import pytest
-from channel_fixtures import await_listener, join, run_all
+from channel_fixtures import listening, run_all
+from process_fixtures import PATIENCE, wait_until
 
-from toolkit.cluster import channel as channel_module
-from toolkit.cluster.channel import JobEnded, PeerError
+from toolkit.cluster.channel import ENDING_SECS, GRACE_SECS, JobEnded, PeerError
 from toolkit.cluster.frames import Connection, Kind, encode_frame
 from toolkit.errors import DataError, DivergedError, InterruptedRun, UsageError
 
 GONE = "worker 0 (127.0.0.1:60) is gone."
-
-
-def start_with_bare_worker(job):
-    """Start a job in which worker 0 is a bare connection; (connection, members of the others)."""
-    members = [job.open(name) for name in job.names if name != "worker 0"]
-    await_listener(job.port).close()
-    bare = job.connect("worker 0")
-    bare.send(encode_frame(Kind.READY, {}))
-    join([member.channel for member in members])
-    return bare, members
 
 
 def errors_of(*members):
@@ -38,15 +27,6 @@ def errors_of(*members):
         return channel.receive() and channel.receive()
 
     return run_all([lambda member=member: wait(member.channel) for member in members])
-
-
-def await_codes(member):
-    """The codes with which a member was ended, as soon as it was."""
-    for _ in range(1000):
-        if member.codes:
-            break
-        time.sleep(0.01)
-    return member.codes
 
 
 # ------------------------------------------------------------------------------------- by the chief
@@ -93,7 +73,7 @@ def test_a_follower_that_has_left_is_named_when_it_is_needed(make_job):
 def test_a_follower_that_left_between_commands_is_named_at_the_next_one(make_job):
     chief, worker = make_job(workers=1).start()
     worker.channel.close()
-    time.sleep(0.2)
+    wait_until(lambda: chief.peer("worker 0").has_left)
     with pytest.raises(PeerError, match="worker 0 .* has left the job before its end"):
         chief.channel.command({})
         chief.channel.replies()
@@ -123,7 +103,7 @@ def test_no_thread_and_no_socket_is_left(make_job):
     job.close()
     for thread in threading.enumerate():
         if thread.name.startswith("channel"):
-            thread.join(5)
+            thread.join(PATIENCE)
     assert threading.active_count() <= before
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", job.port), 5)
@@ -182,11 +162,11 @@ def test_the_first_error_counts(make_job):
 
 
 def test_who_waits_before_it_blames_itself_learns_the_true_reason(make_job):
-    bare, (chief, worker) = start_with_bare_worker(make_job())
+    bare, (chief, worker) = make_job().start_with_bare("worker 0")
     worker.channel.check()
-    threading.Timer(0.2, bare.close).start()
+    threading.Timer(0.1, bare.close).start()
     with pytest.raises(PeerError) as info:
-        worker.channel.check(10.0)
+        worker.channel.check(4.0)
     assert info.value.message == GONE
 
 
@@ -228,7 +208,7 @@ def reset(connection):
 
 @pytest.mark.parametrize("lose", [Connection.close, reset])
 def test_a_worker_that_dies_is_named_by_all(make_job, lose):
-    bare, members = start_with_bare_worker(make_job())
+    bare, members = make_job().start_with_bare("worker 0")
     lose(bare)
     errors = errors_of(*members)
     assert [(error.message, error.exit_code) for error in errors] == [(GONE, 138)] * 2
@@ -236,9 +216,13 @@ def test_a_worker_that_dies_is_named_by_all(make_job, lose):
 
 
 def test_a_worker_that_is_silent_is_named_by_all(make_job):
-    bare, members = start_with_bare_worker(make_job(peer_secs=0.7))
+    job = make_job(peer_secs=8.0)
+    bare, members = job.start_with_bare("worker 0")
+    job.pass_time(8.0)
+    assert not any(member.has_ended for member in members)
+    job.pass_time(2.0)
+    text = "worker 0 (127.0.0.1:60) has not answered for 8 s."
     errors = errors_of(*members)
-    text = "worker 0 (127.0.0.1:60) has not answered for 0.7 s."
     assert [(error.message, error.exit_code) for error in errors] == [(text, 138)] * 2
     frames = []
     while not frames or frames[-1].kind != Kind.FAILURE:  # in case that it can read again
@@ -247,24 +231,16 @@ def test_a_worker_that_is_silent_is_named_by_all(make_job):
 
 
 def test_a_parameter_server_that_dies_ends_the_job(make_job):
-    job = make_job(workers=1, ps=1)
-    members = [job.open("chief"), job.open("worker 0")]
-    await_listener(job.port).close()
-    server = job.connect("ps 0")
-    server.send(encode_frame(Kind.READY, {}))
-    join([member.channel for member in members])
+    server, members = make_job(workers=1, ps=1).start_with_bare("ps 0")
     server.close()
     assert {error.message for error in errors_of(*members)} == {"ps 0 (127.0.0.1:20) is gone."}
 
 
 def start_with_bare_chief(job):
     """Start a job whose chief is a bare connection; (connection, the member of worker 0)."""
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", job.port))
-    listening.listen(5)
-    worker = job.open("worker 0")
-    chief = Connection(listening.accept()[0])
-    listening.close()
+    with listening(job.port) as server:
+        worker = job.open("worker 0")
+        chief = Connection(server.accept()[0], job.clock)
     chief.receive_magic()
     chief.receive()
     chief.send_magic()
@@ -284,8 +260,10 @@ def test_a_chief_that_dies_is_named(make_job, lose):
 
 
 def test_a_chief_that_is_silent_is_named(make_job):
-    _, worker = start_with_bare_chief(make_job(workers=1, peer_secs=0.7))
-    with pytest.raises(PeerError, match=r"^chief \(127.0.0.1:1\) has not answered for 0.7 s\."):
+    job = make_job(workers=1, peer_secs=8.0)
+    _, worker = start_with_bare_chief(job)
+    job.pass_time(10.0)
+    with pytest.raises(PeerError, match=r"^chief \(127.0.0.1:1\) has not answered for 8 s\."):
         worker.channel.receive()
 
 
@@ -296,48 +274,60 @@ def test_a_chief_that_sends_garbage_is_lost(make_job):
         worker.channel.receive()
 
 
-def test_a_process_that_was_stopped_itself_does_not_blame_the_others(make_job, monkeypatch):
-    chief, worker = make_job(workers=1, peer_secs=1.0).start()
-    peer = next(iter(chief.channel._peers.values()))
-    peer.connection._stream.last_heard -= 100  # what SIGSTOP and SIGCONT leave
-    chief.channel._watch._watch(peer, was_delayed=True)
-    chief.channel.check(0.5)
-    peer.connection._stream.last_heard -= 100
-    chief.channel._watch._watch(peer, was_delayed=False)
-    with pytest.raises(PeerError):
-        chief.channel.check(0.5)
+def test_a_process_that_was_stopped_itself_does_not_blame_the_others(make_job):
+    job = make_job(workers=1, peer_secs=8.0)
+    _, (chief,) = job.start_with_bare("worker 0")
+    job.clock.move(100)  # what SIGSTOP and SIGCONT leave
+    job.await_looks()
+    job.pass_time(8.0)
+    chief.channel.check()
+    job.pass_time(2.0)
+    with pytest.raises(PeerError, match="has not answered"):
+        chief.channel.check()
 
 
 # ---------------------------------------------------------------- a main thread that does not react
 
 
+def move(job, secs):
+    """Move the clock, when all know that the job has ended."""
+    wait_until(lambda: all(member.has_ended for member in job.members))
+    job.clock.move(secs)
+
+
 def test_a_process_that_hangs_is_ended_with_the_code_and_the_sentence(make_job):
-    bare, (chief, worker) = start_with_bare_worker(make_job())
+    job = make_job()
+    bare, members = job.start_with_bare("worker 0")
     bare.close()
-    assert await_codes(chief) == [138] and await_codes(worker) == [138]
-    assert GONE in chief.lines[0] and GONE in worker.lines[0]
+    move(job, GRACE_SECS + 0.1)
+    for member in members:
+        wait_until(lambda member=member: member.codes and member.lines)
+        assert member.codes == [138] and GONE in member.lines[0]
 
 
 def test_a_follower_that_is_busy_at_the_end_is_ended_with_the_code_of_the_chief(make_job):
-    chief, worker = make_job(workers=1).start()
+    job = make_job(workers=1)
+    chief, worker = job.start()
     chief.channel.close(3, "The loss is not finite.")
-    assert await_codes(worker) == [3] and worker.lines == ["Error: The loss is not finite."]
+    move(job, GRACE_SECS + 0.1)
+    wait_until(lambda: worker.codes and worker.lines)
+    assert worker.codes == [3] and worker.lines == ["Error: The loss is not finite."]
 
 
-def test_a_process_that_knows_it_and_does_not_close_is_ended(make_job, monkeypatch):
-    monkeypatch.setattr(channel_module, "ENDING_SECS", 0.1)
-    bare, (chief, worker) = start_with_bare_worker(make_job())
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_process_that_knows_it_has_some_time_to_close(make_job, closes):
+    job = make_job()
+    bare, members = job.start_with_bare("worker 0")
     bare.close()
-    errors_of(chief, worker)
-    assert await_codes(chief) == [138] and await_codes(worker) == [138]
+    errors_of(*members)
+    move(job, ENDING_SECS - 0.1)
+    if closes:
+        job.close()
+    job.clock.move(1.1)  # more than a beat
+    for member in members:
+        wait_until(lambda member=member: bool(member.codes) != closes or is_unwatched(member))
+        assert member.codes == ([] if closes else [138])
 
 
-def test_a_process_that_closes_in_time_is_not_ended(make_job, monkeypatch):
-    monkeypatch.setattr(channel_module, "ENDING_SECS", 0.3)
-    bare, (chief, worker) = start_with_bare_worker(make_job())
-    bare.close()
-    errors_of(chief, worker)
-    for member in (chief, worker):
-        member.channel.close()
-    time.sleep(1.5)  # more than a beat
-    assert not chief.codes and not worker.codes
+def is_unwatched(member):
+    return member.channel._watch._is_stopped.is_set()

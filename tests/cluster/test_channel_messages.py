@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
-from channel_fixtures import await_listener, join
+from process_fixtures import wait_until
 
 from toolkit.cluster.channel import JobEnded, PeerError
 from toolkit.cluster.frames import Kind, encode_frame
@@ -18,7 +17,7 @@ def obey(channel):
         while True:
             message, payload = channel.receive()
             channel.reply({**message, "size": len(payload)})
-    except (JobEnded, PeerError):
+    except (JobEnded, PeerError, RuntimeError):  # it has ended, or the test has
         pass
 
 
@@ -79,50 +78,42 @@ def test_a_large_payload_arrives_as_it_is(make_job):
 
 
 def test_a_payload_that_arrives_slowly_is_a_sign_of_life(make_job):
-    job = make_job(workers=1, peer_secs=1.0)
-    chief = job.open("chief")
-    await_listener(job.port).close()
-    worker = job.connect("worker 0")
-    worker.send(encode_frame(Kind.READY, {}))
-    chief.channel.join({})
+    job = make_job(workers=1)
+    worker, (chief,) = job.start_with_bare("worker 0")
     chief.channel.command({})
-    frame = encode_frame(Kind.REPLY, {"ok": True}, 20) + bytes(20)
-    for position in range(0, len(frame), 4):  # two seconds without a beat
-        worker._socket.sendall(frame[position : position + 4])
-        time.sleep(0.2)
+    frame = iter(encode_frame(Kind.REPLY, {"ok": True}, 20) + bytes(20))
+    peer = chief.peer("worker 0")
+
+    def send_a_byte():
+        worker._socket.sendall(bytes([next(frame)]))
+        wait_until(lambda: peer.connection.last_heard == job.clock.now())
+
+    job.pass_time(3 * job.settings.peer_secs, send_a_byte)
+    worker._socket.sendall(bytes(frame))
     assert chief.channel.replies() == [{"ok": True}]
 
 
-def beat_until(connection, event):
-    while not event.wait(0.1):
-        connection.beat()
-
-
 def test_a_follower_that_reads_slowly_is_alive_and_so_is_the_chief_for_the_others(make_job):
-    job = make_job(workers=2, peer_secs=1.0)
-    chief, quick = job.open("chief"), job.open("worker 1")
-    await_listener(job.port).close()
-    slow = job.connect("worker 0")
-    slow.send(encode_frame(Kind.READY, {}))
-    join([chief.channel, quick.channel])
+    job = make_job(workers=2)
+    slow, (chief, quick) = job.start_with_bare("worker 0")
     threading.Thread(target=obey, args=(quick.channel,), daemon=True).start()
     sender = threading.Thread(target=chief.channel.command, args=({}, bytes(64 << 20)))
     sender.start()
-    has_replies = threading.Event()
-    threading.Thread(target=beat_until, args=(slow, has_replies), daemon=True).start()
-    time.sleep(2.0)  # in which the chief's sending blocks
+    wait_until(chief.peer("worker 0").connection._send_lock.locked)
+    job.pass_time(3 * job.settings.peer_secs, slow.beat)  # in which the chief's sending blocks
     assert sender.is_alive()
     while slow.receive().kind != Kind.COMMAND:
         pass
     slow.send(encode_frame(Kind.REPLY, {}))
     assert chief.channel.replies()[1] == {"size": 64 << 20}
-    has_replies.set()
 
 
 def test_a_busy_main_thread_does_not_stop_the_beats(make_job):
-    chief = start_with_obedient_workers(make_job(workers=1, peer_secs=1.0))
-    end = time.monotonic() + 2.5
-    while time.monotonic() < end:
+    job = make_job(workers=1)
+    chief = start_with_obedient_workers(job)
+    clock = threading.Thread(target=job.pass_time, args=[3 * job.settings.peer_secs])
+    clock.start()
+    while clock.is_alive():
         sum(range(100000))
     chief.command({})
     assert chief.replies() == [{"size": 0}]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
 from file_fixtures import read_json
+from job_fixtures import Job, wait_at, write_waiting
+from process_fixtures import free_port
 from sample_fixtures import REPOSITORY, read_objects, read_pods, read_sample, submit
 
-from toolkit.launch.ports import find_free_ports
 from toolkit.storage.run_folder import RunFolder
 
 SHORT = ["--network=mlp", "--steps=300", "--checkpoint-steps=100"]
@@ -19,8 +19,9 @@ PYTHON = f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m toolkit "$@"\n'
 DIE_ONCE = f"""
 if [ "$SLURM_PROCID" = 1 ] && [ -z "$SLURM_RESTART_COUNT" ]; then
     ( {PYTHON.strip()} ) &
-    until [ -e runs/digits/checkpoints/model.ckpt-100.index ] || ! kill -0 $!; do sleep 0.02; done
+    until [ -e waits ] || ! kill -0 $!; do sleep 0.02; done
     kill -SIGNAL $!
+    rm "wait at"
     wait $!
     exit $?
 fi
@@ -33,11 +34,12 @@ def script(tmp_path_factory):
     text = read_sample("slurm.sh")
     assert text.count(" --epochs 20\n") == 1
     path = tmp_path_factory.mktemp("script") / "slurm.sh"
-    path.write_text(text.replace(" --epochs 20\n", f" {' '.join(SHORT)}\n"))
+    path.write_text(text.replace(" --epochs 20\n", f" {' '.join(SHORT)} --with ./waiting.py\n"))
     return str(path)
 
 
 def submit_two_tasks(folder, command, script, **variables):
+    write_waiting(folder)
     return submit(folder, command, tasks_per_node=2, script=script, SLURM_JOB_ID=JOB, **variables)
 
 
@@ -67,6 +69,7 @@ def test_a_job_with_a_signal_continues_to_the_same_bits(
     tmp_path, script, undisturbed, signal, code
 ):
     command = DIE_ONCE.replace("SIGNAL", signal)
+    wait_at(130, tmp_path)  # after the first checkpoint
     first = submit_two_tasks(tmp_path, command, script)
     assert (first.code, first.requests) == (code, [["requeue", JOB]]), first.log
     second = submit_two_tasks(tmp_path, command, script, SLURM_RESTART_COUNT="1")
@@ -76,27 +79,16 @@ def test_a_job_with_a_signal_continues_to_the_same_bits(
 
 
 @pytest.mark.slow
-def test_the_pods_of_the_manifest_train(tmp_path):
+def test_the_pods_of_the_manifest_train(here, tmp_path):
     pods = read_pods(read_objects()["Job"])
-    *ports, channel = find_free_ports(len(pods) + 1)
-    processes = []
-    for pod in pods:
+    ports, channel = [free_port() for _ in pods], free_port()
+    job = Job()
+    for number, pod in enumerate(pods):
         argv = [on_this_machine(word, tmp_path, ports) for word in pod.argv]
         argv = [word for word in argv if not word.startswith("--epochs=")]
         environ = {**os.environ, **pod.environ, "TOOLKIT_CHANNEL_PORT": str(channel)}
-        environ["PYTHONPATH"] = REPOSITORY
-        command = [sys.executable, "-m", "toolkit", *argv, *SHORT]
-        processes.append(
-            subprocess.Popen(
-                command,
-                cwd=str(tmp_path),
-                env=environ,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-        )
-    logs = [process.communicate(timeout=300)[0].decode() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], "\n".join(logs)
+        job.start(number, *argv, *SHORT, cwd=str(tmp_path), env=environ)
+    job.succeed()
     assert tensors_of(tmp_path / "digits")
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import time
 
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, read_json
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
+from process_fixtures import PATIENCE, wait_until
 from run_fixtures import set_manifest
 
 from toolkit.cli import follow as follow_module
@@ -118,49 +117,26 @@ def test_the_options_are_checked_as_in_the_other_tasks(cli, run, words):
     assert evaluated_steps(run) == []
 
 
-def toolkit(words, **variables):
-    """A process with the command, and without the variables of this one's cluster."""
-    code = "import sys; from toolkit.cli import main; main(sys.argv[1:])"
-    path = os.pathsep.join([REPOSITORY, os.path.join(REPOSITORY, "tests")])
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)],
-        env=dict(os.environ, PYTHONPATH=path, **variables),
-    )
-
-
 @pytest.mark.slow
 def test_an_evaluator_beside_a_run_ends_with_it(cli, here):
     words = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 20000]
     words += ["--checkpoint-steps", 1000, "--keep-checkpoints", 2, "--run-dir", "run"]
-    evaluator = toolkit(words, TF_CONFIG=EVALUATOR)
-    chief = toolkit(words)
-    try:
-        assert chief.wait(timeout=200) == 0
-        assert evaluator.wait(timeout=60) == 0
-    finally:
-        for process in (chief, evaluator):
-            process.kill()
-            process.wait()
+    evaluator = process_fixtures.start(*words, env=dict(os.environ, TF_CONFIG=EVALUATOR))
+    chief = process_fixtures.start(*words)
+    assert chief.wait(PATIENCE) == 0
+    assert evaluator.wait(PATIENCE) == 0
     steps = evaluated_steps(here / "run")
     assert steps == sorted(set(steps)) and steps[-1] == 20000
     assert cli("verify", "run").code == 0
 
 
 @pytest.mark.slow
-def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, here):
-    words = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 6]
-    words += ["--run-dir", "run"]
-    assert cli(*words).code == 0
-    set_manifest(here / "run", **RUNNING)
-    evaluator = toolkit([*words, "--resume", "--task", "evaluator"])
-    try:
-        while not evaluated_steps(here / "run"):
-            assert evaluator.poll() is None
-            time.sleep(0.05)
-        assert cli(*words, "--resume").code == 0
-        assert evaluator.wait(timeout=60) == 0
-    finally:
-        evaluator.kill()
-        evaluator.wait()
-    assert read_json("run", "manifest.json")["exit_code"] == 0
-    assert len(RunFolder("run").commits.sessions()) == 2
+def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):
+    words += ["--run-dir", run]
+    set_manifest(run, **RUNNING)
+    evaluator = process_fixtures.start(*words, "--resume", "--task", "evaluator")
+    wait_until(lambda: evaluated_steps(run), among=[evaluator])
+    assert cli(*words, "--resume").code == 0
+    assert evaluator.wait(PATIENCE) == 0
+    assert read_json(run, "manifest.json")["exit_code"] == 0
+    assert len(RunFolder(str(run)).commits.sessions()) == 2

@@ -1,18 +1,18 @@
 """A cluster trains as one process of the same batch does, and ends with the same bits each time.
 
-All processes are real. Each command is a process of its own: in one process, the first session
-chooses the threads of all, and with them the order of sums.
+All processes are real.
 """
 
 from __future__ import annotations
 
 import json
-import random
+import os
 import signal
 
 import numpy as np
+import process_fixtures
 import pytest
-from cluster_fixtures import LocalCluster, commits, train_alone
+from job_fixtures import start_job, wait_at, write_waiting
 
 from toolkit.storage import checkpoint_reader
 from toolkit.storage.run_folder import RunFolder
@@ -59,6 +59,12 @@ def check_equal_within_rounding(run, other, tolerance=2e-4):
         np.testing.assert_allclose(value, expected[name], rtol=0.02, atol=1e-3, err_msg=name)
 
 
+def train_alone(*arguments):
+    """Run the command in one process, which has to end well."""
+    ended = process_fixtures.run(*arguments, env=dict(os.environ, TF_CONFIG="{}"))
+    assert ended.code == 0, ended.err
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """A function that trains a model in two processes once, and returns the path of its run."""
@@ -68,11 +74,7 @@ def undisturbed(tmp_path_factory):
         key = tuple(model)
         if key not in runs:
             runs[key] = str(tmp_path_factory.mktemp("undisturbed") / "r")
-            cluster = LocalCluster(*run_words(model, steps, runs[key]))
-            try:
-                cluster.succeed()
-            finally:
-                cluster.kill_all()
+            start_job(*run_words(model, steps, runs[key])).succeed()
         return runs[key]
 
     return train
@@ -85,41 +87,43 @@ def test_two_workers_train_as_one_process_of_the_same_batch(here, undisturbed):
 
 
 @pytest.mark.slow
-def test_two_runs_of_three_workers_have_the_same_bits(start):
+def test_two_runs_of_three_workers_have_the_same_bits(here):
     for run in ("a", "b"):
-        start(*run_words(CLASSIFIER, 60, run), count=3).succeed()
+        start_job(*run_words(CLASSIFIER, 60, run), workers=3).succeed()
     assert fingerprint("a") == fingerprint("b")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "steps", "victims"),
-    [(CLASSIFIER, 200, ("worker 0", "chief")), (GAN, 80, ("chief",))],
+    ("model", "steps", "kills"),
+    [(CLASSIFIER, 200, {"worker 0": 63, "chief": 151}), (GAN, 80, {"chief": 37})],
     ids=["classifier", "gan"],
 )
 def test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits(
-    start, undisturbed, model, steps, victims
+    here, undisturbed, model, steps, kills
 ):
     expected = fingerprint(undisturbed(model, steps))
-    moments = random.Random(5)
-    for name in victims:
-        cluster = start(*run_words(model, steps))
-        cluster.wait_for_commit("r", len(commits("r")) + 1)
-        cluster.wait_for_secs(moments.uniform(0, 0.3))
-        cluster.send(signal.SIGKILL, name)
-        codes = {task: ending.code for task, ending in cluster.wait().items()}
-        other = "chief" if name == "worker 0" else "worker 0"
-        assert codes == {name: -signal.SIGKILL, other: 138}
-    start(*run_words(model, steps)).succeed()
+    words = [*run_words(model, steps), "--with", write_waiting()]
+    for name, step in kills.items():
+        wait_at(step)
+        job = start_job(*words)
+        job.wait_for(lambda: os.path.exists("waits"))
+        job.send(signal.SIGKILL, name)
+        (other,) = job.processes.keys() - {name}
+        endings = job.check_codes({name: -signal.SIGKILL, other: 138})
+        assert f"Error: {name} (127.0.0.1:" in endings[other].err
+        os.remove("waits")
+    os.remove("wait at")
+    start_job(*words).succeed()
     assert fingerprint("r") == expected
 
 
 @pytest.mark.slow
-def test_a_run_continues_with_another_number_of_workers_and_says_so(start, undisturbed):
+def test_a_run_continues_with_another_number_of_workers_and_says_so(here, undisturbed):
     expected = undisturbed(CLASSIFIER, 200)
-    start(*run_words(CLASSIFIER, 200), "--pause-at", 70).succeed()
-    cluster = start("resume", "r", "--pause-at", 140, count=3)
+    start_job(*run_words(CLASSIFIER, 200), "--pause-at", 70).succeed()
+    job = start_job("resume", "r", "--pause-at", 140, workers=3)
     note = "no longer bit-exact from here: trained by 2 replicas before, now by 3 replicas"
-    assert note in cluster.succeed()["chief"].err
+    assert note in job.succeed()["chief"].err
     train_alone("resume", "r")
     check_equal_within_rounding("r", expected)

@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
+from job_fixtures import Job
+from process_fixtures import PATIENCE, end_with_test, take_turn
 
 CABLE = ("end0", "end1")  # the names of its interfaces
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-END_SECS = 30  # the watch takes 6 s and a grace; the rest is for a busy machine
+SILENCE = 30  # seconds after which a host is lost
 FLAGS = ["--network", "mlp", "--log-steps", "10", "--no-evaluate"]
 
 
@@ -44,30 +45,25 @@ class Hosts:
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
 
-    def start(self, number, folder, *flags):
-        """Start `toolkit run` in a namespace, which also has its own working directory."""
+    def start(self, folder, *flags):
+        """Start `toolkit run` in each namespace, with a working directory of its own."""
+        take_turn()
+        job = Job()
+        for number in range(2):
+            path = folder / str(number)
+            path.mkdir()
+            job.start(number, "--run-dir", "run", *FLAGS, *flags, start=self._start, cwd=str(path))
+        return job
+
+    def _start(self, *words, cwd, **streams):
+        number = int(os.path.basename(cwd))
         cluster = {"worker": [f"{address}:2222" for address in ADDRESSES]}
         config = {"cluster": cluster, "task": {"type": "worker", "index": number}}
-        words = ["run", "--plugin", "classifier", "--run-dir", "run", *FLAGS, *flags]
-        path = folder / str(number)
-        path.mkdir()
-        with open(str(path / "log"), "w") as log:
-            return subprocess.Popen(
-                [
-                    "ip",
-                    "netns",
-                    "exec",
-                    self.names[number],
-                    sys.executable,
-                    "-m",
-                    "toolkit",
-                    *words,
-                ],
-                cwd=str(path),
-                env=dict(os.environ, TF_CONFIG=json.dumps(config)),
-                stdout=log,
-                stderr=log,
-            )
+        settings = {"TOOLKIT_JOIN_SECS": str(PATIENCE), "TOOLKIT_PEER_SECS": str(SILENCE)}
+        command = ["ip", "netns", "exec", self.names[number], sys.executable, "-m", "toolkit"]
+        command += ["run", "--plugin", "classifier", *words]
+        env = dict(os.environ, TF_CONFIG=json.dumps(config), **settings)
+        return end_with_test(subprocess.Popen(command, cwd=cwd, env=env, **streams))
 
 
 @pytest.fixture
@@ -85,33 +81,21 @@ def hosts():
         hosts.remove()
 
 
-def log_of(folder, number):
-    return (folder / str(number) / "log").read_text()
+@pytest.mark.slow
+def test_two_hosts_train_and_share_no_folder(hosts, here):
+    job = hosts.start(here, "--steps", "30")
+    assert "reached step 30" in job.succeed()[0].out
+    assert (here / "0" / "run" / "commits.jsonl").exists()
+    assert not (here / "1" / "run").exists()
 
 
 @pytest.mark.slow
-def test_two_hosts_train_and_share_no_folder(hosts, tmp_path):
-    processes = [hosts.start(number, tmp_path, "--steps", "30") for number in range(2)]
-    assert [process.wait(200) for process in processes] == [0, 0], log_of(tmp_path, 0)
-    assert "reached step 30" in log_of(tmp_path, 0)
-    assert (tmp_path / "0" / "run" / "commits.jsonl").exists()
-    assert not (tmp_path / "1" / "run").exists()
-
-
-@pytest.mark.slow
-def test_a_cable_that_is_pulled_ends_both_hosts(hosts, tmp_path):
-    processes = [hosts.start(number, tmp_path, "--steps", "1000000") for number in range(2)]
-    try:
-        deadline = time.monotonic() + 200
-        while "step 10/" not in log_of(tmp_path, 0) and time.monotonic() < deadline:
-            assert processes[0].poll() is None, log_of(tmp_path, 0)
-            time.sleep(0.1)
-        hosts.pull_the_cable()
-        assert [process.wait(END_SECS) for process in processes] == [138, 138]
-    finally:
-        for process in processes:
-            process.kill()
-    for number in range(2):
+def test_a_cable_that_is_pulled_ends_both_hosts(hosts, here):
+    job = hosts.start(here, "--steps", "1000000")
+    job.wait_for_line("step 10/", 0)
+    hosts.pull_the_cable()
+    endings = job.check_codes({0: 138, 1: 138})
+    for number, ended in endings.items():
         other = 1 - number
-        text = f"worker {other} ({ADDRESSES[other]}:2222) has not answered for 6 s."
-        assert text in log_of(tmp_path, number)
+        text = f"worker {other} ({ADDRESSES[other]}:2222) has not answered for {SILENCE} s."
+        assert text in ended.err

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from graph_fixtures import Spec, make_plugin
+from process_fixtures import PATIENCE, free_port
 from reads_fixtures import COUNTS, STATE, Reads
 
 from toolkit import tf
@@ -19,7 +20,6 @@ from toolkit.graph.asynchronous import AsynchronousStep
 from toolkit.graph.build import build_training
 from toolkit.graph.replica import Replica
 from toolkit.graph.run import Run
-from toolkit.launch.ports import find_free_ports
 from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training.faults import diverged_before
@@ -57,8 +57,7 @@ class Worker(NamedTuple):
 @pytest.fixture(scope="module")
 def servers():
     """Job -> the server of its only task; TensorFlow cannot stop one."""
-    ports = find_free_ports(3)
-    jobs = {job: [f"127.0.0.1:{port}"] for job, port in zip(("ps", "chief", "worker"), ports)}
+    jobs = {job: [f"127.0.0.1:{free_port()}"] for job in ("ps", "chief", "worker")}
     cluster = tf.train.ClusterSpec(jobs)
     return {job: tf.train.Server(cluster, job_name=job, config=_config(job)) for job in jobs}
 
@@ -113,7 +112,7 @@ def run_round(workers, first, until, should_interrupt=lambda: False):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     return shares
 
 
@@ -181,7 +180,7 @@ class OtherWorker:
         thread = threading.Thread(target=self._work, args=[num_steps])
         thread.start()
         yield
-        thread.join(60)
+        thread.join(PATIENCE)
 
     def _work(self, until):
         self._share = self._worker.runner.run(until, lambda: False)

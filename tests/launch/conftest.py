@@ -3,4 +3,13 @@
 import os
 import sys
 
+import process_fixtures
+import pytest
+
 sys.path.insert(0, os.path.dirname(__file__))
+
+
+@pytest.fixture
+def turn():
+    """Wait until the processes of few other tests run."""
+    process_fixtures.take_turn()

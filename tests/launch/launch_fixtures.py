@@ -6,6 +6,8 @@ import json
 import os
 import sys
 
+from process_fixtures import PATIENCE, take_turn
+
 from toolkit.launch.child import child_code
 from toolkit.launch.command import Command
 from toolkit.launch.launcher import Launcher, LaunchOptions
@@ -20,14 +22,16 @@ def leave(signum, frame):
     sys.exit(128 + signum)
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, leave)
-say("ready")
-time.sleep(60)
+say_ready()
+while True:
+    signal.pause()
 """
 HANG = """
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
-say("ready")
-time.sleep(60)
+say_ready()
+while True:
+    signal.pause()
 """
 
 
@@ -70,7 +74,12 @@ def play(scripts):
         while os.path.exists("/proc/" + pid):  # also as a zombie, which the launcher has not seen
             time.sleep(0.01)
 
-    functions = (say, wait_for, announce_end, wait_for_end)
+    def say_ready():
+        """Let the log and other processes know that signals have their handlers."""
+        say("ready")
+        open("ready " + name, "w").close()
+
+    functions = (say, wait_for, announce_end, wait_for_end, say_ready)
     names = {"start": start, "name": name, **{each.__name__: each for each in functions}}
     modules = {"os": os, "signal": signal, "subprocess": subprocess, "sys": sys, "time": time}
     exec(scripts.get(name, scripts.get("*", END)), {**names, **modules})
@@ -98,11 +107,16 @@ def launch_scripts(scripts, layout=None, command=None, **options):
     layout = layout or Layout(2)
     command = command or Command(["run", "--run-dir", "r"], "r")
     names = [task.name for task in layout.tasks([""] * layout.num_servers)]
-    options = {"grace_secs": 3.0, "variables": dict(os.environ), **options}
+    options = {"grace_secs": PATIENCE, "variables": dict(os.environ), **options}
     options = LaunchOptions(statements=statements(scripts), **options)
     return Launcher(layout, command, MergedLog(names), options).run()
 
 
 def fake_code(scripts):
     """What replaces `child_code` in a test of the command line."""
-    return lambda _: child_code(statements(scripts))
+
+    def code(_):
+        take_turn()
+        return child_code(statements(scripts))
+
+    return code

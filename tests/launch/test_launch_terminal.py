@@ -9,8 +9,11 @@ import struct
 import sys
 import termios
 
+import pytest
 from file_fixtures import REPOSITORY
 from terminal_fixtures import Screen
+
+pytestmark = pytest.mark.usefixtures("turn")
 
 CHIEF = """
 from toolkit.cli.streams import guarded
@@ -52,7 +55,11 @@ def show_on_terminal(scripts, width, **variables):
     """The screen after a launcher has run on a terminal, and all that it wrote."""
     names = ("TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
     environment = {name: text for name, text in os.environ.items() if name not in names}
-    folders = [os.path.join(REPOSITORY, "tests", "launch"), REPOSITORY]
+    folders = [
+        os.path.join(REPOSITORY, "tests", "launch"),
+        os.path.join(REPOSITORY, "tests"),
+        REPOSITORY,
+    ]
     environment.update(variables, PYTHONPATH=os.pathsep.join(folders))
     code = MAIN.format(scripts=scripts)
     pid, terminal = pty.fork()

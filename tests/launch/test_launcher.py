@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
-import subprocess
-import sys
 import time
 
+import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY
 from launch_fixtures import HANG, LIVE, launch_scripts, starts_of
+from process_fixtures import is_gone, wait_until
 
+from toolkit.launch import launcher
 from toolkit.launch.chaos import Chaos
 from toolkit.launch.command import Command
 from toolkit.launch.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("turn")
 DEATHS = {
     "killed": ("os.kill(os.getpid(), 9)", "was killed"),
     "crashed": ("os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
@@ -92,20 +94,20 @@ def test_a_failure_of_a_worker_after_the_chief_has_finished_is_reported_alone(he
 
 
 def test_a_process_that_hangs_after_a_failure_is_killed(here, capsys):
-    scripts = {"chief": HANG, "worker 0": "time.sleep(0.3); sys.exit(4)"}
+    scripts = {"chief": HANG, "worker 0": "wait_for('ready chief'); sys.exit(4)"}
     assert launch_scripts(scripts, grace_secs=0.5) == 4
     assert "chief did not end with the others; killing it" in capsys.readouterr().err
 
 
-def test_workers_end_soon_after_a_chief_that_failed(here):
-    scripts = {"chief": "time.sleep(0.5); sys.exit(2)", "worker 0": LIVE}
-    start = time.monotonic()
-    assert launch_scripts(scripts, grace_secs=30.0) == 2
-    assert time.monotonic() - start < 20
+def test_workers_are_ended_soon_after_a_chief_that_failed(here, capsys, monkeypatch):
+    monkeypatch.setattr(launcher, "NOTICE_SECS", 0.1)
+    scripts = {"chief": "wait_for('ready worker 0'); sys.exit(2)", "worker 0": LIVE}
+    assert launch_scripts(scripts) == 2
+    assert f"worker 0 | signal {signal.SIGTERM.value}\n" in capsys.readouterr().err
 
 
 def test_what_a_process_that_died_had_started_is_killed(here):
-    sleeper = "p = subprocess.Popen(['sleep', '60']); open('pid', 'w').write(str(p.pid))\n"
+    sleeper = "p = subprocess.Popen(['sleep', '3600']); open('pid', 'w').write(str(p.pid))\n"
     assert launch_scripts({"chief": sleeper + "sys.exit(1)"}, Layout(1)) == 1
     wait_until(lambda: is_gone(read_pid("pid")))
 
@@ -127,14 +129,17 @@ def test_an_evaluator_restarts_alone(here, capsys):
 
 
 @pytest.mark.parametrize(
-    "moment", ["wait_for_end('dead')", "wait_for('again')"], ids=["dead", "again"]
+    "moment, next_end",
+    [("wait_for_end('dead')", "wait_for_end('follower')"), ("wait_for('again')", "sys.exit(138)")],
+    ids=["dead", "again"],
 )
-def test_an_evaluator_that_ends_with_a_dead_job_is_not_counted_as_a_death(here, moment):
+def test_an_evaluator_that_ends_with_a_dead_job_is_not_counted_as_a_death(here, moment, next_end):
     scripts = {
         "chief": "if start == 1: announce_end('dead'); sys.exit(138)\n"
         "open('again', 'w').close(); wait_for('followed')",
-        "worker 0": "if start == 1: wait_for('dead'); time.sleep(0.5); sys.exit(138)",
-        "evaluator": f"if start == 1: {moment}; sys.exit(138)\nopen('followed', 'w').close()",
+        "worker 0": f"if start == 1: wait_for('dead'); {next_end}; sys.exit(138)",
+        "evaluator": f"if start == 1: {moment}; announce_end('follower'); sys.exit(138)\n"
+        "open('followed', 'w').close()",
     }
     assert launch_scripts(scripts, Layout(2, has_evaluator=True), restarts=1) == 0
     assert len(starts_of("chief")) == len(starts_of("evaluator")) == 2
@@ -148,17 +153,17 @@ def test_only_the_chief_prints_json(here):
 
 
 def test_an_evaluator_may_end_after_the_training(here):
-    scripts = {"evaluator": "time.sleep(1.0); sys.exit(0)"}
-    assert launch_scripts(scripts, Layout(2, has_evaluator=True), grace_secs=0.2) == 0
+    scripts = {"evaluator": "wait_for_end('end'); time.sleep(1.0)", "chief": "announce_end('end')"}
+    assert launch_scripts(scripts, Layout(1, has_evaluator=True), grace_secs=0.2) == 0
 
 
 def test_an_evaluator_ends_with_a_job_that_failed(here):
-    scripts = {"evaluator": LIVE, "chief": "wait_for('starts of evaluator'); sys.exit(3)"}
+    scripts = {"evaluator": LIVE, "chief": "wait_for('ready evaluator'); sys.exit(3)"}
     assert launch_scripts(scripts, Layout(1, has_evaluator=True)) == 3
 
 
 def test_an_evaluator_that_fails_does_not_end_the_training(here, capsys):
-    scripts = {"evaluator": "sys.exit(4)", "chief": "time.sleep(0.5)"}
+    scripts = {"evaluator": "announce_end('end'); sys.exit(4)", "chief": "wait_for_end('end')"}
     assert launch_scripts(scripts, Layout(1, has_evaluator=True)) == 4
     assert "the training continues without it" in capsys.readouterr().err
 
@@ -173,7 +178,7 @@ def test_kills_at_random_are_not_counted_as_restarts(here, capsys):
     chaos.is_due = lambda: chaos.is_active and all(
         num_starts(name) == len(chaos.victims) + 1 for name in names
     )
-    scripts = {"*": "if start < 5: time.sleep(60)\ntime.sleep(0.5)"}
+    scripts = {"*": "while start < 5: signal.pause()"}
     assert launch_scripts(scripts, chaos=chaos, restarts=0, grace_secs=0.1) == 0
     err = capsys.readouterr().err
     assert "launch   | chaos: 4 of 4 kills (" in err
@@ -205,57 +210,34 @@ def test_moments_of_kills_follow_the_files_of_the_run(here):
 
 
 class LauncherProcess:
-    """A launcher in a process of its own."""
+    """A launcher in a process of its own, which has a session, too."""
 
-    def __init__(self, scripts):
+    def __init__(self, scripts, stderr=None):
         code = f"import sys; from launch_fixtures import *; sys.exit(launch_scripts({scripts!r}))"
-        path = os.pathsep.join([os.path.join(REPOSITORY, "tests", "launch"), REPOSITORY])
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": path},
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            # Tests may run below nohup, which lets processes ignore it.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
-        )
-        self.lines = []
+        with open("log", "w") as log:
+            self.process = process_fixtures.start(
+                statements=code, stderr=stderr or log, start_new_session=True
+            )
+
+    def lines(self):
+        with open("log") as log:
+            return log.read().splitlines()
 
     def wait_for(self, *lines):
-        """Read until each of these lines was written."""
-        while set(lines) - set(self.lines):
-            line = self.process.stderr.readline().decode()
-            assert line, self.lines
-            self.lines.append(line.rstrip("\n"))
+        """Wait until each of these lines was written."""
+        wait_until(lambda: not set(lines) - set(self.lines()), self.lines, [self.process])
 
     def end(self):
         """The exit code, and all lines."""
-        _, rest = self.process.communicate(timeout=60)
-        self.lines += rest.decode().splitlines()
-        return self.process.returncode, self.lines
+        return self.process.wait(process_fixtures.PATIENCE), self.lines()
 
 
 PIDS = "open('pid of ' + name, 'w').write(str(os.getpid()))\n"
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def read_pid(path):
     with open(path) as file:
         return int(file.read())
-
-
-def is_gone(pid):
-    """Whether a process has ended, also if nobody has waited for it yet."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=str)
@@ -273,21 +255,30 @@ def test_a_signal_reaches_each_process_once(here, signum):
 
 def test_a_signal_reaches_the_processes_while_nobody_reads_the_log(here):
     flood = LIVE.replace('say("signal", signum)', "open('ended ' + name, 'w').close(); os._exit(3)")
-    launcher = LauncherProcess({"*": flood.replace("time.sleep(60)", "while True: say('x' * 999)")})
-    launcher.wait_for("chief    | ready", "worker 0 | ready")
-    time.sleep(0.5)  # all pipes fill up
+    nobody, log = os.pipe()
+    launcher = LauncherProcess({"*": flood.replace("signal.pause()", "say('x' * 999)")}, log)
+    for name in ("chief", "worker 0"):
+        process_fixtures.wait_for_file(f"ready {name}", among=[launcher.process])
+    wait_until(lambda: not select.select([], [log], [], 0)[1])  # it is full
     launcher.process.send_signal(signal.SIGTERM)
-    wait_until(lambda: os.path.exists("ended chief") and os.path.exists("ended worker 0"))
+    for name in ("chief", "worker 0"):
+        process_fixtures.wait_for_file(f"ended {name}")
+    os.close(log)
+    while os.read(nobody, 1 << 16):
+        pass
+    os.close(nobody)
     assert launcher.end()[0] == 3
 
 
 def test_a_hangup_ends_the_processes_like_a_request_to_end(here):
-    commit = "time.sleep(0.5); say('committed'); sys.exit(128 + signum)"
+    commit = "wait_for('go'); say('committed'); sys.exit(128 + signum)"
     launcher = LauncherProcess({"*": LIVE.replace("sys.exit(128 + signum)", commit)})
     launcher.wait_for("chief    | ready", "worker 0 | ready")
     launcher.process.send_signal(signal.SIGHUP)
     launcher.wait_for("chief    | signal 15", "worker 0 | signal 15")
     launcher.process.send_signal(signal.SIGHUP)  # the shell's after the system's
+    time.sleep(0.5)  # in which it would kill
+    open("go", "w").close()
     code, lines = launcher.end()
     assert code == 143 and "chief    | committed" in lines
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 from ..errors import InterruptedRun, RetryError, ToolkitError, UsageError
+from .clock import Clock
 from .frames import Connection, Frame, Kind, encode_frame
 from .handshake import (
     Connector,
@@ -80,6 +80,7 @@ class Channel:
         cluster: the tasks and the settings of this process.
         log: gets lines for people.
         leave: ends this process with an exit code.
+        clock: the time.
     """
 
     def __init__(
@@ -87,12 +88,14 @@ class Channel:
         cluster: Cluster,
         log: Callable[[str], None],
         leave: Callable[[int], None] = os._exit,
+        clock: Optional[Clock] = None,
     ):
+        self._clock = clock = clock or Clock()
         self._cluster, self._log = cluster, _make_safe(log)
         self._peers: Dict[Task, Peer] = {}
         self._followers: List[Peer] = []  # by rank, once all have joined
         self._changed = threading.Condition()  # guards what `join` waits for, and the end
-        self._notices = Notices(cluster.settings.join_secs)
+        self._notices = Notices(cluster.settings.join_secs, clock)
         self._is_joining = False  # the chief
         self._is_started = False
         self._has_announced = False  # for whom it waits
@@ -104,10 +107,11 @@ class Channel:
         self._has_ended = threading.Event()  # and the others know it
         self._is_noticed = False  # by the main thread
         self._is_closed = False
+        peer_secs = cluster.settings.peer_secs
         self._watch = Watch(
-            lambda: self._peers.values(), cluster.settings.peer_secs, self._lose, self._log, leave
+            lambda: self._peers.values(), peer_secs, self._lose, self._log, leave, clock
         )
-        arguments = cluster, self._log, self._admit, self._end
+        arguments = cluster, self._log, self._admit, self._end, clock
         entrance = Listener if cluster.is_chief else Connector
         self._entrance: Union[Listener, Connector] = entrance(*arguments)
         self._entrance.start()
@@ -128,7 +132,7 @@ class Channel:
             RetryError: one has not joined within the time; names it.
             PeerError: one was lost or has failed.
         """
-        self._notices = Notices(self._cluster.settings.join_secs)
+        self._notices = Notices(self._cluster.settings.join_secs, self._clock)
         try:
             return self._join_as_chief() if self._cluster.is_chief else self._join(hello)
         except KeyboardInterrupt:
@@ -181,7 +185,7 @@ class Channel:
                     return False
                 if self._notices.is_due():
                     announce()
-                self._changed.wait(self._notices.next_secs)
+                self._clock.wait(self._changed, self._notices.next_secs)
         return True
 
     def _missing_tasks(self) -> List[Task]:
@@ -325,14 +329,14 @@ class Channel:
         Args:
             secs: how long to wait.
         """
-        if self._has_ended.wait(secs):
+        if self._clock.wait(self._has_ended, secs):
             self._raise_end()
 
     def _send(self, peer: Peer, start: bytes, payload: bytes = b"") -> None:
         try:
             peer.connection.send(start, payload)
         except OSError:
-            if not self._has_ended.wait(1.0):  # the thread that receives knows why, mostly
+            if not self._clock.wait(self._has_ended, 1.0):  # who receives knows why, mostly
                 self._lose(peer, "is gone")
             self._raise_end()
 
@@ -421,22 +425,23 @@ class Channel:
 
     def _finish(self) -> None:
         if self._error is not None:
-            self._has_ended.wait(_FAREWELL_SECS)  # another thread may still spread it
+            self._clock.wait(self._has_ended, _FAREWELL_SECS)  # another thread may still spread it
         self._watch.stop()
         if self._is_refused_start:
             self._wait_for_late_processes()
         with self._changed:
             self._is_closed = True
         self._entrance.close()
-        deadline = time.monotonic() + _FAREWELL_SECS
+        deadline = self._clock.now() + _FAREWELL_SECS
         peers = list(self._peers.values())
         for peer in peers:
             peer.connection.finish_sending()
         for peer in peers:
-            if not peer.is_over.wait(max(0.0, deadline - time.monotonic())):
+            secs = max(0.0, deadline - self._clock.now())
+            if not self._clock.wait(peer.is_over, secs):
                 peer.connection.abort()
         for peer in peers:
-            if peer.is_over.wait(_FAREWELL_SECS):
+            if self._clock.wait(peer.is_over, _FAREWELL_SECS):
                 peer.connection.close()
 
     def _wait_for_late_processes(self) -> None:
@@ -446,7 +451,9 @@ class Channel:
         own = self._cluster
         others = {task for task in own.tasks if task != own.task} if own.is_chief else {own.chief}
         with self._changed:
-            self._changed.wait_for(lambda: others <= self._peers.keys(), _LATE_SECS)
+            deadline = self._clock.now() + _LATE_SECS
+            while not others <= self._peers.keys() and self._clock.now() < deadline:
+                self._clock.wait(self._changed, deadline - self._clock.now())
 
     def _lose(self, peer: Peer, reason: str) -> None:
         if self._is_closed or (peer.has_left and not peer.owes_reply):
@@ -489,14 +496,14 @@ class Channel:
     def _tell(self, peers: Iterable[Peer], kind: Kind, header: Dict[str, Any]) -> None:
         """Send a small frame to some, without waiting for one that does not read."""
         frame = encode_frame(kind, header)
-        deadline = time.monotonic() + _FAREWELL_SECS
+        deadline = self._clock.now() + _FAREWELL_SECS
         for peer in list(peers):
-            peer.connection.try_send(frame, deadline - time.monotonic())
+            peer.connection.try_send(frame, deadline - self._clock.now())
 
     def _raise_end(self) -> None:
         """Raise how the job ended, if it has."""
         if self._error is not None:
-            self._has_ended.wait(_FAREWELL_SECS)
+            self._clock.wait(self._has_ended, _FAREWELL_SECS)
             if not self._is_noticed:
                 self._is_noticed = True
                 self._watch.expect_end(self._error, ENDING_SECS)

@@ -13,8 +13,9 @@ import json
 import socket
 import struct
 import threading
-import time
 from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+from .clock import Clock
 
 MAGIC = b"toolkit-channel\n"
 _SIZES = struct.Struct(">BIQ")
@@ -63,16 +64,18 @@ class Connection:
 
     Args:
         connected: the socket, in blocking mode.
+        clock: the time.
 
     Attributes:
-        last_heard: the time on the monotonic clock when bytes last arrived.
+        last_heard: the time on the clock when bytes last arrived.
     """
 
-    def __init__(self, connected: socket.socket):
+    def __init__(self, connected: socket.socket, clock: Clock):
         connected.settimeout(None)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connected
-        self._stream = _Stream(connected)
+        self._clock = clock
+        self._stream = _Stream(connected, clock)
         self._reader = io.BufferedReader(self._stream, 1 << 16)
         self._send_lock = threading.Lock()
         self._is_broken = False  # a frame was cut off: no further frame can follow it
@@ -83,11 +86,11 @@ class Connection:
 
     def forgive_silence(self) -> None:
         """Count the silence from now on: this process was not able to listen before."""
-        self._stream.last_heard = time.monotonic()
+        self._stream.last_heard = self._clock.now()
 
     def limit(self, secs: float) -> None:
         """Let what is received or sent later than this time from now raise socket.timeout."""
-        self._stream.deadline = time.monotonic() + secs
+        self._stream.deadline = self._clock.now() + secs
         self._socket.settimeout(secs)
 
     def remove_limit(self) -> None:
@@ -216,10 +219,10 @@ class Connection:
 class _Stream(io.RawIOBase):
     """Reads a socket, and notes when bytes arrive, also in the middle of a large payload."""
 
-    def __init__(self, connected: socket.socket):
+    def __init__(self, connected: socket.socket, clock: Clock):
         super().__init__()
-        self._socket = connected
-        self.last_heard = time.monotonic()
+        self._socket, self._clock = connected, clock
+        self.last_heard = clock.now()
         self.deadline: Optional[float] = None
 
     def readable(self) -> bool:
@@ -227,9 +230,9 @@ class _Stream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if self.deadline is not None:  # of all that is received, however slowly it comes
-            self._socket.settimeout(max(0.001, self.deadline - time.monotonic()))
+            self._socket.settimeout(max(0.001, self.deadline - self._clock.now()))
         size = self._socket.recv_into(buffer)
-        self.last_heard = time.monotonic()
+        self.last_heard = self._clock.now()
         return size
 
 

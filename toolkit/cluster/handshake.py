@@ -8,11 +8,11 @@ import ipaddress
 import json
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .. import __version__
 from ..errors import RetryError, ToolkitError, UsageError
+from .clock import Clock
 from .frames import Connection, Frame, FrameError, Kind, encode_frame
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Listener:
         log: gets lines for people.
         admit: takes each connection of a process of the cluster, or raises Refusal.
         end: takes an error that ends the job.
+        clock: the time.
 
     Attributes:
         strangers: the hosts of connections that were dropped.
@@ -127,8 +128,10 @@ class Listener:
         log: Callable[[str], None],
         admit: Callable[[Task, Connection], None],
         end: Callable[[ToolkitError], None],
+        clock: Clock,
     ):
         self._cluster, self._log, self._admit, self._end = cluster, log, admit, end
+        self._clock = clock
         self._sockets: List[socket.socket] = []
         self._is_closed = threading.Event()
         self._slots = threading.BoundedSemaphore(_MAX_HANDSHAKES)
@@ -173,7 +176,7 @@ class Listener:
 
     def _open(self) -> socket.socket:
         """Listen, as soon as the port is free."""
-        deadline = time.monotonic() + _BIND_SECS
+        deadline = self._clock.now() + _BIND_SECS
         while True:
             try:
                 listening = _listen(self._cluster, self._note)
@@ -181,7 +184,7 @@ class Listener:
                 return listening
             except OSError as error:
                 self.problem = error.strerror or str(error)
-                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                if error.errno != errno.EADDRINUSE or self._clock.now() > deadline:
                     break
             self._note(f"{show_address(*self._cluster.channel_address)} is in use; trying again")
             if self._is_closed.wait(0.5):
@@ -196,7 +199,7 @@ class Listener:
 
     def _meet(self, connected: socket.socket, host: str) -> None:
         try:
-            connection = Connection(connected)
+            connection = Connection(connected, self._clock)
             connection.limit(_ANSWER_SECS)
             self._welcome(connection)
         except (FrameError, OSError) as error:
@@ -319,6 +322,7 @@ class Connector:
         log: gets lines for people.
         admit: takes the connection.
         end: takes an error that ends the job.
+        clock: the time.
 
     Attributes:
         problem: why the last attempt failed.
@@ -331,8 +335,10 @@ class Connector:
         log: Callable[[str], None],
         admit: Callable[[Task, Connection], None],
         end: Callable[[ToolkitError], None],
+        clock: Clock,
     ):
         self._cluster, self._log, self._admit, self._end = cluster, log, admit, end
+        self._clock = clock
         self._is_closed = threading.Event()
         self._refusal_time: Optional[float] = None  # of the first
         self.problem = "it was not tried yet"
@@ -364,7 +370,7 @@ class Connector:
             delay = min(1.0, 1.5 * delay)
 
     def _is_final(self, refusal: Refusal) -> bool:
-        now = time.monotonic()
+        now = self._clock.now()
         self._refusal_time = self._refusal_time or now
         return now - self._refusal_time >= refusal.retry_secs
 
@@ -373,7 +379,7 @@ class Connector:
         try:
             if connected.getsockname() == connected.getpeername():  # TCP connects a port to itself
                 raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-            connection = Connection(connected)
+            connection = Connection(connected, self._clock)
             connection.limit(_ANSWER_SECS)
             self._introduce(connection)
             connection.remove_limit()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Iterable, List
 
 from ..errors import RetryError
+from .clock import Clock
 from .handshake import describe, show_address
 
 if TYPE_CHECKING:
@@ -21,28 +21,29 @@ class Notices:
 
     Args:
         limit_secs: how long it waits.
+        clock: the time.
     """
 
-    def __init__(self, limit_secs: float):
-        now = time.monotonic()
+    def __init__(self, limit_secs: float, clock: Clock):
+        self._clock, now = clock, clock.now()
         self._deadline, self._next = now + limit_secs, now + _FIRST_NOTICE_SECS
 
     @property
     def is_late(self) -> bool:
         """Whether the time is over."""
-        return time.monotonic() >= self._deadline
+        return self._clock.now() >= self._deadline
 
     @property
     def next_secs(self) -> float:
         """The time until there is something to log, or the time is over."""
-        now = time.monotonic()
+        now = self._clock.now()
         return max(0.01, min(secs - now for secs in (self._deadline, self._next) if secs > now))
 
     def is_due(self) -> bool:
         """Whether a line is to be logged now; True once each time."""
-        if time.monotonic() < self._next:
+        if self._clock.now() < self._next:
             return False
-        self._next = time.monotonic() + _NOTICE_SECS
+        self._next = self._clock.now() + _NOTICE_SECS
         return True
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import time
 from typing import Callable, Iterable, Optional
 
 from ..errors import ToolkitError
+from .clock import Clock
 from .handshake import start_thread
 from .peer import Peer
 
@@ -26,6 +26,7 @@ class Watch:
         lose: takes a peer that is silent, and the reason.
         log: gets the sentence of the error before the process ends.
         leave: ends the process with an exit code.
+        clock: the time.
     """
 
     def __init__(
@@ -35,13 +36,15 @@ class Watch:
         lose: Callable[[Peer, str], None],
         log: Callable[[str], None],
         leave: Callable[[int], None],
+        clock: Clock,
     ):
         self._peers, self._peer_secs, self._lose = peers, peer_secs, lose
-        self._log, self._leave = log, leave
+        self._log, self._leave, self._clock = log, leave, clock
         self._beat_secs = min(1.0, peer_secs / 6)
         self._is_stopped = threading.Event()
         self._error: Optional[ToolkitError] = None
         self._deadline = 0.0
+        self._last = clock.now()  # when it last looked at the others
 
     def start(self) -> None:
         """Begin to watch."""
@@ -53,27 +56,26 @@ class Watch:
 
     def expect_end(self, error: ToolkitError, secs: float) -> None:
         """End the process unless `stop` is called within a time."""
-        self._deadline = time.monotonic() + secs
+        self._deadline = self._clock.now() + secs
         self._error = error
 
     def _run(self) -> None:
-        last = time.monotonic()
-        while not self._is_stopped.wait(self._beat_secs):
-            now = time.monotonic()
-            was_delayed = now - last > self._beat_secs + self._peer_secs / 2
-            last = now
+        while not self._clock.wait(self._is_stopped, self._beat_secs):
+            now = self._clock.now()
+            was_delayed = now - self._last > self._beat_secs + self._peer_secs / 2
             if self._error is None:
                 for peer in list(self._peers()):
                     self._watch(peer, was_delayed)
             elif now > self._deadline:
                 self._end_process(self._error)
                 return
+            self._last = now
 
     def _watch(self, peer: Peer, was_delayed: bool) -> None:
         peer.connection.beat()
         if was_delayed:  # this process was stopped itself: what it did not hear proves nothing
             peer.connection.forgive_silence()
-        elif time.monotonic() - peer.connection.last_heard > self._peer_secs and not peer.has_left:
+        elif self._clock.now() - peer.connection.last_heard > self._peer_secs and not peer.has_left:
             self._lose(peer, f"has not answered for {self._peer_secs:g} s")
 
     def _end_process(self, error: ToolkitError) -> None:
