@@ -112,6 +112,13 @@ def _one_thread_within_an_op():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _turns(tmp_path_factory):
+    """Let few tests of all workers start processes at once."""
+    own = tmp_path_factory.getbasetemp()  # of a worker it is within that of all
+    process_fixtures.share_turns(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _state_folder(tmp_path_factory):
     """Record the plugins that tests run in a folder of the tests."""
     before = os.environ.get("XDG_STATE_HOME")

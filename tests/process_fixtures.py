@@ -31,7 +31,7 @@ PATIENCE = float(os.environ.get("TOOLKIT_TEST_PATIENCE", "600"))  # seconds
 POLL = 0.01  # seconds between two looks at a condition
 PORTS = range(20000, 30000, 100)  # blocks of 100, below those that a system gives by itself
 
-_state = {"server": None, "turn": None, "ports": None}
+_state = {"server": None, "turn": None, "turns": tempfile.gettempdir(), "ports": None}
 _running = []
 
 
@@ -139,13 +139,22 @@ def free_port():
             return port
 
 
+def share_turns(folder):
+    """Take turns with the other processes of pytest that call this with the same folder."""
+    _state["turns"] = str(folder)
+
+
 def take_turn():
-    """Wait until this test may start processes; it is over with `end_test`."""
-    if _state["turn"] is None:
-        turns = max(1, len(os.sched_getaffinity(0)) // 2)
-        session = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"of-{os.getpid()}")
-        names = [f"turn-{session}-{number}" for number in range(turns)]
-        _state["turn"] = wait_until(lambda: _try_locks(names))
+    """Wait until this test may start processes; its turn is over with `end_test`.
+
+    This wait has no end of its own: it is as long as the tests before this one.
+    """
+    turns = max(1, len(os.sched_getaffinity(0)) // 2)
+    paths = [os.path.join(_state["turns"], f"turn-{number}") for number in range(turns)]
+    while _state["turn"] is None:
+        _state["turn"] = _try_locks(paths)
+        if _state["turn"] is None:
+            time.sleep(POLL)
 
 
 def end_test():
@@ -186,23 +195,23 @@ def _server():
 
 def _ports():
     """Count up the ports of a block that no other process has, for ever."""
-    for number, block in enumerate(PORTS):
-        _state["block"] = _try_locks([f"ports-{number}"])
+    folder = os.path.join(tempfile.gettempdir(), f"toolkit-tests-{os.getuid()}")
+    os.makedirs(folder, exist_ok=True)
+    for block in PORTS:
+        _state["block"] = _try_locks([os.path.join(folder, f"ports-{block}")])
         if _state["block"] is not None:
             while True:
                 yield from range(block, block + 100)
     raise OSError("all blocks of ports are taken")
 
 
-def _try_locks(names):
+def _try_locks(paths):
     """Lock the first free one of some files; returns its descriptor, or None.
 
-    The locks are shared by all tests that this user runs on the machine, and end with the process.
+    A lock ends with the process, and is not inherited.
     """
-    folder = os.path.join(tempfile.gettempdir(), f"toolkit-tests-{os.getuid()}")
-    os.makedirs(folder, exist_ok=True)
-    for name in names:
-        descriptor = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    for path in paths:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return descriptor
