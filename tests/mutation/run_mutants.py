@@ -5,7 +5,8 @@
 The mutants are in `mutants.py`. Each is applied to a copy of the checkout, and the tests that it
 names, as far as CI runs them, run there until the first failure. A mutant that no test notices has
 survived: a test is missing. The exit code is 1 if any survived. Tests that fail without a mutant
-are ignored. Before all of this, rows of the table that no longer fit the code or the tests are reported.
+are ignored. Before all of this, rows of the table that no longer fit the code or the tests are
+reported.
 
 `mutmut` and `cosmic-ray` mutate every operator and constant, run the whole suite (or fork a process
 that has imported TensorFlow) for each, and cannot express a dropped fsync or a lost control
