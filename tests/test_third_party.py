@@ -83,19 +83,10 @@ def printed(installed):
     return dict(zip(commands, installed.toolkit(*commands.values())))
 
 
-@pytest.fixture(scope="module", params=sorted(PLUGINS))
-def name(request):
-    """Each of the samples."""
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def results(installed, name):
-    """What the commands of a sample's run print, in the order in which they are given."""
-    sample = PLUGINS[name]
-    flags = [part for pair in sample.flags.items() for part in pair]
+def commands_of(name):
+    """The commands that use a sample, in the order in which they are given."""
+    flags = [part for pair in PLUGINS[name].flags.items() for part in pair]
     flags += ["--steps", STEPS, "--checkpoint-steps", 15, "--batch-size", 8]
-    np.savez(os.path.join(installed.work, name + ".npz"), **sample.inputs)
     later = ["--from", STEPS, "--run-dir", name + "-later", "--steps", LATER, "--allow", "steps"]
     commands = {
         "run": ["run", "--plugin", name, "--run-dir", name, *flags, "--json"],
@@ -110,10 +101,35 @@ def results(installed, name):
         flags = ["--hidden", 8, "--steps", STEPS, "--mlflow-uri", "mlruns", "--mlflow-wait", 600]
         argv = ["run", "--plugin", name, "--with", "mlflow", "--run-dir", "tracked", *flags]
         commands["track"] = [*argv, "--json"]
-    results = dict(zip(commands, installed.toolkit(*commands.values())))
-    for command in set(results) - {"sample"}:
-        assert results[command].code == 0, results[command].err
+    return commands
+
+
+@pytest.fixture(scope="module")
+def all_results(installed):
+    """Sample -> command -> its result; one interpreter runs all of them."""
+    for name, sample in PLUGINS.items():
+        np.savez(os.path.join(installed.work, name + ".npz"), **sample.inputs)
+    keys = [(name, command) for name in PLUGINS for command in commands_of(name)]
+    printed = installed.toolkit(*(commands_of(name)[command] for name, command in keys))
+    results = {name: {} for name in PLUGINS}
+    for (name, command), result in zip(keys, printed):
+        results[name][command] = result
     return results
+
+
+@pytest.fixture(params=sorted(PLUGINS))
+def name(request):
+    """Each of the samples."""
+    return request.param
+
+
+@pytest.fixture
+def results(all_results, name):
+    """Command -> its result, for one sample."""
+    for command in set(all_results[name]) - {"sample"}:
+        result = all_results[name][command]
+        assert result.code == 0, f"{command}: {result.err}"
+    return all_results[name]
 
 
 def package_of(name):
@@ -208,13 +224,14 @@ def test_samples_are_drawn_by_the_models_that_can(installed, results, name):
 
 
 @pytest.mark.skipif(not HAS_MLFLOW, reason="needs mlflow-skinny")
-@pytest.mark.parametrize("name", [TRACKED], indirect=True, scope="module")
-def test_the_tracker_logs_a_model_of_somebody_else(installed, results):
+def test_the_tracker_logs_a_model_of_somebody_else(installed, all_results):
     """Its options are flags, and MLflow has the test of the run."""
+    assert all_results[TRACKED]["track"].code == 0, all_results[TRACKED]["track"].err
     run_id = read_json(installed.work, "tracked", "mlflow.json")["run_id"]
     (path,) = glob.glob(
         os.path.join(installed.work, "mlruns", "*", run_id, "metrics", "test", "loss")
     )
     with open(path) as file:
         value = float(file.read().split()[1])
-    assert value == pytest.approx(results["track"].json()["test"]["metrics"]["loss"])
+    summary = all_results[TRACKED]["track"].json()
+    assert value == pytest.approx(summary["test"]["metrics"]["loss"])
