@@ -31,6 +31,7 @@ TIMES = ("cpu_secs", "seconds")  # keys of a row that are measured
 KINDS = {"search": 8, "process": 1, "SIGTERM": 1}  # what is killed, with weights
 RETRY = 138  # the exit code after a kill of the process that checks
 MAX_SECS = 900.0  # of one search, without a kill
+END_SECS = 300.0  # of a search after a signal, and of its processes after its end
 
 
 def start(folder: str, trials: int) -> subprocess.Popen:
@@ -95,13 +96,13 @@ def kill(process: subprocess.Popen, kind: str) -> str:
                 os.kill(child, signal.SIGKILL)
         return ""
     process.send_signal(signal.SIGTERM if kind == "SIGTERM" else signal.SIGKILL)
-    code = process.wait(timeout=120)
+    code = process.wait(timeout=END_SECS)
     expected = {"SIGTERM": (143, -15, 0), "search": (-9, 0)}[kind]  # 0: it has ended before
-    end = time.monotonic() + 10
+    end = time.monotonic() + END_SECS
     while any(map(is_alive, children)) and time.monotonic() < end:
         time.sleep(0.05)
     if any(map(is_alive, children)):
-        return "a process outlived its search by 10 s"
+        return f"a process outlived its search by {END_SECS:.0f} s"
     return "" if code in expected else f"the search ended with exit code {code} after {kind}"
 
 

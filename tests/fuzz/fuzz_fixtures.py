@@ -1,6 +1,6 @@
 """Shared by the fuzz tests: the settings of hypothesis, and the checks of every command.
 
-TOOLKIT_FUZZ_EXAMPLES=5000 in the environment raises the number of examples of each test.
+TOOLKIT_FUZZ_EXAMPLES=2000 in the environment raises the number of examples of each test.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import warnings
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, settings
+from process_fixtures import PATIENCE
 
 from toolkit.cli import run_command
 
-EXAMPLES = int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "100"))
-MAX_MEMORY = 1 << 30  # bytes that a command on tiny files may allocate
-TIMEOUT = 30  # seconds
+EXAMPLES = int(os.environ.get("TOOLKIT_FUZZ_EXAMPLES", "25"))
+# Bytes that a command on tiny files may allocate, and, for each core, stacks and heaps of threads.
+MAX_MEMORY = (1 << 30) + ((os.cpu_count() or 1) << 28)
 FAULT_MARKS = ("corrupt  ", "FAULT   ")  # in the output of commands that report faults
 MAX_MESSAGE = 4000  # characters of a message, which has one line for each wrong option
 
@@ -102,13 +103,13 @@ def _memory_limit():
 
 @contextlib.contextmanager
 def _time_limit():
-    """Raise Hangs in the block after TIMEOUT."""
+    """Raise Hangs in the block where it does not end."""
 
     def stop(signum, frame):
-        raise Hangs(f"still running after {TIMEOUT} seconds")
+        raise Hangs(f"still running after {PATIENCE:.0f} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     try:
         yield
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -12,8 +14,10 @@ from PIL import Image
 from toolkit_gan.scores import extractor
 
 from toolkit import testing, tf
+from toolkit.cli import run_command
 
 SMALL = [
+    "--network=mlp",
     "--width=4",
     "--batch-size=8",
     "--latent-size=8",
@@ -28,14 +32,25 @@ SMALL = [
 ]
 
 
+@pytest.fixture(scope="module")
+def _trained(tmp_path_factory):
+    """A folder with a conditional run of four steps, `run`, and its summary as JSON."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
+        patch.chdir(folder)
+        data = testing.write_digits("digits.npz", count=160)
+        argv = ["run", "--plugin", "gan", "--data", data, "--run-dir", "run", "--steps", "4"]
+        assert run_command([*argv, "--conditional", "projection", "--json", *SMALL]) == 0
+    return folder, json.loads(out.getvalue())
+
+
 @pytest.fixture
-def trained(cli, here):
-    """A conditional run of four steps in the folder `run`, and its summary as JSON."""
-    data = testing.write_digits("digits.npz", count=160)
-    argv = ["--plugin", "gan", "--data", data, "--run-dir", "run", "--steps", "4"]
-    result = cli("run", *(argv + ["--conditional", "projection", "--json"] + SMALL))
-    assert result.code == 0, result.err
-    return json.loads(result.out)
+def trained(_trained, here):
+    """A copy of the run in this folder, and its summary."""
+    folder, summary = _trained
+    shutil.copytree(str(folder / "run"), "run")
+    shutil.copy(str(folder / "digits.npz"), "digits.npz")
+    return summary
 
 
 def run_saved_model(folder, feeds):
@@ -165,7 +180,7 @@ def test_vectors_train_without_grids_and_have_scores(cli, here):
     parts = {"x_train": random.rand(160, 6), "x_test": random.rand(40, 6)}
     np.savez("vectors.npz", **{name: part.astype(np.float32) for name, part in parts.items()})
     argv = ["--plugin", "gan", "--data", "npz:vectors.npz", "--run-dir", "run", "--steps", "2"]
-    result = cli("run", *argv, "--network", "mlp", *SMALL, "--json")
+    result = cli("run", *argv, *SMALL, "--json")
     assert result.code == 0, result.err
     assert not os.path.exists("run/samples")
     with open(

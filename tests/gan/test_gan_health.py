@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
+import process_fixtures
 import pytest
 from graph_fixtures import session
 from linear_fixtures import Linear, write_bars
@@ -262,7 +261,7 @@ def test_the_spread_of_few_images_is_unknown():
 
 def test_health_imports_no_tensorflow():
     code = "import sys, toolkit_gan.health; print('tensorflow' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"False"
+    assert process_fixtures.run(statements=code, fresh=True).out == "False\n"
 
 
 # ----------------------------------------------------------------------------------------- the hook

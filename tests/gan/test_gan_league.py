@@ -11,13 +11,11 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 
 import numpy as np
+import process_fixtures
 import pytest
 from file_fixtures import REPOSITORY
-
-from toolkit.child_process import python_code
 
 BENCHMARKS = os.path.join(REPOSITORY, "benchmarks")
 
@@ -265,19 +263,27 @@ def test_a_round_that_fails_leaves_no_older_result_for_the_page(tmp_path, monkey
     assert gan_league.read_entrants("league", each) is None
 
 
-# A command that ends a second after a signal, and writes which one it was.
+# A command that ends a while after a signal, and writes which one it was.
 ENDS = """
 import os, signal, sys, time
 def end(signum, frame):
-    time.sleep(1)
-    with open(sys.argv[1], "w") as file: file.write(str(signum))
+    time.sleep(0.2)
+    with open(sys.argv[1] + ".part", "w") as file: file.write(str(signum))
+    os.rename(sys.argv[1] + ".part", sys.argv[1])
     print("ended")
     sys.stdout.flush()
     os._exit(128 + signum)
 for signum in (signal.SIGINT, signal.SIGTERM): signal.signal(signum, end)
 open(sys.argv[1] + ".started", "w").close()
-while True: time.sleep(1)
+while True: signal.pause()
 """
+
+
+def handles_sigterm(process):
+    """Whether a process has a handler of SIGTERM."""
+    with open(f"/proc/{process.pid}/status") as file:
+        (mask,) = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+    return int(mask, 16) >> (signal.SIGTERM - 1) & 1
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -285,25 +291,17 @@ def test_the_end_of_the_league_ends_its_tournament(tmp_path, sent):
     path = tmp_path / "signal"
     command = [sys.executable, "-c", ENDS, str(path)]
     statements = f"import gan_league; print(gan_league.run_command({command!r}))"
-    league = subprocess.Popen(
-        [sys.executable, "-c", python_code(statements)], stdout=subprocess.PIPE
-    )
-    wait_for(tmp_path / "signal.started")
+    with open(str(tmp_path / "out"), "wb") as out:
+        league = process_fixtures.start(statements=statements, fresh=True, stdout=out)
+    process_fixtures.wait_for_file(tmp_path / "signal.started", among=[league])
+    process_fixtures.wait_until(lambda: handles_sigterm(league), among=[league])
     league.send_signal(sent)
-    out, _ = league.communicate()
-    wait_for(path)
+    league.wait(process_fixtures.PATIENCE)
+    process_fixtures.wait_for_file(path)
     if sent == signal.SIGKILL:
         assert path.read_text() == str(int(signal.SIGTERM))
     else:  # the league has waited, and has its answer
-        assert out.decode().strip() == str((128 + sent, b"ended\n"))
-
-
-def wait_for(path):
-    for _ in range(2400):
-        if path.exists() and (path.suffix or path.read_text()):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{path} was not written within 120 seconds.")
+        assert (tmp_path / "out").read_text().strip() == str((128 + sent, b"ended\n"))
 
 
 # ----------------------------------------------------------------------------------------- the data
@@ -428,6 +426,7 @@ def test_samples_of_keras_have_the_contrast_of_their_batch_after_two_steps(
     script, contrast, tmp_path
 ):
     # The moving averages are still nearly those of no data: with them, the contrast is 3 and 38.
+    process_fixtures.take_turn()
     images = np.random.RandomState(0).randint(0, 256, (20, 8, 8, 1)).astype(np.uint8)
     np.savez(str(tmp_path / "data.npz"), x_train=images)
     command = [sys.executable, os.path.join(BENCHMARKS, "gan_peers", script)]

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import time
 import types
 import zipfile
 
 import numpy as np
 import pytest
+from process_fixtures import PATIENCE, is_gone, kill, start, wait_for_file, wait_until
 from score_fixtures import SHAPE, make_split
 from toolkit_gan.commands import programs, standings, supervisor, training
 from toolkit_gan.commands.programs import Program, Task
 
 from toolkit import DataError, RetryError, UsageError
-from toolkit.child_process import python_code
 
 SPLIT = make_split(40)
 TASK = Task(cpu_secs=20.0, seeds=(1, 2), samples=6, shape=SHAPE, data_sha256="ab")
-BURN = "import time\nwhile time.process_time() < {}: pass\n"
 WRITE = """
 import sys, numpy as np
 flags = dict(zip(sys.argv[1::2], sys.argv[2::2]))
@@ -98,31 +95,37 @@ def test_budgets_that_programs_cannot_have_are_refused(budgets, flags, message):
 
 def request_of(code, tmp_path, **changes):
     """A request of a program in Python."""
-    values = {"limit": 20.0, "drawing_limit": 20.0, "idle_secs": 20.0}
+    values = {"limit": 20.0, "drawing_limit": 20.0, "idle_secs": PATIENCE}
     paths = {"log": str(tmp_path / "log.txt"), "mark": str(tmp_path / "mark")}
     command = [sys.executable, "-S", "-c", code, paths["mark"]]
     return dict(values, **paths, command=command, **changes)
 
 
-def test_the_cpu_time_of_an_orphan_counts(tmp_path):
-    code = "import os\nif os.fork() or os.fork(): os._exit(3)\nos.setsid()\n" + BURN.format(0.4)
-    # The program ends at once: its orphan is killed and what it used is nothing.
-    ending = programs.supervise(request_of(code, tmp_path))
-    assert ending["code"] == 3 and ending["cpu_secs"] < 0.4 and not ending["stopped"]
-    code = code.replace("if os.fork() or os.fork(): os._exit(3)", WAIT_FOR_GRANDCHILD)
-    ending = programs.supervise(request_of(code, tmp_path))
-    assert ending["code"] == 5 and 0.35 < ending["cpu_secs"] < 2
-
-
-# Its child ends at once, so that the grandchild gets another parent; the program waits for its end.
-WAIT_FOR_GRANDCHILD = """
+# The program's child ends at once, so that the grandchild gets another parent, and burns 0.4 CPU
+# seconds; the program waits for its end.
+ORPHAN = """
+import os, time
 read, write = os.pipe()
 if os.fork():
     os.close(write)
     os.read(read, 1)
     os._exit(5)
 if os.fork(): os._exit(0)
+os.setsid()
+while time.process_time() < 0.4: pass
 """
+
+
+def test_the_cpu_time_of_an_orphan_counts(tmp_path):
+    ending = programs.supervise(request_of(ORPHAN, tmp_path))
+    assert ending["code"] == 5 and ending["cpu_secs"] > 0.35
+
+
+def test_an_orphan_is_killed_at_the_end_of_its_program(tmp_path):
+    code = ENDLESS.replace('os.write(write, b"x")', "os._exit(3)")
+    ending = programs.supervise(request_of(code, tmp_path))
+    assert ending["code"] == 3 and not ending["stopped"]
+    assert is_gone(int((tmp_path / "mark.pid").read_text()))
 
 
 def test_the_time_of_a_child_that_nobody_waits_for_counts_as_it_was_last_seen():
@@ -136,18 +139,9 @@ def test_the_time_of_a_child_that_nobody_waits_for_counts_as_it_was_last_seen():
 def test_the_time_of_a_child_that_was_waited_for_counts_once():
     meter = supervisor.Meter()
     assert meter.add({1: (1.0, 0.0), 2: (5.0, 2.0)}, 0.0) == 8.0
-    assert (
-        meter.add({1: (1.0, 7.5)}, 0.0) == 8.5
-    )  # as the parent of 2 has its 5.5 and its child's 2
+    # The parent of 2 has its 5.5 and its child's 2.
+    assert meter.add({1: (1.0, 7.5)}, 0.0) == 8.5
     assert meter.add({}, 9.0) == 9.0
-
-
-def test_a_program_that_ignores_the_end_of_its_children_pays_for_them(tmp_path):
-    child = "if not os.fork():\n    while time.process_time() < 2: pass\n    os._exit(0)\n"
-    wait = "with contextlib.suppress(ChildProcessError): os.wait()\n"  # ... for the end of all
-    code = "import contextlib, os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-    ending = programs.supervise(request_of(code + child + wait, tmp_path))
-    assert ending["code"] == 0 and 0.5 < ending["cpu_secs"] < 3
 
 
 def test_a_program_gets_no_variable_that_this_process_has_set(tmp_path, monkeypatch):
@@ -156,64 +150,49 @@ def test_a_program_gets_no_variable_that_this_process_has_set(tmp_path, monkeypa
     assert programs.supervise(request_of(code, tmp_path))["code"] == 1
 
 
-def is_running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-# Writes the pid of a child in another session that never ends, and never ends itself.
+# Writes the pid of a child in another session, which begins after that. What follows is for both.
 ENDLESS = """
-import os, sys
+import os, signal, sys
+read, write = os.pipe()
 child = os.fork()
-if not child: os.setsid()
-else:
+if child:
     with open(sys.argv[1] + ".part", "w") as file: file.write(str(child))
     os.rename(sys.argv[1] + ".part", sys.argv[1] + ".pid")
-while True: pass
+    os.write(write, b"x")
+else:
+    os.setsid()
+    os.read(read, 1)
 """
 
 
 def test_a_program_over_its_limit_is_killed_with_all_that_it_started(tmp_path):
-    request = request_of(ENDLESS, tmp_path, limit=0.5)
-    ending = programs.supervise(request)
-    assert ending["stopped"] == "training" and 0.5 < ending["cpu_secs"] < 10
-    assert not is_running(int((tmp_path / "mark.pid").read_text()))
+    ending = programs.supervise(request_of(ENDLESS + "while True: pass", tmp_path, limit=1.0))
+    assert ending["stopped"] == "training" and ending["cpu_secs"] > 1
+    assert is_gone(int((tmp_path / "mark.pid").read_text()))
 
 
 def test_what_follows_the_mark_is_drawing_with_a_limit_of_its_own(tmp_path):
-    code = BURN.format(0.3) + "import sys\nopen(sys.argv[1], 'w').close()\n" + BURN.format(60)
-    ending = programs.supervise(request_of(code, tmp_path, limit=30, drawing_limit=0.4))
+    code = "import sys, time\nwhile time.process_time() < 0.3: pass\n"
+    code += "open(sys.argv[1], 'w').close()\nwhile True: pass"
+    ending = programs.supervise(request_of(code, tmp_path, drawing_limit=0.4))
     assert ending["stopped"] == "drawing"
     assert 0.25 < ending["training_cpu_secs"] < ending["cpu_secs"] - 0.4
 
 
 def test_a_program_that_uses_no_cpu_time_is_killed(tmp_path):
-    ending = programs.supervise(request_of("import time; time.sleep(60)", tmp_path, idle_secs=1.5))
+    request = request_of("import signal; signal.pause()", tmp_path, idle_secs=1.5)
+    ending = programs.supervise(request)
     assert ending["stopped"] == "idle" and ending["code"] == 128 + signal.SIGKILL
 
 
 def test_a_program_ends_with_its_tournament(tmp_path):
-    statements = (
-        f"from toolkit_gan.commands import programs; programs.supervise("
-        f"{request_of(ENDLESS, tmp_path)!r})"
-    )
-    process = subprocess.Popen([sys.executable, "-c", python_code(statements)])
-    wait_until((tmp_path / "mark.pid").exists)
-    process.kill()
-    process.wait()
+    request = request_of(ENDLESS + "signal.pause()", tmp_path)
+    statements = f"from toolkit_gan.commands import programs; programs.supervise({request!r})"
+    process = start(statements=statements, fresh=True)
+    wait_for_file(tmp_path / "mark.pid", among=[process])
+    kill(process)
     child = int((tmp_path / "mark.pid").read_text())
-    wait_until(lambda: not is_running(child))
-
-
-def wait_until(holds):
-    for _ in range(2400):
-        if holds():
-            return
-        time.sleep(0.05)
-    raise AssertionError("It did not happen within 120 seconds.")
+    wait_until(lambda: is_gone(child))
 
 
 # ----------------------------------------------------------------------------------------- the runs

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
 import types
 
 import click
 import numpy as np
+import process_fixtures
 import pytest
+from file_fixtures import REPOSITORY
 from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
 from toolkit_gan.commands import programs, result_page, rivals, standings, training
 from toolkit_gan.commands.rivals import Judge, Rival
@@ -22,12 +21,6 @@ from toolkit_gan.scores.sample_scorer import SampleScorer
 from toolkit_gan.scores.scorer import GanScorer
 
 from toolkit import InterruptedRun, ToolkitError, UsageError, testing
-from toolkit.child_process import python_code
-
-FILE = os.path.join(
-    os.path.dirname(__file__), "..", "..", "samples", "plugins", "two_updates_gan.py"
-)
-
 
 # ---------------------------------------------------------------------------------- the command
 
@@ -376,52 +369,42 @@ def test_a_plugin_that_draws_nothing_is_refused_before_anything_trains(cli, here
     assert not (here / "cup").exists()
 
 
-def kill_at(has_come, argv):
-    """Start a command, and kill it at a moment, or leave it if it ends before."""
-    process = subprocess.Popen([sys.executable, "-c", python_code(), *argv])
-    for _ in range(2400):
-        if has_come() or process.poll() is not None:
-            break
-        time.sleep(0.1)
-    assert process.returncode in (None, 0)
-    process.kill()
-    process.wait()
+# Its processes wait after a commit while there is a file `hold`.
+HOLD = """
+import os, time
+
+@hookimpl
+def checkpoint_saved():
+    while os.path.exists("hold"):
+        open("held", "w").close()
+        time.sleep(0.01)
+"""
 
 
-def results_of(folder):
-    """The ranks and scores of a tournament, without times."""
-    with open(os.path.join(folder, "table.json")) as file:
-        presets = [row["values"]["preset"] for row in json.load(file)["rows"]]
-    plan = training.plan(folder, "", [f"{os.path.abspath(FILE)} --metric min:generator"], 1, 1, [])
-    entrants = standings.rank(plan._replace(folder=os.path.abspath(folder), presets=presets))
+def results_of(folder, rival):
+    """The ranks and scores of a tournament with the preset quick, without times."""
+    plan = training.plan(folder, "", [rival], 1, 1, [])
+    entrants = standings.rank(plan._replace(folder=os.path.abspath(folder), presets=["quick"]))
     return [(each.name, each.status, each.step, each.scores) for each in entrants]
 
 
 @pytest.mark.slow
 def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, here):
     data = testing.write_digits(str(here / "digits.npz"), count=240)
-    words = [
-        "--presets",
-        "quick,wgan",
-        "--plugin",
-        f"{os.path.abspath(FILE)} --metric min:generator",
-    ]
-    words += ["--data", data, *SMALL]
-    argv = ["gan", "tournament", "--dir", "cup", *words]
-    (place,) = [
-        words[1] for words in training.plan("cup", "quick", [words[3]], 1, 1, []).searches[1:]
-    ]
-    moments = [
-        lambda: os.path.exists(os.path.join("cup", "trials", "0000-s1", "config.json")),
-        lambda: os.path.exists(os.path.join(place, "trials", "0000-s1", "config.json")),
-        lambda: os.path.exists(os.path.join(place, "table.json")),  # and then it is scored
-    ]
-    for has_come in moments:
-        kill_at(has_come, argv)
-    result = cli(*argv, "--json")
+    with open(os.path.join(REPOSITORY, "samples", "plugins", "two_updates_gan.py")) as file:
+        (here / "rival.py").write_text(file.read() + HOLD)
+    rival = f"{here / 'rival.py'} --metric min:generator"
+    words = ["--presets", "quick", "--plugin", rival, "--data", data, *SMALL]
+    (here / "hold").touch()
+    killed = process_fixtures.start("gan", "tournament", "--dir", "cup", *words)
+    process_fixtures.wait_for_file(here / "held", among=[killed])
+    process_fixtures.kill(killed)
+    (here / "hold").unlink()
+    result = cli("gan", "tournament", "--dir", "cup", *words, "--json")
     assert result.code == 0, result.err
     rows = json.loads(result.out)["rows"]
-    assert {row["name"] for row in rows} > {"quick", "wgan"} and all(row["scores"] for row in rows)
+    assert {row["name"].split()[0] for row in rows} == {"quick", "rival"}
+    assert all(row["scores"] for row in rows)
     other = cli("gan", "tournament", "--dir", "undisturbed", *words)
     assert other.code == 0, other.err
-    assert results_of("cup") == results_of("undisturbed")
+    assert results_of("cup", rival) == results_of("undisturbed", rival)

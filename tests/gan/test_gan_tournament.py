@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 
+import process_fixtures
 import pytest
 from toolkit_gan.commands import result_page, standings, training
 from toolkit_gan.commands.result_page import Result
@@ -198,6 +199,7 @@ def test_what_the_tournament_sets_is_refused(flag):
 
 @pytest.mark.slow
 def test_presets_train_are_ranked_and_drawn(cli, here):
+    process_fixtures.take_turn()
     data = testing.write_digits(str(here / "digits.npz"), count=240)
     argv = ["gan", "tournament", "--dir", "cup", "--presets", "quick,wgan", "--markdown", "gan.md"]
     argv += ["--data", data, "--steps", 4, "--batch-size", 8, "--width", 2, "--latent-size", 4]

@@ -20,7 +20,12 @@ from toolkit.search.claims import (
     this_process,
 )
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 KEYS = [(0, 1, 0), (0, 2, 0), (1, 1, 0)]
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 
+import process_fixtures
 import pytest
+from linear_fixtures import write_bars
 from search_fixtures import small_definition
 
-from toolkit.child_process import python_code
 from toolkit.search.definition import Dimension, Layer, read_definition
 from toolkit.search.study import Study
 
 SEARCH = ["search", "--plugin", "classifier", "--vary", "network=mlp,cnn"]
-SMALL = ["search", "--search-dir", "s", "--plugin", "classifier", "--network", "mlp"]
-SMALL += ["--vary", "learning_rate=1e-3..1e-1:log", "--trials", "2", "--steps", "40"]
+SMALL = ["search", "--search-dir", "s", "--plugin", "held_fixtures:Held", "--data", "npz:bars.npz"]
+SMALL += ["--vary", "learning_rate=1e-3..1e-1:log", "--trials", "2", "--steps", "6"]
 
 
 @pytest.mark.parametrize(
@@ -95,89 +93,96 @@ def test_a_study_that_was_killed_before_its_first_file_is_in_the_storage(cli, he
     assert "gone.py" in result.err  # it knows the plugin
 
 
-def start(words, folder):
-    code = [sys.executable, "-c", python_code(), *words]
-    return subprocess.Popen(code, cwd=str(folder), stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-
-
-def wait_for(path):
-    for _ in range(1200):
-        if os.path.exists(path):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{path} does not exist after two minutes")
-
-
-def size_of_commits(folder):
-    """The bytes of the logs of commits of all trials."""
-    return sum(path.stat().st_size for path in folder.glob("trials/*/commits.jsonl"))
-
-
-def wait_for_commits(process, folder, size):
-    """Wait until the trials have committed more than these bytes, or the process has ended."""
-    for _ in range(1200):
-        if process.poll() is not None or size_of_commits(folder) > size:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{folder} has no other commits after two minutes")
-
-
 def results_of(folder):
-    """The table without times: what does not depend on kills."""
-    with open(os.path.join(str(folder), "table.json")) as file:
-        rows = json.load(file)["rows"]
+    """The rows of the table without times: what does not depend on kills."""
+    rows = json.loads((folder / "table.json").read_text())["rows"]
     return [{n: v for n, v in row.items() if n not in ("cpu_secs", "seconds")} for row in rows]
 
 
-@pytest.mark.slow
-def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(cli, here):
-    killed = start([*SMALL, "--workers", "2"], here)
-    wait_for(str(here / "s" / "trials" / "0000-s1" / "config.json"))
-    killed.kill()
-    killed.communicate()
-    size = size_of_commits(here / "s")
-    interrupted = start(["search", "--search-dir", "s"], here)
-    wait_for_commits(interrupted, here / "s", size)
-    time.sleep(1)
-    interrupted.send_signal(signal.SIGTERM)
-    _, text = interrupted.communicate(timeout=120)
-    assert interrupted.returncode in (0, 143), text
-    if interrupted.returncode:
-        assert b"Continue with: toolkit search --search-dir" in text
-    assert cli("search", "--search-dir", "s").code == 0
-    other = [word if word != "s" else "t" for word in SMALL]
-    result = cli(*other, "--json")
-    assert result.code == 0
-    assert results_of(here / "s") == results_of(here / "t")
-    assert read_definition(str(here / "s")) == read_definition(str(here / "t"))._replace(
-        threads=read_definition(str(here / "s")).threads
-    )
-    table = json.loads(result.out)
-    assert table["best"] == table["rows"][0]["number"]
-    assert table["test"]["accuracy"]["low"] < table["test"]["accuracy"]["high"]
-    assert "Parallel" in (here / "t" / "report.html").read_text()
-    listing = json.loads(cli("runs", "t", "--json").out)
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A folder with a search `s` that ran to its end, and what it printed as JSON."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    write_bars(folder / "bars.npz")
+    ended = process_fixtures.run(*SMALL, "--json", cwd=folder)
+    assert ended.code == 0, ended.err
+    return folder, json.loads(ended.out)
+
+
+def test_the_best_of_a_search_has_the_highest_value_and_the_metrics_of_its_test(undisturbed):
+    folder, table = undisturbed
+    best, other = table["rows"]
+    assert table["best"] == best["number"] and best["value"] >= other["value"]
+    (path,) = best["paths"]
+    with open(str(folder / "s" / path / "manifest.json")) as file:
+        tested = json.load(file)["summary"]["test"]["metrics"]["accuracy"]
+    accuracy = table["test"]["accuracy"]
+    assert accuracy["value"] == tested
+    assert 0 <= accuracy["low"] <= tested <= accuracy["high"] <= 1
+
+
+def test_a_search_leaves_a_page_and_runs_that_are_listed(cli, undisturbed):
+    folder, _ = undisturbed
+    assert "Parallel" in (folder / "s" / "report.html").read_text()
+    listing = json.loads(cli("runs", folder / "s", "--json").out)
     assert len(listing["runs"] if isinstance(listing, dict) else listing) == 2
 
 
+@pytest.mark.slow
+def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(undisturbed, monkeypatch):
+    folder, _ = undisturbed
+    monkeypatch.chdir(folder)
+    (folder / "hold-commit").touch()
+    words = ["t" if word == "s" else word for word in SMALL]
+    killed = process_fixtures.start(*words, "--workers", "2")
+    pids = process_fixtures.wait_until(lambda: held(folder, "commit", 2), among=[killed])
+    process_fixtures.kill(killed)
+    process_fixtures.wait_until(lambda: all(map(process_fixtures.is_gone, pids)))
+    with open("err", "wb") as err:
+        interrupted = process_fixtures.start("search", "--search-dir", "t", stderr=err)
+    process_fixtures.wait_until(lambda: held(folder, "commit", 3), among=[interrupted])
+    interrupted.send_signal(signal.SIGTERM)
+    assert interrupted.wait(process_fixtures.PATIENCE) == 143
+    assert "Continue with: toolkit search --search-dir" in (folder / "err").read_text()
+    (folder / "hold-commit").unlink()
+    ended = process_fixtures.run("search", "--search-dir", "t")
+    assert ended.code == 0, ended.err
+    assert results_of(folder / "t") == results_of(folder / "s")
+    one, other = (read_definition(str(folder / name)) for name in "st")
+    assert one == other._replace(threads=one.threads)
+
+
+def held(folder, moment, count):
+    """The processes that wait at a moment, if there are so many or more."""
+    pids = [int(path.name.split("-")[1]) for path in folder.glob(f"{moment}-*")]
+    return pids if len(pids) >= count else []
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_during_the_checks_leaves_nothing_behind(here, signum, monkeypatch):
+def test_a_signal_during_the_checks_leaves_nothing_behind(here, signum):
+    write_bars("bars.npz")
     (here / "temporary").mkdir()
-    monkeypatch.setenv("TMPDIR", str(here / "temporary"))
-    process = start(SMALL, here)
-    for _ in range(1200):
-        if list((here / "temporary").glob("toolkit-search-*/checks/*.log")):
-            break
-        time.sleep(0.1)
+    (here / "hold-build").touch()
+    environment = dict(os.environ, TMPDIR=str(here / "temporary"))
+    with open("err", "wb") as err:
+        process = process_fixtures.start(*SMALL, stderr=err, env=environment)
+    process_fixtures.wait_until(lambda: held(here, "build", 1), among=[process])
     process.send_signal(signum)
-    _, text = process.communicate(timeout=120)
-    assert process.returncode == 128 + signum, text
-    assert b"nothing was trained" in text
-    assert not list((here / "temporary").glob("toolkit-search-*"))
+    text = (here / "err").read_text
+    assert process.wait(process_fixtures.PATIENCE) == 128 + signum, text()
+    assert "nothing was trained" in text()
+    assert os.listdir("temporary") == []
     assert not (here / "s").exists()
 
 
+@pytest.fixture
+def turn():
+    """Wait until few enough other tests have processes."""
+    process_fixtures.take_turn()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("turn")
 def test_a_configuration_that_cannot_be_trained_is_refused_before_the_first_trial(cli, here):
     words = ["search", "--search-dir", "s", "--plugin", "classifier", "--network", "mlp"]
     result = cli(*words, "--vary", "accumulate=1,50", "--steps", "40")
@@ -187,7 +192,9 @@ def test_a_configuration_that_cannot_be_trained_is_refused_before_the_first_tria
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("turn")
 def test_a_dry_run_writes_nothing(cli, here):
+    write_bars("bars.npz")
     result = cli(*SMALL, "--dry-run")
     assert result.code == 0
     assert "2 trials, about" in result.out

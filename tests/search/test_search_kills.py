@@ -8,26 +8,21 @@ import shlex
 import subprocess
 import sys
 
+import process_fixtures
 import pytest
 from file_fixtures import REPOSITORY
+from linear_fixtures import LINEAR, write_bars
 
-SEARCH = ["search", "--plugin", "classifier", "--network", "mlp", "--hidden", "16"]
-SEARCH += ["--batch-size", "16", "--vary", "learning_rate=1e-3..1e-1:log", "--steps", "20"]
+SEARCH = ["search", "--plugin", LINEAR, "--data", "npz:../bars.npz", "--search-dir", "study"]
+SEARCH += ["--vary", "learning_rate=1e-3..1e-1:log", "--steps", "20"]
 SEARCH += ["--sampler", "random", "--trials", "4"]
 
 pytestmark = pytest.mark.slow
 
 
-def start_toolkit(folder, *words):
-    command = [sys.executable, "-m", "toolkit", *map(str, words)]
-    return subprocess.Popen(command, cwd=str(folder), stderr=subprocess.PIPE, text=True)
-
-
 def run_toolkit(folder, *words):
-    process = start_toolkit(folder, *words)
-    text = process.communicate(timeout=600)[1]
-    assert process.returncode == 0, text
-    return text
+    ended = process_fixtures.run(*words, cwd=folder)
+    assert ended.code == 0, ended.err
 
 
 def read_table(folder):
@@ -41,7 +36,8 @@ def last_tensors(run):
     return commit["step"], commit["tensors"]
 
 
-def test_a_killed_search_has_the_table_of_an_undisturbed_one(tmp_path):
+def test_a_search_that_is_killed_at_random_has_the_table_of_an_undisturbed_one(tmp_path):
+    process_fixtures.take_turn()
     script = os.path.join(REPOSITORY, "benchmarks", "search_kills.py")
     words = ["--kills", "5", "--trials", "3", "--dir", str(tmp_path)]
     process = subprocess.run(
@@ -49,23 +45,23 @@ def test_a_killed_search_has_the_table_of_an_undisturbed_one(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=1500,
     )
     assert process.returncode == 0, process.stdout
     assert "the same table, the same tensors" in process.stdout
 
 
-@pytest.mark.parametrize("storage", ["shared.journal", "shared.sqlite"])
-def test_two_machines_with_folders_of_their_own_train_each_trial_once(tmp_path, storage):
+def test_two_machines_with_folders_of_their_own_train_each_trial_once(tmp_path):
+    write_bars(tmp_path / "bars.npz")
     processes, folders = [], []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         folders.append(tmp_path / name / "study")
-        words = [*SEARCH, "--search-dir", "study", "--storage", tmp_path / storage]
-        processes.append(start_toolkit(tmp_path / name, *words))
-    for process in processes:
-        text = process.communicate(timeout=600)[1]
-        assert process.returncode == 0, text
+        words = [*SEARCH, "--storage", tmp_path / "shared.journal"]
+        with open(str(tmp_path / f"{name}.err"), "wb") as err:
+            processes.append(process_fixtures.start(*words, cwd=tmp_path / name, stderr=err))
+    for process, name in zip(processes, "ab"):
+        code = process.wait(process_fixtures.PATIENCE)
+        assert code == 0, (tmp_path / f"{name}.err").read_text()
     runs = [run for folder in folders for run in _runs(folder)]
     assert sorted(run.name for run in runs) == [f"000{number}-s1" for number in range(4)]
     one, other = (read_table(folder)["rows"] for folder in folders)
@@ -79,16 +75,18 @@ def _runs(folder):
 
 
 def test_a_trial_that_was_paused_has_the_bits_of_one_that_was_not(tmp_path):
-    words = ["--halving", "4", "--rungs", "10", "--workers", "2", "--search-dir", "study"]
-    run_toolkit(tmp_path, *SEARCH, *words)
-    table = read_table(tmp_path / "study")
+    write_bars(tmp_path / "bars.npz")
+    folder = tmp_path / "machine"
+    folder.mkdir()
+    run_toolkit(folder, *SEARCH, "--halving", "4", "--rungs", "10", "--workers", "2")
+    table = read_table(folder / "study")
     statuses = [(row["status"], row["step"]) for row in table["rows"]]
     assert statuses == [("finished", 20)] + [("stopped", 10)] * 3
     assert "rung 1 of 2 (step 10)" in table["rows"][1]["reason"]
     again = shlex.split(table["again"])[1:]
-    run_toolkit(tmp_path, *again, "--run-dir", "run")
-    paused = last_tensors(tmp_path / "study" / table["rows"][0]["paths"][0])
-    assert paused == last_tensors(tmp_path / "run")
+    run_toolkit(folder, *again, "--run-dir", "run")
+    paused = last_tensors(folder / "study" / table["rows"][0]["paths"][0])
+    assert paused == last_tensors(folder / "run")
     assert paused[0] == 20
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 
+import process_fixtures
 import pytest
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
@@ -46,13 +45,6 @@ def start_writer(folder, storage, name, count=1 << 30):
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
-def wait_for(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("storage", [None, "records.sqlite"])
 def test_records_come_back_in_their_order(tmp_path, storage):
     connection = open_storage(tmp_path, storage)
@@ -67,7 +59,7 @@ def test_records_come_back_in_their_order(tmp_path, storage):
 def test_two_processes_write_into_one_order(tmp_path, storage):
     writers = [start_writer(tmp_path, storage, name, 40) for name in "ab"]
     for writer in writers:
-        assert writer.communicate(timeout=120)[1] == b""
+        assert writer.communicate(timeout=process_fixtures.PATIENCE)[1] == b""
     one, other = (open_storage(tmp_path, storage).read("log") for _ in range(2))
     assert one == other
     for name in "ab":
@@ -80,8 +72,10 @@ def test_a_kill_in_the_middle_of_writes_leaves_whole_records(tmp_path, storage):
     for round_number in range(3):
         before = len(connection.read("log"))
         writer = start_writer(tmp_path, storage, "a")
-        wait_for(lambda before=before: len(connection.read("log")) > before + 3)
-        writer.send_signal(signal.SIGKILL)
+        process_fixtures.wait_until(
+            lambda before=before: len(connection.read("log")) > before + 3, among=[writer]
+        )
+        writer.kill()
         writer.communicate()
         connection.append("log", {"writer": "me", "number": round_number})
     records = open_storage(tmp_path, storage).read("log")
@@ -209,6 +203,6 @@ def test_optuna_writes_nothing_to_the_console(tmp_path):
     process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), here],
         capture_output=True,
-        timeout=120,
+        timeout=process_fixtures.PATIENCE,
     )
     assert (process.stdout, process.stderr) == (b"15\n", b"")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
-import time
 
 import pytest
 from fake_trials import result_of, undisturbed_results
+from process_fixtures import PATIENCE, is_gone, kill, start, wait_until
 from search_fixtures import small_definition
 
 from toolkit.errors import InterruptedRun, RetryError, ToolkitError
@@ -19,7 +16,7 @@ from toolkit.search.children import Children
 from toolkit.search.commands import run_path
 from toolkit.search.definition import Configuration, Trial
 from toolkit.search.study import Study
-from toolkit.search.trial_run import run_trial
+from toolkit.search.trial_run import LOCK_SECS, run_trial
 from toolkit.search.workers import run_workers
 from toolkit.storage.folder_lock import FolderLock
 
@@ -27,7 +24,7 @@ TRIAL = Trial(Configuration(0, {"learning_rate": 0.001, "batch_size": 16}), 1, 0
 DEFINITION = small_definition(trials=6)
 # A process that waits; on SIGINT and SIGTERM it writes a file, like a run that commits, and ends.
 WAIT = """
-import os, signal, sys, time
+import os, signal, sys
 
 def commit(signum, frame):
     open(sys.argv[1] + ".saved", "w").close()
@@ -36,12 +33,11 @@ def commit(signum, frame):
 for signum in (signal.SIGINT, signal.SIGTERM):
     signal.signal(signum, commit)
 open(sys.argv[1], "w").write(str(os.getpid()))
-time.sleep(600)
+while True:
+    signal.pause()
 """
 SEARCH = """
-import os, sys, time
-sys.path.insert(0, sys.argv[2])
-from search_fixtures import small_definition
+import os, sys
 from test_search_workers import DEFINITION, WAIT
 from toolkit.errors import InterruptedRun
 from toolkit.search.study import Study
@@ -61,29 +57,17 @@ except InterruptedRun as error:
 """
 
 
-def wait_for(condition, secs=60):
-    end = time.monotonic() + secs
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def start_search(folder):
-    here = os.path.dirname(__file__)
-    command = [sys.executable, "-c", textwrap.dedent(SEARCH), str(folder), here]
-    environment = dict(os.environ, PYTHONPATH=os.path.dirname(here))
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+    """Start a search with two processes that wait; return it and their ids."""
+    with open(str(folder / "err"), "wb") as err:
+        process = start(folder, statements=SEARCH, fresh=True, stderr=err)
     paths = [folder / "0000-s1", folder / "0000-s2"]
-    wait_for(lambda: all(path.exists() and path.read_text() for path in paths))
+    wait_until(lambda: all(map(has_text, paths)), among=[process])
     return process, [int(path.read_text()) for path in paths]
 
 
-def has_ended(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
+def has_text(path):
+    return path.exists() and path.read_text()
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -124,7 +108,7 @@ def test_a_failure_interrupts_the_processes_of_the_others(tmp_path):
     def train(trial, children):
         if trial.name == "0000-s1":
             children.run([str(path)], str(tmp_path / "log"), statements=WAIT)
-        wait_for(path.exists)
+        wait_until(path.exists)
         raise ToolkitError("no")
 
     with pytest.raises(ToolkitError, match="no"):
@@ -136,9 +120,9 @@ def test_a_failure_interrupts_the_processes_of_the_others(tmp_path):
 def test_a_signal_lets_all_trials_save_their_state(tmp_path, signum):
     process, pids = start_search(tmp_path)
     process.send_signal(signum)
-    assert process.communicate(timeout=60)[1] == b""
-    assert process.returncode == 128 + signum
-    assert all(map(has_ended, pids))
+    assert process.wait(PATIENCE) == 128 + signum
+    assert (tmp_path / "err").read_text() == ""
+    assert all(map(is_gone, pids))
     assert (tmp_path / "0000-s1.saved").exists() and (tmp_path / "0000-s2.saved").exists()
     study = Study(DEFINITION, str(tmp_path))
     assert study.claim().name == "0000-s1"  # at once: the claims are released
@@ -147,9 +131,8 @@ def test_a_signal_lets_all_trials_save_their_state(tmp_path, signum):
 
 def test_a_killed_search_leaves_no_process_behind(tmp_path):
     process, pids = start_search(tmp_path)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    wait_for(lambda: all(map(has_ended, pids)), secs=10)
+    kill(process)
+    wait_until(lambda: all(map(is_gone, pids)))
 
 
 def test_a_second_signal_kills(tmp_path):
@@ -164,15 +147,31 @@ def test_a_second_signal_kills(tmp_path):
         except InterruptedRun as error:
             errors.append(error)
 
-    thread = threading.Thread(target=wait_for_child)
+    thread = threading.Thread(target=wait_for_child, daemon=True)
     thread.start()
-    wait_for(lambda: path.exists() and path.read_text())
+    wait_until(lambda: has_text(path))
     children.interrupt(signal.SIGINT)
-    wait_for((tmp_path / "process.saved").exists)
+    wait_until((tmp_path / "process.saved").exists)
     assert thread.is_alive()
     children.interrupt(signal.SIGINT)
-    thread.join(10)
+    thread.join(PATIENCE)
     assert [error.exit_code for error in errors] == [130]
+
+
+class Waiting(Children):
+    """Does not wait, and ends the search the third time."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits = []
+
+    def wait(self, secs):
+        self.waits.append(secs)
+        if len(self.waits) == 3:
+            raise InterruptedRun("Enough.", signum=signal.SIGTERM)
+
+    def run(self, *args, **kwargs):
+        raise AssertionError
 
 
 def test_a_trial_waits_while_another_process_trains_in_its_folder(tmp_path):
@@ -180,24 +179,19 @@ def test_a_trial_waits_while_another_process_trains_in_its_folder(tmp_path):
     os.makedirs(path)
     lock = FolderLock(path)
     lock.acquire()
-    children = Children()
-    errors = []
-
-    def train():
-        try:
-            run_trial(DEFINITION, TRIAL, str(tmp_path), children)
-        except InterruptedRun as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=train)
-    thread.start()
-    thread.join(2)
-    assert thread.is_alive()
-    assert not os.path.exists(path + ".log")
-    children.end(thread.ident)
-    thread.join(20)
-    assert len(errors) == 1
+    children = Waiting()
+    with pytest.raises(InterruptedRun):
+        run_trial(DEFINITION, TRIAL, str(tmp_path), children)
     lock.release()
+    assert children.waits == [LOCK_SECS] * 3
+    assert not os.path.exists(path + ".log")
+
+
+def test_a_wait_of_a_thread_ends_when_its_trial_is_taken_over():
+    children = Children()
+    children.end(threading.get_ident())
+    with pytest.raises(InterruptedRun):
+        children.wait(PATIENCE)
 
 
 def test_no_process_starts_after_a_signal(tmp_path):
@@ -218,10 +212,10 @@ def test_the_exit_code_of_a_process_is_that_of_a_shell(tmp_path):
 
 def test_what_a_process_leaves_behind_is_killed(tmp_path):
     code = (
-        "import os, subprocess, sys; rest = 'import time; time.sleep(600)'; "
+        "import os, subprocess, sys; rest = 'import signal; signal.pause()'; "
         "p = subprocess.Popen([sys.executable, '-c', rest]); "
         "os.write(1, b'%d' % p.pid); os._exit(0)"
     )
     Children().run([], str(tmp_path / "log"), statements=code)
     pid = int((tmp_path / "log").read_text())
-    wait_for(lambda: has_ended(pid), secs=10)
+    wait_until(lambda: is_gone(pid))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 import time
 from typing import Any, Callable, List, Mapping, Tuple
@@ -37,12 +36,12 @@ def main(place: str) -> None:
     for position, values in enumerate(request.values):
         is_timed = request.task == PROBE and position == 0
         each = request if is_timed else request._replace(task=BUILD, probe_secs=0.0)
-        write_answer(place + ".jsonl", _answer(each, values))
+        write_answer(place + ".jsonl", _answer(each, values, place + "-run"))
 
 
-def _answer(request: Request, values: Mapping[str, Any]) -> Answer:
+def _answer(request: Request, values: Mapping[str, Any], folder: str) -> Answer:
     start = time.monotonic()
-    folder = tempfile.mkdtemp(prefix="toolkit-check-")
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
     try:
         plugins = Plugins.load(request.plugin, request.extensions)
         answer = _check(request, plugins, values, folder)
