@@ -221,6 +221,7 @@ def test_a_worker_that_is_silent_is_named_by_all(make_job):
     job.pass_time(8.0)
     assert not any(member.has_ended for member in members)
     job.pass_time(2.0)
+    assert members[0].has_ended
     text = "worker 0 (127.0.0.1:60) has not answered for 8 s."
     errors = errors_of(*members)
     assert [(error.message, error.exit_code) for error in errors] == [(text, 138)] * 2
@@ -263,6 +264,7 @@ def test_a_chief_that_is_silent_is_named(make_job):
     job = make_job(workers=1, peer_secs=8.0)
     _, worker = start_with_bare_chief(job)
     job.pass_time(10.0)
+    assert worker.has_ended
     with pytest.raises(PeerError, match=r"^chief \(127.0.0.1:1\) has not answered for 8 s\."):
         worker.channel.receive()
 
