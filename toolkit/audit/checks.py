@@ -13,7 +13,7 @@ from ..data.files.hash_list import summarize
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, CoreOptions, merge, saved_names
-from ..plugins import Plugins, is_name
+from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, git_record, source_copies
 from ..storage.commit_log import Checkpoint, CommitLog, Entry
 from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
@@ -304,6 +304,22 @@ def _is_seal_expected(folder: RunFolder) -> bool:
     """Whether the last session is of a version that seals a finished run."""
     sessions = folder.commits.sessions()
     return bool(sessions and sessions[-1].get("seals"))
+
+
+def describe_code_change(reference: str, session: Dict[str, Any]) -> str:
+    """That a plugin has other files than in a session, as a clause; "" if it has not.
+
+    Args:
+        reference: of a plugin that is a file or a module. It is not executed.
+        session: its entry in the commit log.
+
+    Raises:
+        UsageError: there is no such plugin.
+    """
+    name, hashes = plugin_name(reference), locate(reference).hashes
+    recorded = (session.get("plugins") or {}).get(name) or {}
+    names = sorted(n for n in hashes if recorded.get(n, hashes[n]) != hashes[n])
+    return f"plugin '{name}' has changed ({', '.join(names[:3])})" if names else ""
 
 
 def declared_options(config: Config) -> Type[CoreOptions]:
