@@ -14,7 +14,7 @@ from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, CoreOptions, merge, saved_names
 from ..plugins import Plugins, is_name, locate, plugin_name
-from ..storage import checkpoint_reader, git_record, source_copies
+from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import Checkpoint, CommitLog, Entry
 from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
 from ..storage.jsonl import JsonLines, parse_object
@@ -273,7 +273,6 @@ def _check_sources(folder: RunFolder) -> Tuple[str, List[Fault]]:
     sessions = folder.commits.sessions()
     copies = {c.place for each in sessions for c in source_copies.read_copies(each).values()}
     faults = source_copies.find_faults(folder, sessions)
-    faults += git_record.find_faults(folder, sessions)
     summary = (
         f"copies of {count_noun(len(copies), 'version')} of plugins" if copies else "no copies"
     )
