@@ -1,19 +1,16 @@
-"""Copies of the plugins' sources: what a run keeps, how it is checked, and what a replay does."""
+"""Copies of the plugins' sources: what a run keeps, and how it is checked."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
-import shutil
 import sys
 
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import PLUGIN, UNCHANGED, forget_sources, sessions, write_plugin
-from test_plugins import distribution
 
 import toolkit
 from toolkit.plugins import Plugin
@@ -33,7 +30,7 @@ def copies_in(run):
     return {
         str(path.relative_to(root)): path.read_text()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and path.suffix != ".diff"  # of the work tree of these tests
+        if path.is_file()
     }
 
 
@@ -79,14 +76,14 @@ def test_an_installed_package_is_copied_with_its_folders(here, cli):
     (session,) = sessions(here / "run")
     folder = session["sources"]["classifier"]["folder"]
     assert f"{folder}/toolkit_classifier/networks.py" in copies_in(here / "run")
-    assert session["sources"]["classifier"]["target"] == "toolkit_classifier:"
 
 
 def test_a_module_is_copied_and_extensions_too(here, cli):
     train(cli, "--with", "gradient-noise", plugin=LINEAR)
     (session,) = sessions(here / "run")
-    targets = {name: copy["target"] for name, copy in session["sources"].items()}
-    assert targets["Linear"] == LINEAR and set(targets) == {"Linear", "gradient-noise"}
+    folders = {name: copy["folder"] for name, copy in session["sources"].items()}
+    assert set(folders) == {"Linear", "gradient-noise"}
+    assert set(folders.values()) == set(os.listdir("run/sources"))
 
 
 def test_an_object_in_python_is_copied_with_its_file(here):
@@ -102,9 +99,6 @@ def test_a_large_file_is_omitted_with_a_warning(here, cli, monkeypatch):
     result = train(cli)
     assert "lacks files that are large or have just changed: mine.py" in result.err
     assert cli("verify", "run").code == 0
-    (here / "mine.py").write_text("")
-    failure = cli("verify", "run", "--replay", ":")
-    assert failure.code == 5 and "mine.py was not copied." in failure.err
 
 
 @pytest.mark.parametrize("name", ["a b[1].py", "\u00e4\u202e.py", "x" * 200 + ".py"])
@@ -120,7 +114,7 @@ def test_a_file_that_changes_while_the_run_begins_is_omitted(here):
     folder = source_copies.Folder(str(here))
     plugin = Plugin("a", "./a.py", "model", None, str(here / "a.py"), "")
     hashes = {"a.py": hashlib.sha256(b"before").hexdigest(), "gone.py": "0" * 64, "../x": ""}
-    copy = source_copies.write_copies(folder, "a", hashes, plugin.read_source, "a.py", "model")
+    copy = source_copies.write_copies(folder, "a", hashes, plugin.read_source)
     assert copy.omitted == ["../x", "a.py", "gone.py"]
 
 
@@ -133,7 +127,7 @@ def test_a_kill_leaves_no_version_in_part(here, monkeypatch):
 
     monkeypatch.setattr(source_copies, "_write_file", write)
     with pytest.raises(KeyboardInterrupt):
-        source_copies.write_copies(folder, "a", hashes, lambda name: b"x", "a.py", "model")
+        source_copies.write_copies(folder, "a", hashes, lambda name: b"x")
     assert os.listdir("sources") == []
 
 
@@ -195,7 +189,7 @@ ODD = [None, [0], {"mine": 1}, {"mine": {"folder": "../x-00000000"}}]
 @pytest.mark.parametrize("odd", ODD)
 def test_forged_entries_are_refused(odd):
     assert not source_copies.is_valid(odd)
-    good = {"folder": "a-00000000", "target": "", "kind": "model", "omitted": []}
+    good = {"folder": "a-00000000", "omitted": []}
     assert source_copies.is_valid({"mine": good})
     for name in good:
         assert not source_copies.is_valid({"mine": dict(good, **{name: odd})})
@@ -222,99 +216,6 @@ def test_a_session_without_copies_is_between_sessions_with_copies(mate, cli):
     first, second, third = (session["sources"] for session in sessions(mate / "run"))
     assert second == {} and first == third != {}
     assert cli("verify", "run").code == 0
-
-
-def test_a_replay_of_an_edited_plugin_without_copies_is_refused(mate, cli):
-    train(cli, "--no-keep-sources", run="bare")
-    (mate / "mate.py").write_text("FACTOR = 2.0\n")
-    forget_modules("mate")
-    result = cli("verify", "bare", "--replay", "0:4", "--trust")
-    assert result.code == 2 and "mate.py" in result.err and "Traceback" not in result.err
-
-
-# ------------------------------------------------------------------------------------------ replay
-
-
-def edit(path):
-    path.write_text(path.read_text().replace("1.0", "2.0") + "\nraise SystemExit('edited')\n")
-
-
-@pytest.mark.parametrize("state, act", [("has changed", edit), ("is missing", os.remove)])
-def test_a_replay_uses_the_copies_of_a_file_that_was_edited_or_removed(mate, cli, state, act):
-    act(mate / "mine.py")
-    forget_modules("mine")
-    result = cli("verify", "run", "--replay", "0:4")
-    assert result.code == 0, result.err
-    (folder,) = os.listdir("run/sources")
-    assert f"are equal; with the code in sources/{folder} (mine.py {state})" in result.out
-
-
-def test_copies_that_the_user_never_ran_need_trust(mate, cli, monkeypatch):
-    os.remove("mine.py")
-    monkeypatch.setenv("XDG_STATE_HOME", str(mate / "other"))
-    from toolkit.plugins import trust
-
-    monkeypatch.setattr(trust, "_recorded", {})
-    result = cli("verify", "run", "--replay", "0:4")
-    assert result.code == 2
-    assert "names the copy of the plugin 'mine'" in result.err and "--trust" in result.err
-    assert cli("verify", "run", "--replay", "0:4", "--trust").code == 0
-
-
-def offer_package(here, monkeypatch):
-    """An installed plugin, a package, that uses another installed module."""
-    site = here / "site"
-    site.mkdir()
-    monkeypatch.syspath_prepend(str(site))
-    distribution(site, "packed-dist", "[toolkit.plugins]\npacked = packed_plugin\n")
-    package = site / "packed_plugin"
-    package.mkdir()
-    (package / "__init__.py").write_text(
-        "import other_package\nfrom . import part\n" + PLUGIN.format(part_method())
-    )
-    (package / "part.py").write_text("import toolkit\nSCALE = 1.5\n")
-    (site / "other_package.py").write_text("OFFSET = 1.0\n")
-    return site
-
-
-def part_method():
-    return """
-    @hookimpl
-    def loss(self, labels, outputs):
-        return part.SCALE * other_package.OFFSET * Linear.loss(self, labels, outputs)
-"""
-
-
-def test_a_copy_replaces_an_installed_package_and_nothing_else(here, cli, monkeypatch):
-    site = offer_package(here, monkeypatch)
-    train(cli, plugin="packed")
-    (site / "packed_plugin" / "part.py").write_text("SCALE = 3.0\n")
-    (site / "packed_plugin" / "later.py").write_text("")
-    forget_modules("packed")
-    result = cli("verify", "run", "--replay", "0:4")
-    assert result.code == 0 and "(packed has changed)" in result.out, result.err
-    (site / "other_package.py").write_text("OFFSET = 2.0\n")  # no part of the plugin
-    assert "Step 4 differs" in cli("verify", "run", "--replay", "0:4").err
-    (site / "other_package.py").write_text("OFFSET = 1.0\n")
-    shutil.rmtree(str(site / "packed_plugin"))
-    shutil.rmtree(str(site / "packed-dist-1.0.dist-info"))
-    result = cli("verify", "run", "--replay", "2:4", "--json")
-    assert result.code == 0 and "(packed is missing)" in json.loads(result.out)["replay"]["result"]
-
-
-def test_a_planted_file_among_the_copies_is_not_imported(mate, cli):
-    (folder,) = (mate / "run" / "sources").iterdir()
-    (folder / "numpy.py").write_text("raise SystemExit('planted')")
-    (folder / "linear_fixtures.py").write_text("raise SystemExit('planted')")
-    os.remove("mine.py")
-    assert cli("verify", "run", "--replay", "0:4").code == 0
-
-
-def test_an_error_of_the_replay_comes_back_as_it_is(mate, cli, monkeypatch):
-    os.remove("mine.py")
-    os.remove("bars.npz")
-    result = cli("verify", "run", "--replay", "0:4")
-    assert result.code == 4 and "bars.npz" in result.err and "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("command", [["evaluate"], ["resume"], ["predict", "bars.npz"]])

@@ -346,7 +346,6 @@ def test_a_folder_stands_for_its_runs(here, cli):
         (["a", "nowhere"], 2, "does not exist"),
         (["a", "empty"], 2, "contains no run"),
         (["a", "b", "--metric", "acuracy"], 2, "No run has a metric 'acuracy'"),
-        (["a", "b", "c", "--replay"], 2, "two runs parted, and there are 3"),
         (["a", "b", "--html", "none/x.html"], 2, "cannot be written"),
         (["a", "b", "--level", "2"], 2, "--level"),
     ],
@@ -506,16 +505,6 @@ def test_verdicts_of_several_comparisons_agree_with_their_intervals(here):
     for each in results:
         low, high = each.separation.low, each.separation.high
         assert (each.verdict == "separated") == (not low <= 0 <= high)
-
-
-def test_a_replay_of_runs_of_other_versions_leaves_the_rest_of_the_comparison(here, cli):
-    versions = dict(read_record(write_tested("a", 180)).versions, tensorflow="1.15.5")
-    write_tested("b", 150, learning_rate=0.1, manifest={"versions": versions})
-    result = cli("compare", "a", "b", "--replay")
-    assert result.code == 0 and "a is better than b" in result.out
-    assert result.err == (
-        "warning: --replay did not find the step: the runs have other versions of tensorflow\n"
-    )
 
 
 def test_the_hash_of_all_files_is_no_file(here):

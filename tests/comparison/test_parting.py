@@ -8,7 +8,6 @@ from synthetic_runs import Session, write_run
 
 from toolkit.comparison.parting import find_parting
 from toolkit.comparison.record import read_record
-from toolkit.storage.run_folder import RunFolder
 
 COMMON = {10: "a", 20: "b", 30: "c"}
 
@@ -166,33 +165,3 @@ def test_a_branch_is_named_with_the_step_from_which_it_continues(trained, cli):
     assert text.startswith("b is a branch of a from step 4; equal, bit for bit, up to step 4; from")
     assert "learning_rate differs" in text
     assert (os.listdir("a"), os.listdir("b")) == before
-
-
-@pytest.mark.slow
-def test_a_replay_finds_the_first_step_that_differs(here, cli, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(here / "temporary"))
-    os.mkdir("temporary")
-    flags = ["--steps", "80", "--learning-rate", "0.01", "--schedule", "exponential"]
-    for name, rest in (("a", []), ("b", ["--warmup-steps", "0"])):
-        train(cli, *flags, "--checkpoint-steps", "40", "--run-dir", name, *rest)
-    arguments = ["--from", "40", "--run-dir", "c", "--allow", "learning_rate"]
-    assert cli("resume", "a", *arguments, "--learning-rate", "0.5").code == 0
-    heads = [RunFolder(name).commits.head() for name in "ac"]
-    result = cli("compare", "a", "c", "--replay", "--trust")
-    assert result.code == 0, result.err
-    assert "equal, bit for bit, up to step 40; step 41 differs: learning_rate" in result.out
-    assert [RunFolder(name).commits.head() for name in "ac"] == heads
-    assert os.listdir("temporary") == []
-    result = cli("compare", "a", "b", "--replay")
-    assert result.code == 0 and "nothing to find" in result.err
-
-
-@pytest.mark.slow
-def test_a_replay_without_the_run_that_was_trained_says_why(here, cli):
-    for name, seed in (("a", "1"), ("b", "2")):
-        train(cli, "--steps", "4", "--seed", seed, "--run-dir", name)
-    os.remove("bars.npz")
-    result = cli("compare", "a", "b", "--replay", "--trust")
-    assert result.code == 0 and "Traceback" not in result.err
-    assert "warning: --replay did not find the step: " in result.err
-    assert "seed differs (1, 2)" in result.out

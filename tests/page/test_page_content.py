@@ -199,7 +199,7 @@ def test_the_command_says_what_else_it_needs(here):
         "The run began with the weights of parent, step 50 (tensors aaaaaaaaaaaaaaaa), which it"
         " needs."
     )
-    copy = {"folder": "model-1234abcd", "target": "model.py", "kind": "model", "omitted": []}
+    copy = {"folder": "model-1234abcd", "omitted": []}
     sessions = [Session(0, {100: "a"}, facts={"sources": {"model": copy}})]
     assert content("c", plugin="../model.py", sessions=sessions)["again_needs"][0] == (
         "The command executes model.py as it is now; that of this run is in its folder, in"

@@ -13,8 +13,8 @@ from ..data.files.hash_list import summarize
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..option_changes import find_differences
 from ..options import FOLDER, ORIGINS, CoreOptions, merge, saved_names
-from ..plugins import Plugins, is_name
-from ..storage import checkpoint_reader, git_record, source_copies
+from ..plugins import Plugins, is_name, locate, plugin_name
+from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import Checkpoint, CommitLog, Entry
 from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
 from ..storage.jsonl import JsonLines, parse_object
@@ -273,7 +273,6 @@ def _check_sources(folder: RunFolder) -> Tuple[str, List[Fault]]:
     sessions = folder.commits.sessions()
     copies = {c.place for each in sessions for c in source_copies.read_copies(each).values()}
     faults = source_copies.find_faults(folder, sessions)
-    faults += git_record.find_faults(folder, sessions)
     summary = (
         f"copies of {count_noun(len(copies), 'version')} of plugins" if copies else "no copies"
     )
@@ -304,6 +303,22 @@ def _is_seal_expected(folder: RunFolder) -> bool:
     """Whether the last session is of a version that seals a finished run."""
     sessions = folder.commits.sessions()
     return bool(sessions and sessions[-1].get("seals"))
+
+
+def describe_code_change(reference: str, session: Dict[str, Any]) -> str:
+    """That a plugin has other files than in a session, as a clause; "" if it has not.
+
+    Args:
+        reference: of a plugin that is a file or a module. It is not executed.
+        session: its entry in the commit log.
+
+    Raises:
+        UsageError: there is no such plugin.
+    """
+    name, hashes = plugin_name(reference), locate(reference).hashes
+    recorded = (session.get("plugins") or {}).get(name) or {}
+    names = sorted(n for n in hashes if recorded.get(n, hashes[n]) != hashes[n])
+    return f"plugin '{name}' has changed ({', '.join(names[:3])})" if names else ""
 
 
 def declared_options(config: Config) -> Type[CoreOptions]:

@@ -14,7 +14,7 @@ from ..errors import CheckpointError, DataError, ToolkitError
 from ..graph.build import build_training
 from ..options import CoreOptions
 from ..plugin_data import FROM_PLUGIN
-from ..plugins import Plugins, locate
+from ..plugins import Plugins
 from ..run_data import RunData, open_from_options, open_run_data
 from ..storage.checkpoint_diff import (
     RestoreOptions,
@@ -31,7 +31,7 @@ from ..storage.session_changes import describe_cluster
 from ..training import provenance
 from ..training.initial_weights import open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
-from .checks import Check, Fault, count_noun, fault_of_error, run_checks
+from .checks import Check, Fault, count_noun, describe_code_change, fault_of_error, run_checks
 
 Value = TypeVar("Value")
 
@@ -349,18 +349,14 @@ def diagnose_code(folder: RunFolder, references: Iterable[str]) -> Diagnosis:
     """Diagnose, without executing them, whether plugins that are files or modules have changed."""
     diagnosis = Diagnosis("", [], [], [])
     sessions = folder.commits.sessions()
-    recorded = (sessions[-1].get("plugins") or {}) if sessions else {}
     for reference in references:
         try:
-            hashes = locate(reference).hashes
+            change = describe_code_change(reference, sessions[-1] if sessions else {})
         except ToolkitError as error:
             diagnosis.add_error("resume", error)
             continue
-        for plugin, files in sorted(recorded.items()):
-            names = sorted(n for n in hashes if files.get(n, hashes[n]) != hashes[n])
-            if names:
-                text = f"plugin '{plugin}' has changed ({', '.join(names[:3])})"
-                diagnosis.notes.append(f"A resume here is not exact: {text}.")
+        if change:
+            diagnosis.notes.append(f"A resume here is not exact: {change}.")
     return diagnosis
 
 

@@ -15,7 +15,7 @@ from ..errors import CheckFailed, RetryError, UsageError
 from ..launch.child import child_code
 from ..launch.layout import Layout, local_environments
 from ..options import ENVIRONMENT_PREFIX
-from ..plugins import is_everything_trusted, prelude
+from ..plugins import is_everything_trusted
 
 CHIEF = "chief"
 VARIABLES = ("TOOLKIT_CACHE",)  # the variables of the toolkit that processes get
@@ -62,7 +62,7 @@ class TrainingProcesses:
         for name, task in local_environments(Layout(count)).items():
             with open(self._stderr_path(name), "wb") as stderr:  # a full pipe would block
                 self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-c", child_code(prelude() + COMMAND_LINE), *arguments],
+                    [sys.executable, "-c", child_code(COMMAND_LINE), *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import config as configuration
 from ..config import Config
@@ -26,7 +26,7 @@ from ..options import (
     saved_names,
     split_step,
 )
-from ..plugins import Plugins
+from ..plugins import Plugins, is_name
 from ..storage import checkpoint_reader
 from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.commit_log import Checkpoint, Entry, current_sessions
@@ -34,13 +34,13 @@ from ..storage.jsonl import parse_object
 from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder
 from ..storage.session_changes import THREADS
+from ..storage.source_copies import SOURCES
 from ..storage.weights import open_weights
 from ..training import provenance
 from ..training.best_metric import with_former_direction
 from ..training.initial_weights import read_parents
-from .checks import count_noun, declared_options, join_steps
+from .checks import count_noun, declared_options, describe_code_change, join_steps
 from .processes import TrainingProcesses, count_processes
-from .replay_sources import find_other_sources, replay_with_copies
 
 REPRODUCIBILITY_HINT = (
     "A step may depend only on the seed, the step and the variables: draw with run.uniform, "
@@ -206,39 +206,18 @@ def replay_segment(folder: RunFolder, segment: Segment, path: str) -> str:
         CheckFailed: the results differ; the message names the first difference.
         UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
     """
+    _check_code(folder, segment)
     check_initial_weights(folder, segment)
-    config = session_config(folder, segment.session)
-    others = find_other_sources(folder, segment.session, config)
-    if others:
-        steps = (segment.start.step if segment.start else 0, segment.end.step)
-        return replay_with_copies(folder, segment.session, others, steps, path)
-    return compare_runs(folder, train_copy(folder, segment, path), segment.end)
+    return compare_runs(folder, _train_copy(folder, segment, path), segment.end)
 
 
-def train_copy(
-    folder: RunFolder, segment: Segment, path: str, values: Mapping[str, Any] = {}
-) -> RunFolder:
-    """Train a segment again in a new folder.
-
-    Args:
-        folder: of the run.
-        segment: the steps to train.
-        path: of the new folder.
-        values: of options that have no effect on the result, to use in place of the run's.
-
-    Returns:
-        The new folder.
-
-    Raises:
-        CheckFailed: the training did not reach its end.
-        UsageError: this TensorFlow, machine or plugin is not the one that trained the run.
-    """
+def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
+    """Train a segment again in a new folder, and return it."""
     from ..api import quiet
     from ..training.trainer import Job, Trainer
 
     count = count_processes(segment.session)
     config = session_config(folder, segment.session)
-    config.values.update(values)
     plugins = Plugins.load(
         config.plugin, config.extensions, session_place(folder), folder.read_distributions()
     )
@@ -248,12 +227,13 @@ def train_copy(
     if count > 1:
         _train_in_processes(target, segment, contents, count)
         return target
-    changes = RestoreOptions.of_plan(segment.model_changes)
-    job = Job(plugins, options, target, contents, ["verify"], segment.end.step, changes)
+    restore = RestoreOptions.of_plan(segment.model_changes)
+    job = Job(plugins, options, target, contents, ["verify"], segment.end.step, restore)
     trainer = Trainer(job, quiet())
     try:
         trainer.check_data()
-        _refuse_differences(provenance.changes_since(segment.session, trainer.session_facts()))
+        changes = provenance.changes_since(segment.session, trainer.session_facts())
+        _refuse_differences(segment, changes)
         _train(trainer, segment.end.step)
     finally:
         trainer.close()
@@ -292,7 +272,8 @@ def _train_in_processes(
     target.commits.invalidate_cache()
     sessions = [entry.values for entry in target.commits.entries() if entry.is_session]
     if sessions and sessions[-1].get("options"):  # else it ended before its first step
-        _refuse_differences(provenance.changes_since(segment.session, sessions[-1]))
+        changes = provenance.changes_since(segment.session, sessions[-1])
+        _refuse_differences(segment, changes)
     if code:
         raise CheckFailed(
             f"The replay did not reach step {step}: a process ended with exit code {code}: "
@@ -301,13 +282,28 @@ def _train_in_processes(
         )
 
 
-def _refuse_differences(differences: Iterable[str]) -> None:
+def _refuse_differences(segment: Segment, differences: Iterable[str]) -> None:
     """Raise UsageError if this machine or installation is not the one that trained the run."""
     if differences:
+        place = f" {SOURCES}/ in the run has copies of these plugins."
         raise UsageError(
-            f"The segment cannot be replayed here: {'; '.join(differences)}.",
-            hint="Replay it with the machine, the versions and the plugins that trained it.",
+            f"The segment cannot be trained again here: {'; '.join(differences)}.",
+            hint="It needs the machine, the versions and the plugins that trained it."
+            + (place if segment.session.get(SOURCES) else ""),
         )
+
+
+def _check_code(folder: RunFolder, segment: Segment) -> None:
+    """Refuse plugins that are files or modules and have changed, before they are executed.
+
+    Raises:
+        UsageError: one has changed, or is gone.
+    """
+    config = session_config(folder, segment.session)
+    for reference in (config.plugin, *config.extensions):
+        change = "" if is_name(reference) else describe_code_change(reference, segment.session)
+        if change:
+            _refuse_differences(segment, [change])
 
 
 def check_initial_weights(folder: RunFolder, segment: Segment) -> None:

@@ -12,7 +12,6 @@ from ..cli_options import (
     json_option,
     print_json,
     resolve_output,
-    trust_option,
     verbose_option,
     warn,
     writing_output,
@@ -44,12 +43,6 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     help="How sure the verdicts are, all together [default 0.95].",
 )
 @click.option("--html", default=None, metavar="FILE", help="Write a page with all runs, too.")
-@click.option(
-    "--replay",
-    is_flag=True,
-    help="Train the steps between the bounds again, to find the first step that differs.",
-)
-@trust_option
 @json_option
 @verbose_option
 def compare(
@@ -57,7 +50,6 @@ def compare(
     metrics: Tuple[str, ...],
     level: float,
     html: Optional[str],
-    replay: bool,
     as_json: bool,
 ) -> int:
     """Compare runs: the options, code and data that differ, the metrics with a verdict, and the
@@ -67,18 +59,10 @@ def compare(
     exit code is 0 whatever the verdict.
     """
     from ..comparison.comparison import compare as compare_records
-    from ..errors import UsageError
 
     output = resolve_output(html) if html else None
     records = _read_records(run_folders)
-    if replay and len(records) != 2:
-        raise UsageError(
-            f"--replay finds the step at which two runs parted, and there are {len(records)}.",
-            hint="Name two runs.",
-        )
     comparison = compare_records(records, metrics, level)
-    if replay:
-        comparison = _replay(comparison)
     if html and output:
         _write_page(html, output, comparison)
     if as_json:
@@ -126,45 +110,6 @@ def _write_page(name: str, output: str, comparison: Comparison) -> None:
 
     with writing_output(name):
         write_page(output, comparison.records, comparison.as_json())
-
-
-def _replay(comparison: Comparison) -> Comparison:
-    """The comparison with the first step that differs; a warning says why it cannot be found."""
-    from ..audit.parting_replay import find_first_difference
-    from ..comparison.parting import narrow_parting
-    from ..errors import InterruptedRun, ToolkitError
-    from .verify import temporary_folder
-
-    pair, (a, b) = comparison.partings[0], comparison.records
-    parting = pair.parting
-    if parting.differing_step is None:
-        warn("--replay has nothing to find: the logs show no difference")
-        return comparison
-    others = [
-        name for name in ("tensorflow", "numpy") if a.versions.get(name) != b.versions.get(name)
-    ]
-    if others:
-        warn(f"--replay did not find the step: the runs have other versions of {', '.join(others)}")
-        return comparison
-    runs = {record.name: record.folder for record in (a, b)}
-    with temporary_folder() as path:
-        try:
-            steps = find_first_difference(
-                runs, parting.equal_step, parting.differing_step, path, _log_replay
-            )
-        except InterruptedRun:
-            raise
-        except ToolkitError as error:
-            hint = f" {error.hint}" if error.hint else ""
-            warn(f"--replay did not find the step: {error.message}{hint}")
-            return comparison
-    parting = narrow_parting(a, b, parting, *steps)
-    return comparison._replace(partings=[pair._replace(parting=parting)])
-
-
-def _log_replay(text: str) -> None:
-    sys.stderr.write(f"replay    {escape_line(text)}\n")
-    sys.stderr.flush()
 
 
 # ------------------------------------------------------------------------------------------- text

@@ -73,10 +73,10 @@ def verify(
     try:
         refuse_faults(folder, checks)
         if steps is not None:
-            with temporary_folder() as path:
+            with _temporary_folder() as path:
                 facts["replay"] = _replay(folder, steps, os.path.join(path, "replay"), as_json)
         if chaos is not None:
-            with temporary_folder() as path:
+            with _temporary_folder() as path:
                 facts["chaos"] = _chaos(folder, chaos, seed, os.path.join(path, "chaos"), as_json)
     except CheckFailed as error:
         failure = error
@@ -89,7 +89,7 @@ def verify(
 
 
 @contextlib.contextmanager
-def temporary_folder() -> Iterator[str]:
+def _temporary_folder() -> Iterator[str]:
     """A folder for copies of the run, in TMPDIR if the user has set it, and nowhere else."""
     from ..errors import RetryError
 

@@ -37,27 +37,19 @@ class Parting(NamedTuple):
         differing_step: the first step at which they are known to differ; None if they do not.
         text: a sentence without its end.
         causes: what differs from there on, a clause each.
-        is_equal_known: whether the equality at `equal_step` follows from hashes of tensors.
     """
 
     equal_step: int
     differing_step: Optional[int]
     text: str
     causes: List[str]
-    is_equal_known: bool
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether no step is between the two."""
-        return self.differing_step == self.equal_step + 1
 
 
 class _Bounds(NamedTuple):
-    """The steps of `Parting`, and the last common step; None if there is none."""
+    """The steps of `Parting`."""
 
     equal: int
     differing: Optional[int]
-    last_common: Optional[int]
 
 
 def find_parting(a: RunRecord, b: RunRecord) -> Parting:
@@ -69,20 +61,7 @@ def find_parting(a: RunRecord, b: RunRecord) -> Parting:
     bounds = _find_bounds(a, b)
     causes = _find_causes(a, b, bounds)
     text = _describe(a, b, bounds, causes)
-    is_known = bounds.equal > 0 or bounds.last_common == 0
-    return Parting(bounds.equal, bounds.differing, text, causes.all, is_known)
-
-
-def narrow_parting(
-    a: RunRecord, b: RunRecord, parting: Parting, equal_step: int, differing_step: int
-) -> Parting:
-    """The parting with the bounds that training the steps again has given."""
-    bounds = _Bounds(equal_step, differing_step, parting.differing_step)
-    causes = _find_causes(a, b, bounds)
-    equal = f"up to step {format_step(equal_step)}" if equal_step else "only before the first step"
-    reasons = "; ".join(causes.all) or _NO_REASON
-    text = f"equal, bit for bit, {equal}; step {format_step(differing_step)} differs: {reasons}"
-    return Parting(equal_step, differing_step, text, causes.all, True)
+    return Parting(bounds.equal, bounds.differing, text, causes.all)
 
 
 # ------------------------------------------------------------------------------------------ bounds
@@ -101,7 +80,7 @@ def _find_bounds(a: RunRecord, b: RunRecord) -> _Bounds:
     record_step = _first_differing_record(a, b, equal)
     if record_step is not None and (differing is None or record_step < differing):
         differing = record_step
-    return _Bounds(equal, differing, common[-1] if common else None)
+    return _Bounds(equal, differing)
 
 
 def _first_differing_record(a: RunRecord, b: RunRecord, after: int) -> Optional[int]:

@@ -291,7 +291,7 @@ class CoreOptions(Options):
     )
     keep_sources: bool = option(
         True,
-        "keep copies of the plugins' sources and their uncommitted git changes in the run",
+        "keep copies of the plugins' sources in the run",
         group="Reports",
         affects_result=False,
     )

@@ -6,7 +6,6 @@ implements others; a run may have any number. Only the plugins of a run are impo
 the metadata of the installed packages.
 
 entry_points: the installed plugins and commands.
-copies: loading a plugin from the copies of its sources in a run folder.
 loader: import a plugin by name, module or file.
 source_files, neighbours: the files of a plugin that is a file or a module, and their import.
 trust: which of those may be executed, and the record of what this user ran.
@@ -16,11 +15,10 @@ failures: an exception of a plugin in one line.
 """
 
 from .calls import Answer, Plugins
-from .copies import Copy, find_copy, prelude, use_copies, write_list
 from .entry_points import Entry, list_commands, list_plugins
 from .failures import describe_failure, is_own_file, own_frames, summarize_exception
 from .hook_call import Check, Problem
-from .loader import hash_present_sources, load, load_command, require_trust
+from .loader import load, load_command, require_trust
 from .plugin import (
     HOOKS,
     Implementation,
@@ -37,8 +35,6 @@ from .trust import (
     is_chosen,
     is_everything_trusted,
     is_same,
-    note_execution,
-    require_trusted_copy,
     separate_command,
     trust_everything,
 )
@@ -48,7 +44,6 @@ __all__ = [
     "HOOKS",
     "Answer",
     "Check",
-    "Copy",
     "Entry",
     "Implementation",
     "Plugin",
@@ -58,8 +53,6 @@ __all__ = [
     "choose",
     "describe_failure",
     "describe_value",
-    "find_copy",
-    "hash_present_sources",
     "hook_names",
     "implementations",
     "is_chosen",
@@ -72,16 +65,11 @@ __all__ = [
     "load",
     "locate",
     "load_command",
-    "note_execution",
     "place_of",
     "plugin_name",
-    "prelude",
     "own_frames",
     "require_trust",
-    "require_trusted_copy",
     "separate_command",
     "summarize_exception",
     "trust_everything",
-    "use_copies",
-    "write_list",
 ]

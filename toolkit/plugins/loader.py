@@ -10,17 +10,16 @@ import os
 import re
 import sys
 import types
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from .. import __version__
 from ..errors import ToolkitError, UsageError, suggest
 from . import trust
-from .copies import Copy, find_copy
 from .entry_points import GROUPS, Entry, EntryPoint, find_entry_points, normalize_distribution
 from .failures import TRACEBACK_HINT, describe_failure
 from .neighbours import let_import
 from .plugin import Plugin, check_hooks, plugin_name
-from .source_files import SourceFiles, find_module, is_file, is_name, locate, parse_module
+from .source_files import SourceFiles, find_module, is_file, is_name, locate
 from .static_checks import find_file
 
 PACKAGE = __name__.partition(".")[0]
@@ -42,9 +41,6 @@ def load(reference: str, kind: str = "model", named_by: str = "", distribution: 
         UsageError: there is no such plugin, it is disabled or not trusted, or its hooks are wrong.
         ToolkitError: its import fails.
     """
-    copy = find_copy(reference)
-    if copy is not None:
-        return _load_copy(copy)
     files = require_trust(reference, named_by)
     if files is None:
         return _load_by_name(reference, kind, distribution)
@@ -71,48 +67,6 @@ def require_trust(reference: str, named_by: str) -> Optional[SourceFiles]:
     files = locate(reference)
     trust.check(reference, files, named_by)
     return files
-
-
-def hash_present_sources(reference: str, kind: str, distribution: str) -> Dict[str, str]:
-    """Path -> SHA-256 of each file that `load` would load now, as `Plugin.sha256` has them.
-
-    Nothing is imported.
-
-    Args:
-        reference, kind, distribution: as for `load`.
-
-    Raises:
-        UsageError: there is no such plugin.
-    """
-    if is_name(reference):
-        module = _choose_entry_point(reference, kind, distribution).target.partition(":")[0]
-        file = find_file(module)
-    elif is_file(reference):
-        file = os.path.join(locate(reference).folder, os.path.basename(reference))
-    else:
-        files, parts = locate(reference), parse_module(reference).split(".")
-        base = os.path.join(files.folder, *parts)
-        file = next(
-            (f for f in (base + ".py", os.path.join(base, "__init__.py")) if os.path.isfile(f)), ""
-        )
-        file = find_file(".".join(parts)) if files.is_installed else file
-    if not file:
-        raise UsageError(f"There is no module behind the plugin '{reference}'.")
-    return Plugin("", reference, kind, None, file, "").sha256()
-
-
-def _load_copy(copy: Copy) -> Plugin:
-    """Load a plugin from a copy of its sources, which the process that chose it has checked."""
-    if copy.is_file:
-        path = os.path.join(copy.folder, copy.target)
-        trust.check(path, locate(path), "")
-        plugin = _load_file(path, copy.kind)
-    else:
-        module, _, attribute = copy.target.partition(":")
-        plugin = _load_target(
-            copy.name, copy.reference, module, attribute, copy.kind, copy.distribution
-        )
-    return plugin._replace(name=copy.name, reference=copy.reference)
 
 
 def load_command(entry: Entry) -> Any:
@@ -217,8 +171,7 @@ def _load_target(
     name: str, reference: str, module: str, attribute: str, kind: str, distribution: str
 ) -> Plugin:
     target, source = _import_target("Plugin", reference, module, attribute)
-    plugin = _make_plugin(name, reference, kind, target, source, distribution)
-    return plugin._replace(target=f"{module}:{attribute}")
+    return _make_plugin(name, reference, kind, target, source, distribution)
 
 
 def _import_target(
@@ -246,8 +199,7 @@ def _load_file(path: str, kind: str) -> Plugin:
     except ToolkitError as error:
         error.hint = _explain_precedence(error.__cause__, os.path.dirname(path)) or error.hint
         raise
-    plugin = _make_plugin(name, path, kind, module, module, "")
-    return plugin._replace(target=os.path.basename(path))
+    return _make_plugin(name, path, kind, module, module, "")
 
 
 def _explain_precedence(error: Optional[BaseException], folder: str) -> str:

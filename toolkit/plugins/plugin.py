@@ -30,7 +30,6 @@ class Plugin(NamedTuple):
     object: Any  # has the hooks as attributes
     file: str
     distribution: str  # name and version; "" unless it was loaded by its installed name
-    target: str = ""  # what was loaded: the name of a file, or module:attribute; "" if unknown
 
     @classmethod
     def from_object(cls, target: Any, kind: str = "model", name: str = "") -> Plugin:

@@ -57,7 +57,7 @@ def locate_file(path: str) -> SourceFiles:
     return SourceFiles(name, folder, False, _hash_with_neighbours(folder, [name]))
 
 
-def parse_module(reference: str) -> str:
+def _parse_module(reference: str) -> str:
     """The module of `module:attribute`. Raises UsageError if it is no module's name."""
     module = reference.partition(":")[0]
     if not all(part.isidentifier() for part in module.split(".")):
@@ -76,7 +76,7 @@ def find_module(name: str) -> Optional[importlib.machinery.ModuleSpec]:
 
 
 def _locate_module(reference: str) -> SourceFiles:
-    parts = parse_module(reference).split(".")
+    parts = _parse_module(reference).split(".")
     here = os.getcwd()
     spec = find_module(parts[0])
     if spec is None:

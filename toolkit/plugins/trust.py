@@ -136,45 +136,6 @@ def permit(folder: str, path: str, sha256: str) -> None:
         )
 
 
-def copied_files(name: str, target: str, folder: str, hashes: Dict[str, str]) -> SourceFiles:
-    """The files of a plugin as a run copies them, under their name in the record.
-
-    Args:
-        name: of the plugin.
-        target: what is loaded: a file, which is recorded by its name, or module:attribute.
-        folder: of the files.
-        hashes: path -> SHA-256 of each.
-    """
-    return SourceFiles(name if ":" in target else target, folder, True, hashes)
-
-
-def require_trusted_copy(
-    name: str, target: str, folder: str, hashes: Dict[str, str], named_by: str
-) -> None:
-    """Check that the copies of a plugin in a run's folder may be executed.
-
-    Args:
-        name, target, folder, hashes: as for `copied_files`.
-        named_by: the file that names them.
-
-    Raises:
-        UsageError: they may not.
-    """
-    files = copied_files(name, target, folder, hashes)
-    if _choice.everything or _is_recorded(files):
-        return
-    raise UsageError(
-        f"{named_by} names the copy of the plugin '{name}' in {folder}, code {UNKNOWN}; it was not "
-        "executed.",
-        hint=HINT,
-    )
-
-
-def note_execution(plugin: Any, hashes: Dict[str, str]) -> None:
-    """Record a plugin that trains a run, so that its copies in the run's folder are known."""
-    _record(copied_files(plugin.name, plugin.target, plugin.source_folder, hashes))
-
-
 def _changed_files(files: SourceFiles) -> str:
     """The names of the files that differ from the last record of the same plugin; "" if none is."""
     places = (files.name, files.folder)

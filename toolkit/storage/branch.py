@@ -20,7 +20,6 @@ from ..errors import CheckpointError, UsageError
 from ..files import make_folders, plain_folder, sync
 from .checkpoint_store import CHECKPOINTS
 from .commit_log import Checkpoint
-from .git_record import GIT
 from .parent import BRANCH, Parent
 from .run_folder import EVENTS, RunFolder
 from .source_copies import read_copies
@@ -169,15 +168,10 @@ def _copy_sources(folder: RunFolder, part: RunFolder) -> None:
     """Copy what the entries of the parent name in `sources/`, as far as it is there."""
     sessions = part.commits.sessions()
     places = [c.place for each in sessions for c in read_copies(each).values()]
-    states = [state for session in sessions for state in session.get(GIT) or ()]
-    places += [state["changes"]["file"] for state in states if state.get("changes")]
     for place in dict.fromkeys(places):
         source, target = (each.file(*place.split("/")) for each in (folder, part))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.isdir(source):
             shutil.copytree(source, target, symlinks=True)
-        elif os.path.isfile(source):
-            shutil.copyfile(source, target)
 
 
 def _read_lines(path: str) -> List[str]:

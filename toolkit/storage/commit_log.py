@@ -21,7 +21,7 @@ import sys
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
 from ..files import to_json_value
-from . import git_record, source_copies
+from . import source_copies
 from .jsonl import FileDigest, JsonLines, parse_object
 from .parent import is_record
 
@@ -260,7 +260,6 @@ def _is_valid_session(values: Dict[str, Any]) -> bool:
         and isinstance(values.get("model"), (dict, type(None)))
         and (values.get("parent") is None or is_record(values["parent"]))
         and source_copies.is_valid(values.get(source_copies.SOURCES, {}))
-        and git_record.is_valid(values.get(git_record.GIT, []))
     )
 
 

@@ -96,16 +96,7 @@ _MANIFEST = {
     "metrics?": (None, dict),
     "presets?": [{"option": str, "name": str, "reason": str}],  # that the data chose
     "model?": {"parameters": int, "trainable": int, "variables": int},
-    "git?": [
-        {
-            "plugins": [str],
-            "commit": (None, str),
-            "branch": (None, str),
-            "is_dirty": (None, bool),
-            "is_complete": bool,
-            "changes": (None, {"file": str, "bytes": int, "sha256": str}),
-        }
-    ],
+    "git?": dict,
     "keeps_sources?": bool,
     "summary?": (None, dict),
     "data": {

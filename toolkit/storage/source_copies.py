@@ -3,7 +3,7 @@
 Each version of a plugin that trained the run has a folder there, `sources/NAME-1a2b3c4d`, whose
 name ends in a hash of its files: a session with other code adds a folder, and one with the same
 code adds nothing. The hash of each file is in the session's entry of the commit log, and so is
-where the copies are: `{"folder": ..., "target": ..., "kind": ..., "omitted": [...]}`.
+where the copies are: `{"folder": ..., "omitted": [...]}`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,20 @@ import secrets
 import shutil
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
-from ..errors import CheckpointError, InterruptedRun, ToolkitError
-from ..files import TEMPORARY_PREFIX, open_regular_file, sha256_of, sync
+from ..errors import InterruptedRun, ToolkitError
+from ..files import TEMPORARY_PREFIX, sha256_of, sync
 from .folder import Folder
 
 SOURCES = "sources"
 MAX_FILE_BYTES = 4 << 20  # a larger file is not copied
 MAX_TOTAL_BYTES = 16 << 20  # of the copies of one version of a plugin
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}-[0-9a-f]{8}")
-_KINDS = ("model", "extension")
 
 
 class SourceCopy(NamedTuple):
     """The copies of the sources of one plugin, as a session's entry records them."""
 
     folder: str  # its name in `sources`
-    target: str  # what to load: the name of a file, or module:attribute; "" if neither is known
-    kind: str  # of the plugin: "model" or "extension"
     omitted: List[str]  # the files without a copy
 
     @property
@@ -53,8 +50,6 @@ def _is_copy(values: Any) -> bool:
         and set(values) == set(SourceCopy._fields)
         and isinstance(values["folder"], str)
         and bool(_FOLDER_NAME.fullmatch(values["folder"]))
-        and isinstance(values["target"], str)
-        and values["kind"] in _KINDS
         and isinstance(values["omitted"], list)
         and all(isinstance(name, str) for name in values["omitted"])
     )
@@ -69,12 +64,7 @@ def read_copies(session: Dict[str, Any]) -> Dict[str, SourceCopy]:
 
 
 def write_copies(
-    folder: Folder,
-    name: str,
-    hashes: Dict[str, str],
-    read: Callable[[str], bytes],
-    target: str,
-    kind: str,
+    folder: Folder, name: str, hashes: Dict[str, str], read: Callable[[str], bytes]
 ) -> SourceCopy:
     """Copy the sources of a plugin to the folder of a run, unless it has them.
 
@@ -83,8 +73,6 @@ def write_copies(
         name: of the plugin.
         hashes: path -> SHA-256 of each file.
         read: returns the contents of such a path.
-        target: see `SourceCopy`.
-        kind: see `SourceCopy`.
 
     Raises:
         RetryError: the folder cannot be written.
@@ -95,7 +83,7 @@ def write_copies(
         if not os.path.isdir(path):
             _write_version(folder.make_subfolder(SOURCES), version, hashes, read)
         omitted = [each for each in hashes if not os.path.isfile(_join(path, each))]
-    return SourceCopy(version, target, kind, sorted(omitted))
+    return SourceCopy(version, sorted(omitted))
 
 
 def _folder_name(name: str, hashes: Dict[str, str]) -> str:
@@ -184,32 +172,6 @@ def _find_damage(folder: Folder, copy: SourceCopy, name: str, sha256: Any) -> st
         return "is missing"
     except (OSError, ValueError) as error:
         return f"cannot be read ({getattr(error, 'strerror', None) or error})"
-
-
-def extract(folder: Folder, copy: SourceCopy, hashes: Dict[str, Any], path: str) -> None:
-    """Write the copies of a plugin to another folder, each checked by its hash.
-
-    Args:
-        folder: of the run.
-        copy: of the plugin.
-        hashes: path -> SHA-256 of each file, as recorded in the session.
-        path: of the new folder, which then contains these files and no others.
-
-    Raises:
-        CheckpointError: a file has no copy, or its copy is damaged.
-    """
-    for name, sha256 in sorted(hashes.items()):
-        place = f"{folder}/{copy.place}/{name}"
-        if name in copy.omitted:
-            raise CheckpointError(f"{place} was not copied.")
-        fault = _find_damage(folder, copy, name, sha256)
-        if fault:
-            raise CheckpointError(f"{place} {fault}.", path=place)
-        with open_regular_file(_join(folder.file(SOURCES, copy.folder), name)) as file:
-            content = file.read()
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise CheckpointError(f"{place} has changed just now.", path=place)
-        _write_file(_join(path, name), content)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ from ..graph.model_summary import count_parameters, list_model_variables
 from ..graph.session_config import effective_threads
 from ..options import ORIGINS, PresetChoice
 from ..run_data import RunData, describe_missing_splits
-from ..storage.git_record import GIT, write_changes
 from ..storage.manifest import FINISHED
 from ..storage.parent import Parent
 from ..storage.session_changes import THREADS
@@ -26,7 +25,7 @@ from ..storage.source_copies import SOURCES
 from . import provenance
 from .best_metric import BestMetric
 from .duration import seconds_before
-from .git_state import GitState, describe_state, read_git_states
+from .git_state import read_git_states
 from .hooks.base import HookWrapper, SessionHook
 from .initial_weights import InitialWeights
 from .loop import TrainResult
@@ -99,28 +98,22 @@ class RunLog:
             facts.update(self._preset_facts())
         elif job.allow_other_data:
             facts["data"] = provenance.run_facts(job.plugins, self._run_data)["data"]
-        states = read_git_states(job.plugins.all)
-        if not job.options.keep_sources:
-            states = [state.without_difference() for state in states]
-        facts["keeps_sources"] = job.options.keep_sources
-        facts[GIT] = [describe_state(state) for state in states]
+        facts.update(keeps_sources=job.options.keep_sources, git=read_git_states(job.plugins.all))
         variables = list_model_variables(self._plan.graph.run, self._plan.graph.tf_graph)
         facts["model"] = dict(count_parameters(variables)._asdict())
         folder.update_manifest(**facts)
         self._console.open_file(folder.path, job.argv)
         self._write_hash_list()
-        self._record_sources(states)
+        self._record_sources(facts["git"])
 
-    def _record_sources(self, states: Sequence[GitState]) -> None:
-        """Copy the plugins' sources and the changes of their work trees, which the session's entry
-        then names; it names none if the options leave them out.
+    def _record_sources(self, git: Dict[str, Any]) -> None:
+        """Copy the plugins' sources, which the session's entry then names, beside their commits; it
+        names none if the options leave them out.
         """
         facts, copies = self.session_facts(), {}
         if self._job.options.keep_sources:
             copies = record_sources(self._folder, self._job.plugins, facts["plugins"], self.warn)
-        for state in states:
-            write_changes(self._folder, state.difference)
-        facts.update({SOURCES: copies, GIT: [describe_state(state) for state in states]})
+        facts.update({SOURCES: copies, "git": git})
 
     def _write_hash_list(self) -> None:
         """Write the hashes of the data's files, of which the manifest has one hash, once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from ..plugins import Plugins, note_execution
+from ..plugins import Plugins
 from ..storage.run_folder import RunFolder
 from ..storage.source_copies import write_copies
 
@@ -34,13 +34,9 @@ def record_sources(
         files = hashes.get(plugin.name)
         if not files:
             continue
-        copy = write_copies(
-            folder, plugin.name, files, plugin.read_source, plugin.target, plugin.kind
-        )
+        copy = write_copies(folder, plugin.name, files, plugin.read_source)
         if copy.omitted:
             names = ", ".join(copy.omitted[:3]) + (" ..." if copy.omitted[3:] else "")
             warn(f"{copy.place} lacks files that are large or have just changed: {names}")
-        if plugin.target:
-            note_execution(plugin, files)
         record[plugin.name] = dict(copy._asdict())
     return record
