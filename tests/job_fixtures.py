@@ -81,6 +81,7 @@ class Job:
     """Processes with names, and what they have written."""
 
     def __init__(self):
+        process_fixtures.take_turn()
         self._folder = tempfile.mkdtemp(prefix="logs-", dir=os.getcwd())
         self.processes = {}
 

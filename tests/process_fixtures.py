@@ -5,9 +5,9 @@ imported TensorFlow (`fork_server.py`), which takes a second in place of four; w
 is a new interpreter, for tests whose fact depends on how one starts. What still runs when a test
 ends is killed.
 
-A test that starts a process waits until few enough others do (`take_turn`), so that on two cores
-there is one job at a time beside the tests of the other worker. No wait has a time of its own: all
-of them have `PATIENCE`, which only ends a test that hangs.
+A test of a job, that is of several processes at once, waits until few enough others run
+(`take_turn`), so that on two cores there is one job beside the tests of the other worker. No wait
+has a time of its own: all of them have `PATIENCE`, which only ends a test that hangs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ def start(*argv, fresh=False, statements=COMMAND_LINE, cwd=None, env=None, **set
         settings: `stdin`, `stdout`, `stderr`: open files, descriptors or `subprocess.DEVNULL`, by
             default nothing, nothing and nothing; `start_new_session`.
     """
-    take_turn()
     words = [str(word) for word in argv]
     streams = {name: settings.pop(name, subprocess.DEVNULL) for name in fork_server.STREAMS}
     env = dict(os.environ if env is None else env)
@@ -145,7 +144,7 @@ def share_turns(folder):
 
 
 def take_turn():
-    """Wait until this test may start processes; its turn is over with `end_test`.
+    """Wait until this test may start a job of processes; its turn is over with `end_test`.
 
     This wait has no end of its own: it is as long as the tests before this one.
     """

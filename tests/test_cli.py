@@ -444,7 +444,6 @@ def test_a_missing_temporary_folder_does_not_prevent_the_import(here):
     assert result.code == 0 and result.out, result.err
 
 
-@pytest.mark.slow
 def test_stderr_of_a_fresh_process_has_only_lines_of_the_toolkit(golden):
     folder = golden("--steps", 6) / "run"
     result = process_fixtures.run("resume", folder, "--steps", 8, fresh=True)
@@ -452,14 +451,12 @@ def test_stderr_of_a_fresh_process_has_only_lines_of_the_toolkit(golden):
     assert {line.split()[0] for line in result.err.splitlines()} == {"run", "data", "hooks", "step"}
 
 
-@pytest.mark.slow
 def test_json_is_alone_on_stdout_also_where_tensorflow_may_write(golden):
     argv = ["resume", golden("--steps", 6) / "run", "--steps", 8, "--json", "-v"]
     result = process_fixtures.run(*argv, fresh=True)
     assert json.loads(result.out)["steps"] == 8, result.err
 
 
-@pytest.mark.slow
 def test_a_bar_on_a_terminal_is_gone_at_the_end(here):
     write_bars("bars.npz")
     code, text = on_a_terminal("run", "--plugin", LINEAR, "--data", "npz:bars.npz", "--steps", "2")

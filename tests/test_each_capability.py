@@ -193,6 +193,7 @@ def test_a_model_of_an_installed_package_is_trained_by_its_name(train, monkeypat
 
 
 def test_two_processes_train_one_model(here):
+    take_turn()
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 4, "--run-dir", "r"]
     ended = succeed("launch", "--workers", 2, "--", "run", *argv)
     assert "reached step 4" in ended.out

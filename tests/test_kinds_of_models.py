@@ -5,8 +5,6 @@ from model_fixtures import MODELS
 
 from toolkit import testing
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_passes_the_checks_of_the_test_kit(model, tmp_path, monkeypatch):

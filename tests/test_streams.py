@@ -34,7 +34,6 @@ NOTHING_OPEN = "0<&- 1>&- 2>&-"
 
 def toolkit(redirection, *argv, cwd=None, start="", **variables):
     """Run the command in a shell with this redirection; its exit code, stdout and stderr."""
-    process_fixtures.take_turn()
     names = ("TOOLKIT_", "TF_", "LC_", "LANG", "PYTHON")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(names)}
     environment.update(variables, PYTHONPATH=TESTS)
@@ -224,7 +223,6 @@ def test_each_command_does_its_work_whatever_its_streams(
     assert not path or os.path.exists(path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "evaluate", "export"])
 def test_a_process_without_streams_does_its_work(trained, name):
     argv, is_result, path = WORK[name]
@@ -389,7 +387,6 @@ def test_the_locale_c_and_a_closed_stream(here, redirection, code):
     assert result.returncode == code and "Traceback" not in result.stderr
 
 
-@pytest.mark.slow
 def test_runs_with_other_letters_work_in_the_locale_c(cli, here):
     from PIL import Image
 

@@ -17,8 +17,6 @@ from environment_fixtures import HAS_MLFLOW, PACKAGES, REPOSITORY
 from file_fixtures import read_json
 from PIL import Image
 
-pytestmark = pytest.mark.slow
-
 STEPS, LATER = 20, 30
 
 

@@ -509,7 +509,6 @@ def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here)
     assert not os.path.exists("replaced")
 
 
-@pytest.mark.slow
 def test_chaos_imports_no_module_of_the_working_directory(cli, run_of_file):
     (run_of_file / "json.py").write_text("open('replaced', 'w')")
     process_fixtures.take_turn()

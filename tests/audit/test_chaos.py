@@ -29,18 +29,15 @@ GAN += ["--score-samples", "100", "--no-two-sample", "--width", "4", "--norm-sam
 GAN += ["--sample-count", "9", "--score-seeds", "1"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_small_network_survives_kills(here, reader):
     check(CLASSIFIER + ["--reader", reader], kills=2)
 
 
-@pytest.mark.slow
 def test_two_networks_survive_kills(here):
     check(GAN, kills=2)
 
 
-@pytest.mark.slow
 def test_a_cluster_is_replayed_and_survives_kills(cli):
     command("launch", "--workers", 2, "--", *run_words(CLASSIFIER))
     check_run(kills=1)

@@ -449,7 +449,6 @@ def test_a_plugin_that_cannot_be_loaded_does_not_prevent_the_checks(cli, here):
     assert "no plugin file" in cli("verify", "run", "--replay", ":").err
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not HAS_XLA, reason="XLA compiles on TensorFlow 2.x alone")
 def test_a_run_that_xla_compiled_trains_again(cli, here):
     train_with(cli, LINEAR, "--xla", "on")
@@ -466,7 +465,6 @@ def processes(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.path.join(REPOSITORY, "tests"))
 
 
-@pytest.mark.slow
 def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained, processes):
     before = sha256s(trained)
     result = cli("verify", trained / "run", "--chaos", 1, "--json")
@@ -478,7 +476,6 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained, processes):
     assert sha256s(trained) == before
 
 
-@pytest.mark.slow
 def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here, processes):
     train_with(cli, write_plugin(RANDOM_FACTOR))
     result = cli("verify", "run", "--chaos", 1)

@@ -15,12 +15,10 @@ def plugin_options(request):
     return {"network": request.param}
 
 
-@pytest.mark.slow
 def test_each_network_keeps_a_contract(contract):
     contract()
 
 
-@pytest.mark.slow
 def test_accumulation_and_skipping_pass_the_checks_of_a_plugin(tmp_path):
     testing.check_plugin(
         "classifier", tmp_path, network="mlp", accumulate=2, on_nonfinite="skip", mixup=0.2
@@ -35,12 +33,10 @@ def photos(tmp_path):
     return dict(options, data=data, normalize=True)
 
 
-@pytest.mark.slow
 def test_augmented_and_normalized_photos_pass_the_checks_of_a_plugin(tmp_path, photos):
     testing.check_plugin("classifier", tmp_path, augment="photos", **photos)
 
 
-@pytest.mark.slow
 def test_augmented_icons_are_the_same_in_a_loop_and_after_a_resume(tmp_path, photos):
     options = dict(photos, augment="icons", network="mlp", hidden="8", batch_size="8")
     testing.check_step_in_a_loop("classifier", **options)

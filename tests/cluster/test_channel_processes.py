@@ -32,7 +32,6 @@ def test_all_end_with_the_chief(start):
     assert {ended.err for ended in endings.values()} == {"joins\njoined\n"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["worker 1", "chief"])
 def test_a_kill_ends_the_others(start, name):
     job = start()
@@ -43,7 +42,6 @@ def test_a_kill_ends_the_others(start, name):
         assert f"{name} (127.0.0.1:" in ended.err and ") is gone.\n" in ended.err
 
 
-@pytest.mark.slow
 def test_a_kill_ends_those_that_hang_and_their_output_is_not_lost(start):
     job = start({"chief": "hang", "worker 0": "hang"})
     job.wait_for_line("hangs", "chief", "worker 0")
@@ -56,7 +54,6 @@ def test_a_process_that_does_not_close_its_channel_ends_and_is_lost(start):
     start({"worker 0": "forget"}).check_codes({**all_are(138), "worker 0": 7})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["worker 0", "chief"])
 def test_a_stopped_process_is_lost_and_ends_when_it_continues(start, name):
     job = start(TOOLKIT_PEER_SECS="10")

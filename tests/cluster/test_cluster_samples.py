@@ -224,7 +224,6 @@ def test_the_image_copies_what_the_package_is_built_from():
     assert {os.path.relpath(target, "/src") for _, target in copies} == set(SOURCES)
 
 
-@pytest.mark.slow
 def test_the_wheel_from_these_sources_is_the_whole_package(installed):
     (wheel,) = [path for path in wheels_of(installed) if "toolkit-" in os.path.basename(path)]
     with zipfile.ZipFile(wheel) as archive:

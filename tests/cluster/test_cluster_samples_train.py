@@ -58,12 +58,10 @@ def tensors_of(run):
     return RunFolder(str(run)).checkpoints.list()[-1].tensors
 
 
-@pytest.mark.slow
 def test_the_batch_script_trains_on_two_tasks(undisturbed):
     assert tensors_of(undisturbed / "runs" / "digits")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("signal, code", [("KILL", 138), ("TERM", 143)])
 def test_a_job_with_a_signal_continues_to_the_same_bits(
     tmp_path, script, undisturbed, signal, code
@@ -78,7 +76,6 @@ def test_a_job_with_a_signal_continues_to_the_same_bits(
     assert tensors_of(run) == tensors_of(other)
 
 
-@pytest.mark.slow
 def test_the_pods_of_the_manifest_train(here, tmp_path):
     pods = read_pods(read_objects()["Job"])
     ports, channel = [free_port() for _ in pods], free_port()

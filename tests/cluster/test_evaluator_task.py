@@ -117,7 +117,6 @@ def test_the_options_are_checked_as_in_the_other_tasks(cli, run, words):
     assert evaluated_steps(run) == []
 
 
-@pytest.mark.slow
 def test_an_evaluator_beside_a_run_ends_with_it(cli, here):
     words = ["run", "--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 20000]
     words += ["--checkpoint-steps", 1000, "--keep-checkpoints", 2, "--run-dir", "run"]
@@ -130,7 +129,6 @@ def test_an_evaluator_beside_a_run_ends_with_it(cli, here):
     assert cli("verify", "run").code == 0
 
 
-@pytest.mark.slow
 def test_an_evaluator_stays_when_a_killed_run_is_continued(cli, run, words):
     words += ["--run-dir", run]
     set_manifest(run, **RUNNING)

@@ -10,8 +10,6 @@ from linear_fixtures import LINEAR, write_bars
 
 from toolkit.storage.run_folder import RunFolder
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def train(here):

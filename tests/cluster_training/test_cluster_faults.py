@@ -17,7 +17,6 @@ from run_fixtures import sessions, write_plugin
 
 from toolkit.storage.run_folder import RunFolder
 
-pytestmark = pytest.mark.slow
 TWO = ("chief", "worker 0")
 
 # The first lines of a plugin that behaves differently in one process: RANK is 0 in the chief.

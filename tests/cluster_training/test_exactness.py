@@ -80,20 +80,17 @@ def undisturbed(tmp_path_factory):
     return train
 
 
-@pytest.mark.slow
 def test_two_workers_train_as_one_process_of_the_same_batch(here, undisturbed):
     train_alone(*run_words(CLASSIFIER, 200))
     check_equal_within_rounding(undisturbed(CLASSIFIER, 200), "r")
 
 
-@pytest.mark.slow
 def test_two_runs_of_three_workers_have_the_same_bits(here):
     for run in ("a", "b"):
         start_job(*run_words(CLASSIFIER, 60, run), workers=3).succeed()
     assert fingerprint("a") == fingerprint("b")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "steps", "kills"),
     [(CLASSIFIER, 200, {"worker 0": 63, "chief": 151}), (GAN, 80, {"chief": 37})],
@@ -118,7 +115,6 @@ def test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits(
     assert fingerprint("r") == expected
 
 
-@pytest.mark.slow
 def test_a_run_continues_with_another_number_of_workers_and_says_so(here, undisturbed):
     expected = undisturbed(CLASSIFIER, 200)
     start_job(*run_words(CLASSIFIER, 200), "--pause-at", 70).succeed()

@@ -81,7 +81,6 @@ def hosts():
         hosts.remove()
 
 
-@pytest.mark.slow
 def test_two_hosts_train_and_share_no_folder(hosts, here):
     job = hosts.start(here, "--steps", "30")
     assert "reached step 30" in job.succeed()[0].out
@@ -89,7 +88,6 @@ def test_two_hosts_train_and_share_no_folder(hosts, here):
     assert not (here / "1" / "run").exists()
 
 
-@pytest.mark.slow
 def test_a_cable_that_is_pulled_ends_both_hosts(hosts, here):
     job = hosts.start(here, "--steps", "1000000")
     job.wait_for_line("step 10/", 0)

@@ -34,7 +34,6 @@ def all_are(code, names=("chief", "worker 0", "ps 0")):
     return dict.fromkeys(names, code)
 
 
-@pytest.mark.slow
 def test_each_example_is_read_once_per_epoch_and_all_processes_end_alike(cli):
     total = 4 * EPOCH
     flags = ["--steps", total, "--checkpoint-steps", EPOCH, "--log-steps", 10]
@@ -50,7 +49,6 @@ def test_each_example_is_read_once_per_epoch_and_all_processes_end_alike(cli):
     assert result.code == 2 and "trained with parameter servers" in result.err
 
 
-@pytest.mark.slow
 def test_a_run_continues_with_other_numbers_of_processes_and_alone(cli):
     fixed = ("--steps", 4 * EPOCH, "--checkpoint-steps", 5)
     assert cli(*RUN, *fixed, "--pause-at", 3).code == 0
@@ -64,7 +62,6 @@ def test_a_run_continues_with_other_numbers_of_processes_and_alone(cli):
     assert modes == [None, "ps", "ps", None]
 
 
-@pytest.mark.slow
 def test_the_death_of_a_parameter_server_ends_all(here):
     job = start(*RUN, "--steps", 100000 * EPOCH, "--checkpoint-steps", 10)
     job.wait_for_commit()
@@ -75,7 +72,6 @@ def test_the_death_of_a_parameter_server_ends_all(here):
         assert "Traceback" not in endings[name].err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["worker 0", "ps 0"])
 def test_a_signal_to_any_process_ends_the_job_with_its_state_committed(here, name):
     flags = ["--checkpoint-steps", 100000 * EPOCH, "--log-steps", 10]
@@ -88,7 +84,6 @@ def test_a_signal_to_any_process_ends_the_job_with_its_state_committed(here, nam
     assert max(reads(commit["step"])) - min(reads(commit["step"])) <= 1
 
 
-@pytest.mark.slow
 def test_a_refused_step_ends_the_job_with_code_3_and_the_others_are_committed(here):
     endings = start(*RUN, "--steps", 4 * EPOCH, "--poison", 17).check_codes(all_are(3))
     (commit,) = commits("r")
@@ -99,7 +94,6 @@ def test_a_refused_step_ends_the_job_with_code_3_and_the_others_are_committed(he
     assert sum(reads(step)) in (BATCH * step, BATCH * (step - 1)) and reads(step)[17] == 0
 
 
-@pytest.mark.slow
 def test_a_gan_trains_its_two_networks(cli):
     flags = ["--network", "mlp", "--steps", 40, "--batch-size", 16, "--best-metric", "none"]
     images = np.random.RandomState(0).randint(0, 255, [96, 8, 8, 1]).astype(np.uint8)

@@ -304,8 +304,6 @@ def run_shell(command, variables, environment=None):
         variables: what is added to the environment.
         environment: by default that of this process, with its Python first on PATH.
     """
-    if re.search(r"\b(toolkit|pip|pytest)\b", command):
-        process_fixtures.take_turn()
     if environment is None:
         python = os.path.dirname(sys.executable)
         environment = dict(os.environ, PATH=python + os.pathsep + os.environ["PATH"])

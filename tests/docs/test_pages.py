@@ -90,7 +90,6 @@ def test_the_fast_part_of_a_page_works(page_run, cli, monkeypatch):
 WHOLE_PAGES = [page for page in PAGES if has_slow_part(page) and page not in WHOLE_ELSEWHERE]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("in_page_folder")
 @pytest.mark.parametrize("page_run", WHOLE_PAGES, indirect=True)
 def test_a_page_works_as_a_whole(page_run, cli, monkeypatch, request, tmp_path_factory):
@@ -119,7 +118,6 @@ def readme_blocks():
     return blocks
 
 
-@pytest.mark.slow
 def test_every_command_of_the_readme_runs_as_printed(here, cli, monkeypatch):
     copy_samples("README.md", here)
     blocks = readme_blocks()

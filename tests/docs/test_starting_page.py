@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import pytest
 from page_fixtures import InProcess, Page
 
 import toolkit
@@ -14,7 +13,6 @@ from toolkit import testing
 PAGE = "docs/starting.md"
 
 
-@pytest.mark.slow
 def test_the_commands_of_the_page_freeze_what_it_says_and_train_it_later(here, cli, monkeypatch):
     page, tensors = Page(PAGE, here), {}
     execute = InProcess(cli, monkeypatch)
@@ -47,7 +45,6 @@ def write_letters():
             Image.fromarray(image).save(f"letters/{letter}/{number}.png")
 
 
-@pytest.mark.slow
 def test_weights_of_ten_classes_help_to_learn_five_others(cli, here):
     write_letters()
     argv = ["run", "--plugin", "classifier", "--data", "images:letters", "--channels", 1]

@@ -92,7 +92,6 @@ def features(tmp_path_factory):
     patch.undo()
 
 
-@pytest.mark.slow
 def test_a_network_is_trained_once_and_knows_no_classes(features):
     assert features.features.sha256 == features.again.sha256 and features.features.size == 64
     assert not features.features.knows_classes and features.features.accuracy is None
@@ -103,7 +102,6 @@ def test_a_network_is_trained_once_and_knows_no_classes(features):
     assert name.startswith("self-")
 
 
-@pytest.mark.slow
 def test_its_features_tell_the_classes_apart_that_it_was_not_shown(features):
     reals, tests = (features.features(SPLITS[name].features) for name in ("train", "test"))
     scale = reals.std(axis=0) + 1e-6
@@ -112,7 +110,6 @@ def test_its_features_tell_the_classes_apart_that_it_was_not_shown(features):
     assert np.mean(labels == SPLITS["test"].labels) > 0.9
 
 
-@pytest.mark.slow
 def test_its_weights_give_the_same_features_in_another_graph(features):
     trained = features.features.trained
     weights = agreement.read_weights(trained.checkpoint.path)

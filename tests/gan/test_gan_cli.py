@@ -65,7 +65,6 @@ def run_saved_model(folder, feeds):
     return images
 
 
-@pytest.mark.slow
 def test_an_export_makes_images_of_z_and_label_and_one_alone_is_as_in_its_batch(cli, trained):
     assert cli("export", "run", "saved", "--json").code == 0
     z = np.random.RandomState(0).normal(size=[6, 8]).astype(np.float32)
@@ -81,7 +80,6 @@ def test_an_export_makes_images_of_z_and_label_and_one_alone_is_as_in_its_batch(
         np.testing.assert_allclose(file["image"], many, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_predict_makes_the_samples_of_an_npz_from_their_z(cli, trained):
     assert cli("sample", "run", "-n", 5, "--out", "samples.npz", "--json").code == 0
     with np.load("samples.npz") as samples:
@@ -91,7 +89,6 @@ def test_predict_makes_the_samples_of_an_npz_from_their_z(cli, trained):
         np.testing.assert_array_equal(np.rint(again["image"] * 255), samples["images"])
 
 
-@pytest.mark.slow
 def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
     report = json.loads(cli("evaluate", "run", "--json").out)
     assert report["metrics"] == pytest.approx(trained["test"]["metrics"])
@@ -102,7 +99,6 @@ def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
     assert Image.open(os.path.join("run", report["reports"], "nearest.png")).size[0] > 8 * 8
 
 
-@pytest.mark.slow
 def test_other_data_is_scored_with_the_features_of_the_run(cli, here, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
     monkeypatch.setattr(extractor, "MIN_STEPS", 20)
@@ -120,7 +116,6 @@ def test_other_data_is_scored_with_the_features_of_the_run(cli, here, monkeypatc
     assert others["ruler"] and "nearest" in others
 
 
-@pytest.mark.slow
 def test_a_run_resumes_without_its_samples_and_in_another_place(cli, trained):
     shutil.rmtree(os.path.join("run", "samples"))
     os.rename("run", "moved")
@@ -134,7 +129,6 @@ def test_a_run_resumes_without_its_samples_and_in_another_place(cli, trained):
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv, code, message",
     [
@@ -155,7 +149,6 @@ def test_a_users_mistake_is_reported_before_the_first_step(cli, here, argv, code
     assert result.err.count("\n") <= 2 and not os.path.exists("run")
 
 
-@pytest.mark.slow
 def test_too_small_a_test_split_ends_the_training_well(cli, here):
     data = testing.write_digits("digits.npz", count=27)  # 9 of them to test with
     argv = ["--data", data, "--run-dir", "run", "--steps", "1", "--best-metric", "none"]
@@ -163,7 +156,6 @@ def test_too_small_a_test_split_ends_the_training_well(cli, here):
     assert result.code == 0 and "no score: the split has 9 images" in result.out + result.err
 
 
-@pytest.mark.slow
 def test_options_of_reports_and_scores_may_change_on_resume_and_the_method_may_not(cli, here):
     data = testing.write_digits(str(here / "digits.npz"), count=160)
     flags = ["--data", data, "--preset", "sn-hinge", "--run-dir", "run", "--evaluate-steps", 1]

@@ -374,7 +374,6 @@ def data(tmp_path_factory):
     return "npz:" + path
 
 
-@pytest.mark.slow
 def test_a_run_on_data_without_labels_resumes_samples_and_exports_its_clusters(tmp_path, data, cli):
     whole = train(tmp_path / "whole", data, steps=4, checkpoint_steps=2, sample_count=6)
     tensors = cluster_tensors(whole)
@@ -397,7 +396,6 @@ def test_a_run_on_data_without_labels_resumes_samples_and_exports_its_clusters(t
     assert cli("export", whole, str(tmp_path / "exported")).code == 0
 
 
-@pytest.mark.slow
 def test_other_data_with_classes_and_replicas_train_on_clusters_too(tmp_path, data, cli):
     digits = testing.write_digits(str(tmp_path / "digits.npz"), count=120)
     values = {"discriminator_norm": "batch", "penalty": "none", "loss": "relativistic"}

@@ -338,7 +338,6 @@ def test_the_commands_import_no_tensorflow_for_their_help():
     assert process_fixtures.run(statements=code, fresh=True).code == 0
 
 
-@pytest.mark.slow
 def test_a_trained_run_is_sampled_the_same_way_each_time(here):
     small = {
         "network": "mlp",

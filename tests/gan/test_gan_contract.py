@@ -8,8 +8,6 @@ from test_gan_plugin import SMALL
 from toolkit import testing
 from toolkit.testing import contracts
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def plugin():

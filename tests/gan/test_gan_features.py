@@ -476,7 +476,6 @@ def test_no_function_of_the_scores_imports_tensorflow_later():
 # ------------------------------------------------------------------------------- a real training
 
 
-@pytest.mark.slow
 def test_a_classifier_is_trained_cached_and_used_for_the_scores(
     monkeypatch, tmp_path, classifier_run
 ):

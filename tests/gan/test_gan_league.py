@@ -419,7 +419,6 @@ def test_images_larger_than_a_network_are_averaged_down():
     assert resizing.undo(resizing.apply(images)).shape == (1, 6, 6, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="These peers need Keras 3.")
 @pytest.mark.parametrize("script, contrast", [("keras_dcgan.py", 20), ("keras_wgan_gp.py", 60)])
 def test_samples_of_keras_have_the_contrast_of_their_batch_after_two_steps(

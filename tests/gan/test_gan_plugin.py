@@ -132,7 +132,6 @@ def test_pictures_and_scores_do_not_change_the_training(tmp_path, digits, values
 ACGAN = {"network": "mlp", "update": "simultaneous", "conditional": "acgan"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -147,7 +146,6 @@ def test_each_way_to_train_is_the_same_in_a_loop_and_after_a_resume(tmp_path, di
     testing.check_resume("gan", str(tmp_path / "run"), **settings)
 
 
-@pytest.mark.slow
 def test_a_discriminator_that_needs_no_labels_passes_the_checks_of_inference(tmp_path, digits):
     settings = dict(SMALL, data=digits, evaluate="no", **ACGAN)
     testing.check_inference("gan", str(tmp_path / "run"), **settings)
@@ -177,7 +175,6 @@ def test_a_run_leaves_reals_grids_an_animation_noise_and_scores(trained):
         assert json.load(file)["features"]["name"] == "pixels, 4 principal components of 64"
 
 
-@pytest.mark.slow
 def test_a_run_trains_a_classifier_for_its_scores(tmp_path, digits, monkeypatch):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     run, summary = train(
@@ -210,7 +207,6 @@ def test_without_an_average_samples_come_from_the_generator_itself(tmp_path, dig
     assert os.path.exists(os.path.join(run, "samples", "step-00000002.png"))
 
 
-@pytest.mark.slow
 def test_a_healthy_run_on_digits_has_no_verdict(tmp_path):
     run = str(tmp_path / "run")
     values = dict(SMALL, width=8, batch_size=32, latent_size=32, norm_samples=200, sample_steps=100)

@@ -388,7 +388,6 @@ def results_of(folder, rival):
     return [(each.name, each.status, each.step, each.scores) for each in entrants]
 
 
-@pytest.mark.slow
 def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, here):
     data = testing.write_digits(str(here / "digits.npz"), count=240)
     with open(os.path.join(REPOSITORY, "samples", "plugins", "two_updates_gan.py")) as file:

@@ -197,7 +197,6 @@ def test_what_the_tournament_sets_is_refused(flag):
         training.search_words("f", ["quick", "wgan"], 1.5, 2, [flag, "x"])
 
 
-@pytest.mark.slow
 def test_presets_train_are_ranked_and_drawn(cli, here):
     process_fixtures.take_turn()
     data = testing.write_digits(str(here / "digits.npz"), count=240)

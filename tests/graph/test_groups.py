@@ -391,7 +391,7 @@ class Normalized(Linear):
 @ONLY_2
 @pytest.mark.parametrize(
     "options",
-    [{}, pytest.param({"accumulate": 2}, marks=pytest.mark.slow)],
+    [{}, {"accumulate": 2}],
     ids=["plain", "accumulated"],
 )
 def test_a_compiled_step_trains_groups_as_a_plain_one_does(tmp_path, options):

@@ -429,7 +429,6 @@ def test_a_step_in_a_loop_makes_the_same_updates(tmp_path, kind):
 
 
 @EACH_RUN
-@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path, kind):
     data = write_bars(tmp_path / "bars.npz")
     options = {"data": data, "accumulate": 2}
@@ -438,7 +437,6 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path, kind):
 
 @ONLY_2
 @EACH_RUN
-@pytest.mark.slow
 def test_a_compiled_step_makes_the_same_updates(tmp_path, kind):
     tensors = []
     for xla in ("off", "on"):

@@ -431,7 +431,6 @@ def test_summaries_of_a_plugin_have_their_own_names(bars, tmp_path):
 SMALL = {"steps": 37, "log_steps": 10, "batch_size": 8}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_perceptron_with_dropout_and_augmentation_gives_the_same_run(digits, tmp_path, reader):
     check_same_run(
@@ -446,7 +445,6 @@ def test_a_perceptron_with_dropout_and_augmentation_gives_the_same_run(digits, t
     )
 
 
-@pytest.mark.slow
 def test_batch_norm_and_accumulation_give_the_same_run(digits, tmp_path):
     check_same_run(
         tmp_path,
@@ -476,7 +474,6 @@ GAN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -497,7 +494,6 @@ def test_a_gan_gives_the_same_run_and_samples(digits, tmp_path, options):
 # ---------------------------------------------------------------------------------- compiled by XLA
 
 
-@pytest.mark.slow
 @ONLY_2
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_compiled_loop_gives_the_same_run_for_any_number_of_steps_per_call(
@@ -515,7 +511,6 @@ def test_a_compiled_loop_gives_the_same_run_for_any_number_of_steps_per_call(
     )
 
 
-@pytest.mark.slow
 @ONLY_2
 def test_a_compiled_gan_gives_the_same_run_and_samples_for_any_number_of_steps_per_call(
     digits, tmp_path
@@ -530,7 +525,6 @@ def test_a_step_with_summaries_is_refused_by_xla(bars, tmp_path):
         testing.train(WithSummaries, str(tmp_path / "run"), data=bars, steps=6, xla="on")
 
 
-@pytest.mark.slow
 @ONLY_2
 @pytest.mark.parametrize(
     "options",
@@ -585,7 +579,6 @@ def check_close(one, other, rtol, atol):
         np.testing.assert_allclose(one[name], other[name], rtol, atol, err_msg=name)
 
 
-@pytest.mark.slow
 @ONLY_2
 @pytest.mark.usefixtures("equal_random_numbers")
 @pytest.mark.parametrize(
@@ -623,7 +616,6 @@ def test_a_compiled_step_agrees_with_a_plain_one(digits, tmp_path, options):
             assert compiled[name] == pytest.approx(plain[name], rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.slow
 @ONLY_2
 @pytest.mark.usefixtures("equal_random_numbers")
 @pytest.mark.parametrize(

@@ -417,7 +417,6 @@ def checkpoint_saved(step):
 """
 
 
-@pytest.mark.slow
 def test_a_run_is_followed_through_a_kill_and_a_resume(cli, here):
     (here / "holding.py").write_text(HOLDING)
     argv = ["--plugin", LINEAR, "--with", "./holding.py", "--data", write_bars("bars.npz")]
@@ -444,7 +443,6 @@ def test_a_run_is_followed_through_a_kill_and_a_resume(cli, here):
     assert found == [(step, pytest.approx(expected[step], abs=1e-6)) for step in sorted(expected)]
 
 
-@pytest.mark.slow
 def test_the_scores_of_samples_are_followed_too(cli, here):
     argv = ["--plugin", "gan", "--network", "mlp", "--features", "pixels", "--steps", 40]
     argv += ["--score-samples", 100, "--quick-samples", 100, "--no-two-sample"]

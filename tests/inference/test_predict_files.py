@@ -138,7 +138,6 @@ def train_on_digits():
     assert run_command(["run", "--plugin", "classifier", *argv]) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["idx", "npz", "images"])
 def test_files_of_the_digits_have_the_accuracy_of_the_classifiers_test(
     cli, here, made_once, monkeypatch, kind

@@ -6,8 +6,6 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 PLUGINS = {"fresh-model": "model", "fresh_extension": "extension", "fresh": "command"}
 
 

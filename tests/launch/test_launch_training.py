@@ -13,7 +13,6 @@ from run_fixtures import UNCHANGED, write_plugin
 
 from toolkit.storage.run_folder import RunFolder
 
-pytestmark = pytest.mark.slow
 # The first three times that it starts, a run waits after its third save to be killed.
 WAIT_FOR_KILLS = """
     @hookimpl

@@ -128,7 +128,6 @@ def test_a_search_leaves_a_page_and_runs_that_are_listed(cli, undisturbed):
     assert len(listing["runs"] if isinstance(listing, dict) else listing) == 2
 
 
-@pytest.mark.slow
 def test_a_search_that_is_killed_and_interrupted_ends_with_the_same_table(undisturbed, monkeypatch):
     folder, _ = undisturbed
     monkeypatch.chdir(folder)
@@ -181,7 +180,6 @@ def turn():
     process_fixtures.take_turn()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("turn")
 def test_a_configuration_that_cannot_be_trained_is_refused_before_the_first_trial(cli, here):
     words = ["search", "--search-dir", "s", "--plugin", "classifier", "--network", "mlp"]
@@ -191,7 +189,6 @@ def test_a_configuration_that_cannot_be_trained_is_refused_before_the_first_tria
     assert not (here / "s").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("turn")
 def test_a_dry_run_writes_nothing(cli, here):
     write_bars("bars.npz")

@@ -9,15 +9,12 @@ import subprocess
 import sys
 
 import process_fixtures
-import pytest
 from file_fixtures import REPOSITORY
 from linear_fixtures import LINEAR, write_bars
 
 SEARCH = ["search", "--plugin", LINEAR, "--data", "npz:../bars.npz", "--search-dir", "study"]
 SEARCH += ["--vary", "learning_rate=1e-3..1e-1:log", "--steps", "20"]
 SEARCH += ["--sampler", "random", "--trials", "4"]
-
-pytestmark = pytest.mark.slow
 
 
 def run_toolkit(folder, *words):

@@ -82,7 +82,6 @@ def test_a_damaged_checkpoint_is_named_by_its_own_path(folder):
     assert "/proc/" not in str(error.value)
 
 
-@pytest.mark.slow
 def test_a_run_in_a_folder_whose_name_is_not_utf8_trains_and_is_intact(here):
     try:
         os.mkdir(NOT_UTF8)

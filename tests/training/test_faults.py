@@ -108,7 +108,6 @@ def idx_data(tmp_path):
     return f"idx:{folder}"
 
 
-@pytest.mark.slow
 def test_a_data_file_of_another_size_ends_the_training_before_the_next_commit(idx_data, tmp_path):
     run, path = str(tmp_path / "run"), tmp_path / "idx" / "train-labels-idx1-ubyte"
     content = path.read_bytes()
@@ -122,7 +121,6 @@ def test_a_data_file_of_another_size_ends_the_training_before_the_next_commit(id
     assert RunFolder(run).checkpoints.newest().step == 12
 
 
-@pytest.mark.slow
 def test_a_data_file_that_is_touched_is_no_fault(idx_data, tmp_path):
     path = tmp_path / "idx" / "train-labels-idx1-ubyte"
     plugin = linear_with(6, lambda: os.utime(str(path), (0, 0)))
@@ -203,7 +201,6 @@ testing.train(linear_with(6, act), "run", data="npz:bars.npz", steps=12, log_ste
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "act, code",
     [

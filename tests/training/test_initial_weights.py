@@ -363,7 +363,6 @@ def run_of_40_steps(cli, data, source):
     assert cli("run", *argv, "--init-from", source).code == 0
 
 
-@pytest.mark.slow
 def test_a_run_that_starts_with_other_weights_survives_kills(cli, run_of_40_steps):
     process_fixtures.take_turn()
     assert cli("verify", "new", "--chaos", 4, "--seed", 2).code == 0

@@ -113,7 +113,6 @@ def test_a_session_that_is_compiled_unlike_the_one_before_is_not_exact(before, n
     assert changes_since(session, dict(facts, compiled=now)) == changes
 
 
-@pytest.mark.slow
 @ONLY_2
 def test_a_resume_with_xla_says_that_exactness_ends(cli, run):
     result = cli("resume", run, "--steps", 16, "--allow", "steps", "--xla", "on")

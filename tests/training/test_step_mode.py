@@ -170,7 +170,6 @@ def test_a_trial_of_a_real_step_can_choose_xla():
 
 
 @ONLY_2
-@pytest.mark.slow
 @pytest.mark.usefixtures("always_worthwhile")
 def test_the_steps_of_a_trial_do_not_change_the_run(data, tmp_path):
     with_trial, on_request = str(tmp_path / "with_trial"), str(tmp_path / "on_request")
@@ -380,7 +379,6 @@ def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_a_remedy(d
 
 
 @ONLY_2
-@pytest.mark.slow
 @pytest.mark.usefixtures("always_worthwhile")
 def test_a_hook_that_fetches_a_tensor_of_the_step_is_refused_if_xla_is_faster(data, tmp_path):
     with pytest.raises(ToolkitError, match="which is within the loop of steps") as error:
@@ -397,7 +395,6 @@ def is_compiled(run):
 
 
 @ONLY_2
-@pytest.mark.slow
 def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, tmp_path, monkeypatch):
     options = {"data": data, "evaluate": "no"}
     plain, xla = str(tmp_path / "plain"), str(tmp_path / "xla")

@@ -23,7 +23,6 @@ XLA = pytest.param(
     {"xla": "on"},
     id="xla",
     marks=[
-        pytest.mark.slow,
         pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone"),
     ],
 )
