@@ -103,7 +103,6 @@ class Environment:
             folder: the working directory, relative to `work`.
             stdin: what the process reads.
         """
-        process_fixtures.take_turn()
         command = [self.python, *map(str, arguments)]
         folder = os.path.join(self.work, folder)
         process = _run(command, check=False, cwd=folder, env=self.variables(), input=stdin)
