@@ -124,7 +124,8 @@ def is_there(name):
     path, _, rest = name.partition("::")
     if not os.path.exists(os.path.join(REPOSITORY, path)):
         return False
-    return not rest or tiers.function_of(rest) in defined_functions(path)
+    function = tiers.function_of(rest)
+    return not rest or any(name.startswith(function) for name in defined_functions(path))
 
 
 def test_each_listed_name_is_one_of_a_test():

@@ -30,9 +30,38 @@ UNLISTED = 0.02  # what others take
 SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds.txt")
 
 # Beginnings of the names of tests, that is paths and functions as pytest prints them.
-PICKED = ()
-LONG = ()
-BOTH = ()
+PICKED = ("tests/test_each_capability.py",)
+# Of these, the tier `ci` has a smaller sister or a part.
+LONG = (
+    # Whole pages and the README, of 300 s; `ci` runs the fast part of each page.
+    "tests/docs/test_pages.py::test_a_page_works_as_a_whole",
+    "tests/docs/test_pages.py::test_every_command_of_the_readme_runs_as_printed",
+    "tests/docs/test_starting_page.py",
+    # Several kills at random; test_verify.py and test_launch_training.py have one or three.
+    "tests/audit/test_chaos.py",
+    "tests/search/test_search_kills.py::test_a_search_that_is_killed_at_random",
+    "tests/search/test_search_kills.py::test_the_best_command_trains_the_bits_of_its_trial",
+    "tests/gan/test_gan_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
+    "tests/gan/test_gan_tournament.py::test_presets_train_are_ranked_and_drawn",
+    # GANs compiled by XLA; `ci` compiles perceptrons.
+    "tests/graph/test_while_loop.py::test_a_compiled_gan",
+    "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on_clusters_too",
+    # Whole clusters; `ci` has those of other sizes.
+    "tests/cluster_training/test_exactness.py::test_a_run_continues_with_another_number_of_workers",
+    "tests/cluster_training/test_parameter_servers.py::test_a_gan_trains_its_two_networks",
+)
+# What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
+BOTH = (
+    "tests/gan/test_gan_train_step.py",
+    "tests/graph/test_guard.py",
+    "tests/graph/test_keras_model.py",
+    "tests/graph/test_optimizer_objects.py",
+    "tests/graph/test_own_updates.py",
+    "tests/inference/test_evaluate_predict_export.py",
+    "tests/training/test_exact_resume.py",
+    "tests/training/test_step_mode.py",
+    "tests/versions/",
+)
 
 
 def tier_of(nodeid, seconds):
