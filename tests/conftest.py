@@ -49,7 +49,8 @@ def pytest_cmdline_main(config):
     unknown = set(option.tier.split(",")) - set(tiers.TIERS)
     if unknown:
         raise pytest.UsageError(f"--tier {option.tier}: no tier {', '.join(sorted(unknown))}")
-    is_alone = names_path or option.collectonly or option.usepdb
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # which reads the same arguments again
+    is_alone = is_worker or names_path or option.collectonly or option.usepdb
     if config.pluginmanager.hasplugin("xdist") and option.numprocesses is None and not is_alone:
         workers = count_workers()
         if workers > 1:
