@@ -1,6 +1,7 @@
 """The contracts of the public test kit, and its checks with options that change the step."""
 
 import pytest
+from contract_fixtures import with_options
 
 from toolkit import testing
 
@@ -10,11 +11,12 @@ def plugin():
     return "classifier"
 
 
-@pytest.fixture(scope="module", params=["mlp", "cnn", "resnet"])
+@pytest.fixture(scope="module")
 def plugin_options(request):
     return {"network": request.param}
 
 
+@with_options(["mlp"], ["cnn", "resnet"])
 def test_each_network_keeps_a_contract(contract):
     contract()
 

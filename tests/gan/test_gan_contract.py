@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from contract_fixtures import with_options
 from test_gan_plugin import SMALL
 
 from toolkit import testing
@@ -14,8 +15,7 @@ def plugin():
     return "gan"
 
 
-# Options beside the small ones. All that add a state or a branch to the step are in one row: a row
-# takes minutes.
+# Options beside the small ones. All that add a state or a branch to the step are in one row.
 OPTIONS = {
     "default": {},
     "states": {
@@ -26,11 +26,12 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(scope="module", params=OPTIONS)
+@pytest.fixture(scope="module")
 def plugin_options(request):
     return dict(SMALL, evaluate="no", **OPTIONS[request.param])
 
 
+@with_options(["default"], ["states"])
 def test_a_contract_holds(contract):
     contract()
 

@@ -13,8 +13,12 @@ def plugin(reference):
     return reference("two_inputs")
 
 
-def test_the_plugin_passes_the_checks_of_the_test_kit(plugin, tmp_path):
-    testing.check_plugin(plugin, tmp_path)
+def test_a_run_resumes_exactly(plugin, tmp_path):
+    testing.check_resume(plugin, str(tmp_path / "run"), batch_size=8)
+
+
+def test_it_is_evaluated_predicts_and_exports(plugin, tmp_path):
+    testing.check_inference(plugin, str(tmp_path / "run"), batch_size=8)
 
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])

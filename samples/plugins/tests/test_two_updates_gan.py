@@ -20,8 +20,16 @@ def data(tmp_path):
     return testing.write_digits(str(tmp_path / "digits.npz"))
 
 
-def test_the_plugin_passes_the_checks_of_the_test_kit(plugin, data, tmp_path):
-    testing.check_plugin(plugin, tmp_path, data=data, **SMALL)
+def test_a_run_resumes_exactly(plugin, data, tmp_path):
+    testing.check_resume(plugin, str(tmp_path / "run"), data=data, **SMALL)
+
+
+def test_it_is_evaluated_predicts_and_exports(plugin, data, tmp_path):
+    testing.check_inference(plugin, str(tmp_path / "run"), data=data, **SMALL)
+
+
+def test_steps_are_the_same_in_a_loop(plugin, data):
+    testing.check_step_in_a_loop(plugin, data=data, **SMALL)
 
 
 def test_a_step_trains_both_players(plugin, data, tmp_path):
