@@ -21,7 +21,7 @@ from typing import (
 import pydantic
 
 from ..errors import UsageError, suggest
-from .core import CoreOptions, saved_aliases
+from .core import CoreOptions
 from .declaration import AUTO, Options, alias_names
 from .paths import find_path, is_path_text, map_paths
 from .text import from_text
@@ -257,12 +257,9 @@ class Collection:
     def _with_present_names(self, source: Source) -> Dict[str, str]:
         """Return the key in a source of each present name. Records the use of earlier names."""
         keys: Dict[str, str] = {}
-        aliases = self._aliases
-        if source.is_saved:
-            aliases = saved_aliases(self._options, source.values)
         for key, value in source.values.items():
             alias = key.replace("-", "_")
-            name = aliases.get(alias, alias)
+            name = self._aliases.get(alias, alias)
             if name in keys and source.values[keys[name]] != value:
                 raise UsageError(
                     f"Options '{keys[name]}' ({source.origin(keys[name])}) and '{key}' "
@@ -290,12 +287,6 @@ class Collection:
     def _set(self, source: Source, name: str, key: str) -> None:
         value, origin = source.values[key], source.origin(key)
         annotation = self._annotation(name, origin)
-        if source.is_saved and value is None and annotation is float:
-            self.notes.append(
-                f"{name} was saved as a number that is not finite ({source.place}); "
-                "its default is used"
-            )
-            return
         value = self._find_paths(name, from_text(annotation, value), origin, source.folders)
         self._store(name, value, origin, source.first_origin(key))
         if source.is_saved:
