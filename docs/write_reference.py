@@ -18,7 +18,6 @@ COMMAND = "python docs/write_reference.py"
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugins", "reference.md")
 HEADING = re.compile(r"^# -{10,} (.+)$", re.M)  # between the hooks of the source
 SECTIONS = ("Args", "Returns", "Raises", "Attributes")
-FORMER = ("steps_made",)  # of `toolkit.Run`, for plugins of earlier versions
 VALUES = {  # of public names that have no docstring of their own
     "API": "The number of the interface between toolkit and plugins.",
     "OptimizerArguments": "The type of an option with arguments of an optimizer: name=value,...",
@@ -84,7 +83,7 @@ def describe_class(cls, instance):
     yield f"## `toolkit.{cls.__name__}`\n"
     yield describe(cls) + "\n"
     for name, member in vars(cls).items():
-        if name.startswith("_") or name in FORMER:
+        if name.startswith("_"):
             continue
         if isinstance(member, property):
             yield f"### {instance}.{name}\n\n{describe(member)}\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 
 from file_fixtures import drop_line, flip_byte
@@ -97,18 +96,6 @@ def unseal(run):
     """Remove the seal, the last entry of a finished run."""
     assert RunFolder(str(run)).commits.seal()
     drop_line(run / "commits.jsonl", -1)
-
-
-def forget_sources(run):
-    """Make a run one of a version that copied no sources of plugins."""
-    folder = RunFolder(str(run))
-    entries = [entry.values for entry in folder.commits.entries()]
-    shutil.rmtree(folder.file("sources"))
-    os.remove(folder.commits.path)
-    folder.commits.invalidate_cache()
-    for values in entries:
-        values = {name: value for name, value in values.items() if name != "sources"}
-        folder.commits.add(values["kind"], **_free_values(values))
 
 
 def _free_values(entry):

@@ -76,7 +76,7 @@ def write_run(
     write_commits(path, sessions, values)
     step = max([0, *sessions[-1].commits])
     contents: Dict[str, Any] = {
-        "format": 2,
+        "format": 3,
         "status": "finished",
         "argv": ["toolkit", "run", "--plugin", "classifier"],
         "total_steps": 100,

@@ -322,23 +322,3 @@ def test_data_is_opened_without_a_run_as_the_plugin_would_train_on_it(tmp_path):
 def test_opening_missing_data_is_refused(tmp_path):
     with pytest.raises(toolkit.DataError):
         toolkit.open_data(Linear, {"data": "npz:" + str(tmp_path / "none.npz")})
-
-
-# ------------------------------------------------------------------------------ former public names
-
-
-@pytest.mark.parametrize("name", sorted(toolkit._RENAMED))
-def test_a_former_public_name_works_and_warns_with_the_present_name(name):
-    present = toolkit._RENAMED[name]
-    assert present in toolkit.__all__ and name not in toolkit.__all__
-    with pytest.warns(DeprecationWarning) as caught:
-        value = getattr(toolkit, name)
-    assert value is getattr(toolkit, present)
-    assert [str(each.message) for each in caught] == [f"toolkit.{name} is now toolkit.{present}."]
-    assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize("name", sorted(testing._RENAMED))
-def test_a_former_name_of_the_test_kit_works_and_warns(name):
-    with pytest.warns(DeprecationWarning, match=f"testing.{name} is now toolkit.testing."):
-        assert getattr(testing, name) is getattr(testing, testing._RENAMED[name])

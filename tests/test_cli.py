@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 
@@ -220,7 +219,7 @@ def test_two_commands_may_follow_one_another_in_one_process():
         (["run", "--plugin", LINEAR, "--batchsize", "3"], "--batch-size"),
         (["run", "--plugin", LINEAR, "--gian", "3"], "--gain"),
         (["run", "--plugin", LINEAR, "--metric", "loss"], "(Possible options: --best-metric"),
-        (["run", "--plugin", LINEAR, "--bezt", "loss"], "(Possible options: --best-metric"),
+        (["run", "--plugin", LINEAR, "--best-metrik", "loss"], "--best-metric"),
         (["run", "--plugin", "clasifier"], "Did you mean 'classifier'?"),
         (["run", "--plugin", LINEAR, "--with", "emma"], "There is no extension 'emma'."),
         (["run", "--plugin", LINEAR, "--set", "lerning_rate=1"], "Did you mean 'learning_rate'?"),
@@ -525,112 +524,88 @@ def config_of(cli, *argv):
     return result, json.loads(result.out)
 
 
+RENAMED = (
+    "from toolkit import Options, hookimpl, option\n"
+    "class Mine(Options):\n"
+    "    strength: float = option(1.0, 'a factor', aliases=('force_of_it',))\n"
+    "@hookimpl\ndef options():\n    return Mine\n"
+)
+
+
+@pytest.fixture
+def renamed(here):
+    """The flags of an extension with a renamed option."""
+    (here / "renamed.py").write_text(RENAMED)
+    return ["--with", "./renamed.py"]
+
+
 @pytest.mark.parametrize(
     "argv, message",
     [
-        (["--nan", "skip"], "--nan is now called --on-nonfinite."),
-        (["--set", "nan=skip"], "--nan is now called --on-nonfinite."),
-        (["--config", "a.toml"], "a.toml: nan is now called on_nonfinite."),
-        (["--config", "a.json"], "a.json: nan is now called on_nonfinite."),
+        (["--force-of-it", "2"], "--force-of-it is now called --strength."),
+        (["--set", "force_of_it=2"], "--force-of-it is now called --strength."),
+        (["--config", "a.toml"], "a.toml: force_of_it is now called strength."),
+        (["--config", "a.json"], "a.json: force_of_it is now called strength."),
     ],
     ids=["flag", "set", "TOML", "JSON"],
 )
 def test_an_earlier_name_of_an_option_works_and_one_warning_says_the_present_name(
-    cli, here, argv, message
+    cli, here, renamed, argv, message
 ):
-    (here / "a.toml").write_text('nan = "skip"\n')
-    (here / "a.json").write_text('{"nan": "skip"}')
-    result, rows = config_of(cli, *argv)
-    assert rows["on_nonfinite"]["value"] == "skip" and "nan" not in rows
+    (here / "a.toml").write_text("force_of_it = 2\n")
+    (here / "a.json").write_text('{"force_of_it": 2}')
+    result, rows = config_of(cli, *renamed, *argv)
+    assert rows["strength"]["value"] == 2 and "force_of_it" not in rows
     assert result.err == f"warning: {message}\n"
 
 
 def test_the_variable_of_an_earlier_name_works_and_one_warning_says_the_present_one(
-    cli, monkeypatch
+    cli, renamed, monkeypatch
 ):
-    monkeypatch.setenv("TOOLKIT_KEEP", "3")
-    result, rows = config_of(cli)
-    assert rows["keep_checkpoints"] == {"value": 3, "origin": "TOOLKIT_KEEP"}
-    assert result.err == "warning: TOOLKIT_KEEP is now called TOOLKIT_KEEP_CHECKPOINTS.\n"
+    monkeypatch.setenv("TOOLKIT_FORCE_OF_IT", "3")
+    result, rows = config_of(cli, *renamed)
+    assert rows["strength"] == {"value": 3.0, "origin": "TOOLKIT_FORCE_OF_IT"}
+    assert result.err == "warning: TOOLKIT_FORCE_OF_IT is now called TOOLKIT_STRENGTH.\n"
 
 
-def test_help_shows_the_present_flags_alone(cli):
-    words = cli("run", "--help").out.split()
-    for earlier, present in (
-        ("--nan", "--on-nonfinite"),
-        ("--keep", "--keep-checkpoints"),
-        ("--best", "--best-metric"),
-        ("--clip-at", "--clip-limit"),
-        ("--input", "--reader"),
-    ):
-        assert present in words and earlier not in words
+def test_help_shows_the_present_flags_alone(cli, renamed):
+    words = cli("run", "--plugin", LINEAR, *renamed, "--help").out.split()
+    assert "--strength" in words and "--force-of-it" not in words
 
 
-def test_two_names_of_an_option_with_different_values_exit_2_with_one_sentence(cli):
-    result = cli("run", "--plugin", LINEAR, "--nan", "skip", "--on-nonfinite", "stop")
-    assert result.code == 2
-    assert result.err == (
-        "Error: Options 'nan' (flag --nan) and 'on_nonfinite' (flag --on-nonfinite) are two names "
-        "of 'on_nonfinite' and have different values.\n"
-    )
-
-
-@pytest.fixture
-def earlier_run(here):
-    """A run at step 4 whose files have the earlier names of options."""
-    write_bars("bars.npz")
-    source = os.path.join(REPOSITORY, "tests", "versions", "1.15")
-    shutil.copytree(source, "run")
-    config = read_json(here, "run", "config.json")
-    assert config["nan"] == "stop" and "on_nonfinite" not in config
-    config["plugin"] = LINEAR
-    (here / "run" / "config.json").write_text(json.dumps(config))
-    return here / "run"
-
-
-def test_a_saved_run_with_earlier_names_resumes_silently_and_saves_the_present_ones(
-    cli, earlier_run
-):
-    result = cli("resume", earlier_run, "--steps", 6, "--allow", "plugin", "--allow", "data")
-    assert result.code == 0 and "is now called" not in result.err, result.err
-    assert read_json(earlier_run, "config.json")["on_nonfinite"] == "stop"
-    assert cli("doctor", earlier_run).code == 0
-    assert cli("verify", earlier_run).code == 0
-
-
-def test_a_resume_compares_options_with_those_recorded_by_their_earlier_names(cli, earlier_run):
-    argv = ["resume", earlier_run, "--steps", 6, "--allow", "plugin", "--allow", "data"]
-    result = cli(*argv, "--clip-limit", 2)
-    assert result.code == 2 and "other options: clip_limit was 1.0, now 2.0." in result.err
-    assert cli(*argv, "--clip-limit", 2, "--allow", "clip_limit").code == 0
-
-
-def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, earlier_run):
-    argv = ["--clip-at", 2, "--allow", "clip-at", "--allow", "plugin", "--allow", "data"]
-    result = cli("resume", earlier_run, "--steps", 6, *argv)
+def test_a_resume_may_allow_a_change_by_the_earlier_name(cli, renamed):
+    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    assert cli("run", *argv, *renamed, "--steps", 2).code == 0
+    argv = ["resume", "run", "--steps", 4, "--force-of-it", 2]
+    result = cli(*argv)
+    assert result.code == 2 and "other options: strength was 1.0, now 2.0." in result.err
+    result = cli(*argv, "--allow", "force-of-it")
     assert result.code == 0
     assert result.err.startswith(
-        "warning: --clip-at is now called --clip-limit.\n"
-        "warning: --allow clip_at: clip_at is now called clip_limit.\n"
+        "warning: --force-of-it is now called --strength.\n"
+        "warning: --allow force_of_it: force_of_it is now called strength.\n"
     )
 
 
-def test_a_saved_configuration_with_earlier_names_starts_a_run_silently(cli, earlier_run):
-    argv = ["--config", earlier_run / "config.json", "--plugin", LINEAR]
-    result = cli("run", *argv, "--print-config")
-    assert result.code == 0 and result.err == ""
-
-
-def test_an_option_of_a_plugin_keeps_its_earlier_flag(cli, here):
-    (here / "renamed.py").write_text(
-        "from toolkit import Options, hookimpl, option\n"
-        "class Mine(Options):\n"
-        "    strength: float = option(1.0, 'a factor', aliases=('force_of_it',))\n"
-        "@hookimpl\ndef options():\n    return Mine\n"
-    )
-    result, rows = config_of(cli, "--with", "./renamed.py", "--force-of-it", "2")
-    assert rows["strength"] == {"value": 2.0, "origin": "flag --force-of-it"}
-    assert result.err == "warning: --force-of-it is now called --strength.\n"
+@pytest.mark.parametrize(
+    "argv",
+    [["resume"], ["evaluate"], ["verify"], ["doctor"], ["report"], ["export", "model"]],
+    ids=" ".join,
+)
+def test_a_run_of_version_0_1_is_refused_with_its_version(cli, trained, monkeypatch, argv):
+    monkeypatch.chdir(trained)
+    for name, values in (
+        ("manifest.json", {"format": 2, "versions": {"toolkit": "0.1.0"}}),
+        ("config.json", {"input": "auto", "nan": "stop"}),
+    ):
+        path = trained / "run" / name
+        path.write_text(json.dumps(dict(read_json(path), **values)))
+    name, *more = argv
+    result = cli(name, "run", *more)
+    assert result.code == (6 if name == "doctor" else 5)
+    text = "expected a manifest of format 3, found 2, written by version 0.1.0."
+    assert text in result.out + result.err
+    assert "Read it with the version of the toolkit that wrote it." in result.out + result.err
 
 
 @pytest.mark.parametrize(

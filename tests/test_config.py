@@ -7,22 +7,19 @@ import os
 import shutil
 
 import pytest
-from file_fixtures import REPOSITORY, read_json
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 
 import toolkit
-from toolkit import CheckpointError, Options, UsageError, option
+from toolkit import CheckpointError, UsageError, hookimpl, option
 from toolkit import config as configuration
-from toolkit.option_changes import find_differences
 from toolkit.options import (
     CoreOptions,
     find_path,
     map_paths,
     map_reference,
-    merge,
     move_start,
     resolve,
-    saved_names,
 )
 from toolkit.options.core import PATH_PREFIXES
 from toolkit.storage.run_folder import RunFolder
@@ -109,19 +106,6 @@ def test_paths_that_a_run_saves_start_at_its_folder(here):
     )
     assert set(saved) == {"plugin", "with", "folder"} | set(CoreOptions.model_fields)
     assert saved["folder"] == os.path.realpath(str(here / "runs" / "x"))
-
-
-def test_a_copy_of_what_an_earlier_run_saved_counts_as_saved(here):
-    saved = read_json(REPOSITORY, "tests", "versions", "1.15", "config.json")
-    saved.update(nan="skip", clip="none", clip_at=3.0)
-    path = str(write(here / "copy.json", **saved))
-    resolved = resolve([("linear", LinearOptions)], [configuration.read(path).layer(path)])
-    assert (resolved.options.steps, resolved.options.on_nonfinite) == (4, "skip")
-    assert resolved.notes == []
-    del saved["batch_size"]  # a person wrote this one
-    write(here / "copy.json", **saved)
-    with pytest.raises(UsageError, match="Both steps"):
-        resolve([("linear", LinearOptions)], [configuration.read(path).layer(path)])
 
 
 def test_a_missing_or_damaged_saved_configuration_is_a_checkpoint_error(here):
@@ -248,81 +232,18 @@ def test_every_path_that_a_run_stores_is_relative_but_that_of_its_folder(cli, he
         assert str(here) not in text, name
 
 
+class RenamedOptions(LinearOptions):
+    strength: float = option(1.0, "a number", aliases=("force_of_it",))
+
+
+class Renamed(Linear):
+    @hookimpl
+    def options(self):
+        return RenamedOptions
+
+
 def test_code_that_uses_an_earlier_name_of_an_option_gets_a_warning_with_the_present_one(here):
     data = write_bars("bars.npz")
-    with pytest.warns(FutureWarning, match="^Option input is now called reader.$"):
-        opened = toolkit.open_data(Linear, {"data": data, "input": "stream"})
-    assert opened.options.reader == "stream"
-
-
-def test_a_run_of_version_0_1_keeps_how_it_cut_its_images(tmp_path):
-    saved = {"plugin": "a", "with": [], "data": "images:b"}
-    assert configuration.parse_values(str(tmp_path), saved).values["fit"] == "crop"
-    assert configuration.parse_values(str(tmp_path), dict(saved, fit="pad")).values["fit"] == "pad"
-    assert "fit" not in configuration.parse_values(str(tmp_path), dict(saved, data="npz:b")).values
-    assert "fit" not in configuration.parse_values(str(tmp_path), saved, is_saved=False).values
-
-
-# --------------------------------------------------------------------------------- earlier versions
-
-RECENT = ("init_from", "map", "group", "freeze", "decay_exclude")
-
-
-def earlier_values(**values):
-    """What a run saved before the core had the options `RECENT`."""
-    saved = configuration.json_values(CoreOptions())
-    return dict({n: v for n, v in saved.items() if n not in RECENT}, weight_decay=0.0, **values)
-
-
-@pytest.mark.parametrize(
-    "origins, decay",
-    [({"weight_decay": "default"}, None), ({}, None), ({"weight_decay": "flag"}, 0.0)],
-)
-def test_the_default_decay_of_an_earlier_version_is_that_of_the_optimizer(origins, decay):
-    values = earlier_values(origins=origins)
-    config = configuration.parse_values("run", values)
-    resolved = resolve([], [config.layer("run/config.json")], flags={"optimizer": "adamw"})
-    assert resolved.options.weight_decay == decay
-    session = configuration.parse_values("run", earlier_values())
-    assert find_differences(CoreOptions, session, config) == []
-    later = config._replace(values=dict(config.values, freeze=[], decay_exclude=[]))
-    assert "weight_decay" not in find_differences(CoreOptions, session, later)
-
-
-def test_a_decay_of_zero_that_this_version_saved_stays():
-    values = dict(earlier_values(), decay_exclude=[])
-    assert configuration.parse_values("run", values).values["weight_decay"] == 0
-
-
-class Grouped(Options):
-    """The options of a plugin that had the name of an option that the core has now."""
-
-    members: str = option("a", "a word", aliases=("group",))
-
-
-def test_an_earlier_name_that_the_core_has_taken_reads_runs_of_earlier_versions():
-    classes = [("grouped", Grouped)]
-    options = merge(classes)
-    earlier = earlier_values(group="b", origins={"group": "flag --group"})
-    layer = configuration.parse_values("run", earlier).layer("run/config.json")
-    resolved = resolve(classes, [layer])
-    assert (resolved.options.members, resolved.options.group) == ("b", [])
-    assert resolved.first_origins["members"] == "flag --group"
-    assert saved_names(options, earlier)["members"] == "b"
-
-    flags = {"group": "x:frozen=true"}
-    again = resolve(classes, [], flags=flags)
-    assert (again.options.members, again.options.group) == ("a", ["x:frozen=true"])
-    values = configuration.json_values(again.options)
-    assert saved_names(options, values)["group"] == ["x:frozen=true"]
-    layer = configuration.parse_values("run", values).layer("run/config.json")
-    assert resolve(classes, [layer]).options == again.options
-
-
-def test_the_hint_says_how_a_plugin_leaves_a_name_to_the_core():
-    class Clashing(Options):
-        group: str = option("a", "a word")
-
-    with pytest.raises(UsageError, match="'group' of plugin 'p' is already an option of") as error:
-        merge([("p", Clashing)])
-    assert error.value.hint.startswith("Rename it; aliases=('group',) of the new name reads runs")
+    with pytest.warns(FutureWarning, match="^Option force_of_it is now called strength.$"):
+        opened = toolkit.open_data(Renamed, {"data": data, "force_of_it": 2})
+    assert opened.options.strength == 2

@@ -28,11 +28,6 @@ QUICK = ["--steps", "1", "--no-evaluate", "--steps-per-call", "1"]
             "'seed' is set to 1 (--set seed) and to 2 (--set seed).",
         ),
         (
-            ["--clip-at", "1", "--set", "clip-limit=2"],
-            "Options 'clip_at' (flag --clip-at) and 'clip_limit' (--set clip_limit) are two names "
-            "of 'clip_limit' and have different values.",
-        ),
-        (
             ["--steps", "5", "--set", "epochs=2"],
             "Both steps (flag --steps) and epochs (--set epochs) set the length of the run.",
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 
 import pytest
@@ -12,9 +11,8 @@ from linear_fixtures import LINEAR, write_bars
 from run_fixtures import write_plugin
 
 from toolkit import Options, open_trained, option
-from toolkit.config import parse_values, read_run_config, run_values
+from toolkit.config import parse_values, run_values
 from toolkit.options import find_path, move_start, resolve
-from toolkit.storage.run_folder import RunFolder
 
 RUN = ["run", "--plugin", LINEAR, "--steps", "2", "--run-dir", "work/run"]
 # Commands on a run that need its data.
@@ -103,14 +101,6 @@ def test_a_resume_writes_where_the_run_is_now(cli, here, run):
     assert cli("resume", here / "now", "--steps", 4).code == 0
     config = read_json(here, "now", "config.json")
     assert (config["folder"], config["data"]) == (str(here / "now"), "npz:../data/bars.npz")
-
-
-def test_a_run_of_an_earlier_version_finds_its_data_beside_it(cli, here, run):
-    path = run / "config.json"
-    values = {k: v for k, v in read_json(path).items() if k not in ("folder", "origins")}
-    path.write_text(json.dumps(values))
-    assert cli("evaluate", run).code == 0
-    assert read_run_config(RunFolder(str(run))).folders == (str(run), os.getcwd())
 
 
 # ---------------------------------------------------------------------------------- paths in files

@@ -109,16 +109,6 @@ def test_a_plugin_file_by_another_path_is_the_same_plugin(here, monkeypatch):
         assert steps == 4, other
 
 
-def test_a_number_that_was_saved_as_null_is_one_of_the_changes(cli, trained):
-    """An earlier version saved infinite values so; the entry in the commit log has null, too."""
-    path = trained / "run" / "config.json"
-    text = path.read_text()
-    path.write_text(text.replace('"clip_limit": 1.0', '"clip_limit": null'))
-    result = cli("resume", trained / "run", "--steps", 8)
-    assert result.code == 0, result.err
-    assert "clip_limit was saved as a number that is not finite" in result.err
-
-
 class BoundedOptions(LinearOptions):
     bound: float = option(math.inf, "a number", allow_infinite=True)
     bounds: List[float] = option([math.nan], "numbers", allow_infinite=True)

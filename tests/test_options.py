@@ -19,7 +19,6 @@ from toolkit.options import (
     VARIABLES,
     CoreOptions,
     Layer,
-    alias_names,
     changeable_options,
     current_names,
     describe,
@@ -894,90 +893,69 @@ def test_merged_options_keep_what_each_declares():
 
 # ---------------------------------------------------------------------------------- earlier names
 
-EARLIER = {
-    "nan": ("on_nonfinite", "skip"),
-    "keep": ("keep_checkpoints", 3),
-    "best": ("best_metric", "max:accuracy"),
-    "clip_at": ("clip_limit", 5.0),
-    "input": ("reader", "stream"),
-}
-
 
 class Renamed(Options):
-    core_defaults = {"nan": "skip"}
-    presets = {"large": {"keep": 9, "samples": 50}}
+    presets = {"large": {"samples": 50}}
 
     preset: Literal["large"] = option("large", "which recipe")
     norm_samples: int = option(10, "a number", aliases=("samples", "standing"))
 
 
-def test_the_core_has_these_earlier_names():
-    assert alias_names(CoreOptions) == {alias: name for alias, (name, _) in EARLIER.items()}
+RENAMED = [("renamed", Renamed)]
 
 
-@pytest.mark.parametrize("alias", sorted(EARLIER))
+@pytest.mark.parametrize("alias", ["samples", "standing"])
 @pytest.mark.parametrize("source", ["file", "variable", "flag"])
 def test_an_earlier_name_works_in_each_layer_and_its_use_is_recorded(alias, source):
-    name, value = EARLIER[alias]
     if source == "file":
-        resolved = resolve([], [("a.toml", {alias.replace("_", "-"): value})])
+        resolved = resolve(RENAMED, [("a.toml", {alias: 7})])
         expected = "a.toml", "a.toml"
     elif source == "variable":
         variable = "TOOLKIT_" + alias.upper()
-        resolved = resolve([], [], {variable: str(value)})
+        resolved = resolve(RENAMED, [], {variable: "7"})
         expected = variable, VARIABLES
     else:
-        resolved = resolve([], flags={alias: str(value)})
-        expected = "flag --" + alias.replace("_", "-"), FLAGS
-    assert getattr(resolved.options, name) == value
-    assert (resolved.origins[name], resolved.earlier_names) == (
+        resolved = resolve(RENAMED, flags={alias: "7"})
+        expected = "flag --" + alias, FLAGS
+    assert resolved.options.norm_samples == 7
+    assert (resolved.origins["norm_samples"], resolved.earlier_names) == (
         expected[0],
-        [(alias, name, expected[1])],
+        [(alias, "norm_samples", expected[1])],
     )
 
 
 def test_a_present_name_is_not_recorded_as_an_earlier_one():
-    assert resolve([], [("a.toml", {"on_nonfinite": "skip"})]).earlier_names == []
+    assert resolve(RENAMED, [("a.toml", {"norm_samples": 7})]).earlier_names == []
 
 
-def test_earlier_names_in_core_defaults_and_presets_of_a_plugin_work_silently():
-    resolved = resolve([("renamed", Renamed)])
-    assert resolved.options.on_nonfinite == "skip"
-    assert (resolved.options.keep_checkpoints, resolved.options.norm_samples) == (9, 50)
-    assert resolved.origins["on_nonfinite"] == "plugin renamed"
-    assert resolved.earlier_names == []
-
-
-@pytest.mark.parametrize("alias", ["samples", "standing"])
-def test_an_option_of_a_plugin_may_have_several_earlier_names(alias):
-    assert resolve([("renamed", Renamed)], flags={alias: "7"}).options.norm_samples == 7
+def test_earlier_names_in_presets_of_a_plugin_work_silently():
+    resolved = resolve(RENAMED)
+    assert (resolved.options.norm_samples, resolved.earlier_names) == (50, [])
 
 
 def test_two_names_with_different_values_in_one_layer_are_refused_in_one_sentence():
     with pytest.raises(UsageError) as caught:
-        resolve([], flags={"nan": "skip", "on_nonfinite": "stop"})
+        resolve(RENAMED, flags={"samples": "1", "norm_samples": "2"})
     assert caught.value.message == (
-        "Options 'nan' (flag --nan) and 'on_nonfinite' (flag --on-nonfinite) are two names of "
-        "'on_nonfinite' and have different values."
+        "Options 'samples' (flag --samples) and 'norm_samples' (flag --norm-samples) are two names "
+        "of 'norm_samples' and have different values."
     )
 
 
 def test_two_names_with_one_value_are_accepted():
-    resolved = resolve([], [("a.toml", {"nan": "skip", "on-nonfinite": "skip"})])
-    assert resolved.options.on_nonfinite == "skip"
+    resolved = resolve(RENAMED, [("a.toml", {"samples": 3, "norm-samples": 3})])
+    assert resolved.options.norm_samples == 3
 
 
 def test_a_stronger_layer_takes_precedence_whichever_name_it_uses():
-    file = [("a.toml", {"keep_checkpoints": 2})]
-    assert resolve([], file, flags={"keep": "3"}).options.keep_checkpoints == 3
-    file = [("a.toml", {"keep": 2})]
-    assert resolve([], file, flags={"keep_checkpoints": "3"}).options.keep_checkpoints == 3
+    file = [("a.toml", {"norm_samples": 2})]
+    assert resolve(RENAMED, file, flags={"samples": "3"}).options.norm_samples == 3
+    file = [("a.toml", {"samples": 2})]
+    assert resolve(RENAMED, file, flags={"norm_samples": "3"}).options.norm_samples == 3
 
 
-@pytest.mark.parametrize("alias", sorted(EARLIER))
-def test_code_may_read_an_option_by_its_earlier_name(alias):
-    name, value = EARLIER[alias]
-    assert getattr(resolve([], flags={name: str(value)}).options, alias) == value
+def test_code_may_read_an_option_by_its_earlier_name():
+    assert resolve(RENAMED, flags={"norm_samples": "7"}).options.standing == 7
 
 
 def test_an_attribute_that_is_no_name_of_an_option_is_an_error():
@@ -986,23 +964,23 @@ def test_an_attribute_that_is_no_name_of_an_option_is_an_error():
 
 
 def test_saved_values_are_read_under_the_present_names():
-    assert current_names(CoreOptions, {"nan": "skip", "steps": 3, "with": []}) == {
-        "on_nonfinite": "skip",
+    assert current_names(Renamed, {"samples": 4, "steps": 3, "with": []}) == {
+        "norm_samples": 4,
         "steps": 3,
         "with": [],
     }
 
 
-def test_an_earlier_name_of_the_core_is_no_free_name_for_a_plugin():
+def test_an_earlier_name_of_a_plugin_is_no_free_name_for_another():
     class Taken(Options):
-        keep: int = option(1, "a number")
+        samples: int = option(1, "a number")
 
-    with pytest.raises(UsageError, match="'keep' of plugin 'a' is already an option of the core"):
-        resolve([("a", Taken)])
+    with pytest.raises(UsageError, match="'samples' of plugin 'a' is already an option of plugin"):
+        resolve([*RENAMED, ("a", Taken)])
 
 
 def test_the_variable_of_an_earlier_name_is_not_taken_for_a_misspelling():
-    assert misspelt_variables(CoreOptions, {"TOOLKIT_KEEP": "1", "TOOLKIT_BEST": "loss"}) == []
+    assert misspelt_variables(merge(RENAMED), {"TOOLKIT_STANDING": "1"}) == []
 
 
 # ------------------------------------------------------------------------------- numbers and names
@@ -1053,18 +1031,6 @@ def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_a
     assert "sync_batch_norm" not in read(False).origins
     with pytest.raises(UsageError, match=r"no option 'sync_batch_norm' \(run/config.json\)"):
         read(True)
-
-
-def test_a_number_that_an_earlier_version_saved_as_null_is_read_as_its_default():
-    layer = Layer("r/config.json", {"console_secs": None, "learning_rate": None}, (), {})
-    resolved = resolve([], [layer])
-    assert (resolved.options.console_secs, resolved.options.learning_rate) == (2.0, 0.001)
-    assert resolved.notes == [
-        f"{name} was saved as a number that is not finite (r/config.json); its default is used"
-        for name in ("console_secs", "learning_rate")
-    ]
-    with pytest.raises(UsageError, match="'learning_rate' is None"):
-        resolve([], [("a.json", {"learning_rate": None})])
 
 
 @pytest.mark.parametrize("name", ["steps", "epochs", "learning_rate", "profile_steps"])

@@ -96,12 +96,6 @@ _HOME = {  # public name: the module that defines it
     "UsageError": "toolkit.errors",
 }
 
-_RENAMED = {  # former public name: its present name
-    "Hook": "SessionHook",
-    "Scored": "ScoreResult",
-    "written_whole": "atomic_write",
-}
-
 _MODULES = ("augmentation", "cli_options", "statistics")  # public modules
 
 __all__ = sorted([*_HOME, *_MODULES])
@@ -114,17 +108,7 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name in _RENAMED:
-        return _value_of_former_name(name)
     raise AttributeError(f"module 'toolkit' has no attribute '{name}'")
-
-
-def _value_of_former_name(name: str) -> Any:
-    import warnings
-
-    new_name = _RENAMED[name]
-    warnings.warn(f"toolkit.{name} is now toolkit.{new_name}.", DeprecationWarning, stacklevel=3)
-    return getattr(importlib.import_module(__name__), new_name)
 
 
 def __dir__() -> List[str]:

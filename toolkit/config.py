@@ -17,10 +17,8 @@ from .errors import UsageError
 from .options import (
     FOLDER,
     ORIGINS,
-    CoreOptions,
     Layer,
     Options,
-    current_names,
     find_path,
     is_path_text,
     map_paths,
@@ -28,19 +26,6 @@ from .options import (
     move_start,
 )
 from .storage.run_folder import RunFolder
-
-# Options that the core has since runs save the origins of values: earlier runs save all others.
-LATER_OPTIONS = {
-    *("fit", "background", "test_share", "folds", "fold", "split_seed", "normalize"),
-    *("label_column", "label_kind", "image_column", "feature_columns", "ignore_columns"),
-    *("split_column", "missing", "categories", "rehash"),
-    *("init_from", "map"),
-    *("group", "freeze", "decay_exclude"),
-    *("devices", "page", "keep_sources"),
-}
-# Defaults of an earlier version that are None since then. Versions with the option that is named
-# beside a default have the new one.
-CHANGED_DEFAULTS = {"weight_decay": (0.0, "decay_exclude")}
 
 
 class Config(NamedTuple):
@@ -134,11 +119,9 @@ def parse_values(
     folders: Tuple[str, ...] = (folder,)
     first_origins = None
     if is_saved:
-        folders = folder, _former_folder(values.pop(FOLDER, None))
+        former = values.pop(FOLDER, None)
+        folders += (former,) if is_path_text(former) and os.path.isabs(former) else ()
         first_origins = _first_origins(values.pop(ORIGINS, None))
-        if str(values.get("data", "")).startswith("images:"):
-            values.setdefault("fit", "crop")  # which version 0.1 did, without the option
-        _drop_earlier_defaults(values, first_origins)
     plugin, extensions = values.pop("plugin", ""), values.pop("with", [])
     if not isinstance(extensions, list) or not all(map(is_path_text, [plugin, *extensions])):
         raise UsageError(f"{path}: 'plugin' is one name and 'with' a list of names.")
@@ -149,32 +132,6 @@ def parse_values(
         for reference in [plugin, *extensions]
     ]
     return Config(plugin, extensions, values, folders, first_origins)
-
-
-def _drop_earlier_defaults(values: Dict[str, Any], first_origins: Mapping[str, str]) -> None:
-    """Let values that nobody set follow a default that has changed since a run saved them.
-
-    A run that saved no origins does not say who set a value: it counts as the default.
-    """
-    for name in set(CHANGED_DEFAULTS) & set(values):
-        if first_origins.get(name, "default") == "default" and is_earlier_default(values, name):
-            values[name] = None
-
-
-def is_earlier_default(values: Mapping[str, Any], name: str) -> bool:
-    """Whether the saved value of an option is the default that an earlier version had for it.
-
-    Args:
-        values: that a run saved.
-        name: of the option.
-    """
-    default, later = CHANGED_DEFAULTS.get(name, (None, ""))
-    return later not in values and values.get(name, default) in (default, None)
-
-
-def _former_folder(value: Any) -> str:
-    """Return the folder that a run saved; the working directory for a run of an earlier version."""
-    return value if is_path_text(value) and os.path.isabs(value) else os.getcwd()
 
 
 def _first_origins(value: Any) -> Dict[str, str]:
@@ -195,10 +152,7 @@ def is_run_config(path: str) -> bool:
 
 def _is_saved(path: str, values: Mapping[str, Any]) -> bool:
     """Whether a run saved the values of a file, which may be a copy of a run's config.json."""
-    if is_run_config(path) or isinstance(values.get(ORIGINS), dict):
-        return True
-    names = set(CoreOptions.model_fields) - LATER_OPTIONS
-    return path.endswith(".json") and names <= set(current_names(CoreOptions, values))
+    return is_run_config(path) or (path.endswith(".json") and FOLDER in values)
 
 
 def read_run_config(folder: RunFolder) -> Config:

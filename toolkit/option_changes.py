@@ -6,17 +6,17 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Type
 
 from . import config as configuration
-from .config import CHANGED_DEFAULTS, Config, is_earlier_default, json_values
+from .config import Config, json_values
 from .errors import UsageError
 from .options import (
     CoreOptions,
     changeable_options,
+    current_names,
     find_path,
     format_value,
     join_step,
     map_paths,
     map_reference,
-    saved_names,
     split_step,
 )
 from .storage.run_folder import RunFolder
@@ -109,22 +109,7 @@ def find_differences(options: Type[CoreOptions], config: Config, other: Config) 
     """
     values, others = _real_values(options, config), _real_values(options, other)
     names = [*values, *(name for name in others if name not in values)]
-    return [
-        name
-        for name in names
-        if values.get(name) != others.get(name) and not _are_defaults(name, values, others)
-    ]
-
-
-def _are_defaults(name: str, values: Dict[str, Any], others: Dict[str, Any]) -> bool:
-    """Whether two values that differ are the default of an earlier version and that of this one.
-
-    The commit log does not say who set a value.
-    """
-    pair = [values, others]
-    if name not in CHANGED_DEFAULTS or not any(is_earlier_default(each, name) for each in pair):
-        return False
-    return {values.get(name), others.get(name)} == {None, CHANGED_DEFAULTS[name][0]}
+    return [name for name in names if values.get(name) != others.get(name)]
 
 
 def find_plugin_changes(
@@ -184,7 +169,7 @@ def _last_session(folder: RunFolder, options: Type[CoreOptions]) -> Optional[Con
     if not isinstance(saved, dict):
         return None
     return configuration.parse_values(
-        folder.path, saved_names(options, saved), folder.file("commits.jsonl")
+        folder.path, current_names(options, saved), folder.file("commits.jsonl")
     )
 
 

@@ -112,9 +112,7 @@ def recorded_choices(resolved: Resolved, folder: RunFolder) -> Resolved:
 
 def _recorded_choice(config: Config, option: str, name: str) -> PresetChoice:
     """The preset of a run with the values that the run had from it."""
-    origins = config.first_origins
-    if not origins:  # saved by a version that did not record them
-        return PresetChoice(name, "default")
+    origins = config.first_origins or {}
     names = [each for each in config.values if origins.get(each) == preset_origin(name)]
     values = {each: config.values[each] for each in names}
     return PresetChoice(name, origins.get(option, "default"), values)

@@ -134,7 +134,7 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         [METRICS, SEAL, MANIFEST],
     ),
     "half a manifest": (
-        write("manifest.json", '{"format": 2,'),
+        write("manifest.json", '{"format": 3,'),
         "manifest.json is not valid JSON",
         [METRICS, SEAL, MANIFEST],
     ),

@@ -144,7 +144,7 @@ def test_the_forged_summary_of_a_run_without_seal_is_named(cli, run, status):
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
 def test_the_forged_summary_of_a_run_that_is_continued_is_named(cli, run, status):
     set_manifest(run, status=status)
-    assert faults(cli, run) == []  # as an earlier version leaves it
+    assert faults(cli, run) == []
     forge_summary(run, status)
     assert faults(cli, run) == [FORGED]
 
@@ -171,21 +171,9 @@ def test_the_end_of_a_sealed_run_is_not_another_state(cli, run):
     assert faults(cli, run) == ['status is "stopped", sealed as "finished"']
 
 
-def test_a_removed_seal_is_named_and_one_of_an_earlier_version_is_none(cli, run):
+def test_a_removed_seal_is_named(cli, run):
     unseal(run)
     assert faults(cli, run) == ["the run is finished, but commits.jsonl has no seal"]
-    commits = RunFolder(str(run)).commits
-    first = dict(commits.entries()[0].values)
-    entries = [first] + [entry.values for entry in commits.entries()[1:]]
-    del first["seals"]  # as an earlier version wrote it
-    os.remove(commits.path)
-    commits = RunFolder(str(run)).commits
-    for entry in entries:
-        values = {n: v for n, v in entry.items() if n not in ("kind", "previous", "hash")}
-        commits.add(entry["kind"], **values)
-    result = cli("verify", run)
-    assert result.code == 0
-    assert "seal        not sealed: an earlier version finished the run\n" in result.out
 
 
 def test_a_run_that_is_not_finished_has_no_seal(cli, golden):

@@ -10,7 +10,7 @@ import sys
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, write_bars
-from run_fixtures import PLUGIN, UNCHANGED, forget_sources, sessions, write_plugin
+from run_fixtures import PLUGIN, UNCHANGED, sessions, write_plugin
 
 import toolkit
 from toolkit.plugins import Plugin
@@ -173,14 +173,6 @@ def test_verify_names_a_copy_that_is_not_as_it_was_written(mate, cli, damage, me
     damage(path)
     result = cli("verify", "run")
     assert result.code == 6 and f"sources: sources/{path.parent.name}/{message}" in result.err
-
-
-def test_a_run_of_an_earlier_version_has_no_copies_to_miss(mate, cli):
-    forget_sources(mate / "run")
-    result = cli("verify", "run")
-    assert result.code == 0 and "sources" not in result.out
-    assert cli("resume", "run", "--steps", 5).code == 0
-    assert cli("verify", "run").code == 0 and len(os.listdir("run/sources")) == 1
 
 
 ODD = [None, [0], {"mine": 1}, {"mine": {"folder": "../x-00000000"}}]

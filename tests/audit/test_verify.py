@@ -294,27 +294,6 @@ def test_a_time_limit_does_not_end_a_replay(trained):
     assert session_config(folder, limited).values["max_secs"] is None
 
 
-@pytest.mark.parametrize(
-    "name, text, saved",
-    [
-        ("best", "score", "max:score"),
-        ("best_metric", "my_loss", "min:my_loss"),
-        ("best", "min:score", "min:score"),
-        ("best", None, None),
-    ],
-)
-def test_a_session_of_an_earlier_version_trains_again_in_its_direction(trained, name, text, saved):
-    folder = RunFolder(str(trained / "run"))
-    session = folder.commits.sessions()[-1]
-    options = {n: v for n, v in session["options"].items() if n != "best_metric"}
-    options[name] = text
-    earlier = {n: v for n, v in session.items() if n != "seals"}
-    config = session_config(folder, dict(earlier, options=options))
-    assert config.values["best_metric"] == saved
-    config = session_config(folder, dict(session, options=options))
-    assert config.values["best_metric"] == text
-
-
 def test_another_time_limit_is_no_change(cli, trained):
     argv = ["resume", trained / "run", "--steps", 8]
     assert cli(*argv, "--pause-at", 7).code == 0
@@ -370,22 +349,6 @@ def test_a_segment_over_several_equal_sessions_trains_again(cli, here):
     assert cli("resume", "run").code == 0
     assert cli("verify", "run", "--replay", "0:").code == 0
     assert cli("verify", "run", "--replay", "2:5").code == 0
-
-
-@pytest.mark.parametrize("before, after", [("accuracy",) * 2, ("accuracy", "max:accuracy")])
-def test_a_segment_over_sessions_of_two_versions_trains_again(cli, here, before, after):
-    train_with(cli, LINEAR, "--pause-at", 4, "--best-metric", before)
-    assert cli("resume", "run", "--best-metric", after).code == 0
-    commits = RunFolder("run").commits
-    entries = [dict(entry.values) for entry in commits.entries()]
-    del entries[0]["seals"]  # as an earlier version wrote it
-    os.remove(commits.path)
-    commits = RunFolder("run").commits
-    for entry in entries:
-        values = {n: v for n, v in entry.items() if n not in ("kind", "previous", "hash")}
-        commits.add(entry["kind"], **values)
-    result = cli("verify", "run", "--replay", "2:6")
-    assert result.code == 0, result.err
 
 
 def test_an_extended_run_trains_again_with_the_options_of_each_session(cli, here):

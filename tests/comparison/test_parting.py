@@ -120,7 +120,7 @@ def test_what_bits_depend_on_is_named(here, facts, cause):
     assert parting().causes == [cause]
 
 
-def test_what_an_earlier_version_did_not_record_is_not_a_cause(here):
+def test_what_a_session_did_not_record_is_not_a_cause(here):
     write_run("a", [Session(0, {10: "a"})])
     facts = {"machine": {}, "versions": {}, "partition": None, "compiled": None, "reader": None}
     write_run("b", [Session(0, {10: "x"}, facts=facts)])

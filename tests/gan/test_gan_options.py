@@ -100,13 +100,6 @@ def test_a_preset_has_the_losses_of_its_paper(preset, d_loss, g_loss):
     assert values["g_loss"] == pytest.approx(g_loss, abs=1e-5)
 
 
-@pytest.mark.parametrize("alias", ["norm", "rate"])
-def test_the_discriminators_options_have_their_earlier_names(alias):
-    value = {"norm": "layer", "rate": 0.5}[alias]
-    resolved = options(**{"critic_" + alias: value})
-    assert getattr(resolved, "discriminator_" + alias) == value
-
-
 # ------------------------------------------------------- what is refused, beside what is accepted
 
 

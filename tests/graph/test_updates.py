@@ -31,17 +31,14 @@ def test_the_first_replica_is_the_chief(rank):
     assert Run("train", options, replica=Replica(rank, 2, 64)).is_chief is (rank == 0)
 
 
-def test_steps_made_is_the_former_name_of_step_index():
+def test_the_index_of_a_step_is_the_number_of_steps_before_it():
     run = make_run(**SGD)
     step_builder_of(run).begin_step()
-    with pytest.warns(DeprecationWarning, match=r"^run\.steps_made is now run\.step_index$"):
-        steps_made = run.steps_made
-    assert steps_made is run.step_index
+    index = run.step_index
     op = run.minimize(tf.reduce_sum(create_variable("w", [0.0])))
     with session() as tf_session:
-        # The number of steps before the one that is made, although the op advances it.
-        values = [tf_session.run([steps_made, op])[0] for _ in range(3)]
-    assert (steps_made.dtype, values) == (tf.int64, [0, 1, 2])
+        values = [tf_session.run([index, op])[0] for _ in range(3)]  # although the op advances it
+    assert (index.dtype, values) == (tf.int64, [0, 1, 2])
 
 
 def test_the_first_of_two_updates_can_leave_the_global_step_unchanged():

@@ -106,7 +106,7 @@ def test_other_classes_are_no_data_to_resume_with(evaluate, cli):
 def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
     with open("run/manifest.json") as file:
         manifest = json.load(file)
-    del manifest["data"]["partition"]  # as an earlier version left it
+    del manifest["data"]["partition"]
     with open("run/manifest.json", "w") as file:
         json.dump(manifest, file)
     result = cli("resume", "run", "--steps", "160")

@@ -14,7 +14,6 @@ from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 
 from toolkit.cli import run_command
-from toolkit.cli.predict import _rewrite_invert
 from toolkit.data.arrays.idx import write_idx
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
@@ -247,36 +246,6 @@ def test_the_inputs_of_a_generator_are_not_inverted(cli, here):
 def test_the_border_of_each_image_is_measured():
     images = np.concatenate([light_on_dark(), 255 - light_on_dark()])
     assert border_means(images).tolist() == [DARK, 255 - DARK]
-
-
-@pytest.mark.parametrize(
-    "argv, rewritten, warning",
-    [
-        (["r", "--invert", "a.png"], ["r", "--invert", "a.png"], ""),
-        (["r", "a.png", "--invert"], ["r", "a.png", "--invert"], ""),
-        (["r", "--invert", "yes", "a.png"], ["r", "--invert", "a.png"], ""),
-        (["r", "--invert=yes", "a.png"], ["r", "--invert", "a.png"], ""),
-        (["r", "a.png", "--invert", "no"], ["r", "a.png"], ""),
-        (["r", "--invert=no", "auto"], ["r", "auto"], ""),
-        (["r", "--invert", "auto", "a.png"], ["r", "a.png"], "nothing is inverted"),
-        (["r", "--invert=auto", "a.png"], ["r", "a.png"], "nothing is inverted"),
-        (["auto", "no", "yes"], ["auto", "no", "yes"], ""),
-        (["r", "--invert", "yes", "no"], ["r", "--invert", "no"], ""),
-        (["r", "--invert", "--", "--invert=true"], ["r", "--invert", "--", "--invert=true"], ""),
-    ],
-)
-def test_the_earlier_forms_of_the_flag_are_understood(capsys, argv, rewritten, warning):
-    assert _rewrite_invert(argv) == rewritten
-    error = capsys.readouterr().err
-    assert warning in error and bool(error) == bool(warning)
-
-
-def test_an_unknown_value_of_the_flag_is_refused(cli):
-    result = cli("predict", "r", "--invert=true", "a.png")
-    assert (result.code, result.err) == (
-        2,
-        "Error: --invert=true: --invert has no value.\nWrite --invert, or omit it.\n",
-    )
 
 
 # ----------------------------------------------------------------------------------- kinds of files

@@ -51,12 +51,6 @@ def test_the_first_screen_says_the_end_and_the_metrics_with_their_intervals(here
     assert run["worst"] == {"text": "Nothing failed.", "step": None, "level": "none"}
 
 
-def test_the_time_of_a_resumed_run_is_that_of_its_last_session(here):
-    sessions = [Session(0, {50: fake_hash("run", 50)}), Session(50, {100: fake_hash("run", 100)})]
-    text = content(sessions=sessions)["status"]["text"]
-    assert text == "reached step 100 in 12 s (the last of 2 sessions)"
-
-
 def test_a_run_without_a_test_shows_its_last_validation(here):
     records = [validation(50, accuracy=0.5), validation(100, accuracy=0.75), train(100, loss=1)]
     (quantity,) = content(records=records)["headline"]

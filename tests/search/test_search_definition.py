@@ -27,14 +27,6 @@ def test_each_record_is_a_json_value_and_back():
         assert type(record).from_json(json.loads(json.dumps(record.as_json()))) == record
 
 
-def test_a_result_of_an_earlier_version_has_no_interval():
-    result = TrialResult(3, 2, 1, "paused", "", 0.5, 30, 1.5, 2.5, "trials/0003-s2")
-    values = result.as_json()
-    del values["low"], values["high"]
-    assert TrialResult.from_json(values) == result
-    assert (result.low, result.high) == (None, None)
-
-
 def test_a_definition_is_written_once(tmp_path):
     assert read_definition(str(tmp_path)) is None
     write_definition(str(tmp_path), small_definition())

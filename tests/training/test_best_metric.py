@@ -349,48 +349,10 @@ def test_without_a_metric_no_best_stays(run, manifest):
     assert manifest()["best"] is None and summary["test"]["checkpoint"] == "last"
 
 
-@pytest.mark.parametrize(
-    "name, declared, is_kept",
-    [
-        ("score", "max", True),
-        ("score", "min", False),
-        ("score", None, True),
-        ("my_loss", None, False),
-    ],
-)
-def test_a_run_of_an_earlier_version_resumes_in_its_direction(
-    run, manifest, monkeypatch, name, declared, is_kept
-):
-    """Earlier versions took "max" unless the name ended in loss, error or distance."""
-    monkeypatch.setattr(
-        BestMetric,
-        "record",
-        lambda self, step, value, *_: {"step": step, "metric": self.name, "value": value},
-    )
-    values = [5.0, 4.0, 3.0, 2.0]
-    run(Scripted({name: "max"}, **{name: values}), steps=2, best_metric=name)
-    _, log = run(Scripted({name: declared} if declared else {}, **{name: values}), steps=4)
-    assert manifest()["best"]["step"] == (1 if is_kept else 4)
-    assert ("as in its sessions so far; no plugin declares" in log) == (declared is None)
-
-
-def test_the_direction_of_an_earlier_version_is_saved_at_the_resume(run, tmp_path):
-    run(Scripted({"score": "max"}, score=[1.0] * 5), steps=2, best_metric="score")
-    undeclared = Scripted(score=[1.0] * 5)
-    for steps in (4, 5):  # the same call again: its option is not yet that of the session
-        run(undeclared, steps=steps, best_metric="score")
-        folder = RunFolder(str(tmp_path / "run"))
-        assert folder.read_config()["best_metric"] == "max:score"
-        assert folder.commits.sessions()[-1]["options"]["best_metric"] == "max:score"
-
-
 @pytest.mark.parametrize("value", [INF, NAN, None])
 def test_a_recorded_value_that_is_not_finite_is_not_compared(value):
     metric = BestMetric("a", "max")
     assert metric.find_difference({"step": 1, "metric": "a", "value": value})
-    old = {"step": 1, "metric": "a", "value": 1.0}  # of version 0.1
-    assert not metric.find_difference(old)
-    assert "on which data" in metric._replace(allows_other_data=True).find_difference(old)
 
 
 def test_the_classifier_declares_all_of_its_metrics():

@@ -7,7 +7,6 @@ import shutil
 import pytest
 from linear_fixtures import Linear, write_bars
 
-import toolkit
 from toolkit import hookimpl, testing, tf
 from toolkit.errors import CheckpointError, DataError, ToolkitError, UsageError
 from toolkit.storage.checkpoint_store import CheckpointStore
@@ -296,44 +295,3 @@ def test_the_manifest_describes_the_run(run):
     assert manifest["versions"]["tensorflow"] == tf.__version__
     assert manifest["plugins"]["Linear"]["sha256"]["linear_fixtures.py"]
     assert manifest["status"] == "finished"
-
-
-# ----------------------------------------------------- accumulated gradients of an earlier version
-
-
-@pytest.fixture
-def earlier_saver(monkeypatch):
-    """Save as an earlier version did, without the count of accumulated gradients."""
-    saver = tf.train.Saver
-
-    def make(*args, **more):
-        variables = [v for v in tf.global_variables() if "accumulated_count" not in v.op.name]
-        return saver(*(args or [variables]), **more)
-
-    with monkeypatch.context() as context:
-        context.setattr(tf.train, "Saver", make)
-        yield context
-
-
-ACCUMULATE = {"accumulate": 3, "evaluate": "no", "checkpoint_steps": 2}
-
-
-@pytest.mark.parametrize("steps, is_lost", [(4, True), (6, False)])
-def test_a_checkpoint_without_a_count_of_accumulated_gradients_resumes(
-    data, tmp_path, earlier_saver, steps, is_lost
-):
-    earlier, whole = str(tmp_path / "earlier"), str(tmp_path / "whole")
-    testing.train(Linear, earlier, data=data, steps=steps, **ACCUMULATE)
-    earlier_saver.undo()
-    assert "toolkit/accumulated_count" not in testing.tensors(earlier)
-    lines = []
-    toolkit.train(Linear, earlier, {"steps": 9}, say=lines.append)
-    notes = [line for line in lines if "accumulated gradients" in line]
-    assert bool(notes) == is_lost
-    tensors = testing.tensors(earlier)
-    if is_lost:  # the gradient of step 4 is dropped, so that an update is due after step 7
-        assert "those since its last update are dropped" in notes[0]
-        assert tensors["toolkit/accumulated_count"] == 2
-    else:  # nothing was accumulated at step 6
-        testing.train(Linear, whole, data=data, steps=9, **ACCUMULATE)
-        assert testing.fingerprint(earlier) == testing.fingerprint(whole)

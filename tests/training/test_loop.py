@@ -167,50 +167,6 @@ def test_a_hook_with_due_steps_is_called_on_those_and_the_last(data, tmp_path):
     assert hook.steps == [3, 7]
 
 
-def test_the_former_method_next_step_of_a_hook_still_gives_its_due_steps(data, tmp_path):
-    message = r"^EarlierHook\.next_step is now next_due_step$"
-    with pytest.warns(DeprecationWarning, match=message):
-
-        class EarlierHook(SessionHook):
-            name = "earlier"
-
-            def __init__(self):
-                self.steps = []
-
-            def next_step(self, step):
-                return 3 if step < 3 else float("inf")
-
-            def is_due(self, step):
-                return step == 3 or self.loop.is_last(step)
-
-            def on_step(self, step, values, context):
-                self.steps.append(step)
-
-    hook = EarlierHook()
-    assert [hook.next_due_step(step) for step in (0, 2, 3)] == [3, 3, float("inf")]
-    testing.train(with_hooks(hook), str(tmp_path / "run"), data=data, steps=7, log_steps=100)
-    assert hook.steps == [3, 7]
-
-
-def test_the_former_method_say_of_the_loop_still_shows_a_line(data, tmp_path):
-    class Speaker(SessionHook):
-        def next_due_step(self, step):
-            return 2 if step < 2 else float("inf")
-
-        def is_due(self, step):
-            return step == 2
-
-        def on_step(self, step, values, context):
-            self.loop.say(f"in step {step}")
-
-    stream = io.StringIO()
-    with pytest.warns(DeprecationWarning, match=r"^loop\.say is now loop\.log$"):
-        console = Console(stream, every_secs=1e9)
-        run = str(tmp_path / "run")
-        testing.train(with_hooks(Speaker()), run, data=data, steps=3, console=console)
-    assert "in step 2" in stream.getvalue().split("\n")
-
-
 def test_a_stock_hook_that_requests_a_stop_ends_the_run_with_a_checkpoint(data, tmp_path):
     run = str(tmp_path / "run")
     stock = tf.train.StopAtStepHook(num_steps=5)

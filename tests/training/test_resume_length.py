@@ -10,7 +10,7 @@ from run_fixtures import sessions, write_plugin
 import toolkit
 from toolkit import UsageError
 from toolkit.compat import VERSION_FAMILY
-from toolkit.training.provenance import changes_since
+from toolkit.storage.session_changes import find_session_changes
 
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 
@@ -104,13 +104,13 @@ def test_unexpected_lengths_are_noted_before_the_first_step(here):
         (False, True, ["compiled by XLA was no, now yes"]),
         (True, False, ["compiled by XLA was yes, now no"]),
         (True, True, []),
-        (None, True, []),  # an earlier version did not record it
+        (None, True, []),  # it is not recorded
     ],
 )
 def test_a_session_that_is_compiled_unlike_the_one_before_is_not_exact(before, now, changes):
     facts = {"versions": {}, "machine": {}, "plugins": {}, "data": {}, "partition": ""}
     session = facts if before is None else dict(facts, compiled=before)
-    assert changes_since(session, dict(facts, compiled=now)) == changes
+    assert find_session_changes(session, dict(facts, compiled=now)) == changes
 
 
 @ONLY_2

@@ -183,7 +183,7 @@ def test_a_split_that_is_too_large_has_the_metrics_alone(train, monkeypatch):
     ],
 )
 def test_a_damaged_record_of_evaluations_is_refused(tmp_path, value, fault):
-    manifest = {"format": 2, "status": "trained", "validation": value}
+    manifest = {"format": 3, "status": "trained", "validation": value}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError) as error:
         RunFolder(str(tmp_path)).read_manifest()

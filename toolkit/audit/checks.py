@@ -9,16 +9,15 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from .. import config as configuration
 from ..config import Config
-from ..data.files.hash_list import summarize
 from ..errors import CheckFailed, CheckpointError, ToolkitError
 from ..option_changes import find_differences
-from ..options import FOLDER, ORIGINS, CoreOptions, merge, saved_names
+from ..options import FOLDER, ORIGINS, CoreOptions, current_names, merge
 from ..plugins import Plugins, is_name, locate, plugin_name
 from ..storage import checkpoint_reader, source_copies
 from ..storage.commit_log import Checkpoint, CommitLog, Entry
 from ..storage.evaluation_log import EVALUATIONS, find_evaluation_faults
 from ..storage.jsonl import JsonLines, parse_object
-from ..storage.manifest import FINISHED
+from ..storage.manifest import FINISHED, FormatError
 from ..storage.run_folder import RunFolder
 from ..storage.seal import find_changes
 
@@ -47,7 +46,10 @@ class Check(NamedTuple):
 
 
 def run_checks(folder: RunFolder) -> List[Check]:
-    """Run all checks, each even if another finds damage."""
+    """Run all checks, each even if another finds damage.
+
+    Raises FormatError if another version of the toolkit wrote the run.
+    """
     parts: List[Tuple[str, Callable[[RunFolder], Tuple[str, Iterable[Fault]]]]] = [
         ("manifest", _check_manifest),
         ("commit log", _check_commit_log),
@@ -55,15 +57,16 @@ def run_checks(folder: RunFolder) -> List[Check]:
         ("metrics", _check_metrics),
         ("config", _check_config),
         ("seal", _check_seal),
+        ("sources", _check_sources),
     ]
-    if any(source_copies.SOURCES in session for session in folder.commits.sessions()):
-        parts.append(("sources", _check_sources))
     if os.path.lexists(folder.file(EVALUATIONS)):
         parts.append(("evaluations", _check_evaluations))
     checks = []
     for name, check in parts:
         try:
             summary, faults = check(folder)
+        except FormatError:
+            raise
         except ToolkitError as error:
             summary, faults = "", [fault_of_error(name, error)]
         checks.append(Check(name, summary, list(faults)))
@@ -113,7 +116,7 @@ def _find_source_faults(manifest: Dict[str, Any], sessions: List[Dict[str, Any]]
                 yield f"the hash of plugin {name!a} is not that of the first session"
     is_recorded = sessions and isinstance(sessions[-1].get("data"), dict)
     if is_recorded and manifest["status"] in COMMITTED:
-        now, expected = summarize(manifest["data"]["sha256"]), summarize(sessions[-1]["data"])
+        now, expected = manifest["data"]["sha256"], sessions[-1]["data"]
         for name in sorted(set(now) | set(expected)):
             if now.get(name) != expected.get(name):
                 yield f"the hash of data {name!a} is not that of the last session"
@@ -234,7 +237,7 @@ def _compare_options(
     if _drop_notes(values) == _drop_notes(expected):
         return
     options = declared_options(configuration.parse_values(folder.path, values))
-    values, expected = saved_names(options, values), saved_names(options, expected)
+    values, expected = current_names(options, values), current_names(options, expected)
     configs = [configuration.parse_values(folder.path, each) for each in (values, expected)]
     for name in sorted(find_differences(options, *configs)):
         value, old = values.get(name, "missing"), expected.get(name, "no such option")
@@ -245,7 +248,7 @@ def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
     """Whether what people quote of a finished run is what the end of its commit log contains."""
     manifest, entry = folder.read_manifest(), folder.commits.seal()
     is_finished = manifest["status"] == FINISHED
-    if entry is None and is_finished and _is_seal_expected(folder):
+    if entry is None and is_finished:
         # Where the last commit is missing too, the manifest's check says so.
         is_cut = manifest.get("step") not in folder.commits.current_commits()
         fault = Fault("seal", "the run is finished, but commits.jsonl has no seal")
@@ -254,8 +257,7 @@ def _check_seal(folder: RunFolder) -> Tuple[str, List[Fault]]:
         message = "the summary is that of a finished run, and no seal contains it"
         return "not of the summary", [Fault("seal", message)]
     if entry is None:
-        reason = "an earlier version finished the run" if is_finished else "the run is not finished"
-        return f"not sealed: {reason}", []
+        return "not sealed: the run is not finished", []
     if manifest["status"] not in COMMITTED:
         return f"of step {entry.step}, from which the run is continued", []
     pending: Tuple[str, ...] = ()
@@ -293,16 +295,10 @@ def _check_evaluations(folder: RunFolder) -> Tuple[str, List[Fault]]:
 def _is_summary_unsealed(folder: RunFolder) -> bool:
     """Whether the summary says that the run is finished, and no seal in the log contains it."""
     summary = folder.read_manifest().get("summary")
-    if not summary or not summary.get("finished") or not _is_seal_expected(folder):
+    if not summary or not summary.get("finished") or not folder.commits.sessions():
         return False
     seals = [entry.values["manifest"] for entry in folder.commits.entries() if entry.is_seal]
     return all(seal.get("summary") != summary for seal in seals)
-
-
-def _is_seal_expected(folder: RunFolder) -> bool:
-    """Whether the last session is of a version that seals a finished run."""
-    sessions = folder.commits.sessions()
-    return bool(sessions and sessions[-1].get("seals"))
 
 
 def describe_code_change(reference: str, session: Dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ from ..storage.commit_log import Checkpoint
 from ..storage.manifest import FINISHED, FormatError
 from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder
-from ..storage.session_changes import describe_cluster
+from ..storage.session_changes import describe_cluster, find_session_changes
 from ..training import provenance
 from ..training.initial_weights import open_initial_weights, read_parents
 from ..training.setup import training_reader, training_run
@@ -294,7 +294,7 @@ def diagnose_model(
     facts = provenance.reproducibility_facts(plugins, run_data, config)
     cluster = sessions[-1].get("cluster") if sessions else None
     facts = dict(facts, cluster=cluster)  # a resume may have as many processes
-    differences = provenance.changes_since(sessions[-1], facts) if sessions else []
+    differences = find_session_changes(sessions[-1], facts) if sessions else []
     if cluster and not differences and cluster.get("mode") == "replicated":
         count = describe_cluster(cluster)
         diagnosis.notes.append(f"The run was trained by {count}; a resume is exact with as many.")

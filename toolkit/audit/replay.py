@@ -18,12 +18,10 @@ from ..errors import (
 )
 from ..option_changes import find_differences
 from ..options import (
-    CoreOptions,
     current_names,
     find_path,
     resolve,
     result_options,
-    saved_names,
     split_step,
 )
 from ..plugins import Plugins, is_name
@@ -33,11 +31,9 @@ from ..storage.commit_log import Checkpoint, Entry, current_sessions
 from ..storage.jsonl import parse_object
 from ..storage.parent import WEIGHTS
 from ..storage.run_folder import RunFolder
-from ..storage.session_changes import THREADS
+from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES
 from ..storage.weights import open_weights
-from ..training import provenance
-from ..training.best_metric import with_former_direction
 from ..training.initial_weights import read_parents
 from .checks import count_noun, declared_options, describe_code_change, join_steps
 from .processes import TrainingProcesses, count_processes
@@ -141,7 +137,7 @@ def _compare_sessions(
     folder: RunFolder, before: Dict[str, Any], after: Dict[str, Any]
 ) -> List[str]:
     """What makes the results of two sessions differ, a clause each."""
-    changes = provenance.changes_since(before, after) + _compare_options(folder, before, after)
+    changes = find_session_changes(before, after) + _compare_options(folder, before, after)
     if before.get("compiled") != after.get("compiled"):
         changes.append("only one of the two compiled its steps")
     if after.get("model"):
@@ -155,9 +151,8 @@ def _compare_options(folder: RunFolder, before: Dict[str, Any], after: Dict[str,
     if old == new or not (old and new):
         return []
     options = declared_options(session_config(folder, after))
-    after = dict(after, seals=before.get("seals"))  # read both as of the earlier version
     configs = [session_config(folder, session) for session in (before, after)]
-    configs = [c._replace(values=saved_names(options, c.values)) for c in configs]
+    configs = [c._replace(values=current_names(options, c.values)) for c in configs]
     old, new = (config.values for config in configs)
     without_effect = set(options.model_fields) - result_options(options)
     without_effect |= {"data", "plugin", "with", "init_from"}  # they are compared by their hashes
@@ -172,14 +167,11 @@ def session_config(folder: RunFolder, session: Dict[str, Any]) -> Config:
     """The plugins and options of a session, to train the same steps again: with the same threads
     and compilation, and without a time limit.
     """
-    values = current_names(CoreOptions, session.get("options") or folder.read_config())
+    values = session.get("options") or folder.read_config()
     config = configuration.parse_values(folder.path, values)
     config.values["xla"] = "on" if session.get("compiled") else "off"
     config.values["intra_op_threads"] = (session.get("machine") or {}).get(THREADS, 0)
     config.values["max_secs"] = None
-    metric = config.values.get("best_metric")
-    if isinstance(metric, str) and not session.get("seals"):  # of an earlier version
-        config.values["best_metric"] = with_former_direction(metric)
     return config
 
 
@@ -232,7 +224,7 @@ def _train_copy(folder: RunFolder, segment: Segment, path: str) -> RunFolder:
     trainer = Trainer(job, quiet())
     try:
         trainer.check_data()
-        changes = provenance.changes_since(segment.session, trainer.session_facts())
+        changes = find_session_changes(segment.session, trainer.session_facts())
         _refuse_differences(segment, changes)
         _train(trainer, segment.end.step)
     finally:
@@ -272,7 +264,7 @@ def _train_in_processes(
     target.commits.invalidate_cache()
     sessions = [entry.values for entry in target.commits.entries() if entry.is_session]
     if sessions and sessions[-1].get("options"):  # else it ended before its first step
-        changes = provenance.changes_since(segment.session, sessions[-1])
+        changes = find_session_changes(segment.session, sessions[-1])
         _refuse_differences(segment, changes)
     if code:
         raise CheckFailed(

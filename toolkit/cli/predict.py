@@ -16,7 +16,6 @@ from ..cli_options import (
     resolve_output,
     trust_option,
     verbose_option,
-    warn,
     writing_output,
 )
 from ..display.escapes import escape_line, table_cell
@@ -32,50 +31,8 @@ if TYPE_CHECKING:
     Columns = Dict[str, np.ndarray]  # name -> one value or array per example
     Writer = Callable[[str, List[str], Columns], None]
 
-EARLIER_INVERT = ("yes", "no", "auto")  # values of --invert when it was no flag
 
-
-class PredictCommand(click.Command):
-    """Understands the earlier forms of --invert, which had a value."""
-
-    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        return super().parse_args(ctx, _rewrite_invert(args))
-
-
-def _rewrite_invert(args: List[str]) -> List[str]:
-    """Replace `--invert VALUE` and `--invert=VALUE` by the flag, or by nothing.
-
-    Raises:
-        UsageError: the VALUE after "=" is none that the flag had.
-    """
-    rewritten: List[str] = []
-    remaining = list(args)
-    while remaining:
-        arg = remaining.pop(0)
-        if arg == "--":  # files alone follow
-            return rewritten + [arg] + remaining
-        if arg == "--invert":
-            value = remaining.pop(0) if remaining[:1] and remaining[0] in EARLIER_INVERT else "yes"
-            rewritten += _invert_flag(value)
-        elif arg.startswith("--invert="):
-            rewritten += _invert_flag(arg[len("--invert=") :])
-        else:
-            rewritten.append(arg)
-    return rewritten
-
-
-def _invert_flag(value: str) -> List[str]:
-    """The arguments in place of --invert with a value."""
-    if value not in EARLIER_INVERT:
-        raise UsageError(
-            f"--invert={value}: --invert has no value.", hint="Write --invert, or omit it."
-        )
-    if value == "auto":
-        warn("--invert auto is no longer supported: nothing is inverted.")
-    return ["--invert"] if value == "yes" else []
-
-
-@click.command(cls=PredictCommand)
+@click.command()
 @click.argument("run_folder", metavar="RUN")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @checkpoint_option

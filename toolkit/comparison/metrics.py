@@ -79,7 +79,7 @@ def direction_of(record: RunRecord, name: str) -> Optional[str]:
         return str(direction)
     if record.best and record.best.get("metric") == name:
         return record.best.get("direction")
-    return "min" if name == "loss" else None  # of a run of an earlier version
+    return None
 
 
 def _main_name(record: RunRecord) -> Optional[str]:

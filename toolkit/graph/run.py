@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ..compat import tf
@@ -124,12 +123,6 @@ class Run:
     def is_chief(self) -> bool:
         """Whether this process writes the run's folder; one of several processes does."""
         return self.replica.rank == 0
-
-    @property
-    def steps_made(self) -> tf.Tensor:
-        """The former name of `step_index`."""
-        warnings.warn("run.steps_made is now run.step_index", DeprecationWarning, stacklevel=2)
-        return self.step_index
 
     # --------------------------------------------------------------------------------- randomness
 

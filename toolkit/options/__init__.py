@@ -12,7 +12,7 @@ text: the text of a value, and the description of an option.
 
 from .augmentation import AUGMENTATION_GROUP, OFF, AugmentationOptions
 from .collection import EarlierName, PresetChoice, is_choice, is_choice_of_data, preset_origin
-from .core import CoreOptions, saved_names
+from .core import CoreOptions
 from .declaration import (
     AUTO,
     Options,
@@ -79,7 +79,6 @@ __all__ = [
     "chooses_preset",
     "conditions",
     "current_names",
-    "saved_names",
     "describe",
     "environment",
     "find_path",

@@ -21,7 +21,7 @@ from typing import (
 import pydantic
 
 from ..errors import UsageError, suggest
-from .core import REMOVED_OPTIONS, CoreOptions, saved_aliases
+from .core import REMOVED_OPTIONS, CoreOptions
 from .declaration import AUTO, Options, alias_names
 from .paths import find_path, is_path_text, map_paths
 from .text import from_text
@@ -257,12 +257,9 @@ class Collection:
     def _with_present_names(self, source: Source) -> Dict[str, str]:
         """Return the key in a source of each present name. Records the use of earlier names."""
         keys: Dict[str, str] = {}
-        aliases = self._aliases
-        if source.is_saved:
-            aliases = saved_aliases(self._options, source.values)
         for key, value in source.values.items():
             alias = key.replace("-", "_")
-            name = aliases.get(alias, alias)
+            name = self._aliases.get(alias, alias)
             is_removed = name in REMOVED_OPTIONS and name not in self._options.model_fields
             if source.is_saved and is_removed and value == REMOVED_OPTIONS[name]:
                 continue
@@ -293,12 +290,6 @@ class Collection:
     def _set(self, source: Source, name: str, key: str) -> None:
         value, origin = source.values[key], source.origin(key)
         annotation = self._annotation(name, origin)
-        if source.is_saved and value is None and annotation is float:
-            self.notes.append(
-                f"{name} was saved as a number that is not finite ({source.place}); "
-                "its default is used"
-            )
-            return
         value = self._find_paths(name, from_text(annotation, value), origin, source.folders)
         self._store(name, value, origin, source.first_origin(key))
         if source.is_saved:

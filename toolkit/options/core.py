@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, Optional, Type, Union
+from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, Optional, Union
 
 import pydantic
 from typing_extensions import Literal
 
 from ..errors import UsageError
 from .arguments import OptimizerArguments
-from .declaration import Options, alias_names, all_alias_names, option
+from .declaration import Options, option
 from .groups import Group, check_pattern, format_group, join_groups, parse_group
 
 PATH_PREFIXES = (
@@ -23,11 +23,8 @@ PATH_PREFIXES = (
     "tfrecord:",
 )  # of the data sources that read files
 MAX_IMAGE_SIDE = 4096  # pixels
-# The options that the core got last, all in one version. A plugin that had an option of such a name
-# renames it, and its alias reads what runs of earlier versions saved.
-RECENT_OPTIONS = frozenset(["init_from", "group", "freeze", "decay_exclude"])
-# Options that earlier versions had and saved, each with its default, which a run may have without
-# them. Another value is refused like that of an option that never was.
+# Options that earlier states of this version had and saved, each with its default, which a run may
+# have without them. Another value is refused like that of an option that never was.
 REMOVED_OPTIONS: Mapping[str, Any] = {"sync_batch_norm": False}
 
 
@@ -116,7 +113,6 @@ class CoreOptions(Options):
         "auto",
         "keep the data in memory, decode it once into the cache, stream it, or decide by its size",
         group="Data",
-        aliases=("input",),
     )
     resident_limit: int = option(
         1024,
@@ -216,7 +212,6 @@ class CoreOptions(Options):
         1.0,
         "largest value or norm of a clipped gradient",
         group="Optimisation",
-        aliases=("clip_at",),
         used_if={"clip": ("value", "norm", "global-norm")},
         gt=0,
     )
@@ -252,7 +247,6 @@ class CoreOptions(Options):
         "stop",
         "if the loss or a gradient is not finite: stop, or skip the step",
         group="Optimisation",
-        aliases=("nan",),
     )
 
     log_steps: int = option(
@@ -318,7 +312,6 @@ class CoreOptions(Options):
         unit="checkpoints",
         group="Checkpoints",
         affects_result=False,
-        aliases=("keep",),
         ge=1,
     )
     keep_every_hours: Optional[float] = option(
@@ -358,7 +351,6 @@ class CoreOptions(Options):
         "metric that selects the best checkpoint; min:NAME or max:NAME sets what is better",
         group="Evaluation",
         resume_may_change=True,
-        aliases=("best",),
     )
     early_stopping: int = option(
         0,
@@ -494,12 +486,6 @@ class CoreOptions(Options):
     def _read_auto(cls, value: Any) -> Any:
         return None if value == "auto" else value
 
-    @pydantic.field_validator("xla", mode="before")
-    @classmethod
-    def _read_bool(cls, value: Any) -> Any:
-        """Read the configuration of an earlier version, in which the option was yes or no."""
-        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-
     @pydantic.field_validator("profile_steps")
     @classmethod
     def _check_steps(cls, value: Any) -> Any:
@@ -532,20 +518,6 @@ def early_options() -> FrozenSet[str]:
         and field.json_schema_extra["group"] in ("Data", "Start", "Machine")
     }
     return frozenset(names - {"batch_size"})
-
-
-def saved_aliases(cls: Type[Options], values: Mapping[str, Any]) -> Dict[str, str]:
-    """Return the present name of each earlier name in values that a run saved.
-
-    In a run from before the core had `RECENT_OPTIONS`, these are names of a plugin's options.
-    """
-    return alias_names(cls) if set(values) >= RECENT_OPTIONS else all_alias_names(cls)
-
-
-def saved_names(cls: Type[Options], values: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return the values that a run saved under the present names of their options."""
-    aliases = saved_aliases(cls, values)
-    return {aliases.get(name, name): value for name, value in values.items()}
 
 
 def _are_texts(value: Any) -> bool:

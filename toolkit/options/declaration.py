@@ -176,16 +176,11 @@ class Options(pydantic.BaseModel):
 
 def alias_names(cls: Type[Options]) -> Dict[str, str]:
     """Return the present name of each earlier option name that is no option's present name."""
-    aliases = all_alias_names(cls)
-    return {alias: name for alias, name in aliases.items() if alias not in cls.model_fields}
-
-
-def all_alias_names(cls: Type[Options]) -> Dict[str, str]:
-    """Return the present name of each earlier option name."""
     return {
         alias: name
         for name in cls.model_fields
         for alias in _declared(cls, name).get("aliases", ())
+        if alias not in cls.model_fields
     }
 
 

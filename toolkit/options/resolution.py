@@ -37,7 +37,7 @@ from .collection import (
     Source,
     describe_errors,
 )
-from .core import RECENT_OPTIONS, CoreOptions
+from .core import CoreOptions
 from .declaration import AUTO, Options, alias_names, chooses_preset, conditions
 from .text import from_text
 
@@ -129,12 +129,10 @@ def merge(classes: Iterable[PluginOptions]) -> Type[CoreOptions]:
 
 @functools.lru_cache(maxsize=8)  # to create a class takes long
 def _merge(classes: Tuple[PluginOptions, ...]) -> Type[CoreOptions]:
-    owners = dict.fromkeys([*CoreOptions.model_fields, *alias_names(CoreOptions)], "the core")
+    owners = dict.fromkeys(CoreOptions.model_fields, "the core")
     bases: List[Type[Options]] = [CoreOptions]
     for plugin, cls in classes:
-        # An earlier name that the core has taken since then reads saved runs alone.
-        aliases = [name for name in alias_names(cls) if name not in RECENT_OPTIONS]
-        for name in [*cls.model_fields, *aliases]:
+        for name in [*cls.model_fields, *alias_names(cls)]:
             _check_name(plugin, name, owners)
             owners[name] = f"plugin '{plugin}'"
         bases.append(cls)
@@ -159,11 +157,7 @@ def _check_name(plugin: str, name: str, owners: Mapping[str, str]) -> None:
     if name in owners:
         raise UsageError(
             f"{subject} is already an option of {owners[name]}.",
-            hint=(
-                f"Rename it; aliases=('{name}',) of the new name reads runs of the earlier version."
-                if name in RECENT_OPTIONS and name in CoreOptions.model_fields
-                else "Rename it, or set core_defaults to change a core option's default."
-            ),
+            hint="Rename it, or set core_defaults to change a core option's default.",
         )
     for other in (name[len("no_") :] if name.startswith("no_") else "", "no_" + name):
         if other in owners:

@@ -109,7 +109,7 @@ def describe_run(
         "name": clean_text(record.name, 200),
         "path": clean_text(record.name, 200),
         "colour": number,
-        "status": _describe_status(record, files.entries, worst.text),
+        "status": _describe_status(record, worst.text),
         "headline": list_quantities(record, sections.headline, files.curves),
         "worst": worst.as_json(),
         "autopsy": describe_autopsy(finding),
@@ -145,17 +145,12 @@ def _shorten_events(record: RunRecord, events: List[Event]) -> List[Event]:
     ]
 
 
-def _describe_status(
-    record: RunRecord, entries: Sequence[Entry], worst: str = ""
-) -> Dict[str, Any]:
+def _describe_status(record: RunRecord, worst: str = "") -> Dict[str, Any]:
     """How the run ended; its reason is left out where it is the worst thing, which is beside it."""
     reason = clean_text(record.reason)
     text = f"at step {record.step:,}" if not reason or reason == worst else reason
     if record.seconds is not None and record.status in ("finished", "stopped"):
-        num_sessions = sum(entry.is_session for entry in entries)
-        is_part = num_sessions > 1 and "seconds" not in record.manifest  # of an earlier version
         text = f"{text.rstrip('.')} in {format_secs(record.seconds)}"
-        text += f" (the last of {num_sessions} sessions)" if is_part else ""
     return {
         "word": record.status,
         "text": text,

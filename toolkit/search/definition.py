@@ -269,8 +269,7 @@ class TrialResult(NamedTuple):
         cpu_secs: of the processor, summed over all processes that trained the run up to this rung.
         seconds: of the clock, likewise.
         path: of the run's folder, relative to that of the study on the machine that trained it.
-        low: the lower end of the value's interval over the examples; None if there is none, as in
-            the records of an earlier version.
+        low: the lower end of the value's interval over the examples; None if there is none.
         high: the upper end; likewise.
     """
 

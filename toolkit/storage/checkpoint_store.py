@@ -71,7 +71,7 @@ class CheckpointStore:
         with self._folder.writing():
             names = self._clear(steps)
             self._remove_temporary_files()
-            entry = {"from": step, "kept": steps, "seals": True}
+            entry = {"from": step, "kept": steps}
             self.commits.add("session", **dict(entry, **facts))
         return names
 

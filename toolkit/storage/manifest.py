@@ -11,7 +11,7 @@ from ..errors import CheckpointError
 from ..files import MAX_DEPTH, is_deep, open_regular_file
 from .parent import BRANCH, WEIGHTS
 
-FORMAT = 2
+FORMAT = 3
 FINISHED = "finished"  # the status of a run with nothing left to do
 TRAINED = "trained"  # its status before its test
 
@@ -121,8 +121,10 @@ def read(path: str) -> Dict[str, Any]:
         text = f"{path}: expected a manifest of format {FORMAT}"
         if not isinstance(format, int) or isinstance(format, bool):
             raise CheckpointError(f"{text}.", path=path)
+        versions = manifest.get("versions")
+        writer = versions.get("toolkit") if isinstance(versions, dict) else None
         raise FormatError(
-            f"{text}, found {format}.",
+            f"{text}, found {format}, written by version {str(writer or 'unknown'):.20}.",
             hint="Read it with the version of the toolkit that wrote it.",
             path=path,
         )

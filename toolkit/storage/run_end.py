@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple, Optional
 
-from ..errors import DivergedError, InterruptedRun, ToolkitError
-from .manifest import FINISHED
-
-# The exit codes of runs that an earlier version trained, whose manifests have none.
-_FORMER_CODES = {
-    FINISHED: 0,
-    "stopped": 0,
-    "diverged": DivergedError.exit_code,
-    "interrupted": InterruptedRun.exit_code,
-    "failed": ToolkitError.exit_code,
-}
 UNFINISHED = ("stopped", "diverged", "interrupted", "failed", "trained")  # a resume continues them
 
 
@@ -39,13 +28,8 @@ def read_end(manifest: Dict[str, Any]) -> Optional[RunEnd]:
 
     A session that is trained but not yet tested has not ended, unless its test failed.
     """
-    status, code = manifest["status"], manifest.get("exit_code")
-    if status == "trained" and not code:
-        return None
-    if status == "stopped" and not (code or manifest.get("summary")):
-        return None
-    if status not in _FORMER_CODES and status != "trained":
-        return None
+    code = manifest.get("exit_code")
     if code is None:
-        code = _FORMER_CODES[status]
-    return RunEnd(status, manifest.get("step", 0), str(manifest.get("reason", "")), code)
+        return None
+    reason = str(manifest.get("reason", ""))
+    return RunEnd(manifest["status"], manifest.get("step", 0), reason, code)

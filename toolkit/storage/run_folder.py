@@ -126,9 +126,14 @@ class RunFolder(Folder):
         return manifest.read(self.file("manifest.json"))
 
     def read_distributions(self) -> Dict[str, str]:
-        """The name -> the distribution of each plugin that began the run; {} if nothing says it."""
+        """The name -> the distribution of each plugin that began the run; {} if nothing says it.
+
+        Raises FormatError if another version of the toolkit wrote the run.
+        """
         try:
             plugins = self.read_manifest().get("plugins", {})
+        except manifest.FormatError:
+            raise
         except CheckpointError:  # of a run that did not start, or a damaged one: reported elsewhere
             return {}
         return {name: facts.get("distribution") or "" for name, facts in plugins.items()}

@@ -64,10 +64,6 @@ def _reader_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     before, after = session.get("reader"), now.get("reader")
     if None not in (before, after) and (before == "resident") != (after == "resident"):
         return [f"reader was {before}, now {after}"]
-    # The first sessions that streamed in the present order are the first that recorded a reader.
-    is_earlier = before is None and bool(session.get("options"))
-    if is_earlier and after in ("stream", "mapped"):
-        return ["this version streams examples in another order"]
     return []
 
 
@@ -81,8 +77,7 @@ def _compiler_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]
 def _cluster_changes(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     """Whether another number of processes trains, which changes the order of sums."""
     before, after = (describe_cluster(facts.get("cluster")) for facts in (session, now))
-    is_earlier = not session.get("options")  # of a version that did not record sessions
-    return [] if before == after or is_earlier else [f"trained by {before} before, now by {after}"]
+    return [] if before == after else [f"trained by {before} before, now by {after}"]
 
 
 def _plugin_changes(before: Dict[str, Any], after: Dict[str, Any]) -> List[str]:

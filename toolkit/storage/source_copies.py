@@ -56,7 +56,7 @@ def _is_copy(values: Any) -> bool:
 
 
 def read_copies(session: Dict[str, Any]) -> Dict[str, SourceCopy]:
-    """The copies of a session by the plugin's name; {} for a run of an earlier version."""
+    """The copies of a session by the plugin's name."""
     return {name: SourceCopy(**values) for name, values in (session.get(SOURCES) or {}).items()}
 
 
@@ -144,10 +144,7 @@ def is_inside(name: str) -> bool:
 
 
 def find_faults(folder: Folder, sessions: Iterable[Dict[str, Any]]) -> List[str]:
-    """The copies that are missing, or differ from the hashes of their sessions; a clause each.
-
-    Sessions that record no copies, as those of an earlier version, have none to miss.
-    """
+    """The copies that are missing, or differ from the hashes of their sessions; a clause each."""
     faults: Dict[str, None] = {}  # each once, in their order
     for session in sessions:
         for plugin, copy in read_copies(session).items():

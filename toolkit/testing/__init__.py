@@ -21,9 +21,6 @@ probe, steps: observe the steps of a plugin in memory.
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 from . import contracts
 from .checks import check_inference, check_plugin, check_resume, check_step_in_a_loop
 from .data import write_digits, write_pairs, write_table, write_unlabelled
@@ -49,13 +46,3 @@ __all__ = [
     "write_table",
     "write_unlabelled",
 ]
-
-_RENAMED = {"run_of": "make_run", "trainer": "open_trainer"}  # former name: present name
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _RENAMED:
-        raise AttributeError(f"module 'toolkit.testing' has no attribute '{name}'")
-    message = f"toolkit.testing.{name} is now toolkit.testing.{_RENAMED[name]}."
-    warnings.warn(message, DeprecationWarning, stacklevel=2)
-    return globals()[_RENAMED[name]]

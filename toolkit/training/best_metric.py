@@ -19,19 +19,12 @@ class BestMetric(NamedTuple):
         direction: "min" where lower values are better, "max" where higher ones are.
         note: what a user should know of the direction, as a clause; may be empty.
         dependencies: what its values depend on besides the model: JSON values by name.
-        former_direction: of records without one, which an earlier version of the toolkit wrote.
-        keeps_direction: whether the direction is only that of the run's sessions so far, since
-            nothing declares one.
-        allows_other_data: whether this session may have other data than the one before it.
     """
 
     name: str
     direction: str
     note: str = ""
     dependencies: Mapping[str, Any] = {}
-    former_direction: str = ""
-    keeps_direction: bool = False
-    allows_other_data: bool = False
 
     @property
     def summary(self) -> str:
@@ -94,20 +87,15 @@ class BestMetric(NamedTuple):
         return dict(record, noise=noise, reached=best_value) if noise > 0 else record
 
     def find_difference(self, best: Mapping[str, Any]) -> str:
-        """Why values of this metric cannot be compared with a record; '' if they can.
-
-        What a record of an earlier version of the toolkit lacks is not compared.
-        """
+        """Why values of this metric cannot be compared with a record; '' if they can."""
         value = best.get("value")
         if not isinstance(value, (int, float)) or not math.isfinite(value):
             return f"its value was {value}"
         if best.get("metric", self.name) != self.name:
             return f"the metric was {best['metric']}, now {self.name}"
-        direction = best.get("direction", self.former_direction or self.direction)
+        direction = best.get("direction", self.direction)
         if direction != self.direction:
             return f"the {WORDS[direction]} {self.name} was best, now the {WORDS[self.direction]}"
-        if "depends_on" not in best and self.allows_other_data:
-            return "it is not recorded on which data"
         before = best.get("depends_on", self.dependencies)
         changes = [
             f"{name} was {_shorten(before.get(name))}, now {_shorten(self.dependencies.get(name))}"
@@ -125,15 +113,12 @@ def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:
     return None if best is None else best.get("reached", best["value"])
 
 
-def choose_best_metric(
-    text: str, directions: Mapping[str, Optional[str]], former_text: Optional[str] = None
-) -> BestMetric:
+def choose_best_metric(text: str, directions: Mapping[str, Optional[str]]) -> BestMetric:
     """The metric that --best-metric names.
 
     Args:
         text: `NAME`, `min:NAME` or `max:NAME`.
         directions: the name of each computed metric -> its declared direction or None.
-        former_text: --best-metric of the run's last session; None if there was none.
 
     Raises:
         UsageError: no such metric is computed, or the direction is not known.
@@ -149,15 +134,11 @@ def choose_best_metric(
             f"There is no metric '{name}' to choose the best checkpoint by.",
             hint=suggest(name, directions),
         )
-    former = _former_direction(former_text or name)
     declared = directions[name]
     if prefix:
-        return BestMetric(name, prefix, _contradiction(prefix, declared), {}, former)
+        return BestMetric(name, prefix, _contradiction(prefix, declared))
     if declared:
-        return BestMetric(name, declared, former_direction=former)
-    if former_text and name in (former_text, former_text.partition(":")[2]):
-        note = "as in its sessions so far; no plugin declares what is better"
-        return BestMetric(name, former, note, {}, former, keeps_direction=True)
+        return BestMetric(name, declared)
     raise UsageError(
         f"--best-metric is {name}, but nothing declares whether higher or lower values are better.",
         hint=f"Write min:{name} or max:{name}, or declare it in the plugin's hook "
@@ -165,23 +146,10 @@ def choose_best_metric(
     )
 
 
-def with_former_direction(text: str) -> str:
-    """--best-metric of an earlier version of the toolkit, with the direction that it took."""
-    return text if ":" in text or not text else f"{_former_direction(text)}:{text}"
-
-
 def _contradiction(direction: str, declared: Optional[str]) -> str:
     if declared in (None, direction):
         return ""
     return f"although {'lower' if declared == 'min' else 'higher'} values are declared better"
-
-
-def _former_direction(text: str) -> str:
-    """The direction that earlier versions of the toolkit took from --best-metric."""
-    prefix, _, name = text.rpartition(":")
-    if prefix:
-        return "min" if prefix == "min" else "max"
-    return "min" if name.endswith(("loss", "error", "distance")) else "max"
 
 
 def _shorten(value: Any) -> str:

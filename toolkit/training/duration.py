@@ -17,11 +17,8 @@ RUNNING = "running"  # the status of a session that has not ended, or was killed
 def seconds_before(folder: RunFolder) -> float:
     """The seconds of all sessions so far of a run that is about to continue."""
     facts = folder.read_manifest()
-    seconds = facts.get("seconds")
-    if seconds is None:  # earlier versions recorded those of the last session alone
-        seconds = (facts.get("summary") or {}).get("seconds")
     start = facts.get("session_start")
-    total = _seconds(seconds)
+    total = _seconds(facts.get("seconds"))
     if facts["status"] != RUNNING or start is None:
         return total
     entries = folder.commits.entries()

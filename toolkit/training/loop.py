@@ -26,7 +26,6 @@ import contextlib
 import enum
 import signal
 import time
-import warnings
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..compat import tf
@@ -412,11 +411,6 @@ class Loop:
     def log(self, text: str) -> None:
         """Show one line on the console."""
         self._writers.log(text)
-
-    def say(self, text: str) -> None:
-        """The former name of `log`."""
-        warnings.warn("loop.say is now loop.log", DeprecationWarning, stacklevel=2)
-        self.log(text)
 
     def record(self, values: Dict[str, Any]) -> None:
         """Add a record to metrics.jsonl: `step`, `kind` ("event") and what there is to keep."""

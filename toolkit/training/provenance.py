@@ -6,7 +6,7 @@ import datetime
 import multiprocessing
 import platform
 import sys
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Sequence
 
 from .. import __version__
 from ..compat import VERSION
@@ -14,7 +14,6 @@ from ..data.files.hash_list import summarize
 from ..options import ORIGINS
 from ..plugins import Plugins
 from ..run_data import RunData, measure_brightness
-from ..storage.session_changes import find_session_changes
 
 
 def run_facts(plugins: Plugins, run_data: RunData) -> Dict[str, Any]:
@@ -62,22 +61,6 @@ def reproducibility_facts(
         "partition": run_data.dataset.partition(),
         "options": {name: value for name, value in config.items() if name != ORIGINS},
     }
-
-
-def changes_since(session: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
-    """The differences between two sessions for which the later one is not bit-exact.
-
-    Args:
-        session: of `reproducibility_facts`, as read from the commit log; some may be missing.
-        now: of `reproducibility_facts`.
-    """
-    return find_session_changes(_with_summary(session), _with_summary(now))
-
-
-def _with_summary(facts: Dict[str, Any]) -> Dict[str, Any]:
-    """The facts with one hash of the data's files if there are many, as entries have it now."""
-    data = facts.get("data")
-    return dict(facts, data=summarize(data)) if data else facts
 
 
 def machine() -> Dict[str, Any]:

@@ -7,17 +7,14 @@ from typing import Any, Callable, Dict, List, Optional
 from ..compat import summarize_tf_error, tf
 from ..errors import CheckpointError
 from ..files import plain_path
-from ..graph.updates import COUNTS, SUMS
 from ..storage.checkpoint_diff import (
     RestoreOptions,
     RestorePlan,
-    Specs,
     build_saver,
     plan_restore,
     read_variable_specs,
     variable_specs,
 )
-from ..storage.checkpoint_reader import read_tensors
 from ..storage.checkpoint_store import QUARANTINE
 from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
@@ -38,7 +35,6 @@ class Restorer:
         self._warn = warn
         self._plan: Optional[RestorePlan] = None
         self._partial_saver: Any = None  # restores the start by the plan, where it is not whole
-        self._note = ""
         self._is_first = True
 
     def plan(self, options: RestoreOptions) -> None:
@@ -55,18 +51,13 @@ class Restorer:
         variables = tf.global_variables()
         in_checkpoint = read_variable_specs(self._start.path)
         in_graph = variable_specs(variables)
-        has_no_counts = _has_sums_without_counts(in_checkpoint) and _has_counts(in_graph)
-        if has_no_counts:
-            self._note = _describe_lost_sums(self._start.path)
-            in_checkpoint, in_graph = map(_drop_accumulation, (in_checkpoint, in_graph))
         self._plan = plan_restore(in_checkpoint, in_graph, options)
-        if has_no_counts or not self._plan.is_plain:
+        if not self._plan.is_plain:
             self._partial_saver = build_saver(self._plan, variables)
 
     def describe_changes(self) -> str:
         """How the model differs from the start; empty if it does not."""
-        sentence = self._plan.sentence() if self._plan else ""
-        return f"{sentence} {self._note}".strip()
+        return self._plan.sentence() if self._plan else ""
 
     def newest_checkpoint(self) -> Optional[Checkpoint]:
         """The newest intact checkpoint, or None if none was committed."""
@@ -127,32 +118,3 @@ def _restore_variables(saver, session, checkpoint: Checkpoint) -> None:
         raise CheckpointError(
             f"{checkpoint.path} cannot be restored: {summarize_tf_error(error.message)}."
         ) from error
-
-
-# Earlier versions did not count the gradients in the sums of --accumulate. Where the count is
-# missing, no sum is restored: a mean of an unknown number of gradients would be wrong.
-
-_COUNTS = f"toolkit/{COUNTS}"
-
-
-def _has_counts(specs: Specs) -> bool:
-    return any(name.startswith(_COUNTS) for name in specs)
-
-
-def _has_sums_without_counts(specs: Specs) -> bool:
-    return any(name.startswith(SUMS + "/") for name in specs) and not _has_counts(specs)
-
-
-def _drop_accumulation(specs: Specs) -> Specs:
-    return {n: s for n, s in specs.items() if not n.startswith((SUMS + "/", _COUNTS))}
-
-
-def _describe_lost_sums(path: str) -> str:
-    """A sentence on the gradients that a restore drops; empty if the sums are all zero."""
-    tensors = read_tensors(path)
-    if not any(value.any() for name, value in tensors.items() if name.startswith(SUMS + "/")):
-        return ""
-    return (
-        "The checkpoint is of an earlier version, which did not count accumulated gradients: "
-        "those since its last update are dropped."
-    )

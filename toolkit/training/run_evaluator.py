@@ -11,23 +11,11 @@ from ..graph.run import Run
 from ..inference.evaluator import Evaluation, Evaluator
 from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_intervals
 from ..inference.report import report
-from ..options import current_names
 from ..run_data import RunData
 from .best_metric import SPLIT, BestMetric, choose_best_metric
 from .hooks.validation import ValidationResult
 from .setup import Job
 from .step_mode import TrainingPlan
-
-
-def state_direction(job: Job, metric: Optional[BestMetric]) -> Job:
-    """Return the job with the direction of its best metric in the configuration to save.
-
-    It is added where only the run's earlier sessions have it: a copy of the run has no such
-    sessions.
-    """
-    if metric is None or not metric.keeps_direction:
-        return job
-    return job._replace(config=dict(job.config, best_metric=f"{metric.direction}:{metric.name}"))
 
 
 class RunEvaluator:
@@ -100,19 +88,8 @@ class RunEvaluator:
         if not text or split is None:
             return None
         directions = self.evaluator.metric_directions()
-        metric = choose_best_metric(text, directions, self._former_best_metric())
-        dependencies = self.evaluator.dependencies(metric.name, split)
-        return metric._replace(
-            dependencies=dependencies, allows_other_data=self._job.allow_other_data
-        )
-
-    def _former_best_metric(self) -> Optional[str]:
-        """--best-metric of the run's last session; None for a new run."""
-        sessions = [] if self._job.folder.is_new else self._job.folder.commits.sessions()
-        saved = sessions[-1].get("options") if sessions else None
-        if not isinstance(saved, dict):
-            return None
-        return current_names(type(self._job.options), saved).get("best_metric")
+        metric = choose_best_metric(text, directions)
+        return metric._replace(dependencies=self.evaluator.dependencies(metric.name, split))
 
     def validate(self, path: str) -> ValidationResult:
         """Evaluate a checkpoint on the validation split.

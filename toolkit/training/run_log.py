@@ -20,7 +20,7 @@ from ..options import ORIGINS, PresetChoice
 from ..run_data import RunData, describe_missing_splits
 from ..storage.manifest import FINISHED
 from ..storage.parent import Parent
-from ..storage.session_changes import THREADS
+from ..storage.session_changes import THREADS, find_session_changes
 from ..storage.source_copies import SOURCES
 from . import provenance
 from .best_metric import BestMetric
@@ -200,7 +200,7 @@ class RunLog:
         sessions = self._folder.commits.sessions()
         if not sessions:
             return []
-        changes = provenance.changes_since(sessions[-1], self.session_facts())
+        changes = find_session_changes(sessions[-1], self.session_facts())
         return [f"no longer bit-exact from here: {'; '.join(changes)}"] if changes else []
 
     # ------------------------------------------------------------------------------------- ending

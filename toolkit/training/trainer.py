@@ -29,7 +29,7 @@ from .length import check_other_length, describe_early_end
 from .loop import Loop, TrainResult
 from .peers import NoPeers, shared_facts
 from .restore import Restorer
-from .run_evaluator import RunEvaluator, state_direction
+from .run_evaluator import RunEvaluator
 from .run_log import RunLog
 from .run_summary import list_summary_lines
 from .setup import Job, check_options, check_own_updates, read_spec
@@ -70,8 +70,7 @@ class Trainer:
             self._job = job = job._replace(config=config)
             progress = data_progress(console)
             recorded = read_spec(job.folder)
-            # A run that continues may have such options: earlier versions accepted them.
-            origins = job.config.get(ORIGINS) if recorded is None else None
+            origins = job.config.get(ORIGINS)
             self._run_data = open_run_data(
                 job.plugins, job.options, progress, recorded, is_training=True, origins=origins
             )
@@ -85,7 +84,6 @@ class Trainer:
             self._run_evaluator = RunEvaluator(job, self._run_data, self._plan, console)
             self._run_evaluator.prepare()
             self._best_metric = self._run_evaluator.best_metric()
-            self._job = job = state_direction(job, self._best_metric)
             parent = parents.get(WEIGHTS) if start is None else None
             self._log = RunLog(
                 job,

@@ -132,7 +132,6 @@ class GanOptions(Options):
         None,
         "the discriminator's learning rate; default: --learning-rate",
         group="Method",
-        aliases=("critic_rate",),
         gt=0,
     )
     generator_optimizer: Optional[str] = option(
@@ -246,7 +245,7 @@ class GanOptions(Options):
         "batch", "normalisation in the generator", group="Network"
     )
     discriminator_norm: Literal["none", "batch", "layer"] = option(
-        "none", "normalisation in the discriminator", group="Network", aliases=("critic_norm",)
+        "none", "normalisation in the discriminator", group="Network"
     )
     minibatch_stddev: int = option(
         0,
@@ -262,7 +261,6 @@ class GanOptions(Options):
         "samples that the statistics of batch norm are computed on",
         unit="samples",
         group="Network",
-        aliases=("standing",),
         ge=2,
     )
 

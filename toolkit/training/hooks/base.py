@@ -10,7 +10,6 @@ import contextlib
 import difflib
 import os
 import time
-import warnings
 from typing import Any, Callable, Container, ContextManager, Dict, List, Optional
 
 from ...compat import capture_log, tf
@@ -82,13 +81,6 @@ class SessionHook(tf.train.SessionRunHook):
     loop: Any = None
     _is_due_now = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "next_step" in cls.__dict__:
-            warnings.warn(
-                f"{cls.__name__}.next_step is now next_due_step", DeprecationWarning, stacklevel=2
-            )
-
     def fetches(self) -> Any:
         """Tensors to fetch on a due step, in any structure; None for none."""
         return None
@@ -130,9 +122,6 @@ class SessionHook(tf.train.SessionRunHook):
 
     def next_due_step(self, step: int) -> float:
         """The first due step after `step`, or `NEVER`."""
-        former: Any = getattr(self, "next_step", None)  # the former name of this method
-        if former is not None:
-            return former(step)
         return self.every.next_due_step(step) if self.every else NEVER
 
     def deadline(self) -> float:

@@ -42,7 +42,7 @@ class Guard(SessionHook):
         self._log = log
         self._last_counts: Dict[str, int] = {}
         self._last_step = 0
-        self._window_counts: Dict[str, int] = {}  # at the last multiple of WINDOW, if known
+        self._window_counts: Dict[str, int] = {}  # at the last multiple of WINDOW
 
     def state(self):
         if not self._counters:
@@ -53,10 +53,7 @@ class Guard(SessionHook):
     def set_state(self, state):
         self._last_counts = dict(state.get("seen", dict.fromkeys(self._counters, 0)))
         self._last_step = state.get("at", 0)
-        # Version 0.1 saved "seen" alone, which may be the counts of any step before.
-        self._window_counts = dict(
-            state.get("window", {} if "seen" in state else self._last_counts)
-        )
+        self._window_counts = dict(state.get("window", self._last_counts))
 
     def next_due_step(self, step: int) -> float:
         next_window = (step // WINDOW + 1) * WINDOW if self._counters else NEVER
@@ -89,10 +86,9 @@ class Guard(SessionHook):
         Args:
             count: of the steps that were skipped so far.
         """
-        is_window = step % WINDOW == 0 and name in self._window_counts
-        skipped = count - self._window_counts.get(name, 0)
+        skipped = count - self._window_counts[name]
         is_run_lost = count >= step > 1 and self.loop.is_last(step)
-        if is_run_lost or (is_window and skipped >= WINDOW):
+        if is_run_lost or (step % WINDOW == 0 and skipped >= WINDOW):
             raise DivergedError(
                 f"All of the last {skipped} steps up to step {step} were non-finite.",
                 hint="Try a lower --learning-rate, or --clip global-norm.",
