@@ -176,7 +176,7 @@ def test_each_kind_of_damage_is_named_with_its_repair(cli, trained, name):
         ("manifest.json", (6, 6)),
         ("config.json", (6, 6)),
         ("metrics.jsonl", (6, 5)),
-        ("commits.jsonl", (5, 5)),
+        ("commits.jsonl", (6, 5)),
     ],
 )
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
