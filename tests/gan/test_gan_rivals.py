@@ -61,7 +61,7 @@ def test_flags_of_the_gan_alone_do_not_reach_plugins():
         "--no-spectral-norm",
         "--workers",
     ]
-    flags += ["2", "--set", "ema=0.5", "--set", "batch_size=8", "--critic-norm", "none"]
+    flags += ["2", "--set", "ema=0.5", "--set", "batch_size=8", "--discriminator-norm", "none"]
     flags += ["--best-metric", "min:frechet_distance", "--batch-size", "16"]
     words = ["--data", "mnist", "--workers", "2", "--set", "batch_size=8", "--batch-size", "16"]
     assert rivals.shared_flags(flags) == words
