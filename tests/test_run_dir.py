@@ -114,13 +114,15 @@ def test_a_path_that_is_no_run_is_a_usage_error(cli, run, command, path, fault, 
 
 
 def test_the_run_of_a_later_version_is_not_called_damaged(cli, run, here):
-    set_manifest(here / "r", format=3)
+    set_manifest(here / "r", format=4)
     result = cli("doctor", "r", "--json")
     assert result.code == 6
     diagnosis = json.loads(result.out)
     assert diagnosis["state"] == "The run was written by another version of the toolkit."
     (fault,) = diagnosis["faults"]
-    assert fault.endswith("manifest.json: expected a manifest of format 2, found 3.")
+    assert fault.endswith(
+        "manifest.json: expected a manifest of format 3, found 4, written by version 0.2.0."
+    )
     assert diagnosis["advice"] == ["Read it with the version of the toolkit that wrote it."]
 
 
