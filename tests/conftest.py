@@ -54,7 +54,7 @@ def pytest_cmdline_main(config):
     if config.pluginmanager.hasplugin("xdist") and option.numprocesses is None and not is_alone:
         workers = count_workers()
         if workers > 1:
-            option.numprocesses, option.dist = workers, "worksteal"
+            option.numprocesses, option.dist = workers, "loadfile"
 
 
 def pytest_configure(config):
