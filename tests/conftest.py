@@ -53,6 +53,7 @@ def pytest_cmdline_main(config):
     is_alone = is_worker or names_path or option.collectonly or option.usepdb
     if config.pluginmanager.hasplugin("xdist") and option.numprocesses is None and not is_alone:
         workers = count_workers()
+        # Files are whole, since fixtures of a module cost most and some tests follow one another.
         if workers > 1:
             option.numprocesses, option.dist = workers, "loadfile"
 
