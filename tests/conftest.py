@@ -79,7 +79,9 @@ def pytest_sessionfinish(session):
 
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of other tiers, and those that CI's other Python runs."""
-    chosen, others = tiers.select(items, config.option.tier.split(","), os.environ.get(tiers.SHARE))
+    option = config.option
+    share = os.environ.get(tiers.SHARE)
+    chosen, others = tiers.select(items, option.tier.split(","), share, option.part)
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = chosen

@@ -13,6 +13,7 @@ from file_fixtures import read_json
 
 from toolkit.storage.run_folder import RunFolder
 
+KILLS = int(os.environ.get("TOOLKIT_CHAOS_KILLS", "2"))  # before a test changes the environment
 CLASSIFIER = [
     "--plugin",
     "classifier",
@@ -31,7 +32,7 @@ GAN += ["--sample-count", "9", "--score-seeds", "1"]
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_a_small_network_survives_kills(here, reader):
-    check(CLASSIFIER + ["--reader", reader], kills=2)
+    check(CLASSIFIER + ["--reader", reader], kills=KILLS)
 
 
 def test_two_networks_survive_kills(here):
