@@ -58,7 +58,7 @@ def list_commands() -> List[Entry]:
 
 
 def find_entry_points(groups: Dict[str, str]) -> List[EntryPoint]:
-    """The entry points of these groups, sorted by kind and name; one for each distribution."""
+    """The entry points of these groups, sorted by kind, name and distribution; one for each."""
     kinds = {group: kind for kind, group in groups.items()}
     points: Dict[Tuple[str, str, str], EntryPoint] = {}
     for distribution in _metadata().distributions():
@@ -76,7 +76,7 @@ def find_entry_points(groups: Dict[str, str]) -> List[EntryPoint]:
             # A distribution may be on sys.path twice, for example with the metadata of an earlier
             # version in the working directory: as of modules, the first counts.
             points.setdefault((point.kind, point.name, point.distribution), point)
-    return sorted(points.values(), key=lambda point: (point.kind, point.name))
+    return sorted(points.values(), key=lambda point: (point.kind, point.name, point.distribution))
 
 
 def normalize_distribution(name: str) -> str:
