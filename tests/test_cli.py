@@ -255,7 +255,7 @@ def test_two_options_of_one_flag_are_a_conflict_before_the_parser_sees_them(cli,
 
 
 def test_help_shows_the_plugins_own_options_last(cli):
-    text = cli("run", "--plugin", LINEAR, "--help").out
+    text = cli("run", "--plugin", LINEAR, "--help", "all").out
     assert text.index("Optimisation:") < text.index("Plugin Linear:") < text.index("--gain")
     assert "factor on the features" in text and "times" in text
 
@@ -509,7 +509,7 @@ def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):
         "    def options(self):\n"
         "        return Recipes\n"
     )
-    text = " ".join(cli("run", "--plugin", "recipes:Plugin", "--help").out.split())
+    text = " ".join(cli("run", "--plugin", "recipes:Plugin", "--help", "all").out.split())
     assert "before its schedule [> 0; default 0.125]" in text
     assert "a factor [default 2.5]" in text
 
@@ -569,7 +569,7 @@ def test_the_variable_of_an_earlier_name_works_and_one_warning_says_the_present_
 
 
 def test_help_shows_the_present_flags_alone(cli, renamed):
-    words = cli("run", "--plugin", LINEAR, *renamed, "--help").out.split()
+    words = cli("run", "--plugin", LINEAR, *renamed, "--help", "all").out.split()
     assert "--strength" in words and "--force-of-it" not in words
 
 

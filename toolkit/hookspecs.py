@@ -285,9 +285,10 @@ def predict(model, features, outputs, run):
 
     Returns:
         A dict of tensors [N, ...] by name; each is a column of the predictions and an output of the
-        export. Two names have a meaning: "label" is the predicted class, an integer [N];
-        "features" is the embedding of each example, float32 [N, E], which commands print on
-        request.
+        export. Three names have a meaning: "label" is the predicted class, an integer [N];
+        "probabilities" are those of all classes, float32 [N, K], of which commands print the best
+        by the names of the classes; "features" is the embedding of each example, float32 [N, E],
+        which commands print on request.
     """
 
 

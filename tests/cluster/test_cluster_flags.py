@@ -77,7 +77,7 @@ def test_a_wrong_number_is_refused(cli, monkeypatch, flag, value, is_variable):
 
 @pytest.mark.parametrize("command", ["run", "resume"])
 def test_the_help_has_a_group_of_its_own(cli, command):
-    text = cli(command, "--help").out
+    text = cli(command, "--help", "cluster").out
     group = text.split("\nCluster:\n")[1].split("\n\n")[0]
     flags = [line.split()[0] for line in group.splitlines() if line.strip().startswith("--")]
     assert flags == ["--cluster", "--task", "--channel-port", "--join-secs", "--peer-secs"]
@@ -85,7 +85,7 @@ def test_the_help_has_a_group_of_its_own(cli, command):
 
 
 def test_the_plugins_options_stay_the_last_group(cli):
-    text = cli("run", "--plugin", "classifier", "--help").out
+    text = cli("run", "--plugin", "classifier", "--help", "all").out
     assert text.index("\nCluster:\n") < text.index("\nPlugin classifier:\n")
 
 

@@ -124,7 +124,7 @@ def test_a_misspelt_option_of_launch_names_the_similar_one(cli):
         (["evaluate", "r"], "add --evaluator"),
         (["toolkit", "run"], "Leave out the word 'toolkit'"),
         (["/usr/bin/toolkit", "run"], "Leave out the word 'toolkit'"),
-        (["verify", "r"], "As in: toolkit launch --workers 2 -- run --plugin NAME"),
+        (["verify", "r"], "As in: toolkit launch --workers 2 -- run PLUGIN"),
     ],
     ids=str,
 )

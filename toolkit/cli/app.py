@@ -39,6 +39,30 @@ COMMANDS = {
     "cache": ("cache", "List and remove downloads and converted data."),
 }
 
+# What other tools call a command -> its name here.
+OTHER_NAMES = {
+    "train": "run",
+    "fit": "run",
+    "start": "run",
+    "continue": "resume",
+    "test": "evaluate",
+    "eval": "evaluate",
+    "validate": "evaluate",
+    "infer": "predict",
+    "classify": "predict",
+    "generate": "sample",
+    "tune": "search",
+    "sweep": "search",
+    "save": "export",
+    "serve": "export",
+    "ls": "runs",
+    "list": "runs",
+    "diff": "compare",
+    "check": "doctor",
+    "new": "plugins",
+    "init": "plugins",
+}
+
 # Exceptions of a plugin's command that keep their own message and exit code.
 COMMAND_ERRORS = (
     ToolkitError,
@@ -67,6 +91,7 @@ class LazyGroup(HelpGroup):
             if name not in names:
                 plugin_commands.load(name)  # refuses one that is disabled
                 close = difflib.get_close_matches(name, names, n=1)
+                close = [OTHER_NAMES[name]] if name in OTHER_NAMES else close
                 hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."
                 raise click.UsageError(f"There is no command '{name}'.\n{hint}")
         return super().resolve_command(ctx, args)
@@ -120,7 +145,7 @@ def _is_working_directory_gone() -> bool:
 def app(ctx: click.Context) -> None:
     """Train image classifiers and GANs on TensorFlow's graph runtime.
 
-    Start with: toolkit run --plugin classifier
+    Start with: toolkit run classifier
     """
     variable = os.environ.get("TOOLKIT_PLUGIN")
     if variable:  # for every command: what it names is the user's own choice, as of a flag

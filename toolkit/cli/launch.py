@@ -21,12 +21,13 @@ from ..launch.command import Command, has_flag
 from ..launch.layout import Layout, assign_hosts, tf_config
 from ..plugins import is_name
 from ..storage.run_folder import new_path
+from .help import HELP
 from .plugin_options import (
-    HELP,
     NO_SELECTION,
     Selection,
     flag_values,
     missing_plugin_error,
+    name_plugin,
     option_flags,
     select,
 )
@@ -34,7 +35,7 @@ from .plugin_options import (
 COMMANDS = ("run", "resume")
 TASK_FLAGS = ("--cluster", "--task", "--channel-port")  # the launcher sets them for each process
 TASK_VARIABLES = ("TF_CONFIG", "TOOLKIT_CLUSTER", "TOOLKIT_TASK", "TOOLKIT_CHANNEL_PORT")
-EXAMPLE = "toolkit launch --workers 2 -- run --plugin NAME"
+EXAMPLE = "toolkit launch --workers 2 -- run PLUGIN"
 DEFAULT_KILLS = 3
 _NO_SUCH_OPTION = re.compile(r"No such option:? '?(--[\w-]+)")  # of all versions of click
 
@@ -112,7 +113,7 @@ def launch(
     death, all processes start again and continue from the last commit. Ctrl-C ends all of them with
     the state committed, a second one at once.
 
-    For example: toolkit launch --workers 2 -- run --plugin NAME
+    For example: toolkit launch --workers 2 -- run PLUGIN
     """
     layout = Layout(workers, ps, evaluator)
     _check_words(command)
@@ -159,7 +160,7 @@ def _launch(
 
 _HINTS = {
     "evaluate": "For an evaluator beside the training, add --evaluator, as in: "
-    "toolkit launch --evaluator -- run --plugin NAME",
+    "toolkit launch --evaluator -- run PLUGIN",
     "toolkit": f"Leave out the word 'toolkit', as in: {EXAMPLE}",
 }
 
@@ -207,7 +208,7 @@ def _read_plugins(words: Sequence[str]) -> Tuple[str, bool]:
     configs = [configuration.read(path) for path in paths]
     references = [config.plugin for config in configs if config.plugin]
     references += [os.environ["TOOLKIT_PLUGIN"]] if os.environ.get("TOOLKIT_PLUGIN") else []
-    references += flag_values(list(words), "--plugin")
+    references += flag_values(name_plugin(words[1:]) if words[0] == "run" else [], "--plugin")
     in_files = [name for config in configs for name in [config.plugin, *config.extensions]]
     return (references or [""])[-1], not all(map(is_name, in_files))
 
@@ -258,7 +259,7 @@ def _refuse_option_of_command(flag: str, words: Sequence[str]) -> None:
 def _selected(words: Sequence[str]) -> Selection:
     """The plugins that the words name, for their options; none if they cannot be loaded."""
     with contextlib.suppress(ToolkitError):
-        return select(list(words))
+        return select(name_plugin(words))
     return NO_SELECTION
 
 
@@ -276,7 +277,7 @@ def _read_command(words: List[str], plugin: str) -> Command:
     if not run_dir:
         run_dir = new_path("runs", _folder_name(plugin))
     if not has_flag(arguments, "--run-dir"):
-        words = [name, "--run-dir", run_dir, *arguments]
+        words = [name, "--run-dir", run_dir, *name_plugin(arguments)]
     return Command(words, run_dir, has_json)
 
 

@@ -23,6 +23,7 @@ from ..plugins import (
     locate,
     trust_everything,
 )
+from .help import HELP, group_flags, split_topic, write_short, write_topic
 from .interrupts import report_interrupt_of_loading
 
 
@@ -85,9 +86,6 @@ def select(args: List[str]) -> Selection:
 def only_prints(args: Sequence[str]) -> bool:
     """Whether the arguments ask for the help or the configuration alone."""
     return any(word == "--print-config" or HELP.fullmatch(word) for word in args)
-
-
-HELP = re.compile("--help|-[a-z]*h[a-z]*")
 
 
 def choose_named_plugins(args: List[str]) -> None:
@@ -224,8 +222,10 @@ def class_flags(
     """Return the flags of the options of a class, each followed by its earlier names, hidden."""
     flags = []
     core_names = typed.CoreOptions.model_fields
+    own = vars(cls).get("__annotations__", {})
     aliases = {a: name for a, name in typed.alias_names(cls).items() if a not in core_names}
-    for field in typed.describe(cls):
+    # Those that the class inherits, as the changes of images, come after its own.
+    for field in sorted(typed.describe(cls), key=lambda field: field.name not in own):
         field = field._replace(default=defaults.get(field.name, field.default))
         flags.append(FieldOption(field, group or field.group))
         for alias in (alias for alias, name in aliases.items() if name == field.name):
@@ -243,10 +243,10 @@ class UnknownFlag(click.NoSuchOption):
 
     def __init__(self, cause: click.NoSuchOption, params: Iterable[click.Parameter]):
         super().__init__(cause.option_name, cause.message, ctx=cause.ctx)
-        self._similar = similar_flags(cause.option_name, present_flags(params))
+        self.similar = similar_flags(cause.option_name, present_flags(params))
 
     def format_message(self) -> str:
-        similar = ", ".join(self._similar)
+        similar = ", ".join(self.similar)
         return f"{self.message} (Possible options: {similar})" if similar else self.message
 
 
@@ -261,8 +261,70 @@ def present_flags(params: Iterable[click.Parameter]) -> Dict[str, str]:
     return names
 
 
+# What other tools call a flag -> its name here.
+OTHER_NAMES = {
+    "--lr": "--learning-rate",
+    "--rate": "--learning-rate",
+    "--bs": "--batch-size",
+    "--batch": "--batch-size",
+    "--epoch": "--epochs",
+    "--num-epochs": "--epochs",
+    "--max-epochs": "--epochs",
+    "--max-steps": "--steps",
+    "--num-steps": "--steps",
+    "--iterations": "--steps",
+    "--iters": "--steps",
+    "--wd": "--weight-decay",
+    "--l2": "--weight-decay",
+    "--optim": "--optimizer",
+    "--scheduler": "--schedule",
+    "--lr-schedule": "--schedule",
+    "--warmup": "--warmup-steps",
+    "--clip-norm": "--clip-limit",
+    "--grad-clip": "--clip-limit",
+    "--grad-accum": "--accumulate",
+    "--dataset": "--data",
+    "--data-dir": "--data",
+    "--data-path": "--data",
+    "--train-dir": "--data",
+    "--img-size": "--image-size",
+    "--resize": "--image-size",
+    "--val-split": "--validation-share",
+    "--model": "--plugin",
+    "--arch": "--network",
+    "--backbone": "--network",
+    "--out": "--run-dir",
+    "--output": "--run-dir",
+    "--output-dir": "--run-dir",
+    "--logdir": "--run-dir",
+    "--log-dir": "--run-dir",
+    "--save-dir": "--run-dir",
+    "--model-dir": "--run-dir",
+    "--name": "--run-dir",
+    "--overwrite": "--force",
+    "--pretrained": "--init-from",
+    "--weights": "--init-from",
+    "--ckpt": "--init-from",
+    "--checkpoint": "--init-from",
+    "--restore": "--init-from",
+    "--continue": "--resume",
+    "--save-steps": "--checkpoint-steps",
+    "--log-interval": "--log-steps",
+    "--early-stop": "--early-stopping",
+    "--patience": "--early-stopping",
+    "--device": "--devices",
+    "--gpu": "--devices",
+    "--gpus": "--devices",
+    "--debug": "--verbose",
+}
+
+
 def similar_flags(name: str, names: Mapping[str, str]) -> List[str]:
-    """Return the flags that have the name as one of their words, then those spelled like it."""
+    """Return the flag that other tools call so, else those that have the name as one of their
+    words, then those spelled like it.
+    """
+    if OTHER_NAMES.get(name) in names:
+        return [OTHER_NAMES[name]]
     relatives = [flag for flag in names.values() if name.lstrip("-") in flag.split("-")]
     matches = [names[flag] for flag in difflib.get_close_matches(name, names)]
     return list(dict.fromkeys([*relatives, *matches]))
@@ -272,11 +334,24 @@ class OptionsCommand(click.Command):
     """A command whose flags depend on the plugin that its arguments name.
 
     The `Selection` is the context's `obj`.
+
+    Args:
+        examples: commands for the help; "{plugin}" is the plugin, or an installed one.
+        most_used: name -> a line, for each flag that the short help shows; by default the
+            command's own flags.
     """
 
-    def __init__(self, *args: Any, **settings: Any):
-        super().__init__(*args, **settings)
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        most_used: Optional[Mapping[str, str]] = None,
+        **kwargs: Any,
+    ):
+        super().__init__(*args, **kwargs)
         self._own_params = list(self.params)
+        self._examples, self._most_used = examples, most_used or {}
+        self._topic = ""
 
     def select(self, args: List[str]) -> Selection:
         return select(args)
@@ -286,6 +361,7 @@ class OptionsCommand(click.Command):
         return option_flags(selection.plugins)
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        args, self._topic = split_topic(args)
         choose_named_plugins(args)
         with report_interrupt_of_loading():
             ctx.obj = self.select(args)
@@ -302,21 +378,60 @@ class OptionsCommand(click.Command):
                 raise click.UsageError(f"{error.format_message()}\n{ctx.obj.note}") from None
             raise error from None
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self._topic:
+            return
+        super().format_help_text(ctx, formatter)
+        installed = [entry.name for entry in list_plugins() if entry.kind == "model"]
+        name = ctx.obj.plugin or next(iter(installed), "NAME")
+        if self._examples:
+            formatter.write_paragraph()
+        for example in self._examples:
+            formatter.write(f"  {example.format(plugin=name)}\n")
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        groups: Dict[str, List[Tuple[str, str]]] = {"Options": []}
-        for param in self.get_params(ctx):
-            row = None if isinstance(param, click.Argument) else param.get_help_record(ctx)
-            if row is not None:
-                groups.setdefault(getattr(param, "group", "Options"), []).append(row)
-        # The plugin's own options come last, nearest to the prompt.
-        for title in sorted(
-            groups, key=lambda title: (title.startswith("Plugin "), title == "Cluster")
-        ):
-            with formatter.section(title):
-                formatter.write_dl(groups[title])
+        sections = group_flags(ctx, self.get_params(ctx))
+        if self._topic:
+            write_topic(ctx, formatter, sections, self._topic)
+        else:
+            write_short(ctx, formatter, sections, self._most_used)
         if ctx.obj.unloaded:
             formatter.write_paragraph()
             formatter.write_text(ctx.obj.note)
+
+
+class PluginCommand(OptionsCommand):
+    """A command whose first word may be the plugin: `run classifier` is `run --plugin classifier`.
+
+    Only the first, since words after flags may be their values.
+    """
+
+    def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
+        args = name_plugin(args)
+        topic = split_topic(args)[1]
+        if topic in [entry.name for entry in list_plugins() if entry.kind == "model"]:
+            args = ["--plugin", topic, *args]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if ctx.obj.plugin or getattr(error, "similar", ()):
+                raise
+            text = f"{error.format_message()}\nThe options of a plugin need its name first: "
+            raise click.UsageError(f"{text}{ctx.command_path} PLUGIN {error.option_name}") from None
+        except click.UsageError as error:
+            word = re.search(r"unexpected extra arguments? \((\S+)", error.message)
+            if word is None:
+                raise
+            raise click.UsageError(
+                f"{error.message}\nThe plugin is the first word: {ctx.command_path} "
+                f"{word.group(1).rstrip(')')} [OPTIONS]"
+            ) from None
+
+
+def name_plugin(words: Sequence[str]) -> List[str]:
+    """Return arguments with --plugin before the plugin that is their first word."""
+    words = list(words)
+    return words if not words or words[0].startswith("-") else ["--plugin", *words]
 
 
 def _refuse_two_values(param: click.Parameter, args: List[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import click
 
@@ -19,7 +19,7 @@ from ..cli_options import (
     writing_output,
 )
 from ..display.escapes import escape_line, table_cell
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 from .common import open_with_warnings, set_tta, tta_option
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..inference.predict import Examples
 
     Columns = Dict[str, np.ndarray]  # name -> one value or array per example
-    Writer = Callable[[str, List[str], Columns], None]
+    Writer = Callable[[str, List[str], Columns, Sequence[str]], None]
 
 
 @click.command()
@@ -65,29 +65,38 @@ def predict(
 ) -> None:
     """Apply a trained model to image files, tables, TFRecord files, .npz files and IDX files.
 
-    The files are used as the training data was; only images of another size are scaled. A warning
-    says if the images look inverted in comparison with the training images.
+    FILES may be folders of images and patterns. The files are used as the training data was; only
+    images of another size are scaled. An image that cannot be read is left out, and the command
+    ends with the exit code 4. A warning says if the images look inverted in comparison with the
+    training images.
 
     A model whose input is not an example of the data, such as a generator, takes .npz files with
     an array for each of its inputs.
     """
-    from ..inference.predict import columns
+    from ..inference.predict import best_classes, columns, expand_paths
 
     write = _choose_writer(output)
     path = resolve_output(output) if output is not None else ""
+    files = expand_paths(files)
     _protect_files(path, files)
     with open_with_warnings(run_folder, checkpoint) as trained:
         set_tta(trained, tta)
         examples = _read(trained, list(files), is_inverted)
-        predictions = columns(trained.predict(examples.inputs), trained.data.class_names, features)
+        class_names = trained.data.class_names
+        predictions = columns(trained.predict(examples.inputs), class_names, features)
     if output is not None and write is not None:
         with writing_output(output):
-            write(path, examples.names, predictions)
+            write(path, examples.names, predictions, class_names)
         sys.stderr.write(f"{len(examples.names)} predictions in {output}\n")
     if as_json:
         print_json(_json_rows(examples.names, predictions))
     elif output is None:
-        _print(examples.names, predictions)
+        _print(examples.names, predictions, best_classes(predictions, class_names))
+    if examples.num_damaged:
+        raise DataError(
+            f"{examples.num_damaged} of {len(files)} files cannot be read; the predictions are "
+            "those of the others."
+        )
 
 
 def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
@@ -155,12 +164,22 @@ def _json_rows(names: List[str], predictions: Columns) -> List[Dict[str, Any]]:
     ]
 
 
-def _print(names: List[str], predictions: Columns) -> None:
-    """Print a line per example, with numbers in full and arrays by their shape."""
+# What a line with the best classes says in another way.
+_OF_CLASSES = ("label", "class", "probability", "probabilities")
+
+
+def _print(
+    names: List[str],
+    predictions: Columns,
+    classes: Optional[List[List[Tuple[str, float]]]],
+) -> None:
+    """Print a line per example: its best classes, other numbers in full, arrays by their shape."""
+    shown = {n: v for n, v in predictions.items() if classes is None or n not in _OF_CLASSES}
     for i, name in enumerate(names):
-        cells = [f"{column} {_format(values[i])}" for column, values in predictions.items()]
+        cells = [f"{class_name} {share:.2f}" for class_name, share in classes[i]] if classes else []
+        cells += [f"{column} {_format(values[i])}" for column, values in shown.items()]
         sys.stdout.write(escape_line(f"{name}  {'  '.join(cells)}") + "\n")
-    if any(values.ndim > 1 for values in predictions.values()):
+    if any(values.ndim > 1 for values in shown.values()):
         sys.stderr.write("Arrays are shown by their shape; --json or -o FILE has their values.\n")
 
 
@@ -170,14 +189,18 @@ def _format(value: Any) -> str:
     return f"{value:.4f}" if value.dtype.kind == "f" else str(value)
 
 
-def _write_json(path: str, names: List[str], predictions: Columns) -> None:
+def _write_json(
+    path: str, names: List[str], predictions: Columns, class_names: Sequence[str]
+) -> None:
     from ..files import write_json
 
     write_json(path, _json_rows(names, predictions))
 
 
-def _write_csv(path: str, names: List[str], predictions: Columns) -> None:
-    """Write a row per example, with a column per element of a vector."""
+def _write_csv(
+    path: str, names: List[str], predictions: Columns, class_names: Sequence[str]
+) -> None:
+    """Write a row per example, with a column per element of a vector: probability_CLASS, NAME3."""
     import csv
 
     from ..files import atomic_write
@@ -186,7 +209,10 @@ def _write_csv(path: str, names: List[str], predictions: Columns) -> None:
     header = ["file"]
     for name, values in flat.items():
         is_scalar = predictions[name].ndim == 1
-        header += [name] if is_scalar else [f"{name}{i}" for i in range(values.shape[1])]
+        if name == "probabilities" and values.shape[1] == len(class_names):
+            header += [f"probability_{class_name}" for class_name in class_names]
+        else:
+            header += [name] if is_scalar else [f"{name}{i}" for i in range(values.shape[1])]
     with atomic_write(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text)
@@ -202,7 +228,9 @@ def _csv_value(value: Any) -> Any:
     return table_cell(value) if isinstance(value, str) else value
 
 
-def _write_npz(path: str, names: List[str], predictions: Columns) -> None:
+def _write_npz(
+    path: str, names: List[str], predictions: Columns, class_names: Sequence[str]
+) -> None:
     import numpy as np
 
     from ..files import atomic_write

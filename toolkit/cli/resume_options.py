@@ -25,8 +25,8 @@ from ..option_changes import allow_flags, describe_changes, find_changes, refuse
 from ..plugins import is_same
 from ..storage.run_folder import RunFolder, open_run
 from ..storage.source_copies import naming_copies
+from .help import HELP, split_topic
 from .plugin_options import (
-    HELP,
     NO_SELECTION,
     OptionsCommand,
     Selection,
@@ -61,7 +61,7 @@ class ResumeCommand(OptionsCommand):
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
         """Parse twice if the flags of the plugin reveal that another argument names the run."""
-        self._path = _find_run_argument(args, self._switches())
+        self._path = _find_run_argument(split_topic(args)[0], self._switches())
         rest = super().parse_args(ctx, list(args))
         path = ctx.params.get("run_folder")
         if path and path != self._path:

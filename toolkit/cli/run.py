@@ -48,7 +48,7 @@ from .cluster_run import (
 )
 from .interrupts import report_interrupt_of
 from .plugin_options import (
-    OptionsCommand,
+    PluginCommand,
     Selection,
     missing_plugin_error,
     option_values,
@@ -101,7 +101,29 @@ def train_flags(command: Command) -> Command:
     return command
 
 
-@click.command(cls=OptionsCommand)
+@click.command(
+    cls=PluginCommand,
+    options_metavar="PLUGIN [OPTIONS]",
+    examples=(
+        "toolkit run {plugin} --data images:photos --image-size 64",
+        "toolkit run {plugin} --config my.toml --learning-rate 0.01",
+        "toolkit run ./model.py --data table:prices.csv --epochs 50",
+    ),
+    most_used={
+        "data": "what it reads: 'toolkit data list'",
+        "image_size": "size of images: 64 or WIDTHxHEIGHT",
+        "epochs": "passes over the training data",
+        "steps": "steps, in place of --epochs",
+        "batch_size": "examples per step",
+        "learning_rate": "before its schedule",
+        "seed": "of all random numbers",
+        "init_from": "weights of a run, a checkpoint or a SavedModel",
+        "extensions": "add an extension: 'toolkit plugins list'",
+        "config": "TOML or JSON file with options",
+        "run_dir": "the run's folder [default runs/PLUGIN/TIME]",
+        "is_resume": "continue the run in --run-dir, else begin it",
+    },
+)
 @click.option("--plugin", metavar="NAME", help="Model plugin: NAME, module:[attribute], ./file.py.")
 @click.option("--with", "extensions", multiple=True, metavar="NAME", help="Add an extension.")
 @click.option("--config", multiple=True, metavar="FILE", help="TOML or JSON file with options.")
@@ -127,10 +149,7 @@ def run(
     is_resume: bool,
     **flags: Any,
 ) -> int:
-    """Train a plugin's model, and test it.
-
-    Everything about the run is in its run folder: options, metrics, checkpoints, reports.
-    """
+    """Train a plugin's model, and test it."""
     selection: Selection = ctx.obj
     settings, cluster = TrainFlags.pop(flags), pop_cluster(flags)
     values = option_values(flags, settings.sets)

@@ -27,7 +27,7 @@ from ..plugins import Plugins, require_trust
 from ..storage.folder import shell_argument
 from .plugin_options import (
     FlagTexts,
-    OptionsCommand,
+    PluginCommand,
     Selection,
     missing_plugin_error,
     option_values,
@@ -51,7 +51,7 @@ _RUN_FLAGS = {
 _STORAGE_FILES = ("storage.json", "study.journal")  # what a folder may have before study.json
 
 
-class SearchCommand(OptionsCommand):
+class SearchCommand(PluginCommand):
     """The command, which says of some flags of `run` why it has none."""
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:

@@ -85,6 +85,10 @@ def verify(
         print_json(facts)
     if failure is not None:
         raise failure
+    if not as_json:
+        trained = [name for name in ("replay", "chaos") if name in facts]
+        more = ", and trained again it has the same bits" if trained else ""
+        _print_line("ok", f"everything is as the run committed it{more}")
     return 0
 
 

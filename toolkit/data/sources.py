@@ -229,7 +229,7 @@ def _find_source(value: str) -> Source:
     if source is None:
         raise UsageError(
             f"The data '{value}' names no source.",
-            hint=suggest(prefix, [each.value for each in SOURCES.values()]),
+            hint=_suggest_path(value) or suggest(prefix, [each.value for each in SOURCES.values()]),
         )
     if bool(path) != (":" in source.value) or bool(colon) != bool(path):
         raise UsageError(
@@ -237,6 +237,19 @@ def _find_source(value: str) -> Source:
             hint=f"Write it as {source.value}.",
         )
     return source
+
+
+def _suggest_path(value: str) -> str:
+    """A sentence with the value that reads the file or folder of this path; "" if there is none."""
+    path = os.path.expanduser(value)
+    if os.path.isdir(path):
+        is_idx = any("idx1-ubyte" in name or "idx3-ubyte" in name for name in os.listdir(path))
+        return f"It is a folder: --data {'idx' if is_idx else 'images'}:{value}."
+    ending = os.path.splitext(path)[1].lower().lstrip(".")
+    prefixes = {"csv": "table", "tsv": "table", "npz": "npz", "tfrecord": "tfrecord"}
+    if os.path.isfile(path) and prefixes.get(ending) in SOURCES:
+        return f"It is a file: --data {prefixes[ending]}:{value}."
+    return ""
 
 
 def list_sources(cache_dir: Optional[str] = None) -> List[Dict[str, object]]:

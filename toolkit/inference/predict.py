@@ -1,17 +1,19 @@
 """Read files to predict on, and select the columns of a prediction to show.
 
 Examples are converted as the training data was. An image of another size is scaled as `--data
-images:` scaled the training images, with a note. Pixels are inverted on request
-alone. Images that look inverted in comparison with the training images give one warning.
+images:` scaled the training images, with one note for all. Pixels are inverted on request alone.
+Images that look inverted in comparison with the training images give one warning. An image that
+cannot be read is left out where others can.
 
 Legend: N examples, H height, W width, C channels.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from ..data.arrays.idx import read_idx, starts_as_idx
 from ..data.arrays.npz import read_arrays
 from ..data.column import TEXT, Component
 from ..data.examples import LENGTH, Split
+from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, ImageReader
 from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
 from ..data.prepare import Convert, ExampleHooks, prepare
@@ -42,6 +45,7 @@ class Examples(NamedTuple):
 
     inputs: ModelInputs  # [N, ...], or a dict of such arrays
     names: List[str]  # [N], for example "FILE" or "FILE[3]"
+    num_damaged: int = 0  # images that cannot be read, which are left out
 
 
 class ExampleReader(NamedTuple):
@@ -49,17 +53,16 @@ class ExampleReader(NamedTuple):
 
     Attributes:
         spec: the `DataSpec` of the training data as stored, before the hook `convert`.
-        log: called with a line of text for each image that is scaled.
         form: how image files were read for the training; its size and channels are not used.
+        scaled: gets the path and the size of each image that is scaled.
     """
 
     spec: DataSpec
-    log: Callable[[str], None]
-    form: ImageForm = ImageForm()
+    form: ImageForm
+    scaled: List[Tuple[str, str]]
 
-    def read(self, path: str) -> np.ndarray:
-        """Read a file as examples [N, ...] of the training data's shape and dtype."""
-        kind = _file_kind(path)
+    def read(self, path: str, kind: str) -> np.ndarray:
+        """Read a file of a kind as examples [N, ...] of the training data's shape and dtype."""
         if kind == "npz":
             return _fit_shape(path, _choose_array(path), self.spec)
         if kind == "idx":
@@ -79,7 +82,7 @@ class ExampleReader(NamedTuple):
         image = ImageReader(form).read(path)
         if image.shape[:2] == (height, width):
             return image
-        self.log(f"note: {path} is {image.shape[1]}x{image.shape[0]}, scaled to {width}x{height}")
+        self.scaled.append((path, f"{image.shape[1]}x{image.shape[0]}"))
         return ImageReader(form._replace(size=(width, height))).read(path)
 
 
@@ -96,27 +99,42 @@ def read_examples(
 
     Args:
         paths: of the files.
-        spec: as in `ExampleReader`; so is `log`.
+        spec: as in `ExampleReader`; so is `form`.
         is_inverted: whether the files have ink and paper swapped; their pixels are then inverted.
         convert: the hook of that name as a function of one example, or None.
-        log: called with notes on single files, and with at most one warning on inverted images.
+        log: called with a line for each image that cannot be read, with at most one note on those
+            that are scaled, and with at most one warning on inverted images.
         brightness: the "border" and "mean" of the training images in [0, 1], to warn of images that
             look inverted; see `toolkit.run_data.Brightness`.
-        form: as in `ExampleReader`.
 
     Raises:
-        DataError: a file cannot be read, or has another shape or type.
+        DataError: a file is missing, has another shape or type, or is no image and cannot be read;
+            or no image can be read.
         UsageError: examples that are no images cannot be inverted.
     """
     if is_inverted:
         _check_can_invert(spec)
-    reader = ExampleReader(spec, log, form)
+    reader = ExampleReader(spec, form, scaled=[])
+    kinds = [_file_kind(path) for path in paths]
     arrays: List[np.ndarray] = []
     names: List[str] = []
-    for path in paths:
-        array = reader.read(path)
+    damaged: List[DataError] = []
+    for path, kind in zip(paths, kinds):
+        try:
+            array = reader.read(path, kind)
+        except DataError as error:
+            if kind != "image":
+                raise
+            damaged.append(error)
+            continue
         arrays.append(array)
         names += example_names(path, len(array))
+    if not arrays:
+        raise damaged[0]
+    for fault in damaged:
+        log(f"left out: {fault.message}")
+    if reader.scaled:
+        log(f"note: {_scaling_note(reader.scaled, spec)}")
     features = np.concatenate(arrays)
     if is_inverted:
         features = invert(features)
@@ -124,7 +142,15 @@ def read_examples(
         log(f"warning: {_inversion_warning(paths, is_inverted)}")
     if convert is not None:
         features = prepare(Split(features), ExampleHooks(convert=convert)).features
-    return Examples(features, names)
+    return Examples(features, names, len(damaged))
+
+
+def _scaling_note(scaled: Sequence[Tuple[str, str]], spec: DataSpec) -> str:
+    path, size = scaled[0]
+    height, width, _ = spec.shape
+    if len(scaled) == 1:
+        return f"{path} is {size}, scaled to {width}x{height}"
+    return f"{len(scaled)} images are scaled to {width}x{height}, the first, {path}, from {size}"
 
 
 def _check_can_invert(spec: DataSpec) -> None:
@@ -222,6 +248,36 @@ def _cut_sequences(
 def example_names(path: str, count: int) -> List[str]:
     """The name of each example in a file: `FILE[3]`, or `FILE` of a single one."""
     return [path] if count == 1 else [f"{path}[{i}]" for i in range(count)]
+
+
+def expand_paths(paths: Sequence[str]) -> List[str]:
+    """The files that arguments name: the images in a folder and below it, and what a pattern fits.
+
+    Args:
+        paths: files, folders, and patterns as `photos/*.png`.
+
+    Raises:
+        DataError: nothing fits a pattern, or a folder has no image.
+    """
+    files: List[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            found = _list_folder(path)
+        elif not os.path.lexists(path) and glob.has_magic(path):
+            found = sorted(glob.glob(path, recursive=True))
+        else:
+            found = [path]
+        if not found:
+            raise DataError(f"{path}: no file fits this pattern.")
+        files += found
+    return files
+
+
+def _list_folder(path: str) -> List[str]:
+    try:
+        return list_image_files(path)
+    except DataError:
+        raise DataError(f"{path} is a folder without images.", hint="Name other files.") from None
 
 
 def _check_is_file(path: str) -> None:
@@ -335,3 +391,27 @@ def columns(
         if names != [str(i) for i in label]:
             by_name["class"] = np.array(names)
     return by_name
+
+
+def best_classes(
+    predictions: Mapping[str, np.ndarray], class_names: Sequence[str], count: int = 3
+) -> Optional[List[List[Tuple[str, float]]]]:
+    """The most probable classes of each example, with their probabilities, best first.
+
+    Args:
+        predictions: arrays by name: integer "label" [N] and "probabilities" [N, K].
+        class_names: K names; the numbers of the classes by default.
+        count: how many of each.
+
+    Returns:
+        A list for each example; None if the predictions have no probabilities of classes.
+    """
+    label, shares = predictions.get("label"), predictions.get("probabilities")
+    if label is None or shares is None or label.ndim != 1 or shares.ndim != 2:
+        return None
+    names = class_names or [str(number) for number in range(shares.shape[1])]
+    order = np.argsort(-shares, axis=1, kind="stable")[:, :count]
+    return [
+        [(names[k], float(row[k])) for k in best if k < len(names)]
+        for row, best in zip(shares, order)
+    ]

@@ -12,8 +12,8 @@ import click
 from ...cli_options import json_option, optional_output, print_json, trust_option, verbose_option
 from ...errors import CheckFailed, ToolkitError, UsageError
 from ...options import CoreOptions
+from ..help import HELP
 from ..plugin_options import (
-    HELP,
     NO_SELECTION,
     OptionsCommand,
     Selection,

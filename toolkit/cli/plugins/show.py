@@ -12,8 +12,8 @@ from ... import config as configuration
 from ...cli_options import json_option, print_json, trust_option, verbose_option
 from ...errors import ToolkitError
 from ...plugins import choose
+from ..help import HELP
 from ..plugin_options import (
-    HELP,
     NO_SELECTION,
     FieldOption,
     OptionsCommand,

@@ -1,0 +1,123 @@
+"""What `predict` prints of pictures, and which files it takes."""
+
+from __future__ import annotations
+
+import csv
+import os
+
+import numpy as np
+import pytest
+from file_fixtures import read_json
+from PIL import Image
+
+from toolkit.cli import run_command
+from toolkit.errors import DataError
+from toolkit.inference.predict import best_classes, expand_paths
+
+TINY = "toolkit.testing.tiny:TinyModel"
+
+
+def save_photos(folder, size=8):
+    """Six pictures of each of three classes."""
+    random = np.random.RandomState(0)
+    for name in ("cat", "dog", "owl"):
+        os.makedirs(os.path.join(folder, name))
+        for i in range(6):
+            pixels = random.randint(0, 255, (size, size, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(os.path.join(folder, name, f"{i}.png"))
+
+
+def train():
+    save_photos("photos")
+    words = ["--data", "images:photos", "--steps", "3", "--batch-size", "6", "--run-dir", "run"]
+    assert run_command(["run", TINY, *words]) == 0
+
+
+@pytest.fixture
+def run(made_once, here):
+    """The folder of a run on pictures; the working directory has others, of twice their size."""
+    save_photos("large", 16)
+    return made_once(train) / "run"
+
+
+def test_a_line_has_the_best_classes_by_name(cli, run):
+    result = cli("predict", run, "large/cat/0.png")
+    assert result.code == 0, result.err
+    name, *words = result.out.split()
+    shares = [float(share) for share in words[1::2]]
+    assert name == "large/cat/0.png" and sorted(words[::2]) == ["cat", "dog", "owl"]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1, abs=0.02)
+    row = read_json_of(cli, run, "large/cat/0.png")
+    assert row["class"] == words[0] and max(row["probabilities"]) == pytest.approx(
+        shares[0], abs=0.01
+    )
+
+
+def read_json_of(cli, run, path):
+    assert cli("predict", run, path, "-o", "one.json").code == 0
+    (row,) = read_json("one.json")
+    return row
+
+
+def test_many_scaled_pictures_give_one_note(cli, run):
+    result = cli("predict", run, "large")
+    assert len(result.out.splitlines()) == 18
+    first = os.path.join("large", "cat", "0.png")
+    assert result.err == f"note: 18 images are scaled to 8x8, the first, {first}, from 16x16\n"
+
+
+def test_a_picture_that_cannot_be_read_is_left_out_with_a_line_and_a_code(cli, run):
+    with open("large/dog/bad.png", "w") as file:
+        file.write("<html>")
+    result = cli("predict", run, "large/dog")
+    assert result.code == 4 and len(result.out.splitlines()) == 6
+    assert "left out: large/dog/bad.png" in result.err
+    assert "Error: 1 of 7 files cannot be read" in result.err
+    alone = cli("predict", run, "large/dog/bad.png")
+    assert alone.code == 4 and alone.err.startswith("Error: large/dog/bad.png")
+
+
+def test_a_missing_file_ends_the_command_before_a_prediction(cli, run):
+    result = cli("predict", run, "large/cat/0.png", "large/cat/9.png")
+    assert (result.code, result.out) == (4, "")
+    assert result.err == "Error: large/cat/9.png: no such file.\n"
+
+
+def test_columns_of_a_csv_have_the_names_of_the_classes(cli, run):
+    assert cli("predict", run, "large/owl/*.png", "-o", "out.csv").code == 0
+    with open("out.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    shares = [float(rows[0][f"probability_{name}"]) for name in ("cat", "dog", "owl")]
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+
+
+def test_folders_and_patterns_are_expanded_in_order(here):
+    save_photos("some")
+    (here / "some" / "notes.txt").write_text("none")
+    (here / "[1].png").write_bytes(b"")  # a name that is also a pattern
+    assert len(expand_paths(["some"])) == 18
+    assert expand_paths(["[1].png", "some/dog/[34].png", "x.png"]) == [
+        "[1].png",
+        "some/dog/3.png",
+        "some/dog/4.png",
+        "x.png",
+    ]
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [("empty", "is a folder without images"), ("none/*.png", "no file fits this pattern")],
+)
+def test_what_names_no_file_is_refused(here, path, message):
+    (here / "empty").mkdir()
+    with pytest.raises(DataError, match=message):
+        expand_paths([path])
+
+
+def test_classes_without_names_have_numbers_and_other_predictions_none():
+    shares = np.array([[0.1, 0.2, 0.3, 0.4]])
+    predictions = {"label": np.array([3]), "probabilities": shares}
+    assert best_classes(predictions, ()) == [[("3", 0.4), ("2", 0.3), ("1", 0.2)]]
+    assert best_classes({"label": np.array([3])}, ()) is None
+    assert best_classes({"label": np.zeros([1, 2, 2]), "probabilities": shares}, ()) is None

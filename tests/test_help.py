@@ -1,0 +1,154 @@
+"""Help that fits a screen, and the words of other tools."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from linear_fixtures import LINEAR
+
+from toolkit.cli import app, plugin_options, run
+
+INSTALLED = ["classifier", "gan"]
+
+
+def read(cli, *argv):
+    result = cli(*argv)
+    assert result.code == 0, result.err
+    return result.out
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in INSTALLED)], ids=str)
+def test_the_help_of_run_fits_a_screen_with_three_examples(cli, words):
+    lines = read(cli, "run", *words, "--help").splitlines()
+    assert len(lines) <= 30 and max(map(len, lines)) <= 80
+    assert sum(line.startswith("  toolkit run ") for line in lines) == 3
+
+
+def test_the_short_help_shows_the_defaults_of_the_plugin(cli):
+    usual, gan = (read(cli, "run", *words, "--help") for words in ([], ["gan"]))
+    assert "passes over the training data [default 10.0]" in usual
+    assert "steps, in place of --epochs [default 3000]" in gan
+    assert "\nPlugin gan:\n  --preset " in gan
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_a_topic_shows_its_group_alone(cli, flag):
+    text = read(cli, "run", flag, "length")
+    assert text.count(":\n") == 1 and "Length:\n  --steps N " in text
+
+
+@pytest.mark.parametrize(
+    "words, flags",
+    [
+        (["run", "--help", "all"], {"--data", "--task", "--print-config", "--xla"}),
+        (["run", "--help", "classifier"], {"--network", "--augment"}),
+        (["run", "classifier", "--help", "classifier"], {"--network", "--augment"}),
+        (["run", "--help", "command"], {"--plugin", "--force", "--pause-at"}),
+        (["resume", "--help", "Data"], {"--data", "--batch-size"}),
+        (["doctor", "--help"], {"--allow", "--drop"}),
+        (["search", "--help", "optimisation"], {"--optimizer"}),
+    ],
+    ids=" ".join,
+)
+def test_a_topic_has_its_flags(cli, words, flags):
+    text = read(cli, *words)
+    assert flags <= set(text.split())
+    assert ("--print-config" in text) == ("--pause-at" in text)
+
+
+@pytest.mark.parametrize("command", ["resume", "doctor", "search", "plugins check"])
+def test_other_commands_show_their_own_flags_and_the_topics(cli, command):
+    text = read(cli, *command.split(), "--help")
+    assert "--learning-rate" not in text
+    assert "More: --help TOPIC, one of data, length," in " ".join(text.split())
+
+
+def test_an_unknown_topic_names_the_topics(cli):
+    result = cli("run", "--help", "legnth")
+    assert (result.code, result.err) == (
+        2,
+        "Error: There is no help on 'legnth'.\nDid you mean 'length'?\n",
+    )
+
+
+# ---------------------------------------------------------------------------- the plugin as a word
+
+
+@pytest.mark.parametrize("words", [["--steps", "3"], ["--print-config"], []], ids=str)
+def test_the_first_word_may_be_the_plugin(cli, words):
+    rest = [*words, "--print-config", "--json"]
+    assert json.loads(read(cli, "run", LINEAR, *rest)) == json.loads(
+        read(cli, "run", "--plugin", LINEAR, *rest)
+    )
+
+
+def test_two_plugins_are_refused(cli):
+    result = cli("run", "classifier", "--plugin", "gan")
+    assert (result.code, result.err) == (
+        2,
+        "Error: Both --plugin classifier and --plugin gan are set.\nSet one of them.\n",
+    )
+
+
+def test_a_plugin_after_flags_is_refused_with_its_place(cli):
+    result = cli("run", "--steps", "3", "classifier")
+    assert result.code == 2
+    assert result.err.endswith("The plugin is the first word: toolkit run classifier [OPTIONS]\n")
+
+
+def test_a_flag_of_a_plugin_without_its_name_says_what_is_missing(cli):
+    result = cli("run", "--network", "mlp")
+    assert result.code == 2
+    assert result.err.endswith("need its name first: toolkit run PLUGIN --network\n")
+
+
+# ------------------------------------------------------------------------- the words of other tools
+
+
+@pytest.mark.parametrize(
+    "word, name",
+    [("--lr", "--learning-rate"), ("--bs", "--batch-size"), ("--output-dir", "--run-dir")],
+)
+def test_a_flag_of_another_tool_names_the_one_here(cli, word, name):
+    result = cli("run", "classifier", word, "1")
+    assert result.code == 2 and f"(Possible options: {name})" in result.err
+
+
+@pytest.mark.parametrize("word, name", [("train", "run"), ("fit", "run"), ("eval", "evaluate")])
+def test_a_command_of_another_tool_names_the_one_here(cli, word, name):
+    result = cli(word)
+    assert result.code == 2 and result.err.endswith(f"Did you mean '{name}'?\n")
+
+
+def test_words_of_other_tools_lead_to_what_exists():
+    flags = {flag for param in run.run.params for flag in param.opts}
+    for plugin in INSTALLED:
+        selection = plugin_options.select(["--plugin", plugin])
+        flags |= {flag for param in run.run.plugin_flags(selection) for flag in param.opts}
+    assert set(plugin_options.OTHER_NAMES.values()) <= flags
+    assert not set(plugin_options.OTHER_NAMES) & flags
+    assert set(app.OTHER_NAMES.values()) <= set(app.COMMANDS)
+    assert not set(app.OTHER_NAMES) & set(app.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "path, value",
+    [
+        ("photos", "images:photos"),
+        ("digits", "idx:digits"),
+        ("./prices.csv", "table:./prices.csv"),
+        ("arrays.npz", "npz:arrays.npz"),
+        ("some.tfrecord", "tfrecord:some.tfrecord"),
+    ],
+)
+def test_data_that_is_a_path_names_the_source_for_it(cli, here, path, value):
+    if "." in path:
+        (here / path).write_bytes(b"")
+    else:
+        (here / path).mkdir()
+        name = "train-images-idx3-ubyte.gz" if path == "digits" else "a.png"
+        (here / path / name).write_bytes(b"")
+    result = cli("run", LINEAR, "--data", path)
+    assert result.code == 2
+    assert "names no source.\nIt is a f" in result.err and f": --data {value}.\n" in result.err
