@@ -31,12 +31,24 @@ SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds
 
 # Beginnings of the names of tests, that is paths and functions as pytest prints them.
 PICKED = ("tests/test_each_capability.py",)
+# Not quick, even if cheap: the first of them makes an environment for all.
+INSTALLED = ("tests/test_third_party.py", "tests/kit/test_new_plugins_installed.py")
 # Of these, the tier `ci` has a smaller sister or a part.
 LONG = (
     # Whole pages and the README, of 300 s; `ci` runs the fast part of each page.
     "tests/docs/test_pages.py::test_a_page_works_as_a_whole",
     "tests/docs/test_pages.py::test_every_command_of_the_readme_runs_as_printed",
     "tests/docs/test_starting_page.py",
+    # Contracts of all kinds, for a sample and with changes of images; `ci` has those of the
+    # classifier and, for samples, their own facts.
+    "samples/diffusion/tests/test_diffusion.py::test_a_contract_holds",
+    "samples/segmentation/tests/test_scene_segmentation.py::test_a_contract_holds",
+    "tests/classifier/test_contract.py::test_augmented",
+    "tests/classifier/test_contract.py::test_accumulation_and_skipping",
+    # Images of 2^24 pixels.
+    "tests/augmentation/test_geometry.py::test_a_warp_reads_the_right_pixels_of_an_image_of_more",
+    # The tracker of experiments, which imports a large library.
+    "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
     # Several kills at random; test_verify.py and test_launch_training.py have one or three.
     "tests/audit/test_chaos.py",
     "tests/search/test_search_kills.py",
@@ -47,9 +59,16 @@ LONG = (
     "tests/gan/test_gan_league.py::test_samples_of_keras_have_the_contrast_of_their_batch",
     # GANs compiled by XLA; `ci` compiles perceptrons.
     "tests/graph/test_while_loop.py::test_a_compiled_gan",
-    "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on_clusters_too",
+    "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one[cnn]",
+    "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on",
+    "tests/gan/test_gan_clusters.py::test_a_run_on_data_without_labels_resumes_samples_and_exports",
+    "tests/gan/test_gan_cli.py::test_other_data_is_scored_with_the_features_of_the_run",
     # Whole clusters; `ci` has those of other sizes.
+    "tests/cluster_training/test_exactness.py::"
+    "test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits[gan]",
     "tests/cluster_training/test_exactness.py::test_a_run_continues_with_another_number_of_workers",
+    "tests/cluster/test_cluster_samples_train.py::"
+    "test_a_job_with_a_signal_continues_to_the_same_bits[TERM",
     "tests/cluster_training/test_parameter_servers.py::test_a_gan_trains_its_two_networks",
 )
 # What meets the graph, the sessions or the checkpoints of TensorFlow in a way of its own.
@@ -72,7 +91,8 @@ def tier_of(nodeid, seconds):
         return "long"
     if nodeid.startswith(PICKED):
         return "quick"
-    return "quick" if seconds_of(nodeid, seconds) <= QUICK else "ci"
+    is_cheap = seconds_of(nodeid, seconds) <= QUICK and not nodeid.startswith(INSTALLED)
+    return "quick" if is_cheap else "ci"
 
 
 def select(items, tiers, share=None, part=None):
