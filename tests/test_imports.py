@@ -19,7 +19,7 @@ EXAMPLES_WITH_PLUGINS = {
     "toolkit/__init__.py": ["Train image classifiers and GANs"],
     "toolkit/cli/app.py": [
         "Train image classifiers and GANs",
-        "Start with: toolkit run --plugin classifier",
+        "Start with: toolkit run classifier",
     ],
 }
 # Packages that take a tenth of a second or 10 MB to import, and that only a few commands need.

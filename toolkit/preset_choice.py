@@ -36,7 +36,8 @@ def choose_presets(resolved: Resolved, run_data: RunData) -> Resolved:
     }
     now = resolved.choose(choices)
     _refuse_other_data(resolved, now, run_data.dataset.option_names)
-    return now._replace(notes=[*map(describe_choice, choices.values()), *now.notes])
+    reasons = [describe_choice(option, choice) for option, choice in choices.items()]
+    return now._replace(notes=[*reasons, *now.notes])
 
 
 def choose_by_data(plugins: Plugins, resolved: Resolved) -> Resolved:
@@ -74,9 +75,9 @@ def _choose(plugin: str, cls: Type[Options], run_data: RunData) -> PresetChoice:
     return PresetChoice.by_data(name, reason)
 
 
-def describe_choice(choice: PresetChoice) -> str:
-    """Return a sentence on which preset counts, and why."""
-    return f"preset {choice.name}, because {choice.reason}"
+def describe_choice(option: str, choice: PresetChoice) -> str:
+    """Return a sentence on which value of an option of presets counts, and why."""
+    return f"{option} {choice.name}, because {choice.reason}"
 
 
 def _refuse_other_data(before: Resolved, now: Resolved, names: Iterable[str]) -> None:

@@ -6,9 +6,13 @@ import os
 
 import pytest
 from file_fixtures import REPOSITORY
+from typing_extensions import Literal
 
-from toolkit import AugmentationOptions
+from toolkit import AugmentationOptions, option
+from toolkit.data.spec import DataSpec
 from toolkit.options import OFF, resolve
+from toolkit.options.declaration import chooses_preset
+from toolkit.options.declaration_faults import find_declaration_fault
 
 
 def options(layers=(), **flags):
@@ -16,15 +20,15 @@ def options(layers=(), **flags):
 
 
 def table():
-    """Option -> the values of none, digits, photos and icons, as docs/augmentation.md has them."""
+    """Option -> the values of each preset, as docs/augmentation.md has them."""
     with open(os.path.join(REPOSITORY, "docs", "augmentation.md"), encoding="utf-8") as file:
         rows = [line.strip("| \n").split(" | ") for line in file if line.startswith("| `")]
-    return {row[0].strip("`"): row[1:5] for row in rows}
+    return {row[0].strip("`"): row[1:6] for row in rows}
 
 
 def test_the_table_in_the_documents_has_the_values_of_the_presets():
     presets = AugmentationOptions.presets
-    assert list(presets) == ["none", "digits", "photos", "icons"]
+    assert list(presets) == ["none", "digits", "photos", "pictures", "icons"]
     expected = {name: [_text(preset[name]) for preset in presets.values()] for name in OFF}
     assert table() == expected
 
@@ -33,10 +37,10 @@ def _text(value):
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def test_the_default_preset_is_the_default_of_each_strength():
+def test_until_the_data_choose_nothing_changes_images():
     defaults = AugmentationOptions()
-    assert defaults.augment == "digits"
-    for name, value in AugmentationOptions.presets["digits"].items():
+    assert defaults.augment == "auto"
+    for name, value in OFF.items():
         assert getattr(defaults, name) == value, name
     assert options().options.model_dump(include=set(OFF)) == defaults.model_dump(include=set(OFF))
 
@@ -64,3 +68,29 @@ def test_options_without_effect_are_noted():
         "fill (flag --fill) has no effect: nothing moves images beyond their border",
         "rand_magnitude (flag --rand-magnitude) has no effect: rand_augment is 0",
     ]
+
+
+@pytest.mark.parametrize(
+    "shape, dtype, preset",
+    [
+        ((28, 28, 1), "uint8", "digits"),
+        ((40, 12, 1), "float32", "digits"),
+        ((41, 12, 1), "uint8", "pictures"),
+        ((28, 28, 3), "uint8", "pictures"),
+        ((28, 28, 4), "uint8", "pictures"),
+        ((784,), "float32", "none"),
+        ((), "string", "none"),
+    ],
+)
+def test_the_data_choose_the_preset(shape, dtype, preset):
+    name, reason = AugmentationOptions.choose_preset(DataSpec(shape, dtype), 100)
+    assert name == preset and reason.startswith("the ")
+
+
+class Own(AugmentationOptions):
+    augment: Literal["none", "digits"] = option("digits", "what the images show")
+
+
+def test_a_class_with_other_names_of_presets_does_not_ask_the_data():
+    assert not chooses_preset(Own) and find_declaration_fault(Own) is None
+    assert resolve([("test", Own)]).options.elastic == 0.7

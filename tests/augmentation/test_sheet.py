@@ -113,3 +113,12 @@ def test_examples_that_are_no_images_are_refused(tmp_path, capsys):
     code, _, err = show(capsys, f"npz:{tmp_path}/a.npz", "--out", tmp_path / "sheet.png")
     assert code == 2 and "which are not images" in err
     assert not (tmp_path / "sheet.png").exists()
+
+
+def test_with_a_plugin_the_sheet_shows_what_a_run_does(tmp_path, capsys):
+    words = ["mnist5k", "-o", tmp_path / "a.png", "--examples", 1, "--versions", 1]
+    code, out, err = show(capsys, *words, "--plugin", "classifier")
+    assert code == 0 and "changes: shift 2, rotate 10, zoom 0.1, elastic 0.7\n" in out
+    assert err.startswith("note: augment digits, because the images are grey and at most 40 pixels")
+    code, out, err = show(capsys, *words, "--plugin", "gan")
+    assert (code, out) == (2, "") and "Plugin 'gan' has no options that change" in err

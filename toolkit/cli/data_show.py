@@ -10,6 +10,7 @@ import click
 from .. import options as typed
 from ..cli_options import json_option, print_json, resolve_output, verbose_option, writing_output
 from ..errors import UsageError
+from ..plugins import Plugins, choose, load
 from .plugin_options import FieldOption
 
 _OF_TRAINING = ("data", "normalize", "reader", "resident_limit", "shuffle_buffer", "batch_size")
@@ -38,6 +39,7 @@ def _without_default(field: typed.Field) -> typed.Field:
     metavar="FILE.png",
     help="The sheet to write, which is overwritten; default: examples.png.",
 )
+@click.option("--plugin", metavar="NAME", help="Show what 'run' does with this plugin by default.")
 @click.option("--examples", type=click.IntRange(1, 100), default=8, metavar="N", help="Rows.")
 @click.option(
     "--versions",
@@ -54,6 +56,7 @@ def _without_default(field: typed.Field) -> typed.Field:
 def show(
     value: str,
     out: str,
+    plugin: Optional[str],
     examples: int,
     versions: int,
     seed: int,
@@ -62,16 +65,15 @@ def show(
 ) -> None:
     """Write a picture of training examples.
 
-    With --augment or a strength, each row has an example, versions with one change each, and
-    versions with all changes, as the steps of a training see them. Below each is what was applied.
+    With --plugin, --augment or a strength, each row has an example, versions with one change each,
+    and versions with all changes, as the steps of a training see them. Below each is what was
+    applied.
     """
     if not out.lower().endswith(".png"):
         raise UsageError(f"{out}: the sheet ends in .png.")
     path = resolve_output(out)
     texts = {name: text for name, text in flags.items() if text is not None}
-    values: Dict[str, Any] = dict({"augment": "none"}, **texts, data=value, seed=seed)
-    classes = [("augmentation", typed.AugmentationOptions)]
-    resolved = typed.resolve(classes, flags=values)
+    resolved = _resolve(plugin, dict(texts, data=value, seed=seed))
     for note in resolved.notes:
         sys.stderr.write(f"note: {note}\n")
     facts = _write(resolved.options, path, out, examples, versions)
@@ -81,6 +83,22 @@ def show(
     sys.stdout.write(f"{facts['examples']} examples of {value}; changes: {changes or 'none'}\n")
     sys.stdout.write(f"sheet    {out}\n")
     return None
+
+
+def _resolve(plugin: Optional[str], values: Dict[str, Any]) -> typed.Resolved:
+    """The options of a run of the plugin; without one, nothing changes images but what is set."""
+    if plugin is None:
+        classes = [("augmentation", typed.AugmentationOptions)]
+        return typed.resolve(classes, flags={"augment": "none", **values})
+    from ..preset_choice import choose_by_data
+
+    choose(plugin)
+    plugins = Plugins(load(plugin))
+    if not any(issubclass(cls, typed.AugmentationOptions) for _, cls in plugins.options()):
+        raise UsageError(
+            f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
+        )
+    return choose_by_data(plugins, typed.resolve(plugins.options(), flags=values))
 
 
 def _write(

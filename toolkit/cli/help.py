@@ -71,14 +71,14 @@ def write_topic(
     Raises:
         UsageError: there is no such topic.
     """
-    wanted = [each for each in sections if topic.lower() in (each.topic.lower(), ALL)]
-    if not wanted:
+    matches = [each for each in sections if topic.lower() in (each.topic.lower(), ALL)]
+    if not matches:
         topics = [*(each.topic for each in sections), ALL]
         raise UsageError(
             f"There is no help on '{topic}'.",
             hint=suggest(topic, topics) or f"Topics: {', '.join(topics)}.",
         )
-    for section in wanted:
+    for section in matches:
         with formatter.section("Options" if section.title == OWN else section.title):
             formatter.write_dl([_record(ctx, flag) for flag in section.flags])
 

@@ -401,7 +401,7 @@ class OptionsCommand(click.Command):
 
 
 class PluginCommand(OptionsCommand):
-    """A command whose first word may be the plugin: `run classifier` is `run --plugin classifier`.
+    """A command whose first word may be the plugin: `run NAME` is `run --plugin NAME`.
 
     Only the first, since words after flags may be their values.
     """

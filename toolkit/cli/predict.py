@@ -174,12 +174,12 @@ def _print(
     classes: Optional[List[List[Tuple[str, float]]]],
 ) -> None:
     """Print a line per example: its best classes, other numbers in full, arrays by their shape."""
-    shown = {n: v for n, v in predictions.items() if classes is None or n not in _OF_CLASSES}
+    others = {n: v for n, v in predictions.items() if classes is None or n not in _OF_CLASSES}
     for i, name in enumerate(names):
         cells = [f"{class_name} {share:.2f}" for class_name, share in classes[i]] if classes else []
-        cells += [f"{column} {_format(values[i])}" for column, values in shown.items()]
+        cells += [f"{column} {_format(values[i])}" for column, values in others.items()]
         sys.stdout.write(escape_line(f"{name}  {'  '.join(cells)}") + "\n")
-    if any(values.ndim > 1 for values in shown.values()):
+    if any(values.ndim > 1 for values in others.values()):
         sys.stderr.write("Arrays are shown by their shape; --json or -o FILE has their values.\n")
 
 

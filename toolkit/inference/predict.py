@@ -262,14 +262,14 @@ def expand_paths(paths: Sequence[str]) -> List[str]:
     files: List[str] = []
     for path in paths:
         if os.path.isdir(path):
-            found = _list_folder(path)
+            matches = _list_folder(path)
         elif not os.path.lexists(path) and glob.has_magic(path):
-            found = sorted(glob.glob(path, recursive=True))
+            matches = sorted(glob.glob(path, recursive=True))
         else:
-            found = [path]
-        if not found:
+            matches = [path]
+        if not matches:
             raise DataError(f"{path}: no file fits this pattern.")
-        files += found
+        files += matches
     return files
 
 

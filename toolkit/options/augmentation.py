@@ -5,11 +5,11 @@ A plugin inherits them for its options class and calls `toolkit.augmentation.aug
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Dict, Mapping
+from typing import Any, ClassVar, Dict, Mapping, Tuple
 
 from typing_extensions import Literal
 
-from .declaration import Options, option
+from .declaration import AUTO, Options, option
 
 AUGMENTATION_GROUP = "Augmentation"  # their heading in `--help`
 OFF: Dict[str, Any] = {  # the strengths, and the filling
@@ -43,11 +43,22 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         saturation=0.2,
         hue=0.02,
     ),
+    # For what is not known: a mirrored text or arrow would have another meaning.
+    "pictures": dict(
+        OFF,
+        crop=0.125,
+        fill="reflect",
+        brightness=0.2,
+        contrast=0.2,
+        saturation=0.2,
+        hue=0.02,
+    ),
     # No flip and little hue: an arrow to the left and a red light have a meaning of their own.
     "icons": dict(
         OFF, crop=0.08, rotate=5.0, zoom=0.1, brightness=0.1, contrast=0.1, saturation=0.2, hue=0.02
     ),
 }
+SMALL = 40  # pixels: up to this, grey images are taken for digits, letters or the like
 _MOVES = ("shift", "crop", "rotate", "zoom", "elastic", "rand_augment")  # beyond the border
 
 
@@ -57,13 +68,14 @@ class AugmentationOptions(Options):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = PRESETS
     preset_option: ClassVar[str] = "augment"
 
-    augment: Literal["none", "digits", "photos", "icons"] = option(
-        "digits",
-        "what the images show; sets the strengths of the options of this group",
+    augment: Literal["auto", "none", "digits", "photos", "pictures", "icons"] = option(
+        AUTO,
+        "what the images show; sets the strengths of the options of this group; auto: digits for "
+        "small grey images, else pictures",
         group=AUGMENTATION_GROUP,
     )
     shift: int = option(
-        2,
+        0,
         "shift images by up to this distance in each direction",
         unit="pixels",
         group=AUGMENTATION_GROUP,
@@ -92,7 +104,7 @@ class AugmentationOptions(Options):
         le=1,
     )
     rotate: float = option(
-        10.0,
+        0.0,
         "rotate images by up to this angle, left or right",
         unit="degrees",
         group=AUGMENTATION_GROUP,
@@ -100,10 +112,10 @@ class AugmentationOptions(Options):
         le=180,
     )
     zoom: float = option(
-        0.1, "enlarge or shrink images by up to this share", group=AUGMENTATION_GROUP, ge=0, le=0.5
+        0.0, "enlarge or shrink images by up to this share", group=AUGMENTATION_GROUP, ge=0, le=0.5
     )
     elastic: float = option(
-        0.7,
+        0.0,
         "bend images by smooth random displacements of this standard deviation",
         unit="pixels",
         group=AUGMENTATION_GROUP,
@@ -156,6 +168,17 @@ class AugmentationOptions(Options):
     rand_magnitude: float = option(
         5.0, "strength of RandAugment's operations, up to 10", group=AUGMENTATION_GROUP, ge=0, le=10
     )
+
+    @classmethod
+    def choose_preset(cls, data: Any, num_examples: int) -> Tuple[str, str]:
+        shape: Tuple[int, ...] = () if data.feature_names else tuple(data.shape)
+        if len(shape) != 3:
+            return "none", "the examples are no images"
+        height, width, channels = shape
+        if channels == 1 and max(height, width) <= SMALL:
+            return "digits", f"the images are grey and at most {SMALL} pixels wide and high"
+        kind = "in colour" if channels > 1 else f"larger than {SMALL} pixels"
+        return "pictures", f"the images are {kind}; --augment photos mirrors them, too"
 
     def idle_options(self) -> Dict[str, str]:
         reasons = super().idle_options()
