@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import io
 import os
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, Optional, Sequence, Union
 
@@ -49,7 +51,8 @@ def train(
         plugin: the model plugin: a reference as on the command line, or an object with hooks.
         run_dir: the run's folder; it is created if it does not exist.
         options: values or texts by option name. Environment variables are ignored.
-        say: called with each line of the run's log, without progress; None for silence.
+        say: called with each line of the run's log, without progress. By default the run shows
+            itself where somebody looks: with a progress bar on a terminal, in lines in IPython.
         extensions: references or objects, as for `plugin`.
         named_by: what names the plugins, such as a file, if it is not the caller. Those that are
             files or modules are then executed only if this user ran them before.
@@ -64,7 +67,7 @@ def train(
             `toolkit resume` may change without `--allow` may differ.
         InterruptedRun: after Ctrl-C; the current step is completed first.
     """
-    console = _LineConsole(say)
+    console = _choose_console() if say is None else _LineConsole(say)
     trainer = open_trainer(
         plugin,
         run_dir,
@@ -186,6 +189,14 @@ def _resolve_options(
 def quiet() -> Console:
     """A console that shows nothing."""
     return _LineConsole(None)
+
+
+def _choose_console() -> Console:
+    """One for the terminal or the notebook that called; elsewhere one that shows nothing."""
+    if "get_ipython" in vars(builtins):
+        return Console(sys.stdout)
+    console = Console()
+    return console if console.is_terminal else quiet()
 
 
 class _LineConsole(Console):
@@ -400,16 +411,25 @@ class Trained:
         Args:
             inputs: examples [N, ...] of the data's shape and dtype, or a dict of them if features
                 have names; if the plugin has the hook `inputs`, a dict of arrays with the names
-                that the hook returned.
+                that the hook returned. Or a path of a file or of a folder of pictures, a picture of
+                Pillow, or a list of either: they are scaled as `toolkit predict` scales them.
             batch_size: examples per call of the graph; None for the run's own.
 
         Returns:
-            Each tensor of the plugin's `predict` by name, as an array [N, ...].
+            Each tensor of the plugin's `predict` by name, as an array [N, ...]. For paths and
+            pictures also "class", the name of the class of each "label", if classes have names.
 
         Raises:
-            DataError: the inputs do not fit the model.
+            DataError: the inputs do not fit the model, or a file cannot be read.
         """
-        return self.predictor.predict(inputs, batch_size)
+        from .inference.predict import columns
+        from .inference.predict_files import read_pictures
+
+        examples = read_pictures(self, inputs)
+        if examples is None:
+            return self.predictor.predict(inputs, batch_size)
+        predictions = self.predictor.predict(examples, batch_size)
+        return columns(predictions, self.data.class_names, "features" in predictions)
 
     def sample(
         self,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
+import pathlib
 
 import numpy as np
 import pytest
 from file_fixtures import read_json
 from PIL import Image
 
+from toolkit import open_trained
 from toolkit.cli import run_command
 from toolkit.errors import DataError
 from toolkit.inference.predict import best_classes, expand_paths
@@ -121,3 +123,38 @@ def test_classes_without_names_have_numbers_and_other_predictions_none():
     assert best_classes(predictions, ()) == [[("3", 0.4), ("2", 0.3), ("1", 0.2)]]
     assert best_classes({"label": np.array([3])}, ()) is None
     assert best_classes({"label": np.zeros([1, 2, 2]), "probabilities": shares}, ()) is None
+
+
+# ------------------------------------------------------------------------------------ from Python
+
+
+@pytest.mark.parametrize("kind", ["path", "pathlib", "list", "folder", "picture", "with alpha"])
+def test_a_trained_run_predicts_files_and_pictures_as_the_command_does(cli, run, kind):
+    path = os.path.join("large", "cat", "0.png")
+    row = read_json_of(cli, run, path)
+    with Image.open(path) as file:
+        picture = file.copy()
+    os.mkdir("one")
+    picture.save("one/a.png")
+    inputs = {
+        "path": path,
+        "pathlib": pathlib.Path(path),
+        "list": [path],
+        "folder": "one",
+        "picture": picture,
+        "with alpha": [picture.convert("RGBA")],
+    }[kind]
+    with open_trained(str(run), trust=True) as trained:
+        result = trained.predict(inputs)
+    assert result["class"].tolist() == [row["class"]]
+    assert np.allclose(result["probabilities"], [row["probabilities"]], atol=1e-6)
+
+
+def test_a_file_that_cannot_be_read_is_no_prediction(run):
+    with open("bad.png", "w") as file:
+        file.write("<html>")
+    with open_trained(str(run), trust=True) as trained:
+        with pytest.raises(DataError, match="bad.png"):
+            trained.predict("bad.png")
+        with pytest.raises(DataError, match="1 of 2 pictures cannot be read"):
+            trained.predict(["bad.png", "large/cat/0.png"])

@@ -25,9 +25,6 @@ from .common import open_with_warnings, set_tta, tta_option
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..api import Trained
-    from ..inference.predict import Examples
-
     Columns = Dict[str, np.ndarray]  # name -> one value or array per example
     Writer = Callable[[str, List[str], Columns, Sequence[str]], None]
 
@@ -74,6 +71,7 @@ def predict(
     an array for each of its inputs.
     """
     from ..inference.predict import best_classes, columns, expand_paths
+    from ..inference.predict_files import read_files
 
     write = _choose_writer(output)
     path = resolve_output(output) if output is not None else ""
@@ -81,7 +79,7 @@ def predict(
     _protect_files(path, files)
     with open_with_warnings(run_folder, checkpoint) as trained:
         set_tta(trained, tta)
-        examples = _read(trained, list(files), is_inverted)
+        examples = read_files(trained, files, is_inverted, _warn_of_file)
         class_names = trained.data.class_names
         predictions = columns(trained.predict(examples.inputs), class_names, features)
     if output is not None and write is not None:
@@ -99,44 +97,8 @@ def predict(
         )
 
 
-def _read(trained: Trained, files: List[str], is_inverted: bool) -> Examples:
-    """Read the examples in the files, or the arrays for the inputs of the model."""
-    from ..data.images.image_file import ImageForm, parse_colour
-    from ..data.spec import DataSpec
-    from ..inference.predict import read_examples, read_inputs, read_named_examples
-    from ..inference.record_examples import are_records, read_record_examples
-    from ..inference.table_examples import are_tables, read_table_examples
-    from ..run_data import example_hook, images_like
-
-    graph = trained.predictor.graph
-    data, options = trained.manifest["data"], trained.options
-    stored = DataSpec.from_json(data["stored"])
-    if is_inverted and (stored.feature_names or not graph.takes_examples):
-        raise UsageError("The model is not fed images.", hint="Omit --invert.")
-    if not graph.takes_examples:
-        return read_inputs(files, graph.input_specs)
-    convert = example_hook(trained.plugins, "convert")
-    if are_tables(files, stored):
-        images = images_like(stored, options)
-        return read_table_examples(files, stored, images, options.missing, convert)
-    if not is_inverted and are_records(files):
-        images = images_like(stored, options)
-        return read_record_examples(files, stored, images, convert)
-    if stored.feature_names:
-        return read_named_examples(files, stored, convert)
-    return read_examples(
-        files,
-        stored,
-        is_inverted,
-        convert,
-        lambda text: print(text, file=sys.stderr),
-        data["ink"],
-        ImageForm(
-            fit=options.fit,
-            background=parse_colour(options.background),
-            extends_border=not options.data.startswith("images:"),
-        ),
-    )
+def _warn_of_file(text: str) -> None:
+    sys.stderr.write(escape_line(text) + "\n")
 
 
 def _choose_writer(output: Optional[str]) -> Optional[Writer]:

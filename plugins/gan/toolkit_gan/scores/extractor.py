@@ -522,6 +522,10 @@ def plugin_identity(plugin: str) -> List[str]:
     return [path]
 
 
+def _say_nothing(line: str) -> None:
+    """The lines of a run within the run."""
+
+
 def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> None:
     """Train a run that appears at `folder` when it is complete.
 
@@ -542,7 +546,7 @@ def train_into_cache(folder: str, plugin: str, run_options: Dict[str, Any]) -> N
         run_folder = os.path.join(temporary, "run")
         # The plugin may come from the configuration of a stranger's run.
         named_by = "" if plugin == AGREEMENT else "option features_plugin"
-        toolkit.train(plugin, run_folder, dict(run_options), named_by=named_by)
+        toolkit.train(plugin, run_folder, dict(run_options), _say_nothing, named_by=named_by)
         with contextlib.suppress(OSError):
             os.rename(run_folder, folder)
         if not os.path.isdir(folder):
