@@ -96,6 +96,10 @@ def test_a_choice_changes_nothing_where_a_person_names_the_preset():
 class Unready(Recipes):
     preset: Literal["slow", "fast"] = option("slow", "which recipe")
 
+    @classmethod
+    def choose_preset(cls, data, num_examples):
+        return "slow", "it is there"
+
 
 class Early(Recipes):
     presets = {"slow": {}, "fast": {"image_size": 9}}

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compat import tf
 from ..errors import UsageError
-from ..options import AugmentationOptions
+from ..options import OFF, AugmentationOptions
 
 LUMA = np.array([0.299, 0.587, 0.114])  # Rec. 601, as in Pillow
 _YIQ = np.array([LUMA, [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
@@ -108,7 +108,7 @@ def _spread(values):
 
 def _check_colour(images, options) -> None:
     """Refuse a strength that someone set by name and that cannot change these images."""
-    preset = AugmentationOptions.presets[options.augment]
+    preset = AugmentationOptions.presets.get(options.augment, OFF)
     for name in _COLOUR_OPTIONS:
         value = getattr(options, name)
         if value and value != preset[name]:
