@@ -1,568 +1,259 @@
 """Hooks that build a graph which cannot be built or run, or that end the process."""
 
-from __future__ import annotations
+FAULTS = r"""
+# variable at import
+VARIABLE = tf.get_variable('early', [3])
+@hookimpl
+def loss(outputs):
+    return tf.reduce_mean(outputs['logits']) + tf.reduce_sum(VARIABLE)  # here
+Error: Plugin 'bad' failed in its hook 'loss': ValueError: Tensor(... ({here}).
+Create variables in 'build', and tensors in the hooks: each graph has its own.
 
-from bad_plugin_fixtures import Fault
+# call numpy
+@hookimpl  # here
+def call(model, features):
+    return {'logits': np.zeros([4, 3], 'float32')}
+Error: Hook 'call' of plugin 'bad' returned an array float32 [4, 3] for 'logits', expected a
+tensor ({here}).
+Compute it from the hook's tensors with TensorFlow's functions, not with numpy's.
 
-FAULTS = [
-    Fault(
-        "variable at import",
-        """
-        VARIABLE = tf.get_variable('early', [3])
-        @hookimpl
-        def loss(outputs):
-            return tf.reduce_mean(outputs['logits']) + tf.reduce_sum(VARIABLE)  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': ValueError: Tensor(... ({here}).
-        Create variables in 'build', and tensors in the hooks: each graph has its own.
-        """,
-    ),
-    Fault(
-        "tensor at import",
-        """
-        SCALE = tf.constant(2.0)
-        @hookimpl
-        def loss(outputs):
-            return tf.reduce_mean(outputs['logits'] * SCALE)  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': ValueError: Tensor(... ({here}).
-        Create variables in 'build', and tensors in the hooks: each graph has its own.
-        """,
-    ),
-    Fault(
-        "call numpy",
-        """
-        @hookimpl  # here
-        def call(model, features):
-            return {'logits': np.zeros([4, 3], 'float32')}
-        """,
-        """
-        Hook 'call' of plugin 'bad' returned an array float32 [4, 3] for 'logits', expected a
-        tensor ({here}).
-        Compute it from the hook's tensors with TensorFlow's functions, not with numpy's.
-        """,
-    ),
-    Fault(
-        "loss constant",
-        """
-        @hookimpl
-        def loss(outputs):
-            return tf.constant(1.0)
-        """,
-        """
-        The loss depends on none of the variables to be trained (hook 'optimize' of plugin 'bad',
-        ...good.py:...).
-        Compute it from the variables of 'build' with TensorFlow's functions: values of numpy,
-        integers and tf.stop_gradient have no gradient.
-        """,
-    ),
-    Fault(
-        "optimize noop",
-        """
-        @hookimpl  # here
-        def optimize(losses, run):
-            return tf.no_op()
-        """,
-        """
-        The train op moved the global step to 0, expected 1 (hook 'optimize' of plugin 'bad',
-        {here}).
-        One step of 'optimize' advances run.global_step by exactly one.
-        """,
-    ),
-    Fault(
-        "optimize twice",
-        """
-        @hookimpl  # here
-        def optimize(losses, run):
-            a = run.minimize(losses)
-            return tf.group(a, run.global_step.assign_add(1))
-        """,
-        """
-        The train op moved the global step to 2, expected 1 (hook 'optimize' of plugin 'bad',
-        {here}).
-        One step of 'optimize' advances run.global_step by exactly one.
-        """,
-    ),
-    Fault(
-        "optimize dict losses",
-        """
-        @hookimpl
-        def loss(outputs):
-            return {'a': tf.reduce_mean(outputs['logits']), 'b': tf.reduce_mean(outputs['logits'])}
-        """,
-        """
-        Plugin 'bad' failed in its hook 'optimize': AttributeError: 'dict' object has no attribute
-        'dtype' (...good.py:...).
-        Give run.minimize one scalar: of several losses their sum, sum(losses.values()).
-        """,
-    ),
-    Fault(
-        "option unknown read",
-        """
-        @hookimpl
-        def loss(outputs, run):
-            return run.options.gian * tf.reduce_mean(outputs['logits'])  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': AttributeError: 'CoreOptions' object has no
-        attribute 'gian' ({here}).
-        A plugin declares its options in a class that its hook 'options' returns.
-        """,
-    ),
-    Fault(
-        "variable in call",
-        """
-        @hookimpl
-        def call(model, features):
-            return {'logits': tf.layers.dense(tf.layers.flatten(features), 3)}  # here
-        """,
-        """
-        Hook 'call' of plugin 'bad' created the variable 'dense/kernel' ({here}).
-        Create it in 'build': build each layer there with its input shape, or take run.function.
-        """,
-    ),
-    Fault(
-        "variable in predict",
-        """
-        @hookimpl  # here
-        def predict(outputs):
-            return {'label': tf.reduce_sum(outputs['logits'] * tf.get_variable('scale', [3]), 1)}
-        """,
-        """
-        Hook 'predict' of plugin 'bad' returned a tensor float32 [?] for 'label', expected the
-        predicted class as an integer ({here}).
-        Take tf.argmax(..., output_type=tf.int32), or give it another name.
-        """,
-    ),
-    Fault(
-        "wrong shape",
-        """
-        @hookimpl
-        def call(model, features):
-            return {'logits': tf.matmul(features, model)}  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'call': ValueError: Dimensions must be equal, but are 1
-        and 36 for ... with input shapes: [4,6,6,1], [36,3] ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "session in build",
-        """
-        @hookimpl
-        def build(run):
-            return tf.Session().run(tf.constant(1))  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'build': GraphUnderConstructionError: The graph is still
-        being built; no session can run it ({here}).
-        Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
-        session hook's 'fetches'.
-        """,
-    ),
-    Fault(
-        "session in call",
-        """
-        @hookimpl
-        def call(model, features):
-            print(tf.Session().run(features))  # here
-            return {'logits': features}
-        """,
-        """
-        Plugin 'bad' failed in its hook 'call': GraphUnderConstructionError: The graph is still
-        being built; no session can run it ({here}).
-        Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
-        session hook's 'fetches'.
-        """,
-    ),
-    Fault(
-        "eval in loss",
-        """
-        @hookimpl
-        def loss(outputs):
-            with tf.Session():
-                return outputs['logits'].eval()  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': GraphUnderConstructionError: The graph is still
-        being built; no session can run it ({here}).
-        Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
-        session hook's 'fetches'.
-        """,
-    ),
-    Fault(
-        "interactive session",
-        """
-        @hookimpl
-        def loss(outputs):
-            s = tf.InteractiveSession()
-            return outputs['logits'].eval()  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': GraphUnderConstructionError: The graph is still
-        being built; no session can run it ({here}).
-        Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
-        session hook's 'fetches'.
-        """,
-    ),
-    Fault(
-        "numpy of tensor",
-        """
-        @hookimpl
-        def loss(outputs):
-            return np.mean(outputs['logits'])  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': NotImplementedError: Cannot convert a symbolic
-        ...Tensor (MatMul:0) to a numpy array... ({here}).
-        A tensor has no value while the graph is built: use TensorFlow's functions, such as
-        tf.where, tf.cond and tf.map_fn.
-        """,
-    ),
-    Fault(
-        "tensor numpy method",
-        """
-        @hookimpl
-        def loss(outputs):
-            return outputs['logits'].numpy()  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': AttributeError: '...Tensor' object has no
-        attribute 'numpy' ({here}).
-        A tensor has no value while the graph is built: use TensorFlow's functions, such as
-        tf.where, tf.cond and tf.map_fn.
-        """,
-    ),
-    Fault(
-        "tensor bool",
-        """
-        @hookimpl
-        def loss(outputs):
-            mean = tf.reduce_mean(outputs['logits'])
-            if mean > 0:  # here
-                return mean
-            return -mean
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': OperatorNotAllowedInGraphError: ...sing a
-        ...`tf.Tensor` as a Python `bool` is not allowed... ({here}).
-        A tensor has no value while the graph is built: use TensorFlow's functions, such as
-        tf.where, tf.cond and tf.map_fn.
-        """,
-    ),
-    Fault(
-        "tensor iteration",
-        """
-        @hookimpl
-        def loss(outputs):
-            return sum(x for x in outputs['logits'])  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': OperatorNotAllowedInGraphError: ...terating
-        over ...`tf.Tensor` is not allowed... ({here}).
-        A tensor has no value while the graph is built: use TensorFlow's functions, such as
-        tf.where, tf.cond and tf.map_fn.
-        """,
-    ),
-    Fault(
-        "gradient none",
-        """
-        @hookimpl
-        def loss(outputs):
-            return tf.reduce_mean(tf.stop_gradient(outputs['logits']))
-        """,
-        """
-        The loss depends on none of the variables to be trained (hook 'optimize' of plugin 'bad',
-        ...good.py:...).
-        Compute it from the variables of 'build' with TensorFlow's functions: values of numpy,
-        integers and tf.stop_gradient have no gradient.
-        """,
-    ),
-    Fault(
-        "py func raises",
-        """
-        def bomb(x):
-            raise KeyError('mine')  # here
-        @hookimpl
-        def call(model, features):
-            y = tf.py_func(bomb, [features], tf.float32)
-            y.set_shape(features.shape)
-            return {'logits': tf.matmul(tf.reshape(y, [-1, int(model.shape[0])]), model)}
-        """,
-        """
-        Step 1 failed: KeyError: 'mine' ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "py func type",
-        """
-        def bomb(x):
-            return x.astype('float64')
-        @hookimpl
-        def call(model, features):
-            y = tf.py_func(bomb, [features], tf.float32)  # here
-            y.set_shape(features.shape)
-            return {'logits': tf.matmul(tf.reshape(y, [-1, int(model.shape[0])]), model)}
-        """,
-        """
-        Step 1 failed: 0-th value returned by pyfunc_... is double, but expects float ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "op fails",
-        """
-        @hookimpl
-        def call(model, features):
-            x = tf.reshape(features, [-1, int(model.shape[0])])
-            with tf.control_dependencies([tf.assert_less(x, 0.0, message='positive')]):  # here
-                return {'logits': tf.matmul(tf.identity(x), model)}
-        """,
-        """
-        Step 1 failed: assertion failed: [positive] [Condition x < y did not hold element-wise:]
-        [x (Reshape:0) = ] [[0 0 0...]...] [y (assert_less/y:0) = ] [0] ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "gather out of range",
-        """
-        @hookimpl
-        def loss(labels, outputs):
-            weights = tf.gather(tf.constant([1.0, 2.0, 3.0]), labels + 5)  # here
-            return tf.reduce_mean(outputs['logits']) * tf.reduce_mean(weights)
-        """,
-        """
-        Step 1 failed: indices[0] = 5 is not in [0, 3) ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "nan loss",
-        """
-        @hookimpl
-        def loss(labels, outputs):
-            return tf.reduce_mean(outputs['logits']) / 0.0  # here
-        """,
-        """
-        Training diverged in step 1: loss -inf, gradient norm nan.
-        Step 0 is kept; mend {here} where its values can be wrong; else try a lower --learning-rate,
-        or --on-nonfinite skip.
-        """,
-        code=3,
-    ),
-    Fault(
-        "other graph",
-        """
-        @hookimpl
-        def build(run):
-            with tf.Graph().as_default():
-                return tf.get_variable('w', [36, 3])
-        """,
-        """
-        Plugin 'bad' failed in its hook 'call': ValueError: Tensor(... (...good.py:...).
-        Create variables in 'build', and tensors in the hooks: each graph has its own.
-        """,
-    ),
-    Fault(
-        "exits call",
-        """
-        import sys
-        @hookimpl
-        def call():
-            sys.exit(0)  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'call': it ended the process (0) ({here}).
-        A plugin does not end the process: raise a toolkit.ToolkitError.
-        """,
-    ),
-    Fault(
-        "exits checkpoint saved",
-        """
-        import sys
-        @hookimpl
-        def checkpoint_saved():
-            sys.exit(0)  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'checkpoint_saved': it ended the process (0) ({here}).
-        A plugin does not end the process: raise a toolkit.ToolkitError.
-        """,
-    ),
-    Fault(
-        "stop iteration loss",
-        """
-        @hookimpl
-        def loss():
-            raise StopIteration()  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': StopIteration ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "recursion",
-        """
-        @hookimpl
-        def loss():
-            return loss()  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': RecursionError: maximum recursion depth exceeded
-        ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "labels in a prediction",
-        """
-        @hookimpl
-        def call(model, features, labels):
-            flat = tf.reshape(features, [-1, int(model.shape[0])])
-            return {'logits': tf.matmul(flat, model) + 0 * tf.one_hot(labels, 3)}  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'call': ValueError: ...None... ({here}).
-        'labels' is None in mode "predict": use them in 'loss' alone, or where run.mode is another.
-        """,
-    ),
-    Fault(
-        "labels in a prediction of a run without evaluation",
-        """
-        @hookimpl
-        def call(model, features, labels):
-            flat = tf.reshape(features, [-1, int(model.shape[0])])
-            return {'logits': tf.matmul(flat, model) + 0 * tf.one_hot(labels, 3)}  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'call': ValueError: ...None... ({here}).
-        'labels' is None in mode "predict": use them in 'loss' alone, or where run.mode is another.
-        """,
-        flags=("--no-evaluate",),
-    ),
-    Fault(
-        "own update diverges",
-        """
-        @hookimpl
-        def optimize(losses, run):
-            optimizer = tf.train.GradientDescentOptimizer(1e38)
-            return optimizer.minimize(1e3 * losses, global_step=run.global_step)
-        """,
-        """
-        Training diverged in step 1: ....
-        Step 0 is kept; the op is the plugin's own: lower the rate there, or take --on-nonfinite
-        skip.
-        """,
-        code=3,
-    ),
-    Fault(
-        "eval in a hook",
-        """
-        @hookimpl
-        def loss(labels, outputs):
-            return outputs['logits'].eval()  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': ... ({here}).
-        Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
-        session hook's 'fetches'.
-        """,
-    ),
-    Fault(
-        "placeholder",
-        """
-        @hookimpl
-        def loss(outputs):
-            return tf.reduce_mean(outputs['logits']) * tf.placeholder(tf.float32, [])  # here
-        """,
-        """
-        Step 1 failed: You must feed a value for placeholder tensor ... ({here}).
-        The run feeds no placeholder of a plugin: take 'features' and 'labels'; for other inputs of
-        a prediction, name them in the hook 'inputs'.
-        """,
-    ),
-    Fault(
-        "key of the outputs",
-        """
-        @hookimpl
-        def loss(labels, outputs):
-            return tf.reduce_mean(outputs['logit'])  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': KeyError: 'logit' ({here}).
-        Did you mean 'logits'? Here the outputs of 'call' are 'logits'.
-        """,
-    ),
-    Fault(
-        "key of features that are one tensor",
-        """
-        @hookimpl
-        def call(model, features):
-            return {'logits': tf.matmul(features['image'], model)}  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'call': TypeError: ... ({here}).
-        The features of this data are one tensor: write 'features' without a name.
-        """,
-    ),
-    Fault(
-        "set option",
-        """
-        @hookimpl
-        def optimize(losses, run):
-            run.options.learning_rate = 0.5  # here
-            return run.minimize(losses)
-        """,
-        """
-        Plugin 'bad' failed in its hook 'optimize': ... ({here}).
-        Options are read-only: a plugin sets its own defaults of the core's options in the
-        attribute 'core_defaults' of its options class.
-        """,
-    ),
-    Fault(
-        "misspelt option",
-        """
-        @hookimpl
-        def optimize(losses, run):
-            run.log('rate', run.options.learning_rat)  # here
-            return run.minimize(losses)
-        """,
-        """
-        Plugin 'bad' failed in its hook 'optimize': AttributeError: 'CoreOptions' object has no
-        attribute 'learning_rat' ({here}).
-        Did you mean 'learning_rate'? A plugin declares its options in a class that its hook
-        'options' returns.
-        """,
-    ),
-    Fault(
-        "name of an initializer",
-        """
-        @hookimpl
-        def build(run):
-            return tf.get_variable('w', [36, 3], initializer=run.initializer('xavier', 'w'))  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'build': ValueError: unknown initializer 'xavier', known:
-        ..., did you mean 'glorot_uniform'? ({here}).
-        Run again with -v for the traceback.
-        """,
-    ),
-    Fault(
-        "labels of another type",
-        """
-        @hookimpl
-        def loss(labels, outputs):
-            return tf.reduce_mean(labels[:, None] - outputs['logits'])  # here
-        """,
-        """
-        Plugin 'bad' failed in its hook 'loss': TypeError: ... ({here}).
-        Convert one of them with tf.cast; labels that are classes are int32.
-        """,
-    ),
-]
+# loss constant
+@hookimpl
+def loss(outputs):
+    return tf.constant(1.0)
+Error: The loss depends on none of the variables to be trained (hook 'optimize' of plugin 'bad',
+...good.py:...).
+Compute it from the variables of 'build' with TensorFlow's functions: values of numpy,
+integers and tf.stop_gradient have no gradient.
+
+# optimize noop
+@hookimpl  # here
+def optimize(losses, run):
+    return tf.no_op()
+Error: The train op moved the global step to 0, expected 1 (hook 'optimize' of plugin 'bad',
+{here}).
+One step of 'optimize' advances run.global_step by exactly one.
+
+# optimize twice
+@hookimpl  # here
+def optimize(losses, run):
+    a = run.minimize(losses)
+    return tf.group(a, run.global_step.assign_add(1))
+Error: The train op moved the global step to 2, expected 1 (hook 'optimize' of plugin 'bad',
+{here}).
+One step of 'optimize' advances run.global_step by exactly one.
+
+# optimize dict losses
+@hookimpl
+def loss(outputs):
+    return {'a': tf.reduce_mean(outputs['logits']), 'b': tf.reduce_mean(outputs['logits'])}
+Error: Plugin 'bad' failed in its hook 'optimize': AttributeError: 'dict' object has no attribute
+'dtype' (...good.py:...).
+Give run.minimize one scalar: of several losses their sum, sum(losses.values()).
+
+# variable in call
+@hookimpl
+def call(model, features):
+    return {'logits': tf.layers.dense(tf.layers.flatten(features), 3)}  # here
+Error: Hook 'call' of plugin 'bad' created the variable 'dense/kernel' ({here}).
+Create it in 'build': build each layer there with its input shape, or take run.function.
+
+# wrong shape
+@hookimpl
+def call(model, features):
+    return {'logits': tf.matmul(features, model)}  # here
+Error: Plugin 'bad' failed in its hook 'call': ValueError: Dimensions must be equal, but are 1
+and 36 for ... with input shapes: [4,6,6,1], [36,3] ({here}).
+Run again with -v for the traceback.
+
+# session in build
+@hookimpl
+def build(run):
+    return tf.Session().run(tf.constant(1))  # here
+Error: Plugin 'bad' failed in its hook 'build': GraphUnderConstructionError: The graph is still
+being built; no session can run it ({here}).
+Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
+session hook's 'fetches'.
+
+# eval in loss
+@hookimpl
+def loss(outputs):
+    with tf.Session():
+        return outputs['logits'].eval()  # here
+Error: Plugin 'bad' failed in its hook 'loss': GraphUnderConstructionError: The graph is still
+being built; no session can run it ({here}).
+Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
+session hook's 'fetches'.
+
+# numpy of tensor
+@hookimpl
+def loss(outputs):
+    return np.mean(outputs['logits'])  # here
+Error: Plugin 'bad' failed in its hook 'loss': NotImplementedError: Cannot convert a symbolic
+...Tensor (MatMul:0) to a numpy array... ({here}).
+A tensor has no value while the graph is built: use TensorFlow's functions, such as
+tf.where, tf.cond and tf.map_fn.
+
+# tensor numpy method
+@hookimpl
+def loss(outputs):
+    return outputs['logits'].numpy()  # here
+Error: Plugin 'bad' failed in its hook 'loss': AttributeError: '...Tensor' object has no
+attribute 'numpy' ({here}).
+A tensor has no value while the graph is built: use TensorFlow's functions, such as
+tf.where, tf.cond and tf.map_fn.
+
+# tensor bool
+@hookimpl
+def loss(outputs):
+    mean = tf.reduce_mean(outputs['logits'])
+    if mean > 0:  # here
+        return mean
+    return -mean
+Error: Plugin 'bad' failed in its hook 'loss': OperatorNotAllowedInGraphError: ...sing a
+...`tf.Tensor` as a Python `bool` is not allowed... ({here}).
+A tensor has no value while the graph is built: use TensorFlow's functions, such as
+tf.where, tf.cond and tf.map_fn.
+
+# tensor iteration
+@hookimpl
+def loss(outputs):
+    return sum(x for x in outputs['logits'])  # here
+Error: Plugin 'bad' failed in its hook 'loss': OperatorNotAllowedInGraphError: ...terating
+over ...`tf.Tensor` is not allowed... ({here}).
+A tensor has no value while the graph is built: use TensorFlow's functions, such as
+tf.where, tf.cond and tf.map_fn.
+
+# py func raises
+def bomb(x):
+    raise KeyError('mine')  # here
+@hookimpl
+def call(model, features):
+    y = tf.py_func(bomb, [features], tf.float32)
+    y.set_shape(features.shape)
+    return {'logits': tf.matmul(tf.reshape(y, [-1, int(model.shape[0])]), model)}
+Error: Step 1 failed: KeyError: 'mine' ({here}).
+Run again with -v for the traceback.
+
+# op fails
+@hookimpl
+def call(model, features):
+    x = tf.reshape(features, [-1, int(model.shape[0])])
+    with tf.control_dependencies([tf.assert_less(x, 0.0, message='positive')]):  # here
+        return {'logits': tf.matmul(tf.identity(x), model)}
+Error: Step 1 failed: assertion failed: [positive] [Condition x < y did not hold element-wise:]
+[x (Reshape:0) = ] [[0 0 0...]...] [y (assert_less/y:0) = ] [0] ({here}).
+Run again with -v for the traceback.
+
+# gather out of range
+@hookimpl
+def loss(labels, outputs):
+    weights = tf.gather(tf.constant([1.0, 2.0, 3.0]), labels + 5)  # here
+    return tf.reduce_mean(outputs['logits']) * tf.reduce_mean(weights)
+Error: Step 1 failed: indices[0] = 5 is not in [0, 3) ({here}).
+Run again with -v for the traceback.
+
+# nan loss (exit code 3)
+@hookimpl
+def loss(labels, outputs):
+    return tf.reduce_mean(outputs['logits']) / 0.0  # here
+Error: Training diverged in step 1: loss -inf, gradient norm nan.
+Step 0 is kept; mend {here} where its values can be wrong; else try a lower --learning-rate,
+or --on-nonfinite skip.
+
+# other graph
+@hookimpl
+def build(run):
+    with tf.Graph().as_default():
+        return tf.get_variable('w', [36, 3])
+Error: Plugin 'bad' failed in its hook 'call': ValueError: Tensor(... (...good.py:...).
+Create variables in 'build', and tensors in the hooks: each graph has its own.
+
+# exits call
+import sys
+@hookimpl
+def call():
+    sys.exit(0)  # here
+Error: Plugin 'bad' failed in its hook 'call': it ended the process (0) ({here}).
+A plugin does not end the process: raise a toolkit.ToolkitError.
+
+# stop iteration loss
+@hookimpl
+def loss():
+    raise StopIteration()  # here
+Error: Plugin 'bad' failed in its hook 'loss': StopIteration ({here}).
+Run again with -v for the traceback.
+
+# labels in a prediction of a run without evaluation (--no-evaluate)
+@hookimpl
+def call(model, features, labels):
+    flat = tf.reshape(features, [-1, int(model.shape[0])])
+    return {'logits': tf.matmul(flat, model) + 0 * tf.one_hot(labels, 3)}  # here
+Error: Plugin 'bad' failed in its hook 'call': ValueError: ...None... ({here}).
+'labels' is None in mode "predict": use them in 'loss' alone, or where run.mode is another.
+
+# own update diverges (exit code 3)
+@hookimpl
+def optimize(losses, run):
+    optimizer = tf.train.GradientDescentOptimizer(1e38)
+    return optimizer.minimize(1e3 * losses, global_step=run.global_step)
+Error: Training diverged in step 1: ....
+Step 0 is kept; the op is the plugin's own: lower the rate there, or take --on-nonfinite
+skip.
+
+# placeholder
+@hookimpl
+def loss(outputs):
+    return tf.reduce_mean(outputs['logits']) * tf.placeholder(tf.float32, [])  # here
+Error: Step 1 failed: You must feed a value for placeholder tensor ... ({here}).
+The run feeds no placeholder of a plugin: take 'features' and 'labels'; for other inputs of
+a prediction, name them in the hook 'inputs'.
+
+# key of the outputs
+@hookimpl
+def loss(labels, outputs):
+    return tf.reduce_mean(outputs['logit'])  # here
+Error: Plugin 'bad' failed in its hook 'loss': KeyError: 'logit' ({here}).
+Did you mean 'logits'? Here the outputs of 'call' are 'logits'.
+
+# key of features that are one tensor
+@hookimpl
+def call(model, features):
+    return {'logits': tf.matmul(features['image'], model)}  # here
+Error: Plugin 'bad' failed in its hook 'call': TypeError: ... ({here}).
+The features of this data are one tensor: write 'features' without a name.
+
+# set option
+@hookimpl
+def optimize(losses, run):
+    run.options.learning_rate = 0.5  # here
+    return run.minimize(losses)
+Error: Plugin 'bad' failed in its hook 'optimize': ... ({here}).
+Options are read-only: a plugin sets its own defaults of the core's options in the
+attribute 'core_defaults' of its options class.
+
+# misspelt option
+@hookimpl
+def optimize(losses, run):
+    run.log('rate', run.options.learning_rat)  # here
+    return run.minimize(losses)
+Error: Plugin 'bad' failed in its hook 'optimize': AttributeError: 'CoreOptions' object has no
+attribute 'learning_rat' ({here}).
+Did you mean 'learning_rate'? A plugin declares its options in a class that its hook
+'options' returns.
+
+# name of an initializer
+@hookimpl
+def build(run):
+    return tf.get_variable('w', [36, 3], initializer=run.initializer('xavier', 'w'))  # here
+Error: Plugin 'bad' failed in its hook 'build': ValueError: unknown initializer 'xavier', known:
+..., did you mean 'glorot_uniform'? ({here}).
+Run again with -v for the traceback.
+
+# labels of another type
+@hookimpl
+def loss(labels, outputs):
+    return tf.reduce_mean(labels[:, None] - outputs['logits'])  # here
+Error: Plugin 'bad' failed in its hook 'loss': TypeError: ... ({here}).
+Convert one of them with tf.cast; labels that are classes are int32.
+"""

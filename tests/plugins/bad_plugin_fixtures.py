@@ -70,8 +70,7 @@ class Fault(NamedTuple):
         path.write_text(text)
         lines = [number for number, line in enumerate(text.split("\n"), 1) if "# here" in line]
         place = f"{path}:{lines[0]}" if lines else ""
-        message = textwrap.dedent(self.message).strip("\n")
-        return message.replace("{here}", place).replace("{file}", str(path))
+        return self.message.replace("{here}", place).replace("{file}", str(path))
 
     @property
     def argv(self):
@@ -82,6 +81,17 @@ class Fault(NamedTuple):
         return ["run", *names, *FLAGS, *self.flags]
 
 
-def ids(faults):
-    """The names of the faults, for pytest."""
-    return [fault.name for fault in faults]
+def read_faults(text, kind="model"):
+    """The faults of a text: blocks of a title, the source and, after "Error: ", the message.
+
+    The title is "# NAME", "# NAME (exit code 2)" where the code is not 1, or "# NAME (--FLAG ...)".
+    """
+    faults = []
+    for block in text.strip().split("\n\n"):
+        title, _, rest = block[2:].partition("\n")
+        name, _, more = title.rstrip(")").partition(" (")
+        source, _, message = rest.partition("\nError: ")
+        code = int(more[-1]) if more.startswith("exit code") else 1
+        flags = tuple(more.split()) if more.startswith("--") else ()
+        faults.append(Fault(name, source, message, code, flags, kind))
+    return faults
