@@ -8,6 +8,7 @@ from gan_fixtures import (
     DESCENT,
     LinearDiscriminator,
     Point,
+    assignments_of,
     build_image_game,
     build_step,
     evaluate,
@@ -15,7 +16,6 @@ from gan_fixtures import (
     options,
 )
 from graph_fixtures import session
-from test_gan_train_step import assignments_of
 from toolkit_gan import lecam, networks
 from toolkit_gan.options import GanOptions
 
