@@ -7,6 +7,7 @@ and the generator's is -psi.
 
 from __future__ import annotations
 
+import collections
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,17 @@ def evaluate(*tensors):
     with session() as tf_session:
         values = tf_session.run(list(tensors))
     return values if len(values) > 1 else values[0]
+
+
+def z_of(count):
+    """float32 [count, 5]: points for a run with `latent_size` 5."""
+    return tf.constant(np.random.RandomState(0).normal(size=[count, 5]), tf.float32)
+
+
+def images_of(*shape, seed=0):
+    """Random images in [-1, 1]; four grey ones of 8 x 8 pixels, if no shape is given."""
+    values = np.random.RandomState(seed).uniform(-1, 1, shape or (4, 8, 8, 1))
+    return tf.constant(values, tf.float32)
 
 
 class GameStep(NamedTuple):
@@ -116,6 +128,12 @@ def variable_name(op):
     while handle.type == "Switch":
         handle = handle.inputs[0].op
     return handle.name
+
+
+def assignments_of(op):
+    """How often the op assigns each variable, by name, without what a guard restores."""
+    assigns = [o for o in ancestors(op) if o.type == "AssignVariableOp" and "optimizer/" in o.name]
+    return collections.Counter(map(variable_name, assigns))
 
 
 def update_ops(network):

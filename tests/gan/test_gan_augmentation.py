@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gan_fixtures import Logits, Weights, evaluate, make_run, options
-from toolkit_gan import checks, forward_pass, networks
 from toolkit_gan import differentiable_augmentation as augmentation
+from toolkit_gan import forward_pass, networks
 from toolkit_gan.architecture import AUGMENTATIONS, augmentations
-from toolkit_gan.options import GanOptions
-from typing_extensions import get_args
 
-from toolkit import DataSpec, UsageError, tf
+from toolkit import DataSpec, tf
 
 SHAPE = (16, 24, 3)  # shifts of up to 2 rows and 3 columns, holes of 8 x 12
 
@@ -67,13 +65,6 @@ def test_colour_changes_brightness_then_saturation_then_contrast():
     np.testing.assert_allclose(result, [expected, x[1]], atol=1e-6)
 
 
-def test_a_grey_image_has_no_saturation():
-    x = images(1, (8, 8, 1))
-    u = np.float32([[0.5, 0.0, 0.5]])  # full colour images would lose their colour
-    result = evaluate(augmentation.change_colour(tf.constant(x), tf.constant(u)))
-    np.testing.assert_allclose(result, x, atol=1e-6)
-
-
 def test_half_of_the_images_are_mirrored():
     x = images(4)
     result = evaluate(augmentation.flip(tf.constant(x), tf.constant([[0.0], [0.49], [0.5], [0.9]])))
@@ -98,12 +89,6 @@ def test_gradients_reach_an_image_through_each_change(name, shape):
 # --------------------------------------------------------------------------------------- the option
 
 
-def test_the_choices_of_the_option_are_the_changes():
-    (names,) = get_args(GanOptions.model_fields["diff_augment"].annotation)
-    assert set(get_args(names)) == {"none", "auto"} | set(AUGMENTATIONS)
-    assert set(augmentation.CHANGES) == set(AUGMENTATIONS)
-
-
 @pytest.mark.parametrize(
     "value, shape, names",
     [
@@ -123,25 +108,11 @@ def test_the_option_names_the_changes_or_leaves_them_to_the_data(value, shape, n
     assert augmentations(options(diff_augment=value), data) == names
 
 
-@pytest.mark.parametrize("value", ["none,cutout", "auto,none", "color", "mirror"])
-def test_an_unknown_name_and_none_beside_others_are_refused(value):
-    with pytest.raises(UsageError, match="diff_augment"):
-        options(diff_augment=value)
-
-
-def test_changes_of_examples_that_are_no_images_are_refused():
-    run = make_run(shape=(5,), network="mlp", diff_augment="cutout")
-    with pytest.raises(UsageError, match="diff_augment=cutout changes images"):
-        checks.check_networks(run.options, run.data)
-
-
 # --------------------------------------------------------------------------------------- the passes
 
 
 class Recorder:
     """A discriminator that records the images that it is applied to; its logits are their sums."""
-
-    mixes_examples = False
 
     def __init__(self):
         self.inputs = []
@@ -149,25 +120,21 @@ class Recorder:
     def weights(self, iterate):
         return Weights({})
 
-    def __call__(self, images, labels, weights, moments=None):
+    def __call__(self, images, labels, weights):
         self.inputs.append(images)
         return Logits(tf.reduce_sum(images, axis=[1, 2, 3]))
 
-    def pair(self, reals, real_labels, fakes, fake_labels, weights, *moments):
+    def pair(self, reals, real_labels, fakes, fake_labels, weights):
         return self(reals, None, None), self(fakes, None, None)
-
-
-def constant_generator(run):
-    """A generator of images of one variable; every value of each is 0.5 at first."""
-    weight = tf.Variable(0.5, use_resource=True)
-    return weight, lambda z, labels: weight * tf.ones([tf.shape(z)[0], *run.data.shape])
 
 
 @pytest.mark.parametrize("loss", ["hinge", "relativistic"])
 def test_both_networks_are_trained_on_changed_images(loss):
     run = make_run(diff_augment="cutout", loss=loss, penalty="r1r2", batch_size=2)
-    weight, generator = constant_generator(run)
-    model = networks.Gan(generator, Recorder(), None)
+    weight = tf.Variable(0.5, use_resource=True)
+    model = networks.Gan(
+        lambda z, labels: weight * tf.ones([tf.shape(z)[0], 8, 8, 1]), Recorder(), None
+    )
     reals = tf.ones([2, 8, 8, 1])
     forward_pass.discriminator_pass(model, run, reals, None, 0)
     outputs = forward_pass.generator_pass(model, run, reals, None)
@@ -175,11 +142,9 @@ def test_both_networks_are_trained_on_changed_images(loss):
     *views, fakes, gradient = evaluate(
         *model.discriminator.inputs, outputs["fake_images"], gradient
     )
-    if loss == "hinge":
-        real, fake, points, own_fake = views
-    else:
-        real, fake, points, own_real, own_fake = views
-        assert not np.array_equal(own_real, real)
+    real, fake, points, *own_real, own_fake = views
+    assert all(not np.array_equal(own, real) for own in own_real)
+    assert len(own_real) == (loss == "relativistic")
     for view in views:
         shares = (view == 0).mean(axis=(1, 2, 3))
         assert ((shares >= 4 / 64) & (shares <= 16 / 64)).all()  # a hole, or a part of one
@@ -202,7 +167,7 @@ def test_an_evaluation_changes_an_image_by_its_position_not_by_its_batch():
     assert not np.array_equal(expected, images(6))
 
 
-def test_without_the_option_the_graph_is_that_of_earlier_versions():
+def test_without_the_option_nothing_is_added_to_the_graph():
     x = tf.zeros([2, 8, 8, 1])
     count = len(x.graph.get_operations())
     assert augmentation.augment(x, make_run(), "critic0/augment/real") is x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gan_fixtures import evaluate, make_run
-from toolkit_gan import convolutions, layers
+from toolkit_gan import layers
 from toolkit_gan.blocks import Conv, Dense, Down, Norm, Up, Variables
 
 from toolkit import tf
@@ -13,28 +13,6 @@ from toolkit import tf
 
 def values(*shape, seed=0):
     return np.random.RandomState(seed).normal(size=shape).astype(np.float32)
-
-
-def test_down_sees_four_by_four_pixels_around_each_square():
-    x = np.arange(16, dtype=np.float32).reshape([1, 4, 4, 1])
-    kernel = np.zeros([4, 4, 1, 2], np.float32)
-    kernel[1, 1, 0, 0] = 1  # the upper left pixel of the square itself
-    kernel[0, 1, 0, 1] = 1  # the pixel above that, which is border in the first row
-    result = evaluate(convolutions.down(tf.constant(x), tf.constant(kernel)))
-    assert result[0, :, :, 0].tolist() == [[0, 2], [8, 10]]
-    assert result[0, :, :, 1].tolist() == [[0, 0], [4, 6]]
-
-
-@pytest.mark.parametrize("height, width", [(6, 8), (7, 5)])
-def test_up_is_down_backwards_for_even_and_odd_sides(height, width):
-    x, small = values(2, height, width, 3), values(2, -(-height // 2), -(-width // 2), 5, seed=1)
-    kernel = tf.constant(values(4, 4, 3, 5, seed=2))
-    down, up = evaluate(
-        convolutions.down(tf.constant(x), kernel),
-        convolutions.up(tf.constant(small), kernel, (height, width)),
-    )
-    assert down.shape == small.shape and up.shape == x.shape
-    assert np.sum(down * small) == pytest.approx(np.sum(x * up), rel=1e-4)
 
 
 def test_enlarge_repeats_each_pixel_and_shrink_takes_the_mean():
@@ -53,20 +31,15 @@ def test_shrink_of_an_odd_side_leaves_the_border_out_of_the_mean():
     assert evaluate(layers.shrink(tf.constant(x))).ravel().tolist() == [2, 8]
 
 
-def test_a_leaky_relu_lets_a_fifth_of_negative_values_through():
-    result = evaluate(layers.leaky_relu(tf.constant([-1.0, 1.0])))
-    assert result.tolist() == pytest.approx([-0.2, 1.0])
-
-
 def test_moments_are_those_of_numpy():
     x = values(4, 3, 2, 5)
-    mean, variance, own_mean, own_variance = evaluate(
-        *layers.batch_moments(tf.constant(x)), *layers.example_moments(tf.constant(x))
-    )
-    np.testing.assert_allclose(mean, x.mean((0, 1, 2)), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(variance, x.var((0, 1, 2)), rtol=1e-5)
-    np.testing.assert_allclose(own_mean, x.mean((1, 2, 3), keepdims=True), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(own_variance, x.var((1, 2, 3), keepdims=True), rtol=1e-5)
+    for moments, axes, keepdims in (
+        (layers.batch_moments, (0, 1, 2), False),
+        (layers.example_moments, (1, 2, 3), True),
+    ):
+        mean, variance = evaluate(*moments(tf.constant(x)))
+        np.testing.assert_allclose(mean, x.mean(axes, keepdims=keepdims), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(variance, x.var(axes, keepdims=keepdims), rtol=1e-5)
 
 
 def test_the_variance_has_its_true_second_derivative():
@@ -76,14 +49,6 @@ def test_the_variance_has_its_true_second_derivative():
         first = tf.gradients(variance, x)[0]
         second = evaluate(tf.gradients(first[0], x)[0])
         np.testing.assert_allclose(second.ravel(), [0.5, -0.5], rtol=1e-6)
-
-
-def test_normalise_gives_mean_beta_and_deviation_gamma():
-    x = tf.constant(values(64, 3, 3, 2))
-    gamma, beta = tf.constant([2.0, 3.0]), tf.constant([0.0, -1.0])
-    result = evaluate(layers.normalise(x, *layers.batch_moments(x), gamma, beta))
-    np.testing.assert_allclose(result.mean((0, 1, 2)), [0, -1], atol=1e-5)
-    np.testing.assert_allclose(result.std((0, 1, 2)), [2, 3], rtol=1e-4)
 
 
 def test_layer_norm_is_alike_for_each_example_and_finite_for_an_even_one():
@@ -118,16 +83,7 @@ def test_without_an_iteration_the_stored_vector_serves():
     assert result.tolist() == [[3, 0], [0, 1]] and u.tolist() == [0, 1]
 
 
-def test_the_gradient_takes_the_singular_vectors_for_constants():
-    # sigma = v' W u with both vectors (1, 0): its gradient is 1 at W[0, 0] and 0 elsewhere. So the
-    # sum of W / sigma = (3 + 1) / 3 has the gradient 1/3 everywhere, less 4 / 9 at W[0, 0].
-    kernel = tf.constant(np.diag([3.0, 1.0]).astype(np.float32))
-    result, _ = layers.power_iteration(kernel, tf.constant([1.0, 0.0]), iterate=True)
-    gradient = evaluate(tf.gradients(tf.reduce_sum(result), kernel)[0])
-    np.testing.assert_allclose(gradient, [[1 / 3 - 4 / 9, 1 / 3], [1 / 3, 1 / 3]], rtol=1e-5)
-
-
-def test_the_gradient_takes_inexact_singular_vectors_for_constants_too():
+def test_the_gradient_takes_inexact_singular_vectors_for_constants():
     # One iteration from u = (1, 1): v = W u = (2, 1) / sqrt(5), u = W' v = (4, 1) / sqrt(17), and
     # sigma = v' W u = 17 / sqrt(85) has the gradient v u'. The sum of W / sigma is 3 / sigma.
     kernel = tf.constant(np.diag([2.0, 1.0]).astype(np.float32))
@@ -144,43 +100,29 @@ def test_a_kernel_of_zeros_stays_one():
 # --------------------------------------------------------------------------- second derivatives
 
 SECOND = {
-    "dense": (lambda x, k: layers.dense(tf.reshape(x, [2, -1]), k), (18 * 2, 3)),
-    "convolve": (convolutions.convolve, (3, 3, 2, 3)),
-    "down": (convolutions.down, (4, 4, 2, 3)),
-    "up": (lambda x, k: convolutions.up(x, k, (11, 5)), (4, 4, 3, 2)),
-    "enlarge": (lambda x, k: layers.enlarge(x, (11, 6)) * k, (2,)),
-    "shrink": (lambda x, k: layers.shrink(x) * k, (2,)),
-    "leaky": (lambda x, k: layers.leaky_relu(x) * k, (2,)),
-    "batch norm": (lambda x, k: layers.normalise(x, *layers.batch_moments(x), k, 0.0), (2,)),
-    "layer norm": (lambda x, k: layers.normalise(x, *layers.example_moments(x), k, 0.0), (2,)),
-    "spectral norm": (
-        lambda x, k: convolutions.convolve(x, layers.power_iteration(k, tf.ones([3]), True)[0]),
-        (3, 3, 2, 3),
-    ),
+    "enlarge": lambda x, k: layers.enlarge(x, (11, 6)) * k,
+    "shrink": lambda x, k: layers.shrink(x) * k,
+    "leaky": lambda x, k: layers.leaky_relu(x) * k,
+    "batch norm": lambda x, k: layers.normalise(x, *layers.batch_moments(x), k, 0.0),
+    "layer norm": lambda x, k: layers.normalise(x, *layers.example_moments(x), k, 0.0),
 }
 
 
 @pytest.mark.parametrize("name", list(SECOND))
 def test_the_second_derivative_is_that_of_small_differences(name):
-    layer, shape = SECOND[name]
-    x, kernel = tf.constant(values(2, 6, 3, 2)), tf.constant(values(*shape, seed=1))
+    x, kernel = tf.constant(values(2, 6, 3, 2)), tf.constant(values(2, seed=1))
 
     def penalty(kernel):
-        result = layer(x, kernel)
-        to_sum = values(
-            *result.shape.as_list(), seed=3
-        )  # the mere sum of a norm's squares is fixed
-        gradient = tf.gradients(tf.reduce_sum(to_sum * result**2), x)[0]
+        result = SECOND[name](x, kernel)
+        weights = values(*result.shape.as_list(), seed=3)  # the sum of a norm's squares is fixed
+        gradient = tf.gradients(tf.reduce_sum(weights * result**2), x)[0]
         return tf.reduce_mean(gradient**2)
 
-    towards = values(*shape, seed=2) / np.sqrt(np.prod(shape))
-    sigma_is_constant = name == "spectral norm"  # by design: its vectors have no gradient
+    towards = values(2, seed=2) / np.sqrt(2)
     slope = tf.reduce_sum(tf.gradients(penalty(kernel), kernel)[0] * towards)
     ahead, behind = penalty(kernel + 0.01 * towards), penalty(kernel - 0.01 * towards)
     slope, ahead, behind = evaluate(slope, ahead, behind)
-    assert np.isfinite(slope)
-    if not sigma_is_constant:
-        assert slope == pytest.approx((ahead - behind) / 0.02, rel=0.02)
+    assert slope == pytest.approx((ahead - behind) / 0.02, rel=0.02)
 
 
 # ------------------------------------------------------------------------------- first values

@@ -8,19 +8,16 @@ from gan_fixtures import (
     DESCENT,
     LinearDiscriminator,
     Point,
+    assignments_of,
     build_image_game,
     build_step,
     evaluate,
     make_run,
-    options,
 )
 from graph_fixtures import session
-from test_gan_train_step import assignments_of
 from toolkit_gan import lecam, networks
-from toolkit_gan.options import GanOptions
 
 from toolkit import tf
-from toolkit.options import resolve
 
 AVERAGES = ["critic/average_logit/real", "critic/average_logit/fake"]
 
@@ -88,9 +85,3 @@ def test_the_averages_are_state_of_the_training_alone():
         model = networks.build(make_run(mode="eval", lecam=0.3))
         assert model.average_logits is None
         assert not {v.op.name for v in tf.global_variables()} & set(AVERAGES)
-
-
-def test_a_start_without_the_penalty_is_noted():
-    notes = resolve([("gan", GanOptions)], flags={"lecam_start": "5"}).notes
-    assert "lecam_start (flag --lecam-start) has no effect: lecam is 0" in notes
-    assert options().lecam == 0

@@ -1,18 +1,18 @@
-"""Minibatch standard deviation: its numbers, its place in the discriminator, and who is refused."""
+"""Minibatch standard deviation: its numbers, and its place in the discriminator."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from gan_fixtures import evaluate, make_run, options
+from gan_fixtures import evaluate, images_of, make_run, options
 from toolkit_gan import checks, minibatch_stddev, norm_moments, penalties
 from toolkit_gan.discriminator import Discriminator
 
 from toolkit import UsageError, tf
 
 
-def features_of(count, size=5, seed=0):
-    return np.random.RandomState(seed).normal(size=(count, size)).astype(np.float32)
+def features_of(count, seed=0):
+    return np.random.RandomState(seed).normal(size=(count, 5)).astype(np.float32)
 
 
 def expected_stddev(groups):
@@ -20,24 +20,17 @@ def expected_stddev(groups):
     return groups.std(axis=1).mean(axis=1)
 
 
-def test_each_image_has_the_standard_deviation_of_its_group():
-    x = features_of(12)
-    result = evaluate(minibatch_stddev.append_stddev(tf.constant(x), 4))
+@pytest.mark.parametrize("is_known", [True, False], ids=["size known", "size unknown"])
+@pytest.mark.parametrize("count, groups", [(12, (3, 4, 5)), (8, (2, 4, 5)), (7, (1, 7, 5))])
+def test_each_image_has_the_standard_deviation_of_its_group_or_of_an_odd_batch(
+    count, groups, is_known
+):
+    x = features_of(count)
+    inputs = tf.placeholder_with_default(x, (count if is_known else None, 5))
+    result = evaluate(minibatch_stddev.append_stddev(inputs, 4))
     np.testing.assert_array_equal(result[:, :5], x)
-    expected = np.repeat(expected_stddev(x.reshape(3, 4, 5)), 4)
+    expected = np.repeat(expected_stddev(x.reshape(groups)), groups[1])
     np.testing.assert_allclose(result[:, 5], expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_batch_that_is_no_multiple_is_one_group(is_known):
-    x, y = features_of(7), features_of(8)
-    shapes = [(len(a) if is_known else None, 5) for a in (x, y)]
-    inputs = [tf.placeholder_with_default(a, shape) for a, shape in zip((x, y), shapes)]
-    odd, even = evaluate(*[minibatch_stddev.group_stddev(a, 4) for a in inputs])
-    np.testing.assert_allclose(odd[:, 0], [expected_stddev(x[None])[0]] * 7, rtol=1e-5)
-    np.testing.assert_allclose(
-        even[:, 0], np.repeat(expected_stddev(y.reshape(2, 4, 5)), 4), rtol=1e-5
-    )
 
 
 def test_fixed_moments_are_the_mean_of_the_groups_and_hold_for_any_batch():
@@ -70,8 +63,8 @@ def test_the_heads_have_one_more_input_that_each_group_shares(network):
     sizes = [[v.shape.num_elements() for v in vs] for vs in (discriminator.variables, plain)]
     extra = {v.op.name: a - b for v, a, b in zip(discriminator.variables, *sizes) if a != b}
     assert extra == {"critic/logits/kernel": 1, "critic/embedding/kernel": 3}
-    images = tf.constant(np.random.RandomState(1).uniform(-1, 1, (4, 8, 8, 1)), tf.float32)
-    labels, weights = tf.constant([0, 1, 2, 0]), discriminator.weights(iterate=False)
+    images, labels = images_of(), tf.constant([0, 1, 2, 0])
+    weights = discriminator.weights(iterate=False)
     half, whole = (
         discriminator(images[:count], labels[:count], weights).features for count in (2, 4)
     )
@@ -84,23 +77,10 @@ def test_the_heads_have_one_more_input_that_each_group_shares(network):
 
 def test_reals_and_fakes_are_groups_of_their_own():
     discriminator = Discriminator(make_run(minibatch_stddev=4))
-    reals = tf.constant(np.random.RandomState(1).uniform(-1, 1, (4, 8, 8, 1)), tf.float32)
     weights = discriminator.weights(iterate=False)
-    real, fake = discriminator.pair(reals, None, tf.zeros([4, 8, 8, 1]), None, weights)
+    real, fake = discriminator.pair(images_of(), None, tf.zeros([4, 8, 8, 1]), None, weights)
     real, fake = evaluate(real.features, fake.features)
     assert real[0, -1] > 1e-3 and fake[0, -1] == pytest.approx(1e-4)
-
-
-@pytest.mark.parametrize(
-    "size, batch, is_accepted",
-    [(0, 7, True), (4, 64, True), (7, 7, True), (1, 4, False), (4, 6, False)],
-)
-def test_a_batch_has_whole_groups(size, batch, is_accepted):
-    chosen = options(minibatch_stddev=size, batch_size=batch)
-    if is_accepted:
-        return checks.check_method(chosen, batch)
-    with pytest.raises(UsageError, match=f"minibatch_stddev is {size} and batch_size is {batch}"):
-        checks.check_method(chosen, batch)
 
 
 def test_each_replica_has_whole_groups():

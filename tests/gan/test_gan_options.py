@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from gan_fixtures import evaluate, make_run, options
-from toolkit_gan import checks, losses, penalties
+from gan_fixtures import evaluate, make_run
+from toolkit_gan import checks, losses, networks, penalties
+from toolkit_gan.architecture import AUGMENTATIONS
+from toolkit_gan.differentiable_augmentation import CHANGES
 from toolkit_gan.options import PRESETS, GanOptions
 from toolkit_gan.presets import FEW_IMAGES
 from typing_extensions import get_args
@@ -13,12 +15,19 @@ from toolkit import DataError, DataSpec, UsageError, tf
 from toolkit.options import resolve
 from toolkit.options.paths import map_paths
 
-NETWORKS = ["mlp", "dcgan", "resnet"]
+
+def choices(name):
+    """The choices of an option of the GAN."""
+    values = get_args(GanOptions.model_fields[name].annotation)
+    return set(get_args(values[0]) or values)
 
 
-def test_the_presets_are_the_choices_of_the_option():
-    names = get_args(GanOptions.model_fields["preset"].annotation)
-    assert set(names) == {"auto", *PRESETS}
+def test_each_choice_of_an_option_has_what_it_names_and_the_reverse():
+    assert choices("preset") == {"auto", *PRESETS}
+    assert choices("loss") == set(losses.LOSSES)
+    assert choices("penalty") == {"none", *penalties.DEFAULT_WEIGHT}
+    assert choices("diff_augment") == {"none", "auto", *AUGMENTATIONS}
+    assert set(CHANGES) == set(AUGMENTATIONS)
 
 
 @pytest.mark.parametrize(
@@ -52,27 +61,7 @@ def test_classes_that_are_too_small_are_named_with_the_ways_out(num_images):
 def test_no_network_clusters_what_is_smaller_than_its_filters(shape):
     name, reason = GanOptions.choose_preset(DataSpec(shape, "float32"), 60000)
     assert (name, reason) == ("quick", "the 60,000 images have no labels, and no 8 x 8 pixels")
-    values = {**PRESETS["quick"], "conditional": "auto", "network": "mlp"}
-    run = make_run(shape=shape, **values)
-    checks.check_networks(run.options, run.data)
-
-
-@pytest.mark.parametrize("preset", sorted(PRESETS))
-def test_a_preset_sets_its_values_and_another_value_takes_precedence(preset):
-    resolved = options(preset=preset)
-    for name, value in PRESETS[preset].items():
-        assert getattr(resolved, name) == value, name
-    assert options(preset=preset, loss="minimax").loss == "minimax"
-
-
-@pytest.mark.parametrize("preset", sorted(PRESETS))
-def test_what_a_preset_sets_can_be_trained(preset):
-    run = make_run(preset=preset)
-    checks.check_networks(run.options, run.data)
-    checks.check_method(run.options, run.options.batch_size)
-    is_wasserstein, slope = run.options.loss == "wasserstein", run.options
-    is_bounded = slope.penalty != "none" or slope.weight_clip > 0 or slope.spectral_norm
-    assert is_bounded or not is_wasserstein  # a Wasserstein loss needs a bounded slope
+    check(**{**PRESETS["quick"], "shape": shape, "conditional": "auto", "network": "mlp"})
 
 
 @pytest.mark.parametrize(
@@ -103,78 +92,167 @@ def test_a_preset_has_the_losses_of_its_paper(preset, d_loss, g_loss):
 # ------------------------------------------------------- what is refused, beside what is accepted
 
 
-def is_refused(error, message, run):
-    """Whether the run's options are refused; the message has to match."""
-    try:
-        checks.check_networks(run.options, run.data)
-        checks.check_method(run.options, run.options.batch_size)
-    except error as refusal:
-        assert message in str(refusal)
-        return True
-    return False
+def check(**values):
+    """Check the options of a run as a training does."""
+    run = make_run(**values)
+    checks.check_networks(run.options, run.data)
+    checks.check_method(run.options, run.options.batch_size, total_steps=run.total_steps)
 
 
-PENALISED = [{"discriminator_norm": "batch", "penalty": p} for p in ("wgan-gp", "lp", "dragan")]
-PENALISED += [{"discriminator_norm": "batch", "penalty": p} for p in ("r1", "r1r2")]
+PENALTIES = sorted(penalties.DEFAULT_WEIGHT)
+NORM_LABELS = {"conditional": "projection", "generator_conditional": "batch-norm", "classes": 3}
+CLUSTERS = {"conditional": "clusters", "clusters": 4}
+SELF = dict(CLUSTERS, cluster_features="self", network="mlp")
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("refused", PENALISED, ids=lambda values: values["penalty"])
-@pytest.mark.parametrize("change", [{"discriminator_norm": "layer"}, {"penalty": "none"}])
-def test_batch_norm_in_the_discriminator_is_refused_with_a_penalty_alone(network, refused, change):
-    message = (
-        "(discriminator_norm=batch) mixes the examples of a batch, and "
-        f"penalty={refused['penalty']} needs"
-    )
-    assert is_refused(UsageError, message, make_run(network=network, **refused))
-    assert not is_refused(UsageError, "", make_run(network=network, **dict(refused, **change)))
+@pytest.mark.parametrize(
+    "message, refused, accepted",
+    [
+        # Batch norm in the discriminator, where there is some, with a penalty.
+        *[
+            (
+                "discriminator_norm=batch. mixes the examples of a batch, and "
+                f"penalty={penalty} needs",
+                {"discriminator_norm": "batch", "penalty": penalty},
+                [{"discriminator_norm": "layer", "penalty": penalty}],
+            )
+            for penalty in PENALTIES
+        ],
+        (
+            "mixes the examples of a batch",
+            {"discriminator_norm": "batch", "penalty": "r1", "network": "resnet"},
+            [
+                {"discriminator_norm": "batch", "penalty": "none", "network": "resnet"},
+                {
+                    **{"discriminator_norm": "batch", "penalty": "r1", "network": "r3gan"},
+                    **{"spectral_norm": False, "shape": (16, 16, 1)},
+                },
+            ],
+        ),
+        # Images and networks.
+        (
+            "Network 'dcgan' .*has shape .13.",
+            {"shape": (13,)},
+            [{"shape": (8, 13, 1)}, {"shape": (13,), "network": "mlp"}],
+        ),
+        (
+            "Network 'resnet' .*has 7 x 9",
+            {"shape": (7, 9, 1), "network": "resnet"},
+            [{"shape": (8, 9, 1), "network": "resnet"}, {"shape": (7, 9, 1), "network": "mlp"}],
+        ),
+        ("has 9 x 7", {"shape": (9, 7, 3)}, [{"shape": (9, 8, 3)}]),
+        (
+            "diff_augment=cutout changes images",
+            {"shape": (5,), "network": "mlp", "diff_augment": "cutout"},
+            [{"shape": (5,), "network": "mlp", "diff_augment": "auto"}],
+        ),
+        (
+            "smallest feature map of 28 x 20 pixels has 7 x 5.\nSet attention=5 or more",
+            {"shape": (28, 20, 1), "attention": 4},
+            [
+                {"shape": (28, 20, 1), "attention": 5},
+                {"shape": (28, 20, 1), "attention": 4, "network": "mlp"},
+            ],
+        ),
+        # Labels in the generator's norm.
+        *[
+            (
+                f"and generator_norm is {norm}",
+                dict(NORM_LABELS, generator_norm=norm),
+                [dict(NORM_LABELS, generator_norm=norm, conditional="none")],
+            )
+            for norm in ("none", "layer")
+        ],
+        (
+            "network=r3gan has none",
+            dict(NORM_LABELS, preset="r1r2", network="r3gan"),
+            [{"preset": "r1r2", "network": "r3gan"}],
+        ),
+        (
+            "spectral_norm divides kernels",
+            {"network": "r3gan", "spectral_norm": True},
+            [{"network": "resnet", "spectral_norm": True}],
+        ),
+        # Updates and groups.
+        (
+            "n_critic is 2: set n_critic to 1",
+            {"update": "simultaneous", "n_critic": 2},
+            [{"update": "simultaneous", "n_critic": 1}],
+        ),
+        (
+            "accumulate is 2 and n_critic is 5",
+            {"accumulate": 2, "n_critic": 5},
+            [{"accumulate": 2, "n_critic": 1}, {"accumulate": 1, "n_critic": 5}],
+        ),
+        (
+            "minibatch_stddev is 1 and batch_size is 4",
+            {"minibatch_stddev": 1, "batch_size": 4},
+            [{"minibatch_stddev": 0, "batch_size": 7}],
+        ),
+        (
+            "minibatch_stddev is 4 and batch_size is 6",
+            {"minibatch_stddev": 4, "batch_size": 6},
+            [{"minibatch_stddev": size, "batch_size": 28} for size in (4, 7, 28)],
+        ),
+        (
+            "penalty_steps is 16 and the training has 15 steps",
+            {"penalty": "r1", "penalty_steps": 16, "total_steps": 15},
+            [{"penalty": "r1", "penalty_steps": 16, "total_steps": 16}],
+        ),
+        (
+            "lecam_start is 5 and the training has 5 steps",
+            {"lecam": 0.3, "lecam_start": 5, "total_steps": 5},
+            [{"lecam": 0.3, "lecam_start": 5, "total_steps": 6}],
+        ),
+        # Clusters.
+        ("Clusters is 1: set 2 or more", dict(CLUSTERS, clusters=1), [dict(CLUSTERS, clusters=2)]),
+        (
+            "clusters is 4, and each of the 5 classes",
+            dict(CLUSTERS, classes=5),
+            [dict(CLUSTERS, classes=4)],
+        ),
+        (
+            "cluster_features=self needs images of 8 x 8",
+            dict(SELF, shape=(6, 8, 1)),
+            [dict(SELF, shape=(8, 8, 1))],
+        ),
+        # Names of changes.
+        *[
+            ("diff_augment", {"diff_augment": value}, [])
+            for value in ("none,cutout", "auto,none", "color")
+        ],
+    ],
+)
+def test_a_combination_is_refused_beside_those_that_are_accepted(message, refused, accepted):
+    with pytest.raises(UsageError, match=message):
+        check(**refused)
+    for values in accepted:
+        check(**values)
 
 
 @pytest.mark.parametrize("conditional", ["concat", "acgan", "projection"])
 @pytest.mark.parametrize("classes, count", [(0, "no labels"), (1, "one class")])
 def test_a_conditional_network_needs_two_classes(conditional, classes, count):
     message = f"conditional={conditional} needs two classes or more, and the data has {count}"
-    assert is_refused(DataError, message, make_run(classes=classes, conditional=conditional))
-    assert not is_refused(DataError, "", make_run(classes=2, conditional=conditional))
-    assert not is_refused(DataError, "", make_run(classes=classes, conditional="auto"))
-
-
-@pytest.mark.parametrize("network", ["dcgan", "resnet"])
-@pytest.mark.parametrize(
-    "shape, neighbour, message",
-    [
-        ((13,), (8, 13, 1), "has shape [13]"),
-        ((7, 9, 1), (8, 9, 1), "has 7 x 9"),
-        ((9, 7, 3), (9, 8, 3), "has 9 x 7"),
-    ],
-)
-def test_a_convolutional_network_needs_images_of_eight_pixels(network, shape, neighbour, message):
-    assert is_refused(UsageError, message, make_run(shape, network=network))
-    assert not is_refused(UsageError, "", make_run(neighbour, network=network))
-    assert not is_refused(UsageError, "", make_run(shape, network="mlp"))
+    with pytest.raises(DataError, match=message):
+        check(classes=classes, conditional=conditional)
+    check(classes=2, conditional=conditional)
+    check(classes=classes, conditional="auto")
 
 
 def test_labels_in_the_batch_norm_need_labels():
     flags = {"generator_norm": "batch", "generator_conditional": "batch-norm"}
-    message = "needs labels of two classes or more"
-    assert is_refused(DataError, message, make_run(conditional="auto", **flags))
-    assert not is_refused(DataError, "", make_run(conditional="auto", classes=2, **flags))
-    assert not is_refused(DataError, "", make_run(conditional="none", **flags))  # it is noted
+    with pytest.raises(DataError, match="needs labels of two classes or more"):
+        check(conditional="auto", **flags)
+    check(conditional="auto", classes=2, **flags)
+    check(conditional="none", **flags)  # it is noted
 
 
-def test_no_batch_norm_is_refused_where_the_network_has_none():
-    flags = {"discriminator_norm": "batch", "penalty": "r1", "shape": (16, 16, 1)}
-    message = "mixes the examples of a batch"
-    assert is_refused(UsageError, message, make_run(**flags, network="resnet"))
-    assert not is_refused(UsageError, "", make_run(**flags, network="r3gan", spectral_norm=False))
+def test_an_evaluation_is_not_refused_for_the_length_of_its_training():
+    networks.build(make_run(mode="eval", total_steps=3, penalty="r1", penalty_steps=16))
 
 
-@pytest.mark.parametrize("accumulate, n_critic", [(2, 5), (2, 2)])
-def test_accumulating_over_several_discriminator_updates_is_refused(accumulate, n_critic):
-    message = f"accumulate is {accumulate} and n_critic is {n_critic}"
-    assert is_refused(UsageError, message, make_run(accumulate=accumulate, n_critic=n_critic))
-    assert not is_refused(UsageError, "", make_run(accumulate=accumulate, n_critic=1))
-    assert not is_refused(UsageError, "", make_run(accumulate=1, n_critic=n_critic))
+# ------------------------------------------------------------------------------- without effect
 
 
 def idle(**flags):
@@ -184,74 +262,77 @@ def idle(**flags):
     return {n.split(" ")[0]: n.split("no effect: ")[1] for n in notes if "no effect" in n}
 
 
+TWO_RATES = {"generator_rate": 1, "discriminator_rate": 1}
+TWO_OPTIMIZERS = {"generator_optimizer": "adam", "discriminator_optimizer": "adam"}
+TWO_SCHEDULES = {"generator_schedule": "step", "discriminator_schedule": "step"}
+ARGUMENTS = {"generator_optimizer": "adam", "discriminator_optimizer_args": "beta1=0"}
+
+
 @pytest.mark.parametrize(
-    "flags, reason, neighbour",
+    "flags, others, reason, used_with",
     [
-        ({"penalty_weight": 3}, "penalty is none", {"penalty": "r1"}),
-        ({"class_weight": 3}, "conditional is auto", {"conditional": "acgan"}),
+        ({"penalty_weight": 3}, {}, "penalty is none", {"penalty": "r1"}),
+        ({"penalty_steps": 4}, {}, "penalty is none", {"penalty": "r1"}),
+        ({"penalty_decay": 0.5}, {}, "penalty is none", {"penalty": "r1"}),
+        ({"lecam_start": 5}, {}, "lecam is 0", {"lecam": 0.3}),
+        ({"ema": 0.99}, {"ema_images": 1000}, "ema_images is set", {}),
+        ({"class_weight": 3}, {}, "conditional is auto", {"conditional": "acgan"}),
         (
             {"generator_conditional": "batch-norm"},
+            {"conditional": "none"},
             "conditional is none",
             {"conditional": "projection"},
         ),
-        ({"attention": 8}, "network is mlp", {"network": "dcgan"}),
-        ({"features_plugin": "x"}, "features is pixels", {"features": "auto"}),
-        ({"norm_samples": 9}, "no network has batch norm", {"discriminator_norm": "batch"}),
-        ({"sample_count": 9}, "sample_steps is 0", {"sample_steps": 5}),
+        ({"attention": 8}, {"network": "mlp"}, "network is mlp", {"network": "dcgan"}),
+        ({"features_plugin": "x"}, {"features": "pixels"}, "features is pixels", {}),
+        (
+            {"norm_samples": 9},
+            {"generator_norm": "layer"},
+            "no network has batch norm",
+            {"generator_norm": "layer", "discriminator_norm": "batch"},
+        ),
+        ({"sample_count": 9}, {"sample_steps": 0}, "sample_steps is 0", {"sample_steps": 5}),
         (
             {"learning_rate": 0.1},
+            TWO_RATES,
             "generator_rate and discriminator_rate are set",
-            {"discriminator_rate": None},
+            {"generator_rate": 1},
         ),
         (
             {"optimizer": "sgd"},
+            TWO_OPTIMIZERS,
             "generator_optimizer and discriminator_optimizer are set",
-            {"generator_optimizer": None},
+            {"discriminator_optimizer": "adam"},
         ),
         (
             {"optimizer_args": "beta1=0.5"},
+            ARGUMENTS,
             "generator_optimizer and discriminator_optimizer_args are set",
-            {"discriminator_optimizer_args": None},
+            {"generator_optimizer": "adam"},
         ),
         (
             {"schedule": "cosine"},
+            TWO_SCHEDULES,
             "generator_schedule and discriminator_schedule are set",
-            {"generator_schedule": None},
+            {"discriminator_schedule": "step"},
         ),
         (
             {"decay_steps": 5},
+            {"preset": "dcgan"},
             "schedule is constant",
-            {"generator_schedule": "cosine", "preset": "dcgan"},
+            {"preset": "dcgan", "generator_schedule": "cosine"},
+        ),
+        (
+            {"generator_norm": "layer"},
+            {"network": "r3gan"},
+            "network r3gan has no normalisation",
+            {"network": "resnet"},
         ),
     ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_an_option_without_effect_is_noted(flags, reason, neighbour):
-    (name,) = flags
-    others = {
-        "generator_conditional": {"conditional": "none"},
-        "attention": {"network": "mlp"},
-        "features_plugin": {"features": "pixels"},
-        "norm_samples": {"generator_norm": "layer"},
-        "sample_count": {"sample_steps": 0},
-        "learning_rate": {"generator_rate": 1, "discriminator_rate": 1},
-        "optimizer": {"generator_optimizer": "adam", "discriminator_optimizer": "adam"},
-        "optimizer_args": {
-            "generator_optimizer": "adam",
-            "discriminator_optimizer_args": "beta1=0",
-        },
-        "schedule": {"generator_schedule": "step", "discriminator_schedule": "step"},
-        "decay_steps": {"preset": "dcgan"},
-    }.get(name, {})
-    assert idle(**flags, **others) == {name: reason}
-    used = {n: v for n, v in dict(others, **neighbour).items() if v is not None}
-    assert idle(**flags, **used) == {}
-
-
-def test_simultaneous_updates_have_one_of_the_discriminator():
-    with pytest.raises(UsageError, match="set n_critic to 1"):
-        options(update="simultaneous", n_critic=2)
-    assert options(update="simultaneous", n_critic=1).n_critic == 1
+def test_an_option_without_effect_is_noted(flags, others, reason, used_with):
+    assert idle(**flags, **others) == dict.fromkeys(flags, reason)
+    assert idle(**flags, **used_with) == {}
 
 
 @pytest.mark.parametrize("value, path", [("runs/a", "X/runs/a"), ("auto", "auto")])

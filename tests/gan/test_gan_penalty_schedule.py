@@ -9,12 +9,11 @@ import math
 
 import numpy as np
 import pytest
-from gan_fixtures import Logits, Weights, make_run, options
+from gan_fixtures import Logits, Weights, images_of, make_run, options
 from graph_fixtures import session
 from toolkit_gan import checks, networks, penalty_schedule
 from toolkit_gan.forward_pass import discriminator_pass
 from toolkit_gan.losses import named_losses
-from toolkit_gan.penalty_schedule import cosine_share, scheduled_penalty
 
 from toolkit import UsageError, tf
 
@@ -28,9 +27,6 @@ class CountingDiscriminator:
         self.w = tf.get_variable("w", initializer=tf.constant(W), use_resource=True)
         self.calls = tf.get_variable("calls", initializer=0, use_resource=True, trainable=False)
 
-    def weights(self):
-        return Weights({"w": self.w.read_value()})
-
     def __call__(self, images, labels, weights):
         with tf.control_dependencies([self.calls.assign_add(1, read_value=False)]):
             w = tf.identity(weights.values["w"])
@@ -38,11 +34,12 @@ class CountingDiscriminator:
 
 
 def penalise(**values):
-    """A penalty of the counting discriminator, its gradient w.r.t. w, and both."""
+    """A run, a counting discriminator, its penalty, and the gradient w.r.t. w."""
     run = make_run(shape=(2,), network="mlp", penalty="r1", penalty_weight=0.1, **values)
     discriminator = CountingDiscriminator()
     points = tf.constant([[1.0, 2.0], [0.5, 0.1], [0.0, 0.0]])
-    penalty = scheduled_penalty(discriminator, points, None, discriminator.weights(), run)
+    weights = Weights({"w": discriminator.w.read_value()})
+    penalty = penalty_schedule.scheduled_penalty(discriminator, points, None, weights, run)
     return run, discriminator, penalty, tf.gradients(penalty, discriminator.w)[0]
 
 
@@ -58,35 +55,30 @@ def test_every_third_step_has_three_times_the_penalty_and_the_others_do_not_comp
             tf_session.run(run.global_step.assign_add(1))
 
 
-def test_a_weight_falls_in_a_cosine_to_its_last_share_and_stays_there():
-    run, _, penalty, gradient = penalise(penalty_decay=0.1, penalty_steps=1)
+@pytest.mark.parametrize(
+    "decay, steps, step, factor",
+    [
+        # of 100 steps, in a cosine from 1 to the last share, where it stays
+        (0.1, 1, 0, 1.0),
+        (0.1, 1, 25, 0.1 + 0.45 * (1 + math.sqrt(0.5))),
+        (0.1, 1, 50, 0.55),
+        (0.1, 1, 100, 0.1),
+        (0.1, 1, 1000, 0.1),
+        (0.0, 2, 49, 2 * 0.5 * (1 + math.cos(math.pi * 0.49))),  # a lazy penalty falls, too
+    ],
+)
+def test_a_weight_falls_in_a_cosine_to_its_last_share(decay, steps, step, factor):
+    run, _, penalty, gradient = penalise(penalty_decay=decay, penalty_steps=steps)
     with session() as tf_session:
-        for step, share in [(0, 1.0), (25, 0.1 + 0.45 * (1 + math.sqrt(0.5))), (50, 0.55)]:
-            tf_session.run(run.global_step.assign(step))
-            value, slope = tf_session.run([penalty, gradient])
-            assert value == pytest.approx(share * 0.05 * 25, rel=1e-5)
-            np.testing.assert_allclose(slope, share * 0.1 * W, rtol=1e-5)
-        shares = [cosine_share(tf.constant(n, tf.int64), 100, 0.1) for n in (100, 1000)]
-        assert tf_session.run(shares) == pytest.approx([0.1, 0.1])
-
-
-def test_a_lazy_penalty_falls_too():
-    run, _, penalty, _ = penalise(penalty_decay=0.0, penalty_steps=2)
-    with session() as tf_session:
-        tf_session.run(run.global_step.assign(49))
-        share = 0.5 * (1 + math.cos(math.pi * 0.49))
-        assert tf_session.run(penalty) == pytest.approx(2 * share * 0.05 * 25, rel=1e-5)
+        tf_session.run(run.global_step.assign(step))
+        value, slope = tf_session.run([penalty, gradient])
+    assert value == pytest.approx(factor * 0.05 * 25, rel=1e-5)
+    np.testing.assert_allclose(slope, factor * 0.1 * W, rtol=1e-5)
 
 
 def test_a_decay_needs_the_length_of_the_run():
     with pytest.raises(UsageError, match="penalty_decay.* has no length"):
         penalty_schedule.weight_factor(make_run(total_steps=None, penalty_decay=0.5))
-
-
-def test_penalty_options_without_a_penalty_have_no_effect():
-    run_options = options(preset="quick", penalty_steps=4, penalty_decay=0.5)
-    reasons = run_options.idle_options()
-    assert reasons["penalty_steps"] == reasons["penalty_decay"] == "penalty is none"
 
 
 @pytest.mark.parametrize("network, penalty", [("dcgan", "wgan-gp"), ("resnet", "r1r2")])
@@ -95,12 +87,10 @@ def test_a_lazy_penalty_has_the_gradients_of_one_on_every_step(network, penalty)
     for steps in (1, 2):
         with tf.Graph().as_default():
             kinds = {"network": network, "penalty": penalty, "conditional": "projection"}
-            run = make_run(
-                penalty_steps=steps, penalty_weight=1.0 / steps, classes=3, width=2, **kinds
-            )
+            weight = {"penalty_steps": steps, "penalty_weight": 1.0 / steps}
+            run = make_run(classes=3, width=2, **kinds, **weight)
             model = networks.build(run)
-            reals = tf.constant(np.random.RandomState(0).uniform(-1, 1, [4, 8, 8, 1]), tf.float32)
-            outputs, _ = discriminator_pass(model, run, reals, tf.constant([0, 1, 2, 2]), 0)
+            outputs, _ = discriminator_pass(model, run, images_of(), tf.constant([0, 1, 2, 2]), 0)
             loss = named_losses(outputs, run)["d_loss"]
             gradients = tf.gradients(loss, model.discriminator.variables)
             with session() as tf_session:

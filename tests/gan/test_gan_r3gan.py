@@ -1,4 +1,4 @@
-"""The networks of R3GAN: their layers against closed forms, and what they refuse."""
+"""The networks of R3GAN: their layers against closed forms."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from gan_fixtures import make_run, options
-from graph_fixtures import session
-from toolkit_gan import checks, networks, r3gan
+from gan_fixtures import evaluate, make_run
+from toolkit_gan import networks, r3gan
 from toolkit_gan.blocks import Variables
 from toolkit_gan.penalties import input_gradients, zero_centred_penalty
 
-from toolkit import UsageError, tf
-
-
-def evaluate_with_variables(*tensors):
-    with session() as tf_session:
-        return tf_session.run(list(tensors))
+from toolkit import tf
 
 
 def test_groups_of_channels_are_convolved_by_kernels_of_their_own():
@@ -30,7 +24,7 @@ def test_groups_of_channels_are_convolved_by_kernels_of_their_own():
     x, kernel, whole = (tf.constant(values, tf.float32) for values in (x, kernel, whole))
     grouped = r3gan.GroupConv.apply(x, kernel)
     expected = tf.nn.conv2d(x, whole, strides=1, padding="SAME")
-    np.testing.assert_allclose(*evaluate_with_variables(grouped, expected), atol=1e-5)
+    np.testing.assert_allclose(*evaluate(grouped, expected), atol=1e-5)
 
 
 def test_resampling_is_bilinear_and_keeps_the_brightness():
@@ -38,7 +32,7 @@ def test_resampling_is_bilinear_and_keeps_the_brightness():
     dot = np.zeros([1, 4, 4, 1], np.float32)
     dot[0, 1, 1] = 1
     plain = tf.ones([1, 4, 4, 1])
-    dot_up, plain_up, plain_down, dot_down = evaluate_with_variables(
+    dot_up, plain_up, plain_down, dot_down = evaluate(
         r3gan.SmoothUp.apply(tf.constant(dot), identity, (8, 8)),
         r3gan.SmoothUp.apply(plain, identity, (7, 8)),
         r3gan.SmoothDown.apply(tf.ones([1, 8, 8, 1]), identity),
@@ -60,7 +54,7 @@ def test_a_block_starts_as_the_identity_with_kernels_that_keep_the_scale():
     x = tf.constant(np.random.RandomState(0).randn(2, 4, 4, 64), tf.float32)
     values = variables.read()
     kernels = [values[f"block/conv{number}/kernel"] for number in (1, 2, 3)]
-    y, before, first, second, third = evaluate_with_variables(block(values, x), x, *kernels)
+    y, before, first, second, third = evaluate(block(values, x), x, *kernels)
     np.testing.assert_array_equal(y, before)
     gain = math.sqrt(2 / 1.04) / 2  # of sixteen blocks: 16 ** -0.25
     assert first.shape == (1, 1, 64, 128) and second.shape == (3, 3, 16, 128)
@@ -84,17 +78,5 @@ def test_the_networks_fit_the_images_and_have_second_derivatives(shape):
     assert all("/conv1/" in n or "/conv2/" in n or n == "critic/logits/bias" for n in biases)
     gradients = tf.gradients(penalty, model.discriminator.variables)
     present = [g for g in gradients if g is not None]
-    assert all(np.isfinite(g).all() for g in evaluate_with_variables(penalty, *present))
+    assert all(np.isfinite(g).all() for g in evaluate(penalty, *present))
     assert len(present) > len(gradients) / 2
-
-
-def test_what_divides_kernels_or_needs_a_norm_is_refused():
-    run = make_run(network="r3gan", spectral_norm=True)
-    with pytest.raises(UsageError, match="spectral_norm divides kernels"):
-        checks.check_networks(run.options, run.data)
-    values = {"conditional": "projection", "generator_conditional": "batch-norm"}
-    run = make_run(network="r3gan", preset="r1r2", classes=3, **values)
-    with pytest.raises(UsageError, match="network=r3gan has none"):
-        checks.check_networks(run.options, run.data)
-    reasons = options(network="r3gan", generator_norm="layer").idle_options()
-    assert reasons["generator_norm"] == "network r3gan has no normalisation"

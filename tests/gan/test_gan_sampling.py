@@ -1,23 +1,67 @@
-"""Samples: one image by itself and in a batch, from the averaged weights, as bytes."""
+"""Samples: the generator's inputs, one image by itself and in a batch, images as bytes."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from gan_fixtures import make_run
+from gan_fixtures import evaluate, make_run, options
 from graph_fixtures import session
 from PIL import Image
 from toolkit_gan import latents, sampling
 from toolkit_gan.generator import Generator
-from toolkit_gan.scores import sample_sets
+from toolkit_gan.scores import sample_sets, scorer
+from toolkit_gan.scores.extractor import PixelFeatures
 
 import toolkit
-from toolkit import tf
+from toolkit import DataSpec, tf
 
-NETWORKS = ["mlp", "dcgan", "resnet"]
+UNEQUAL = DataSpec((8, 8, 1), "uint8", 3, ("a", "b", "c"), (1, 0, 3))
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+# ------------------------------------------------------------------------------- latent numbers
+
+
+def test_labels_in_the_graph_and_of_samples_follow_the_histogram_of_the_data():
+    conditional = options(conditional="projection", latent_size=2)
+    run = toolkit.Run("train", conditional, UNEQUAL, None, 100)
+    for labels in (
+        evaluate(latents.random_labels(run, "label", 4000)),
+        latents.random_inputs(conditional, UNEQUAL, 4000, seed=1)["label"],
+    ):
+        shares = np.bincount(labels, minlength=3) / len(labels)
+        assert shares[1] == 0 and shares[0] == pytest.approx(0.25, abs=0.03)
+
+
+@pytest.mark.parametrize("latent, deviation", [("normal", 1.0), ("uniform", 1 / math.sqrt(3))])
+def test_latent_numbers_have_their_distribution_and_do_not_depend_on_the_count(latent, deviation):
+    model = options(latent=latent, latent_size=10)
+    z, few = (latents.random_inputs(model, UNEQUAL, n, seed=3)["z"] for n in (1000, 5))
+    assert z.std() == pytest.approx(deviation, rel=0.03) and abs(z.mean()) < 0.03
+    assert (np.abs(z).max() <= 1) == (latent == "uniform")
+    np.testing.assert_array_equal(z[:5], few)
+
+
+@pytest.mark.parametrize("conditional, names", [("none", {"z"}), ("concat", {"z", "label"})])
+def test_a_generator_has_labels_as_inputs_only_if_it_is_conditional(conditional, names):
+    run = make_run(classes=3, conditional=conditional)
+    assert set(sampling.generator_inputs(run)) == names
+    for draw in (latents.random_inputs, latents.interpolation_inputs):
+        inputs = draw(run.options, run.data, 9, seed=1)
+        assert set(inputs) == names and all(len(values) == 9 for values in inputs.values())
+
+
+def test_slerp_of_orthogonal_points_stays_on_their_sphere():
+    a, b = np.float32([[2, 0], [2, 0]]), np.float32([[0, 2], [2, 0]])
+    half = latents.slerp(a, b, np.array([[0.5], [0.5]]))
+    np.testing.assert_allclose(half, [[math.sqrt(2), math.sqrt(2)], [2, 0]], rtol=1e-6)
+
+
+# --------------------------------------------------------------------------------------- images
+
+
+@pytest.mark.parametrize("network", ["mlp", "dcgan", "resnet"])
 def test_one_z_alone_gives_the_image_that_it_gives_in_a_batch(network):
     run = make_run(network=network, norm_samples=16)
     generator = Generator(run)
@@ -50,6 +94,22 @@ def test_the_statistics_of_samples_follow_the_averaged_weights():
     np.testing.assert_allclose(after, expected, atol=1e-6)
 
 
+def test_samples_of_a_score_are_drawn_in_parts_of_whole_batches(monkeypatch):
+    run = make_run((8, 8, 1), latent_size=5, eval_batch_size=10)
+    parts, images = [], []
+
+    def predict(inputs):
+        parts.append(len(inputs["z"]))
+        return {"image": np.tile(np.abs(inputs["z"][:, :1, None, None]), [1, 8, 8, 1]) % 1}
+
+    for limit in (25 * 64, 1):
+        monkeypatch.setattr(scorer, "MAX_FLOATS", limit)
+        gan_scorer = scorer.GanScorer(run, {}.get, features=PixelFeatures((8, 8, 1)))
+        images.append(gan_scorer._generate(predict, 45, 1).images)
+    assert parts == [20, 20, 5] + [10, 10, 10, 10, 5]
+    assert (images[0] == images[1]).all() and len(np.unique(images[0])) > 30
+
+
 def test_samples_and_scores_round_images_to_the_same_bytes(tmp_path):
     x = np.linspace(-1, 1, 1001, dtype=np.float32)  # the generator's outputs
     x = x[np.abs((x + 1) * 127.5 % 1 - 0.5) > 1e-3]  # either neighbour is right for a tie
@@ -59,7 +119,3 @@ def test_samples_and_scores_round_images_to_the_same_bytes(tmp_path):
     path = str(tmp_path / "grid.png")
     toolkit.save_grid(path, unit.reshape([1, 1, -1, 1]), 1)
     assert expected.astype(np.uint8).tobytes() in np.asarray(Image.open(path)).tobytes()
-
-
-def test_rounding_errors_beyond_the_range_do_not_wrap_round():
-    assert sample_sets.to_bytes(np.float32([1.0, 1.0000001, -1e-7])).tolist() == [255, 255, 0]

@@ -14,6 +14,7 @@ from gan_fixtures import (
     LinearDiscriminator,
     Point,
     ancestors,
+    assignments_of,
     build_image_game,
     build_point_game,
     build_step,
@@ -24,10 +25,9 @@ from gan_fixtures import (
     weights_after,
 )
 from graph_fixtures import session
-from toolkit_gan import forward_pass, latents, networks, sampling, train_step
+from toolkit_gan import average, forward_pass, networks
 
 from toolkit import tf
-from toolkit.graph.state_updates import state_updates
 
 ORDERS = ["alternating", "simultaneous"]
 
@@ -35,80 +35,79 @@ ORDERS = ["alternating", "simultaneous"]
 # ----------------------------------------------------------------------- the order, by the numbers
 
 
-@pytest.mark.parametrize("update, expected", [("alternating", 1.09), ("simultaneous", 1.1)])
-def test_the_generator_sees_the_new_discriminator_only_when_alternating(update, expected):
-    # psi falls to 1 - 0.1 theta = 0.9; theta rises by 0.1 psi, of the new psi or of the old one.
-    game = build_point_game(update=update)
+@pytest.mark.parametrize(
+    "weights, rate, update, expected",
+    [
+        # psi falls to 1 - 0.1 theta = 0.9; theta rises by 0.1 psi, of the new psi or the old one.
+        ((1.0,), 0.1, "alternating", 1.09),
+        ((1.0,), 0.1, "simultaneous", 1.1),
+        # theta + rate * p2 p1 sech^2(p1 theta), at (1, 1) or at the updated weights; mixed: 1.1027.
+        ((1.0, 1.0), 0.5, "simultaneous", 1.21),
+        ((1.0, 1.0), 0.5, "alternating", 1.1386),
+    ],
+)
+def test_the_generator_sees_the_new_discriminator_only_when_alternating(
+    weights, rate, update, expected
+):
+    game = build_point_game(discriminator=weights, learning_rate=rate, update=update)
     with session() as tf_session:
         initial = [v.initializer for v in tf.global_variables()]
         for _ in range(1000):  # a missing control edge fails at random
-            tf_session.run(initial)
-            tf_session.run(game.op)
-            model = game.model
-            weights = tf_session.run([model.discriminator.variables[0], model.generator.theta])
-            assert [round(float(weight), 5) for weight in weights] == [0.9, expected]
-
-
-@pytest.mark.parametrize("update, expected", [("simultaneous", 1.21), ("alternating", 1.1386)])
-def test_all_weights_of_the_discriminator_are_read_before_or_all_after_its_update(update, expected):
-    # theta + rate * p2 p1 sech^2(p1 theta), at (1, 1) or at the updated weights; mixed: 1.1027.
-    game = build_point_game(discriminator=(1.0, 1.0), update=update, learning_rate=0.5)
-    with session() as tf_session:
-        initial = [v.initializer for v in tf.global_variables()]
-        for _ in range(1000):
             tf_session.run(initial)
             tf_session.run(game.op)
             theta = tf_session.run(game.model.generator.theta)
             assert theta == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_discriminator_is_updated_n_times_before_the_generator():
-    # psi falls by 0.1 theta three times; then theta rises by 0.1 psi.
-    assert weights_after(build_point_game(n_critic=3)) == pytest.approx([0.7, 1.07])
+MOMENTUM = {
+    "discriminator_optimizer": "momentum",
+    "discriminator_optimizer_args": {"momentum": 0.5},
+}
 
 
-def test_weights_are_clipped_after_each_update_of_the_discriminator():
-    kernel = np.float32([[1.0]])
-    game = build_point_game(discriminator=(kernel,), weight_clip=0.5, n_critic=2)
-    # 1 - 0.1, clipped to 0.5, less 0.1: clipped once at the end, it would be 0.5.
-    assert weights_after(game) == pytest.approx([0.4, 1.04])
+@pytest.mark.parametrize(
+    "values, steps, expected",
+    [
+        # The discriminator has n updates before the generator: psi falls by 0.1 theta three times.
+        ({"n_critic": 3}, 1, [0.7, 1.07]),
+        # 1 - 0.1, clipped to 0.5, less 0.1: clipped once at the end, it would be 0.5.
+        ({"n_critic": 2, "weight_clip": 0.5}, 1, [0.4, 1.04]),
+        # Each network has its own rate: psi = 1 - 0.2 * 1; theta = 1 + 0.5 * 0.8.
+        ({"discriminator_rate": 0.2, "generator_rate": 0.5}, 1, [0.8, 1.4]),
+        # Each has its own optimizer. psi: 1 - 0.1, then 0.9 - 0.1 (0.5 + 1.09); theta by plain
+        # descent: 1.09, then 1.09 + 0.0741.
+        (MOMENTUM, 2, [0.741, 1.1641]),
+        # If the discriminator's loss moved theta as well, theta would first fall by 0.1 psi.
+        ({"update": "alternating", "discriminator_rate": 1e-30}, 1, [1.0, 1.1]),
+        ({"update": "simultaneous", "discriminator_rate": 1e-30}, 1, [1.0, 1.1]),
+        # If the generator's loss -psi theta moved psi as well, psi would rise by 0.1 theta.
+        ({"update": "alternating", "generator_rate": 1e-30}, 1, [0.9, 1.0]),
+        ({"update": "simultaneous", "generator_rate": 1e-30}, 1, [0.9, 1.0]),
+    ],
+    ids=str,
+)
+def test_a_step_moves_each_network_by_its_own_loss_and_options(values, steps, expected):
+    assert weights_after(build_point_game(**values), steps) == pytest.approx(expected)
 
 
-def test_each_network_has_its_own_learning_rate():
-    # psi = 1 - 0.2 * 1; theta = 1 + 0.5 * 0.8
-    game = build_point_game(discriminator_rate=0.2, generator_rate=0.5)
-    assert weights_after(game) == pytest.approx([0.8, 1.4])
+RATES = {"discriminator_rate": 0.2, "generator_rate": 0.4}
 
 
-def test_each_network_has_its_own_optimizer_and_arguments():
-    # psi: 1 - 0.1, then 0.9 - 0.1 (0.5 + 1.09); theta by plain descent: 1.09, then 1.09 + 0.0741.
-    arguments = {"momentum": 0.5}
-    game = build_point_game(
-        discriminator_optimizer="momentum", discriminator_optimizer_args=arguments
-    )
-    slots = {v.op.name for v in tf.global_variables() if v.op.name.endswith("Momentum")}
-    assert slots == {game.model.discriminator.variables[0].op.name + "/Momentum"}
-    assert weights_after(game, 2) == pytest.approx([0.741, 1.1641])
-
-
-def test_each_network_has_its_own_schedule():
-    halving = {"decay_steps": 1, "decay_rate": 0.5, "generator_schedule": "step"}
-    run = build_point_game(**halving).run
-    values = [run.logged[name + "/learning_rate"] for name in ("critic", "generator")]
+@pytest.mark.parametrize(
+    "values, rates, later",
+    [
+        ({"generator_schedule": "step"}, [0.1, 0.1], [0.1, 0.05]),
+        (dict(RATES, schedule="exponential"), [0.2, 0.4], [0.1, 0.2]),
+    ],
+    ids=["its own schedule", "one schedule"],
+)
+def test_a_schedule_lowers_the_rates_of_its_networks(values, rates, later):
+    run = build_point_game(decay_steps=1, decay_rate=0.5, **values).run
+    logged = [run.logged[name + "/learning_rate"] for name in ("critic", "generator")]
     with session() as tf_session:
+        assert tf_session.run(logged) == pytest.approx(rates)
         tf_session.run(run.global_step.assign(1))
-        assert tf_session.run(values) == pytest.approx([0.1, 0.05])
-
-
-def test_a_schedule_lowers_both_learning_rates_alike():
-    rates = {"discriminator_rate": 0.2, "generator_rate": 0.4}
-    halving = {"schedule": "exponential", "decay_steps": 1, "decay_rate": 0.5}
-    run = build_point_game(**rates, **halving).run
-    values = [run.logged[name + "/learning_rate"] for name in ("critic", "generator")]
-    with session() as tf_session:
-        assert tf_session.run(values) == pytest.approx([0.2, 0.4])
-        tf_session.run(run.global_step.assign(1))
-        assert tf_session.run(values) == pytest.approx([0.1, 0.2])
+        assert tf_session.run(logged) == pytest.approx(later)
 
 
 # ------------------------------------------------------------------------------- data and noise
@@ -126,54 +125,16 @@ def test_five_updates_use_five_batches_and_five_noises_and_make_one_step():
     run = make_run(shape=(1,), n_critic=5, **dict(DESCENT, network="mlp"))
     discriminator = LinearDiscriminator(1.0)
     op = build_step(networks.Gan(Echo(), discriminator, None), features, run).op
-    reals, fakes = discriminator.calls[0:10:2], discriminator.calls[1:10:2]
+    calls = {"reals": discriminator.calls[0:10:2], "op": op}
+    calls["fakes"] = discriminator.calls[1:10:2] + discriminator.calls[10:]
     with session() as tf_session:
-        fetches = {"reals": reals, "fakes": fakes + discriminator.calls[10:], "op": op}
-        values = tf_session.run(fetches)
-        assert tf_session.run(run.global_step) == 1
-    examples = np.sort((np.concatenate(values["reals"])[:, 0] + 1) * 20)
-    np.testing.assert_allclose(examples, np.arange(20), atol=1e-4)  # each example once
-    noises = np.concatenate(values["fakes"])
-    assert len(np.unique(noises)) == len(noises) == 24
-
-
-def test_each_step_has_its_own_noise():
-    run = make_run()
-    noise = latents.noise(run, "critic0/z", 3)
-    with session() as tf_session:
-        first = tf_session.run(noise)
-        tf_session.run(run.global_step.assign_add(1))
-        assert not np.intersect1d(first, tf_session.run(noise)).size
-
-
-# ------------------------------------------------------------------------- whose gradient, whose
-
-
-def test_each_network_updates_its_own_variables_alone():
-    model = networks.build(make_run(network="mlp"))
-    own = [{v.op.name for v in n.variables} for n in (model.discriminator, model.generator)]
-    assert not own[0] & own[1]
-    assert own[0] | own[1] == {v.op.name for v in tf.trainable_variables()}
-
-
-@pytest.mark.parametrize("update", ORDERS)
-def test_no_gradient_of_the_discriminators_loss_reaches_the_generator(update):
-    # If the discriminator's loss moved theta as well, theta would first fall by 0.1 psi.
-    game = build_point_game(update=update, discriminator_rate=1e-30)
-    assert weights_after(game)[1] == pytest.approx(1.1)
-
-
-@pytest.mark.parametrize("update", ORDERS)
-def test_no_gradient_of_the_generators_loss_reaches_the_discriminator(update):
-    # If the generator's loss -psi theta moved psi as well, psi would rise by 0.1 theta.
-    game = build_point_game(update=update, generator_rate=1e-30)
-    assert weights_after(game)[0] == pytest.approx(0.9)
-
-
-def test_the_fakes_of_the_discriminators_update_stop_the_gradient():
-    model = build_point_game(update="alternating").model
-    fakes = model.discriminator.calls[1]  # after the reals of the first update
-    assert tf.gradients(fakes, model.generator.theta) == [None]
+        values = [tf_session.run(calls) for _ in range(2)]
+        assert tf_session.run(run.global_step) == 2
+    for each in values:
+        examples = np.sort((np.concatenate(each["reals"])[:, 0] + 1) * 20)
+        np.testing.assert_allclose(examples, np.arange(20), atol=1e-4)  # each example once
+    noises = np.concatenate(values[0]["fakes"] + values[1]["fakes"])
+    assert len(np.unique(noises)) == len(noises) == 2 * 24
 
 
 # ------------------------------------------------------------------------ the order, by the edges
@@ -201,11 +162,9 @@ def test_when_simultaneous_both_updates_wait_for_both_gradients():
 
 def test_the_step_counter_comes_last():
     game = build_point_game(n_critic=2)
-    (count,) = [
-        o
-        for o in ancestors(game.op)
-        if o.type == "AssignAddVariableOp" and o.inputs[0] is game.run.global_step.handle
-    ]
+    handle = game.run.global_step.handle
+    adds = [o for o in ancestors(game.op) if o.type == "AssignAddVariableOp"]
+    (count,) = [o for o in adds if o.inputs[0] is handle]
     assert set(update_ops("critic") + update_ops("generator")) <= ancestors(count)
 
 
@@ -232,19 +191,14 @@ def test_the_line_of_a_penalty_goes_from_a_real_image_to_a_sample_of_its_class(p
     assert (fake_labels == evaluate(labels).tolist()) == (penalty in ("wgan-gp", "lp"))
 
 
-@pytest.mark.parametrize("n_critic", [1, 2])
-def test_weights_are_clipped_after_the_update_and_before_the_next_pass(n_critic):
-    build_image_game(weight_clip=0.01, n_critic=n_critic)
+def test_weights_are_clipped_after_the_update_and_before_the_next_pass():
+    build_image_game(weight_clip=0.01, n_critic=2)
     kernel = "critic/conv1/kernel"
-    clips = [
-        o
-        for o in tf.get_default_graph().get_operations()
-        if o.type == "AssignVariableOp"
-        and variable_name(o) == kernel
-        and o.inputs[1].op.type in ("Maximum", "ClipByValue")
-    ]
+    operations = tf.get_default_graph().get_operations()
+    writes = [o for o in operations if o.type == "AssignVariableOp" and variable_name(o) == kernel]
+    clips = [o for o in writes if o.inputs[1].op.type in ("Maximum", "ClipByValue")]
     updates = [o for o in update_ops("critic") if variable_name(o) == kernel]
-    assert len(clips) == len(updates) == n_critic
+    assert len(clips) == len(updates) == 2
     assert all(update in ancestors(clip) for clip, update in zip(clips, updates))
     kernels = [o for o in update_ops("generator") if variable_name(o).endswith("/kernel")]
     assert kernels and all(set(clips) <= ancestors(o) for o in kernels)
@@ -253,73 +207,27 @@ def test_weights_are_clipped_after_the_update_and_before_the_next_pass(n_critic)
 # ------------------------------------------------------- what else a step changes, and how often
 
 
-def assignments_of(op):
-    """How often the op assigns each variable, by name, without what a guard restores."""
-    counts = {}
-    for other in ancestors(op):
-        if other.type == "AssignVariableOp" and "optimizer/" in other.name:
-            name = variable_name(other)
-            counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
-@pytest.mark.parametrize("n_critic", [1, 3])
-@pytest.mark.parametrize("penalty", ["none", "r1r2"])
-def test_each_kernel_has_one_power_iteration_per_update_of_the_discriminator(n_critic, penalty):
-    game = build_image_game(spectral_norm=True, n_critic=n_critic, penalty=penalty)
-    vectors = [v.op.name for v in tf.global_variables() if v.op.name.endswith("/u")]
-    kernels = [v for v in game.model.discriminator.variables if "kernel" in v.op.name]
-    assert len(vectors) == len(kernels)
-    assert assignments_of(game.op) == dict.fromkeys(vectors, n_critic)
-
-
-def test_a_simultaneous_step_makes_one_power_iteration_and_one_pass_of_each_network():
-    game = build_image_game(update="simultaneous", spectral_norm=True)
-    vectors = [v.op.name for v in tf.global_variables() if v.op.name.endswith("/u")]
-    assert vectors and assignments_of(game.op) == dict.fromkeys(vectors, 1)
-    operations = tf.get_default_graph().get_operations()
-    assert len([o for o in operations if o.type == "Tanh"]) == 1  # the generator's output
-
-
-def test_the_power_iteration_of_a_step_is_that_of_numpy():
-    game = build_image_game(spectral_norm=True, network="mlp", learning_rate=1e-9)
-    kernel, u = (
-        next(v for v in tf.global_variables() if v.op.name == "critic/dense2/" + name)
-        for name in ("kernel", "u")
-    )
-    with session() as tf_session:
-        w, before = tf_session.run([kernel, u])
-        tf_session.run(game.op)
-        after = tf_session.run(u)
-    expected = w.T @ (w @ (before / np.linalg.norm(before)))
-    np.testing.assert_allclose(after, expected / np.linalg.norm(expected), atol=1e-5)
-
-
-@pytest.mark.parametrize("n_critic", [1, 2])
-def test_batch_norm_changes_no_variable_in_any_pass(n_critic):
-    game = build_image_game(preset="dcgan", n_critic=n_critic)  # batch norm in both networks
-    assert game.model.discriminator.mixes_examples
-    assert assignments_of(game.op) == {}
+@pytest.mark.parametrize(
+    "values, iterations, passes",
+    [
+        ({"spectral_norm": True}, 1, 2),
+        ({"spectral_norm": True, "penalty": "wgan-gp"}, 1, 2),
+        ({"spectral_norm": True, "penalty": "r1r2", "n_critic": 3}, 3, 4),
+        ({"spectral_norm": True, "update": "simultaneous"}, 1, 1),
+        ({"preset": "dcgan", "n_critic": 2}, 0, 3),  # batch norm in both networks
+    ],
+    ids=str,
+)
+def test_each_kernel_has_one_power_iteration_per_update_and_no_pass_changes_anything_else(
+    values, iterations, passes
+):
+    game = build_image_game(**values)
+    kernels = [v.op.name for v in game.model.discriminator.variables if "kernel" in v.op.name]
+    vectors = [name[: -len("kernel")] + "u" for name in kernels if iterations]
+    assert assignments_of(game.op) == dict.fromkeys(vectors, iterations)
     assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-
-
-def test_sampling_and_penalties_add_no_update():
-    expected = assignments_of(build_image_game(spectral_norm=True).op)
-    with tf.Graph().as_default():
-        game = build_image_game(spectral_norm=True, penalty="wgan-gp")
-        inputs = latents.random_inputs(game.run.options, game.run.data, 4, seed=1)
-        before = set(tf.get_default_graph().get_operations())
-        sampling.sample_fixed_inputs(game.model.average, inputs, game.run)
-        new_ops = [o for o in tf.get_default_graph().get_operations() if o not in before]
-        assert assignments_of(game.op) == expected and not state_updates(new_ops)
-
-
-def test_variables_of_a_similar_name_belong_to_no_network():
-    for name in ("generator_aux/w", "critic_1/w", "gen/w"):
-        tf.get_variable(name, [2], trainable=True)
-    model = networks.build(make_run(network="mlp"))
-    for network, scope in ((model.generator, "generator/"), (model.discriminator, "critic/")):
-        assert all(v.op.name.startswith(scope) for v in network.variables)
+    operations = tf.get_default_graph().get_operations()
+    assert len([o for o in operations if o.type == "Tanh"]) == passes  # the generator's output
 
 
 def weights_after_one_step(**values):
@@ -350,9 +258,7 @@ def test_weight_decay_changes_kernels_alone_and_the_average_through_them():
 class Poison(Point):
     """A generator whose output is finite in the first pass and NaN in all others."""
 
-    def __init__(self):
-        super().__init__()
-        self.num_passes = 0
+    num_passes = 0
 
     def __call__(self, z, labels=None, statistics=None):
         self.num_passes += 1
@@ -360,24 +266,26 @@ class Poison(Point):
         return images if self.num_passes == 1 else images * tf.constant(math.nan)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_generator_that_diverges_reverts_the_discriminators_update(optimizer):
-    game = build_point_game(generator=Poison(), optimizer=optimizer)
+def read_all(tf_session):
+    return {v.op.name: tf_session.run(v) for v in tf.global_variables()}
+
+
+def test_a_generator_that_diverges_reverts_the_discriminators_update():
+    game = build_point_game(generator=Poison(), optimizer="adam")
     with session() as tf_session:
-        before = {v.op.name: tf_session.run(v) for v in tf.global_variables()}
+        before = read_all(tf_session)
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[generator\] \[-?nan\]"):
             tf_session.run(game.op)
-        after = {v.op.name: tf_session.run(v) for v in tf.global_variables()}
-    assert before == after and "psi0" in before
+        assert before == read_all(tf_session) and "psi0" in before
 
 
 def test_a_skipped_step_changes_neither_network_and_counts_once():
     game = build_point_game(generator=Poison(), on_nonfinite="skip", optimizer="adam")
     with session() as tf_session:
-        before = {v.op.name: tf_session.run(v) for v in tf.global_variables()}
+        before = read_all(tf_session)
         tf_session.run(game.op)
         tf_session.run(game.op)
-        after = {v.op.name: tf_session.run(v) for v in tf.global_variables()}
+        after = read_all(tf_session)
     changed = {name: int(after[name]) for name in after if after[name] != before[name]}
     assert changed == {"global_step": 2, "toolkit/skipped_steps": 2}
 
@@ -387,38 +295,55 @@ def test_a_discriminator_that_diverges_also_stops_the_generator():
     assert weights_after(game, times=3) == [1.0, 1.0]
 
 
-# --------------------------------------------------------------------------------- the average
+# --------------------------------------------------------------------- the average, spectral norm
 
 
 def test_the_average_follows_the_updated_weights_with_a_growing_decay():
     run = make_run(network="mlp", ema=0.999)
-    generator, average = Point(1.0), Point.__new__(Point)
-    average.theta = tf.get_variable("average", initializer=1.0, use_resource=True)
-    average.variables = [average.theta]
-    model = networks.Gan(generator, None, average)
+    generator = Point(1.0)
+    with tf.variable_scope("average"):
+        model = networks.Gan(generator, None, Point(1.0))
     with tf.control_dependencies([generator.theta.assign(2.0)]):
-        op = train_step.update_average(model, run)
+        op = average.update_average(model, run)
     with session() as tf_session:
         tf_session.run(op)
         # decay (1 + 0) / (10 + 0): 0.1 of the old value, 0.9 of the new one
-        assert tf_session.run(average.theta) == pytest.approx(1.9)
+        assert tf_session.run(model.average.theta) == pytest.approx(1.9)
 
 
-def test_the_average_starts_equal_to_the_generator_and_follows_its_update():
-    game = build_image_game(network="mlp", ema=0.999)
+@pytest.mark.parametrize(
+    "past, expected",
+    [
+        (0.0, 0.0),  # the average is the first weights
+        (64.0, 0.5**20),  # 5 % of the images are a twentieth of the batch
+        (64e3, 0.5 ** (64 / 3200)),
+        (64e6, 0.5 ** (64 / 10e3)),  # the whole half-life
+    ],
+)
+def test_a_half_life_grows_with_the_images_so_far(past, expected):
+    decay = evaluate(average.decay_of_half_life(64, tf.constant(past), 10000))
+    assert decay == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_images_of_accumulated_batches_count_as_one_update():
+    run = make_run(ema_images=1, accumulate=3)
+    with session() as tf_session:
+        tf_session.run(run.global_step.assign(500))  # 2,000 images; at most 1 is the half-life
+        assert tf_session.run(average.decay(run)) == pytest.approx(0.5**12)
+
+
+def test_the_average_of_a_half_life_is_the_first_weights_and_then_lags():
+    game = build_image_game(network="mlp", width=1, ema=0.0, ema_images=100)
     pairs = list(zip(game.model.average.variables, game.model.generator.variables))
     with session() as tf_session:
-        start = tf_session.run(pairs)
         tf_session.run(game.op)
-        end = tf_session.run(pairs)
-    for (average, weight), (average_after, weight_after) in zip(start, end):
-        np.testing.assert_array_equal(average, weight)
-        expected = 0.1 * average + 0.9 * weight_after
-        np.testing.assert_allclose(average_after, expected, atol=1e-6)
-    assert any((a != b).any() for (_, a), (_, b) in zip(start, end))
-
-
-# -------------------------------------------------------------------------------- spectral norm
+        for mean, weight in tf_session.run(pairs):
+            assert mean == pytest.approx(weight, abs=1e-6)
+        before = tf_session.run(pairs[0][0])
+        tf_session.run(game.run.global_step.assign(100))  # 400 images: a half-life of 20
+        tf_session.run(game.op)
+        mean, weight = tf_session.run(pairs[0])
+    assert mean == pytest.approx(weight + (before - weight) * 0.5 ** (4 / 20), abs=1e-5)
 
 
 def test_the_pass_of_the_generator_uses_the_stored_singular_vectors():
