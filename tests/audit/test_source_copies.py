@@ -198,7 +198,8 @@ def test_a_session_without_copies_is_between_sessions_with_copies(mate, cli):
 
 
 @pytest.mark.parametrize("command", [["evaluate"], ["resume"], ["predict", "bars.npz"]])
-def test_commands_name_the_copies_if_the_plugin_is_gone(mate, cli, command):
+def test_commands_name_the_copies_if_the_plugin_is_gone(cli, command):
+    train_with_mate()
     os.remove("mine.py")
     (folder,) = os.listdir("run/sources")
     name, *rest = command
