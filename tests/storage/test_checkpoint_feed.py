@@ -6,13 +6,11 @@ import os
 import shutil
 
 import pytest
+from folder_fixtures import DATA, begin, save
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage.checkpoint_feed import CheckpointFeed, FeedSettings
 from toolkit.storage.run_folder import RunFolder, reserve
-
-DATA = {"sha256": {}, "ink": None}
-DATA["stored"] = DATA["spec"] = {"shape": [4], "dtype": "uint8"}
 
 KEEP_ALL = 99
 
@@ -28,10 +26,7 @@ class Writer:
         self.folder = None
 
     def begin(self, created="one"):
-        self.folder = reserve(self.path)
-        self.folder.create({"plugin": "p"})
-        self.folder.update_manifest(status="running", data=DATA, created=created)
-        self.folder.checkpoints.begin_session(None)
+        self.folder = begin(self.path, created=created)
 
     def write(self, *steps):
         """A run that has these checkpoints."""
@@ -40,9 +35,7 @@ class Writer:
             self.commit(step)
 
     def commit(self, step, keep=KEEP_ALL, tensors=None):
-        for ending in ("index", "data-00000-of-00001"):
-            with open(f"{self.folder.checkpoints.prefix(step)}.{ending}", "w") as file:
-                file.write(f"{ending} of step {step}")
+        save(self.folder, step)
         self.folder.checkpoints.commit(
             step,
             100.0 + step,
@@ -64,8 +57,7 @@ class Writer:
             file.write("more")
 
     def repair(self, step):
-        with open(self.folder.checkpoints.prefix(step) + ".index", "w") as file:
-            file.write(f"index of step {step}")
+        save(self.folder, step)
 
     def die(self):
         self.folder.unlock()
@@ -421,16 +413,3 @@ def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, 
     os.remove(writer.folder.commits.path)
     feed_of().wait_for_run()
     assert clock.actions == []
-
-
-def test_the_feed_neither_locks_nor_writes(writer, feed_of):
-    writer.write(2)
-    writer.end()
-    writer.die()
-    before = sorted(os.listdir(writer.path))
-    feed = feed_of()
-    feed.next()
-    other = RunFolder(writer.path)
-    other.lock()
-    other.unlock()
-    assert sorted(os.listdir(writer.path)) == before

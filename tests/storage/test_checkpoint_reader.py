@@ -4,8 +4,8 @@ import hashlib
 
 import numpy as np
 import pytest
+from checkpoint_fixtures import save
 
-from toolkit import tf
 from toolkit.errors import CheckpointError
 from toolkit.storage.checkpoint_reader import fingerprint, first_difference, read_tensors
 
@@ -13,30 +13,15 @@ from toolkit.storage.checkpoint_reader import fingerprint, first_difference, rea
 @pytest.fixture
 def save_checkpoint(tmp_path):
     """`save_checkpoint(name=array, ...)` -> the prefix of a checkpoint that holds these."""
-
-    def save(**arrays):
-        path = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.ckpt")
-        with tf.Graph().as_default(), tf.Session() as session:
-            names, values = zip(*sorted(arrays.items()))
-            slices = [""] * len(names)
-            session.run(
-                tf.raw_ops.SaveV2(
-                    prefix=path,
-                    tensor_names=list(names),
-                    shape_and_slices=slices,
-                    tensors=[tf.constant(v) for v in values],
-                )
-            )
-        return path
-
-    return save
+    return lambda **arrays: save(tmp_path / f"{len(list(tmp_path.iterdir()))}.ckpt", arrays)
 
 
 A = np.array([1.0, 2.0], np.float32)
 
 
 def test_saved_tensors_are_read_back(save_checkpoint):
-    tensors = read_tensors(save_checkpoint(a=A, b=np.int64(3), c=np.array([b"x", b"yz"])))
+    strings = np.array([b"x", b"yz"])
+    tensors = read_tensors(save_checkpoint(a=A, b=np.int64(3), c=strings))
     assert sorted(tensors) == ["a", "b", "c"]
     assert tensors["a"].tolist() == [1.0, 2.0] and tensors["a"].dtype == np.float32
     assert tensors["b"].shape == () and tensors["c"].tolist() == [b"x", b"yz"]

@@ -206,15 +206,6 @@ def test_nonsense_with_a_right_hash_is_refused(path, reopen, text):
     assert reopen().faults() == ["entry 1 is not in the format of this version"]
 
 
-def test_entries_of_another_process_are_read_after_the_cache_is_invalidated(log, reopen):
-    other = reopen()
-    assert steps(other) == [4, 6]
-    log.add("session", **{"from": 4, "kept": [4]})
-    other.invalidate_cache()
-    other.add("commit", **commit(8, [4, 8]))
-    assert reopen().faults() == [] and steps(reopen()) == [4, 8]
-
-
 def test_an_entry_that_could_not_be_written_does_not_count(log, reopen, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
