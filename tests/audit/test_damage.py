@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
-from file_fixtures import drop_line, edit
-from run_fixtures import checkpoint_file, damage, set_manifest, unseal
+from file_fixtures import drop_line, edit, flip_byte
+from run_fixtures import checkpoint_file, damage, rewrite_last_commit, set_manifest, unseal
+
+from toolkit.files import sha256_of
+from toolkit.storage.run_folder import RunFolder
 
 RESUME = "Continue with: toolkit resume trained/run"
 NEWEST_IS_INTACT = "The newest checkpoint is intact, so a resume continues from it"
@@ -32,6 +36,38 @@ def remove(name):
 def forget_commits(run):
     os.remove(str(run / "commits.jsonl"))
     set_manifest(run, status="running")
+
+
+def recommit(run, kept):
+    """Let the commit of step 6 have the hashes of its files as they are now."""
+    files = RunFolder(str(run)).commits.entries()[-2].values["files"]
+    for name in files:
+        path = str(run / "checkpoints" / name)
+        files[name] = {"bytes": os.path.getsize(path), "sha256": sha256_of(path)}
+    rewrite_last_commit(run, 6, files=files, kept=kept)
+
+
+def exchange_tensors(run):
+    for ending in ("index", "data-00000-of-00001", "hooks.npz"):
+        os.replace(checkpoint_file(run, 4, ending), checkpoint_file(run, 6, ending))
+    recommit(run, [2, 6])
+
+
+def damage_index(run):
+    flip_byte(checkpoint_file(run, 6, "index"))
+    recommit(run, [2, 4, 6])
+
+
+def add_commit(run, number, kept):
+    """Commit the step of an entry, counted from 0, a second time."""
+    entry = RunFolder(str(run)).commits.entries()[number].values
+    if kept == [6]:
+        os.remove(str(run / "commits.jsonl"))
+    else:
+        unseal(run)
+        set_manifest(run, status="stopped")
+    values = {name: v for name, v in entry.items() if name not in ("kind", "previous", "hash")}
+    RunFolder(str(run)).commits.add("commit", **dict(values, kept=kept))
 
 
 DAMAGES = {  # name: what damages a run, what verify says, and the advice of the doctor
@@ -86,6 +122,31 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         lambda run: [drop_line(run / "commits.jsonl", -1) for _ in range(2)],
         "manifest: the run finished at step 6, but the commit log ends at step 4.",
         [RESUME],
+    ),
+    "tensors of another step with right hashes": (
+        exchange_tensors,
+        "checkpoints: the tensors of step 6 are not those that were committed.",
+        [NEWEST_IS_INTACT],
+    ),
+    "a damaged index with right hashes": (
+        damage_index,
+        "model.ckpt-6: not a readable checkpoint",
+        [NEWEST_IS_INTACT],
+    ),
+    "an earlier step after the last": (
+        lambda run: add_commit(run, 2, [2, 4, 6]),
+        "commit log: entry 5 commits step 4 after step 6 (1 more fault).",
+        [COMMITS, SEAL, RESUME],
+    ),
+    "the last step a second time": (
+        lambda run: add_commit(run, 3, [2, 4, 6]),
+        "commit log: entry 5 commits step 6 after step 6 (1 more fault).",
+        [COMMITS, SEAL, RESUME],
+    ),
+    "a commit without a session": (
+        lambda run: add_commit(run, 3, [6]),
+        "commit log: entry 1 commits step 6 before any session (1 more fault).",
+        [COMMITS, SEAL],
     ),
     "no commit log of a killed run": (
         forget_commits,
@@ -159,12 +220,14 @@ def test_each_kind_of_damage_is_named_with_its_repair(cli, trained, name):
     verified = cli("verify", trained / "run")
     assert verified.code == 6 and fault in verified.err
     assert verified.err.endswith("toolkit doctor trained/run\n")
+    more = re.search(r"\((\d+) more fault", verified.err)
+    count = 1 + int(more.group(1) if more else 0)
     result = cli("doctor", trained / "run")
     assert result.code == 6
     lines = result.out.splitlines()
     faults = [line for line in lines if line.startswith("FAULT")]
     assert fault.partition(" (")[0].rstrip(".") in faults[0]
-    assert len(faults) == len(set(faults))
+    assert verified.out.count("FAULT: ") == count and len(faults) == len(set(faults))
     advice = [line for line in lines if line.startswith("do ")]
     assert len(advice) == len(repairs)
     assert all(repair in line for repair, line in zip(repairs, advice)), advice

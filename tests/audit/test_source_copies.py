@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import sys
 
 import pytest
-from file_fixtures import read_json
+from file_fixtures import forget_modules, read_json
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import PLUGIN, UNCHANGED, sessions, write_plugin
 
 import toolkit
+from toolkit.cli import run_command
 from toolkit.plugins import Plugin
 from toolkit.storage import source_copies
 
@@ -34,21 +34,18 @@ def copies_in(run):
     }
 
 
-def forget_modules(start):
-    for name in [name for name in sys.modules if name.startswith(start)]:
-        del sys.modules[name]
+def train_with_mate():
+    """A run of mine.py, which imports its neighbour mate.py."""
+    with open("mate.py", "w") as file:
+        file.write("FACTOR = 1.0\n")
+    argv = ["--plugin", write_plugin("    import mate"), "--data", write_bars("bars.npz")]
+    assert run_command(["run", *argv, "--run-dir", "run", "--steps", "4"]) == 0
 
 
 @pytest.fixture
-def mate(here, cli):
-    """A run of mine.py, which imports its neighbour mate.py."""
-    (here / "mate.py").write_text("FACTOR = 1.0\n")
-    write_plugin("    import mate")
-    train(cli)
-    return here
-
-
-# ------------------------------------------------------------------------------------------ copied
+def mate(made_once, here, monkeypatch):
+    monkeypatch.chdir(made_once(train_with_mate))
+    return here / "made"
 
 
 def test_a_run_copies_a_file_and_its_neighbours(mate):
@@ -64,7 +61,7 @@ def test_a_session_with_other_code_keeps_both_versions_and_the_same_code_is_kept
     assert cli("resume", "run", "--steps", 5).code == 0
     assert len(os.listdir("run/sources")) == 1
     (mate / "mate.py").write_text("FACTOR = 2.0\n")
-    forget_modules("mate")
+    forget_modules(mate)
     assert cli("resume", "run", "--steps", 6, "--trust").code == 0
     texts = [text for path, text in copies_in(mate / "run").items() if path.endswith("mate.py")]
     assert sorted(texts) == ["FACTOR = 1.0\n", "FACTOR = 2.0\n"]
@@ -81,9 +78,9 @@ def test_an_installed_package_is_copied_with_its_folders(here, cli):
 def test_a_module_is_copied_and_extensions_too(here, cli):
     train(cli, "--with", "gradient-noise", plugin=LINEAR)
     (session,) = sessions(here / "run")
-    folders = {name: copy["folder"] for name, copy in session["sources"].items()}
-    assert set(folders) == {"Linear", "gradient-noise"}
-    assert set(folders.values()) == set(os.listdir("run/sources"))
+    assert set(session["sources"]) == {"Linear", "gradient-noise"}
+    folders = {copy["folder"] for copy in session["sources"].values()}
+    assert folders == set(os.listdir("run/sources"))
 
 
 def test_an_object_in_python_is_copied_with_its_file(here):
@@ -152,17 +149,10 @@ def test_a_branch_has_the_copies_of_its_parent(mate, cli):
     assert cli("verify", "branch").code == 0
 
 
-# ------------------------------------------------------------------------------------------ verify
-
-
-def change(path):
-    path.write_text("# other\n")
-
-
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (change, "mate.py is not the file that its session recorded"),
+        (lambda path: path.write_text("# other\n"), "mate.py is not the file that its session"),
         (os.remove, "mate.py is missing"),
         (lambda path: (os.remove(path), os.mkdir(path)), "mate.py cannot be read (Is a directory)"),
         (lambda path: (os.remove(path), os.mkfifo(path)), "mate.py cannot be read (not a regular"),
@@ -175,10 +165,7 @@ def test_verify_names_a_copy_that_is_not_as_it_was_written(mate, cli, damage, me
     assert result.code == 6 and f"sources: sources/{path.parent.name}/{message}" in result.err
 
 
-ODD = [None, [0], {"mine": 1}, {"mine": {"folder": "../x-00000000"}}]
-
-
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("odd", [None, [0], {"mine": 1}, {"mine": {"folder": "../x-00000000"}}])
 def test_forged_entries_are_refused(odd):
     assert not source_copies.is_valid(odd)
     good = {"folder": "a-00000000", "omitted": []}
@@ -211,7 +198,8 @@ def test_a_session_without_copies_is_between_sessions_with_copies(mate, cli):
 
 
 @pytest.mark.parametrize("command", [["evaluate"], ["resume"], ["predict", "bars.npz"]])
-def test_commands_name_the_copies_if_the_plugin_is_gone(mate, cli, command):
+def test_commands_name_the_copies_if_the_plugin_is_gone(cli, command):
+    train_with_mate()
     os.remove("mine.py")
     (folder,) = os.listdir("run/sources")
     name, *rest = command

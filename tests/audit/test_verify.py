@@ -8,19 +8,16 @@ import signal
 
 import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, flip_byte, sha256s
+from file_fixtures import REPOSITORY, sha256s
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
     EXTRA,
     RENAMED,
     UNCHANGED,
     UNSEEDED,
-    checkpoint_file,
     damage,
     forget,
-    rewrite_last_commit,
     set_manifest,
-    unseal,
     write_plugin,
 )
 
@@ -28,7 +25,6 @@ from toolkit.audit.chaos import Chaos, training_secs
 from toolkit.audit.replay import session_config
 from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
-from toolkit.files import sha256_of
 from toolkit.storage.run_folder import RunFolder
 
 # Counts the steps in Python, which a resume cannot restore.
@@ -63,11 +59,16 @@ def no_bytecode(monkeypatch):
     monkeypatch.setattr("sys.dont_write_bytecode", True)
 
 
-def train_with(cli, plugin, *more):
-    """A run of 6 steps in `run` with checkpoints at 2, 4 and 6."""
-    argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+@pytest.fixture
+def enter(golden, monkeypatch):
+    """`enter("--pause-at", 4)`: a run `run` of Linear of up to 6 steps in the working directory."""
+    return lambda *flags: monkeypatch.chdir(golden("--steps", 6, *flags))
+
+
+def train_with(cli, body, *more):
+    """A run `run` of a plugin in mine.py, of 6 steps with checkpoints at 2, 4 and 6."""
+    argv = ["--plugin", write_plugin(body), "--data", write_bars("bars.npz"), "--run-dir", "run"]
     assert cli("run", *argv, "--steps", 6, *more).code == 0
-    return "run"
 
 
 # ------------------------------------------------------------------------------------- the folder
@@ -80,86 +81,20 @@ def test_each_part_of_an_intact_run_has_a_line(cli, trained):
     names = ["manifest", "commit log", "checkpoints", "metrics", "config", "seal", "sources"]
     assert list(checks) == names
     assert checks["manifest"] == "finished, step 6"
-    assert checks["commit log"].startswith("5 entries, 1 session, head ")
+    last = (trained / "run" / "commits.jsonl").read_text().splitlines()[-1]
+    assert checks["commit log"] == f"5 entries, 1 session, head {json.loads(last)['hash']}"
     assert checks["checkpoints"] == "steps 2, 4, 6"
 
 
-def test_the_head_is_the_hash_of_the_last_entry(cli, trained):
-    last = (trained / "run" / "commits.jsonl").read_text().splitlines()[-1]
-    head = json.loads(last)["hash"]
-    assert f"head {head}\n" in cli("verify", trained / "run").out
-
-
-def test_every_fault_is_listed_and_the_first_is_the_error(cli, trained):
-    damage(trained / "run", 2, 4)
-    result = cli("verify", trained / "run")
-    assert result.out.count("FAULT: ") == 2
-    assert result.err.startswith("Error: checkpoints: model.ckpt-2.")
-    assert "(1 more fault)." in result.err
-
-
-def test_other_tensors_are_detected_even_if_all_file_hashes_match(cli, trained):
-    run = trained / "run"
-    files = RunFolder(str(run)).commits.entries()[-2].values["files"]
-    for name in files:  # the checkpoint of step 4 in the place of that of step 6
-        path = str(run / "checkpoints" / name)
-        os.replace(path.replace("ckpt-6", "ckpt-4"), path)
-        files[name] = {"bytes": os.path.getsize(path), "sha256": sha256_of(path)}
-    rewrite_last_commit(run, 6, files=files, kept=[2, 6])
-    result = cli("verify", run)
-    assert result.code == 6
-    assert "commit log  5 entries" in result.out and result.out.count("FAULT") == 1
-    assert "the tensors of step 6 are not those that were committed." in result.err
-
-
-def test_an_unreadable_checkpoint_is_detected_even_if_its_file_hashes_match(cli, trained):
-    run = trained / "run"
-    path = checkpoint_file(run, 6, "index")
-    flip_byte(path)
-    files = RunFolder(str(run)).commits.entries()[-2].values["files"]
-    files[os.path.basename(path)]["sha256"] = sha256_of(path)
-    rewrite_last_commit(run, 6, files=files)
-    result = cli("verify", run)
-    assert result.code == 6 and "checkpoints: " in result.err
-
-
-@pytest.mark.parametrize("number, step", [(2, 4), (3, 6)])
-def test_a_commit_that_does_not_follow_the_step_before_it_is_detected(cli, trained, number, step):
-    run = trained / "run"
-    unseal(run)
-    set_manifest(run, status="stopped")
-    entry = RunFolder(str(run)).commits.entries()[number].values
-    values = {name: v for name, v in entry.items() if name not in ("kind", "previous", "hash")}
-    RunFolder(str(run)).commits.add("commit", **dict(values, kept=[2, 4, 6]))
-    result = cli("verify", run)
-    assert result.code == 6
-    assert f"commit log: entry 5 commits step {step} after step 6" in result.err
-
-
-def test_a_commit_before_the_first_session_is_detected(cli, trained):
-    run = trained / "run"
-    values = RunFolder(str(run)).commits.entries()[-2].values
-    values = {name: v for name, v in values.items() if name not in ("kind", "previous", "hash")}
-    os.remove(str(run / "commits.jsonl"))
-    RunFolder(str(run)).commits.add("commit", **dict(values, kept=[6]))
-    result = cli("verify", run)
-    assert result.code == 6
-    assert "commit log: entry 1 commits step 6 before any session" in result.err
-
-
-def test_json_is_one_object(cli, trained):
+def test_json_is_one_object_with_the_faults(cli, trained):
     result = cli("verify", trained / "run", "--json", "--replay", ":")
     facts = json.loads(result.out)
     assert result.code == 0 and [check["faults"] for check in facts["checks"]] == [[]] * 7
     assert (facts["replay"]["from"], facts["replay"]["to"]) == (4, 6)
-
-
-def test_json_contains_the_faults(cli, trained):
     damage(trained / "run", 6)
     result = cli("verify", trained / "run", "--json")
     facts = json.loads(result.out)
-    assert result.code == 6
-    assert facts["fault"].startswith("checkpoints: model.ckpt-6.")
+    assert result.code == 6 and facts["fault"].startswith("checkpoints: model.ckpt-6.")
     assert [c["name"] for c in facts["checks"] if c["faults"]] == ["checkpoints"]
 
 
@@ -171,26 +106,22 @@ def test_a_run_in_training_is_refused(cli, trained):
     assert result.code == 2 and "A process is training in trained/run." in result.err
 
 
-@pytest.mark.parametrize(
-    "name, fault", [("none", "does not exist"), ("trained", "contains no run")]
-)
-def test_a_folder_without_a_run_is_refused(cli, trained, name, fault):
-    result = cli("verify", name)
-    assert result.code == 2 and f"{name} {fault}." in result.err
-
-
 # --------------------------------------------------------------------------------------- a replay
 
 
 @pytest.mark.parametrize(
     "steps, first, last", [(":", 4, 6), ("0:", 0, 6), ("2:", 2, 6), ("2:4", 2, 4), (":4", 2, 4)]
 )
-def test_a_segment_trains_to_the_same_bits_again(cli, trained, steps, first, last):
+def test_a_segment_trains_to_the_same_bits_again_and_no_file_changes(
+    cli, trained, steps, first, last
+):
+    before = sha256s(trained)
     result = cli("verify", trained / "run", "--replay", steps)
     assert result.code == 0, result.err
     line = result.out.splitlines()[-1]
     assert f"steps {first} to {last}, step {last}: tensors " in line
     assert line.endswith("bytes of metrics.jsonl are equal")
+    assert sha256s(trained) == before
 
 
 @pytest.mark.parametrize("flags", [["--replay", ":"], ["--chaos", 1]])
@@ -202,12 +133,6 @@ def test_a_replay_is_nowhere_but_in_the_temporary_folder(cli, trained, monkeypat
     assert (
         "Error: file cannot be written: Not a directory." in result.err and "TMPDIR" in result.err
     )
-
-
-def test_a_replay_changes_no_file(cli, trained):
-    before = sha256s(trained)
-    assert cli("verify", trained / "run", "--replay", "0:4").code == 0
-    assert sha256s(trained) == before
 
 
 @pytest.mark.parametrize(
@@ -233,18 +158,14 @@ def test_a_text_in_another_form_is_refused_before_the_run_is_read(cli, trained, 
     result = cli("verify", trained / "run", "--replay", steps)
     assert (result.code, result.out) == (2, "")
     assert f"--replay '{steps}' is not FROM:TO" in result.err
-
-
-def test_a_replay_without_a_range_names_one(cli, here):
     os.mkdir("my run")
     result = cli("verify", "--replay", "my run")
     assert (result.code, result.out) == (2, "")
-    assert "--replay 'my run' is not FROM:TO" in result.err
     assert "toolkit verify --replay : 'my run' (the whole run: 0:)" in result.err
 
 
-def test_a_replay_cannot_start_from_a_deleted_checkpoint(cli, here):
-    train_with(cli, LINEAR, "--keep-checkpoints", 1)
+def test_a_replay_cannot_start_from_a_deleted_checkpoint(cli, enter):
+    enter("--keep-checkpoints", 1)
     result = cli("verify", "run", "--replay", "2:6")
     assert result.code == 2 and "The checkpoint of step 2 was not kept." in result.err
     assert cli("verify", "run", "--replay", ":4").code == 0  # compared by its hash
@@ -257,8 +178,8 @@ def test_a_run_without_a_commit_has_nothing_to_replay(cli, here):
     assert result.code == 2 and "run has no checkpoint yet" in result.err
 
 
-def test_a_plugin_that_has_changed_is_refused(cli, here):
-    train_with(cli, write_plugin())
+def test_a_plugin_that_has_changed_or_is_gone_prevents_a_replay_alone(cli, here):
+    train_with(cli, UNCHANGED)
     assert cli("verify", "run", "--replay", ":").code == 0
     with open("mine.py", "a") as file:
         file.write("raise SystemExit('executed')\n")
@@ -268,11 +189,15 @@ def test_a_plugin_that_has_changed_is_refused(cli, here):
         assert result.code == 2
         assert "cannot be trained again here: plugin 'mine' has changed (mine.py)." in result.err
         assert "sources/ in the run has copies" in result.err
+    os.remove("mine.py")
+    forget()
+    assert cli("verify", "run").code == 0
+    assert "no plugin file" in cli("verify", "run", "--replay", ":").err
 
 
 @pytest.mark.parametrize("body", [UNSEEDED, COUNTING], ids=["unseeded", "counted"])
 def test_a_plugin_that_is_not_reproducible_is_reported_with_tensor_and_number(cli, here, body):
-    train_with(cli, write_plugin(body), "--steps-per-call", 1)
+    train_with(cli, body, "--steps-per-call", 1)
     result = cli("verify", "run", "--replay", "2:4")
     assert result.code == 6
     assert "Step 4 differs: linear/b differs in 3 of 3 numbers, first in number 0: " in result.err
@@ -280,7 +205,7 @@ def test_a_plugin_that_is_not_reproducible_is_reported_with_tensor_and_number(cl
 
 
 def test_a_different_metric_is_reported_with_line_and_name(cli, here):
-    train_with(cli, write_plugin(LOGGING), "--log-steps", 1, "--no-evaluate")
+    train_with(cli, LOGGING, "--log-steps", 1, "--no-evaluate")
     result = cli("verify", "run", "--json", "--replay", "2:4")
     assert result.code == 6
     assert "metrics.jsonl differs: line 3 (step 3): noise is 0." in result.err
@@ -324,35 +249,27 @@ def test_an_error_in_a_replay_is_reported_as_one_of_the_replay(
 # --------------------------------------------------------------------------------- several sessions
 
 
-@pytest.mark.parametrize(
-    "name, value, change",
-    [
-        ("learning-rate", 0.05, "learning_rate was 0.02, then 0.05"),
-        ("seed", 2, "seed was 1, then 2"),
-    ],
-)
-def test_a_segment_across_a_changed_option_is_refused_and_each_side_trains_again(
-    cli, here, name, value, change
-):
-    train_with(cli, LINEAR, "--pause-at", 4)
-    assert cli("resume", "run", "--" + name, value, "--allow", name).code == 0
+def test_a_segment_across_a_changed_option_is_refused_and_each_side_trains_again(cli, enter):
+    enter("--pause-at", 4)
+    flags = ["--learning-rate", 0.05, "--allow", "learning-rate"]
+    assert cli("resume", "run", *flags).code == 0
     result = cli("verify", "run", "--replay", "2:6")
     assert result.code == 2
-    assert f"changes at step 4: {change}." in result.err
+    assert "changes at step 4: learning_rate was 0.02, then 0.05." in result.err
     assert cli("verify", "run", "--replay", "0:4").code == 0
     assert cli("verify", "run", "--replay", "4:6").code == 0
 
 
-def test_a_segment_over_several_equal_sessions_trains_again(cli, here):
-    train_with(cli, LINEAR, "--pause-at", 3)
+def test_a_segment_over_several_equal_sessions_trains_again(cli, enter):
+    enter("--pause-at", 3)
     assert cli("resume", "run", "--pause-at", 5, "--console-secs", 1).code == 0
     assert cli("resume", "run").code == 0
     assert cli("verify", "run", "--replay", "0:").code == 0
     assert cli("verify", "run", "--replay", "2:5").code == 0
 
 
-def test_an_extended_run_trains_again_with_the_options_of_each_session(cli, here):
-    train_with(cli, LINEAR, "--schedule", "cosine")
+def test_an_extended_run_trains_again_with_the_options_of_each_session(cli, enter):
+    enter("--schedule", "cosine")
     assert cli("resume", "run", "--steps", 8, "--allow", "steps").code == 0
     assert cli("verify", "run", "--replay", "0:6").code == 0
     assert cli("verify", "run", "--replay", ":").code == 0
@@ -396,7 +313,7 @@ def test_each_part_of_a_run_with_other_data_trains_again(cli, trained):
     ids=["added", "removed", "renamed"],
 )
 def test_the_first_steps_of_a_changed_model_train_again(cli, here, before, after, flags):
-    train_with(cli, write_plugin(before), "--no-evaluate")
+    train_with(cli, before, "--no-evaluate")
     write_plugin(after)
     assert cli("resume", "run", "--steps", 10, "--trust", *flags).code == 0
     assert cli("verify", "run", "--replay", "6:8").code == 0
@@ -404,17 +321,9 @@ def test_the_first_steps_of_a_changed_model_train_again(cli, here, before, after
     assert cli("verify", "run", "--replay", "4:8").code == 2
 
 
-def test_a_plugin_that_cannot_be_loaded_does_not_prevent_the_checks(cli, here):
-    train_with(cli, write_plugin())
-    os.remove("mine.py")
-    forget()
-    assert cli("verify", "run").code == 0
-    assert "no plugin file" in cli("verify", "run", "--replay", ":").err
-
-
 @pytest.mark.skipif(not HAS_XLA, reason="XLA compiles on TensorFlow 2.x alone")
-def test_a_run_that_xla_compiled_trains_again(cli, here):
-    train_with(cli, LINEAR, "--xla", "on")
+def test_a_run_that_xla_compiled_trains_again(cli, enter):
+    enter("--xla", "on")
     assert cli("verify", "run", "--replay", "2:4").code == 0
 
 
@@ -440,7 +349,7 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained, processes):
 
 
 def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here, processes):
-    train_with(cli, write_plugin(RANDOM_FACTOR))
+    train_with(cli, RANDOM_FACTOR)
     result = cli("verify", "run", "--chaos", 1)
     assert result.code == 6
     assert "Step 6 differs: linear/b differs in " in result.err
@@ -460,16 +369,12 @@ def test_a_signal_to_chaos_ends_its_process(cli, trained, monkeypatch):
     assert started[0].running() == []  # they have ended before the copy is removed
 
 
-@pytest.mark.parametrize(
-    "seconds, expected",
-    [(12.5, 12.5), (10**400, 86400.0), (float("inf"), 86400.0), (float("nan"), 10.0), ("x", 10.0)],
-)
+@pytest.mark.parametrize("seconds, expected", [(12.5, 12.5), (10**400, 86400.0), ("x", 10.0)])
 def test_chaos_waits_for_no_longer_than_a_day_whatever_the_manifest_says(
     trained, seconds, expected
 ):
-    run = trained / "run"
-    set_manifest(run, summary={"seconds": seconds})
-    assert training_secs(RunFolder(str(run))) == expected
+    set_manifest(trained / "run", summary={"seconds": seconds})
+    assert training_secs(RunFolder(str(trained / "run"))) == expected
 
 
 def test_chaos_refuses_a_run_with_changed_options(cli, trained):

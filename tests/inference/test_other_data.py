@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear
 from PIL import Image
+from run_fixtures import set_manifest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
 from record_fixtures import example, records  # noqa: E402
@@ -58,11 +60,13 @@ def evaluate(cli, made_once, monkeypatch):
     return call
 
 
-def test_fewer_classes_are_matched_by_name(evaluate):
+def test_fewer_classes_are_matched_by_name_and_images_get_the_size_of_the_model(evaluate):
     result, notes = evaluate("--data", write_images("some", NAMES[1:], first=100))
     assert result["metrics"]["accuracy"] == 1.0 and result["examples"] == 40
     assert result["split"] == "all"
     assert "no examples of 'ant'" in notes
+    large = write_images("large", first=300, count=3, size=(60, 60))
+    assert evaluate("--data", large)[0]["examples"] == 9
 
 
 def test_a_class_that_the_model_does_not_know_is_refused(evaluate, cli):
@@ -72,20 +76,6 @@ def test_a_class_that_the_model_does_not_know_is_refused(evaluate, cli):
     assert result.code == 4
     assert "does not know the class 'zebra' of the data" in result.err
     assert "'ant', 'bee', 'cat'" in result.err
-
-
-def test_numbered_classes_are_matched_by_number(evaluate):
-    images = np.zeros((6, 6, 6), np.uint8)
-    labels = np.arange(6) % 3
-    images[np.arange(6), :, 2 * labels] = 250
-    np.savez("bars.npz", x=images, y=labels)
-    result, _ = evaluate("--data", "npz:bars.npz")
-    assert result["metrics"]["accuracy"] == 1.0 and result["examples"] == 6
-
-
-def test_images_get_the_size_of_the_model(evaluate):
-    result, _ = evaluate("--data", write_images("large", first=300, count=3, size=(60, 60)))
-    assert result["examples"] == 9
 
 
 def test_a_test_folder_of_other_data_is_its_test_split(evaluate):
@@ -104,33 +94,12 @@ def test_other_classes_are_no_data_to_resume_with(evaluate, cli):
 
 
 def test_other_held_out_examples_are_not_resumed_in_silence(evaluate, cli):
-    with open("run/manifest.json") as file:
-        manifest = json.load(file)
-    del manifest["data"]["partition"]
-    with open("run/manifest.json", "w") as file:
-        json.dump(manifest, file)
+    data = read_json("run", "manifest.json")["data"]
+    del data["partition"]
+    set_manifest(Path("run"), data=data)
     result = cli("resume", "run", "--steps", "160")
     assert result.code == 4 and "held out" in result.err and "--allow data" in result.err
     assert cli("resume", "run", "--steps", "160", "--allow", "data").code == 0
-
-
-DIGITS = tuple("0123456789")
-
-
-@pytest.mark.parametrize(
-    "names, expected",
-    [
-        (("1", "2", "3"), DIGITS),
-        (tuple(map(str, range(11))), tuple(sorted(map(str, range(11))))),
-        (tuple(sorted(map(str, range(11)))), tuple(map(str, range(11)))),
-    ],
-)
-def test_digits_for_names_are_names(names, expected):
-    split = Split(np.zeros((len(names), 2), np.float32), np.arange(len(names)))
-    model = describe(Split(np.zeros((9, 2), np.float32), np.zeros(9, int)), expected)
-    matched = match_classes(Dataset("d", describe(split, names), {"train": split}), model)
-    labels = matched.splits["train"].labels
-    assert [expected[label] for label in labels] == list(names)
 
 
 def test_the_runs_own_data_at_another_place_is_split_as_in_the_run(evaluate):
@@ -146,64 +115,62 @@ def test_a_run_is_not_evaluated_on_other_held_out_examples(evaluate, cli):
     assert cli("evaluate", "run", "--data", "images:bars").code == 0
 
 
-@pytest.mark.parametrize("names", [("cat", "ant"), ("bee",), ("cat", "bee", "ant")])
-def test_labels_become_the_models(names):
-    split = Split(np.zeros((6, 2), np.float32), np.arange(6) % len(names))
-    dataset = Dataset("d", describe(split, names), {"train": split})
-    model = describe(Split(np.zeros((3, 2), np.float32), np.arange(3)), NAMES)
-    matched = match_classes(dataset, model)
-    labels = matched.splits["train"].labels
-    assert [NAMES[label] for label in labels] == [names[i % len(names)] for i in range(6)]
-    assert split.labels.tolist() == [i % len(names) for i in range(6)]  # untouched
-
-
-def test_more_numbered_classes_than_the_models_are_refused():
-    split = Split(np.zeros((6, 2), np.float32), np.arange(6) % 4)
-    model = describe(Split(np.zeros((3, 2), np.float32), np.arange(3)), NAMES)
-    with pytest.raises(DataError, match="has 4 classes, the model was trained on 3"):
-        match_classes(Dataset("d", describe(split), {"train": split}), model)
-
-
-def _match(names, labels, expected):
+def match(names, labels, expected):
     """The data set of some labels with the class numbers of a model, and these labels' names."""
     split = Split(np.zeros((len(labels), 2), np.float32), np.array(labels))
     dataset = Dataset("d", describe(split, names), {"train": split})
     count = len(expected)
     model = describe(Split(np.zeros((count, 2), np.float32), np.arange(count)), expected)
     matched = match_classes(dataset, model)
-    return matched, [expected[label] for label in matched.splits["train"].labels]
+    assert split.labels.tolist() == list(labels)  # untouched
+    return matched.notes, [expected[label] for label in matched.splits["train"].labels]
+
+
+DIGITS = tuple("0123456789")
+TO_10 = tuple(map(str, range(11)))
 
 
 @pytest.mark.parametrize(
-    "names, expected, unknown",
+    "names, expected",
     [
-        (("0", "1", "2"), ("1", "2", "3"), "'0'"),
-        (("1", "2", "3"), ("0", "1", "2"), "'3'"),
-        (("0", "1"), ("-1", "+1"), "'0', '1'"),
-        (("0", "1", "2"), ("0", "1", "other"), "'2'"),
-        (("0", "1", "other"), ("0", "1", "2"), "'other'"),
+        (("cat", "ant"), NAMES),
+        (("bee",), NAMES),
+        (("cat", "bee", "ant"), NAMES),
+        (("1", "2", "3"), DIGITS),
+        (TO_10, tuple(sorted(TO_10))),
+        (tuple(sorted(TO_10)), TO_10),
     ],
 )
-def test_numbers_that_name_other_classes_are_refused(names, expected, unknown):
-    with pytest.raises(DataError, match="does not know the class " + re.escape(unknown)):
-        _match(names, range(len(names)), expected)
+def test_labels_become_those_of_the_models_classes_of_their_names(names, expected):
+    assert match(names, range(len(names)), expected)[1] == list(names)
+
+
+@pytest.mark.parametrize(
+    "names, expected, message",
+    [
+        (("0", "1", "2"), ("1", "2", "3"), "does not know the class '0'"),
+        (("1", "2", "3"), ("0", "1", "2"), "does not know the class '3'"),
+        (("0", "1"), ("-1", "+1"), "does not know the class '0', '1'"),
+        (("0", "1", "other"), ("0", "1", "2"), "does not know the class 'other'"),
+        (("0", "1", "2", "3"), NAMES, "has 4 classes, the model was trained on 3"),
+    ],
+)
+def test_numbers_that_name_other_classes_are_refused(names, expected, message):
+    with pytest.raises(DataError, match=message):
+        match(names, range(len(names)), expected)
 
 
 def test_numbers_without_examples_need_no_match():
     """Integer labels from 1 to 4 have the names 0 to 4, and no example of 0."""
-    _, labels = _match(tuple("01234"), [1, 2, 3, 4], tuple("12345"))
-    assert labels == ["1", "2", "3", "4"]
+    assert match(tuple("01234"), [1, 2, 3, 4], tuple("12345"))[1] == ["1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("names, expected", [(("0", "1"), NAMES), (("x", "y"), ("0", "1", "2"))])
 def test_numbers_match_real_names_with_a_note(names, expected):
-    matched, labels = _match(names, [0, 1], expected)
+    notes, labels = match(names, [0, 1], expected)
     assert labels == list(expected[:2])
     note = f"matched by number with those of the model: {names[0]!r} is {expected[0]!r}, "
-    assert note in matched.notes[-1]
-
-
-# -------------------------------------------------------------------------------- named features
+    assert note in notes[-1]
 
 
 def write_pictures(names, channels):

@@ -8,12 +8,10 @@ import os
 
 import numpy as np
 import pytest
-from file_fixtures import read_json
 from generator_fixtures import GENERATOR
 from linear_fixtures import LINEAR, write_bars
 from PIL import Image
 
-from toolkit.cli import run_command
 from toolkit.data.arrays.idx import write_idx
 from toolkit.data.column import Component
 from toolkit.data.spec import DataSpec
@@ -132,38 +130,6 @@ def test_the_test_files_have_the_accuracy_of_the_runs_test(cli, train_on, source
     assert evaluation["metrics"]["accuracy"] == accuracy
 
 
-def train_on_digits():
-    argv = ["--data", "mnist5k", "--network", "mlp", "--steps", "60", "--run-dir", "r"]
-    assert run_command(["run", "--plugin", "classifier", *argv]) == 0
-
-
-@pytest.mark.parametrize("kind", ["idx", "npz", "images"])
-def test_files_of_the_digits_have_the_accuracy_of_the_classifiers_test(
-    cli, here, made_once, monkeypatch, kind
-):
-    from toolkit.data.sources import open_data
-
-    monkeypatch.chdir(made_once(train_on_digits))
-    split = open_data("mnist5k").splits["test"]
-    if kind == "idx":
-        write_idx("t10k-images-idx3-ubyte", split.features[..., 0])
-        files = ["t10k-images-idx3-ubyte"]
-    elif kind == "npz":
-        np.savez("test.npz", x=split.features)
-        files = ["test.npz"]
-    else:
-        files = [f"{i:04d}.png" for i in range(len(split))]
-        for path, image in zip(files, split.features):
-            Image.fromarray(image[..., 0]).save(path)
-    rows = json.loads(cli("predict", "r", *files, "--json").out)
-    accuracy = read_json("r", "manifest.json")["summary"]["test"]["metrics"]["accuracy"]
-    predicted = np.array([row["label"] for row in rows])
-    assert np.mean(predicted == split.labels) == pytest.approx(accuracy, abs=1e-7)
-
-
-# ------------------------------------------------------------------------------------------- invert
-
-
 def save(path, array):
     Image.fromarray(array).save(str(path))
     return str(path)
@@ -182,17 +148,17 @@ def read(paths, **more):
     return examples.inputs, lines
 
 
-@pytest.mark.parametrize("kind", ["png", "npz", "idx"])
+WRITERS = {
+    "png": lambda images: [save(f"idx_{i}.png", each[..., 0]) for i, each in enumerate(images)],
+    "npz": lambda images: np.savez("some.npz", x=images) or ["some.npz"],
+    "idx": lambda images: write_idx("some.idx3", images[..., 0]) or ["some.idx3"],
+}
+
+
+@pytest.mark.parametrize("kind", list(WRITERS))
 def test_files_that_look_inverted_keep_their_pixels_and_give_one_warning(here, kind):
     images = 255 - light_on_dark(3)
-    if kind == "png":
-        paths = [save(f"{i}.png", image[..., 0]) for i, image in enumerate(images)]
-    elif kind == "npz":
-        np.savez("some.npz", x=images)
-        paths = ["some.npz"]
-    else:
-        write_idx("some.idx3", images[..., 0])
-        paths = ["some.idx3"]
+    paths = WRITERS[kind](images)
     pixels, lines = read(paths)
     assert np.array_equal(pixels, images)
     (line,) = lines
@@ -200,35 +166,33 @@ def test_files_that_look_inverted_keep_their_pixels_and_give_one_warning(here, k
     assert line.endswith("add --invert to swap them")
     inverted, lines = read(paths, is_inverted=True)
     assert np.array_equal(inverted, 255 - images) and lines == []
+    paths = WRITERS[kind](255 - images)
+    _, (line,) = read(paths, is_inverted=True)
+    assert "look swapped after --invert in " in line and paths[0] in line
+    assert line.endswith("omit --invert")
 
 
-def test_a_needless_inversion_gives_the_reverse_warning(here):
-    _, lines = read([save("a.png", light_on_dark()[0, ..., 0])], is_inverted=True)
-    (line,) = lines
-    assert "look swapped after --invert in a.png" in line and line.endswith("omit --invert")
-
-
-def test_a_few_images_of_the_other_kind_give_no_warning():
+@pytest.mark.parametrize(
+    "inverted, brightness, is_warned",
+    [
+        (2, PAPER_IS_DARK, False),
+        (3, PAPER_IS_DARK, True),
+        (5, None, False),
+        (5, {"border": 0.5, "mean": 0.5}, False),  # the paper of the training images is not clear
+    ],
+)
+def test_a_warning_needs_most_images_and_a_clear_paper(inverted, brightness, is_warned):
     images = light_on_dark(5)
-    images[:2] = 255 - images[:2]
-    assert not look_inverted(images, PAPER_IS_DARK)
-    images[2] = 255 - images[2]
-    assert look_inverted(images, PAPER_IS_DARK)
+    images[:inverted] = 255 - images[:inverted]
+    assert border_means(images).tolist() == [255 - DARK] * inverted + [DARK] * (5 - inverted)
+    assert look_inverted(images, brightness) == is_warned
 
 
-@pytest.mark.parametrize("brightness", [None, {"border": 0.5, "mean": 0.5}])
-def test_without_a_clear_paper_in_the_training_images_there_is_no_warning(brightness):
-    assert not look_inverted(255 - light_on_dark(), brightness)
-
-
-def test_the_alpha_of_an_image_is_not_inverted():
+def test_neither_alpha_nor_numbers_that_are_no_images_are_inverted(here):
     images = np.random.RandomState(0).randint(0, 256, (2, 6, 6, 4)).astype(np.uint8)
     result = invert(images)
     assert np.array_equal(result[..., 3], images[..., 3])
     assert np.array_equal(result[..., :3], 255 - images[..., :3])
-
-
-def test_numbers_that_are_no_images_are_not_inverted(here):
     np.savez("v.npz", x=np.zeros([3, 4], np.float32))
     with pytest.raises(UsageError, match="only images of bytes can be inverted"):
         read_examples(["v.npz"], DataSpec((4,), "float32"), is_inverted=True)
@@ -243,24 +207,7 @@ def test_the_inputs_of_a_generator_are_not_inverted(cli, here):
     assert result.code == 2 and "The model is not fed images.\nOmit --invert." in result.err
 
 
-def test_the_border_of_each_image_is_measured():
-    images = np.concatenate([light_on_dark(), 255 - light_on_dark()])
-    assert border_means(images).tolist() == [DARK, 255 - DARK]
-
-
-# ----------------------------------------------------------------------------------- kinds of files
-
-
-@pytest.mark.parametrize("name", ["img_idx_0003.png", "idx.png", "my-idx3-ubyte.png"])
-def test_an_image_may_have_any_name(here, name):
-    image = light_on_dark()
-    pixels, _ = read([save(name, image[0, ..., 0])])
-    assert np.array_equal(pixels, image)
-
-
-@pytest.mark.parametrize(
-    "name", ["a-idx3-ubyte", "a-idx3-ubyte.gz", "a.idx", "a.idx3", "digits", "digits.gz", "x.bin"]
-)
+@pytest.mark.parametrize("name", ["a-idx3-ubyte", "a-idx3-ubyte.gz", "a.idx", "digits", "x.bin.gz"])
 def test_an_idx_file_is_known_by_its_ending_or_its_first_bytes(here, name):
     images = light_on_dark(3)
     write_idx("plain", images[..., 0])
@@ -282,12 +229,10 @@ def test_what_is_no_file_is_called_what_it_is(here):
             read([name])
 
 
-def test_texts_are_read_from_npz_files_and_numbers_are_no_texts(tmp_path):
-    texts, numbers = str(tmp_path / "texts.npz"), str(tmp_path / "numbers.npz")
-    np.savez(texts, x=np.array(["a soup", "très bon"]))
-    np.savez(numbers, x=np.arange(2.0))
+def test_texts_are_read_from_npz_files_and_numbers_are_no_texts(here):
+    np.savez("texts.npz", x=np.array(["a soup", "très bon"]))
+    np.savez("numbers.npz", x=np.arange(2.0))
     spec = DataSpec((), "string", components=(("features", Component((), "string", "text")),))
-    examples = read_examples([texts], spec)
-    assert examples.inputs.tolist() == ["a soup", "très bon"]
+    assert read_examples(["texts.npz"], spec).inputs.tolist() == ["a soup", "très bon"]
     with pytest.raises(DataError, match=r"expected examples \[\] string, found \[\] float64"):
-        read_examples([numbers], spec)
+        read_examples(["numbers.npz"], spec)

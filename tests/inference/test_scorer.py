@@ -11,7 +11,7 @@ import pytest
 from file_fixtures import edit, read_json
 from generator_fixtures import SCORED_GENERATOR, Brightness, Generator, expected_images
 from graph_fixtures import make_plugin
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import write_bars
 
 from toolkit import DataSpec, Scorer, ScoreResult, Split, ToolkitError, hookimpl, tf
 from toolkit.inference.evaluator import Evaluator
@@ -46,35 +46,38 @@ def brightness(step, run="r"):
     return float(expected_images(w, [[1, 1]], [1]).mean())
 
 
-def records(kind="eval"):
-    return [r for r in RunFolder("r").metrics.read() if r["kind"] == kind]
+def evaluations():
+    return [r for r in RunFolder("r").metrics.read() if r["kind"] == "eval"]
 
 
-# ----------------------------------------------------------------------------------- in a whole run
+def test_a_score_is_recorded_with_the_metrics_of_each_evaluation(train, here, monkeypatch):
+    folders, plain = [], Brightness.score
 
+    def score(self, split, predict, folder):
+        folders.append(folder and os.path.basename(folder))
+        return plain(self, split, predict, folder)
 
-def test_a_score_is_recorded_with_the_metrics_of_each_evaluation(train):
-    result = train("--json")
-    assert result.code == 0, result.err
-    assert json.loads(result.out)["test"]["metrics"]["brightness"] == pytest.approx(brightness(6))
-    scores = {record["step"]: record["brightness"] for record in records()}
+    monkeypatch.setattr(Brightness, "score", score)
+    monkeypatch.setattr(Brightness, "dependencies", lambda self, split: {"lamp": [len(split), 2]})
+    monkeypatch.setattr(Brightness, "closed", 0)
+    outcome = train("--json", "--best-metric", "min:brightness")
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)["test"]
+    assert result["metrics"]["brightness"] == pytest.approx(brightness(6))
+    scores = {record["step"]: record["brightness"] for record in evaluations()}
     assert scores == {step: pytest.approx(brightness(step)) for step in (2, 4, 6)}
-
-
-def test_lines_details_and_reports_of_a_scorer_are_in_the_result(train, here):
-    result = json.loads(train("--json").out)["test"]
     assert result["lines"] == ["brightness against 13 of 40"]
     assert result["details"] == {"brightness": {"with_folder": True}}
     assert (here / "r" / result["reports"] / "brightness.txt").read_text() == "bright"
-    assert read_json(here, "r", "manifest.json")["summary"]["test"]["lines"] == result["lines"]
-
-
-def test_a_result_says_what_a_comparison_needs(train, monkeypatch):
-    monkeypatch.setattr(Brightness, "dependencies", lambda self, split: {"lamp": [len(split), 2]})
-    result = json.loads(train("--json").out)["test"]
-    assert result["depends_on"]["brightness"] == {"lamp": [result["examples"], 2]}
+    assert folders == [None, None, None, "test-6"]  # none during training
+    assert result["depends_on"]["brightness"] == {"lamp": [13, 2]}
     assert result["directions"] == {"accuracy": "max", "loss": "min"}
     assert len(result["examples_sha256"]) == 64
+    manifest = read_json("r", "manifest.json")
+    assert manifest["summary"]["test"]["lines"] == result["lines"]
+    best = manifest["best"]
+    assert (best["metric"], best["step"], best["noise"]) == ("brightness", 6, 0.25)
+    assert Brightness.closed == 1
 
 
 def test_the_lines_are_printed_below_the_test_of_a_run_and_of_evaluate(cli, train):
@@ -105,169 +108,106 @@ def test_the_runs_data_at_another_place_gives_its_splits(cli, run):
     os.mkdir("moved")
     shutil.copy("bars.npz", "moved/bars.npz")
     lose_data()
-    evaluation = cli("evaluate", run, "--json", "--data", "npz:moved/bars.npz")
-    assert evaluation.code == 0, evaluation.err
-    result = json.loads(evaluation.out)
+    result = json.loads(cli("evaluate", run, "--json", "--data", "npz:moved/bars.npz").out)
     assert result["lines"] == ["brightness against 13 of 40"]
     assert result["data"] == "npz:moved/bars.npz"
 
 
-def test_scores_that_need_the_data_of_the_run_say_so_when_it_is_gone(cli, run):
+@pytest.mark.parametrize("has_scorer", [True, False])
+def test_only_scores_need_the_data_of_the_run_and_say_so_when_it_is_gone(
+    cli, golden, trained, monkeypatch, has_scorer
+):
+    scored = golden(*STEPS, plugin=SCORED_GENERATOR, name="scored")
+    monkeypatch.chdir(scored if has_scorer else trained)
     lose_data()
     result = evaluate_other_data(cli)
-    assert result.code == 4 and "bars.npz" in result.err
-    assert "data that the run was trained on" in result.err and "Traceback" not in result.err
-
-
-def test_a_model_without_scorers_needs_no_data_of_its_run(cli, trained, monkeypatch):
-    monkeypatch.chdir(trained)
-    lose_data()
-    result = evaluate_other_data(cli)
-    assert result.code == 0, result.err
-
-
-def test_a_score_during_training_gets_no_folder(train, monkeypatch):
-    folders = []
-    plain = Brightness.score
-
-    def score(self, split, predict, folder):
-        folders.append(folder and os.path.basename(folder))
-        return plain(self, split, predict, folder)
-
-    monkeypatch.setattr(Brightness, "score", score)
-    assert train().code == 0
-    assert folders == [None, None, None, "test-6"]
-
-
-def test_scorers_are_closed_once_with_the_run(train, monkeypatch):
-    monkeypatch.setattr(Brightness, "closed", 0)
-    assert train().code == 0
-    assert Brightness.closed == 1
-
-
-def test_a_score_may_name_the_best_checkpoint(train, here):
-    assert train("--best-metric", "min:brightness").code == 0
-    best = read_json(here, "r", "manifest.json")["best"]
-    assert (best["metric"], best["step"], best["noise"]) == ("brightness", 6, 0.25)
+    assert result.code == (4 if has_scorer else 0)
+    if has_scorer:
+        assert "bars.npz" in result.err and "Traceback" not in result.err
+        assert "data that the run was trained on" in result.err
 
 
 def test_a_newer_checkpoint_within_the_noise_is_best_and_its_record_says_so(train, here):
     assert train("--best-metric", "max:brightness").code == 0
-    values = [record["brightness"] for record in records()]
+    values = [record["brightness"] for record in evaluations()]
     assert max(values) - min(values) < 0.25
     best = read_json(here, "r", "manifest.json")["best"]
     assert (best["step"], best["value"], best["reached"]) == (6, values[-1], max(values))
     is_best_value = [value == max(values[: i + 1]) for i, value in enumerate(values)]
-    assert [not record.get("within_noise", False) for record in records()] == is_best_value
-
-
-# ---------------------------------------------------------------------------------- a noisy metric
-
-
-def choose_among(direction, *evaluations):
-    """The record of the best checkpoint after evaluations, (value, noise) of the steps 1, 2, ..."""
-    metric, best = BestMetric("x", direction), None
-    for step, (value, noise) in enumerate(evaluations, start=1):
-        best = metric.choose(best, step, value, noise)
-    return best
+    assert [not record.get("within_noise", False) for record in evaluations()] == is_best_value
 
 
 @pytest.mark.parametrize(
-    "value, noise, is_chosen",
-    [(5.0, 0.9, False), (5.0, 1.0, True), (3.0, 9.0, True), (3.0, 0.0, True), (4.0, 0.0, False)],
+    "evaluations, best",
+    [
+        ([(4.0, 0.5), (5.0, 0.9)], (1, 4.0, 4.0)),
+        ([(4.0, 0.5), (5.0, 1.0)], (2, 5.0, 4.0)),
+        ([(4.0, 0.5), (3.0, 9.0)], (2, 3.0, 3.0)),
+        ([(4.0, 0.5), (3.0, 0.0)], (2, 3.0, 3.0)),
+        ([(4.0, 0.5), (4.0, 0.0)], (1, 4.0, 4.0)),
+        ([(4.0, 0.5), (4.0, float("nan"))], (1, 4.0, 4.0)),
+        # Each is within the noise of the one before it, and the last no longer of the best value.
+        ([(4.0, 1.0), (4.9, 1.0), (5.8, 1.0)], (2, 4.9, 4.0)),
+        ([(4.0, 1.0), (3.9, 1.0), (3.8, 1.0)], (3, 3.8, 3.8)),  # small gains count as gains
+        ([(4.0, 1.0), (float("nan"), 1.0)], (1, 4.0, 4.0)),
+        ([(4.0, 1.0), (float("-inf"), 1.0)], (1, 4.0, 4.0)),
+        ([(3.0, 100.0)], (1, 3.0, 3.0)),
+    ],
 )
-def test_the_newest_within_the_noise_of_the_best_value_is_best(value, noise, is_chosen):
-    step = 2 if is_chosen else 1
-    assert choose_among("min", (4.0, 0.5), (value, noise))["step"] == step
-    assert choose_among("max", (-4.0, 0.5), (-value, noise))["step"] == step
-
-
-def test_steps_within_the_noise_do_not_add_up():
-    # Each is within the noise of the one before it, and the last no longer of the best value.
-    best = choose_among("min", (4.0, 1.0), (4.9, 1.0), (5.8, 1.0))
-    assert (best["step"], best["value"], best["reached"]) == (2, 4.9, 4.0)
-
-
-def test_small_gains_count_as_gains():
-    assert choose_among("min", (4.0, 1.0), (3.9, 1.0), (3.8, 1.0))["reached"] == 3.8
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_value_that_is_no_number_is_never_the_best(value):
-    assert choose_among("min", (value, 1.0)) is None
-    assert choose_among("min", (4.0, 1.0), (value, 1.0))["step"] == 1
-
-
-def test_the_first_value_is_the_best_whatever_its_noise():
-    assert choose_among("min", (3.0, 100.0))["step"] == 1
-
-
-def test_noise_that_is_not_a_number_counts_for_nothing():
-    assert choose_among("min", (4.0, 1.0), (4.0, float("nan")))["step"] == 1
-
-
-# ------------------------------------------------------------------------------------ without a run
-
-
-def evaluator_of(scorers, base=Generator):
-    plugin = type("Tested", (base,), {"scorers": hookimpl(scorers), "__module__": __name__})
-    plugins = Plugins(make_plugin(plugin, "tested"))
-    options = resolve(plugins.options()).options
-    return Evaluator(plugins, options, SPEC, splits={"test": SPLIT}.get)
+@pytest.mark.parametrize("direction, sign", [("min", 1), ("max", -1)])
+def test_the_newest_within_the_noise_of_the_best_value_is_best(direction, sign, evaluations, best):
+    metric, chosen = BestMetric("x", direction), None
+    for step, (value, noise) in enumerate(evaluations, start=1):
+        chosen = metric.choose(chosen, step, sign * value, noise)
+    step, value, reached = best
+    assert (chosen["step"], chosen["value"]) == (step, sign * value)
+    assert chosen.get("reached", chosen["value"]) == sign * reached
 
 
 SPEC = DataSpec((6, 6, 1), "uint8", 3)
 SPLIT = Split(np.zeros([3, 6, 6, 1], np.uint8), np.arange(3))
 
 
+def evaluator_of(scorers, splits={"test": SPLIT}.get):
+    hooks = {"scorers": hookimpl(scorers), "__module__": __name__}
+    plugins = Plugins(make_plugin(type("Tested", (Generator,), hooks), "tested"))
+    return Evaluator(plugins, resolve(plugins.options()).options, SPEC, splits=splits)
+
+
 class Fixed(Scorer):
     names = ("fixed",)
 
-    def __init__(self, result):
+    def __init__(self, result, *names):
         self._result = result
+        self.names = names or Fixed.names
 
     def score(self, split, predict, folder):
         return self._result() if callable(self._result) else self._result
 
 
-def test_the_names_of_scorers_are_among_the_metric_names():
-    names = evaluator_of(lambda self: [Fixed(None)]).metric_names
-    assert names == ["accuracy", "fixed", "loss"]
+class Sharpness(Scorer):
+    names = ("sharpness",)
 
 
-def test_without_splits_no_scorer_is_created():
-    def scorers(self):
-        raise AssertionError("called")
-
-    plugin = type("Tested", (Generator,), {"scorers": hookimpl(scorers), "__module__": __name__})
-    plugins = Plugins(make_plugin(plugin, "tested"))
-    options = resolve(plugins.options()).options
-    assert Evaluator(plugins, options, SPEC).metric_names == ["accuracy", "loss"]
-
-
-class Loss(Fixed):
-    names = ("loss",)
+def test_the_names_of_scorers_are_among_the_metric_names_where_there_are_splits():
+    scorers = lambda self: [Fixed(None)]  # noqa: E731
+    assert evaluator_of(scorers).metric_names == ["accuracy", "fixed", "loss"]
+    assert evaluator_of(scorers, None).metric_names == ["accuracy", "loss"]
 
 
 @pytest.mark.parametrize(
     "scorers, message",
     [
-        ([Loss(None)], "Metric 'loss' of scorer Loss is already a metric of the model"),
-        (
-            [Fixed(None), Fixed(None)],
-            "Metric 'fixed' of scorer Fixed is already a metric of scorer Fixed",
-        ),
+        ([Fixed(None, "loss")], "Metric 'loss' of scorer Fixed is already a metric of the model"),
+        ([Fixed(None)] * 2, "Metric 'fixed' of scorer Fixed is already a metric of scorer Fixed"),
         ([object()], "Hook 'scorers' of a plugin returned <object"),
+        ([Sharpness()], "Scorer Sharpness of plugin 'tested' does not implement 'score'"),
     ],
-    ids=["a loss", "twice", "no scorer"],
+    ids=["a loss", "twice", "no scorer", "no score"],
 )
 def test_invalid_scorers_are_refused(scorers, message):
     with pytest.raises(ToolkitError, match=message):
         evaluator_of(lambda self: scorers)
-
-
-def fail():
-    raise ValueError("too few")
 
 
 @pytest.mark.parametrize(
@@ -275,7 +215,10 @@ def fail():
     [
         (None, "Scorer Fixed returned None"),
         (ScoreResult({"other": 1.0}), "Scorer Fixed returned ScoreResult"),
-        (fail, "Plugin 'tested' failed in its scorer Fixed: ValueError: too few .*test_scorer"),
+        (
+            lambda: int("few"),
+            "Plugin 'tested' failed in its scorer Fixed: ValueError: invalid .*test_scorer",
+        ),
     ],
     ids=["nothing", "another name", "a fault"],
 )
@@ -307,29 +250,3 @@ def test_a_scorer_creates_ops_in_a_graph_of_its_own(trained):
     with tf.Graph().as_default() as around:
         around.finalize()
         assert evaluator.evaluate(SPLIT, 2).metrics["fixed"] == 3.0
-
-
-SCORELESS = """
-from toolkit import Scorer, hookimpl
-
-class Sharpness(Scorer):
-    names = ("sharpness",)
-
-@hookimpl
-def scorers():
-    return [Sharpness()]
-"""
-
-
-def test_a_scorer_without_score_is_an_error_that_names_its_plugin_and_class(cli, here):
-    (here / "scoreless.py").write_text(SCORELESS)
-    data = write_bars("bars.npz")
-    argv = ["--data", data, *STEPS, "--run-dir", "r"]
-    result = cli("run", "--plugin", LINEAR, "--with", "./scoreless.py", *argv)
-    assert (result.code, result.out) == (1, "")
-    assert result.err.splitlines()[-2:] == [
-        "Error: Scorer Sharpness of plugin 'scoreless' does not implement 'score'.",
-        "Define score(self, split, predict, folder) in the class.",
-    ]
-    assert "Traceback" not in result.err
-    assert records() == []  # no evaluation was recorded

@@ -5,16 +5,13 @@ the feed ends. The run is written by the feed's own waiting, action by action.
 import os
 import shutil
 
-import process_fixtures
 import pytest
-from lock_fixtures import lock_in_a_process
+from folder_fixtures import DATA, begin, save
 
 from toolkit.errors import CheckpointError, RetryError, UsageError
 from toolkit.storage.checkpoint_feed import CheckpointFeed, FeedSettings
 from toolkit.storage.run_folder import RunFolder, reserve
 
-SPEC = {"shape": [4], "dtype": "uint8"}
-DATA = {"sha256": {}, "stored": SPEC, "spec": SPEC, "ink": None}
 KEEP_ALL = 99
 
 
@@ -29,15 +26,16 @@ class Writer:
         self.folder = None
 
     def begin(self, created="one"):
-        self.folder = reserve(self.path)
-        self.folder.create({"plugin": "p"})
-        self.folder.update_manifest(status="running", data=DATA, created=created)
-        self.folder.checkpoints.begin_session(None)
+        self.folder = begin(self.path, created=created)
+
+    def write(self, *steps):
+        """A run that has these checkpoints."""
+        self.begin()
+        for step in steps:
+            self.commit(step)
 
     def commit(self, step, keep=KEEP_ALL, tensors=None):
-        for ending in ("index", "data-00000-of-00001"):
-            with open(f"{self.folder.checkpoints.prefix(step)}.{ending}", "w") as file:
-                file.write(f"{ending} of step {step}")
+        save(self.folder, step)
         self.folder.checkpoints.commit(
             step,
             100.0 + step,
@@ -59,8 +57,7 @@ class Writer:
             file.write("more")
 
     def repair(self, step):
-        with open(self.folder.checkpoints.prefix(step) + ".index", "w") as file:
-            file.write(f"index of step {step}")
+        save(self.folder, step)
 
     def die(self):
         self.folder.unlock()
@@ -122,13 +119,11 @@ def take_all(feed):
 def test_each_checkpoint_is_fed_once_in_order_until_the_run_ends(writer, clock, feed_of):
     clock.actions = [
         writer.begin,
-        lambda: None,
         lambda: writer.commit(2),
         lambda: writer.commit(4),
         lambda: None,
         lambda: writer.commit(6),
         lambda: writer.end("trained"),
-        lambda: None,
         lambda: writer.end(exit_code=0),
     ]
     feed = feed_of()
@@ -138,25 +133,13 @@ def test_each_checkpoint_is_fed_once_in_order_until_the_run_ends(writer, clock, 
 
 
 def test_a_checkpoint_is_fed_again_until_it_is_complete(writer, feed_of):
-    writer.begin()
-    writer.commit(2)
+    writer.write(2)
     feed = feed_of()
     items = [feed.next(), feed.next()]
     assert [item.checkpoint.step for item in items] == [2, 2]
     feed.complete(items[1])
     writer.end()
     assert feed.next() is None
-
-
-@pytest.mark.parametrize(
-    "every, expected", [(False, [(6, [2, 4])]), (True, [(2, []), (4, []), (6, [])])]
-)
-def test_who_falls_behind_takes_the_newest_or_every_one(writer, feed_of, every, expected):
-    writer.begin()
-    for step in (2, 4, 6):
-        writer.commit(step)
-    writer.end()
-    assert take_all(feed_of(every=every)) == expected
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -190,9 +173,7 @@ def test_retention_between_two_looks_at_the_files_is_no_damage(writer, feed_of, 
 
 
 def test_a_kill_and_a_resume_in_between_go_unnoticed(writer, clock, feed_of):
-    writer.begin()
-    writer.commit(2)
-    writer.commit(4)
+    writer.write(2, 4)
 
     def kill():
         writer.die()
@@ -216,9 +197,7 @@ def test_a_kill_and_a_resume_in_between_go_unnoticed(writer, clock, feed_of):
 
 
 def test_a_step_with_other_tensors_after_a_resume_is_another_checkpoint(writer, feed_of):
-    writer.begin()
-    writer.commit(2)
-    writer.commit(4)
+    writer.write(2, 4)
     feed = feed_of()
     item = feed.next()
     feed.complete(item)
@@ -231,50 +210,46 @@ def test_a_step_with_other_tensors_after_a_resume_is_another_checkpoint(writer, 
 
 def test_a_checkpoint_that_a_resume_discards_gives_way_to_the_one_before(writer, clock, feed_of):
     clock.actions = [lambda: pytest.fail("There is a checkpoint, and the feed waits.")]
-    writer.begin()
-    writer.commit(2)
-    writer.commit(4)
+    writer.write(2, 4)
     writer.resume(2)
     assert feed_of().next().checkpoint.step == 2
 
 
-def test_known_checkpoints_are_not_fed_and_no_older_ones_after_them(writer, feed_of):
-    writer.begin()
-    for step in (2, 4, 6):
-        writer.commit(step)
+@pytest.mark.parametrize(
+    "every, known, expected",
+    [
+        (False, None, [(6, [2, 4])]),
+        (True, None, [(2, []), (4, []), (6, [])]),
+        (False, 4, [(6, [])]),  # and no older ones after a known one
+        (True, 4, [(2, []), (6, [])]),
+    ],
+)
+def test_who_falls_behind_takes_the_newest_or_every_one_that_is_not_known(
+    writer, feed_of, every, known, expected
+):
+    writer.write(2, 4, 6)
     writer.end()
-    for every, expected in ((False, [(6, [])]), (True, [(2, []), (6, [])])):
-        feed = feed_of(every=every)
-        feed.is_known = lambda checkpoint: checkpoint.step == 4
-        assert take_all(feed) == expected
+    feed = feed_of(every=every)
+    feed.is_known = lambda checkpoint: checkpoint.step == known
+    assert take_all(feed) == expected
 
 
-# ------------------------------------------------------------------------------------------ damage
-
-
-def test_a_file_that_appears_late_is_waited_for(writer, clock, feed_of):
-    writer.begin()
-    writer.commit(2)
+def test_a_damaged_last_checkpoint_is_waited_for_and_an_error_of_an_ended_run(
+    writer, clock, feed_of
+):
+    writer.write(2)
     writer.end()
     writer.damage(2)
     clock.actions = [lambda: None, lambda: None, lambda: writer.repair(2)]
     feed = feed_of()
     assert take_all(feed) == [(2, [])] and feed.warnings == []
-
-
-def test_a_damaged_last_checkpoint_of_an_ended_run_is_an_error(writer, feed_of):
-    writer.begin()
-    writer.commit(2)
-    writer.end()
     writer.damage(2)
     with pytest.raises(CheckpointError, match="The checkpoint of step 2 is damaged: .* bytes"):
         feed_of().next()
 
 
 def test_a_damaged_checkpoint_before_an_intact_one_is_a_warning(writer, feed_of):
-    writer.begin()
-    for step in (2, 4):
-        writer.commit(step)
+    writer.write(2, 4)
     writer.end()
     writer.damage(2)
     feed = feed_of(every=True)
@@ -295,23 +270,11 @@ def test_a_manifest_that_cannot_be_read_is_an_error_after_the_silence(writer, cl
     assert clock.now >= 20
 
 
-# --------------------------------------------------------------------------------------------- end
-
-
 @pytest.mark.parametrize(
-    "status, code",
-    [
-        ("finished", 0),
-        ("stopped", 0),
-        ("diverged", 3),
-        ("interrupted", 143),
-        ("failed", 138),
-        ("trained", 4),
-    ],
+    "status, code", [("finished", 0), ("diverged", 3), ("interrupted", 143), ("trained", 4)]
 )
 def test_the_end_has_the_exit_code_of_the_process_that_trained(writer, feed_of, status, code):
-    writer.begin()
-    writer.commit(2)
+    writer.write(2)
     writer.end(status, exit_code=code)
     feed = feed_of()
     assert take_all(feed) == [(2, [])]
@@ -320,8 +283,7 @@ def test_the_end_has_the_exit_code_of_the_process_that_trained(writer, feed_of, 
 
 @pytest.mark.parametrize("status", ["running", "trained", "stopped"])
 def test_a_killed_run_ends_the_feed_after_a_silence(writer, clock, feed_of, status):
-    writer.begin()
-    writer.commit(2)
+    writer.write(2)
     writer.end(status)
     writer.die()
     feed = feed_of()
@@ -362,10 +324,11 @@ def test_a_path_where_no_run_can_begin_is_a_mistake(writer, clock, feed_of):
         pass
     with pytest.raises(UsageError, match="run is a file"):
         feed_of().next()
+    folder = os.path.dirname(writer.path)
     with pytest.raises(UsageError, match="contains no run"):
-        feed_of(os.path.dirname(writer.path)).next()
+        feed_of(folder).next()
     with pytest.raises(RetryError, match="No run has begun"):
-        feed_of(os.path.dirname(writer.path), is_replaced=True).next()
+        feed_of(folder, is_replaced=True).next()
 
 
 def test_a_folder_that_is_removed_is_an_error(writer, feed_of):
@@ -378,42 +341,32 @@ def test_a_folder_that_is_removed_is_an_error(writer, feed_of):
         feed.next()
 
 
-def test_another_run_in_the_folder_is_not_taken_for_the_first(writer, feed_of):
+def test_another_run_in_the_folder_is_not_taken_for_the_first_that_had_a_checkpoint(
+    writer, feed_of
+):
     writer.begin()
+    before, after = feed_of(), feed_of()
+    before.wait_for_run()
     writer.commit(2)
-    feed = feed_of()
-    item = feed.next()
+    item = after.next()
     writer.die()
     os.rename(writer.path, writer.path + ".old")
     writer.begin(created="another")
     with pytest.raises(RetryError, match="Another run has begun in .*run, in place of"):
-        feed.complete(item)
-
-
-def test_before_the_first_checkpoint_another_run_may_take_the_place(writer, feed_of):
-    writer.begin()
-    feed = feed_of()
-    feed.wait_for_run()
-    writer.die()
-    os.rename(writer.path, writer.path + ".old")
-    writer.begin(created="another")
-    writer.commit(2)
-    assert feed.next().checkpoint.step == 2
+        after.complete(item)
+    writer.commit(4)
+    assert before.next().checkpoint.step == 4
 
 
 @pytest.mark.parametrize("status, code", [("interrupted", 130), ("failed", 1)])
 def test_the_end_of_an_earlier_session_counts_only_after_a_while(
     writer, clock, feed_of, status, code
 ):
-    writer.begin()
-    writer.commit(2)
+    writer.write(2)
     writer.end(status)
     feed = feed_of(former_statuses=("interrupted", "failed"))
-    clock.actions = [lambda: None] * 9 + [
-        lambda: writer.resume(2),
-        lambda: writer.commit(4),
-        writer.end,
-    ]
+    resuming = [lambda: writer.resume(2), lambda: writer.commit(4), writer.end]
+    clock.actions = [lambda: None] * 9 + resuming
     assert take_all(feed) == [(2, []), (4, [])] and feed.end.exit_code == 0
     writer.end(status)
     feed = feed_of(former_statuses=("interrupted", "failed"))
@@ -422,38 +375,26 @@ def test_the_end_of_an_earlier_session_counts_only_after_a_while(
     assert feed.end.exit_code == code and clock.now - began >= 20
 
 
-def test_a_run_that_is_about_to_be_replaced_is_not_fed_from(writer, clock, feed_of):
-    writer.begin()
-    writer.commit(2)
-    writer.end()
-    writer.die()
-
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_run_that_is_about_to_be_replaced_is_fed_from_only_after_a_while(
+    writer, clock, feed_of, comes
+):
     def replace():
         os.rename(writer.path, writer.path + ".old")
         writer.begin(created="another")
 
-    clock.actions = [lambda: None] * 9 + [replace, lambda: writer.commit(4), writer.end]
+    writer.write(2)
     feed = feed_of(is_replaced=True)
     feed.wait_for_run()
-    assert take_all(feed) == [(4, [])]
-
-
-def test_a_run_that_a_process_trains_is_not_replaced(writer, clock, feed_of):
-    writer.begin()  # which locks the folder
-    writer.commit(2)
-    feed = feed_of(is_replaced=True)
-    feed.wait_for_run()
-    assert feed.next().checkpoint.step == 2 and clock.now == 0
-
-
-def test_a_run_that_is_not_replaced_after_a_while_is_fed_from(writer, clock, feed_of):
-    writer.begin()
-    writer.commit(2)
+    assert feed.next().checkpoint.step == 2 and clock.now == 0  # a process trains it
     writer.end()
     writer.die()
+    if comes:
+        clock.actions = [lambda: None] * 9 + [replace, lambda: writer.commit(4), writer.end]
     feed = feed_of(is_replaced=True)
     feed.wait_for_run()
-    assert clock.now >= 20 and take_all(feed) == [(2, [])]
+    assert comes or clock.now >= 20
+    assert take_all(feed) == ([(4, [])] if comes else [(2, [])])
 
 
 def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, clock, feed_of):
@@ -472,27 +413,3 @@ def test_the_wait_for_a_run_ends_with_its_first_session_or_with_its_end(writer, 
     os.remove(writer.folder.commits.path)
     feed_of().wait_for_run()
     assert clock.actions == []
-
-
-def test_the_feed_neither_locks_nor_writes(writer, feed_of):
-    writer.begin()
-    writer.commit(2)
-    writer.end()
-    writer.die()
-    before = sorted(os.listdir(writer.path))
-    feed = feed_of()
-    feed.next()
-    other = RunFolder(writer.path)
-    other.lock()
-    other.unlock()
-    assert sorted(os.listdir(writer.path)) == before
-
-
-def test_a_process_that_is_killed_holds_no_lock(writer, clock, feed_of):
-    writer.begin()
-    writer.die()
-    process = lock_in_a_process(writer.path)
-    clock.actions = [lambda: None] * 100 + [lambda: process_fixtures.kill(process)]
-    with pytest.raises(RetryError, match="no process trains it"):
-        feed_of().next()
-    assert clock.now > 50

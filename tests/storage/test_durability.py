@@ -3,11 +3,9 @@
 import os
 
 import pytest
+from folder_fixtures import ENDINGS, begin, commit
 
 from toolkit.files import TEMPORARY_PREFIX, atomic_write, write_json
-from toolkit.storage.run_folder import reserve
-
-ENDINGS = ("data-00000-of-00001", "index")
 
 
 @pytest.fixture
@@ -47,31 +45,11 @@ def test_a_file_that_need_not_be_durable_is_only_renamed(tmp_path, disk):
     assert disk == [("rename", "a.txt")]
 
 
-def save(folder, step):
-    for ending in ENDINGS:
-        with open(f"{folder.checkpoints.prefix(step)}.{ending}", "w") as file:
-            file.write(str(step))
-
-
-def commit(folder, step):
-    """Commit a step and retain it alone."""
-    folder.metrics.append({"step": step})
-    save(folder, step)
-    folder.checkpoints.commit(step, 100.0 + step, lambda checkpoints: [], "tensors")
-
-
-@pytest.fixture
-def run(tmp_path):
-    folder = reserve(str(tmp_path / "run"))
-    folder.create({"plugin": "p"})
-    folder.checkpoints.begin_session(None)
-    commit(folder, 2)
-    yield folder
-    folder.unlock()
-
-
-def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(run, disk):
-    commit(run, 4)
+def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(tmp_path, disk):
+    run = begin(tmp_path / "run")
+    commit(run, 2)
+    disk.clear()
+    commit(run, 4, retain=lambda checkpoints: [])
     assert disk == [
         *(("sync", f"model.ckpt-4.{ending}") for ending in ENDINGS),
         ("sync", "checkpoints"),
@@ -79,3 +57,4 @@ def test_a_commit_syncs_files_and_metrics_before_its_entry_and_deletes_after_it(
         ("sync", "commits.jsonl"),
         *(("remove", f"model.ckpt-2.{ending}") for ending in ENDINGS),
     ]
+    run.unlock()

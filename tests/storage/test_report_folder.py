@@ -51,6 +51,12 @@ def test_reports_are_at_their_place_when_they_are_complete(run):
     assert os.listdir(run.file("reports", "test-2")) == ["inner"]
 
 
+def seal(run):
+    """Seal the report of step 2."""
+    reports = {"reports/test-2/a.txt": {"bytes": 5, "sha256": ""}}
+    run.commits.add("seal", kept=[], step=2, manifest={}, reports=reports)
+
+
 def test_without_a_report_no_folder_is_left(run):
     with open_report_folder(run, "test-2") as reports:
         pass
@@ -58,18 +64,14 @@ def test_without_a_report_no_folder_is_left(run):
     assert not os.path.exists(run.file("reports"))
 
 
-def test_later_reports_replace_earlier_ones(run):
+def test_later_reports_replace_earlier_ones_unless_they_fail(run):
     write(run, "first")
     write(run, "second")
     assert read(run) == "second" and os.listdir(run.file("reports")) == ["test-2"]
-
-
-def test_reports_that_fail_leave_the_earlier_ones(run):
-    write(run, "first")
     with pytest.raises(OSError), open_report_folder(run, "test-2") as reports:
         write_text(os.path.join(reports.path, "a.txt"), "half")
         raise OSError(28, "No space left on device")
-    assert read(run) == "first" and os.listdir(run.file("reports")) == ["test-2"]
+    assert read(run) == "second" and os.listdir(run.file("reports")) == ["test-2"]
 
 
 def test_a_folder_that_a_resume_deletes_before_it_is_locked_is_replaced(run, monkeypatch):
@@ -84,9 +86,8 @@ def test_a_folder_that_a_resume_deletes_before_it_is_locked_is_replaced(run, mon
 
     monkeypatch.setattr(FolderLock, "acquire", delete_first)
     write(run, "first")
-    assert (
-        len(folders) == 1 and read(run) == "first" and os.listdir(run.file("reports")) == ["test-2"]
-    )
+    assert len(folders) == 1 and read(run) == "first"
+    assert os.listdir(run.file("reports")) == ["test-2"]
 
 
 def test_reports_that_are_sealed_during_the_evaluation_stay(run):
@@ -95,17 +96,13 @@ def test_reports_that_are_sealed_during_the_evaluation_stay(run):
     assert other.commits.entries()  # read before the seal
     with open_report_folder(other, "test-2") as reports:
         write_text(os.path.join(reports.path, "a.txt"), "second")
-        digest = {"bytes": 5, "sha256": ""}
-        values = {"step": 2, "manifest": {}, "reports": {"reports/test-2/a.txt": digest}}
-        run.commits.add("seal", kept=[], **values)
+        seal(run)
     assert read(run) == "first" and read(run, os.path.basename(reports.place)) == "second"
 
 
 def test_sealed_reports_stay_and_others_get_another_place(run):
     write(run, "first")
-    digest = {"bytes": 5, "sha256": ""}
-    seal = {"step": 2, "manifest": {}, "reports": {"reports/test-2/a.txt": digest}}
-    run.commits.add("seal", kept=[], **seal)
+    seal(run)
     assert write(run, "first").place == os.path.join("reports", "test-2")
     place = write(run, "second").place
     assert place.startswith(os.path.join("reports", "test-2-")) and read(run) == "first"

@@ -1,6 +1,6 @@
 """Which checkpoint a path names, and which of its tensors a model starts with.
 
-Sides are written as in test_checkpoint_diff.py: "linear/w:36,3 half:2:float16".
+Sides are written as texts, as `checkpoint_fixtures.side` reads them.
 """
 
 from __future__ import annotations
@@ -10,33 +10,24 @@ import shutil
 
 import numpy as np
 import pytest
+from checkpoint_fixtures import pairs, save, side
 from run_fixtures import damage
 
 from toolkit import tf
 from toolkit.compat import OBJECT_GRAPH
 from toolkit.errors import CheckpointError, UsageError
-from toolkit.storage.checkpoint_diff import VariableSpec
 from toolkit.storage.parent import WEIGHTS, Parent
 from toolkit.storage.run_folder import RunFolder
 from toolkit.storage.variable_map import parse_map
 from toolkit.storage.weights import (
     WeightSource,
-    _name_keys,
     open_weights,
     plan_weights,
     read_weights,
 )
 
+STEP = "global_step"
 VERSIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "versions")
-
-
-def side(text):
-    """name -> VariableSpec, of a text as above."""
-    specs = {}
-    for word in text.split():
-        name, shape, dtype = (word + "::").split(":")[:3]
-        specs[name] = VariableSpec([int(n) for n in shape.split(",") if n], dtype or "float32")
-    return specs
 
 
 def plan(in_checkpoint, in_graph, *maps):
@@ -45,87 +36,83 @@ def plan(in_checkpoint, in_graph, *maps):
     return plan_weights(source, side(in_graph), parse_map(maps, allow_empty=True))
 
 
-def refusal(error, *args):
-    with pytest.raises(error) as caught:
-        plan(*args)
-    return caught.value
-
-
 # ------------------------------------------------------------------------------------------- plan
 
 
-def test_variables_of_one_name_and_shape_get_the_weights():
-    result = plan("w:4,3 b:3 old:2", "w:4,3 b:5 new:2")
-    assert result.names == {"w": "w"}
-    assert result.fresh == ["b float32 [5] (there float32 [3])", "new"]
-    assert result.unused == ["old"]
+OTHERS = "global_step::int64 toolkit/refused::int64 state/ema:3 beta1_power: adam/beta2_power:"
+SAME = "w=w beta1_power=beta1_power adam/beta2_power=adam/beta2_power"
+TO_OUT = "c=c a/out/w=a/in/w"
 
 
-def test_an_empty_new_leaves_variables_out():
-    specs = "body/w:4 head/w:4 head/b:3 head/in/w:2 x:4"
-    result = plan(specs, specs.replace("/in/", "/out/"), "head/=", "head/in/=head/out/", "x=")
-    assert result.names == {"body/w": "body/w", "head/out/w": "head/in/w"}
-    assert result.unused == ["head/b", "head/w", "x"] and result.maps == []
+@pytest.mark.parametrize(
+    "before, now, maps, names, unused",
+    [
+        ("w:4,3 b:3 old:2", "w:4,3 b:5 new:2", "", "w=w", "old"),
+        # Numbers of another precision fit, and integers do not.
+        ("a:2:float64 b:2:float16 c:2:int32", "a:2 b:2 c:2", "", "a=a b=b", ""),
+        # The step, slots and the state of plugins are no weights.
+        ("w:4 w/Adam:4 toolkit/accumulated/w:4 " + OTHERS, "w:4 " + OTHERS, "", SAME, ""),
+        # But a map takes the averages that an extension keeps as its state.
+        ("w:4 b:2 state/ema/w:4", "w:4 b:2", "state/ema/=/", "w=state/ema/w b=b", "w"),
+        ("one/w:4 x:3", "two/w:4 y:3", "one/=two/ x=y", "two/w=one/w y=x", ""),
+        ("one/w:4 one/b:2", "two/w:4 two/b:5", "one/=two/", "two/w=one/w", ""),
+        # Without a new name, variables are left out.
+        ("a/w:4 a/b:3 x:4 y:1", "a/w:4 a/b:3 x:4 y:1", "a/= x=", "y=y", "a/b a/w x"),
+        ("a/w:4 a/in/w:2 c:1", "a/w:4 a/out/w:2 c:1", "a/= a/in/=a/out/", TO_OUT, "a/w"),
+    ],
+)
+def test_variables_of_one_name_and_shape_get_the_weights(before, now, maps, names, unused):
+    result = plan(before, now, *maps.split())
+    assert (result.names, result.unused) == (pairs(names), unused.split())
 
 
-def test_an_unknown_name_suggests_weights_only():
-    source = "w:4 w/Adam:4 w/Adam_1:4 global_step::int64 beta1_power:"
-    for name, renames in ("w_Adam", ["w_Adam=w"]), ("globl_step", ["globl_step="]):
-        error = refusal(UsageError, source, "w:4", *renames)
-        assert f"the checkpoint has no variable '{name}'" in error.message
-        assert "Adam" not in error.hint and "global_step" not in error.hint
+def test_what_starts_afresh_has_its_shape_there():
+    fresh = plan("w:4,3 b:3 old:2", "w:4,3 b:5 new:2").fresh
+    assert fresh == ["b float32 [5] (there float32 [3])", "new"]
 
 
-def test_the_step_slots_and_the_state_of_plugins_are_no_weights():
-    others = "global_step::int64 toolkit/refused::int64 state/ema:3 beta1_power: adam/beta2_power:"
-    result = plan(f"w:4 w/Adam:4 w/Adam_1:4 toolkit/accumulated/w:4 {others}", f"w:4 {others}")
-    assert result.names == {
-        "w": "w",
-        "beta1_power": "beta1_power",
-        "adam/beta2_power": "adam/beta2_power",
-    }
-    assert result.unused == []
+STEP_AND_SLOTS = "w:4 w/Adam:4 w/Adam_1:4 global_step::int64 beta1_power:"
 
 
-def test_numbers_of_another_precision_fit_and_integers_do_not():
-    result = plan("a:2:float64 b:2:float16 c:2:int32 d:2:int64", "a:2 b:2 c:2 d:2:int64")
-    assert sorted(result.names) == ["a", "b", "d"]
-
-
-def test_a_scope_and_a_variable_are_renamed_as_on_a_resume():
-    result = plan("one/w:4 one/b:2 x:3", "two/w:4 two/b:2 y:3", "one/=two/", "x=y")
-    assert result.names == {"two/w": "one/w", "two/b": "one/b", "y": "x"}
-
-
-def test_averages_that_an_extension_keeps_as_state_are_taken_by_map():
-    result = plan("w:4 b:2 state/ema/w:4 state/ema/count::int64", "w:4 b:2", "state/ema/=/")
-    assert result.names == {"w": "state/ema/w", "b": "b"}
-
-
-def test_a_renaming_to_another_shape_is_refused_for_a_variable_and_not_for_a_scope():
-    error = refusal(UsageError, "a:4 w:2", "b:5 w:2", "a=b")
-    assert error.message == "--map a=b: 'a' is float32 [4], and 'b' is float32 [5]."
-    result = plan("one/w:4 one/b:2", "two/w:4 two/b:5", "one/=two/")
-    assert (result.names, len(result.fresh)) == ({"two/w": "one/w"}, 1)
-
-
-def test_a_renaming_of_what_does_not_exist_is_refused_with_a_suggestion():
-    error = refusal(UsageError, "dense/w:4", "linear/w:4", "dens/w=linear/w")
-    assert "the checkpoint has no variable 'dens/w'" in error.message
-    assert error.hint == "Did you mean 'dense/w'?"
-
-
-def test_weights_of_which_none_fits_are_refused_with_the_renaming_that_would_do():
-    error = refusal(CheckpointError, "dense/w:4,3 dense/b:3", "linear/w:4,3 linear/b:3")
-    assert error.message.startswith("No variable of there, step 7 has the name and the shape")
-    assert error.hint == "Rename them: --map dense/=linear/"
-
-
-def test_weights_of_another_model_are_refused_with_both_lists_of_names():
-    error = refusal(CheckpointError, "generator/a:9,9,3 z:1", "linear/w:4,3 linear/b:3")
-    assert error.hint.startswith(
-        "It has generator/a, z; the model has linear/b, linear/w. Rename variables"
-    )
+@pytest.mark.parametrize(
+    "before, now, maps, message, hint",
+    [
+        (
+            "a:4 w:2",
+            "b:5 w:2",
+            ["a=b"],
+            "--map a=b: 'a' is float32 [4], and 'b' is float32 [5].",
+            "",
+        ),
+        (
+            "dense/w:4",
+            "linear/w:4",
+            ["dens/w=linear/w"],
+            "the checkpoint has no variable 'dens/w'",
+            "Did you mean 'dense/w'?",
+        ),
+        # The suggestion is among the weights.
+        (STEP_AND_SLOTS, "w:4", ["w_Adam=w"], "has no variable 'w_Adam'", "Known: w."),
+        (
+            "dense/w:4,3 dense/b:3",
+            "linear/w:4,3 linear/b:3",
+            [],
+            "No variable of there, step 7 has the name and the shape",
+            "Rename them: --map dense/=linear/",
+        ),
+        (
+            "generator/a:9,9,3 z:1",
+            "linear/w:4,3 linear/b:3",
+            [],
+            "No variable of there, step 7 has the name and the shape",
+            "It has generator/a, z; the model has linear/b, linear/w. Rename variables",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_with_the_way_out(before, now, maps, message, hint):
+    with pytest.raises((UsageError, CheckpointError)) as caught:
+        plan(before, now, *maps)
+    assert message in caught.value.message and (caught.value.hint or "").startswith(hint)
 
 
 def test_likely_renamings_are_said_where_others_fit():
@@ -141,15 +128,6 @@ def test_likely_renamings_are_said_where_others_fit():
 # ------------------------------------------------------------------------------------------- open
 
 
-def save(path, **arrays):
-    """A checkpoint of tf.train.Saver with these variables; returns its prefix."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        for name, array in arrays.items():
-            tf.get_variable(name, initializer=tf.constant(array))
-        session.run(tf.global_variables_initializer())
-        return tf.train.Saver().save(session, str(path), write_meta_graph=False)
-
-
 def open_(path, step=""):
     return open_weights(str(path), step, lambda text: None)
 
@@ -161,36 +139,30 @@ def open_error(path, step=""):
 
 
 W = np.arange(6, dtype=np.float32).reshape(2, 3)
+THIRDS = W.astype(np.float64) / 3
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "w.ckpt-3",
-        "w.ckpt-3.index",
-        "w.ckpt-3.data-00000-of-00001",
-        "w.ckpt-3.meta",
-        "",
-        "checkpoint/..",
-    ],
-)
+def read(source, text="w:2,3"):
+    """The arrays of a model of these variables that starts with the weights."""
+    return read_weights(source, plan_weights(source, side(text), {}), side(text))
+
+
+@pytest.mark.parametrize("name", ["w-3", "w-3.index", "w-3.data-00000-of-00001", "w-3.meta", ""])
 @pytest.mark.parametrize("folder", ["plain", "a [1] *b", "a@7"])
 def test_a_checkpoint_is_named_by_its_prefix_a_file_or_its_folder(here, folder, name):
     (here / folder).mkdir()
-    save(here / "w.ckpt-3", w=W)  # TensorFlow itself cannot write to a folder with such a name
-    for each in list(here.glob("w.ckpt*")) + [here / "checkpoint"]:
+    save(here / "w-3", {"w": W})  # TensorFlow itself cannot write to a folder with such a name
+    for each in list(here.glob("w-3*")) + [here / "checkpoint"]:
         shutil.move(str(each), str(here / folder))
-    path = here / folder / name if not name.startswith("checkpoint") else here / folder
-    source = open_(path)
-    assert os.path.basename(source.path) == "w.ckpt-3"
+    source = open_(here / folder / name)
+    assert os.path.basename(source.path) == "w-3"
     assert list(source.specs) == ["w"]
-    values = read_weights(source, plan_weights(source, side("w:2,3"), {}), side("w:2,3"))
-    assert np.array_equal(values["w"], W)
+    assert np.array_equal(read(source)["w"], W)
 
 
 def test_a_folder_with_several_checkpoints_has_that_which_its_file_names(here):
     for step in 3, 5:
-        save(here / f"w-{step}", w=W)
+        save(here / f"w-{step}", {"w": W})
     assert os.path.basename(open_(here).path) == "w-5"
     os.remove("checkpoint")
     error = open_error(here)
@@ -198,27 +170,20 @@ def test_a_folder_with_several_checkpoints_has_that_which_its_file_names(here):
 
 
 def test_the_step_of_a_checkpoint_is_its_global_step(here):
-    assert open_(save(here / "a", w=W, global_step=np.int64(12))).parent.step == 12
-    assert open_(save(here / "b", w=W)).parent.step is None
-    assert open_(save(here / "c", w=W, global_step=np.float32(1))).parent.step is None
+    assert open_(save(here / "a", {"w": W, STEP: np.int64(12)})).parent.step == 12
+    assert open_(save(here / "b", {"w": W})).parent.step is None
+    assert open_(save(here / "c", {"w": W, STEP: np.float32(1)})).parent.step is None
 
 
-def test_float64_weights_become_float32(here):
-    source = open_(save(here / "w", w=W.astype(np.float64) / 3))
-    values = read_weights(source, plan_weights(source, side("w:2,3"), {}), side("w:2,3"))
-    assert values["w"].dtype == np.float32
-    assert np.array_equal(values["w"], (W.astype(np.float64) / 3).astype(np.float32))
-
-
-def test_partitioned_variables_are_read_as_a_whole(here):
+def test_partitioned_and_float64_variables_are_read_as_whole_ones_of_the_model(here):
     with tf.Graph().as_default(), tf.Session() as session:
         divide = tf.fixed_size_partitioner(2)
-        tf.get_variable("w", initializer=tf.constant(W), partitioner=divide)
+        tf.get_variable("w", initializer=tf.constant(THIRDS), partitioner=divide)
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, str(here / "w"))
-    source = open_(path)
-    values = read_weights(source, plan_weights(source, side("w:2,3"), {}), side("w:2,3"))
-    assert np.array_equal(values["w"], W)
+    values = read(open_(path))
+    assert values["w"].dtype == np.float32
+    assert np.array_equal(values["w"], THIRDS.astype(np.float32))
 
 
 @pytest.mark.parametrize("version", ["1.15", "2.x"])
@@ -227,9 +192,8 @@ def test_a_run_and_a_saved_model_of_either_version_have_the_same_weights(here, v
     model = open_(os.path.join(VERSIONS, "models", version))
     assert (run.parent.step, len(run.parent.head)) == (4, 64)
     assert (model.parent.name, model.parent.head) == (version, "")
-    graph = side("linear/w:36,3 linear/b:3")
-    values = [read_weights(s, plan_weights(s, graph, {}), graph) for s in (run, model)]
-    for name in graph:
+    values = [read(source, "linear/w:36,3 linear/b:3") for source in (run, model)]
+    for name in ("linear/w", "linear/b"):
         assert np.array_equal(values[0][name], values[1][name])
 
 
@@ -239,18 +203,8 @@ def test_a_run_has_its_best_checkpoint_or_the_one_of_a_step(trained):
     assert open_(run, "4").parent.step == open_(run, "04").parent.step == 4
     error = open_error(run, "5")
     assert "has no checkpoint '5'" in error.message and "2, 4, 6" in error.hint
-
-
-def test_a_damaged_checkpoint_of_a_run_is_refused(trained):
-    damage(trained / "run", 4)
-    assert "The checkpoint of step 4 is damaged" in open_error(trained / "run", "4").message
-
-
-def test_a_damaged_checkpoint_of_no_run_is_refused(here):
-    path = save(here / "w", w=np.zeros(5000, np.float32))
-    with open(path + ".data-00000-of-00001", "r+b") as file:
-        file.truncate(100)
-    assert "not a readable checkpoint" in open_error(path).message
+    damage(run, 4)
+    assert "The checkpoint of step 4 is damaged" in open_error(run, "4").message
 
 
 def test_other_files_and_folders_are_refused_each_in_a_sentence(here):
@@ -259,7 +213,11 @@ def test_other_files_and_folders_are_refused_each_in_a_sentence(here):
     (here / "empty").mkdir()
     (here / "frozen").mkdir()
     (here / "frozen" / "saved_model.pb").write_bytes(b"")
+    path = save(here / "w", {"w": np.zeros(5000)})
+    assert open_error(path, "3").message == f"{path}@3 names a step of a run, and {path} is no run."
+    os.truncate(path + ".data-00000-of-00001", 100)
     messages = {
+        "w": "not a readable checkpoint",
         "model.h5": "is a file of Keras, which is not read.",
         "model.keras": "is a file of Keras, which is not read.",
         "notes.txt": "not a readable checkpoint",
@@ -274,55 +232,22 @@ def test_other_files_and_folders_are_refused_each_in_a_sentence(here):
         assert "\n" not in error.message
 
 
-def test_a_step_of_what_is_no_run_is_refused(here):
-    path = save(here / "w", w=W)
-    assert open_error(path, "3").message == f"{path}@3 names a step of a run, and {path} is no run."
-
-
-# ------------------------------------------------------------------------------------------ Keras
-
-
-def write_keras_weights(path):
-    """A checkpoint of objects of two layers, as Keras 2 writes it; the names of its variables."""
+def test_a_checkpoint_of_keras_has_the_names_of_the_variables_in_the_model(here):
     with tf.Graph().as_default(), tf.Session() as session:
         layers = [tf.keras.layers.Dense(3), tf.keras.layers.Dense(2, name="head")]
         model = tf.keras.Sequential(layers)
         model.build((None, 4))
-        names = [variable.op.name for variable in model.variables]
         session.run(tf.global_variables_initializer())
-        with_objects = tf.train.Checkpoint(model=model)
-        with_objects.save(str(path), session=session)
-        return names, dict(zip(names, session.run(model.variables)))
-
-
-def test_a_checkpoint_of_keras_has_the_names_of_the_variables_in_the_model(here):
-    names, arrays = write_keras_weights(here / "keras")
+        tf.train.Checkpoint(model=model).save(str(here / "keras"), session=session)
+        names = [variable.op.name for variable in model.variables]
+        arrays = dict(zip(names, session.run(model.variables)))
     source = open_(here)
-    assert OBJECT_GRAPH not in source.specs
-    assert sorted(source.specs) == sorted(names)
+    assert sorted(source.specs) == sorted(names) and OBJECT_GRAPH not in source.specs
     values = read_weights(source, plan_weights(source, source.specs, {}), source.specs)
     for name in names:
         assert np.array_equal(values[name], arrays[name])
-
-
-def test_variables_of_keras_that_share_a_name_have_that_of_their_place():
-    end = "/.ATTRIBUTES/VARIABLE_VALUE"
-    values = {"a" + end: 1, "b" + end: 2, "c" + end: 3, "again" + end: 3, "optimizer/x" + end: 4}
-    full_names = dict.fromkeys(values, "dense/bias")
-    full_names.update({"c" + end: "dense/kernel", "again" + end: "dense/kernel"})
-    assert _name_keys(values, full_names) == {
-        "a": "a" + end,
-        "b": "b" + end,
-        "dense/kernel": "again" + end,  # twice the same
-    }
-
-
-def test_a_keras_model_starts_a_plugin_with_other_names(here):
-    write_keras_weights(here / "keras")
-    source = open_(here)
-    result = plan_weights(
-        source, side("body/kernel:4,3 body/bias:3 head/kernel:3,9"), parse_map(["dense/=body/"])
-    )
+    specs = side("body/kernel:4,3 body/bias:3 head/kernel:3,9")
+    result = plan_weights(source, specs, parse_map(["dense/=body/"]))
     assert result.names == {"body/kernel": "dense/kernel", "body/bias": "dense/bias"}
     assert result.fresh == ["head/kernel float32 [3, 9] (there float32 [3, 2])"]
     assert result.unused == ["head/bias"]

@@ -1,0 +1,245 @@
+"""Evaluations and predictions on other tables and TFRecord files than those of the training."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from linear_fixtures import LINEAR
+from PIL import Image
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(__file__)), "data"))
+from record_fixtures import example, records  # noqa: E402
+
+from toolkit.cli import run_command  # noqa: E402
+from toolkit.data.held_out import NOTHING  # noqa: E402
+from toolkit.data.sources import ColumnOptions, ImageOptions, open_data  # noqa: E402
+from toolkit.data.spec import DataSpec  # noqa: E402
+from toolkit.errors import DataError  # noqa: E402
+from toolkit.inference.record_examples import read_record_examples  # noqa: E402
+from toolkit.inference.table_examples import are_tables, read_table_examples  # noqa: E402
+
+TRAINED = "size,colour,label\n1,red,x\n2,blue,y\n4,red,y\n6,blue,x\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(content, name="t.csv"):
+        (tmp_path / name).write_text(content)
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture
+def spec_of(table):
+    """`spec_of(categories="one-hot")`: the spec of TRAINED, as a manifest has it."""
+
+    def describe(content=TRAINED, **options):
+        value = "table:" + table(content, "trained.csv")
+        spec = open_data(value, columns=ColumnOptions(**options), shares=NOTHING).spec
+        return DataSpec.from_json(json.loads(json.dumps(spec._asdict())))
+
+    return describe
+
+
+def read(paths, spec, missing="refuse"):
+    return read_table_examples(paths, spec, ImageOptions(), missing)
+
+
+def test_rows_are_read_by_the_names_of_their_columns(table, spec_of):
+    path = table("colour,label,size,more\nblue,?,7,1\nred,?,8,1\n")
+    examples = read([path, path], spec_of())
+    assert examples.inputs["numbers"].tolist() == [[7], [8], [7], [8]]
+    assert examples.inputs["colour"].tolist() == [0, 1, 0, 1]
+    assert examples.names[1] == f"{path}[1]" and len(examples.names) == 4
+    assert read([path], spec_of(categories="one-hot")).inputs.tolist() == [[7, 1, 0], [8, 0, 1]]
+    rows = "".join(f'{{"ids": {[1] * (1 + i % 2)}, "label": {i % 2}}}\n' for i in range(4))
+    path = table('{"ids": [5, 6, 7]}\n{"ids": [8]}\n', "t.jsonl")
+    ids = read([path], spec_of(rows)).inputs["ids"]
+    assert [part.tolist() for part in ids] == [[5, 6, 7], [8]]
+
+
+def test_files_are_of_one_kind_which_the_model_knows(spec_of, table):
+    spec = spec_of()
+    assert are_tables(["a.csv", "b.JSONL.gz"], spec) and not are_tables(["a.npz"], spec)
+    with pytest.raises(DataError, match="other files are none"):
+        are_tables(["a.csv", "a.npz"], spec)
+    with pytest.raises(DataError, match="not on a table"):
+        are_tables(["a.csv"], spec._replace(table=None))
+
+
+def test_missing_numbers_get_the_mean_of_the_training(table, spec_of):
+    path = table("colour,size\nred,\n")
+    spec = spec_of(TRAINED.replace("6,blue", ",blue"), missing="fill")
+    assert read([path], spec, "fill").inputs["numbers"][0, 0] == np.float32(7 / 3)
+    with pytest.raises(DataError, match="expected a value in 'size', found none"):
+        read([path], spec)
+
+
+def test_other_labels_are_matched_to_the_columns_of_the_training(table, spec_of):
+    schema = spec_of().table
+    data = open_data("table:" + table("label,size,colour\ny,1,red\n"), shares=NOTHING, table=schema)
+    assert data.spec.class_names == ("y",)
+    path = table("size,label\n1,y\n")
+    with pytest.raises(DataError, match="found no 'colour'"):
+        open_data("table:" + path, shares=NOTHING, table=schema)
+
+
+def test_a_run_on_a_table_evaluates_and_predicts_on_others(cli, table):
+    rows = [f"{i % 7},{i % 11},{'ab'[i % 2]},{'xy'[i % 2]}\n" for i in range(60)]
+    data = "table:" + table("u,v,kind,label\n" + "".join(rows))
+    other = table("v,kind,u,label\n1,a,2,x\n3,b,4,y\n", "other.csv")
+    argv = ["--data", data, "--categories", "one-hot", "--steps", 2, "--batch-size", 8]
+    result = cli("run", "--plugin", LINEAR, "--run-dir", "r", *argv)
+    assert result.code == 0, result.err
+    result = cli("evaluate", "r", "--data", "table:" + other, "--json")
+    assert json.loads(result.out)["examples"] == 2
+    assert len(json.loads(cli("predict", "r", other, "--json").out)) == 2
+    with open(data[len("table:") :], "a") as file:
+        file.write("1,1,a,x\n")
+    result = cli("resume", "r", "--steps", 3)
+    assert result.code == 4 and "t.csv has SHA-256" in result.err
+
+
+def test_a_check_takes_the_options_of_columns(cli, table):
+    value = "table:" + table("size,price\n1,2.5\n2,3.5\n7,4.5\n")
+    assert cli("data", "check", value).code == 4
+    result = cli("data", "check", value, "--label-column", "price")
+    assert result.code == 0 and "The labels are 'price', values." in result.out
+    assert cli("data", "check", value, "--missing", "guess").code == 2
+
+
+# ------------------------------------------------------------------------------------------ records
+
+COUNT = 60
+
+
+def bar(label, seed, size=6):
+    """A PNG file with a bright bar whose place tells the label."""
+    pixels = np.random.RandomState(seed).randint(0, 40, (size, size)).astype(np.uint8)
+    pixels[:, 2 * label * size // 6] = 250
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def write(path, labels, first=0, key="picture"):
+    contents = [
+        example(**{key: bar(label, first + i), "kind": 1 + label}) for i, label in enumerate(labels)
+    ]
+    with open(path, "wb") as file:
+        file.write(records(*contents))
+
+
+def train_on_records(*argv):
+    assert run_command(["run", "--plugin", LINEAR, "--run-dir", "run", "--data", *argv]) == 0
+
+
+def train():
+    """A run on records with keys of their own, and labels from 1."""
+    for number in range(2):
+        write(f"bars-{number:05d}-of-00002", [i % 3 for i in range(COUNT)], 100 * number)
+    argv = ["--image-column", "picture", "--label-column", "kind", "--learning-rate", "0.5"]
+    train_on_records("tfrecord:bars-*", *argv, "--steps", "150")
+
+
+def train_on_numbers():
+    write_numbers("abc.tfrecord", "abc")
+    train_on_records("tfrecord:abc.tfrecord", "--ignore-columns", "kind", "--steps", "2")
+
+
+@pytest.fixture
+def run(made_once, here, monkeypatch):
+    monkeypatch.chdir(made_once(train))
+
+
+@pytest.fixture
+def run_on_numbers(made_once, here, monkeypatch):
+    monkeypatch.chdir(made_once(train_on_numbers))
+
+
+def test_other_records_are_evaluated_by_the_same_keys_and_classes(cli, run):
+    write("other", [1, 2] * 10, first=1000)  # without the first class
+    result = cli("evaluate", "run", "--json", "--data", "tfrecord:other")
+    assert result.code == 0, result.err
+    values = json.loads(result.out)
+    assert values["metrics"]["accuracy"] == 1.0 and values["examples"] == 20
+
+
+def test_records_are_predicted_on_without_labels(cli, run):
+    labels = [2, 0, 1]
+    with open("new.tfrecord", "wb") as file:
+        file.write(records(*(example(picture=bar(label, 5000)) for label in labels)))
+    result = cli("predict", "run", "new.tfrecord", "--json")
+    assert result.code == 0, result.err
+    assert [row["label"] for row in json.loads(result.out)] == labels
+
+
+def test_records_of_other_keys_are_refused_by_predict(cli, run):
+    write("new.tfrecord", [0, 1], key="photo")
+    result = cli("predict", "run", "new.tfrecord")
+    assert (
+        result.code == 4 and "expected the key 'picture', found the keys kind, photo" in result.err
+    )
+
+
+def write_numbers(path, names, count=COUNT):
+    """Records of numbers by name, and two keys that could be labels."""
+    contents = [
+        example(label=i % 3, kind=i % 2, **{name: float(i % 3) + j for j, name in enumerate(names)})
+        for i in range(count)
+    ]
+    with open(path, "wb") as file:
+        file.write(records(*contents))
+
+
+@pytest.mark.parametrize(
+    "argv", [["evaluate", "run", "--data", "tfrecord:other"], ["predict", "run", "other.tfrecord"]]
+)
+def test_records_of_other_numbers_are_refused_by_name(cli, run_on_numbers, argv):
+    for name in ("other", "other.tfrecord"):
+        write_numbers(name, ["a", "b", "zzz"])
+    result = cli(*argv)
+    assert result.code == 4, result.out
+    assert "expected the key 'c', found the keys a, b, kind, label, zzz" in result.err
+
+
+def test_numbers_are_read_by_their_keys_beside_others(cli, run_on_numbers):
+    write_numbers("more.tfrecord", ["a", "b", "c", "zzz"])
+    rows = [cli("predict", "run", f"{name}.tfrecord", "--json").out for name in ("abc", "more")]
+    assert json.loads(rows[0]) and rows[0] == rows[1].replace("more", "abc")
+    result = json.loads(cli("evaluate", "run", "--data", "tfrecord:more.tfrecord", "--json").out)
+    assert result["examples"] == COUNT
+
+
+@pytest.mark.parametrize("label", ["none", "kind", "label"])
+def test_the_training_file_is_predicted_on_whatever_its_label(here, label):
+    write_numbers("abc.tfrecord", "abc")
+    columns = ColumnOptions(label_column=(label,))
+    data = open_data("tfrecord:abc.tfrecord", columns=columns, shares=NOTHING)
+    spec = DataSpec.from_json(json.loads(json.dumps(data.spec._asdict())))
+    examples = read_record_examples(["abc.tfrecord"], spec, ImageOptions())
+    np.testing.assert_array_equal(examples.inputs, data.splits["train"].features)
+
+
+def test_records_are_read_by_the_columns_of_a_table(here):
+    with open("abc.csv", "w") as file:
+        file.write("c,a,label\n" + "".join(f"{i * 0.5},{i * 1.25},{i % 3}\n" for i in range(9)))
+    spec = open_data("table:abc.csv", shares=NOTHING).spec
+    write_numbers("abc.tfrecord", "abc", 3)
+    features = read_record_examples(["abc.tfrecord"], spec, ImageOptions()).inputs
+    assert features.tolist() == [[2, 0], [3, 1], [4, 2]]
+    write_numbers("ab.tfrecord", "ab", 3)
+    with pytest.raises(DataError, match="expected the key 'c', found the keys a, b"):
+        read_record_examples(["ab.tfrecord"], spec, ImageOptions())
+
+
+def test_changed_shards_are_refused_by_a_resume(cli, run):
+    write("bars-00001-of-00002", [0] * COUNT)
+    result = cli("resume", "run", "--steps", "160", "--allow", "steps")
+    assert result.code == 4 and "bars-00001-of-00002" in result.err

@@ -1,0 +1,38 @@
+"""Runs that are folders alone, begun and committed to without any training."""
+
+from __future__ import annotations
+
+import os
+
+from toolkit.storage.run_folder import reserve
+
+SPEC = {"shape": [4], "dtype": "uint8"}
+DATA = {"sha256": {}, "stored": SPEC, "spec": SPEC, "ink": None}
+ENDINGS = ("data-00000-of-00001", "index")
+
+
+def begin(path, **values):
+    """A locked run without a commit, whose manifest has these values besides."""
+    folder = reserve(str(path))
+    folder.create({"plugin": "p"})
+    folder.update_manifest(status="running", data=DATA, **values)
+    folder.checkpoints.begin_session(None)
+    return folder
+
+
+def write(text, *path):
+    with open(os.path.join(*map(str, path)), "w") as file:
+        file.write(text)
+
+
+def save(folder, step):
+    """Write two files, as a Saver does."""
+    for ending in ENDINGS:
+        write(f"{ending} of step {step}", f"{folder.checkpoints.prefix(step)}.{ending}")
+
+
+def commit(folder, step, retain=lambda checkpoints: [c.step for c in checkpoints]):
+    """Commit a step with a record of metrics."""
+    folder.metrics.append({"step": step})
+    save(folder, step)
+    folder.checkpoints.commit(step, 100.0 + step, retain, "tensors")
