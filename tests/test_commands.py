@@ -151,8 +151,9 @@ def test_an_added_command_is_called_by_its_name(cli, offer):
         (["greet", "exit"], 0, ""),
         (["greet", "exit 3"], 3, ""),
         (["greet", "exit \x1b"], 1, "Error: exit \\x1b\n"),
+        (["gret", "you"], 2, "There is no command 'gret'.\nDid you mean 'greet'?"),
     ],
-    ids=["code", "toolkit error", "usage", "fault", "exit", "exit 3", "exit text"],
+    ids=["code", "toolkit error", "usage", "fault", "exit", "exit 3", "exit text", "misspelt"],
 )
 def test_an_added_command_has_the_exit_codes_and_messages_of_the_core(
     cli, offer, argv, code, message
@@ -161,13 +162,6 @@ def test_an_added_command_has_the_exit_codes_and_messages_of_the_core(
     result = cli(*argv)
     assert result.code == code
     assert message in result.err and "Traceback" not in result.err
-
-
-def test_a_misspelt_added_command_gets_the_nearest_name(cli, offer):
-    offer("greet = added_commands:greet")
-    result = cli("gret", "you")
-    assert result.code == 2
-    assert "There is no command 'gret'.\nDid you mean 'greet'?" in result.err
 
 
 def test_a_name_of_the_core_stays_the_cores(cli, offer):
@@ -187,14 +181,6 @@ def test_a_name_that_two_packages_offer_is_refused_with_both(cli, offer):
     assert "Command 'greet' is offered by " in result.err
     assert "one-dist" in result.err and "other-dist" in result.err
     assert "broken: Command 'greet' is offered by" in " ".join(cli("--help").out.split())
-
-
-def test_verbose_shows_the_traceback_of_a_fault(cli, offer, monkeypatch):
-    offer("greet = added_commands:greet")
-    monkeypatch.setenv("TOOLKIT_VERBOSE", "1")
-    result = cli("greet", "fault")
-    assert result.code == 1
-    assert "Traceback" in result.err and 'raise ValueError("no such name")' in result.err
 
 
 def test_an_added_command_uses_the_public_flags_and_output(cli, offer):

@@ -10,7 +10,6 @@ from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_s
 
 from toolkit import Column, Split, hookimpl, open_trained, testing, tf
 from toolkit.compat import HAS_XLA
-from toolkit.data.readers.batches import BatchForm
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.errors import DataError, UsageError
 from toolkit.inference.export import export
@@ -98,12 +97,8 @@ def run(made_once):
     return str(made_once(train, "run") / "run")
 
 
-def read_summary(run):
-    return read_json(run, "manifest.json")["summary"]
-
-
 def test_an_evaluation_is_the_mean_over_all_examples(run):
-    summary = read_summary(run)
+    summary = read_json(run, "manifest.json")["summary"]
     with open_trained(run, trust=True) as trained:
         features, labels = named_arrays(9)
         predictions = trained.predict(features)
@@ -119,18 +114,8 @@ def test_an_evaluation_is_the_mean_over_all_examples(run):
     assert predictions["mask"].shape == (9, 4, 6)
 
 
-def test_the_run_describes_its_components(tmp_path):
-    train(tmp_path / "run")
-    with open(os.path.join(str(tmp_path / "run"), "manifest.json")) as file:
-        spec = json.load(file)["data"]["spec"]
-    components = dict(spec["components"])
-    assert components["features/words"][:3] == [[None], "int64", "value"]
-    assert components["labels/mask"][2:4] == ["class", 3]
-
-
-def test_an_export_takes_the_features_by_name(tmp_path):
-    train(tmp_path / "run")
-    with open_trained(str(tmp_path / "run"), trust=True) as trained:
+def test_an_export_takes_the_features_by_name(run, tmp_path):
+    with open_trained(run, trust=True) as trained:
         result = export(trained.predictor, str(tmp_path / "model"), trained.example_inputs)
         expected = trained.predict(named_arrays(9)[0])
     assert result["inputs"] == ["is_new", "note", "photo", "size", "words", "words_length"]
@@ -188,33 +173,24 @@ def test_void_pixels_and_small_integers_are_read_as_they_are():
     assert features["n"].dtype == np.int32
 
 
-def test_plain_data_has_no_components():
-    split = Split(np.zeros([3, 2]), [0, 1, 2])
-    assert BatchForm.of(split).longest == {} and split.shape == (2,) and split.dtype == "float32"
-
-
 def test_the_shape_of_named_features_is_refused():
     with pytest.raises(DataError, match="is_new, note, photo"):
         assert named_split().shape
 
 
-def write_named(path, count=4):
-    """An .npz file with the features of examples by name, sequences padded."""
-    flat = named_split(count).read(slice(None))
-    arrays = {key.partition("/")[2]: a for key, a in flat.items() if key.startswith("features/")}
-    np.savez(str(path), **dict(arrays, note=arrays["note"].astype("S")))
-    return str(path)
-
-
 def test_the_command_evaluate_repeats_the_metrics_of_a_run_with_named_features(cli, run):
     result = cli("evaluate", run, "--trust", "--json")
     assert result.code == 0, result.err
-    expected = read_summary(run)["test"]["metrics"]
+    expected = read_json(run, "manifest.json")["summary"]["test"]["metrics"]
     assert json.loads(result.out)["metrics"] == pytest.approx(expected)
 
 
 def test_the_command_predict_reads_features_by_name(cli, run, tmp_path):
-    files = [write_named(tmp_path / f"{count}.npz", count) for count in (2, 5)]
+    files = [str(tmp_path / f"{count}.npz") for count in (2, 5)]
+    for path, count in zip(files, (2, 5)):  # sequences are padded
+        flat = named_split(count).read(slice(None))
+        arrays = {key[len("features/") :]: a for key, a in flat.items() if key.startswith("feat")}
+        np.savez(path, **dict(arrays, note=arrays["note"].astype("S")))
     result = cli("predict", run, *files, "--trust", "--json")
     assert result.code == 0, result.err
     with open_trained(run, trust=True) as trained:
@@ -230,17 +206,18 @@ def test_the_command_predict_names_the_features_that_a_file_lacks(cli, run, tmp_
         assert result.code == 4 and text in result.err
 
 
-def test_the_start_of_a_run_names_each_component(tmp_path, cli, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = cli("run", "--plugin", "named_fixtures:Named", "--steps", 2, "--batch-size", 5)
+def test_a_run_and_its_manifest_name_each_component(here, cli):
+    argv = ["--plugin", "named_fixtures:Named", "--steps", 2, "--batch-size", 5]
+    result = cli("run", *argv, "--run-dir", "r")
     assert result.code == 0, result.err
-    line = next(line for line in result.err.splitlines() if line.startswith("data"))
     assert (
         "24 train, 9 test; features is_new bool, note text, photo image uint8 4x6x3, size float32, "
-        "words int64 ?; labels mask class of 3 uint8 4x6, price float32)" in line
+        "words int64 ?; labels mask class of 3 uint8 4x6, price float32)" in result.err
     )
     assert "flops" not in result.err and "Warning" not in result.err
-    assert cli("evaluate", result.out.split()[-1], "--json").code == 0
+    components = dict(read_json("r", "manifest.json")["data"]["spec"]["components"])
+    assert components["features/words"][:3] == [[None], "int64", "value"]
+    assert components["labels/mask"][2:4] == ["class", 3]
 
 
 class NotFinite(Named):
@@ -253,8 +230,7 @@ class NotFinite(Named):
         return Split(features, labels) if split == "train" else None
 
 
-def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(tmp_path, cli, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_an_autopsy_names_the_example_whose_named_feature_is_not_finite(here, cli):
     argv = ("--steps", 9, "--batch-size", 6, "--run-dir", "r")
     result = cli("run", "--plugin", "test_named_data:NotFinite", *argv)
     assert result.code == 3, result.err

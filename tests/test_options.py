@@ -27,162 +27,116 @@ from toolkit.options import (
     misspelt_variables,
     resolve,
     result_options,
-    type_name,
 )
 from toolkit.options.collection import describe_errors
 from toolkit.plugins import Plugins
 
-# A text for each option of the core, as a flag or a variable gives it, and the value it becomes.
-TEXTS = {
+# Of each option of the core a text as flags and variables give it and the value that it becomes;
+# where it has a limit, a text beyond it.
+CORE = {
     "data": ("idx:here", "idx:here"),
-    "image_size": ("32", 32),
-    "channels": ("3", 3),
+    "image_size": ("32", 32, "0"),
+    "channels": ("3", 3, "2"),
     "normalize": ("yes", True),
-    "fit": ("crop", "crop"),
+    "fit": ("crop", "crop", "squeeze"),
     "background": ("#102030", "#102030"),
     "label_column": ("left, right", ["left", "right"]),
-    "label_kind": ("value", "value"),
+    "label_kind": ("value", "value", "text"),
     "image_column": ("path", "path"),
     "feature_columns": ("width,height", ["width", "height"]),
     "ignore_columns": ("id", ["id"]),
     "split_column": ("part", "part"),
-    "missing": ("drop", "drop"),
-    "categories": ("one-hot", "one-hot"),
-    "validation_share": ("0.25", 0.25),
-    "test_share": ("0.25", 0.25),
-    "folds": ("5", 5),
-    "fold": ("4", 4),
-    "split_seed": ("7", 7),
+    "missing": ("drop", "drop", "guess"),
+    "categories": ("one-hot", "one-hot", "texts"),
+    "validation_share": ("0.25", 0.25, "0.6"),
+    "test_share": ("0.25", 0.25, "0.6"),
+    "folds": ("5", 5, "-1"),
+    "fold": ("4", 4, "-1"),
+    "split_seed": ("7", 7, "-1"),
     "rehash": ("yes", True),
-    "reader": ("stream", "stream"),
-    "resident_limit": ("16", 16),
-    "shuffle_buffer": ("500", 500),
-    "batch_size": ("32", 32),
-    "steps": ("100", 100),
-    "epochs": ("2.5", 2.5),
-    "max_secs": ("60", 60.0),
+    "reader": ("stream", "stream", "disk"),
+    "resident_limit": ("16", 16, "-1"),
+    "shuffle_buffer": ("500", 500, "0"),
+    "batch_size": ("32", 32, "0"),
+    "steps": ("100", 100, "0"),
+    "epochs": ("2.5", 2.5, "0"),
+    "max_secs": ("60", 60.0, "0"),
     "init_from": ("runs/a@400", "runs/a@400"),
     "map": ("a/=b/, c=d", ["a/=b/", "c=d"]),
     "optimizer": ("momentum", "momentum"),
     "optimizer_args": ("beta1=0.5,beta2=0.9", {"beta1": 0.5, "beta2": 0.9}),
-    "learning_rate": ("1e-4", 0.0001),
-    "schedule": ("cosine", "cosine"),
-    "warmup_steps": ("10", 10),
-    "decay_steps": ("none", None),
-    "decay_rate": ("0.1", 0.1),
-    "clip": ("global-norm", "global-norm"),
-    "clip_limit": ("5", 5.0),
-    "accumulate": ("4", 4),
-    "weight_decay": ("0.01", 0.01),
-    "decay_exclude": ("*/embedding, *gamma", ["*/embedding", "*gamma"]),
+    "learning_rate": ("1e-4", 0.0001, "0"),
+    "schedule": ("cosine", "cosine", "linear"),
+    "warmup_steps": ("10", 10, "-1"),
+    "decay_steps": ("none", None, "0"),
+    "decay_rate": ("0.1", 0.1, "1.5"),
+    "clip": ("global-norm", "global-norm", "all"),
+    "clip_limit": ("5", 5.0, "0"),
+    "accumulate": ("4", 4, "0"),
+    "weight_decay": ("0.01", 0.01, "-0.1"),
+    "decay_exclude": ("*/embedding, *gamma", ["*/embedding", "*gamma"], "w:0"),
     "group": (
         "conv*:learning_rate=1e-4,weight_decay=0, */bias:frozen=true",
         ["conv*:learning_rate=1e-4,weight_decay=0", "*/bias:frozen=true"],
+        "conv1/*",
     ),
-    "freeze": ("conv1/*,conv2/*", ["conv1/*", "conv2/*"]),
-    "on_nonfinite": ("skip", "skip"),
-    "log_steps": ("10", 10),
-    "console_secs": ("0", 0.0),
-    "summary_steps": ("50", 50),
-    "summary_secs": ("30", 30.0),
-    "checkpoint_steps": ("1000", 1000),
-    "checkpoint_secs": ("600", 600.0),
-    "keep_checkpoints": ("3", 3),
-    "keep_every_hours": ("0.5", 0.5),
+    "freeze": ("conv1/*,conv2/*", ["conv1/*", "conv2/*"], "w:0"),
+    "on_nonfinite": ("skip", "skip", "ignore"),
+    "log_steps": ("10", 10, "0"),
+    "console_secs": ("0", 0.0, "-1"),
+    "summary_steps": ("50", 50, "0"),
+    "summary_secs": ("30", 30.0, "0"),
+    "checkpoint_steps": ("1000", 1000, "0"),
+    "checkpoint_secs": ("600", 600.0, "0"),
+    "keep_checkpoints": ("3", 3, "0"),
+    "keep_every_hours": ("0.5", 0.5, "0"),
     "evaluate": ("no", False),
-    "evaluate_steps": ("250", 250),
-    "eval_batch_size": ("100", 100),
-    "best_metric": ("max:accuracy", "max:accuracy"),
-    "early_stopping": ("0", 0),
-    "seed": ("7", 7),
-    "devices": ("2", 2),
-    "intra_op_threads": ("2", 2),
-    "inter_op_threads": ("1", 1),
+    "evaluate_steps": ("250", 250, "0"),
+    "eval_batch_size": ("100", 100, "0"),
+    "best_metric": ("max:accuracy", "max:accuracy", "most:accuracy"),
+    "early_stopping": ("0", 0, "-1"),
+    "seed": ("7", 7, "2147483648"),
+    "devices": ("2", 2, "0"),
+    "intra_op_threads": ("2", 2, "4097"),
+    "inter_op_threads": ("1", 1, "-1"),
     "gpu_memory_growth": ("false", False),
-    "gpu_memory_fraction": ("0.5", 0.5),
+    "gpu_memory_fraction": ("0.5", 0.5, "1.1"),
     "log_device_placement": ("true", True),
     "page": ("no", False),
     "keep_sources": ("off", False),
     "profile_hooks": ("yes", True),
-    "steps_per_call": ("50", 50),
-    "xla": ("on", "on"),
+    "steps_per_call": ("50", 50, "0"),
+    "xla": ("on", "on", "1"),
     "profile_steps": ("100,101", [100, 101]),
 }
 
-# Beyond a limit of each option that has one.
-BEYOND = {
-    "image_size": "0",
-    "channels": "2",
-    "fit": "squeeze",
-    "label_kind": "text",
-    "missing": "guess",
-    "categories": "texts",
-    "validation_share": "0.6",
-    "test_share": "0.6",
-    "folds": "-1",
-    "fold": "-1",
-    "split_seed": "-1",
-    "reader": "disk",
-    "resident_limit": "-1",
-    "shuffle_buffer": "0",
-    "batch_size": "0",
-    "steps": "0",
-    "epochs": "0",
-    "max_secs": "0",
-    "learning_rate": "0",
-    "schedule": "linear",
-    "warmup_steps": "-1",
-    "decay_steps": "0",
-    "decay_rate": "1.5",
-    "clip": "all",
-    "clip_limit": "0",
-    "accumulate": "0",
-    "weight_decay": "-0.1",
-    "decay_exclude": "w:0",
-    "group": "conv1/*",
-    "freeze": "w:0",
-    "on_nonfinite": "ignore",
-    "log_steps": "0",
-    "console_secs": "-1",
-    "summary_steps": "0",
-    "summary_secs": "0",
-    "checkpoint_steps": "0",
-    "checkpoint_secs": "0",
-    "keep_checkpoints": "0",
-    "keep_every_hours": "0",
-    "evaluate_steps": "0",
-    "eval_batch_size": "0",
-    "best_metric": "most:accuracy",
-    "early_stopping": "-1",
-    "seed": "2147483648",
-    "devices": "0",
-    "intra_op_threads": "4097",
-    "inter_op_threads": "-1",
-    "gpu_memory_fraction": "1.1",
-    "steps_per_call": "0",
-    "xla": "1",
-}
-
 # Numbers that count nothing.
-PURE_NUMBERS = {
-    "channels",
-    "validation_share",
-    "test_share",
-    "folds",
-    "fold",
-    "split_seed",
-    "epochs",
-    "learning_rate",
-    "decay_rate",
-    "clip_limit",
-    "weight_decay",
-    "seed",
-    "gpu_memory_fraction",
-}
+PURE_NUMBERS = set(
+    "channels validation_share test_share folds fold split_seed epochs learning_rate decay_rate "
+    "clip_limit weight_decay seed gpu_memory_fraction".split()
+)
+
+
+class Many(Options):
+    sizes: List[int] = option([64], "sizes", unit="units", min_length=1)
+    rates: Dict[str, float] = option({}, "rates")
+    floats: List[float] = option([], "numbers")
+    bound: float = option(1.0, "a number", allow_infinite=True)
+    limit: Optional[float] = option(None, "limit", unit="seconds")
+    kind: Literal["a", "b"] = option("a", "kind")
+    flag: bool = option(False, "flag")
 
 
 def one(name, text):
-    return getattr(resolve([], [], None, {name: text}).options, name)
+    """What an option of the core or of `Many` becomes."""
+    return getattr(resolve([("many", Many)], flags={name: text}).options, name)
+
+
+def refuse(*arguments, **more):
+    """The error of `resolve`."""
+    with pytest.raises(UsageError) as caught:
+        resolve(*arguments, **more)
+    return caught.value
 
 
 # ---------------------------------------------------------------------------- every option there is
@@ -190,73 +144,64 @@ def one(name, text):
 
 @pytest.mark.parametrize("name", list(CoreOptions.model_fields))
 def test_each_option_of_the_core_takes_its_text(name):
-    text, value = TEXTS[name]
+    text, value, *_ = CORE[name]
     assert one(name, text) == value
     assert type(one(name, text)) is type(value)
 
 
-@pytest.mark.parametrize("name", sorted(BEYOND))
+@pytest.mark.parametrize("name", [name for name, row in CORE.items() if row[2:]])
 def test_each_limit_of_the_core_holds_and_names_value_and_origin(name):
     flag = "--" + name.replace("_", "-")
     with pytest.raises(UsageError, match=f"Option '{name}' is .* \\(flag {flag}\\)"):
-        one(name, BEYOND[name])
+        one(name, CORE[name][2])
 
 
 def test_the_table_has_a_value_beyond_each_limit():
     limited = {f.name for f in describe(CoreOptions) if f.limits or "|" in f.type}
-    assert limited <= set(BEYOND)
-
-
-def test_steps_per_call_may_be_auto_which_is_its_default():
-    assert one("steps_per_call", "auto") is None
-    assert CoreOptions().steps_per_call is None
+    assert limited <= {name for name, row in CORE.items() if row[2:]}
 
 
 @pytest.mark.parametrize("field", describe(CoreOptions), ids=lambda field: field.name)
-def test_each_option_has_one_line_of_help_a_group_and_a_unit_where_it_counts(field):
-    assert field.help and "\n" not in field.help and not field.help.endswith(".")
-    assert field.group
-    assert field.help[0].islower() or field.help.startswith("TensorBoard")
-    if field.type in ("int", "float", "1|3") and field.name not in PURE_NUMBERS:
-        assert field.unit
-    if field.name in PURE_NUMBERS:
-        assert not field.unit, f"{field.name} has a unit now"
-
-
-@pytest.mark.parametrize("field", describe(CoreOptions), ids=lambda field: field.name)
-def test_each_default_is_valid_and_survives_json(field):
+def test_each_option_has_a_valid_default_help_a_group_and_a_unit_where_it_counts(field):
     assert one(field.name, field.default) == field.default
-    dumped = CoreOptions().model_dump(mode="json")
-    assert CoreOptions(**dumped) == CoreOptions()
+    assert field.help and "\n" not in field.help and not field.help.endswith(".")
+    assert field.help[0].islower() or field.help.startswith("TensorBoard")
+    assert field.group
+    if field.type in ("int", "float", "1|3"):
+        assert bool(field.unit) == (field.name not in PURE_NUMBERS)
+
+
+def test_the_defaults_survive_json():
+    assert CoreOptions(**CoreOptions().model_dump(mode="json")) == CoreOptions()
 
 
 # ----------------------------------------------------------------------------------- text and types
 
 
-class Many(Options):
-    sizes: List[int] = option([64], "sizes", unit="units", min_length=1)
-    rates: Dict[str, float] = option({}, "rates")
-    limit: Optional[float] = option(None, "limit", unit="seconds")
-    kind: Literal["a", "b"] = option("a", "kind")
-    flag: bool = option(False, "flag")
-
-
-def many(name, text):
-    return getattr(resolve([("many", Many)], [], None, {name: text}).options, name)
-
-
-def test_a_list_reads_numbers_between_commas():
-    assert many("sizes", "128, 64,") == [128, 64]
-
-
-def test_a_list_may_be_empty_where_no_limit_says_otherwise():
-    assert one("profile_steps", "") == []
-    with pytest.raises(UsageError, match="Option 'sizes' is \\[\\]"):
-        many("sizes", "")
-
-
-def test_a_dict_reads_pairs_between_commas():
-    assert many("rates", "a=1, b=0.5") == {"a": 1.0, "b": 0.5}
+@pytest.mark.parametrize(
+    "name, text, value",
+    [
+        ("sizes", "128, 64,", [128, 64]),
+        ("profile_steps", "", []),
+        ("rates", "a=1, b=0.5", {"a": 1.0, "b": 0.5}),
+        *(("limit", text, None) for text in ("none", "None", " NONE ", "")),
+        ("limit", "2.5", 2.5),
+        ("bound", "inf", float("inf")),
+        ("steps_per_call", "auto", None),
+        *(("flag", text, True) for text in ("true", "1")),
+        *(("flag", text, False) for text in ("no", "off")),
+        *(("batch_size", text, 7) for text in (" 7 ", "+7", "007")),
+        ("batch_size", "1_000", 1000),
+        ("image_size", "64", 64),
+        ("image_size", " 64x48 ", "64x48"),
+        ("image_size", "64X48", "64x48"),
+        ("image_size", "64x64", 64),
+        ("image_size", 32, 32),
+        ("image_size", "none", None),
+    ],
+)
+def test_a_text_becomes_a_value(name, text, value):
+    assert one(name, text) == value
 
 
 def test_arguments_of_the_optimizer_are_numbers_booleans_or_text():
@@ -269,51 +214,60 @@ def test_arguments_of_the_optimizer_are_numbers_booleans_or_text():
     assert isinstance(from_json["use_nesterov"], bool)
 
 
-@pytest.mark.parametrize("value", [{"a": None}, {"a": [1]}, {"a": 10**400}, {"a": {"b": 1}}])
-def test_an_argument_of_the_optimizer_of_another_type_is_refused_in_one_sentence(value):
-    with pytest.raises(UsageError, match="should be numbers, true, false or text") as caught:
-        one("optimizer_args", value)
-    assert "\n" not in caught.value.message
-
-
-@pytest.mark.parametrize("text", ["a=1,a=2", "a=1,,b=2", ",a=1", "a"])
-def test_pairs_that_contradict_or_lack_something_are_refused(text):
-    with pytest.raises(UsageError, match=text):
-        many("rates", text)
-
-
-@pytest.mark.parametrize("text", ["1,,2", ",1", "1, ,2"])
-def test_a_list_with_nothing_between_two_commas_is_refused(text):
-    with pytest.raises(UsageError, match="nothing between two commas"):
-        many("sizes", text)
-
-
-def test_a_pair_without_an_equals_sign_is_an_error():
-    with pytest.raises(UsageError, match="'beta1' is not of the form name=value"):
-        one("optimizer_args", "beta1")
-
-
-@pytest.mark.parametrize("text", ["none", "None", " NONE ", ""])
-def test_an_optional_value_reads_none(text):
-    assert many("limit", text) is None
-
-
-def test_an_optional_value_reads_a_number():
-    assert many("limit", "2.5") == 2.5
+BETWEEN = "nothing between two commas"
+WHOLE = "valid integer"
+SIZE = "should be 1 to 4096, or WIDTHxHEIGHT such as 64x48"
+ARGUMENT = "should be numbers, true, false or text"
 
 
 @pytest.mark.parametrize(
-    "text, value", [("true", True), ("no", False), ("1", True), ("off", False)]
+    "message, name, values",
+    [
+        ("Option 'sizes' is []", "sizes", [""]),
+        (BETWEEN, "sizes", ["1,,2", ",1", "1, ,2"]),
+        *((text, "rates", [text]) for text in ("a=1,a=2", "a=1,,b=2", ",a=1")),
+        ("'beta1' is not of the form name=value", "optimizer_args", ["beta1"]),
+        (ARGUMENT, "optimizer_args", [{"a": v} for v in (None, [1], 10**400, {"b": 1})]),
+        ("Option 'kind' is 'c' (flag --kind): should be 'a' or 'b'", "kind", ["c"]),
+        ("(flag --profile-steps): steps should be 0 or more.", "profile_steps", ["3,-5"]),
+        ("should be a finite number.", "floats", [[1.0, float("nan")]]),
+        ("should be a finite number.", "rates", ["a=inf"]),
+        *(("should be a number.", n, [True]) for n in ("steps", "epochs", "learning_rate")),
+        ("should be a number.", "profile_steps", [[True]]),
+        (WHOLE, "batch_size", "1e3 0x10 ２ ٣ five 1.5 --3 -0x1".split() + ["1 0"]),
+        (SIZE, "image_size", "0 4097 64x x64 64x0 64x4097 64x48x3 a -1 6.4 ٣".split() + [True]),
+    ],
 )
-def test_a_bool_reads_words(text, value):
-    assert many("flag", text) is value
+def test_a_value_of_another_type_is_refused_in_one_sentence(message, name, values):
+    for value in values:
+        error = refuse([("many", Many)], flags={name: value})
+        assert message in error.message, value
+        assert "\n" not in error.message
 
 
-def test_an_unknown_choice_is_an_error_that_lists_the_choices():
-    with pytest.raises(
-        UsageError, match="Option 'kind' is 'c' \\(flag --kind\\): should be 'a' or 'b'"
-    ):
-        many("kind", "c")
+FLOATS = sorted(field.name for field in describe(CoreOptions) if field.type == "float")
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_no_float_of_the_core_may_be_infinite(name):
+    for value in ("inf", "nan", float("inf"), float("nan"), "1e999"):
+        assert f"Option '{name}' is " in refuse([], flags={name: value}).message
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("steps", 2**63),
+        ("steps", 16**5000),
+        ("profile_steps", [1, 16**5000]),
+        ("steps", "9" * 999),
+        ("steps", [[[1]]] * 999),
+    ],
+    ids=["2^63", "16^5000", "in a list", "text", "a list"],
+)
+def test_an_enormous_value_is_refused_in_few_words(name, value):
+    message = refuse([], [("a.toml", {name: value})]).message
+    assert f"Option '{name}' is " in message and len(message) < 250
 
 
 def test_a_value_that_is_no_text_is_unchanged():
@@ -321,19 +275,17 @@ def test_a_value_that_is_no_text_is_unchanged():
     assert from_text(Optional[int], None) is None
 
 
-def test_types_read_as_a_person_writes_them():
+def test_types_and_limits_read_as_a_person_writes_them():
     types = {field.name: field.type for field in describe(Many)}
     assert types == {
         "sizes": "int,...",
         "rates": "name=float,...",
+        "floats": "float,...",
+        "bound": "float",
         "limit": "float",
         "kind": "a|b",
         "flag": "bool",
     }
-    assert type_name(int) == "int"
-
-
-def test_limits_read_as_inequalities():
     limits = {field.name: field.limits for field in describe(CoreOptions)}
     assert limits["validation_share"] == ">= 0 and <= 0.5"
     assert limits["epochs"] == "> 0"
@@ -345,32 +297,21 @@ def test_resolved_options_cannot_be_changed():
         resolve([]).options.steps = 3
 
 
-def test_a_word_for_a_number_is_an_error_with_its_origin():
-    with pytest.raises(
-        UsageError, match="Option 'steps' is 'many' \\(TOOLKIT_STEPS\\): should be a"
-    ):
-        resolve([], [], {"TOOLKIT_STEPS": "many"})
-
-
 def test_one_error_reports_all_wrong_values():
-    with pytest.raises(UsageError) as caught:
-        resolve([], [("a.toml", {"keep_checkpoints": 0, "seed": -1})])
-    assert [line.split(":")[0] for line in caught.value.message.split("\n")] == [
+    message = refuse([], [("a.toml", {"keep_checkpoints": 0, "seed": -1})]).message
+    assert [line.split(":")[0] for line in message.split("\n")] == [
         "Option 'keep_checkpoints' is 0 (a.toml)",
         "Option 'seed' is -1 (a.toml)",
     ]
 
 
-def test_early_stopping_needs_a_metric_to_watch():
-    with pytest.raises(UsageError, match="^Early stopping needs a metric: set best_metric.$"):
-        resolve([], [("a", {"early_stopping": 3})])
-
-
-def test_best_needs_evaluations():
-    with pytest.raises(
-        UsageError, match="^Best_metric needs evaluations: set evaluate, or leave it out.$"
-    ):
-        resolve([], [("a", {"best_metric": "loss", "evaluate": False})])
+def test_many_wrong_values_give_a_few_sentences_and_equal_ones_one():
+    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": i} for i in range(100)]
+    sentences = describe_errors(errors, {"x": "default"}).splitlines()
+    assert sentences[0] == "Option 'x' is 0 (default): should be odd."
+    assert len(sentences) == 9 and sentences[-1] == "92 more values are wrong."
+    equal = [dict(error, input=0) for error in errors]
+    assert describe_errors(equal, {}) == "Option 'x' is 0 (?): should be odd."
 
 
 # --------------------------------------------------------------------------------------- precedence
@@ -378,7 +319,7 @@ def test_best_needs_evaluations():
 
 def layered(count):
     """batch_size and its origin when the `count` weakest of the five layers say something."""
-    layers = [("a.toml", {"batch_size": 2}), ("b.toml", {"batch_size": 3})][: max(0, count - 1)]
+    layers = [("a.toml", {"batch_size": 2}), ("b.toml", {"batch-size": 3})][: max(0, count - 1)]
     variables = {"TOOLKIT_BATCH_SIZE": "4"} if count > 3 else {}
     flags = {"batch_size": "5"} if count > 4 else {}
     classes = [("linear", LinearOptions)] if count else []
@@ -403,101 +344,78 @@ def test_an_option_of_a_plugin_has_its_variable_and_its_flag():
     assert resolve(classes, [], {}, {"gain": "2"}).origins["gain"] == "flag --gain"
 
 
-def test_a_core_default_that_is_no_option_is_an_error():
-    class Odd(Options):
-        core_defaults = {"batchsize": 3}
+class Odd(Options):
+    core_defaults = {"batchsize": 3}
 
-    with pytest.raises(UsageError, match="'batchsize' \\(plugin odd\\)") as caught:
-        resolve([("odd", Odd)])
-    assert caught.value.hint == "Did you mean 'batch_size'?"
+
+LENGTHS = "Both steps ({}) and epochs ({}) set the length of the run."
 
 
 @pytest.mark.parametrize(
-    "layers, variables, flags, origin",
+    "given, message, nearest",
     [
-        ([("a.toml", {"stepps": 1})], {}, {}, "a.toml"),
-        ([], {}, {"stepps": "1"}, "flag --stepps"),
-    ],
-)
-def test_an_unknown_name_is_an_error_with_its_origin_and_the_nearest_name(
-    layers, variables, flags, origin
-):
-    with pytest.raises(UsageError) as caught:
-        resolve([], layers, variables, flags)
-    assert caught.value.message == f"There is no option 'stepps' ({origin})."
-    assert caught.value.hint == "Did you mean 'steps'?"
-
-
-def test_a_dash_in_a_name_counts_as_an_underscore():
-    assert resolve([], [("a.toml", {"batch-size": 3})]).options.batch_size == 3
-
-
-def test_epochs_win_over_steps_of_a_weaker_layer():
-    file = [("a.toml", {"steps": 100})]
-    options = resolve([], file, {}, {"epochs": "2"}).options
-    assert (options.steps, options.epochs) == (None, 2.0)
-    assert resolve([], file + [("b.toml", {"epochs": 2})]).options.steps is None
-
-
-def test_epochs_of_a_variable_win_over_steps_of_a_file():
-    options = resolve([], [("a.toml", {"steps": 100})], {"TOOLKIT_EPOCHS": "2"}).options
-    assert (options.steps, options.epochs) == (None, 2.0)
-
-
-def test_steps_win_over_epochs_of_a_weaker_layer():
-    assert resolve([], [("a", {"epochs": 2})], {}, {"steps": "7"}).options.steps == 7
-
-
-@pytest.mark.parametrize(
-    "layers, variables, flags, origins",
-    [
-        ([("a.toml", {"epochs": 2, "steps": 7})], {}, {}, ("a.toml", "a.toml")),
+        ({"classes": [("odd", Odd)]}, "There is no option 'batchsize' (plugin odd).", "batch_size"),
+        ({"layers": [("a", {"stepps": 1})]}, "There is no option 'stepps' (a).", "steps"),
+        ({"flags": {"stepps": "1"}}, "There is no option 'stepps' (flag --stepps).", "steps"),
         (
-            [],
-            {"TOOLKIT_STEPS": "7", "TOOLKIT_EPOCHS": "2"},
-            {},
-            ("TOOLKIT_STEPS", "TOOLKIT_EPOCHS"),
+            {"layers": [("a", {"early_stopping": 3})]},
+            "Early stopping needs a metric: set best_metric.",
+            None,
         ),
-        ([], {}, {"steps": "7", "epochs": "2"}, ("flag --steps", "flag --epochs")),
+        (
+            {"layers": [("a", {"best_metric": "loss", "evaluate": False})]},
+            "Best_metric needs evaluations: set evaluate, or leave it out.",
+            None,
+        ),
+        ({"layers": [("a", {"epochs": 2, "steps": 7})]}, LENGTHS.format("a", "a"), None),
+        (
+            {"environment": {"TOOLKIT_STEPS": "7", "TOOLKIT_EPOCHS": "2"}},
+            LENGTHS.format("TOOLKIT_STEPS", "TOOLKIT_EPOCHS"),
+            None,
+        ),
+        (
+            {"flags": {"steps": "7", "epochs": "2"}},
+            LENGTHS.format("flag --steps", "flag --epochs"),
+            None,
+        ),
     ],
-    ids=["file", "variables", "flags"],
 )
-def test_steps_and_epochs_in_one_place_are_refused(layers, variables, flags, origins):
-    with pytest.raises(UsageError) as caught:
-        resolve([], layers, variables, flags)
-    assert caught.value.message == (
-        f"Both steps ({origins[0]}) and epochs ({origins[1]}) set the length of the run."
-    )
+def test_what_contradicts_or_is_unknown_is_refused_with_its_origin(given, message, nearest):
+    error = refuse(**dict({"classes": []}, **given))
+    assert error.message == message
+    assert nearest is None or error.hint == f"Did you mean '{nearest}'?"
 
 
-@pytest.mark.parametrize("text", ["none", "None", " NONE ", "", None])
-def test_epochs_beside_no_steps_are_accepted(text):
-    options = resolve([], [], {}, {"steps": text, "epochs": "2"}).options
-    assert (options.steps, options.epochs) == (None, 2.0)
-
-
-def test_a_saved_run_has_steps_and_epochs():
-    values = {"steps": 7, "epochs": 2.0}
-    assert resolve([], [Layer("r/config.json", values, (), {})]).options.steps == 7
-
-
-def test_steps_that_epochs_replaced_are_back_at_their_default_origin():
-    resolved = resolve([], [("a.toml", {"steps": 100})], {}, {"epochs": "2"})
-    assert resolved.origins["steps"] == "default"
+@pytest.mark.parametrize(
+    "layers, more, length",
+    [
+        ([("a.toml", {"steps": 100})], {"flags": {"epochs": "2"}}, (None, 2.0)),
+        ([("a.toml", {"steps": 100}), ("b.toml", {"epochs": 2})], {}, (None, 2.0)),
+        ([("a.toml", {"steps": 100})], {"environment": {"TOOLKIT_EPOCHS": "2"}}, (None, 2.0)),
+        ([("a.toml", {"epochs": 2})], {"flags": {"steps": "7"}}, (7, 2.0)),
+        # A saved run has both.
+        ([Layer("r/config.json", {"steps": 7, "epochs": 2.0}, (), {})], {}, (7, 2.0)),
+        ([], {"flags": {"steps": " NONE ", "epochs": "2"}}, (None, 2.0)),
+        ([], {"flags": {"steps": None, "epochs": "2"}}, (None, 2.0)),
+    ],
+)
+def test_the_strongest_layer_sets_the_length(layers, more, length):
+    resolved = resolve([], layers, **more)
+    assert (resolved.options.steps, resolved.options.epochs) == length
+    if layers and length[0] is None:
+        assert resolved.origins["steps"] == "default"
 
 
 # ---------------------------------------------------------------------------- variables and merging
 
 
 def test_a_misspelt_variable_is_reported():
-    assert misspelt_variables(CoreOptions, {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}) == [
+    variables = {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}
+    # These are read elsewhere.
+    variables.update(dict.fromkeys(["TOOLKIT_CACHE", "TOOLKIT_PLUGIN", "TOOLKIT_VERBOSE"], "1"))
+    assert misspelt_variables(CoreOptions, variables) == [
         "TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?"
     ]
-
-
-def test_a_variable_that_is_read_elsewhere_is_not_taken_for_a_misspelling():
-    reserved = dict.fromkeys(["TOOLKIT_CACHE", "TOOLKIT_PLUGIN", "TOOLKIT_VERBOSE"], "1")
-    assert misspelt_variables(CoreOptions, reserved) == []
 
 
 def test_merged_options_are_those_of_the_core_and_of_the_plugin():
@@ -505,20 +423,43 @@ def test_merged_options_are_those_of_the_core_and_of_the_plugin():
     assert set(merged.model_fields) == set(CoreOptions.model_fields) | {"gain"}
 
 
-@pytest.mark.parametrize("owner", ["the core", "plugin 'linear'"])
-def test_an_option_that_is_declared_twice_is_refused_with_its_first_owner(owner):
-    class Again(Options):
-        if owner == "the core":
-            steps: int = option(1, "a number")
-        else:
-            gain: float = option(1.0, "a factor")
+class Renamed(Options):
+    presets = {"large": {"samples": 50}}
 
-    name = "steps" if owner == "the core" else "gain"
+    preset: Literal["large"] = option("large", "which recipe")
+    norm_samples: int = option(10, "a number", aliases=("samples", "standing"))
+
+
+RENAMED = [("renamed", Renamed)]
+FIXED = "has a name that"
+
+
+@pytest.mark.filterwarnings("ignore:Field name:UserWarning")
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("steps", "is already an option of the core."),
+        ("gain", "is already an option of plugin 'linear'."),
+        ("samples", "is already an option of plugin 'renamed'"),
+        *((name, FIXED) for name in ("force", "drop", "map", "with", "json", "cache", "folder")),
+        ("no_evaluate", "has the flag with which"),
+    ],
+)
+def test_an_option_of_a_plugin_may_not_have_a_name_that_is_taken(name, message):
+    second = pydantic.create_model("Odd", __base__=Options, **{name: (bool, option(True, "x"))})
     with pytest.raises(UsageError) as caught:
-        resolve([("linear", LinearOptions), ("second", Again)])
-    assert caught.value.message == (
-        f"Option '{name}' of plugin 'second' is already an option of {owner}."
-    )
+        merge([("linear", LinearOptions), *RENAMED, ("second", second)])
+    assert caught.value.message.startswith(f"Option '{name}' of plugin 'second' {message}")
+
+
+@pytest.mark.parametrize("command", ["run", "resume", "doctor"])
+def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
+    from toolkit.cli.app import app
+
+    params = app.get_command(click.Context(app), command)._own_params
+    names = {param.name for param in params}
+    names |= {flag[2:].replace("-", "_") for p in params for flag in p.opts if flag[:2] == "--"}
+    assert names <= FIXED_FLAGS
 
 
 # ------------------------------------------------------------------------------------ reading files
@@ -531,30 +472,6 @@ def test_toml_and_json_have_the_same_values(tmp_path):
     assert toml == json == {"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}
 
 
-@pytest.mark.parametrize(
-    "name, text, message",
-    [
-        ("a.toml", "steps = = 3", "a.toml: not valid TOML: "),
-        ("a.json", "{", "a.json: not valid JSON: "),
-        ("a.json", "[1]", "a.json: expected names with values, found a list."),
-        ("a.toml", b"\xff\xfe", "a.toml: not valid TOML: "),
-    ],
-)
-def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, message):
-    path = tmp_path / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(UsageError) as caught:
-        read_values(str(path))
-    assert message in caught.value.message
-
-
-@pytest.mark.parametrize("name, start", [("a.toml", "a = "), ("a.json", '{"a": ')])
-def test_a_file_with_endless_nesting_is_an_error(tmp_path, name, start):
-    (tmp_path / name).write_text(start + "[" * 10**5)
-    with pytest.raises(UsageError, match=name + ": not valid "):
-        read_values(str(tmp_path / name))
-
-
 @pytest.mark.parametrize("name, text", [("a.toml", "steps = 3"), ("a.json", '{"steps": 3}')])
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
@@ -562,31 +479,43 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
 
 
 @pytest.mark.parametrize(
-    "name, value",
+    "name, text, message",
     [
-        ("steps", 2**63),
-        ("steps", 16**5000),
-        ("profile_steps", [1, 16**5000]),
-        ("steps", "9" * 999),
-        ("steps", [[[1]]] * 999),
+        ("a.toml", b"steps = = 3", "a.toml: not valid TOML: "),
+        ("a.json", b"{", "a.json: not valid JSON: "),
+        ("a.json", b"[1]", "a.json: expected names with values, found a list."),
+        ("a.toml", b"\xff\xfe", "a.toml: not valid TOML: "),
+        ("a.toml", b"a = " + b"[" * 10**5, "a.toml: not valid TOML: "),
+        ("a.json", b'{"a": ' + b"[" * 10**5, "a.json: not valid "),
+        ("a.toml", b"batch-size = 3\nbatch_size = 4", "a.toml: 'batch_size' is set twice: "),
+        ("a.json", b'{"steps": 3, "steps": 4}', "a.json: 'steps' is set twice: "),
+        ("a.json", b'{"batch-size": 3, "batch_size": 4}', "a.json: 'batch_size' is set twice: "),
+        ("none.toml", None, "none.toml: No such file or directory."),
     ],
-    ids=["2^63", "16^5000", "in a list", "text", "a list"],
+    ids=range(10),
 )
-def test_an_enormous_value_is_refused_in_few_words(name, value):
+def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, message):
+    if text is not None:
+        (tmp_path / name).write_bytes(text)
     with pytest.raises(UsageError) as caught:
-        resolve([], [("a.toml", {name: value})])
-    assert f"Option '{name}' is " in caught.value.message
-    assert len(caught.value.message) < 250
+        read_values(str(tmp_path / name))
+    assert message in caught.value.message
 
 
-def test_a_preset_that_is_no_name_is_an_error():
-    with pytest.raises(UsageError, match="Option 'preset' is .*a.toml"):
-        resolve([("plugin", Recipes)], [("a.toml", {"preset": []})])
-
-
-def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(UsageError, match="none.toml: No such file or directory."):
-        read_values(str(tmp_path / "none.toml"))
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("a.toml", "learning_rate = inf"),
+        ("a.toml", "learning_rate = -nan"),
+        ("a.toml", "epochs = 1e999"),
+        *(("a.json", f'{{"max_secs": {text}}}') for text in ("Infinity", "NaN", "1e999")),
+    ],
+)
+def test_a_file_may_not_have_infinite_values(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    message = refuse([], [(name, read_values(str(tmp_path / name)))]).message
+    assert f"({name})" in message
+    assert message.endswith(("finite number.", "greater than 0."))
 
 
 # ------------------------------------------------------------------------------------------ presets
@@ -595,7 +524,6 @@ def test_a_missing_file_is_an_error(tmp_path):
 class Recipes(Options):
     """Two recipes that set an option of the core and one of the plugin."""
 
-    core_defaults = {"batch_size": 16}
     presets = {"slow": {"learning_rate": 0.1, "gain": 2.0}, "fast": {"learning_rate": 0.9}}
 
     preset: Literal["slow", "fast"] = option("slow", "which recipe")
@@ -606,36 +534,45 @@ def with_preset(layers=(), environment=None, **flags):
     return resolve([("recipes", Recipes)], layers, environment, flags)
 
 
-def test_the_default_preset_counts_where_none_is_named():
-    resolved = with_preset()
-    assert (resolved.options.learning_rate, resolved.options.gain) == (0.1, 2.0)
-    assert resolved.origins["learning_rate"] == resolved.origins["gain"] == "preset slow"
+FILE = [("a.toml", {"preset": "fast"})]
+SLOW = {"TOOLKIT_PRESET": "slow"}
+NOTE = "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (a.toml)"
 
 
-def test_a_named_preset_takes_the_place_of_the_default_one():
-    resolved = with_preset(preset="fast")
-    assert (resolved.options.learning_rate, resolved.options.gain) == (0.9, 1.0)
+@pytest.mark.parametrize(
+    "layers, more, rate, gain, notes",
+    [
+        ([], {}, 0.1, 2.0, []),  # the default preset
+        ([], {"preset": "fast"}, 0.9, 1.0, []),
+        (FILE, {}, 0.9, 1.0, []),
+        (FILE, {"environment": SLOW}, 0.1, 2.0, []),
+        (FILE, {"environment": SLOW, "preset": "fast"}, 0.9, 1.0, []),
+        # A value of a weaker layer, ...
+        ([("a.toml", {"learning_rate": 0.5})], {"preset": "fast"}, 0.9, 1.0, [NOTE]),
+        ([("a.toml", {"gain": 7})], {"preset": "fast"}, 0.9, 7.0, []),
+        ([("a.toml", {"learning_rate": " 0.90 "})], {"preset": "fast"}, 0.9, 1.0, []),
+        ([("a.toml", {"learning_rate": 0.9})], {"preset": "fast"}, 0.9, 1.0, []),
+        # ... of the same one, and of a stronger one.
+        ([("a.toml", {"learning_rate": 0.5, "preset": "slow"})], {}, 0.5, 2.0, []),
+        ([], {"learning_rate": "0.5", "preset": "slow"}, 0.5, 2.0, []),
+        (FILE + [("b.toml", {"learning_rate": 0.5})], {}, 0.5, 1.0, []),
+    ],
+)
+def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which(
+    layers, more, rate, gain, notes
+):
+    resolved = with_preset(layers, **more)
+    assert (resolved.options.learning_rate, resolved.options.gain) == (rate, gain)
+    assert resolved.notes == notes
+    if rate != 0.5:
+        assert resolved.origins["learning_rate"] == f"preset {resolved.options.preset}"
 
 
-def test_the_strongest_layer_names_the_preset():
-    layers = [("file.toml", {"preset": "fast"})]
-    assert with_preset(layers).options.learning_rate == 0.9
-    assert with_preset(layers, {"TOOLKIT_PRESET": "slow"}).options.learning_rate == 0.1
-    assert with_preset(layers, {"TOOLKIT_PRESET": "slow"}, preset="fast").options.gain == 1.0
-
-
-def test_a_preset_replaces_values_of_weaker_layers_and_a_note_says_which():
-    resolved = with_preset([("file.toml", {"learning_rate": 0.5, "gain": 7.0})], preset="fast")
-    assert (resolved.options.learning_rate, resolved.options.gain) == (0.9, 7.0)
-    assert resolved.origins["learning_rate"] == "preset fast"
-    assert resolved.notes == [
-        "learning_rate is 0.9 by preset fast (flag --preset), no longer 0.5 (file.toml)"
-    ]
-
-
-@pytest.mark.parametrize("text", ["9e-1", " 0.90 ", 0.9])
-def test_a_preset_with_the_value_that_was_set_is_not_noted(text):
-    assert with_preset([("file.toml", {"learning_rate": text})], preset="fast").notes == []
+def test_an_unknown_preset_is_an_error_that_lists_the_presets():
+    classes = [("recipes", Recipes)]
+    message = refuse(classes, flags={"preset": "quick"}).message
+    assert "'preset' is 'quick'" in message and "'slow' or 'fast'" in message
+    assert "Option 'preset' is [] (a.toml)" in refuse(classes, [("a.toml", {"preset": []})]).message
 
 
 class Momenta(Options):
@@ -663,23 +600,15 @@ class Momenta(Options):
     ],
 )
 def test_arguments_of_a_preset_are_for_its_own_optimizer(flags, arguments):
-    resolved = resolve([("momenta", Momenta)], (), None, flags)
+    resolved = resolve([("momenta", Momenta)], flags=flags)
     assert resolved.options.optimizer_args == arguments
-    name = flags.get("preset", "plain")
-    assert resolved.notes == (
-        []
-        if arguments
-        else [
-            f"optimizer_args of preset {name} are left out: optimizer is {flags['optimizer']} "
-            "(flag --optimizer)"
-        ]
+    left_out = (
+        f"optimizer_args of preset {resolved.options.preset} are left out: "
+        f"optimizer is {flags.get('optimizer')} (flag --optimizer)"
     )
-
-
-def test_arguments_of_a_preset_that_are_left_out_stay_so_in_a_resume():
-    first = resolve([("momenta", Momenta)], (), None, {"optimizer": "sgd"})
-    again = resolve([("momenta", Momenta)], [saved(first)], None, {})
-    assert (again.options.optimizer, again.options.optimizer_args) == ("sgd", {})
+    assert resolved.notes == ([] if arguments else [left_out])
+    again = resolve([("momenta", Momenta)], [saved(resolved)])
+    assert again.options == resolved.options
 
 
 class Styles(Options):
@@ -717,78 +646,51 @@ def test_another_preset_of_one_class_leaves_those_of_the_other_as_they_were_save
 class Lengths(Options):
     """Presets that set the length of the run."""
 
-    presets = {"steps": {"steps": 50}, "epochs": {"epochs": 5.0}, "none": {}}
+    presets = {"steps": {"steps": 50}, "epochs": {"epochs": 5.0}}
 
-    preset: Literal["steps", "epochs", "none"] = option("none", "which length")
+    preset: Literal["steps", "epochs"] = option("steps", "which length")
 
 
 @pytest.mark.parametrize(
-    "preset, layers, length, notes",
+    "layers, length, note",
     [
+        ([("a", {"epochs": 3})], (50, 3.0), "steps is 50{}, no longer epochs 3 (a)"),
+        ([("a", {"steps": 7})], (None, 5.0), "epochs is 5.0{}, no longer steps 7 (a)"),
         (
-            "steps",
-            [("a.toml", {"epochs": 3})],
+            [("a", {"epochs": 3}), ("b", {"steps": 7})],
             (50, 3.0),
-            ["steps is 50 by preset steps (flag --preset), no longer epochs 3 (a.toml)"],
+            "steps is 50{}, no longer 7 (b)",
         ),
-        (
-            "epochs",
-            [("a.toml", {"steps": 7})],
-            (None, 5.0),
-            ["epochs is 5.0 by preset epochs (flag --preset), no longer steps 7 (a.toml)"],
-        ),
-        (
-            "steps",
-            [("a.toml", {"epochs": 3}), ("b.toml", {"steps": 7})],
-            (50, 3.0),
-            ["steps is 50 by preset steps (flag --preset), no longer 7 (b.toml)"],
-        ),
-        ("steps", [], (50, 10.0), []),
-        ("epochs", [("a.toml", {"preset": "steps"})], (None, 5.0), []),
+        ([], (50, 10.0), None),
+        ([("a", {"preset": "steps"})], (None, 5.0), None),
     ],
 )
-def test_the_length_of_a_preset_replaces_a_weaker_one_and_a_note_says_which(
-    preset, layers, length, notes
-):
+def test_the_length_of_a_preset_replaces_a_weaker_one_and_a_note_says_which(layers, length, note):
+    preset = "steps" if length[0] else "epochs"
     resolved = resolve([("lengths", Lengths)], layers, flags={"preset": preset})
     assert (resolved.options.steps, resolved.options.epochs) == length
-    assert resolved.notes == notes
+    expected = [note.format(f" by preset {preset} (flag --preset)")] if note else []
+    assert resolved.notes == expected
 
 
-def test_values_beside_a_preset_in_one_layer_take_precedence_over_it():
-    layer = "file.toml", {"learning_rate": 0.5, "preset": "slow"}
-    assert with_preset([layer]).options.learning_rate == 0.5
-    assert with_preset([layer]).options.gain == 2.0
-    assert with_preset(preset="slow", learning_rate="0.5").options.learning_rate == 0.5
-    assert with_preset(preset="slow", learning_rate="0.5").notes == []
-
-
-def test_a_value_of_a_stronger_layer_takes_precedence_over_a_preset():
-    layers = [("a.toml", {"preset": "fast"}), ("b.toml", {"learning_rate": 0.5})]
-    assert with_preset(layers).options.learning_rate == 0.5
-    assert with_preset(layers).notes == []
-
-
-def saved(resolved, **changes):
+def saved(resolved):
     """A layer with the configuration that a run with these options saves."""
-    values = dict(resolved.options.model_dump(mode="json"), **changes)
+    values = resolved.options.model_dump(mode="json")
     return Layer("r/config.json", values, (), resolved.first_origins)
 
 
-def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run():
-    first = with_preset(log_steps="7")
-    assert (first.options.learning_rate, first.options.gain) == (0.1, 2.0)
-    again = with_preset([saved(first)], preset="fast")
-    assert (again.options.learning_rate, again.options.gain) == (0.9, 1.0)
-    assert (again.options.log_steps, again.notes) == (7, [])
-    assert again.origins["log_steps"] == "r/config.json: flag --log-steps"
-    assert again.first_origins["log_steps"] == "flag --log-steps"
-
-
-def test_a_preset_also_takes_the_place_of_that_of_a_run_saved_without_origins():
-    layer = saved(with_preset())._replace(first_origins={})
+@pytest.mark.parametrize("has_origins", [True, False])
+def test_a_preset_takes_the_place_of_the_preset_of_a_saved_run(has_origins):
+    layer = saved(with_preset(log_steps="7"))
+    if not has_origins:
+        layer = layer._replace(first_origins={})
     again = with_preset([layer], preset="fast")
     assert (again.options.learning_rate, again.options.gain) == (0.9, 1.0)
+    assert again.options.log_steps == 7
+    if has_origins:
+        assert again.notes == []
+        assert again.origins["log_steps"] == "r/config.json: flag --log-steps"
+        assert again.first_origins["log_steps"] == "flag --log-steps"
 
 
 def test_a_choice_of_a_saved_run_that_a_preset_replaces_is_noted():
@@ -808,15 +710,7 @@ def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins
     assert again.first_origins == first.first_origins
 
 
-def test_an_unknown_preset_is_an_error_that_lists_the_presets():
-    with pytest.raises(UsageError, match="'preset' is 'quick'.*'slow' or 'fast'"):
-        with_preset(preset="quick")
-
-
-def test_a_saved_configuration_with_a_preset_resolves_to_itself():
-    first = with_preset(preset="fast", gain="3").options
-    again = with_preset([("config.json", first.model_dump(mode="json"))]).options
-    assert again.model_dump() == first.model_dump()
+# -------------------------------------------------------------------------- what a plugin declares
 
 
 def test_a_step_takes_one_batch_unless_the_plugin_says_otherwise():
@@ -829,34 +723,29 @@ def test_a_step_takes_one_batch_unless_the_plugin_says_otherwise():
     assert resolve([("double", Double)]).options.batches_per_step == 2
 
 
-def test_a_plugins_best_metric_counts_only_with_evaluations():
-    class Ranked(Options):
-        core_defaults = {"best_metric": "min:distance"}
+class Ranked(Options):
+    core_defaults = {"best_metric": "min:distance"}
 
-    with_it, without = (
-        resolve([("ranked", Ranked)], flags={"evaluate": text}) for text in ("yes", "no")
-    )
-    assert with_it.options.best_metric == "min:distance"
+
+def ranked(layers=(), **flags):
+    return resolve([("ranked", Ranked)], layers, flags=flags)
+
+
+def test_a_plugins_best_metric_counts_only_with_evaluations():
+    without = ranked(evaluate="no")
+    assert ranked(evaluate="yes").options.best_metric == "min:distance"
     assert (without.options.best_metric, without.origins["best_metric"]) == (None, "no evaluation")
     with pytest.raises(UsageError, match="(?i)^best_metric needs evaluations"):
-        resolve([("ranked", Ranked)], flags={"evaluate": "no", "best_metric": "min:distance"})
+        ranked(evaluate="no", best_metric="min:distance")
 
 
 def test_a_plugins_best_metric_is_back_where_a_resume_evaluates_again():
-    class Ranked(Options):
-        core_defaults = {"best_metric": "min:distance"}
-
-    first = resolve([("ranked", Ranked)], flags={"evaluate": "no"})
-    same = resolve([("ranked", Ranked)], [saved(first)])
+    same = ranked([saved(ranked(evaluate="no"))])
     assert (same.options.best_metric, same.first_origins["best_metric"]) == (None, "no evaluation")
-    again = resolve([("ranked", Ranked)], [saved(same)], flags={"evaluate": "yes"})
+    again = ranked([saved(same)], evaluate="yes")
     assert again.options.best_metric == "min:distance"
     assert again.first_origins["best_metric"] == "plugin ranked"
-    chosen = resolve([("ranked", Ranked)], flags={"best_metric": "none"})
-    assert resolve([("ranked", Ranked)], [saved(chosen)]).options.best_metric is None
-
-
-# ------------------------------------------------------- what a result depends on, what may change
+    assert ranked([saved(ranked(best_metric="none"))]).options.best_metric is None
 
 
 class Traced(Options):
@@ -868,94 +757,69 @@ class Traced(Options):
 def test_an_option_affects_the_result_unless_its_declaration_says_otherwise():
     assert result_options(Traced) == {"plain", "scored"}
     assert changeable_options(Traced) == {"trace", "scored"}
-
-
-def test_reports_checkpoints_and_the_machine_do_not_affect_the_result_but_the_seed_does():
-    without_effect = {
-        field.name
-        for field in describe(CoreOptions)
-        if field.group in ("Reports", "Checkpoints", "Machine")
-    }
-    expected = without_effect - {"seed"} | {"max_secs"}
-    assert set(CoreOptions.model_fields) - result_options(CoreOptions) == expected
-
-
-def test_a_resume_may_also_change_the_length_and_the_evaluations():
-    groups = ("Length", "Reports", "Checkpoints", "Evaluation", "Machine")
-    expected = {field.name for field in describe(CoreOptions) if field.group in groups} - {"seed"}
-    assert changeable_options(CoreOptions) == expected
-
-
-def test_merged_options_keep_what_each_declares():
     merged = merge([("traced", Traced)])
     assert changeable_options(merged) == changeable_options(CoreOptions) | {"trace", "scored"}
+
+
+def test_of_the_core_all_but_reports_checkpoints_and_the_machine_affects_the_result():
+    groups = {field.name: field.group for field in describe(CoreOptions)}
+    reports = {n for n, group in groups.items() if group in ("Reports", "Checkpoints", "Machine")}
+    without_effect = reports - {"seed"} | {"max_secs"}
+    assert set(CoreOptions.model_fields) - result_options(CoreOptions) == without_effect
+    length = {name for name, group in groups.items() if group in ("Length", "Evaluation")}
+    assert changeable_options(CoreOptions) == without_effect | length
+
+
+def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_alone():
+    def read(value):
+        return resolve([], [Layer("run/config.json", {"sync_batch_norm": value}, (), {})])
+
+    assert "sync_batch_norm" not in read(False).origins
+    with pytest.raises(UsageError, match=r"no option 'sync_batch_norm' \(run/config.json\)"):
+        read(True)
 
 
 # ---------------------------------------------------------------------------------- earlier names
 
 
-class Renamed(Options):
-    presets = {"large": {"samples": 50}}
-
-    preset: Literal["large"] = option("large", "which recipe")
-    norm_samples: int = option(10, "a number", aliases=("samples", "standing"))
-
-
-RENAMED = [("renamed", Renamed)]
-
-
 @pytest.mark.parametrize("alias", ["samples", "standing"])
-@pytest.mark.parametrize("source", ["file", "variable", "flag"])
+@pytest.mark.parametrize("source", ["a.toml", VARIABLES, FLAGS])
 def test_an_earlier_name_works_in_each_layer_and_its_use_is_recorded(alias, source):
-    if source == "file":
-        resolved = resolve(RENAMED, [("a.toml", {alias: 7})])
-        expected = "a.toml", "a.toml"
-    elif source == "variable":
-        variable = "TOOLKIT_" + alias.upper()
-        resolved = resolve(RENAMED, [], {variable: "7"})
-        expected = variable, VARIABLES
-    else:
+    if source == VARIABLES:
+        origin = "TOOLKIT_" + alias.upper()
+        resolved = resolve(RENAMED, [], {origin: "7"})
+    elif source == FLAGS:
+        origin = "flag --" + alias
         resolved = resolve(RENAMED, flags={alias: "7"})
-        expected = "flag --" + alias, FLAGS
-    assert resolved.options.norm_samples == 7
-    assert (resolved.origins["norm_samples"], resolved.earlier_names) == (
-        expected[0],
-        [(alias, "norm_samples", expected[1])],
-    )
+    else:
+        origin = source
+        resolved = resolve(RENAMED, [(source, {alias: 7})])
+    assert (resolved.options.norm_samples, resolved.options.standing) == (7, 7)
+    assert resolved.origins["norm_samples"] == origin
+    assert resolved.earlier_names == [(alias, "norm_samples", source)]
 
 
-def test_a_present_name_is_not_recorded_as_an_earlier_one():
-    assert resolve(RENAMED, [("a.toml", {"norm_samples": 7})]).earlier_names == []
-
-
-def test_earlier_names_in_presets_of_a_plugin_work_silently():
-    resolved = resolve(RENAMED)
-    assert (resolved.options.norm_samples, resolved.earlier_names) == (50, [])
+@pytest.mark.parametrize(
+    "layer, flags, value",
+    [
+        ({}, {}, 50),  # by the earlier name in a preset, which is silent
+        ({"norm_samples": 7}, {}, 7),
+        ({"samples": 3, "norm-samples": 3}, {}, 3),
+        ({"norm_samples": 2}, {"samples": "3"}, 3),
+        ({"samples": 2}, {"norm_samples": "3"}, 3),
+    ],
+)
+def test_a_stronger_layer_takes_precedence_whichever_name_it_uses(layer, flags, value):
+    resolved = resolve(RENAMED, [("a.toml", layer)], flags=flags)
+    assert resolved.options.norm_samples == value
+    assert bool(resolved.earlier_names) == ("samples" in {**layer, **flags})
 
 
 def test_two_names_with_different_values_in_one_layer_are_refused_in_one_sentence():
-    with pytest.raises(UsageError) as caught:
-        resolve(RENAMED, flags={"samples": "1", "norm_samples": "2"})
-    assert caught.value.message == (
+    assert refuse(RENAMED, flags={"samples": "1", "norm_samples": "2"}).message == (
         "Options 'samples' (flag --samples) and 'norm_samples' (flag --norm-samples) are two names "
         "of 'norm_samples' and have different values."
     )
-
-
-def test_two_names_with_one_value_are_accepted():
-    resolved = resolve(RENAMED, [("a.toml", {"samples": 3, "norm-samples": 3})])
-    assert resolved.options.norm_samples == 3
-
-
-def test_a_stronger_layer_takes_precedence_whichever_name_it_uses():
-    file = [("a.toml", {"norm_samples": 2})]
-    assert resolve(RENAMED, file, flags={"samples": "3"}).options.norm_samples == 3
-    file = [("a.toml", {"samples": 2})]
-    assert resolve(RENAMED, file, flags={"norm_samples": "3"}).options.norm_samples == 3
-
-
-def test_code_may_read_an_option_by_its_earlier_name():
-    assert resolve(RENAMED, flags={"norm_samples": "7"}).options.standing == 7
 
 
 def test_an_attribute_that_is_no_name_of_an_option_is_an_error():
@@ -971,111 +835,8 @@ def test_saved_values_are_read_under_the_present_names():
     }
 
 
-def test_an_earlier_name_of_a_plugin_is_no_free_name_for_another():
-    class Taken(Options):
-        samples: int = option(1, "a number")
-
-    with pytest.raises(UsageError, match="'samples' of plugin 'a' is already an option of plugin"):
-        resolve([*RENAMED, ("a", Taken)])
-
-
 def test_the_variable_of_an_earlier_name_is_not_taken_for_a_misspelling():
     assert misspelt_variables(merge(RENAMED), {"TOOLKIT_STANDING": "1"}) == []
-
-
-# ------------------------------------------------------------------------------- numbers and names
-
-
-class Numbers(Options):
-    rates: List[float] = option([], "numbers")
-    shares: Dict[str, float] = option({}, "numbers")
-    bound: float = option(1.0, "a number", allow_infinite=True)
-
-
-FLOATS = sorted(field.name for field in describe(CoreOptions) if field.type == "float")
-
-
-@pytest.mark.parametrize("name", FLOATS)
-@pytest.mark.parametrize("value", ["inf", "nan", float("inf"), float("nan"), "1e999"])
-def test_no_float_of_the_core_may_be_infinite(name, value):
-    with pytest.raises(UsageError, match=f"Option '{name}' is .* \\(flag --"):
-        resolve([], flags={name: value})
-
-
-@pytest.mark.parametrize("name, value", [("rates", [1.0, float("nan")]), ("shares", "a=inf")])
-def test_no_float_of_a_plugin_may_be_infinite_unless_it_is_declared_so(name, value):
-    with pytest.raises(UsageError, match=f"Option '{name}' is .*: should be a finite number."):
-        resolve([("numbers", Numbers)], flags={name: value})
-    options = resolve([("numbers", Numbers)], flags={"bound": "inf"}).options
-    assert getattr(options, "bound") == float("inf")  # noqa: B009 - the class is not CoreOptions
-
-
-@pytest.mark.parametrize("text", ["learning_rate = inf", "learning_rate = -nan", "epochs = 1e999"])
-def test_a_toml_file_may_not_have_infinite_values(tmp_path, text):
-    (tmp_path / "a.toml").write_text(text)
-    with pytest.raises(UsageError, match="(finite number|greater than 0).$"):
-        resolve([], [("a.toml", read_values(str(tmp_path / "a.toml")))])
-
-
-@pytest.mark.parametrize("text", ["Infinity", "NaN", "1e999"])
-def test_a_json_file_may_not_have_infinite_values(tmp_path, text):
-    (tmp_path / "a.json").write_text(f'{{"max_secs": {text}}}')
-    with pytest.raises(UsageError, match="Option 'max_secs' is .* \\(a.json\\)"):
-        resolve([], [("a.json", read_values(str(tmp_path / "a.json")))])
-
-
-def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_alone():
-    def read(value):
-        return resolve([], [Layer("run/config.json", {"sync_batch_norm": value}, (), {})])
-
-    assert "sync_batch_norm" not in read(False).origins
-    with pytest.raises(UsageError, match=r"no option 'sync_batch_norm' \(run/config.json\)"):
-        read(True)
-
-
-@pytest.mark.parametrize("name", ["steps", "epochs", "learning_rate", "profile_steps"])
-def test_true_is_no_number(name):
-    value = [True] if name == "profile_steps" else True
-    with pytest.raises(UsageError, match=f"Option '{name}' is .*True.*: should be a number."):
-        resolve([], [("a.toml", {name: value})])
-
-
-@pytest.mark.parametrize("text", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "1 0", "-0x1"])
-def test_a_text_that_is_no_whole_number_is_refused(text):
-    with pytest.raises(UsageError, match="Option 'batch_size' is .*valid integer"):
-        one("batch_size", text)
-
-
-@pytest.mark.parametrize("text, value", [(" 7 ", 7), ("+7", 7), ("007", 7), ("1_000", 1000)])
-def test_a_text_that_python_reads_as_a_whole_number_is_one(text, value):
-    assert one("batch_size", text) == value
-
-
-@pytest.mark.filterwarnings("ignore:Field name:UserWarning")
-@pytest.mark.parametrize("name", ["force", "drop", "map", "with", "json", "cache", "folder"])
-def test_an_option_of_a_plugin_may_not_have_the_name_of_a_fixed_flag(name):
-    declared = pydantic.create_model("Odd", __base__=Options, **{name: (float, option(1.0, "x"))})
-    with pytest.raises(UsageError) as caught:
-        merge([("odd", declared)])
-    assert caught.value.message.startswith(f"Option '{name}' of plugin 'odd' has a name that")
-
-
-def test_an_option_of_a_plugin_may_not_have_the_flag_that_switches_another_off():
-    class Odd(Options):
-        no_evaluate: bool = option(False, "the opposite")
-
-    with pytest.raises(UsageError, match="'no_evaluate' of plugin 'odd' has the flag with which"):
-        merge([("odd", Odd)])
-
-
-@pytest.mark.parametrize("command", ["run", "resume", "doctor"])
-def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
-    from toolkit.cli.app import app
-
-    params = app.get_command(click.Context(app), command)._own_params
-    names = {param.name for param in params}
-    names |= {flag[2:].replace("-", "_") for p in params for flag in p.opts if flag[:2] == "--"}
-    assert names <= FIXED_FLAGS
 
 
 # ----------------------------------------------------------------------------- idle options
@@ -1084,45 +845,49 @@ def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
 class Conditional(Options):
     mode: Literal["plain", "soft", "hard"] = option("plain", "a mode")
     softness: float = option(1.0, "a factor", used_if={"mode": ("soft", "hard")})
+    left: int = option(0, "a number")
+
+    def idle_options(self):
+        return dict(super().idle_options(), left="the sun shines")
 
 
-def idle(layers=(), environment=None, **flags):
-    return resolve([("conditional", Conditional)], layers, environment, flags).notes
+CONDITIONAL = [("conditional", Conditional)]
 
 
-def test_a_value_without_effect_is_noted_with_its_origin_and_the_reason():
-    assert idle(softness="2") == ["softness (flag --softness) has no effect: mode is plain"]
-    assert idle([("a.toml", {"clip_limit": 2, "clip": "none"})]) == [
-        "clip_limit (a.toml) has no effect: clip is none"
-    ]
-    assert idle((), {"TOOLKIT_DECAY_STEPS": "5"}) == [
-        "decay_steps (TOOLKIT_DECAY_STEPS) has no effect: schedule is constant"
-    ]
-
-
-def test_a_value_with_an_effect_is_not_noted():
-    assert idle(softness="2", mode="soft") == []
-    assert idle() == []
-    assert idle(evaluate="no", eval_batch_size="5") == []  # of `toolkit evaluate` and `predict`
-
-
-def test_a_value_without_effect_is_noted_once_not_again_by_a_resume():
-    values = resolve([("conditional", Conditional)], flags={"softness": "2"})
-    assert idle([saved(values)]) == []
-
-
-def test_a_plugin_may_find_idle_options_itself():
-    class Own(Options):
-        left: int = option(0, "a number")
-
-        def idle_options(self):
-            return dict(super().idle_options(), left="the sun shines")
-
-    notes = resolve([("own", Own)], flags={"left": "2", "clip": "none", "clip_limit": "3"}).notes
-    assert sorted(notes) == [
-        "clip_limit (flag --clip-limit) has no effect: clip is none",
-        "left (flag --left) has no effect: the sun shines",
-    ]
+@pytest.mark.parametrize(
+    "given, notes",
+    [
+        ({}, []),
+        ({"flags": {"softness": "2"}}, ["softness (flag --softness) {}: mode is plain"]),
+        ({"flags": {"softness": "2", "mode": "soft"}}, []),
+        # `evaluate` and `predict` use it.
+        ({"flags": {"evaluate": "no", "eval_batch_size": "5"}}, []),
+        (
+            {"layers": [("a.toml", {"clip_limit": 2, "clip": "none"})]},
+            ["clip_limit (a.toml) {}: clip is none"],
+        ),
+        (
+            {"environment": {"TOOLKIT_DECAY_STEPS": "5"}},
+            ["decay_steps (TOOLKIT_DECAY_STEPS) {}: schedule is constant"],
+        ),
+        (
+            {"flags": {"evaluate": "no", "evaluate_steps": "5"}},
+            ["evaluate_steps (flag --evaluate-steps) {}: evaluate is off"],
+        ),
+        # One that the plugin finds itself.
+        (
+            {"flags": {"left": "2", "softness": "2"}},
+            [
+                "left (flag --left) {}: the sun shines",
+                "softness (flag --softness) {}: mode is plain",
+            ],
+        ),
+    ],
+)
+def test_a_value_without_effect_is_noted_once_with_its_origin_and_the_reason(given, notes):
+    resolved = resolve(CONDITIONAL, **given)
+    assert sorted(resolved.notes) == [note.format("has no effect") for note in notes]
+    assert resolve(CONDITIONAL, [saved(resolved)]).notes == []  # a resume
 
 
 def test_a_condition_on_an_option_that_does_not_exist_is_refused():
@@ -1131,58 +896,3 @@ def test_a_condition_on_an_option_that_does_not_exist_is_refused():
 
     with pytest.raises(UsageError, match="'left' is used depending on 'clipp', which is no option"):
         merge([("odd", Odd)])
-
-
-def test_a_condition_on_a_flag_reads_as_on_or_off():
-    notes = resolve([], flags={"evaluate": "no", "evaluate_steps": "5"}).notes
-    assert notes == ["evaluate_steps (flag --evaluate-steps) has no effect: evaluate is off"]
-
-
-def test_a_step_to_trace_is_not_negative():
-    with pytest.raises(UsageError, match="Option 'profile_steps' is .*: steps should be 0 or more"):
-        one("profile_steps", "3,-5")
-
-
-@pytest.mark.parametrize(
-    "name, text",
-    [
-        ("a.toml", "batch-size = 3\nbatch_size = 4"),
-        ("a.json", '{"steps": 3, "steps": 4}'),
-        ("a.json", '{"batch-size": 3, "batch_size": 4}'),
-    ],
-)
-def test_a_file_that_sets_an_option_twice_is_refused(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError, match=f"{name}: '(steps|batch_size)' is set twice: "):
-        read_values(str(tmp_path / name))
-
-
-# -------------------------------------------------------------------------------------- image sizes
-
-
-@pytest.mark.parametrize(
-    "text, value",
-    [("64", 64), (" 64x48 ", "64x48"), ("64X48", "64x48"), ("64x64", 64), (32, 32), ("none", None)],
-)
-def test_an_image_size_is_a_side_or_width_x_height(text, value):
-    assert one("image_size", text) == value
-
-
-@pytest.mark.parametrize(
-    "text", ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3", "a", "-1", "6.4", True, "٣"]
-)
-def test_another_image_size_is_refused(text):
-    with pytest.raises(UsageError, match="should be 1 to 4096, or WIDTHxHEIGHT such as 64x48"):
-        one("image_size", text)
-
-
-def test_many_wrong_values_give_a_few_sentences():
-    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": i} for i in range(100)]
-    sentences = describe_errors(errors, {"x": "default"}).splitlines()
-    assert sentences[0] == "Option 'x' is 0 (default): should be odd."
-    assert len(sentences) == 9 and sentences[-1] == "92 more values are wrong."
-
-
-def test_equal_sentences_on_wrong_values_are_one():
-    errors = [{"msg": "Input should be odd", "loc": ("x", i), "input": 0} for i in range(100)]
-    assert describe_errors(errors, {}) == "Option 'x' is 0 (?): should be odd."

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-
 import numpy as np
 import pytest
+from file_fixtures import read_json
 from linear_fixtures import Linear, LinearOptions
 from typing_extensions import Literal
 
@@ -65,13 +63,15 @@ def test_a_choice_names_the_preset_and_its_origin_is_the_reason():
     assert not resolved.open_presets and not is_choice(resolved.first_origins["preset"])
 
 
-@pytest.mark.parametrize("place", ["a file", "a flag"])
-def test_a_value_that_a_person_sets_takes_precedence_over_a_preset_by_default(place):
-    if place == "a file":
-        resolved = with_recipes([("a.toml", {"gain": 7.0, "learning_rate": 0.5})])
-    else:
-        resolved = with_recipes(gain="7", learning_rate="0.5")
-    options = resolved.choose(FAST).options
+@pytest.mark.parametrize(
+    "layers, flags",
+    [
+        ([("a.toml", {"gain": 7.0, "learning_rate": 0.5})], {}),
+        ([], {"gain": "7", "learning_rate": "0.5"}),
+    ],
+)
+def test_a_value_that_a_person_sets_takes_precedence_over_a_preset_by_default(layers, flags):
+    options = with_recipes(layers, **flags).choose(FAST).options
     assert (options.preset, options.gain, options.learning_rate) == ("fast", 7.0, 0.5)
 
 
@@ -128,42 +128,23 @@ def test_a_class_with_a_faulty_declaration_is_refused_when_it_is_loaded(cls, mes
         Plugins(load_plugins(Plugin(cls)).model).options()
 
 
-class Strange(Recipes):
-    @classmethod
-    def choose_preset(cls, data, num_examples):
-        return "strange", "it can"
-
-
-class Listing(Recipes):
-    @classmethod
-    def choose_preset(cls, data, num_examples):
-        return ["fast"], "it can"
-
-
-class Silent(Recipes):
-    @classmethod
-    def choose_preset(cls, data, num_examples):
-        return "fast", " "
-
-
-class Broken(Recipes):
-    @classmethod
-    def choose_preset(cls, data, num_examples):
-        return data.no_such_attribute
-
-
 @pytest.mark.parametrize(
-    "cls, message",
+    "choose, message",
     [
-        (Strange, "choose_preset of plugin 'plugin' returned 'strange', which is no preset"),
-        (Listing, r"choose_preset of plugin 'plugin' returned \['fast'\], which is no preset"),
-        (Silent, "choose_preset of plugin 'plugin' returned 'fast' without a reason"),
-        (Broken, "choose_preset of plugin 'plugin' failed: AttributeError"),
+        (lambda data: ("strange", "it can"), "returned 'strange', which is no preset"),
+        (lambda data: (["fast"], "it can"), r"returned \['fast'\], which is no preset"),
+        (lambda data: ("fast", " "), "returned 'fast' without a reason"),
+        (lambda data: data.no_such_attribute, "failed: AttributeError"),
     ],
 )
-def test_a_strange_choice_is_one_sentence(cls, message):
-    with pytest.raises(ToolkitError, match=message):
-        open_data(Plugin(cls))
+def test_a_strange_choice_is_one_sentence(choose, message):
+    class Odd(Recipes):
+        @classmethod
+        def choose_preset(cls, data, num_examples):
+            return choose(data)
+
+    with pytest.raises(ToolkitError, match=f"choose_preset of plugin 'plugin' {message}"):
+        open_data(Plugin(Odd))
 
 
 class OwnData(Plugin):
@@ -192,16 +173,11 @@ def data(tmp_path):
     return "npz:" + path
 
 
-def saved(folder, name):
-    with open(os.path.join(folder, name)) as file:
-        return json.load(file)
-
-
 def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path, data):
     folder, lines = str(tmp_path / "run"), []
     plugin, options = Plugin(Recipes), {"data": data, "steps": 2, "batch_size": 4}
     train(plugin, folder, options, say=lines.append)
-    config, manifest = saved(folder, "config.json"), saved(folder, "manifest.json")
+    config, manifest = read_json(folder, "config.json"), read_json(folder, "manifest.json")
     count = manifest["data"]["examples"]["train"]
     reason = f"there are {count} examples"
     assert f"note   preset fast, because {reason}" in lines
@@ -220,7 +196,7 @@ def test_a_run_saves_the_name_and_the_reason_and_a_resume_has_the_same(tmp_path,
 
     train(Plugin(Other), folder, dict(options, steps=3))
     train(Plugin(Other), folder, dict(options, steps=4, preset="auto"))
-    config = saved(folder, "config.json")
+    config = read_json(folder, "config.json")
     assert (config["preset"], config["origins"]["preset"]) == ("fast", f"auto: {reason}")
     with pytest.raises(UsageError, match="preset was fast, now slow"):
         train(plugin, folder, dict(options, steps=5, preset="slow"))
@@ -244,7 +220,7 @@ def test_a_run_of_an_earlier_version_keeps_its_default(tmp_path, data):
     folder, options = str(tmp_path / "run"), {"data": data, "batch_size": 4}
     train(Plugin(NamedRecipes), folder, dict(options, steps=2))
     train(Plugin(Recipes), folder, dict(options, steps=3))
-    assert saved(folder, "config.json")["preset"] == "slow"
+    assert read_json(folder, "config.json")["preset"] == "slow"
 
 
 def test_the_data_choose_for_trials_of_a_search_and_for_data_that_code_opens(data):

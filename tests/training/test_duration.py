@@ -1,9 +1,9 @@
 """The manifest has the seconds of all sessions of a run."""
 
-import json
-
 import pytest
+from file_fixtures import read_json
 from linear_fixtures import Linear, write_bars
+from run_fixtures import set_manifest
 from synthetic_runs import Session, write_run
 
 from toolkit import DivergedError, hookimpl, testing, tf
@@ -40,27 +40,16 @@ def data(here):
     return write_bars(here / "bars.npz")
 
 
-def read_manifest():
-    with open("run/manifest.json") as file:
-        return json.load(file)
-
-
-def add_seconds(number):
-    manifest = read_manifest()
-    manifest["seconds"] += number
-    with open("run/manifest.json", "w") as file:
-        json.dump(manifest, file)
-
-
-def test_a_resume_adds_its_seconds_to_those_before(data):
+def test_a_resume_adds_its_seconds_to_those_before(data, here):
     testing.train(Linear, "run", data=data, steps=6, pause_at=3)
-    assert read_manifest()["seconds"] == read_manifest()["summary"]["seconds"]
-    add_seconds(1000)
-    first = read_manifest()["seconds"]
+    manifest = read_json("run", "manifest.json")
+    assert manifest["seconds"] == manifest["summary"]["seconds"]
+    first = manifest["seconds"] + 1000
+    set_manifest(here / "run", seconds=first)
     summary = testing.train(Linear, "run", data=data, steps=6)
-    manifest = read_manifest()
-    assert manifest["seconds"] == pytest.approx(first + summary["seconds"], abs=0.02)
-    assert summary["seconds"] < 1000 and read_record("run").seconds == manifest["seconds"]
+    seconds = read_record("run").seconds
+    assert seconds == pytest.approx(first + summary["seconds"], abs=0.02)
+    assert summary["seconds"] < 1000 and read_json("run", "manifest.json")["seconds"] == seconds
 
 
 class Diverging(Linear):
@@ -72,4 +61,4 @@ class Diverging(Linear):
 def test_a_run_that_diverges_has_its_seconds(data):
     with pytest.raises(DivergedError):
         testing.train(Diverging, "run", data=data, steps=6)
-    assert read_record("run").seconds == read_manifest()["seconds"] > 0
+    assert read_record("run").seconds == read_json("run", "manifest.json")["seconds"] > 0

@@ -1,11 +1,17 @@
-"""What the length of a run means for its time, its learning rate and its accumulated gradients."""
+"""What the length of a run means for its time, rate and gradients, and what a resume says of it."""
 
 from __future__ import annotations
 
 import pytest
+from file_fixtures import read_json, sha256s
+from linear_fixtures import LINEAR, Linear, write_bars
+from run_fixtures import sessions, write_plugin
 
+import toolkit
 from toolkit import UsageError
+from toolkit.compat import HAS_XLA
 from toolkit.options import CoreOptions
+from toolkit.storage.session_changes import find_session_changes
 from toolkit.training.length import (
     check_accumulation,
     check_other_length,
@@ -47,18 +53,18 @@ def test_more_steps_than_can_be_counted_are_refused(epochs):
         (7, {"": 1}, "7 steps"),
         (1, {"": 1}, "1 step"),
         (3, {"a": 2, "b": 1}, "3 steps"),  # at most six gradients of one name
+        (8, {"": 1}, None),
+        (4, {"a": 2, "b": 1}, None),
+        (1, {"a": 8}, None),
+        (1, {}, None),
     ],
 )
 def test_an_accumulation_that_is_longer_than_the_run_is_refused(total, update_counts, steps):
+    if steps is None:
+        check_accumulation(options(accumulate=8), total, update_counts)
+        return
     with pytest.raises(UsageError, match=f"^--accumulate is 8, but the run has {steps}: no weight"):
         check_accumulation(options(accumulate=8), total, update_counts)
-
-
-@pytest.mark.parametrize(
-    "total, update_counts", [(8, {"": 1}), (4, {"a": 2, "b": 1}), (1, {"a": 8}), (1, {})]
-)
-def test_an_accumulation_that_a_run_completes_is_allowed(total, update_counts):
-    check_accumulation(options(accumulate=8), total, update_counts)
 
 
 @pytest.mark.parametrize(
@@ -147,15 +153,20 @@ def test_a_small_change_of_the_rate_is_a_note():
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"warmup_steps": 5}, {"schedule": "step", "decay_steps": 10}]
+    "values, step, before, now",
+    [
+        # Schedules that do not follow the length.
+        ({}, 100, 100, 400),
+        ({"warmup_steps": 5}, 100, 100, 400),
+        ({"schedule": "step", "decay_steps": 10}, 100, 100, 400),
+        # No step is trained, the length is the same, or no step is left.
+        ({"schedule": "cosine"}, 0, 100, 400),
+        ({"schedule": "cosine"}, 100, 100, 100),
+        ({"schedule": "cosine"}, 100, 100, 50),
+    ],
 )
-def test_a_schedule_that_does_not_follow_the_length_allows_any_length(values):
-    assert check_other_length(options(**values), 100, 100, 400, False) == ""
-
-
-@pytest.mark.parametrize("step, before, now", [(0, 100, 400), (100, 100, 100), (100, 100, 50)])
-def test_the_same_length_or_no_step_left_says_nothing_of_the_rate(step, before, now):
-    assert check_other_length(options(schedule="cosine"), step, before, now, False) == ""
+def test_a_length_without_a_jump_of_the_rate_is_allowed(values, step, before, now):
+    assert check_other_length(options(**values), step, before, now, False) == ""
 
 
 def test_a_run_that_ends_early_says_how_high_its_rate_still_is():
@@ -178,3 +189,107 @@ def test_more_threads_than_cores_can_use_are_refused(monkeypatch, name):
     check_threads(options(**{name: 256}))
     with pytest.raises(UsageError, match="is 257, at most 256 are possible"):
         check_threads(options(**{name: 257}))
+
+
+# -------------------------------------------------------------------------- in the log of a resume
+
+
+@pytest.fixture
+def run(golden):
+    """A run of 8 steps with a cosine, which ends at sin(pi / 16)^2 = 3.81 % of the full rate."""
+    return golden("--steps", 8, "--schedule", "cosine", "--no-evaluate") / "run"
+
+
+RATES = "learning rate is 50 % of the full rate after step 8, and was 3.81 % before"
+
+
+def test_a_longer_run_whose_rate_would_jump_is_refused(cli, run):
+    before = sha256s(run)
+    result = cli("resume", run, "--steps", 16)
+    assert result.code == 2
+    assert f"With this length the {RATES}: the cosine schedule follows" in result.err
+    assert result.err.endswith("Allow it with --allow steps, or start a new run.\n")
+    assert sha256s(run) == before
+
+
+@pytest.mark.parametrize("flags", [["--steps", 16], ["--epochs", "3.2"]])
+def test_a_jump_of_the_rate_that_is_allowed_is_noted(cli, run, flags):
+    name = flags[0][2:]
+    more = [] if name == "steps" else ["--steps", "none"]
+    result = cli("resume", run, *flags, *more, "--allow", name)
+    assert result.code == 0, result.err
+    assert f"note   the {RATES}: " in result.err
+    assert read_json(run, "manifest.json")["total_steps"] == 16
+    # The length is now that of the run.
+    assert RATES not in cli("resume", run, "--steps", 16).err
+
+
+SCHEDULE = """
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(losses, schedule="{}")
+"""
+
+
+@pytest.mark.parametrize(
+    "own, of_run, code", [("cosine", "constant", 2), ("constant", "cosine", 0)]
+)
+def test_the_schedule_that_counts_is_that_of_the_updates(cli, here, own, of_run, code):
+    plugin = write_plugin(SCHEDULE.format(own))
+    argv = ["--plugin", plugin, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    assert cli("run", *argv, "--steps", 8, "--schedule", of_run, "--no-evaluate").code == 0
+    result = cli("resume", "run", "--steps", 16)
+    assert (result.code, f"With this length the {RATES}" in result.err) == (code, code == 2)
+
+
+def test_a_run_that_time_ends_says_how_high_its_rate_still_is(here):
+    lines = []
+    options = {"data": write_bars("bars.npz"), "steps": 10**7, "max_secs": 0.01, "evaluate": "no"}
+    summary = toolkit.train(Linear, "run", dict(options, schedule="cosine"), lines.append)
+    (note,) = [line for line in lines if "learning rate" in line]
+    assert note == (
+        f"note   the learning rate is still 100 % of the full rate at step {summary['steps']}; the "
+        "cosine schedule ends at 2.46e-12 % after step 10000000"
+    )
+
+
+def test_a_pause_and_a_complete_run_say_nothing_of_the_rate(cli, here):
+    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
+    argv += ["--schedule", "cosine", "--no-evaluate", "--steps", 8]
+    assert "learning rate" not in cli("run", *argv, "--pause-at", 4).err
+    assert "learning rate" not in cli("resume", "run").err
+
+
+def test_unexpected_lengths_are_noted_before_the_first_step(here):
+    lines = []
+    options = {"data": write_bars("bars.npz"), "steps": 5, "evaluate": "no", "accumulate": 2}
+    toolkit.train(Linear, "run", dict(options, warmup_steps=9), lines.append)
+    assert [line for line in lines if line.startswith("note")] == [
+        "note   the last step changes no weight: --accumulate makes one update of 2 gradients, "
+        "and 5 steps have 5",
+        "note   the warm-up of 9 steps is longer than the run: the learning rate ends at 55.6 % of "
+        "the full rate",
+    ]
+
+
+@pytest.mark.parametrize(
+    "before, now, changes",
+    [
+        (False, True, ["compiled by XLA was no, now yes"]),
+        (True, False, ["compiled by XLA was yes, now no"]),
+        (True, True, []),
+        (None, True, []),  # it is not recorded
+    ],
+)
+def test_a_session_that_is_compiled_unlike_the_one_before_is_not_exact(before, now, changes):
+    facts = {"versions": {}, "machine": {}, "plugins": {}, "data": {}, "partition": ""}
+    session = facts if before is None else dict(facts, compiled=before)
+    assert find_session_changes(session, dict(facts, compiled=now)) == changes
+
+
+@pytest.mark.skipif(not HAS_XLA, reason="XLA compiles steps on TensorFlow 2.x")
+def test_a_resume_with_xla_says_that_exactness_ends(cli, run):
+    result = cli("resume", run, "--steps", 16, "--allow", "steps", "--xla", "on")
+    assert result.code == 0, result.err
+    assert "note   no longer bit-exact from here: compiled by XLA was no, now yes" in result.err
+    assert [session["compiled"] for session in sessions(run)] == [False, True]
