@@ -8,9 +8,7 @@ import types
 
 import numpy as np
 import pytest
-from gan_fixtures import make_run
 from gan_fixtures import options as gan_options
-from PIL import Image
 from score_fixtures import (
     SHAPE,
     SPEC,
@@ -38,10 +36,11 @@ def _refuse_nothing(monkeypatch):
     monkeypatch.setattr(sensitivity, "SEVERE", NOTHING)
 
 
-def make_scorer(trained=None, splits=SPLITS, kind=GanScorer, **changes):
-    """A scorer with the features of a classifier."""
+def make_scorer(trained=None, splits=SPLITS, kind=GanScorer, by=None, **changes):
+    """A scorer with the features of a classifier, or `by` others."""
     run = types.SimpleNamespace(options=make_options(**changes), data=SPEC)
-    return kind(run, splits.get, features=NetworkFeatures(trained or QuarterClassifier()))
+    features = by or NetworkFeatures(trained or QuarterClassifier())
+    return kind(run, splits.get, features=features)
 
 
 def make_generator(classes=(0, 1, 2, 3)):
@@ -56,15 +55,24 @@ def make_generator(classes=(0, 1, 2, 3)):
     return predict
 
 
+def score_quickly(trained=None, classes=(0, 1, 2, 3)):
+    return make_scorer(trained).score(SPLITS["test"], make_generator(classes))
+
+
+def score_fully(folder, split=SPLITS["test"], **arguments):
+    return make_scorer(**arguments).score(split, make_generator(), str(folder))
+
+
+def warnings_of(result):
+    return [warning["text"] for warning in result.details["page"]["warnings"]]
+
+
 # -------------------------------------------------------------------------------------- to bytes
 
 
 def test_images_become_bytes_to_the_nearest_and_stay_within():
     images = np.array([-1, 0, 0.4 / 255, 0.6 / 255, 1, 7, np.nan], np.float32)
     assert sample_sets.to_bytes(images).tolist() == [0, 0, 0, 1, 255, 255, 0]
-
-
-def test_every_byte_survives_the_way_to_floats_and_back():
     levels = np.arange(256, dtype=np.uint8)
     assert (sample_sets.to_bytes(levels.astype(np.float32) / 255) == levels).all()
 
@@ -76,53 +84,72 @@ def test_a_split_of_floats_is_taken_for_images_in_zero_to_one():
 
 
 def test_a_larger_split_is_thinned_evenly_from_first_to_last():
-    assert sample_sets.even_positions(9, 3).tolist() == [0, 4, 8] and sample_sets.even_positions(
-        3, 9
-    ).tolist() == [0, 1, 2]
+    assert sample_sets.even_positions(9, 3).tolist() == [0, 4, 8]
+    assert sample_sets.even_positions(3, 9).tolist() == [0, 1, 2]
+
+
+def test_both_sets_are_bytes_before_their_features_are_computed():
+    class Spy(PixelFeatures):
+        seen = []
+
+        def features_and_labels(self, images):
+            self.seen.append(images)
+            return super().features_and_labels(images)
+
+    images = np.random.RandomState(0).uniform(size=(40,) + SHAPE).astype(np.float32)
+    samples = np.resize(images, (200,) + SHAPE)
+    scorer = make_scorer(by=Spy(SHAPE))
+    scorer.score(Split(images, None), lambda inputs: {"image": samples})
+    reals, fakes = Spy.seen
+    assert reals.dtype == fakes.dtype == np.uint8
+    np.testing.assert_array_equal(reals, fakes[:40])  # the same floats become the same bytes
 
 
 # ------------------------------------------------------------------------------ the quick score
 
 
 def test_a_generator_that_draws_like_the_data_covers_it_and_loses_no_class():
-    result = make_scorer().score(SPLITS["test"], make_generator())
+    result = score_quickly()
     assert result.metrics["coverage"] > 0.9 and result.metrics["classes_lost"] == 0
     assert result.metrics["frechet_ratio"] < 3 and list(result.lines) == []
+    assert result.intervals == {} and score_quickly() == result
 
 
 def test_a_missing_class_is_lost_by_name_and_costs_its_share_of_the_coverage():
-    result = make_scorer().score(SPLITS["test"], make_generator(classes=(0, 1, 3)))
-    assert result.metrics["classes_lost"] == 1
+    result = score_quickly(classes=(0, 1, 3))
+    metrics = result.metrics
+    assert metrics["classes_lost"] == 1
     assert list(result.lines) == ["classes lost (below a tenth of their share): south"]
-    assert result.metrics["coverage"] == pytest.approx(0.75, abs=0.05)
-    assert result.metrics["frechet_ratio"] > 10
-
-
-def test_the_noise_is_a_small_part_of_a_large_distance():
-    metrics = make_scorer().score(SPLITS["test"], make_generator(classes=(0,))).metrics
+    assert metrics["coverage"] == pytest.approx(0.75, abs=0.05)
+    assert metrics["frechet_ratio"] > 10
     assert 0 < metrics["frechet_distance_noise"] < 0.3 * metrics["frechet_distance"]
-
-
-def test_quick_scores_of_the_same_generator_are_equal():
-    scorer = make_scorer()
-    first = scorer.score(SPLITS["test"], make_generator())
-    assert scorer.score(SPLITS["test"], make_generator()) == first
 
 
 def test_the_real_side_is_computed_once_for_each_split():
     trained = QuarterClassifier()
     scorer = make_scorer(trained)
-    for name, added in (("test", 300 + 200), ("test", 200), ("train", 400 + 200)):
+    # Of a large split it is of `score_samples`, and 200 are generated each time.
+    for name, expected in (("test", 300 + 200), ("test", 200), ("train", 300 + 200)):
         before = trained.num_inputs
         scorer.score(SPLITS[name], make_generator())
-        expected = added if name == "test" else 300 + 200  # of a large split score_samples
         assert trained.num_inputs - before == expected
 
 
+def test_the_samples_of_a_score_follow_from_its_seed():
+    run = types.SimpleNamespace(options=make_options(), data=SPEC)
+    generator_inputs = []
+
+    def predict(inputs):
+        generator_inputs.append(inputs["z"])
+        return {"image": np.zeros((200,) + SHAPE, np.float32)}
+
+    GanScorer(run, {}.get, features=PixelFeatures(SHAPE)).score(SPLITS["test"], predict)
+    expected = latents.random_inputs(run.options, SPEC, 200, scorer_module.QUICK_SEED)["z"]
+    np.testing.assert_array_equal(generator_inputs[0], expected)
+
+
 def test_without_labels_nothing_is_lost():
-    result = make_scorer(QuarterClassifier(labels=False)).score(
-        SPLITS["test"], make_generator(classes=(0,))
-    )
+    result = score_quickly(QuarterClassifier(labels=False), classes=(0,))
     assert "classes_lost" not in result.metrics and result.details["scores"]["classes"] is None
 
 
@@ -137,9 +164,18 @@ def test_a_generator_of_black_images_has_finite_scores():
 
 @pytest.mark.parametrize("count, text", [(4, "4 images"), (1, "1 image")])
 def test_too_small_a_split_gets_a_line_instead_of_a_score(count, text, tmp_path):
-    result = make_scorer().score(make_split(count), make_generator(), str(tmp_path))
+    result = score_fully(tmp_path, make_split(count))
     assert result.metrics == {}
     assert result.lines == [f"no score: the split has {text}, and a score needs 10 or more"]
+
+
+def test_closing_the_scorer_closes_its_features():
+    trained = QuarterClassifier()
+    make_scorer(trained).close()
+    assert trained.is_closed
+
+
+# ---------------------------------------------------------------------------------- lost classes
 
 
 def test_a_class_is_lost_below_a_tenth_of_its_share():
@@ -153,31 +189,23 @@ RARE = np.repeat([0.099, 0.001], 10)  # ten common and ten rare classes
 ZIPF = 1 / np.arange(1, 101) / np.sum(1 / np.arange(1, 101))
 
 
-def share_of_reports_with_lost_classes(shares, samples, trials=150, num_reals=100, num_fakes=10000):
-    """How often a class is called lost, and how often the first one is.
-
-    Args:
-        shares: of the classes among the real images.
-        samples: of the classes among the generated ones.
-    """
-    random, classes, lost = np.random.RandomState(0), np.arange(len(shares)), []
-    for _ in range(trials):
-        reals, fakes = (
-            np.repeat(classes, random.multinomial(count, part))
-            for count, part in ((num_reals, shares), (num_fakes, samples))
-        )
-        lost.append(sample_sets.class_histogram(fakes, reals)["lost"])
-    return np.mean([bool(names) for names in lost]), np.mean(["0" in names for names in lost])
+def lost_classes(shares, samples):
+    """What 150 reports on 100 real images and 10,000 samples of classes with these shares lose."""
+    random, classes = np.random.RandomState(0), np.arange(len(shares))
+    for _ in range(150):
+        reals = np.repeat(classes, random.multinomial(100, shares))
+        fakes = np.repeat(classes, random.multinomial(10000, samples))
+        yield sample_sets.class_histogram(fakes, reals)["lost"]
 
 
 @pytest.mark.parametrize("shares", [RARE, ZIPF], ids=["rare", "zipf"])
 def test_of_few_real_images_no_rare_class_is_lost_by_chance(shares):
-    assert share_of_reports_with_lost_classes(shares, shares)[0] <= 0.05
+    assert np.mean([bool(names) for names in lost_classes(shares, shares)]) <= 0.05
 
 
 def test_of_few_real_images_a_missing_class_of_a_tenth_is_found():
     samples = RARE * (np.arange(20) > 0)
-    assert share_of_reports_with_lost_classes(RARE, samples / samples.sum())[1] > 0.95
+    assert np.mean(["0" in names for names in lost_classes(RARE, samples / samples.sum())]) > 0.95
 
 
 def test_the_chance_of_the_real_images_of_a_class_by_hand():
@@ -186,21 +214,10 @@ def test_the_chance_of_the_real_images_of_a_class_by_hand():
     np.testing.assert_allclose(chances[:2], [1 / 8, 1 / 2])
 
 
-def test_two_real_images_do_not_make_a_class_that_can_be_lost():
-    reals = np.repeat([0, 1], [98, 2])
-    assert sample_sets.class_histogram(np.zeros(10000, int), reals)["lost"] == []
-    reals = np.repeat([0, 1], [97, 3])
-    assert sample_sets.class_histogram(np.zeros(10000, int), reals)["lost"] == ["1"]
-
-
-def test_a_class_that_the_reals_lack_is_not_lost():
-    assert sample_sets.class_histogram(np.array([0]), np.array([0, 0]), ["a", "b"])["lost"] == []
-
-
-def test_closing_the_scorer_closes_its_features():
-    trained = QuarterClassifier()
-    make_scorer(trained).close()
-    assert trained.is_closed
+@pytest.mark.parametrize("count, lost", [(0, []), (2, []), (3, ["1"])])
+def test_a_class_that_can_be_lost_has_three_real_images(count, lost):
+    reals = np.repeat([0, 1], [100 - count, count])
+    assert sample_sets.class_histogram(np.zeros(10000, int), reals)["lost"] == lost
 
 
 # -------------------------------------------------------------------------------- the full score
@@ -208,23 +225,20 @@ def test_closing_the_scorer_closes_its_features():
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    folder, scorer = str(tmp_path_factory.mktemp("full")), make_scorer(two_sample=True)
+    folder = str(tmp_path_factory.mktemp("full"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_sample, "NUM_STEPS", 20)
         patch.setattr(sensitivity, "SEVERE", NOTHING)
-        return folder, scorer.score(SPLITS["test"], make_generator(), folder)
+        return folder, score_fully(folder, two_sample=True)
 
 
-def test_the_full_score_has_every_metric(full):
+def test_the_full_score_has_every_metric_and_the_quick_one_some_of_them(full):
     _, result = full
     assert sorted(result.metrics) == sorted(GanScorer.names)
     assert result.metrics["precision"] > 0.9 and result.metrics["recall"] > 0.9
     assert abs(result.metrics["kernel_distance"]) < 5 * result.metrics["kernel_distance_noise"]
-
-
-def test_the_quick_metrics_are_among_those_of_the_full_score(full):
-    quick = make_scorer().score(SPLITS["test"], make_generator()).metrics
-    assert set(quick) == set(GanScorer.names) - set(scorer_module.FULL_SCORE_METRICS)
+    quick = set(score_quickly().metrics)
+    assert quick == set(GanScorer.names) - set(scorer_module.FULL_SCORE_METRICS)
 
 
 def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
@@ -239,7 +253,7 @@ def test_scores_json_holds_all_of_it_with_the_hash_of_the_features(full):
     assert scores == saved
 
 
-def test_the_lines_of_a_full_score_name_floor_place_and_features(full):
+def test_the_lines_of_a_full_score_name_floor_place_and_features_and_define_the_terms(full):
     _, result = full
     text = "\n".join(result.lines)
     assert result.lines[0].startswith("two-sample test: a network tells ")
@@ -248,87 +262,68 @@ def test_the_lines_of_a_full_score_name_floor_place_and_features(full):
     assert "from 3 sets of samples" in text and "all classes present; least frequent: " in text
     features = "features classifier runs/quarters, step 700, F = 4, sha256 abababababababab"
     assert features + ", test accuracy 99.4%" in text
-    assert "mostly noise" not in text
-
-
-def test_the_sheet_has_a_row_of_four_pairs(full):
-    folder, _ = full
-    with Image.open(os.path.join(folder, "nearest.png")) as picture:
-        assert picture.size == (8 * (8 + 2) + 2, 8 * (8 + 12 + 2) + 2)  # 32 pairs
-
-
-def test_copied_training_images_are_nearer_than_real_ones(tmp_path):
-    def copier(inputs):
-        return {"image": SPLITS["train"].features[: len(inputs["z"])] / np.float32(255)}
-
-    scorer = make_scorer()
-    result = scorer.score(SPLITS["test"], copier, str(tmp_path))
-    assert result.details["scores"]["nearest"]["ratio"] < 1e-3
+    assert "mostly noise" not in text and "not judged" not in text
+    assert "floor: the FD that two sets of real images reach by sampling noise" in text
+    assert "ruler: the FD of real images with known damage" in text
+    assert "coverage: real images with a sample nearer than their k-th nearest real image" in text
+    ratio = result.details["scores"]["nearest"]["ratio"]
+    assert f"nearest-neighbour ratio {ratio:.2f} (well below 1 would suggest copied" in text
+    assert "% of the samples are as near to a training image as the nearest 1.0% of the" in text
 
 
 def test_the_ratio_does_not_depend_on_the_order_of_the_classes(tmp_path, monkeypatch):
     # Reals of the first class are flat and near one another, and come first.
     monkeypatch.setattr(memorisation, "NUM_COMPARED", 40)
+    images = {name: split.features.copy() for name, split in SPLITS.items()}
+    for name, split in SPLITS.items():
+        images[name][split.labels == 0] //= 8
+    splits = {"train": Split(images["train"], SPLITS["train"].labels)}
     order, ratios = np.argsort(SPLITS["test"].labels, kind="stable"), []
-    images = SPLITS["test"].features.copy()
-    images[SPLITS["test"].labels == 0] //= 8
-    train = SPLITS["train"].features.copy()
-    train[SPLITS["train"].labels == 0] //= 8
     for positions in (order, order[::-1], np.random.RandomState(0).permutation(order)):
-        splits = {"train": Split(train, SPLITS["train"].labels)}
-        run = types.SimpleNamespace(options=make_options(), data=SPEC)
-        scorer = GanScorer(run, splits.get, features=PixelFeatures(SHAPE))
-        labels = SPLITS["test"].labels[positions]
-        result = scorer.score(Split(images[positions], labels), make_generator(), str(tmp_path))
+        test = Split(images["test"][positions], SPLITS["test"].labels[positions])
+        result = score_fully(tmp_path, test, splits=splits, by=PixelFeatures(SHAPE))
         ratios.append(result.details["scores"]["nearest"]["ratio"])
     assert max(ratios) < 1.3 * min(ratios)
 
 
 def test_test_images_that_were_trained_on_leave_the_ratio_unknown(tmp_path):
     copy = Split(SPLITS["train"].features[::-1].copy(), SPLITS["train"].labels[::-1].copy())
-    result = make_scorer().score(copy, make_generator(), str(tmp_path))
+    result = score_fully(tmp_path, copy)
     assert result.details["scores"]["nearest"]["ratio"] is None
-    assert "nearest-neighbour ratio unknown: half of the real images or more are" in "\n".join(
-        result.lines
-    )
+    line = "nearest-neighbour ratio unknown: half of the real images or more are"
+    assert any(each.startswith(line) for each in result.lines)
 
 
 def test_a_report_says_how_many_real_images_were_trained_on(tmp_path, full, monkeypatch):
     monkeypatch.setattr(two_sample, "NUM_STEPS", 20)
     images = np.concatenate([SPLITS["test"].features[:200], SPLITS["train"].features[:40]])
-    result = make_scorer(two_sample=True).score(
-        Split(images, np.arange(240) % 4), make_generator(), str(tmp_path)
-    )
+    result = score_fully(tmp_path, Split(images, np.arange(240) % 4), two_sample=True)
     line = "40 of the 240 real images are also training images"
     assert result.details["scores"]["two_sample"]["m"] == 200
-    assert line in result.lines and {"text": line} in result.details["page"]["warnings"]
+    assert line in result.lines and line in warnings_of(result)
     assert full[1].details["scores"]["training_reals"] == 0
     assert not any("also training images" in line for line in full[1].lines)
 
 
 def test_a_report_says_that_too_few_real_images_are_held_out_for_a_two_sample_test(tmp_path):
-    scorer = make_scorer(two_sample=True)
-    result = scorer.score(make_split(12, seed=1), make_generator(), str(tmp_path))
+    result = score_fully(tmp_path, make_split(12, seed=1), two_sample=True)
     line = (
         "no two-sample test: it needs 20 held-out images, and there are 12 (--test-share holds "
         "out more)"
     )
-    assert line in result.lines and {"text": line} in result.details["page"]["warnings"]
+    assert line in result.lines and line in warnings_of(result)
     assert "two_sample_accuracy" not in result.metrics
 
 
-def draw_like_the_data(count, seed):
-    """uint8 [count, 8, 8, 1], all of the same distribution."""
-    return make_images(np.random.RandomState(seed).randint(0, 4, count), seed)
-
-
 def test_a_run_has_a_place_among_marks_of_as_many_images_as_its_samples(tmp_path):
+    def draw(count, seed):
+        return make_images(np.random.RandomState(seed).randint(0, 4, count), seed)
+
     # Of 2,000 samples the distance is far below that of 50 real images, though both are alike.
-    options = make_options(score_samples=2000, score_seeds=1)
-    run, train = types.SimpleNamespace(options=options, data=SPEC), draw_like_the_data(50, 1)
-    scorer = SampleScorer(run, {"train": Split(train)}.get, features=PixelFeatures(SHAPE))
-    test = Split(draw_like_the_data(2000, 2))
-    result = scorer.score(test, lambda count, seed: draw_like_the_data(count, 3), str(tmp_path))
+    splits = {"train": Split(draw(50, 1))}
+    options = {"score_samples": 2000, "score_seeds": 1}
+    scorer = make_scorer(splits=splits, kind=SampleScorer, by=PixelFeatures(SHAPE), **options)
+    result = scorer.score(Split(draw(2000, 2)), lambda count, seed: draw(count, 3), str(tmp_path))
     scores, tables = result.details["scores"], result.details["page"]["tables"]
     assert scores["n_ruler"] == 50 and scores["n"] == 2000
     (rows,) = [dict(t["rows"]) for t in tables if t["title"].startswith("Ruler: ")]
@@ -347,14 +342,13 @@ def test_a_run_with_no_more_samples_than_the_ruler_has_images_has_its_own_distan
 
 def test_equal_real_images_have_no_floor_and_no_multiple_of_it(tmp_path):
     grey = Split(np.full((130,) + SHAPE, 9, np.uint8), None)
-    run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
-    result = GanScorer(run, {}.get).score(grey, make_generator(), str(tmp_path))
+    result = score_fully(tmp_path, grey, splits={}, by=PixelFeatures(SHAPE))
     assert result.metrics["frechet_distance"] > 0 and "frechet_ratio" not in result.metrics
     assert "the floor is 0: all real images have the same features" in result.lines[0]
 
 
 def test_the_training_split_has_no_ruler_and_no_nearest_image(tmp_path):
-    result = make_scorer().score(SPLITS["train"], make_generator(), str(tmp_path))
+    result = score_fully(tmp_path, SPLITS["train"])
     assert os.listdir(str(tmp_path)) == ["scores.json"]
     assert "place" not in result.details["scores"] and "), " not in result.lines[0]
 
@@ -364,14 +358,12 @@ def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_ref
     tmp_path, count, others
 ):
     splits = {"train": make_split(count) if count else None}
-    run = types.SimpleNamespace(options=make_options(), data=SPEC)
-    scorer = GanScorer(run, splits.get, features=PixelFeatures(SHAPE))
     texts = [f"not judged: there are {others} other real images to damage"]
     for size in (128, 127):
-        result = scorer.score(make_split(size, seed=1), make_generator(), str(tmp_path))
+        split = make_split(size, seed=1)
+        result = score_fully(tmp_path, split, splits=splits, by=PixelFeatures(SHAPE))
         assert ("frechet_distance" in result.metrics) is (size == 128)
-        warnings = [warning["text"] for warning in result.details["page"]["warnings"]]
-        assert set(texts) <= set(warnings) and set(texts) <= set(result.lines)
+        assert set(texts) <= set(warnings_of(result)) and set(texts) <= set(result.lines)
         texts.append(
             "the Frechet distance says nothing here: 64 features need 128 samples and 128 real "
             "images or more, and there are 300 and 127"
@@ -380,12 +372,8 @@ def test_without_other_real_images_no_measure_is_judged_and_a_shortage_still_ref
     assert any(line.startswith("precision ") for line in result.lines)
 
 
-def test_a_judged_score_has_no_line_that_it_is_not(full):
-    assert not any(line.startswith("not judged") for line in full[1].lines)
-
-
 def test_one_set_of_samples_has_no_interval_and_the_bootstraps_noise(tmp_path):
-    result = make_scorer(score_seeds=1).score(SPLITS["test"], make_generator(), str(tmp_path))
+    result = score_fully(tmp_path, score_seeds=1)
     assert result.details["scores"]["frechet_distance"]["low"] is None
     assert result.metrics["frechet_distance_noise"] > 0
     assert "95 %" not in "\n".join(result.lines)
@@ -400,10 +388,6 @@ def test_the_full_score_has_intervals_of_the_distance_and_its_multiple_of_the_fl
     assert set(intervals) <= set(full[1].metrics)
 
 
-def test_the_quick_score_has_no_interval():
-    assert make_scorer().score(SPLITS["test"], make_generator()).intervals == {}
-
-
 def test_of_few_real_images_pixels_have_fewer_components_and_no_histogram(tmp_path):
     run = types.SimpleNamespace(options=make_options(features="pixels"), data=SPEC)
     small, log = {"train": SPLITS["train"], "test": make_split(100, seed=5)}, []
@@ -416,107 +400,90 @@ def test_of_few_real_images_pixels_have_fewer_components_and_no_histogram(tmp_pa
     assert result.metrics["frechet_distance"] > 0
 
 
-# ------------------------------------------------------------------------------- what is refused
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory):
-    """A full score whose features notice some damage."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sensitivity, "SEVERE", SEVERE)
-        folder = str(tmp_path_factory.mktemp("judged"))
-        return make_scorer().score(SPLITS["test"], make_generator(), folder)
-
-
-def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_why(judged):
-    result = judged
-    scores, text = result.details["scores"], "\n".join(result.lines)
-    assert "precision" not in result.metrics and scores["precision"] is None
-    judgement = scores["measures"]["precision"]
-    assert judgement["value"] > 0.9 and judgement["real"] > 0.9
-    assert "precision says nothing here: mean images of the classes reach" in text
-    warnings = [warning["text"] for warning in result.details["page"]["warnings"]]
-    assert any(line.startswith("precision says nothing here: ") for line in warnings)
-    assert "frechet_distance" not in result.metrics and result.intervals == {}
-    assert "the Frechet distance says nothing here: " in text and "x floor" not in text
-    assert "frechet_distance" not in [each["name"] for each in result.details["page"]["headline"]]
-
-
-def lines_on_the_checkpoint(tmp_path, monkeypatch, kind=GanScorer, has_validation=True, **changes):
-    """What a report that refuses the distance and the precision says of the best checkpoint."""
-    monkeypatch.setattr(sensitivity, "SEVERE", SEVERE)
-    splits = dict(SPLITS, validation=SPLITS["test"] if has_validation else None)
-    scorer, predict = make_scorer(splits=splits, kind=kind, **changes), make_generator()
-    if kind is SampleScorer:
-        images = make_images(np.arange(300) % 4)
-        predict = lambda count, seed: images  # noqa: E731
-    result = scorer.score(SPLITS["test"], predict, str(tmp_path))
-    assert result.details["scores"]["frechet_distance"] is None
-    lines = [line for line in result.lines if line.startswith("the best checkpoint")]
-    warnings = [warning["text"] for warning in result.details["page"]["warnings"]]
-    assert set(lines) <= set(warnings)
-    return lines
-
-
-@pytest.mark.parametrize("metric", ["min:frechet_distance", "frechet_ratio", "max:precision"])
-def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
-    tmp_path, monkeypatch, metric
-):
-    assert lines_on_the_checkpoint(tmp_path, monkeypatch, best_metric=metric) == [
-        f"the best checkpoint was chosen by {metric.split(':')[-1]}, which says nothing here; set "
-        "--best-metric none to use the last one"
-    ]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"best_metric": None},
-        {"best_metric": "min:d_loss"},
-        {"best_metric": "min:classes_lost"},
-        {"best_metric": "min:frechet_distance", "evaluate": False},
-        {"best_metric": "min:frechet_distance", "has_validation": False},
-        {"best_metric": "min:frechet_distance", "kind": SampleScorer},
-    ],
-)
-def test_a_checkpoint_that_no_refused_metric_chose_gets_no_such_line(
-    tmp_path, monkeypatch, changes
-):
-    assert lines_on_the_checkpoint(tmp_path, monkeypatch, **changes) == []
-
-
-def test_a_measure_that_stays_has_the_values_of_real_and_damaged_images_beside_it(judged):
-    result = judged
-    (line,) = [line for line in result.lines if line.startswith("recall ")]
-    value = result.metrics["recall"]
-    assert line.startswith(f"recall {value:.3f} (real 0.9")
-    assert "; Gaussian pixels 0.00; 10 images repeated 0.00; " in line
-    titles = [table["title"] for table in result.details["page"]["tables"]]
-    assert (
-        "What each measure gives for real images, and for real images with severe damage" in titles
-    )
-
-
-def test_the_quick_score_refuses_nothing_so_that_a_best_checkpoint_can_be_chosen():
-    metrics = make_scorer().score(SPLITS["test"], make_generator()).metrics
-    assert {"frechet_distance", "coverage"} <= set(metrics)
-
-
 def test_recall_and_coverage_are_of_no_more_samples_than_there_are_training_images(tmp_path):
-    result = make_scorer(score_samples=500).score(SPLITS["test"], make_generator(), str(tmp_path))
+    result = score_fully(tmp_path, score_samples=500)
     scores = result.details["scores"]
     assert scores["n"] == 500 and scores["n_neighbours"] == 400
     assert "(n = 500, m = 300)" in result.lines[0] and "n = 400, k = 5; " in "\n".join(result.lines)
 
 
-def test_the_interval_of_three_values_by_hand():
+# ------------------------------------------------------------------------------- what is refused
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A quick and a full score whose features notice some damage."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sensitivity, "SEVERE", SEVERE)
+        return score_quickly(), score_fully(tmp_path_factory.mktemp("judged"))
+
+
+def test_a_measure_that_does_not_notice_damage_is_no_metric_and_the_report_says_why(judged):
+    quick, result = judged
+    scores, text = result.details["scores"], "\n".join(result.lines)
+    assert "precision" not in result.metrics and scores["precision"] is None
+    judgement = scores["measures"]["precision"]
+    assert judgement["value"] > 0.9 and judgement["real"] > 0.9
+    assert "precision says nothing here: mean images of the classes reach" in text
+    assert any(line.startswith("precision says nothing here: ") for line in warnings_of(result))
+    assert "frechet_distance" not in result.metrics and result.intervals == {}
+    assert "the Frechet distance says nothing here: " in text and "x floor" not in text
+    assert "frechet_distance" not in [each["name"] for each in result.details["page"]["headline"]]
+    # The quick score refuses nothing, so that a best checkpoint can be chosen.
+    assert {"frechet_distance", "coverage"} <= set(quick.metrics)
+
+
+def test_a_measure_that_stays_has_the_values_of_real_and_damaged_images_beside_it(judged):
+    _, result = judged
+    (line,) = [line for line in result.lines if line.startswith("recall ")]
+    assert line.startswith(f"recall {result.metrics['recall']:.3f} (real 0.9")
+    assert "; Gaussian pixels 0.00; 10 images repeated 0.00; " in line
+    title = "What each measure gives for real images, and for real images with severe damage"
+    assert title in [table["title"] for table in result.details["page"]["tables"]]
+
+
+DISTANCE = "min:frechet_distance"
+
+
+@pytest.mark.parametrize(
+    "name, changes",
+    [
+        ("frechet_distance", {"best_metric": DISTANCE}),
+        ("frechet_ratio", {"best_metric": "frechet_ratio"}),
+        ("precision", {"best_metric": "max:precision"}),
+        ("", {"best_metric": None}),
+        ("", {"best_metric": "min:d_loss"}),
+        ("", {"best_metric": "min:classes_lost"}),
+        ("", {"best_metric": DISTANCE, "evaluate": False}),
+        ("", {"best_metric": DISTANCE, "splits": dict(SPLITS, validation=None)}),
+        ("", {"best_metric": DISTANCE, "kind": SampleScorer}),
+    ],
+)
+def test_a_report_says_that_its_best_checkpoint_was_chosen_by_what_says_nothing(
+    tmp_path, monkeypatch, name, changes
+):
+    monkeypatch.setattr(sensitivity, "SEVERE", SEVERE)
+    scorer = make_scorer(**dict({"splits": dict(SPLITS, validation=SPLITS["test"])}, **changes))
+    predict = make_generator()
+    if "kind" in changes:
+        images = make_images(np.arange(300) % 4)
+        predict = lambda count, seed: images  # noqa: E731
+    result = scorer.score(SPLITS["test"], predict, str(tmp_path))
+    assert result.details["scores"]["frechet_distance"] is None
+    lines = [line for line in result.lines if line.startswith("the best checkpoint")]
+    expected = f"the best checkpoint was chosen by {name}, which says nothing here; set "
+    assert lines == ([expected + "--best-metric none to use the last one"] if name else [])
+    assert set(lines) <= set(warnings_of(result))
+
+
+# ------------------------------------------------------------------------------ words and numbers
+
+
+def test_the_interval_of_three_values_by_hand_has_nothing_below_zero():
     # Mean 5, deviation 1; Student's t for two degrees is 4.3027: 4.3027 / sqrt(3) = 2.4841.
     interval = scorer_module.confidence_interval([4.0, 5.0, 6.0])
     assert interval["mean"] == 5 and interval["noise"] == 1
     assert interval["high"] - 5 == pytest.approx(2.4841, abs=1e-4) == 5 - interval["low"]
-
-
-def test_the_interval_of_a_distance_has_nothing_below_zero():
     interval = scorer_module.confidence_interval([1.0, 2.0, 3.0])
     assert interval["low"] == 0 and interval["high"] == pytest.approx(4.4841, abs=1e-4)
     ends = dict(interval, interval={"low": 0.0, "high": 5.0})
@@ -524,147 +491,73 @@ def test_the_interval_of_a_distance_has_nothing_below_zero():
 
 
 def test_a_distance_line_reads_as_in_the_reference():
-    details = {
-        "frechet_distance": {"mean": 4.1},
-        "frechet_ratio": 12.0,
-        "n": 10000,
-        "m": 500,
-        "place": "between a 5-tap blur and one class missing",
-    }
-    assert reports.distance_line(details) == (
+    place = "between a 5-tap blur and one class missing"
+    details = {"frechet_distance": {"mean": 4.1}, "frechet_ratio": 12.0, "n": 10000, "m": 500}
+    assert reports.distance_line(dict(details, place=place)) == (
         "Frechet distance (FD) 4.10 = 12 x floor (n = 10000, m = 500), on the ruler between a "
         "5-tap blur and one class missing"
     )
 
 
 def test_numbers_have_three_digits_without_an_exponent():
-    assert [reports.short(x) for x in (123.4, 0.01234, 4, 1234.5, 0)] == [
-        "123",
-        "0.0123",
-        "4.00",
-        "1234",
-        "0",
-    ]
+    numbers = {123.4: "123", 0.01234: "0.0123", 4: "4.00", 1234.5: "1234", 0: "0"}
+    assert {number: reports.short(number) for number in numbers} == numbers
 
 
-def test_a_report_defines_its_terms(full):
-    text = "\n".join(full[1].lines)
-    assert "floor: the FD that two sets of real images reach by sampling noise" in text
-    assert "ruler: the FD of real images with known damage" in text
-    assert "coverage: real images with a sample nearer than their k-th nearest real image" in text
-    ratio = full[1].details["scores"]["nearest"]["ratio"]
-    assert f"nearest-neighbour ratio {ratio:.2f} (well below 1 would suggest copied" in text
-    assert "% of the samples are as near to a training image as the nearest 1.0% of the" in text
-
-
-@pytest.mark.parametrize(
-    "accuracy, end",
-    [
-        (None, "sha256 abababababababab"),
-        (0.97, "sha256 abababababababab, test accuracy 97.0%"),
-    ],
-)
+@pytest.mark.parametrize("accuracy, end", [(None, ""), (0.97, ", test accuracy 97.0%")])
 def test_the_line_of_the_features_has_the_accuracy(accuracy, end):
     features = {"name": "n", "size": 4, "sha256": "ab" * 32, "accuracy": accuracy}
-    assert reports.features_line(features).endswith(end)
-
-
-# ------------------------------------------------------------------- the two sets and the metric
-
-
-class SpyFeatures(PixelFeatures):
-    """Pixel features that remember the images."""
-
-    def __init__(self):
-        super().__init__(SHAPE)
-        self.images = []
-
-    def features_and_labels(self, images):
-        self.images.append(images)
-        return super().features_and_labels(images)
-
-
-def test_both_sets_are_bytes_before_their_features_are_computed():
-    images = np.random.RandomState(0).uniform(size=(40,) + SHAPE).astype(np.float32)
-    spy = SpyFeatures()
-    scorer = GanScorer(make_run(quick_samples=100, score_samples=100), {}.get, features=spy)
-    samples = np.resize(images, (100,) + SHAPE)
-    scorer.score(Split(images, None), lambda inputs: {"image": samples})
-    reals, fakes = spy.images
-    assert reals.dtype == fakes.dtype == np.uint8
-    np.testing.assert_array_equal(reals, fakes[:40])  # the same floats become the same bytes
-
-
-def test_the_samples_of_a_score_follow_from_its_seed():
-    run, generator_inputs = make_run(quick_samples=100, score_samples=100), []
-
-    def predict(inputs):
-        generator_inputs.append(inputs["z"])
-        return {"image": np.zeros((100,) + SHAPE, np.float32)}
-
-    GanScorer(run, {}.get, features=PixelFeatures(SHAPE)).score(SPLITS["test"], predict)
-    expected = latents.random_inputs(run.options, run.data, 100, scorer_module.QUICK_SEED)["z"]
-    np.testing.assert_array_equal(generator_inputs[0], expected)
-
-
-def is_refused(error, message, best_metric, count):
-    """Whether a run with so many validation images refuses the metric; the message has to match."""
-    try:
-        scorer_module.check_best_metric(gan_options(best_metric=best_metric), make_split(count))
-    except error as refusal:
-        assert message in str(refusal)
-        return True
-    return False
-
-
-@pytest.mark.parametrize("metric", ["min:frechet_distance", "coverage"])
-def test_a_score_of_too_few_images_cannot_name_the_best_checkpoint(metric):
-    message = "needs 10 images or more, and the split 'validation' has 9"
-    assert is_refused(DataError, message, metric, 9)
-    assert not is_refused(DataError, "", metric, 10)
-    assert not is_refused(DataError, "", "min:d_loss", 9)
-    assert not is_refused(DataError, "", "none", 9)
-
-
-@pytest.mark.parametrize("metric", scorer_module.FULL_SCORE_METRICS)
-def test_a_metric_of_the_full_score_cannot_name_the_best_checkpoint(metric):
-    message = f"by {metric}, which only 'toolkit evaluate' measures"
-    assert is_refused(UsageError, message, "min:" + metric, 100)
-    assert not is_refused(UsageError, "", "min:frechet_distance", 100)
+    assert reports.features_line(features).endswith("sha256 abababababababab" + end)
 
 
 # ------------------------------------------------------------------------------- which is better
+
+
+FEW = "needs 10 images or more, and the split 'validation' has 9"
+FULL = "by {}, which only 'toolkit evaluate' measures"
+
+
+@pytest.mark.parametrize(
+    "metric, count, error, message",
+    [
+        ("min:frechet_distance", 9, DataError, FEW),
+        ("coverage", 9, DataError, FEW),
+        *((f"min:{n}", 100, UsageError, FULL.format(n)) for n in scorer_module.FULL_SCORE_METRICS),
+    ],
+)
+def test_what_a_validation_cannot_measure_cannot_name_the_best_checkpoint(
+    metric, count, error, message
+):
+    with pytest.raises(error, match=message):
+        scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
+
+
+@pytest.mark.parametrize(
+    "metric, count",
+    [("min:frechet_distance", 10), ("coverage", 10), ("min:d_loss", 9), ("none", 9)],
+)
+def test_any_other_metric_can_name_the_best_checkpoint(metric, count):
+    scorer_module.check_best_metric(gan_options(best_metric=metric), make_split(count))
 
 
 def test_every_metric_but_a_noise_has_a_direction():
     noises = {name for name in GanScorer.names if name.endswith("_noise")}
     assert set(GanScorer.directions) == set(GanScorer.names) - noises
     lower = {name for name, direction in GanScorer.directions.items() if direction == "min"}
-    assert lower == {
-        *("frechet_distance", "frechet_ratio", "kernel_distance", "classes_lost"),
-        "two_sample_accuracy",
-    }
+    distances = {"frechet_distance", "frechet_ratio", "kernel_distance"}
+    assert lower == {*distances, "classes_lost", "two_sample_accuracy"}
 
 
 @pytest.mark.parametrize(
-    "changes, name",
+    "changes, names",
     [
-        ({"features": "pixels"}, "features"),
-        ({"quick_samples": 201}, "samples"),
-        ({"score_samples": 299}, "real images"),
+        ({"by": PixelFeatures(SHAPE)}, ["features"]),
+        ({"quick_samples": 201}, ["samples"]),
+        ({"score_samples": 299}, ["real images"]),
+        ({"score_samples": 20000}, []),  # there are no more than 300 real ones
     ],
 )
-def test_scores_depend_on_the_features_and_on_the_sizes_of_both_sets(changes, name):
+def test_scores_depend_on_the_features_and_on_the_sizes_of_both_sets(changes, names):
     before = make_scorer().dependencies(SPLITS["test"])
-    if "features" in changes:
-        run = types.SimpleNamespace(options=make_options(), data=SPEC)
-        scorer = GanScorer(run, SPLITS.get, features=PixelFeatures(SHAPE))
-    else:
-        scorer = make_scorer(**changes)
-    after = scorer.dependencies(SPLITS["test"])
-    assert [n for n in before if before[n] != after[n]] == [name]
-
-
-def test_more_samples_than_there_are_real_images_change_no_score():
-    scorers = make_scorer(score_samples=10000), make_scorer(score_samples=20000)
-    assert scorers[0].dependencies(SPLITS["test"]) == scorers[1].dependencies(SPLITS["test"])
+    after = make_scorer(**changes).dependencies(SPLITS["test"])
+    assert [name for name in before if before[name] != after[name]] == names
