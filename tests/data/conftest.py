@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from data_fixtures import idx_bytes, numbered_images  # noqa: E402
+from data_fixtures import NUM_IMAGES, idx_bytes, numbered_images  # noqa: E402
 
 
 @pytest.fixture
@@ -34,22 +34,30 @@ def idx_folder(tmp_path):
 
 
 @pytest.fixture
-def image_folder(tmp_path):
-    """A folder of PNGs by class: `{"cat": 3}` -> cat/0.png to cat/2.png, with pixels 0 to 2.
+def tree(tmp_path):
+    """`tree({"a/1.png": image, "b": b"text"})`: a folder with these files; returns its path."""
 
-    The second class has pixels from 100 on, and so forth.
-    """
-    from PIL import Image
-
-    def write(counts, size=(4, 4), mode="L", root="images"):
-        for number, (name, count) in enumerate(counts.items()):
-            folder = tmp_path / root / name
-            os.makedirs(str(folder), exist_ok=True)
-            for i in range(count):
-                value = 100 * number + i
-                Image.new(mode, size, value if mode == "L" else (value, 0, 0)).save(
-                    str(folder / f"{i}.png")
-                )
-        return str(tmp_path / root)
+    def write(files):
+        for name, content in files.items():
+            path = tmp_path / "tree" / name
+            os.makedirs(str(path.parent), exist_ok=True)
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            else:
+                content.save(str(path))
+        return str(tmp_path / "tree")
 
     return write
+
+
+@pytest.fixture
+def paths(tmp_path):
+    """Files of 3 x 2 pixels; the pixels of file i are i."""
+    from PIL import Image
+
+    folder = tmp_path / "images"
+    folder.mkdir()
+    paths = [str(folder / f"{i:02}.png") for i in range(NUM_IMAGES)]
+    for i, path in enumerate(paths):
+        Image.new("L", (3, 2), i).save(path)
+    return paths

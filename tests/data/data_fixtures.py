@@ -1,16 +1,46 @@
-"""Shared by the tests of data: IDX bytes, and images with their numbers as pixels."""
+"""Shared by the tests of data: bytes of files, and images with their numbers as pixels."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
+import zlib
 
 import numpy as np
+
+NUM_IMAGES = 30  # of the fixture `paths`
 
 
 def idx_bytes(array, code=8):
     """The content of an IDX file of `array`."""
     header = struct.pack(">HBB", 0, code, array.ndim)
     return header + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def gzip_bytes(content):
+    """Without the time, so that a parametrized test has the same name in every process."""
+    stream = io.BytesIO()
+    with gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) as file:
+        file.write(content)
+    return stream.getvalue()
+
+
+def png_bytes(width, height, depth=8, kind=0, rows=b""):
+    """A PNG file with any header, which Pillow would not write, and with correct checksums."""
+    content = b"\x89PNG\r\n\x1a\n"
+    head = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)
+    for name, part in ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")):
+        checksum = struct.pack(">I", zlib.crc32(name + part))
+        content += struct.pack(">I", len(part)) + name + part + checksum
+    return content
+
+
+def npy_bytes(header, body=b"", version=1):
+    """The content of an .npy file with this text as its header."""
+    raw = header.encode("latin1", "replace")[:60000] + b"\n"
+    size = struct.pack("<H" if version == 1 else "<I", len(raw))
+    return b"\x93NUMPY" + bytes([version, 0]) + size + raw + body
 
 
 def numbered_images(count, side=4):

@@ -1,32 +1,21 @@
 """IDX files: what is read, and one error message for each fault."""
 
-import gzip
-import io
 import os
 
 import numpy as np
 import pytest
-from data_fixtures import idx_bytes, numbered_images
+from data_fixtures import gzip_bytes, idx_bytes, numbered_images
 
 from toolkit.data.arrays.idx import open_idx, read_idx, write_idx
 from toolkit.data.column import memory_map
-from toolkit.data.held_out import NOTHING
 from toolkit.errors import DataError
-
-
-def gzip_bytes(content):
-    """Without the time, so that a parametrized test has the same name in every process."""
-    stream = io.BytesIO()
-    with gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) as file:
-        file.write(content)
-    return stream.getvalue()
-
 
 IMAGES = idx_bytes(numbered_images(3))
 LABELS = idx_bytes(np.arange(3, dtype=np.uint8))
 
 
-def error_message(path, kind="images"):
+def error_message(path, content, kind="images"):
+    path.write_bytes(content)
     with pytest.raises(DataError) as error:
         read_idx(str(path), kind)
     assert error.value.exit_code == 4
@@ -55,9 +44,7 @@ def error_message(path, kind="images"):
 def test_a_damaged_plain_file_is_described_in_one_sentence(
     tmp_path, content, kind, expected, actual
 ):
-    path = tmp_path / "file"
-    path.write_bytes(content)
-    message = error_message(path, kind)
+    message = error_message(tmp_path / "file", content, kind)
     assert expected in message and actual in message
 
 
@@ -74,32 +61,8 @@ def test_a_damaged_plain_file_is_described_in_one_sentence(
     ],
 )
 def test_a_damaged_gzip_file_is_described_in_one_sentence(tmp_path, content, expected, actual):
-    path = tmp_path / "file.gz"
-    path.write_bytes(content)
-    message = error_message(path)
+    message = error_message(tmp_path / "file.gz", content)
     assert expected in message and actual in message
-
-
-def test_a_missing_file_is_an_error(tmp_path):
-    assert "expected an IDX file, found none" in error_message(tmp_path / "absent")
-
-
-@pytest.mark.parametrize("compress", [False, True])
-def test_a_folder_becomes_three_splits(idx_folder, compress):
-    data = open_idx(idx_folder(compress))
-    assert {name: len(split) for name, split in data.splits.items()} == {
-        "train": 18,
-        "validation": 2,
-        "test": 6,
-    }
-    assert (
-        data.spec.shape == (4, 4, 1) and data.spec.dtype == "uint8" and data.spec.num_classes == 5
-    )
-    images = [data.splits[name].features[:, 0, 0, 0] for name in ("train", "validation")]
-    assert sorted(np.concatenate(images)) == list(range(20))
-    labels = data.splits["validation"].labels
-    assert len(set(labels)) == 2  # of the five classes
-    assert len(data.sha256) == 4 and all(len(value) == 64 for value in data.sha256.values())
 
 
 def test_a_plain_file_and_a_part_of_it_are_memory_mapped(idx_folder):
@@ -110,25 +73,6 @@ def test_a_plain_file_and_a_part_of_it_are_memory_mapped(idx_folder):
     assert features[:, 0, 0, 0].tolist() == numbers and labels.tolist() == [n % 5 for n in numbers]
 
 
-def test_without_test_files_a_test_split_is_held_out(idx_folder):
-    folder = idx_folder()
-    for name in os.listdir(folder):
-        if name.startswith("t10k"):
-            os.remove(os.path.join(folder, name))
-    splits = open_idx(folder).splits
-    assert {name: len(split) for name, split in splits.items()} == {
-        "train": 16,
-        "validation": 2,
-        "test": 2,
-    }
-    images = np.concatenate([split.features[:, 0, 0, 0] for split in splits.values()])
-    assert sorted(images) == list(range(20))
-
-
-def test_a_share_of_zero_holds_out_no_validation_split(idx_folder):
-    assert sorted(open_idx(idx_folder(), shares=NOTHING).splits) == ["test", "train"]
-
-
 def test_names_with_a_dot_are_recognized(idx_folder):
     folder = idx_folder()
     for name in os.listdir(folder):
@@ -136,32 +80,31 @@ def test_names_with_a_dot_are_recognized(idx_folder):
     assert len(open_idx(folder).splits["test"]) == 6
 
 
-def test_labels_of_another_count_are_refused(idx_folder):
+@pytest.mark.parametrize(
+    "labels, text",
+    [
+        (np.zeros(19, np.uint8), "expected 20 labels.*found 19"),
+        (np.full(20, -1), "{path}: Example 0 has label -1,"),
+        (np.full(20, 2**20), "{path}: Example 0 has label 1048576,"),
+        (np.full(20, 2**31 - 1), "{path}: Example 0 has label 2147483647,"),
+        (None, "expected train-labels-idx1-ubyte or"),
+    ],
+    ids=["count", "negative", "too many", "most", "missing"],
+)
+def test_labels_that_do_not_fit_are_refused(idx_folder, labels, text):
     folder = idx_folder()
-    write_idx(os.path.join(folder, "train-labels-idx1-ubyte"), np.zeros(19, np.uint8))
-    with pytest.raises(DataError, match="expected 20 labels.*found 19"):
+    path = os.path.join(folder, "train-labels-idx1-ubyte")
+    if labels is None:
+        os.remove(path)
+    else:
+        write_idx(path, labels)
+    with pytest.raises(DataError, match=text.format(path=path)):
         open_idx(folder)
 
 
 def test_a_label_outside_the_named_classes_is_refused(idx_folder):
     with pytest.raises(DataError, match="expected labels from 0 to 2, found 3 at example 3"):
         open_idx(idx_folder(), num_classes=3)
-
-
-@pytest.mark.parametrize("label", [-1, 2**20, 2**31 - 1])
-def test_an_invalid_label_is_refused_with_the_name_of_its_file(idx_folder, label):
-    folder = idx_folder()
-    path = os.path.join(folder, "train-labels-idx1-ubyte")
-    write_idx(path, np.full(20, label))
-    with pytest.raises(DataError, match=f"{path}: Example 0 has label {label},"):
-        open_idx(folder)
-
-
-def test_a_missing_companion_is_named(idx_folder):
-    folder = idx_folder()
-    os.remove(os.path.join(folder, "train-labels-idx1-ubyte"))
-    with pytest.raises(DataError, match="expected train-labels-idx1-ubyte or"):
-        open_idx(folder)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])

@@ -10,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from data_fixtures import npy_bytes
 
 from toolkit.data.arrays import idx, npz
 from toolkit.data.examples import Split, iterate_slices
@@ -20,13 +21,10 @@ MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def limit(monkeypatch):
-    """A function that sets the available memory in bytes."""
-
-    def call(count):
-        monkeypatch.setattr(memory, "available_memory", lambda: count)
-
-    return call
+def limit(monkeypatch, tmp_path):
+    """A function that sets the available memory in bytes; the cache is empty."""
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    return lambda count: monkeypatch.setattr(memory, "available_memory", lambda: count)
 
 
 def write_gzip(path, shape, payload):
@@ -37,24 +35,16 @@ def write_gzip(path, shape, payload):
             file.write(bytes(MEGABYTE))
 
 
-def write_npz_member(path, name, shape, payload, version=1):
-    """An .npz file with one uint8 array whose header says `shape`, with `payload` bytes."""
-    header = str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode() + b"\n"
-    with zipfile.ZipFile(str(path), "w", zipfile.ZIP_DEFLATED) as archive:
-        size = struct.pack("<H" if version == 1 else "<I", len(header))
-        content = b"\x93NUMPY" + bytes([version, 0]) + size + header + bytes(payload)
-        archive.writestr(name + ".npy", content)
-
-
 def peak_while(call):
-    """The DataError of a call, and the most bytes that it had allocated at once."""
+    """What a call returns or the message of its DataError, and the most bytes that it allocated."""
     tracemalloc.start()
     try:
-        with pytest.raises(DataError) as error:
-            call()
-        return error.value.message, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        result = call()
+    except DataError as error:
+        result = error.message
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return result, peak
 
 
 def test_a_gzip_file_that_fits_nowhere_is_refused_before_it_is_unpacked(
@@ -63,7 +53,6 @@ def test_a_gzip_file_that_fits_nowhere_is_refused_before_it_is_unpacked(
     path = tmp_path / "train.gz"
     write_gzip(path, (32, 1024, 1024), 32 * MEGABYTE)
     limit(16 * MEGABYTE)
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(idx, "free_bytes", lambda: 16 * MEGABYTE)
     message, peak = peak_while(lambda: idx.read_idx(str(path)))
     assert message == (
@@ -72,30 +61,27 @@ def test_a_gzip_file_that_fits_nowhere_is_refused_before_it_is_unpacked(
     assert peak < MEGABYTE
 
 
-def test_a_gzip_file_that_does_not_fit_in_memory_is_unpacked_into_the_cache_once(
-    tmp_path, limit, monkeypatch
+@pytest.mark.parametrize("size, is_mapped", [(32, True), (16, False)])
+def test_a_gzip_file_is_read_into_its_array_or_once_unpacked_into_the_cache(
+    tmp_path, limit, monkeypatch, size, is_mapped
 ):
     path = tmp_path / "train.gz"
-    write_gzip(path, (32, 1024, 1024), 32 * MEGABYTE)
+    write_gzip(path, (size, 1024, 1024), size * MEGABYTE)
     limit(16 * MEGABYTE)
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    tracemalloc.start()
-    array = idx.read_idx(str(path))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert array.shape == (32, 1024, 1024) and not array.any() and peak < 16 * MEGABYTE
-    monkeypatch.setattr(idx, "_unpack", lambda *_: pytest.fail("unpacked again"))
-    assert isinstance(idx.read_idx(str(path)), np.memmap)
+    array, peak = peak_while(lambda: idx.read_idx(str(path)))
+    assert array.shape == (size, 1024, 1024) and not array.any() and not array.flags.writeable
+    assert isinstance(array, np.memmap) == is_mapped
+    assert peak < (16 if is_mapped else 24) * MEGABYTE
+    if is_mapped:
+        monkeypatch.setattr(idx, "_unpack", lambda *_: pytest.fail("unpacked again"))
+        assert isinstance(idx.read_idx(str(path)), np.memmap)
 
 
 @pytest.mark.parametrize("payload", [31, 33])
-def test_a_gzip_file_of_another_size_leaves_nothing_in_the_cache(
-    tmp_path, limit, monkeypatch, payload
-):
+def test_a_gzip_file_of_another_size_leaves_nothing_in_the_cache(tmp_path, limit, payload):
     path = tmp_path / "train.gz"
     write_gzip(path, (32, 1024, 1024), payload * MEGABYTE)
     limit(16 * MEGABYTE)
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     with pytest.raises(DataError, match="bytes for dimensions"):
         idx.read_idx(str(path))
     assert not [files for _, _, files in os.walk(str(tmp_path / "cache")) if files]
@@ -107,18 +93,6 @@ def test_a_gzip_file_that_is_longer_than_its_header_says_is_not_unpacked_to_its_
     message, peak = peak_while(lambda: idx.read_idx(str(path)))
     assert "1,048,592 bytes for dimensions [1, 1024, 1024], found 1,048,593 or more" in message
     assert peak < 8 * MEGABYTE
-
-
-def test_a_gzip_file_that_fits_is_read_once_into_its_array(tmp_path, limit):
-    path = tmp_path / "train.gz"
-    write_gzip(path, (16, 1024, 1024), 16 * MEGABYTE)
-    limit(16 * MEGABYTE)
-    tracemalloc.start()
-    array = idx.read_idx(str(path))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert array.shape == (16, 1024, 1024) and not array.any() and not array.flags.writeable
-    assert peak < 24 * MEGABYTE
 
 
 @pytest.mark.parametrize("call", [npz.open_npz, npz.read_arrays], ids=["data", "predict"])
@@ -136,7 +110,9 @@ def test_arrays_that_do_not_fit_together_are_refused_before_one_is_unpacked(tmp_
 @pytest.mark.parametrize("payload", [0, 15, 17, 16 * MEGABYTE])
 def test_an_array_whose_header_promises_another_size_is_refused(tmp_path, payload, version):
     path = str(tmp_path / "data.npz")
-    write_npz_member(path, "x_train", (4, 4), payload, version)
+    header = str({"descr": "|u1", "fortran_order": False, "shape": (4, 4)})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x_train.npy", npy_bytes(header, bytes(payload), version))
     message, peak = peak_while(lambda: npz.open_npz(path))
     assert f"{path}: expected" in message and "bytes for the array 'x_train', found" in message
     assert peak < MEGABYTE

@@ -6,31 +6,22 @@ import os
 
 import numpy as np
 import pytest
+from data_fixtures import png_bytes
 from PIL import Image
 
-from toolkit.data.held_out import DEFAULT_SHARES, NOTHING
+from toolkit.data.held_out import NOTHING
 from toolkit.data.images.folder import list_images
 from toolkit.data.images.image_file import ImageForm, ImageReader, parse_size
 from toolkit.data.sources import ImageOptions, open_data
 from toolkit.errors import DataError, UsageError
 
 
-@pytest.fixture
-def tree(tmp_path):
-    """`tree("cat/1.png", "notes.txt")`: a folder with these files; returns its path."""
-
-    def write(*names):
-        root = tmp_path / "images"
-        for number, name in enumerate(names):
-            path = root / name
-            os.makedirs(str(path.parent), exist_ok=True)
-            if name.endswith(".txt"):
-                path.write_bytes(b"text")
-            else:
-                Image.new("L", (4, 4), number).save(str(path), "PNG")
-        return str(root)
-
-    return write
+def numbered(*names):
+    """Files of these names: text, or images of 4 x 4 pixels that are the number of the file."""
+    return {
+        name: b"text" if name.endswith(".txt") else Image.new("L", (4, 4), number)
+        for number, name in enumerate(names)
+    }
 
 
 def listing(folder):
@@ -48,29 +39,24 @@ def refusal(folder):
     return error.value.message
 
 
-def test_a_class_may_be_called_train(tree):
-    folder = tree("car/1.png", "plane/1.png", "train/1.png")
-    assert listing(folder)["train"][0] == ("car", "plane", "train")
-
-
-def test_a_class_folder_may_have_folders(tree):
-    folder = tree("cat/1.png", "cat/more/2.png", "dog/3.png")
-    assert listing(folder)["train"][1] == ["cat/1.png", "cat/more/2.png", "dog/3.png"]
-
-
-def test_other_files_and_hidden_ones_are_no_images(tree):
-    folder = tree("cat/1.png", "cat/Thumbs.txt", "cat/._1.png", "__MACOSX/cat/1.png", "read.txt")
-    assert listing(folder) == {"train": (("cat",), ["cat/1.png"])}
-
-
-def test_folders_of_services_inside_a_class_are_left_out(tree):
-    names = [".ipynb_checkpoints", "@eaDir", "__MACOSX", ".thumbnails"]
-    folder = tree("cat/1.png", *(f"cat/{name}/2.png" for name in names))
-    assert listing(folder)["train"][1] == ["cat/1.png"]
+@pytest.mark.parametrize(
+    "read, left_out",
+    [
+        (["car/1.png", "plane/1.png", "train/1.png"], []),  # a class may be called train
+        (["cat/1.png", "cat/more/2.png", "dog/3.png"], []),
+        (["cat/1.png"], ["cat/Thumbs.txt", "cat/._1.png", "__MACOSX/cat/1.png", "read.txt"]),
+        (["cat/1.png"], ["cat/.ipynb_checkpoints/2.png", "cat/@eaDir/2.png"]),
+        (["cat/1.png"], ["cat/__MACOSX/2.png", "cat/.thumbnails/2.png"]),
+    ],
+)
+def test_images_are_those_of_class_folders_and_below(tree, read, left_out):
+    classes = tuple(sorted({name.split("/")[0] for name in read}))
+    assert listing(tree(numbered(*read, *left_out))) == {"train": (classes, read)}
 
 
 def test_what_is_not_read_is_noted(tree):
-    folder = tree("cat/1.png", "cat/2.png", "cat/more/list.txt", "cat/.hidden.txt", "read.txt")
+    images = ["cat/1.png", "cat/2.png"]
+    folder = tree(numbered(*images, "cat/more/list.txt", "cat/.hidden.txt", "read.txt"))
     os.symlink(folder, os.path.join(folder, "cat", "linked"))
     assert open_data("images:" + folder).notes == [
         "2 files beside the images are not read (list.txt, read.txt).",
@@ -78,14 +64,11 @@ def test_what_is_not_read_is_noted(tree):
     ]
 
 
-def test_the_same_files_are_held_out_whatever_the_form(tmp_path):
-    for number in range(60):
-        name = "ab"[number % 2]
-        os.makedirs(str(tmp_path / name), exist_ok=True)
-        pixels = np.random.RandomState(number).randint(0, 256, (8, 8, 3)).astype(np.uint8)
-        Image.fromarray(pixels).save(str(tmp_path / name / f"{number}.png"))
+def test_the_same_files_are_held_out_whatever_the_form(tree):
+    pixels = np.random.RandomState(0).randint(0, 256, (60, 8, 8, 3)).astype(np.uint8)
+    folder = tree({f"{'ab'[i % 2]}/{i}.png": Image.fromarray(pixels[i]) for i in range(60)})
     tests = [
-        open_data(f"images:{tmp_path}", images=options).splits["test"].index.tolist()
+        open_data(f"images:{folder}", images=options).splits["test"].index.tolist()
         for options in (ImageOptions(), ImageOptions(image_size=4), ImageOptions(channels=1))
     ]
     assert tests[0] == tests[1] == tests[2] and len(tests[0]) == 6
@@ -93,7 +76,7 @@ def test_the_same_files_are_held_out_whatever_the_form(tmp_path):
 
 @pytest.mark.parametrize("name", ["training", "TRAIN", "Train"])
 def test_names_of_splits_have_any_case(tree, name):
-    folder = tree(name + "/a/1.png", "Valid/a/1.png", "testing/a/1.png")
+    folder = tree(numbered(name + "/a/1.png", "Valid/a/1.png", "testing/a/1.png"))
     assert sorted(listing(folder)) == ["test", "train", "validation"]
 
 
@@ -121,29 +104,26 @@ def test_names_of_splits_have_any_case(tree, name):
     ],
 )
 def test_a_folder_with_two_meanings_is_refused(tree, names, text):
-    assert text in refusal(tree(*names))
+    assert text in refusal(tree(numbered(*names)))
 
 
-def test_every_image_gets_its_form_from_the_options(tmp_path):
+def test_every_image_gets_its_form_from_the_options(tree):
+    files = {}
     for name, size in (("a", (60, 20)), ("b", (20, 60))):
-        (tmp_path / name).mkdir()
-        image = Image.new("RGBA", size, (0, 0, 0, 0))
-        image.paste((0, 0, 0, 255), (0, 0, 10, 10))
-        image.save(str(tmp_path / name / "1.png"))
+        files[f"{name}/1.png"] = Image.new("RGBA", size, (0, 0, 0, 0))
+        files[f"{name}/1.png"].paste((0, 0, 0, 255), (0, 0, 10, 10))
+    folder = tree(files)
     images = ImageOptions(image_size=20, channels=1, fit="stretch", background="#ff0000")
-    data = open_data(f"images:{tmp_path}", images=images, shares=NOTHING)
+    data = open_data(f"images:{folder}", images=images, shares=NOTHING)
     form = ImageForm((20, 20), 1, "stretch", (255, 0, 0))
-    expected = [ImageReader(form).read(str(tmp_path / name / "1.png")) for name in "ab"]
+    expected = [ImageReader(form).read(os.path.join(folder, name)) for name in files]
     assert (data.splits["train"].features == np.array(expected)).all()
     assert [note.split(" ")[0] for note in data.notes] == ["2", "2"]
 
 
-def test_a_split_of_equal_images_is_noted(tmp_path):
-    (tmp_path / "a").mkdir()
-    for number in range(4):
-        Image.new("L", (4, 4), 0).save(str(tmp_path / "a" / f"{number}.png"))
-    data = open_data(f"images:{tmp_path}")
-    assert data.notes == ["All 4 images of 'train' are equal."]
+def test_a_split_of_equal_images_is_noted(tree):
+    folder = tree({f"a/{number}.png": Image.new("L", (4, 4), 0) for number in range(4)})
+    assert open_data(f"images:{folder}").notes == ["All 4 images of 'train' are equal."]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +136,7 @@ def test_a_split_of_equal_images_is_noted(tmp_path):
 )
 def test_a_wrong_image_option_is_refused(tree, images, text):
     with pytest.raises(UsageError, match=text):
-        open_data("images:" + tree("a/1.png"), images=images)
+        open_data("images:" + tree(numbered("a/1.png")), images=images)
 
 
 @pytest.mark.parametrize(
@@ -173,14 +153,6 @@ def test_an_image_option_without_effect_is_refused(images, flag):
         open_data("mnist5k", images=images)
 
 
-def write_sizes(folder, *sizes):
-    """PNGs 0.png, 1.png, ... of these sizes."""
-    folder.mkdir()
-    for number, size in enumerate(sizes):
-        Image.new("L", size).save(str(folder / f"{number}.png"))
-    return str(folder)
-
-
 @pytest.mark.parametrize(
     "sizes, text, size",
     [
@@ -190,8 +162,8 @@ def write_sizes(folder, *sizes):
         ([(8, 8), (8, 8), (8, 9)], "8x8 (?/0.png) to 8x9 (?/2.png)", "8"),
     ],
 )
-def test_images_of_several_sizes_are_refused_with_a_size_to_choose(tmp_path, sizes, text, size):
-    folder = write_sizes(tmp_path / "images", *sizes)
+def test_images_of_several_sizes_are_refused_with_a_size_to_choose(tree, sizes, text, size):
+    folder = tree({f"{i}.png": Image.new("L", sides) for i, sides in enumerate(sizes)})
     with pytest.raises(DataError) as caught:
         open_data("images:" + folder)
     assert text.replace("?", folder) in caught.value.message
@@ -201,15 +173,13 @@ def test_images_of_several_sizes_are_refused_with_a_size_to_choose(tmp_path, siz
 
 
 def test_classes_that_differ_in_their_case_are_noted(tree):
-    notes = open_data("images:" + tree("cat/1.png", "Cat/1.png", "dog/1.png")).notes
+    notes = open_data("images:" + tree(numbered("cat/1.png", "Cat/1.png", "dog/1.png"))).notes
     assert "The classes Cat and cat differ only in upper and lower case: are they one?" in notes
 
 
-def test_opening_decodes_no_more_than_two_images(tmp_path, monkeypatch):
-    folder = tmp_path / "images"
-    folder.mkdir()
-    for number in range(50):
-        Image.new("RGBA", (4, 4), (5 * number, 0, 0, 200)).save(str(folder / f"{number}.png"))
+def test_opening_decodes_no_more_than_two_images(tree, monkeypatch):
+    colours = [(5 * number, 0, 0, 200) for number in range(50)]
+    folder = tree({f"{c[0]}.png": Image.new("RGBA", (4, 4), c) for c in colours})
     paths = []
     read = ImageReader.read
     monkeypatch.setattr(
@@ -221,7 +191,7 @@ def test_opening_decodes_no_more_than_two_images(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_read_is_named(tree, monkeypatch):
-    folder = tree("cat/1.png", "dog/1.png")
+    folder = tree(numbered("cat/1.png", "dog/1.png"))
     scandir = os.scandir
 
     def refuse(path):
@@ -234,15 +204,26 @@ def test_a_folder_that_cannot_be_read_is_named(tree, monkeypatch):
         open_data("images:" + folder)
 
 
-def test_equal_images_of_train_stay_together_beside_a_test_folder(tmp_path):
-    for split, count, copies in (("train", 60, 3), ("test", 20, 1)):
-        for number in range(count):
-            path = tmp_path / split / f"class{number % 2}" / f"{number:02}.png"
-            os.makedirs(str(path.parent), exist_ok=True)
-            content = number // (2 * copies) * 2 + number % 2 + 100 * (split == "test")
-            Image.new("L", (4, 4), content).save(str(path))
-    splits = open_data(f"images:{tmp_path}", shares=DEFAULT_SHARES).splits
-    train, held_out = (
-        set(splits[name].features[:, 0, 0, 0].tolist()) for name in ("train", "validation")
-    )
-    assert len(splits["test"]) == 20 and held_out and not train & held_out
+def test_a_folder_for_each_class_gives_names_and_labels(tree):
+    data = open_data("images:" + tree(numbered("cat/0.png", "cat/1.png", "dog/0.png")))
+    assert data.spec[:4] == ((4, 4, 1), "uint8", 2, ("cat", "dog"))
+    assert sorted(data.sha256) == ["cat/0.png", "cat/1.png", "dog/0.png"]
+
+
+def test_a_flat_folder_has_no_labels(tree):
+    data = open_data("images:" + tree({f"{i}.png": Image.new("RGB", (4, 4)) for i in range(3)}))
+    assert data.spec[:4] == ((4, 4, 3), "uint8", 0, ()) and data.splits["train"].labels is None
+
+
+def test_an_image_of_absurd_size_is_refused_by_name(tree):
+    folder = tree({**numbered("cat/0.png"), "cat/1.png": png_bytes(50000, 50000, 8, 2)})
+    text = "1.png: expected an image, found Image size .2500000000 pixels"
+    with pytest.raises(DataError, match=text):
+        open_data("images:" + folder)
+
+
+def test_a_folder_without_images_is_refused(tree):
+    folder = tree(numbered("cat/0.png"))
+    os.mkdir(os.path.join(folder, "dog"))
+    assert "dog: expected images" in refusal(folder)
+    assert "expected images, found none" in refusal(os.path.join(folder, "dog"))

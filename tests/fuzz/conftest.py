@@ -1,6 +1,7 @@
-"""Puts the folder of the fuzz tests on the path, for their shared modules."""
+"""Puts the folders of the fuzz tests and of the tests of data on the path, for shared modules."""
 
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(__file__))
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [FOLDER, os.path.join(os.path.dirname(FOLDER), "data")]

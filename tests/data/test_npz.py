@@ -1,10 +1,15 @@
-"""What arrays of an .npz file become: named features, classes, values, label images."""
+"""`npz:FILE`: what its arrays become, by their names and types, and one sentence for each fault."""
 
 from __future__ import annotations
 
+import warnings
+import zipfile
+
 import numpy as np
 import pytest
+from data_fixtures import npy_bytes
 
+from toolkit.data.arrays.npz import open_npz
 from toolkit.data.sources import ColumnOptions, open_data
 from toolkit.errors import DataError
 
@@ -96,15 +101,25 @@ def test_arrays_with_a_common_prefix_are_named(opened):
     assert len(data.splits["test"]) == 2
 
 
-@pytest.mark.parametrize("names", [("X_train", "Y_train"), ("train_images", "train_labels")])
-def test_other_usual_names_are_understood(opened, names):
-    assert opened(**{names[0]: IMAGES, names[1]: EVEN}).spec.num_classes == 2
+@pytest.mark.parametrize(
+    "x, y",
+    [
+        ("x_train", "y_train"),
+        ("images", "labels"),
+        ("x", "y"),
+        ("X_train", "Y_train"),
+        ("train_images", "train_labels"),
+    ],
+)
+def test_usual_names_are_understood(opened, x, y):
+    data = opened(**{x: IMAGES, y: EVEN})
+    assert data.spec[:4] == ((4, 4, 1), "uint8", 2, ("0", "1"))
 
 
-def test_whole_numbers_stay_whole_and_truth_values_become_numbers(opened):
+def test_whole_numbers_stay_whole_and_others_become_floats(opened):
     assert parts(opened(x=np.arange(40).reshape(20, 2)))["features"] == ("value", "int64", (2,))
-    assert parts(opened(x=X > 0.5))["features"] == ("value", "float32", (2,))
-    assert parts(opened(x=X.astype(np.float16)))["features"] == ("value", "float32", (2,))
+    for array in (X > 0.5, X.astype(np.float16), X.astype(np.float64)):
+        assert parts(opened(x=array))["features"] == ("value", "float32", (2,))
 
 
 def test_arrays_that_are_not_read_are_noted(opened):
@@ -116,15 +131,73 @@ def test_arrays_that_are_not_read_are_noted(opened):
     [
         ({"x": X, "y": EVEN - 1}, "found label -1 in example 0"),
         ({"x": X, "y": EVEN + 2**33}, "expected labels below 1,048,576"),
+        ({"x": X, "y": np.full(20, 2**63, "uint64")}, "abel"),
+        ({"x": X, "y": np.array(3)}, "abel"),
+        ({"x": X, "y": EVEN[:19]}, "20 labels"),
         ({"x": X, "y": np.full(20, np.nan)}, "NaN or infinity in example 0"),
         ({"x": X, "y": np.full(20, 1j)}, "expected numbers or texts as labels"),
+        ({"x": X, "y": np.array([None, "a"] * 10)}, "found Python objects"),
+        ({"x": np.array([[None, 1]])}, "numbers in 'x', found Python objects"),
         ({"x": X.astype(complex)}, "complex"),
         ({"x": X[:, 0]}, "of rank 2 or more"),
+        ({"x": np.where(np.arange(40).reshape(20, 2) == 7, np.nan, X)}, "infinity in example 3"),
         ({"x": X, "X": X}, "differ in case alone"),
         ({"x_left": X, "x_right": X[:3]}, "different numbers of examples"),
         ({"x_train": X, "y_train": EVEN, "x_test": X}, "without labels"),
-        ({"x": X, "y": np.array([None, "a"] * 10)}, "found Python objects"),
+        ({"x_train": IMAGES, "x_test": IMAGES[:, 1:]}, "found uint8 [3, 4, 1]"),
+        ({"pictures": IMAGES}, "x_train, images"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(refusal, arrays, text):
     assert text in refusal(**arrays)
+
+
+def test_a_number_beyond_float32_counts_as_infinite_without_a_warning(refusal):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "infinity in example 0" in refusal(x=np.full((2, 2), 1e300))
+
+
+def header(kind, shape):
+    return npy_bytes(repr({"descr": kind, "fortran_order": False, "shape": shape}))
+
+
+@pytest.mark.parametrize(
+    "content, text",
+    [
+        (header("|u1", (10**15, 28, 28)), "array 'x', found"),  # 784 petabytes
+        (header("|u1", (10**30, 2)), "array 'x', found"),
+        (header("|u1", (20, 0)), "one value or more"),
+        (header("|no", (20, 2)), "array 'x', found"),
+        (b"no array", "array 'x', found"),
+        (b"", "array 'x', found"),
+    ],
+)
+def test_an_invalid_member_is_refused(tmp_path, content, text):
+    path = str(tmp_path / "a.npz")
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("x.npy", content)
+    with pytest.raises(DataError) as error:
+        open_npz(path)
+    assert text in error.value.message
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        (lambda zipped, array: zipped[:100], "a damaged zip file"),
+        (lambda zipped, array: array, "found one array"),
+        (lambda zipped, array: b"plain text", "found bytes 70 6c 61 69"),
+        (lambda zipped, array: b"junk" + zipped, "found bytes 6a 75 6e 6b"),
+        (lambda zipped, array: array + zipped, "found one array"),
+    ],
+    ids=["cut", "array", "text", "behind text", "behind an array"],
+)
+def test_what_is_no_zip_file_is_refused(tmp_path, change, text):
+    np.savez(str(tmp_path / "a.npz"), x=IMAGES)
+    np.save(str(tmp_path / "a.npy"), IMAGES)
+    contents = [(tmp_path / name).read_bytes() for name in ("a.npz", "a.npy")]
+    (tmp_path / "a.npz").write_bytes(change(*contents))
+    with pytest.raises(DataError) as error:
+        open_npz(str(tmp_path / "a.npz"))
+    assert text in error.value.message

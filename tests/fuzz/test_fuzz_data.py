@@ -1,0 +1,549 @@
+"""Damaged files of each source of data: accepted or refused in a sentence, never a traceback."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import struct
+import warnings
+import zipfile
+import zlib
+from typing import Dict, NamedTuple, Tuple
+
+import numpy as np
+import pytest
+from data_fixtures import gzip_bytes, idx_bytes, npy_bytes, png_bytes
+from fuzz_fixtures import fuzz, run_and_check
+from hypothesis import example as case
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import file_names, mutants, pieces
+from PIL import Image
+from record_fixtures import example, field, png, record, records
+
+from toolkit.data.arrays.idx import ELEMENTS
+from toolkit.data.records.record_files import masked_crc32c
+
+# ------------------------------------------------------------------------------------ intact files
+
+
+def image_bytes(form="PNG", mode="RGB", size=(6, 5)):
+    """The content of an image file with a gradient."""
+    image = Image.new("L", size)
+    image.putdata([40 * (i % size[0]) for i in range(size[0] * size[1])])
+    stream = io.BytesIO()
+    image.convert(mode).save(stream, form)
+    return stream.getvalue()
+
+
+def saved(array):
+    """The content of an .npy file of an array."""
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def zip_bytes(members, method=zipfile.ZIP_STORED):
+    """A zip file of (name, bytes) pairs, with correct checksums."""
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as file:
+        warnings.simplefilter("ignore")  # about duplicate names
+        for name, content in members:
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            file.writestr(entry, content, compress_type=method)
+    return stream.getvalue()
+
+
+def csv_bytes(rows, delimiter=","):
+    stream = io.StringIO()
+    csv.writer(stream, delimiter=delimiter).writerows(rows)
+    return stream.getvalue().encode("utf-8", "replace")
+
+
+IDX = {
+    "train-images-idx3-ubyte": idx_bytes(np.arange(12 * 9, dtype=np.uint8).reshape(12, 3, 3)),
+    "train-labels-idx1-ubyte": idx_bytes(np.arange(12, dtype=np.uint8) % 3),
+    "t10k-images-idx3-ubyte": idx_bytes(np.arange(4 * 9, dtype=np.uint8).reshape(4, 3, 3)),
+    "t10k-labels-idx1-ubyte": idx_bytes((np.arange(4) % 3).astype(">i4"), 12),
+}
+TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, _ = IDX
+IMAGES = np.arange(20 * 4, dtype=np.uint8).reshape(20, 2, 2)
+LABELS = np.arange(20) % 4
+ARRAYS = {"x_train.npy": saved(IMAGES), "y_train.npy": saved(LABELS)}
+ZIPPED = zip_bytes(ARRAYS.items())
+DEFLATED = zip_bytes(ARRAYS.items(), zipfile.ZIP_DEFLATED)
+PNG, GREY, PALETTE = image_bytes(), image_bytes(mode="L"), image_bytes(mode="P")
+ROWS = [
+    {"width": i / 2, "colour": ("red", "blue")[i % 2], "note": f"é {i}", "label": i % 3}
+    for i in range(30)
+]
+TABLE = csv_bytes([list(ROWS[0])] + [list(row.values()) for row in ROWS])
+PATHS = csv_bytes([["path", "label"]] + [[f"{i % 2}.png", i % 2] for i in range(20)])
+RECORDS = {
+    "pictures": [example(image__encoded=png(i), image__class__label=i % 2) for i in range(6)],
+    "numbers": [
+        example(a=i, f=np.arange(3) / 2, s=np.arange(i % 3), label="ab"[i % 2]) for i in range(6)
+    ],
+    "raw": [example(image_raw=bytes(6), height=2, width=3, label=i % 2) for i in range(6)],
+}
+
+
+class Data(NamedTuple):
+    """Files of a source.
+
+    Attributes:
+        value: of `data check`, relative to the folder of the files.
+        files: name -> bytes.
+        damaged: the names of the files to damage; () for all.
+        other: bytes for splices.
+        flags: of `data check`.
+        codes: its exit codes where a file is damaged.
+        is_named: whether each refusal names the damaged file.
+    """
+
+    value: str
+    files: Dict[str, bytes]
+    damaged: Tuple[str, ...] = ()
+    other: bytes = b""
+    flags: Tuple[str, ...] = ()
+    codes: Tuple[int, ...] = (0, 4)
+    is_named: bool = False
+
+
+def folder(content, *flags):
+    """Two classes, an intact picture of the one and `content` of the other."""
+    files = {"cat/intact.png": PNG, "dog/mutant.png": content}
+    return Data("images:", files, ("dog/mutant.png",), PNG, flags, is_named=bool(flags))
+
+
+def pairs(first, second, content=GREY):
+    files = {f"{first}/{i}.png": PNG for i in range(4)}
+    files.update({f"{second}/{i}.png": GREY for i in range(4)})
+    files[f"{second}/2.png"] = content
+    return Data("pairs:", files, (f"{second}/2.png",), PALETTE, is_named=True)
+
+
+def table(content, ending="csv", *flags):
+    files = {f"t.{ending}": content, "0.png": PNG, "1.png": PNG}
+    return Data(f"table:t.{ending}", files, (f"t.{ending}",), TABLE, flags, (0, 2, 4))
+
+
+def shard(content, *flags):
+    raw = records(*RECORDS["raw"])
+    return Data("tfrecord:a.tfrecord", {"a.tfrecord": content}, (), raw, flags, is_named=True)
+
+
+INTACT = {
+    "idx": Data("idx:", IDX, (), IDX[TRAIN_LABELS]),
+    "idx.gz": Data("idx:", {f"{name}.gz": gzip_bytes(content) for name, content in IDX.items()}),
+    "npz": Data("npz:a.npz", {"a.npz": ZIPPED}, (), DEFLATED),
+    "deflated npz": Data("npz:a.npz", {"a.npz": DEFLATED}, (), ZIPPED),
+    **{
+        form: folder(image_bytes(form), "--image-size", "4")
+        for form in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "PPM", "WEBP")
+    },
+    "images of one size": folder(image_bytes("JPEG")),
+    "masks": pairs("images", "masks"),
+    "palettes": pairs("images", "masks", PALETTE),
+    "pictures": pairs("a", "b", PNG),
+    "domains": pairs("trainA", "trainB"),
+    "csv": table(TABLE),
+    "jsonl": table("".join(json.dumps(row) + "\n" for row in ROWS).encode(), "jsonl"),
+    "paths": table(PATHS),
+    **{f"records of {name}": shard(records(*messages)) for name, messages in RECORDS.items()},
+    "gzip of records": shard(gzip_bytes(records(*RECORDS["pictures"]))),
+    "zlib of records": shard(zlib.compress(records(*RECORDS["pictures"]))),
+}
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    """`check(data, {name: bytes})`: run `data check` on these data, with some files replaced."""
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    root = tmp_path / "data"
+
+    def call(data, files=(), codes=None):
+        shutil.rmtree(str(root), ignore_errors=True)
+        for name, content in {**data.files, **dict(files)}.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        value = data.value.replace(":", f":{root}/")
+        return run_and_check("data", "check", value, *data.flags, codes=codes or data.codes)
+
+    return call
+
+
+@pytest.mark.parametrize("kind", INTACT)
+def test_intact_files_are_accepted(check, kind):
+    assert "train" in check(INTACT[kind], codes=(0,)).out
+
+
+@pytest.mark.parametrize("kind", INTACT)
+@fuzz
+@given(st.data())
+def test_damaged_bytes_are_accepted_or_refused(check, kind, data):
+    intact = INTACT[kind]
+    name = data.draw(st.sampled_from(intact.damaged or sorted(intact.files)))
+    result = check(intact, {name: data.draw(mutants(intact.files[name], intact.other))})
+    assert not result.code or not intact.is_named or name in result.out + result.err
+
+
+# Parts of files, and what makes whole files of them.
+WRAPPED = {
+    "gzip": (list(IDX.values()), lambda parts: Data("idx:", dict(zip(GZ, map(gzip_bytes, parts))))),
+    "zip": (
+        [*ARRAYS.values(), saved(IMAGES.astype(">f4"))],
+        lambda parts: Data("npz:a.npz", {"a.npz": zip_bytes(zip(ARRAYS, parts))}),
+    ),
+    **{
+        name: (messages, lambda parts: shard(records(*parts))) for name, messages in RECORDS.items()
+    },
+}
+GZ = [f"{name}.gz" for name in IDX]
+
+
+@pytest.mark.parametrize("kind", WRAPPED)
+@fuzz
+@given(st.data())
+def test_a_damaged_part_with_right_checksums_is_accepted_or_refused(check, kind, data):
+    parts, wrap = WRAPPED[kind]
+    number = data.draw(st.sampled_from(range(len(parts))))
+    mutant = data.draw(mutants(parts[number], parts[-1]))
+    check(wrap([*parts[:number], mutant, *parts[number + 1 :]]), codes=(0, 2, 4))
+
+
+@fuzz
+@given(mutants(png(1)), st.sampled_from([0, 3]))
+def test_a_damaged_picture_is_accepted_or_refused_by_record(check, content, number):
+    messages = list(RECORDS["pictures"])
+    messages[number] = example(image__encoded=content, image__class__label=1)
+    result = check(shard(records(*messages), "--image-size", "4"))
+    assert not result.code or f"record {number}" in result.err
+
+
+@pytest.mark.parametrize("kind", ["idx", "npz", "PNG", "masks", "csv", "jsonl", "records of raw"])
+@fuzz
+@given(st.binary(max_size=60))
+@case(b"")
+@case(b"BM")
+@case(b"GIF89a")
+@case(b"\xef\xbb\xbf")
+@case(b"a\n")
+@case(b"\xff\xfea\x00\n\x00")
+@case(b'"')
+@case(b"[]\n")
+@case(b"{}\n")
+@case(b"{" * 50)
+@case(b"[" * 5000)
+@case(b"1" * 5000)
+def test_any_bytes_are_refused(check, kind, content):
+    intact = INTACT[kind]
+    name = (intact.damaged or tuple(intact.files))[0]
+    result = check(intact, {name: content}, codes=(0, 2, 4) if "table" in intact.value else (4,))
+    assert not intact.is_named or name in result.out + result.err
+
+
+# ------------------------------------------------------------------------------------ IDX and .npz
+
+DIMENSIONS = st.integers(0, 5) | st.sampled_from([12, 2**16, 2**31 - 1, 2**31, 2**32 - 1])
+
+
+@fuzz
+@given(
+    st.sampled_from([TRAIN_IMAGES, TRAIN_LABELS]),
+    st.sampled_from(sorted(ELEMENTS)) | st.integers(0, 255),
+    st.lists(DIMENSIONS, max_size=9),
+    st.lists(pieces(), max_size=12).map(b"".join),
+    st.sampled_from(["idx", "idx.gz"]),
+)
+@case(TRAIN_IMAGES, 8, [2**32 - 1] * 8, b"", "idx.gz")
+@case(TRAIN_IMAGES, 8, [10**5, 10**5, 10**3], b"", "idx.gz")
+def test_any_header_of_idx_is_accepted_or_refused(check, name, code, shape, body, kind):
+    content = struct.pack(">HBB", 0, code, len(shape))
+    content += struct.pack(f">{len(shape)}I", *shape) + body
+    is_plain = kind == "idx"
+    check(INTACT[kind], {name: content} if is_plain else {f"{name}.gz": gzip_bytes(content)})
+
+
+@fuzz
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=12, max_size=12))
+@case([0, 1, 2] * 4)
+@case([2**31 - 1] * 12)
+def test_labels_are_accepted_from_0_to_their_limit(check, labels):
+    content = idx_bytes(np.array(labels).astype(">i4"), 12)
+    result = check(INTACT["idx"], {TRAIN_LABELS: content})
+    assert result.code == (4 if min(labels) < 0 or max(labels) >= 2**20 else 0)
+
+
+@fuzz
+@given(st.lists(st.floats(width=32), min_size=12, max_size=12))
+@case([0.5] * 12)
+@case([float("inf"), float("-inf")] * 6)
+def test_floats_are_accepted_if_they_are_finite(check, values):
+    vectors = np.array(values).astype(">f4").reshape(12, 1)
+    files = {TRAIN_IMAGES: vectors, TEST_IMAGES: np.zeros([4, 1], ">f4")}
+    result = check(INTACT["idx"], {name: idx_bytes(array, 13) for name, array in files.items()})
+    assert result.code == (0 if np.isfinite(vectors).all() else 4)
+
+
+SIZES = st.integers(-2, 20) | st.sampled_from([10**6, 2**31, 2**40, 2**63 - 1, 2**63, 10**30])
+DESCRIPTIONS = st.sampled_from(
+    ["|u1", "<f4", ">f8", "<i8", "|b1", "|O", "|V0", "<U0", "<U3", "|S0", "|S4", "<M8[s]", "<c8"]
+    + ["<f2", "<u8", "|V3", "<f16", "int", "object", "x"]
+)
+
+
+@fuzz
+@given(
+    st.sampled_from(sorted(ARRAYS)),
+    DESCRIPTIONS.map(repr) | st.just("[('a', '<i4'), ('b', '|u1')]") | st.text(max_size=10),
+    st.sampled_from(["True", "False", "None"]),
+    st.lists(SIZES, max_size=4).map(lambda shape: repr(tuple(shape))) | st.text(max_size=10),
+    st.binary(max_size=64),
+)
+@case("x_train.npy", "'|u1'", "False", "(20, 2, 2)", IMAGES.tobytes())
+@case("x_train.npy", "'|u1'", "False", f"({10**12}, 28, 28)", b"")
+@case("x_train.npy", "'|V0'", "False", f"({10**12},)", b"")
+@case("x_train.npy", "'<U0'", "False", f"({10**12}, 2)", b"")
+@case("x_train.npy", "'|u1'", "False", "(20, 0)", b"")
+@case("x_train.npy", "'|u1'", "False", f"({'(' * 3000 + ')' * 3000})", b"")
+@case("x_train.npy", "'|u1'", "False", "(20L, 2L, 2L)", IMAGES.tobytes())
+def test_any_header_of_an_array_is_accepted_or_refused(check, name, kind, order, shape, body):
+    text = f"{{'descr': {kind}, 'fortran_order': {order}, 'shape': {shape}, }}"
+    members = dict(ARRAYS, **{name: npy_bytes(text, body)})
+    check(INTACT["npz"], {"a.npz": zip_bytes(members.items())})
+
+
+KEYS = ["x_train", "y_train", "x_test", "y_test", "x_val", "y_val", "images", "labels", "x", "y"]
+KEYS += ["x_left", "x_right", "y_mask", "x_train_left", "x_train_words", "x_train_words_length"]
+KEYS += ["y_train_mask", "x_test_left", "X_LEFT", "x_", "x_train_"]
+TYPES = ["uint8", "int8", "int64", "uint64", "float16", "float32", "float64", "longdouble"]
+TYPES += ["complex64", "bool", "U3", "S2", "O", "M8[s]"]
+
+
+@st.composite
+def arrays(draw):
+    """An array of a type and shape that a user might save."""
+    kind = draw(st.sampled_from(TYPES))
+    shape = draw(st.lists(st.integers(0, 6), max_size=5))
+    count = int(np.prod(shape, dtype=int))
+    value = draw(st.sampled_from([0, 1, 2, 127, 2**20, 2**31, 2**62]))
+    step = draw(st.sampled_from([0, 1, -1]))
+    values = [value + step * i for i in range(count)]
+    with np.errstate(all="ignore"):
+        return np.array(values, "uint64" if step >= 0 else "int64").astype(kind).reshape(shape)
+
+
+@fuzz
+@given(
+    st.dictionaries(st.sampled_from(KEYS[:10]), arrays(), max_size=5)
+    | st.dictionaries(st.sampled_from(KEYS), arrays(), max_size=5)
+)
+@case({"x": np.full([3, 2], 1e300), "y": np.arange(3)})
+@case({"x": IMAGES, "y": np.full(20, 2**31 - 1)})
+@case({"x": np.array([{}, []], object)})
+@case({"x_left": IMAGES, "x_right": IMAGES / np.float32(2), "y": LABELS})
+@case({"x_train_words": np.array(["a", "b"] * 10), "y_train_mask": IMAGES})
+def test_arrays_of_any_name_type_and_shape_are_accepted_or_refused(check, arrays_by_name):
+    members = [(name + ".npy", saved(array)) for name, array in arrays_by_name.items()]
+    check(INTACT["npz"], {"a.npz": zip_bytes(members)})
+
+
+MEMBERS = st.sampled_from(["x_train.npy", "x_train", "y_train.npy", "../x_train.npy", "/"])
+CONTENTS = st.sampled_from([*ARRAYS.values(), saved(np.array(3)), b"", b"text"])
+
+
+@fuzz
+@given(
+    st.lists(
+        st.tuples(MEMBERS | st.text(max_size=8), CONTENTS | st.text(max_size=40).map(npy_bytes)),
+        max_size=5,
+    )
+)
+@case([("x_train", b"no array")])
+def test_members_of_any_name_are_accepted_or_refused(check, members):
+    try:
+        content = zip_bytes(members)
+    except (ValueError, IndexError):  # names that zipfile refuses
+        return
+    check(INTACT["npz"], {"a.npz": content})
+
+
+# ------------------------------------------------------------------------------------------ images
+
+EDGES = st.integers(0, 9) | st.sampled_from([2**14, 2**16, 2**31 - 1, 2**31, 2**32 - 1])
+
+
+@fuzz
+@given(EDGES, EDGES, st.sampled_from([1, 2, 4, 8, 16, 3]), st.integers(0, 6), st.binary())
+@case(6, 1, 8, 0, b"\0" + bytes(6))
+@case(50000, 50000, 8, 2, b"")
+@case(9000, 9900, 1, 0, b"")
+@case(13000, 13000, 8, 2, b"")
+def test_any_header_of_a_png_is_accepted_or_refused(check, width, height, depth, kind, rows):
+    check(folder(png_bytes(width, height, depth, kind, rows), "--image-size", "4"))
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+FIELDS = st.sampled_from(
+    ["", "0", "1", "-1", "1e400", "nan", "inf", "1_0", "0x1", "red", "train", "test", " 1", "1,5"]
+) | st.text(max_size=5)
+HEADS = st.sampled_from(["label", "split", "path", "a", "b", "", "a b", "é"]) | st.text(max_size=4)
+
+
+@fuzz
+@given(
+    st.lists(HEADS, min_size=1, max_size=4),
+    st.lists(st.lists(FIELDS, max_size=5), max_size=8),
+    st.sampled_from([",", ";", "\t"]),
+    st.sampled_from([[], ["--label-column", "none"], ["--missing", "fill"], ["--missing", "drop"]]),
+)
+def test_any_fields_are_accepted_or_refused(check, heads, rows, delimiter, flags):
+    check(table(csv_bytes([heads, *rows], delimiter), "csv", *flags))
+
+
+@fuzz
+@given(st.sampled_from([b"../0.png", b"/dev/zero", b"0.png\0", b"x" * 5000 + b".png"]))
+def test_any_paths_of_pictures_are_accepted_or_refused(check, path):
+    check(table(PATHS.replace(b"0.png", path)))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda part: st.lists(part, max_size=3)
+    | st.dictionaries(st.text(max_size=2), part, max_size=2),
+    max_leaves=4,
+)
+
+
+@fuzz
+@given(st.lists(st.dictionaries(HEADS, VALUES, max_size=4) | VALUES, min_size=1, max_size=6))
+def test_any_json_values_are_accepted_or_refused(check, rows):
+    check(table("".join(json.dumps(row) + "\n" for row in rows).encode(), "jsonl"))
+
+
+# ----------------------------------------------------------------------------------------- records
+
+LENGTHS = st.sampled_from([0, 1, 7, 2**16, 2**31, 2**32, 2**60, 2**63, 2**64 - 1])
+
+
+@fuzz
+@given(LENGTHS, st.binary(max_size=40))
+@case(2**60, b"")
+def test_any_length_with_the_right_checksum_is_refused(check, length, content):
+    header = struct.pack("<Q", length)
+    content = header + struct.pack("<I", masked_crc32c(header)) + content
+    check(shard(content))
+    check(shard(records(*RECORDS["raw"]) + content))
+
+
+SIDES = st.integers(-2, 4) | st.sampled_from([2**31, 2**62, -(2**63), 2**63 - 1])
+
+
+@fuzz
+@given(SIDES, SIDES, st.integers(-1, 4), st.binary(max_size=12))
+def test_any_size_of_raw_pixels_is_accepted_or_refused(check, height, width, depth, content):
+    first = example(image_raw=bytes(6), height=2, width=3, depth=1, label=0)
+    any_size = example(image_raw=content, height=height, width=width, depth=depth, label=1)
+    check(shard(records(any_size)))
+    check(shard(records(first, any_size)))
+
+
+FEATURES = (
+    st.integers(-(2**63), 2**63 - 1)
+    | st.lists(st.integers(-2, 300), min_size=1, max_size=3)
+    | st.floats(width=32)
+    | st.binary(max_size=6)
+    | st.lists(st.binary(max_size=3), min_size=1, max_size=2)
+)
+RECORD_KEYS = st.sampled_from(
+    ["label", "image", "image__class__label", "image__class__text", "a", "b", ""]
+)
+
+
+@fuzz
+@given(st.lists(st.dictionaries(RECORD_KEYS, FEATURES, max_size=4), min_size=1, max_size=4))
+@case([{"image__class__label": 0, "a": 0, "image__class__text": b"\x80"}])
+@case([{"image__class__text": 0, "label": 0}])
+def test_any_keys_and_values_are_accepted_or_refused(check, rows):
+    check(shard(records(*(example(**row) for row in rows))))
+
+
+@fuzz
+@given(st.binary(max_size=30))
+@case(b"\x0a\x00")
+@case(field(1, field(1, b"")))
+def test_any_message_is_refused_behind_others(check, content):
+    check(shard(record(content)))
+    check(shard(records(*RECORDS["numbers"], content)), codes=(4,))
+
+
+# ----------------------------------------------------------------------------------------- folders
+
+KINDS = {"images": PNG, "pairs": PNG, "tfrecord": records(*RECORDS["raw"])}
+ENTRIES = ("intact", "empty", "text", "folder", "loop", "dangling", "upwards", "pipe")
+NAMES = st.sampled_from(
+    ["train", "test", "Val", "cat", "a.png", ".png", "b.PNG", "c.jpg", "~", "1.png", "1_mask.png"]
+    + ["train-0", "test-0", "val", "a-00000-of-00002", "a-000-of-99999999999"]
+)
+FOLDERS = st.sampled_from(
+    ["", "cat", "a", "b", "images", "masks", "train", "train/a", "train/b", "trainA"]
+)
+
+
+def create(path, entry, root, content):
+    """Create an entry of a folder. entry: one of ENTRIES. root: the folder of the data set."""
+    if entry == "folder":
+        os.makedirs(path)
+        create(os.path.join(path, "a.png"), "intact", root, content)
+    elif entry in ("loop", "dangling", "upwards"):
+        target = {"loop": path, "dangling": path + "-gone", "upwards": root}[entry]
+        os.symlink(target, path)
+    elif entry == "pipe":
+        os.mkfifo(path)
+    else:
+        with open(path, "wb") as file:
+            file.write({"intact": content, "empty": b"", "text": b"text"}[entry])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@fuzz
+@given(
+    st.lists(
+        st.tuples(
+            FOLDERS,
+            NAMES | file_names() | file_names().map(lambda name: name + ".png"),
+            st.sampled_from(ENTRIES),
+        ),
+        max_size=8,
+    )
+)
+@case([("", "cat", "folder"), ("", "dog", "folder")])
+@case([("", "a.png", "intact"), ("", "b.png", "pipe")])
+@case([("", "a.png", "intact"), ("", "b.png", "dangling")])
+@case([("", "a.png", "intact"), ("", "cat", "loop")])
+@case([("", "cat", "upwards"), ("cat", "a.png", "intact")])
+@case([("a", "1.png", "intact"), ("b", "1.png", "loop")])
+@case([("images", "1.png", "intact"), ("masks", "1.png", "empty")])
+@case([("a", "1.png", "pipe"), ("b", "1.png", "intact")])
+def test_any_folder_is_accepted_or_refused(tmp_path, monkeypatch, kind, tree):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    root = str(tmp_path / "tree")
+    shutil.rmtree(root, ignore_errors=True)
+    os.makedirs(root)
+    for below, name, entry in tree:
+        path = os.path.join(root, below, name)
+        if os.path.lexists(path):
+            continue
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            create(path, entry, root, KINDS[kind])
+        except (OSError, ValueError):  # below a file, or a name that this file system refuses
+            continue
+    for pattern in ("", "/*") if kind == "tfrecord" else ("",):
+        run_and_check("data", "check", f"{kind}:{root}{pattern}", codes=(0, 4))
