@@ -78,11 +78,7 @@ def apply_together(run, factors):
 
 
 def apply_in_sequence(run, factors):
-    """A step with one product update per factor, each after the one before it.
-
-    Returns:
-        The op of the last update, and the variables in the order of the factors.
-    """
+    """A step with one product update per factor, each after the one before it."""
     ops, variables = [], []
     for number, factor in enumerate(factors):
         with tf.control_dependencies(ops[-1:]):
@@ -122,9 +118,6 @@ def test_state_updates_and_accumulated_gradients_are_rolled_back_too():
     with tf.control_dependencies([first]):
         op = run.apply([product_update(run, "b", INF)[0]])
     assert changed_by(op) == {"global_step": 1, "toolkit/skipped_steps": 1}
-
-
-# -------------------------------------------------------------------------- the text of a refusal
 
 
 def error_message(op):
@@ -188,13 +181,10 @@ def test_a_refusal_describes_all_updates_that_are_not_finite_and_no_others():
 
 
 class CompiledStep:
-    """A step that XLA compiles, and a session with its variables.
+    """A step of Adam that XLA compiles, and a session with its variables.
 
-    Args:
-        build_updates: build_updates(run, validity) adds the updates of the step and returns the op
-            of the last one; `validity` is a float32 scalar: 1, or 0 in a step that the guard has
-            to refuse.
-        options: change those of Adam at rate 0.1.
+    `build_updates(run, validity)` adds the updates of the step and returns the op of the last one;
+    `validity` is a float32 scalar: 1, or 0 in a step that the guard has to refuse.
     """
 
     def __init__(self, build_updates, **options):
@@ -231,12 +221,9 @@ class CompiledStep:
 
 
 def fallible_loss(w, validity, value=None):
-    """The loss sum(w * (1, 2, 3)), with a fault where `validity` is 0.
+    """The loss sum(w * (1, 2, 3)); where `validity` is 0 and not 1, it has a fault.
 
-    Args:
-        w: float32 [3].
-        validity: float32 scalar, 1 or 0.
-        value: what the faulty loss adds; None for an infinite element of the gradient.
+    The fault adds `value`, or, if that is None, makes an element of the gradient infinite.
     """
     loss = tf.reduce_sum(w * [1.0, 2.0, 3.0])
     if value is not None:
@@ -273,11 +260,9 @@ def updates_together():
 
 
 def sequential_updates(invalid, names):
-    """The `build_updates` of several updates, each after the one before it.
+    """The `build_updates` of an update of each named variable after the one before it.
 
-    Args:
-        invalid: the number of the update that is not finite where validity is 0, or None.
-        names: the variable that each update changes.
+    `invalid` is the number of the update that is not finite where validity is 0, or None.
     """
     variables = {name: create_variable(name, [1.0, 1.0, 1.0]) for name in sorted(set(names))}
 

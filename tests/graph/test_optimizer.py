@@ -17,7 +17,7 @@ from toolkit.graph.step_strategy import PLAIN, XLA
 pytestmark = pytest.mark.usefixtures("graph")
 
 
-# ---------------------------------------------------------------------------------------- schedules
+STEP = {"schedule": "step", "decay_steps": 10, "decay_rate": 0.5}
 
 
 def check_rates(steps, rates, total_steps=None, **options):
@@ -43,27 +43,23 @@ def check_rates(steps, rates, total_steps=None, **options):
         ({"schedule": "cosine", "decay_steps": 100}, [0, 50, 100, 150], None, [1, 0.5, 0, 0]),
         # It starts after the warm-up and ends with the run.
         ({"schedule": "cosine", "warmup_steps": 10}, [10, 60, 110], 110, [1, 0.5, 0]),
-        (
-            {"schedule": "step", "decay_steps": 10, "decay_rate": 0.1},
-            [0, 9, 10, 19, 20],
-            None,
-            [1, 1, 0.1, 0.1, 0.01],
-        ),
+        ({**STEP, "decay_rate": 0.1}, [0, 9, 10, 19, 20], None, [1, 1, 0.1, 0.1, 0.01]),
+        ({**STEP, "warmup_steps": 4}, [3, 4, 13, 14], None, [1, 1, 1, 0.5]),
         # By default it decays ten times in a run.
         ({"schedule": "step", "decay_rate": 0.5}, [9, 10, 95], 100, [1, 0.5, 0.5**9]),
-        (
-            {"schedule": "step", "warmup_steps": 4, "decay_steps": 10, "decay_rate": 0.5},
-            [3, 4, 13, 14],
-            None,
-            [1, 1, 1, 0.5],
-        ),
         # Halfway, the square root of the rate of decay.
-        (
-            {"schedule": "exponential", "decay_steps": 10, "decay_rate": 0.25},
-            [0, 5, 10],
-            None,
-            [1, 0.5, 0.25],
-        ),
+        ({**STEP, "schedule": "exponential", "decay_rate": 0.25}, [0, 5, 10], None, [1, 0.5, 0.25]),
+        # Very short runs.
+        ({"schedule": "cosine"}, [0], 1, [1]),
+        ({"schedule": "cosine"}, [0, 1], 2, [1, 0.5]),
+        ({"schedule": "step"}, [0], 1, [1]),  # a tenth of one step: it decays in each
+        ({"schedule": "step", "decay_rate": 1.0}, [0, 1, 2], 3, [1, 1, 1]),
+        ({"schedule": "exponential", "decay_rate": 0.1}, [0, 1], 2, [1, 0.1]),
+        ({"schedule": "cosine", "decay_steps": 1}, [0, 1, 2, 3], 4, [1, 0, 0, 0]),
+        ({"warmup_steps": 1}, [0, 1, 2], 3, [1, 1, 1]),
+        ({"warmup_steps": 6}, [0, 1, 2], 3, [1 / 6, 2 / 6, 3 / 6]),  # longer than the run
+        ({"warmup_steps": 3, "schedule": "cosine"}, [0, 1, 2], 3, [1 / 3, 2 / 3, 1]),
+        ({"warmup_steps": 2, "schedule": "cosine"}, [0, 1, 2, 3], 4, [1 / 2, 1, 1, 0.5]),
     ],
 )
 def test_a_schedule_has_known_rates(options, steps, total_steps, rates):
@@ -76,31 +72,9 @@ def test_a_schedule_without_a_length_is_refused(schedule):
         check_rates([0], [1], schedule=schedule)
 
 
-@pytest.mark.parametrize(
-    "total_steps, options, rates",
-    [
-        (1, {"schedule": "cosine"}, [1]),
-        (2, {"schedule": "cosine"}, [1, 0.5]),
-        (1, {"schedule": "step"}, [1]),  # a tenth of one step: it decays in each
-        (2, {"schedule": "exponential", "decay_rate": 0.1}, [1, 0.1]),
-        (3, {"warmup_steps": 1}, [1, 1, 1]),
-        (3, {"warmup_steps": 6}, [1 / 6, 2 / 6, 3 / 6]),  # a warm-up longer than the run
-        (3, {"warmup_steps": 3, "schedule": "cosine"}, [1 / 3, 2 / 3, 1]),
-        (4, {"warmup_steps": 2, "schedule": "cosine"}, [1 / 2, 1, 1, 0.5]),
-        (4, {"schedule": "cosine", "decay_steps": 1}, [1, 0, 0, 0]),
-        (3, {"schedule": "step", "decay_rate": 1.0}, [1, 1, 1]),
-    ],
-)
-def test_schedules_of_very_short_runs(total_steps, options, rates):
-    check_rates(range(total_steps), rates, total_steps, **options)
-
-
 def test_a_step_uses_the_rate_at_the_global_step_before_it():
     # Warm-up over two steps: 1/2, then 1, of a gradient of 1.
     assert descend([1.0], 2, warmup_steps=2) == [-1.5]
-
-
-# ----------------------------------------------------------------------------------------- clipping
 
 
 @pytest.mark.parametrize("clip, weights", [("value", [-1, 0.5, 1]), ("none", [-3, 0.5, 2])])
@@ -128,9 +102,6 @@ def test_the_logged_norm_is_that_of_all_gradients_before_clipping():
     run.minimize(tf.reduce_sum(3 * a + 4 * b), name="discriminator")
     logged = after_steps([], run.logged)
     assert logged == {"discriminator/gradient_norm": 5.0, "discriminator/learning_rate": 1.0}
-
-
-# ------------------------------------------------------------------------------------- squared norm
 
 
 def squared_norm(value, form):
@@ -166,28 +137,9 @@ def test_a_squared_norm_is_not_finite_if_an_element_is_not(value, size, place, f
     assert squared_norm([1e18, -1e18, 1e-30], form) == pytest.approx(2e36)
 
 
-# --------------------------------------------------------------------------------------- optimizers
-
-NAMES = [
-    "adadelta",
-    "adagrad",
-    "adagradda",
-    "adam",
-    "adamw",
-    "ftrl",
-    "gradientdescent",
-    "momentum",
-    "proximaladagrad",
-    "proximalgradientdescent",
-    "rmsprop",
-]
-
-
-def test_the_optimizers_are_those_of_tf_train_and_adamw():
-    assert names.optimizer_names() == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES + ["sgd", "Adam", "RMSProp", "gradient-descent"])
+@pytest.mark.parametrize(
+    "name", names.optimizer_names() + ["sgd", "Adam", "RMSProp", "gradient-descent"]
+)
 def test_each_optimizer_moves_against_the_gradient(name):
     (w,) = descend([1.0], optimizer=name, learning_rate=0.1)
     assert -0.5 < w < 0

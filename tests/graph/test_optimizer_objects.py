@@ -19,9 +19,9 @@ from update_fixtures import (
 )
 
 from toolkit import Group, ToolkitError, UsageError, hookimpl, testing, tf
-from toolkit.graph.optimizers.names import optimizer_names
 
 pytestmark = pytest.mark.usefixtures("graph")
+keras_decay = tf.keras.optimizers.schedules.ExponentialDecay
 
 
 def new_keras(name, *arguments, **named):
@@ -40,9 +40,6 @@ def values_after(steps=1, gradient=1.0, options=(), **settings):
         for _ in range(steps):
             rates.append(tf_session.run([op] if rate is None else [op, rate])[-1])
         return tf_session.run(w), rates
-
-
-# ------------------------------------------------------------------------- names, rates, schedules
 
 
 @pytest.mark.parametrize(
@@ -64,13 +61,13 @@ def test_a_named_optimizer_has_no_arguments_of_the_options():
         values_after(options=options, optimizer="sgd", optimizer_args={"beta1": 0.5})
 
 
-def test_a_schedule_is_a_name_or_a_function_of_step_and_length():
+def test_a_schedule_is_a_name_or_a_function_and_a_rate_may_be_a_tensor():
     # 1, 1/2, 1/4 of the rate 0.5.
     def halve(step, total_steps):
         assert total_steps is None
         return tf.pow(0.5, tf.cast(step, tf.float32))
 
-    value, rates = values_after(3, learning_rate=0.5, schedule=halve)
+    value, rates = values_after(3, learning_rate=tf.constant(0.5), schedule=halve)
     assert rates == [0.5, 0.25, 0.125] and value == -0.875
     with tf.Graph().as_default():
         options = {"decay_steps": 1, "decay_rate": 0.5}
@@ -80,10 +77,6 @@ def test_a_schedule_is_a_name_or_a_function_of_step_and_length():
 def test_a_schedule_that_is_not_finite_stops_before_the_update():
     with pytest.raises(tf.errors.InvalidArgumentError, match="The learning rate's schedule"):
         values_after(schedule=lambda step, total_steps: 1 / tf.cast(step, tf.float32))
-
-
-def test_a_learning_rate_may_be_a_tensor():
-    assert values_after(learning_rate=tf.constant(0.25))[0] == -0.25
 
 
 @pytest.mark.parametrize(
@@ -107,69 +100,6 @@ def test_a_learning_rate_may_be_a_tensor():
 def test_settings_that_contradict_are_refused_in_one_sentence(settings, message):
     with pytest.raises(UsageError, match=message):
         values_after(**settings)
-
-
-# ------------------------------------------------------------------------------------ all classes
-
-# One value other than the default for each argument of each optimizer of tf.train.
-ARGUMENTS = {
-    "rho": 0.5,
-    "epsilon": 0.125,
-    "initial_gradient_squared_accumulator_value": 0.5,
-    "initial_accumulator_value": 0.5,
-    "l1_regularization_strength": 0.25,
-    "l2_regularization_strength": 0.25,
-    "l2_shrinkage_regularization_strength": 0.25,
-    "beta1": 0.5,
-    "beta2": 0.5,
-    "beta": 0.5,
-    "learning_rate_power": -0.25,
-    "momentum": 0.5,
-    "use_nesterov": True,
-    "decay": 0.5,
-    "centered": True,
-    "accum_name": "sums",
-    "linear_name": "lines",
-}
-NAMES_ALONE = {"use_own_namescope_for_non_slot_vars"}  # of variables, which the core names
-
-
-def names_of_arguments(optimizer):
-    """What `--optimizer-args` takes for an optimizer, by the hint of its error."""
-    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
-        values_after(optimizer=optimizer, optimizer_args={"none": 1.0})
-    _, _, names = error.value.hint.rstrip(".").partition("Known: ")
-    return [name for name in names.split(", ") if name]
-
-
-def state_after_two_steps(**settings):
-    """The value of each variable, those of the optimizer included."""
-    with tf.Graph().as_default():
-        run = make_run(**dict(SGD, learning_rate=0.5))
-        op = run.minimize(tf.reduce_sum(2 * create_variable("w", [[0.5]])), **settings)
-        values = after_steps(op, {v.op.name: v for v in tf.global_variables()}, 2)
-    return {name: value.tolist() for name, value in values.items()}
-
-
-@pytest.mark.parametrize("name", optimizer_names())
-def test_each_argument_of_each_optimizer_has_an_effect(name):
-    default = state_after_two_steps(optimizer=name)
-    for argument in sorted(set(names_of_arguments(name)) - NAMES_ALONE):
-        arguments = {argument: ARGUMENTS[argument]}
-        # RMSProp's momentum alone has slots of its own; others change a value.
-        assert state_after_two_steps(optimizer=name, optimizer_args=arguments) != default, argument
-
-
-@pytest.mark.parametrize("name", optimizer_names())
-def test_each_optimizer_refuses_an_argument_that_is_misspelt_or_of_another_type(name):
-    for argument in sorted(set(names_of_arguments(name)) - NAMES_ALONE):
-        wrong = 5.0 if argument.endswith("_name") else "much"
-        for arguments in ({argument + "s": 0.5}, {argument: wrong}):
-            with tf.Graph().as_default(), pytest.raises(UsageError, match=f"'{argument}s?'"):
-                values_after(optimizer=name, optimizer_args=arguments)
-
-
-# ---------------------------------------------------------------------------------------- objects
 
 
 class OwnDescent(tf.train.Optimizer):
@@ -203,39 +133,31 @@ def test_a_function_gets_the_rate_after_its_schedule(choice, expected):
 
 
 @pytest.mark.parametrize(
-    "make",
+    "make, value, rates",
     [
-        lambda: tf.train.GradientDescentOptimizer(0.5),
-        lambda: tf.train.GradientDescentOptimizer(tf.constant(0.5)),
-        lambda: tf.keras.optimizers.SGD(0.5),
-        lambda: tf.keras.optimizers.SGD(lambda: 0.5),
-        pytest.param(lambda: new_keras("SGD", 0.5), marks=ONLY_2),
+        (lambda: tf.train.GradientDescentOptimizer(0.5), -1, [0.5, 0.5]),
+        (lambda: tf.train.GradientDescentOptimizer(tf.constant(0.5)), -1, [0.5, 0.5]),
+        (lambda: tf.keras.optimizers.SGD(0.5), -1, [0.5, 0.5]),
+        (lambda: tf.keras.optimizers.SGD(lambda: 0.5), -1, [0.5, 0.5]),
+        # A schedule of Keras counts the updates.
+        (lambda: tf.keras.optimizers.SGD(keras_decay(1.0, 1, 0.5)), -1.5, [1, 0.5]),
+        pytest.param(lambda: new_keras("SGD", 0.5), -1, [0.5, 0.5], marks=ONLY_2),
     ],
-    ids=["tf.train", "tensor", "keras", "callable", "new keras"],
+    ids=["tf.train", "tensor", "keras", "callable", "schedule", "new keras"],
 )
-def test_an_object_has_its_own_rate_which_is_logged(make):
+def test_an_object_has_its_own_rate_which_is_logged(make, value, rates):
     options = {"learning_rate": 4.0, "schedule": "cosine", "decay_steps": 2, "warmup_steps": 1}
-    value, rates = values_after(2, options=options, optimizer=make())
-    assert (value, rates) == (-1.0, [0.5, 0.5])
+    assert values_after(2, options=options, optimizer=make()) == (value, rates)
 
 
-def test_a_schedule_of_keras_counts_the_updates():
-    schedule = tf.keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)
-    value, rates = values_after(3, optimizer=tf.keras.optimizers.SGD(schedule))
-    assert (value, rates) == (-1.75, [1, 0.5, 0.25])
-
-
-def test_an_object_of_a_class_of_ones_own_need_not_say_its_rate():
+def test_a_decay_follows_the_rate_of_an_object_which_a_class_of_ones_own_need_not_say():
     assert values_after(optimizer=OwnDescent()) == (-0.5, [None])
-    with tf.Graph().as_default(), pytest.raises(UsageError, match="does not say its learning rate"):
-        run = make_run(weight_decay=0.1)
-        run.minimize(tf.reduce_sum(create_variable("w", [[1.0]])), optimizer=OwnDescent())
-
-
-def test_the_weight_decay_of_an_object_follows_its_own_rate():
-    run, w = make_run(**dict(SGD, weight_decay=0.5)), create_variable("w", [[1.0]])
-    op = run.minimize(0 * tf.reduce_sum(w), optimizer=tf.keras.optimizers.SGD(0.5))
-    assert after_steps(op, w) == [[0.75]]
+    with tf.Graph().as_default():
+        run, w = make_run(**dict(SGD, weight_decay=0.5)), create_variable("w", [[1.0]])
+        op = run.minimize(0 * tf.reduce_sum(w), optimizer=tf.keras.optimizers.SGD(0.5))
+        assert after_steps(op, w) == [[0.75]]
+        with pytest.raises(UsageError, match="does not say its learning rate"):
+            run.minimize(tf.reduce_sum(w), name="own", optimizer=OwnDescent())
 
 
 OBJECTS = {
@@ -321,16 +243,6 @@ def test_what_has_no_effect_beside_an_object_is_refused(kind, settings, message)
         values_after(optimizer=OBJECTS[kind](), **settings)
 
 
-# ----------------------------------------------------------------------------- what does not work
-
-
-def in_another_graph(make):
-    with tf.Graph().as_default():
-        optimizer = make()
-        values_after(optimizer=optimizer)
-        return optimizer
-
-
 @pytest.mark.parametrize(
     "make, tensor",
     [
@@ -342,7 +254,9 @@ def in_another_graph(make):
     ids=["tensor", "keras", "keras tensor", "new keras"],
 )
 def test_an_object_of_another_graph_is_refused(make, tensor):
-    optimizer = in_another_graph(make)
+    with tf.Graph().as_default():
+        optimizer = make()
+        values_after(optimizer=optimizer)
     with pytest.raises(UsageError, match=f"made in another graph: its '.*{tensor}") as error:
         values_after(optimizer=optimizer)
     assert "Make it in the hook 'optimize'" in error.value.hint
@@ -375,10 +289,7 @@ def test_an_optimizer_for_several_processes_is_refused():
     "make, message",
     [
         (lambda keras: keras.Nadam(0.1), "tf_keras.Nadam does not work in a graph: "),
-        (
-            lambda keras: keras.SGD(tf.keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5)),
-            "tf_keras.SGD has a schedule, which does not",
-        ),
+        (lambda keras: keras.SGD(keras_decay(1.0, 1, 0.5)), "tf_keras.SGD has a schedule, which "),
         (lambda keras: keras.Adam, "cannot have a learning rate that changes in a graph"),
     ],
     ids=["nadam", "schedule", "class"],
@@ -388,21 +299,15 @@ def test_what_new_keras_cannot_do_in_a_graph_is_refused(make, message):
         values_after(optimizer=make(pytest.importorskip("tf_keras").optimizers))
 
 
-# --------------------------------------------------------------------------------------- whole runs
-
-
-class Chosen(Linear):
+def plugin_of(choose):
     """A linear model with the optimizer that `choose` returns."""
 
-    choose = None
+    class Chosen(Linear):
+        @hookimpl
+        def optimize(self, losses, run):
+            return run.minimize(losses, optimizer=choose())
 
-    @hookimpl
-    def optimize(self, losses, run):
-        return run.minimize(losses, optimizer=type(self).choose())
-
-
-def plugin_of(choice):
-    return type("Chosen", (Chosen,), {"choose": staticmethod(choice)})
+    return Chosen
 
 
 EACH_RUN = pytest.mark.parametrize(

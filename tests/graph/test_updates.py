@@ -1,27 +1,27 @@
-"""The updates of a step: the global step, accumulation, weight decay and state updates."""
+"""The updates of a step: the global step, accumulation, decay, and what a wrapper may change."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from graph_fixtures import make_run, session
+from linear_fixtures import write_bars
 from update_fixtures import (
     INF,
     SGD,
     WithBatchNorm,
     after_steps,
+    changed_by,
     create_variable,
     train,
     train_batch_norm,
 )
 
-from toolkit import ToolkitError, tf
+from toolkit import ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.graph.replica import Replica
 from toolkit.graph.run import Run, step_builder_of
 
 pytestmark = pytest.mark.usefixtures("graph")
-
-
-# --------------------------------------------------------------------------------------- one update
 
 
 def test_the_first_replica_is_the_chief():
@@ -165,9 +165,6 @@ def test_weight_decay_shrinks_matrices_apart_from_the_gradient_and_no_vectors():
     assert weights == {"w": [[pytest.approx(0.855)]], "b": [1]}
 
 
-# ------------------------------------------------------------------------------------ state updates
-
-
 @pytest.mark.parametrize("steps, options, mean", [(1, {}, 0.2), (2, {"accumulate": 2}, 0.38)])
 def test_batch_statistics_move_once_per_step(steps, options, mean):
     # 0.9 x 0 + 0.1 x 2 = 0.2; after another step 0.9 x 0.2 + 0.2 = 0.38.
@@ -203,3 +200,136 @@ def test_an_update_can_have_its_own_learning_rate():
     op = run.apply([run.gradients(1.0 * a, [a], "a"), second])
     logged = [run.logged["a/learning_rate"], run.logged["b/learning_rate"]]
     assert after_steps(op, [a, b, *logged]) == [-1, -0.5, 1, 0.5]
+
+
+# ------------------------------------------------------------------------ what a wrapper may change
+
+
+def change(options=(), gradients=None, rate=None):
+    """A run at rate 1 whose updates a function changes."""
+    run = make_run(**dict(SGD, **dict(options)))
+    if gradients is not None:
+        run.change_gradients(gradients)
+    if rate is not None:
+        run.change_learning_rate(rate)
+    return run
+
+
+def negate(gradients, variables, name):
+    return [-gradient for gradient in gradients]
+
+
+def add_one(gradients, variables, name):
+    return [gradients[0] + 1]
+
+
+@pytest.mark.parametrize(
+    "options, functions, steps, value",
+    [
+        # After they are clipped.
+        ({"clip": "value", "clip_limit": 1.0}, [lambda g, v, name: [5 * g[0]]], 1, [-5, 2.5]),
+        # One function after the other.
+        ({}, [negate, add_one], 1, [2, -1.5]),
+        # The mean of accumulated gradients, once.
+        ({"accumulate": 2}, [add_one], 4, [-8, -1]),
+    ],
+)
+def test_gradients_are_changed_after_they_are_clipped(graph, options, functions, steps, value):
+    w = create_variable("w", [0.0, 0.0])
+    run = change(options)
+    for function in functions:
+        run.change_gradients(function)
+    assert train(tf.reduce_sum(w * [3.0, -0.5]), steps, run)["w"] == value
+
+
+def test_each_update_of_a_step_has_a_name_of_its_own(graph):
+    names, w = [], create_variable("w", [0.0])
+
+    def note(gradients, variables, name):
+        names.append(name)
+        assert [v.op.name for v in variables] == ["w"]
+        return gradients
+
+    run = change(gradients=note)
+    loss = tf.reduce_sum(w)
+    run.apply([run.gradients(loss, name="a"), run.gradients(loss, name="a")], advance_step=False)
+    run.minimize(loss, name="b")
+    assert sorted(set(names)) == ["a", "a/1", "b"]
+
+
+def test_the_guard_judges_the_gradients_of_the_loss(graph):
+    w = create_variable("w", [0.0])
+    run = change({"on_nonfinite": "skip"}, lambda g, v, name: [tf.zeros_like(g[0])])
+    assert changed_by(run.minimize(tf.reduce_sum(w) * INF))["toolkit/skipped_steps"] == 1
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda g, v, name: g[0], "expected a list of 1 tensors"),
+        (lambda g, v, name: [], "expected a list of 1 tensors"),
+        (lambda g, v, name: [tf.zeros([3])], r"returned a gradient \(3,\) for 'w' \(1,\)"),
+    ],
+)
+def test_other_results_are_refused(graph, function, message):
+    w = create_variable("w", [0.0])
+    with pytest.raises(ToolkitError, match=message):
+        change(gradients=function).minimize(tf.reduce_sum(w))
+
+
+def test_the_rate_is_changed_with_the_full_rate_and_the_step(graph):
+    w = create_variable("w", [0.0])
+    options = {"learning_rate": 0.5, "schedule": "step", "decay_steps": 1, "decay_rate": 0.5}
+
+    def sum_of_all(rate, full_rate, step):
+        return rate + 10 * full_rate + 100 * tf.cast(step, tf.float32)
+
+    run = change(options, rate=sum_of_all)
+    values = train(tf.reduce_sum(w), 2, run)["w"]
+    assert np.allclose(values, -(5.5 + (0.25 + 5 + 100)))
+    run = change(rate=lambda rate, full_rate, step: 2 * full_rate)
+    op = run.minimize(tf.reduce_sum(w), learning_rate=0.25)  # that of one player
+    assert after_steps(op, w) == [-0.5]
+
+
+@pytest.mark.parametrize("method", ["change_gradients", "change_learning_rate"])
+def test_a_change_after_the_updates_or_in_another_mode_is_refused(graph, method):
+    run = make_run(**SGD)
+    run.minimize(tf.reduce_sum(create_variable("w", [0.0])))
+    with pytest.raises(ToolkitError, match=f"run.{method} was called after the step's updates"):
+        getattr(run, method)(negate)
+    with pytest.raises(ToolkitError, match=f"{method} was called in mode 'eval'"):
+        getattr(make_run("eval"), method)(negate)
+    with pytest.raises(ToolkitError, match="after_restore was called in mode 'train'"):
+        run.after_restore(tf.no_op)
+
+
+class ByObject(testing.tiny.TinyModel):
+    """A model that is trained by an optimizer object."""
+
+    @hookimpl
+    def optimize(self, run, losses):
+        return run.minimize(losses, optimizer=tf.train.GradientDescentOptimizer(0.1))
+
+
+class ByOwnOp(testing.tiny.TinyModel):
+    """A model that is trained by an op of its own."""
+
+    @hookimpl
+    def optimize(self, losses):
+        return tf.train.GradientDescentOptimizer(0.1).minimize(losses)
+
+
+@pytest.mark.parametrize(
+    "extension, plugin, message",
+    [
+        ("lr-finder", ByObject, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
+        ("lr-finder", ByOwnOp, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
+        ("gradient-noise", ByOwnOp, "of toolkit_extensions.gradient_noise has no effect"),
+    ],
+)
+def test_a_change_that_no_update_takes_is_refused(tmp_path, extension, plugin, message):
+    options = {"steps": 100, "batch_size": 8, "evaluate": "no"}
+    options["data"] = write_bars(tmp_path / "bars.npz")
+    with pytest.raises(UsageError, match=message):
+        testing.train(plugin, str(tmp_path / "run"), [extension], **options)

@@ -53,17 +53,7 @@ def after_steps(op, tensors, steps=1):
 
 
 def train(loss, steps=1, run=None, **options):
-    """Minimize a loss of the default graph by gradient descent.
-
-    Args:
-        loss: float32 scalar.
-        steps: the number of steps.
-        run: a `Run` with options of its own; None for one with SGD at rate 1.
-        options: change those of SGD.
-
-    Returns:
-        Name -> value of every trainable variable after the steps.
-    """
+    """Name -> value of every trainable variable after steps of SGD at rate 1, or of a run."""
     op = (run or make_run(**dict(SGD, **options))).minimize(loss)
     values = after_steps(op, {v.op.name: v for v in tf.trainable_variables()}, steps)
     return {name: value.tolist() for name, value in values.items()}
@@ -100,11 +90,7 @@ class WithInfiniteLoss(WithBatchNorm):
 
 
 def train_batch_norm(plugin, steps, **options):
-    """Train on batches whose mean is 2.
-
-    Returns:
-        The moving mean after the steps, and whether a step was refused.
-    """
+    """The moving mean after steps on batches whose mean is 2, and whether one was refused."""
     plugins = Plugins(make_plugin(plugin))
     run = make_run(data=Spec((2,)), classes=plugins.options(), **options)
     reader = Constant([[1.0, 1.0], [3.0, 3.0]], [0, 1])
@@ -119,7 +105,7 @@ def train_batch_norm(plugin, steps, **options):
         return tf_session.run(training.model[0].moving_mean).tolist(), has_refusal
 
 
-def train_by_both(folder, plugin, **options):
+def train_by_both(folder, plugin, rtol=1e-4, atol=1e-5, **options):
     """Train without XLA and with it, check that the variables agree, and return them."""
     tensors = []
     for xla in ("off", "on"):
@@ -130,5 +116,5 @@ def train_by_both(folder, plugin, **options):
     plain, compiled = tensors
     assert sorted(plain) == sorted(compiled)
     for name, value in plain.items():
-        np.testing.assert_allclose(compiled[name], value, 1e-4, 1e-5, err_msg=name)
+        np.testing.assert_allclose(compiled[name], value, rtol, atol, err_msg=name)
     return compiled
