@@ -31,6 +31,21 @@ class Constant:
         return tf.constant(features, tf.float32), tf.constant(labels, tf.int32)
 
 
+class Stream(Constant):
+    """A reader that a loop asks for each batch, of a tensor that is not a constant.
+
+    TensorFlow computes what follows from a constant by other code than the step does.
+    """
+
+    in_memory = False
+
+    def batch(self, step):
+        from toolkit import tf
+
+        features, labels = super().batch(step)
+        return tf.identity(tf.placeholder_with_default(features, features.shape)), labels
+
+
 def make_run(mode="train", data=None, classes=(), total_steps=None, **options):
     """A Run with resolved options, without a command line."""
     from toolkit import Run
@@ -55,3 +70,10 @@ def make_plugin(hooks, name="tiny", kind="model"):
     from toolkit.plugins import Plugin
 
     return Plugin.from_object(hooks, kind, name)
+
+
+def evaluate(*tensors):
+    """The values of tensors in a new session with initialised variables: a list, or one array."""
+    with session() as current:
+        values = current.run(list(tensors))
+    return values[0] if len(values) == 1 else values

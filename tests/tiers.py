@@ -75,7 +75,7 @@ LONG = (
 BOTH = (
     "tests/gan/test_gan_train_step.py",
     "tests/graph/test_guard.py",
-    "tests/graph/test_keras_model.py",
+    "tests/graph/test_networks.py",
     "tests/graph/test_optimizer_objects.py",
     "tests/graph/test_own_updates.py",
     "tests/inference/test_evaluate_predict_export.py",

@@ -1,4 +1,4 @@
-"""What moves pixels: exact values where there are any, and repeatable everywhere."""
+"""What moves pixels, in a training and in views of an evaluation: exact values."""
 
 from __future__ import annotations
 
@@ -6,27 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from augmentation_fixtures import RAMP, evaluate, make_run, random_images
+from augmentation_fixtures import RAMP, change, make_run, random_images
+from graph_fixtures import evaluate
 
-from toolkit import augmentation, tf
+from toolkit import UsageError, augmentation, tf
 from toolkit.augmentation import geometry
-
-EVERYTHING = {"shift": 2, "rotate": 10.0, "zoom": 0.1, "elastic": 1.0}
-
-
-def test_without_augmentation_the_same_tensor_is_returned():
-    images = tf.constant(RAMP)
-    assert augmentation.augment(images, make_run()) is images
-
-
-def test_vectors_are_not_augmented():
-    vectors = tf.constant(np.ones([3, 7], np.float32))
-    assert augmentation.augment(vectors, make_run(**EVERYTHING)) is vectors
-
-
-def test_a_zero_offset_keeps_every_pixel():
-    shifted = geometry.shift(tf.constant(RAMP), tf.zeros([2, 2], tf.int32))
-    assert (evaluate(shifted) == RAMP).all()
 
 
 def test_a_whole_offset_moves_exactly_and_repeats_the_border():
@@ -36,15 +20,6 @@ def test_a_whole_offset_moves_exactly_and_repeats_the_border():
     assert (shifted[1, :, :2] == RAMP[1, :, :1]).all()
 
 
-@pytest.mark.parametrize("read", ["read", "read_nearest"])
-def test_a_warp_reads_the_right_pixels_of_an_image_of_more_than_2_to_the_24(read):
-    height, width = 4096, 4100
-    images = tf.cast(tf.reshape(tf.range(height * width) % 251, [1, height, width, 1]), tf.float32)
-    grid = tf.meshgrid(tf.range(height * 1.0), tf.range(width * 1.0), indexing="ij")
-    warp = geometry.Warp(*(positions[None] for positions in grid))
-    assert not evaluate(tf.reduce_sum(tf.abs(getattr(warp, read)(images) - images)))
-
-
 def test_offsets_reach_every_whole_number_within_the_limit_and_none_beyond():
     images = tf.zeros([4000, 8, 8, 1])
     offsets = evaluate(geometry.draw_offsets(images, make_run(shift=2)))
@@ -52,18 +27,11 @@ def test_offsets_reach_every_whole_number_within_the_limit_and_none_beyond():
     assert np.bincount(offsets[:, 0] + 2).min() > 4000 / 5 * 0.85
 
 
-def test_without_rotation_and_zoom_the_samples_are_the_image():
-    rows, columns = geometry.affine_positions(tf.zeros([2]), tf.ones([2]), 4, 5)
-    samples = evaluate(geometry.sample(tf.constant(RAMP), rows, columns))
-    np.testing.assert_allclose(samples, RAMP, atol=1e-4)
-
-
 def test_an_offset_reads_further_down_and_right_by_its_size():
     offsets = tf.constant([[1.0, -2.0]])
-    rows, columns = geometry.affine_positions(tf.zeros([1]), tf.ones([1]), 4, 5, offsets)
-    rows, columns = evaluate(rows, columns)
-    np.testing.assert_allclose(rows[0], np.arange(4)[:, None] + 1.0 + np.zeros([4, 5]), atol=1e-6)
-    np.testing.assert_allclose(columns[0], np.zeros([4, 5]) + np.arange(5) - 2.0, atol=1e-6)
+    read = evaluate(*geometry.affine_positions(tf.zeros([1]), tf.ones([1]), 4, 5, offsets))
+    rows, columns = np.mgrid[:4, :5]
+    np.testing.assert_allclose([read[0][0], read[1][0]], [rows + 1, columns - 2], atol=1e-6)
 
 
 def test_a_rotation_by_90_degrees_is_exact_on_a_square():
@@ -75,17 +43,10 @@ def test_a_rotation_by_90_degrees_is_exact_on_a_square():
 
 
 def test_a_zoom_of_two_shows_the_middle_half():
-    ramp = tf.constant(np.arange(8, dtype=np.float32).reshape(1, 1, 8, 1) * np.ones([1, 8, 1, 1]))
+    ramp = np.arange(8, dtype=np.float32).reshape(1, 1, 8, 1) * np.ones([1, 8, 1, 1], np.float32)
     rows, columns = geometry.affine_positions(tf.zeros([1]), 2 * tf.ones([1]), 8, 8)
-    result = evaluate(geometry.sample(tf.cast(ramp, tf.float32), rows, columns))
+    result = evaluate(geometry.sample(tf.constant(ramp), rows, columns))
     np.testing.assert_allclose(result[0, 0, :, 0], 3.5 + (np.arange(8) - 3.5) / 2, atol=1e-5)
-
-
-def test_half_a_pixel_is_the_mean_of_two():
-    rows, columns = np.mgrid[:4, :5].astype(np.float32)
-    half = tf.constant(np.stack([columns + 0.5] * 2))
-    samples = evaluate(geometry.sample(tf.constant(RAMP), tf.constant(np.stack([rows] * 2)), half))
-    np.testing.assert_allclose(samples[:, :, :4], (RAMP[:, :, :4] + RAMP[:, :, 1:]) / 2, rtol=1e-5)
 
 
 def test_every_value_of_an_elastic_field_has_unit_variance_and_neighbours_agree():
@@ -97,56 +58,29 @@ def test_every_value_of_an_elastic_field_has_unit_variance_and_neighbours_agree(
     assert np.abs(np.diff(field, axis=2)).mean() < 0.25
 
 
-def test_the_same_step_gives_the_same_images_and_the_next_step_others():
-    run, images = make_run(**EVERYTHING), tf.constant(random_images())
-    augmented = augmentation.augment(images, run)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        first, again = session.run(augmented), session.run(augmented)
-        session.run(run.global_step.assign_add(1))
-        later = session.run(augmented)
-    assert (first == again).all() and np.abs(first - later).max() > 0.01
-
-
-def test_augmented_images_keep_their_static_shape_and_range():
-    augmented = augmentation.augment(tf.constant(random_images()), make_run(**EVERYTHING))
-    assert augmented.shape.as_list() == [4, 12, 12, 1]
-    values = evaluate(augmented)
-    assert values.min() >= 0 and values.max() <= 1
-
-
-# ------------------------------------------------------------------------------- crops, flips, fill
-
-
-def test_a_flip_of_all_images_mirrors_each_column_exactly():
-    flipped = evaluate(augmentation.augment(tf.constant(RAMP), make_run(flip=1)))
-    assert (flipped == RAMP[:, :, ::-1]).all()
-    flipped = evaluate(augmentation.augment(tf.constant(RAMP), make_run(flip_vertical=1)))
-    assert (flipped == RAMP[:, ::-1]).all()
-
-
-def test_a_flip_is_the_same_whether_images_also_turn_or_not():
-    flipped = evaluate(augmentation.augment(tf.constant(RAMP), make_run(flip=1, rotate=1e-9)))
-    np.testing.assert_allclose(flipped, RAMP[:, :, ::-1], atol=1e-4)
-    flipped = evaluate(
-        augmentation.augment(tf.constant(RAMP), make_run(flip_vertical=1, zoom=1e-9))
-    )
-    np.testing.assert_allclose(flipped, RAMP[:, ::-1], atol=1e-4)
+@pytest.mark.parametrize(
+    "turn, tolerance", [({}, 0), ({"rotate": 1e-9}, 1e-4), ({"zoom": 1e-9}, 1e-4)]
+)
+def test_a_flip_of_all_images_mirrors_each_column_whether_they_also_turn_or_not(turn, tolerance):
+    flipped = change(RAMP, flip=1, **turn)
+    np.testing.assert_allclose(flipped, RAMP[:, :, ::-1], rtol=0, atol=tolerance)
+    flipped = change(RAMP, flip_vertical=1, **turn)
+    np.testing.assert_allclose(flipped, RAMP[:, ::-1], rtol=0, atol=tolerance)
 
 
 def test_half_of_the_images_are_flipped_each_by_a_number_of_its_own():
     images = np.tile(random_images(1, 5, 6), [400, 1, 1, 1])
-    flipped = evaluate(augmentation.augment(tf.constant(images), make_run(flip=0.5)))
+    flipped = change(images, flip=0.5)
     is_same = (flipped == images).all(axis=(1, 2, 3))
     is_mirrored = (flipped == images[:, :, ::-1]).all(axis=(1, 2, 3))
     assert (is_same ^ is_mirrored).all() and 150 < is_mirrored.sum() < 250
 
 
-def test_a_random_crop_is_a_window_of_the_padded_image_at_every_place():
+@pytest.mark.parametrize("options, padding", [({}, "edge"), ({"fill": "reflect"}, "reflect")])
+def test_a_random_crop_is_a_window_of_the_padded_image_at_every_place(options, padding):
     image = random_images(1, 8, 16, 3)
-    run = make_run(crop=0.25, fill="reflect")
-    crops = evaluate(augmentation.augment(tf.constant(np.tile(image, [600, 1, 1, 1])), run))
-    padded = np.pad(image[0], [(2, 2), (4, 4), (0, 0)], "reflect")
+    crops = change(np.tile(image, [600, 1, 1, 1]), crop=0.25, **options)
+    padded = np.pad(image[0], [(2, 2), (4, 4), (0, 0)], padding)
     windows = {
         padded[down : down + 8, right : right + 16].tobytes(): (down, right)
         for down in range(5)
@@ -154,16 +88,6 @@ def test_a_random_crop_is_a_window_of_the_padded_image_at_every_place():
     }
     places = [windows[crop.tobytes()] for crop in crops]  # a KeyError if one is no window
     assert len(set(places)) == 45
-
-
-def test_crops_fill_with_the_border_pixel_unless_they_reflect():
-    image = random_images(1, 8, 8)
-    crops = evaluate(
-        augmentation.augment(tf.constant(np.tile(image, [50, 1, 1, 1])), make_run(crop=0.5))
-    )
-    padded = np.pad(image[0], [(4, 4), (4, 4), (0, 0)], "edge")
-    windows = {padded[d : d + 8, r : r + 8].tobytes() for d in range(9) for r in range(9)}
-    assert {crop.tobytes() for crop in crops} <= windows
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
@@ -177,45 +101,89 @@ def test_reflection_is_that_of_numpy_however_far_beyond_the_border(size):
 
 
 def test_a_warp_of_a_photo_reads_the_mirror_image_beyond_the_border():
-    ramp = (
-        np.arange(8, dtype=np.float32).reshape(1, 1, 8, 1) / 8 * np.ones([64, 8, 1, 1], np.float32)
-    )
-    run = make_run(zoom=0.5, fill="reflect")
-    warped = evaluate(augmentation.augment(tf.constant(ramp), run))
-    edges = evaluate(augmentation.augment(tf.constant(ramp), make_run(zoom=0.5)))
+    ramp = np.arange(8).reshape(1, 1, 8, 1) / 8 * np.ones([64, 8, 1, 1])
+    ramp = ramp.astype(np.float32)
+    warped, edges = change(ramp, zoom=0.5, fill="reflect"), change(ramp, zoom=0.5)
     shrunk = np.abs(warped - edges).max(axis=(1, 2, 3)) > 0.05
     assert shrunk.any() and not shrunk.all()  # enlarged images have no border to fill
     assert (warped[shrunk][:, :, 0] > warped[shrunk][:, :, 1] - 1e-6).any()
 
 
-def test_masks_move_with_their_images_and_no_class_is_mixed():
+def change_with_masks(images, masks, **options):
+    pair = tf.constant(images), tf.constant(masks)
+    return evaluate(*augmentation.augment_with_masks(*pair, make_run(**options)))
+
+
+@pytest.mark.parametrize(
+    "options", [{"crop": 0.3, "flip": 0.5, "shift": 1}, {"rotate": 20, "rand_augment": 2}]
+)
+def test_masks_move_with_their_images_and_no_class_is_mixed(options):
     values = np.random.RandomState(0).choice([0.0, 0.25, 1.0], [6, 9, 11, 1]).astype(np.float32)
     masks = (values[..., 0] * 4).astype(np.int32)
-    for options in ({"crop": 0.3, "flip": 0.5, "shift": 1}, {"rotate": 20, "rand_augment": 2}):
-        run = make_run(**options)
-        images, moved = augmentation.augment_with_masks(
-            tf.constant(values), tf.constant(masks), run
-        )
-        assert moved.dtype == tf.int32 and moved.shape.as_list() == [6, 9, 11]
-        images, moved = evaluate(images, moved)
-        assert set(np.unique(moved)) <= {0, 1, 4} and (moved != masks).any()
-        if "crop" in options:
-            assert (moved == images[..., 0] * 4).all()
+    images, moved = change_with_masks(values, masks, **options)
+    assert moved.dtype == np.int32 and moved.shape == (6, 9, 11)
+    assert set(np.unique(moved)) <= {0, 1, 4} and (moved != masks).any()
+    if "crop" in options:
+        assert (moved == images[..., 0] * 4).all()
 
 
 def test_a_rotation_moves_a_mask_to_the_pixels_of_its_image():
-    blob = np.zeros([1, 21, 21, 1], np.float32)
-    blob[0, 3:9, 3:9] = 1
-    blobs = np.tile(blob, [20, 1, 1, 1])
-    run = make_run(rotate=45, flip=0.5)
-    images, masks = evaluate(
-        *augmentation.augment_with_masks(tf.constant(blobs), tf.constant(blobs), run)
-    )
+    blobs = np.zeros([20, 21, 21, 1], np.float32)
+    blobs[:, 3:9, 3:9] = 1
+    images, masks = change_with_masks(blobs, blobs, rotate=45, flip=0.5)
     assert set(np.unique(masks)) == {0.0, 1.0}
     assert np.abs(images - masks).max() <= 0.76 and np.abs(images - masks).mean() < 0.03
 
 
-def test_in_an_evaluation_images_stay_as_they_are():
+View = augmentation.View
+SHIFTS = [View(down=-1), View(right=-1), View(down=1), View(right=1)]
+FOR_PHOTOS = [View(down=-2), View(right=-4), View(down=2), View(right=4)]
+
+
+def views(height=8, width=8, **options):
+    return augmentation.list_views(make_run(**options).options, height, width)
+
+
+def test_the_views_follow_the_changes_of_the_training():
+    assert views() == [View()]
+    assert views(shift=2) == views(shift=1) == [View(), *SHIFTS]
+    assert views(flip=0.5) == [View(), View(is_mirrored=True)]
+    assert views(flip_vertical=0.5) == [View(), View(is_upside_down=True)]
+    assert len(views(shift=2, flip=0.5)) == 10
+    assert len(views(shift=2, flip=1, flip_vertical=1)) == 20
+    assert views(32, 64, augment="photos")[1:5] == FOR_PHOTOS
+    # A side of one pixel is not shifted.
+    assert views(1, 1, shift=2) == [View()]
+    assert views(1, 8, shift=2) == [View(), View(right=-1), View(right=1)]
+
+
+def test_a_view_is_mirrored_and_shifted_by_whole_pixels():
     images = tf.constant(RAMP)
-    run = make_run("eval", flip=1, crop=0.3, rotate=20, cutout=0.5)
-    assert augmentation.augment(images, run) is images
+    assert View().apply(images) is images
+    mirrored, turned, down, both = evaluate(
+        View(is_mirrored=True).apply(images),
+        View(is_upside_down=True).apply(images),
+        View(down=1).apply(images),
+        View(is_mirrored=True, right=-2).apply(images),
+    )
+    assert (mirrored == RAMP[:, :, ::-1]).all() and (turned == RAMP[:, ::-1]).all()
+    assert (down[:, :3] == RAMP[:, 1:]).all() and (down[:, 3] == RAMP[:, 3]).all()
+    assert (both == RAMP[:, :, [4, 4, 4, 3, 2]]).all()
+
+
+def test_a_function_gets_one_view_after_the_other():
+    images = tf.constant(RAMP)
+    results = augmentation.map_views(
+        lambda view: {"first": view[:, 0, 0, 0]}, images, make_run("predict", flip=1)
+    )
+    plain, mirrored = evaluate(*[result["first"] for result in results])
+    assert (plain == RAMP[:, 0, 0, 0]).all() and (mirrored == RAMP[:, 0, 4, 0]).all()
+    inputs = results[1]["first"].op.graph.get_operations()
+    assert any(op.control_inputs == [results[0]["first"].op] for op in inputs)
+
+
+def test_examples_without_views_are_refused():
+    with pytest.raises(UsageError, match=r"needs images \[H, W, C\], but .* shape \[7\]"):
+        augmentation.map_views(tf.identity, tf.zeros([2, 7]), make_run("predict", shift=1))
+    with pytest.raises(UsageError, match="has no views: the model was trained without shift"):
+        augmentation.map_views(tf.identity, tf.constant(RAMP), make_run("predict", rotate=9))

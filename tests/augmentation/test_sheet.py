@@ -1,23 +1,24 @@
-"""`toolkit data show`: what is on the sheet, and what is refused."""
+"""`toolkit data show`: what is on the sheet; the presets, what beats them, and their table."""
 
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
+from file_fixtures import REPOSITORY
 from PIL import Image
+from typing_extensions import Literal
 
-from toolkit import cli
-from toolkit.augmentation import sheet
+from toolkit import AugmentationOptions, option
+from toolkit.data.spec import DataSpec
+from toolkit.options import OFF, resolve
+from toolkit.options.declaration import chooses_preset
+from toolkit.options.declaration_faults import find_declaration_fault
 from toolkit.testing import write_digits
 
-
-def show(capsys, *args):
-    """The exit code, stdout and stderr of `toolkit data show`."""
-    code = cli.run_command(["data", "show", *map(str, args)])
-    output = capsys.readouterr()
-    return code, output.out, output.err
+SHOW = ["data", "show"]
 
 
 @pytest.fixture
@@ -35,9 +36,9 @@ def tiles(path, rows, columns, height=48, width=96):
     )
 
 
-def test_without_augmentation_a_sheet_has_the_examples_alone(tmp_path, images, capsys):
+def test_without_augmentation_a_sheet_has_the_examples_alone(tmp_path, images, cli):
     path = tmp_path / "sheet.png"
-    code, out, err = show(capsys, images, "--out", path, "--examples", 3)
+    code, out, err = cli(*SHOW, images, "--out", path, "--examples", 3)
     assert (code, err) == (0, "")
     assert out == f"3 examples of {images}; changes: none\nsheet    {path}\n"
     with np.load(images[len("npz:") :]) as arrays:
@@ -46,10 +47,10 @@ def test_without_augmentation_a_sheet_has_the_examples_alone(tmp_path, images, c
     assert (tile == first.repeat(2, axis=0).repeat(2, axis=1)).all()
 
 
-def test_each_change_is_shown_alone_and_then_all_together(tmp_path, images, capsys):
+def test_each_change_is_shown_alone_and_then_all_together(tmp_path, images, cli):
     path = tmp_path / "sheet.png"
     args = ["--flip", "1", "--grey", "1", "--examples", 2, "--versions", 3, "--json"]
-    code, out, _ = show(capsys, images, "-o", path, *args)
+    code, out, _ = cli(*SHOW, images, "-o", path, *args)
     assert code == 0
     facts = json.loads(out)
     assert facts["strengths"] == {"flip": 1.0, "grey": 1.0} and facts["examples"] == 2
@@ -60,29 +61,16 @@ def test_each_change_is_shown_alone_and_then_all_together(tmp_path, images, caps
         assert (version == grey[:, ::-1]).all()
 
 
-def test_a_single_strength_takes_precedence_over_the_preset(tmp_path, images, capsys):
-    path = tmp_path / "sheet.png"
-    args = ["--augment", "photos", "--flip", "0", "--hue", "0.1", "--json", "--out", path]
-    facts = json.loads(show(capsys, images, *args)[1])
-    assert facts["strengths"]["hue"] == 0.1 and "flip" not in facts["strengths"]
-    assert facts["strengths"]["crop"] == 0.125
-
-
-def test_the_size_of_images_can_be_set_as_for_a_run(tmp_path, capsys):
+def test_the_size_of_images_can_be_set_as_for_a_run(tmp_path, cli):
     folder = tmp_path / "images" / "a"
     folder.mkdir(parents=True)
     for name in "xyz":
         Image.new("RGB", (50, 30), "red").save(str(folder / f"{name}.png"))
     path = tmp_path / "sheet.png"
     args = ["--image-size", "96", "--test-share", "0", "--validation-share", "0", "--examples", 1]
-    code, _, err = show(capsys, f"images:{folder.parent}", "-o", path, *args)
+    code, _, err = cli(*SHOW, f"images:{folder.parent}", "-o", path, *args)
     assert (code, err) == (0, "")
     assert tiles(path, 1, 1, 96, 96)[0, 0, 48, 48].tolist() == [255, 0, 0]
-
-
-def test_large_images_are_thinned_out():
-    assert sheet._fit_tiles(np.zeros([1, 900, 1000, 3])).shape == (1, 225, 250, 3)
-    assert sheet._fit_tiles(np.zeros([1, 1, 1, 1])).shape == (1, 96, 96, 1)
 
 
 @pytest.mark.parametrize(
@@ -94,31 +82,108 @@ def test_large_images_are_thinned_out():
         (["--data", "x"], "No such option"),
     ],
 )
-def test_wrong_arguments_are_refused_in_one_sentence(images, capsys, args, message):
-    code, out, err = show(capsys, images, *args)
+def test_wrong_arguments_are_refused_in_one_sentence(images, cli, args, message):
+    code, out, err = cli(*SHOW, images, *args)
     assert (code, out) == (2, "") and message in err and "Traceback" not in err
 
 
 @pytest.mark.parametrize("labels", [{}, {"y_train": np.linspace(0, 1, 20)}], ids=["none", "values"])
-def test_images_without_classes_have_no_caption(tmp_path, labels, capsys):
+def test_images_without_classes_have_no_caption(tmp_path, labels, cli):
     images = np.random.RandomState(0).rand(20, 6, 6, 3).astype(np.float32)
     np.savez(str(tmp_path / "a.npz"), x_train=images, **labels)
     path = tmp_path / "sheet.png"
-    code, _, err = show(capsys, f"npz:{tmp_path}/a.npz", "-o", path, "--flip", 1, "--examples", 2)
+    code, _, err = cli(*SHOW, f"npz:{tmp_path}/a.npz", "-o", path, "--flip", 1, "--examples", 2)
     assert (code, err) == (0, "") and path.exists()
 
 
-def test_examples_that_are_no_images_are_refused(tmp_path, capsys):
+def test_examples_that_are_no_images_are_refused(tmp_path, cli):
     np.savez(str(tmp_path / "a.npz"), x_train=np.zeros([20, 7], np.float32), y_train=[0, 1] * 10)
-    code, _, err = show(capsys, f"npz:{tmp_path}/a.npz", "--out", tmp_path / "sheet.png")
+    code, _, err = cli(*SHOW, f"npz:{tmp_path}/a.npz", "--out", tmp_path / "sheet.png")
     assert code == 2 and "which are not images" in err
     assert not (tmp_path / "sheet.png").exists()
 
 
-def test_with_a_plugin_the_sheet_shows_what_a_run_does(tmp_path, capsys):
-    words = ["mnist5k", "-o", tmp_path / "a.png", "--examples", 1, "--versions", 1]
-    code, out, err = show(capsys, *words, "--plugin", "classifier")
-    assert code == 0 and "changes: shift 2, rotate 10, zoom 0.1, elastic 0.7\n" in out
-    assert err.startswith("note: augment digits, because the images are grey and at most 40 pixels")
-    code, out, err = show(capsys, *words, "--plugin", "gan")
-    assert (code, out) == (2, "") and "Plugin 'gan' has no options that change" in err
+def test_with_a_plugin_the_sheet_shows_what_a_run_does(tmp_path, cli):
+    words = [*SHOW, "mnist5k", "-o", tmp_path / "a.png", "--examples", 1, "--versions", 1]
+    result = cli(*words, "--plugin", "classifier")
+    assert result.code == 0 and "shift 2, rotate 10, zoom 0.1, elastic 0.7\n" in result.out
+    assert result.err.startswith("note: augment digits, because the images are grey and at most 40")
+    result = cli(*words, "--plugin", "gan")
+    assert (result.code, result.out) == (2, "")
+    assert "Plugin 'gan' has no options that change" in result.err
+
+
+# ------------------------------------------------------------------------------------------ presets
+
+
+def options(layers=(), **flags):
+    return resolve([("test", AugmentationOptions)], layers, flags=flags)
+
+
+def test_the_table_in_the_documents_has_the_values_of_the_presets():
+    with open(os.path.join(REPOSITORY, "docs", "augmentation.md"), encoding="utf-8") as file:
+        rows = [line.strip("| \n").split(" | ") for line in file if line.startswith("| `")]
+    presets = AugmentationOptions.presets
+    assert list(presets) == ["none", "digits", "photos", "pictures", "icons"]
+    expected = {name: [_text(preset[name]) for preset in presets.values()] for name in OFF}
+    assert {row[0].strip("`"): row[1:6] for row in rows} == expected
+
+
+def _text(value):
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def test_until_the_data_choose_nothing_changes_images():
+    for defaults in (AugmentationOptions(), options().options):
+        assert defaults.augment == "auto"
+        assert defaults.model_dump(include=set(OFF)) == OFF
+
+
+@pytest.mark.parametrize("preset", sorted(AugmentationOptions.presets))
+def test_a_preset_sets_every_strength_and_a_flag_takes_precedence(preset):
+    resolved = options(augment=preset, rotate="3")
+    expected = dict(AugmentationOptions.presets[preset], rotate=3.0)
+    assert {name: getattr(resolved.options, name) for name in OFF} == expected
+    assert resolved.origins["flip"] == f"preset {preset}"
+    assert resolved.notes == []
+
+
+def test_a_preset_replaces_strengths_of_weaker_places_and_a_note_says_which():
+    resolved = options([("a.toml", {"rotate": 30})], augment="photos")
+    assert resolved.options.rotate == 0
+    assert resolved.notes == [
+        "rotate is 0.0 by preset photos (flag --augment), no longer 30 (a.toml)"
+    ]
+
+
+def test_options_without_effect_are_noted():
+    resolved = options(augment="none", fill="reflect", rand_magnitude="7")
+    assert sorted(resolved.notes) == [
+        "fill (flag --fill) has no effect: nothing moves images beyond their border",
+        "rand_magnitude (flag --rand-magnitude) has no effect: rand_augment is 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "shape, dtype, preset",
+    [
+        ((28, 28, 1), "uint8", "digits"),
+        ((40, 12, 1), "float32", "digits"),
+        ((41, 12, 1), "uint8", "pictures"),
+        ((28, 28, 3), "uint8", "pictures"),
+        ((784,), "float32", "none"),
+        ((), "string", "none"),
+    ],
+)
+def test_the_data_choose_the_preset(shape, dtype, preset):
+    name, reason = AugmentationOptions.choose_preset(DataSpec(shape, dtype), 100)
+    assert name == preset and reason.startswith("the ")
+
+
+class Own(AugmentationOptions):
+    augment: Literal["none", "digits"] = option("digits", "what the images show")
+
+
+def test_a_class_with_other_names_of_presets_does_not_ask_the_data():
+    assert not chooses_preset(Own) and find_declaration_fault(Own) is None
+    assert resolve([("test", Own)]).options.elastic == 0.7

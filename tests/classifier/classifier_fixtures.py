@@ -1,33 +1,18 @@
-"""Helpers for tests of the classifier: its options, runs on data of any shape, sessions."""
+"""Helpers for tests of the classifier: its options, and runs on data of any shape."""
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, NamedTuple, Tuple
-
 from toolkit_classifier.options import ClassifierOptions
 
-from toolkit import tf
+from toolkit import DataSpec
 from toolkit.graph.run import Run
 from toolkit.options import resolve
 
-
-class Data(NamedTuple):
-    """The fields of a `DataSpec` that the classifier reads."""
-
-    shape: Tuple[int, ...] = (28, 28, 1)
-    num_classes: int = 10
-    class_names: Tuple[str, ...] = ()
-    class_counts: Tuple[int, ...] = ()
-    value_range: Tuple[float, ...] = ()
-    dtype: str = "uint8"
-    mean: Tuple[float, ...] = ()
-    deviation: Tuple[float, ...] = ()
-    feature_names: Tuple[str, ...] = ()
-    labels: Any = None  # only of data without one class for each example
-
-
 PLAIN = {"shift": 0, "rotate": 0.0, "zoom": 0.0, "elastic": 0.0, "mixup": 0.0, "dropout": 0.0}
+
+
+def make_data(shape=(28, 28, 1), num_classes=10, class_names=(), class_counts=()):
+    return DataSpec(shape, "uint8", num_classes, class_names, class_counts)
 
 
 def options(**values):
@@ -37,19 +22,4 @@ def options(**values):
 
 
 def make_run(mode="train", data=None, **values):
-    return Run(mode, options(**values), data or Data(), total_steps=100)
-
-
-@contextlib.contextmanager
-def graph():
-    """A new default graph."""
-    with tf.Graph().as_default() as fresh:
-        yield fresh
-
-
-def evaluate(*tensors, **kwargs):
-    """The values of tensors in a new session with initialized variables: a list, or one array."""
-    with tf.Session() as session:
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        values = session.run(list(tensors), feed_dict=kwargs.get("feed"))
-    return values[0] if len(values) == 1 else values
+    return Run(mode, options(**values), data or make_data(), total_steps=100)

@@ -45,12 +45,7 @@ def splits(run):
 
 
 def measure(folder, step, images, labels):
-    """Accuracy, top-3 accuracy and cross-entropy of a checkpoint, and its predictions, in float64.
-
-    Args:
-        images: uint8 [N, H, W, C].
-        labels: int [N].
-    """
+    """Accuracy, top-3 accuracy and cross-entropy of a checkpoint, and its predictions."""
     tensors = testing.tensors(str(folder / "run"), str(step))
     x = images.reshape(len(images), -1) / 255
     for layer in ("hidden1", "logits"):

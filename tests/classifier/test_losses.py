@@ -1,4 +1,4 @@
-"""The losses, against values that can be checked by hand."""
+"""The losses and metrics, against values that can be checked by hand."""
 
 from __future__ import annotations
 
@@ -6,42 +6,39 @@ import math
 
 import numpy as np
 import pytest
-from classifier_fixtures import Data, evaluate, make_run
+from classifier_fixtures import make_data, make_run
+from graph_fixtures import evaluate
 from toolkit_classifier import losses
+from toolkit_classifier.metrics import build, streaming_mean
 
 from toolkit import UsageError, tf
 
-
-def loss_of(logits, targets, **kwargs):
-    return losses.classification_loss(tf.constant(logits), tf.constant(targets), **kwargs)
+LN = math.log
 
 
-def test_equal_logits_cost_the_logarithm_of_the_number_of_classes():
-    loss = loss_of([[7.0, 7.0, 7.0, 7.0]], [[0.0, 1.0, 0.0, 0.0]])
-    assert evaluate(loss) == pytest.approx(math.log(4))
-
-
-def test_odds_of_three_to_one_cost_the_logarithm_of_four_thirds():
-    loss = loss_of([[math.log(3.0), 0.0]], [[1.0, 0.0]])
-    assert evaluate(loss) == pytest.approx(math.log(4 / 3))
-
-
-def test_smoothing_of_a_fifth_over_four_classes_leaves_0_85_and_spreads_0_05():
-    targets = losses.smooth(tf.constant([[1.0, 0.0, 0.0, 0.0]]), 0.2)
-    np.testing.assert_allclose(evaluate(targets), [[0.85, 0.05, 0.05, 0.05]], rtol=1e-6)
-
-
-def test_smoothed_loss_of_a_certain_logit_is_the_mass_moved_times_the_gap():
-    # The log-probabilities are 0 and -20; half of the share 0.2 is on the wrong class.
-    loss = loss_of([[20.0, 0.0]], [[1.0, 0.0]], smoothing=0.2)
-    assert evaluate(loss) == pytest.approx(0.1 * 20, abs=1e-5)
-
-
-def test_class_weights_give_a_weighted_mean():
-    # Costs log 2 and log 4 / 3 with weights 3 and 1.
-    logits, targets = [[0.0, 0.0], [0.0, math.log(3.0)]], [[1.0, 0.0], [0.0, 1.0]]
-    loss = loss_of(logits, targets, weights=[3.0, 1.0])
-    assert evaluate(loss) == pytest.approx((3 * math.log(2) + math.log(4 / 3)) / 4)
+@pytest.mark.parametrize(
+    "logits, targets, settings, expected",
+    [
+        # Equal logits cost the logarithm of the number of classes.
+        ([[7.0, 7.0, 7.0, 7.0]], [[0.0, 1.0, 0.0, 0.0]], {}, LN(4)),
+        # Odds of three to one.
+        ([[LN(3), 0.0]], [[1.0, 0.0]], {}, LN(4 / 3)),
+        # The log-probabilities are 0 and -20; half of the share 0.2 is on the wrong class.
+        ([[20.0, 0.0]], [[1.0, 0.0]], {"smoothing": 0.2}, 0.1 * 20),
+        # The mean of log 2 and log 4 / 3 with weights 3 and 1.
+        (
+            [[0.0, 0.0], [0.0, LN(3)]],
+            [[1.0, 0.0], [0.0, 1.0]],
+            {"weights": [3.0, 1.0]},
+            (3 * LN(2) + LN(4 / 3)) / 4,
+        ),
+    ],
+)
+def test_a_loss_is_the_cross_entropy_of_smoothed_and_weighted_targets(
+    logits, targets, settings, expected
+):
+    loss = losses.classification_loss(tf.constant(logits), tf.constant(targets), **settings)
+    assert evaluate(loss) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_batch_whose_classes_weigh_nothing_costs_nothing_and_has_no_gradient():
@@ -58,46 +55,107 @@ def test_extreme_logits_give_a_finite_loss_and_the_right_gradient(smoothing, wei
     targets = tf.constant([[1.0, 0.0], [0.0, 1.0]])
     loss = losses.classification_loss(logits, targets, smoothing, weights)
     value, gradient = evaluate(loss, tf.gradients(loss, logits)[0])
-    assert value == pytest.approx(
-        1e4
-    )  # 20,000 for one of two; smoothing adds as much as it removes
+    # 20,000 for one of two; smoothing adds as much as it removes.
+    assert value == pytest.approx(1e4)
     half = smoothing / 2  # softmax is (1, 0): gradient (softmax - target) / 2
     expected = [[half / 2, -half / 2], [(1 - half) / 2, -(1 - half) / 2]]
     np.testing.assert_allclose(gradient, expected, atol=1e-7)
 
 
 def test_balanced_weights_are_total_over_classes_times_count_and_zero_for_none():
-    data = Data(num_classes=3, class_counts=(6, 3, 0))
+    data = make_data(num_classes=3, class_counts=(6, 3, 0))
     assert losses.class_weights("balanced", data).tolist() == [0.5, 1.0, 0.0]
 
 
-def test_listed_weights_need_one_value_per_class():
-    assert losses.class_weights("1,0.5,2", Data(num_classes=3)).tolist() == [1.0, 0.5, 2.0]
-    with pytest.raises(UsageError, match="class_weights has 2 values, but the data has 3 classes"):
-        losses.class_weights("1,2", Data(num_classes=3))
+@pytest.mark.parametrize(
+    "weights, data, message",
+    [
+        ("1,2", make_data(num_classes=3), "class_weights has 2 values, but the data has 3 classes"),
+        ("balanced", make_data(), "needs the count of each class"),
+    ],
+)
+def test_weights_need_one_value_per_class_or_its_count(weights, data, message):
+    assert losses.class_weights("1,0.5,2", make_data(num_classes=3)).tolist() == [1.0, 0.5, 2.0]
+    with pytest.raises(UsageError, match=message):
+        losses.class_weights(weights, data)
 
 
 def test_training_logs_the_share_of_right_answers():
-    run = make_run(data=Data(num_classes=2))
+    run = make_run(data=make_data(num_classes=2))
     logits = tf.constant([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     losses.total(tf.constant([0, 1, 1, 0]), {"logits": logits}, run)
     assert evaluate(run.logged["accuracy"]) == 0.75
 
 
 def test_evaluation_uses_the_plain_cross_entropy():
-    run = make_run("eval", Data(num_classes=2), label_smoothing=0.5, class_weights="1,9")
+    run = make_run("eval", make_data(num_classes=2), label_smoothing=0.5, class_weights="1,9")
     logits = tf.constant([[0.0, 0.0], [0.0, math.log(3.0)]])
     loss = losses.total(tf.constant([0, 1]), {"logits": logits}, run)
     assert evaluate(loss) == pytest.approx((math.log(2) + math.log(4 / 3)) / 2)
 
 
 def test_targets_of_mixup_replace_the_labels():
-    run = make_run(data=Data(num_classes=2))
+    run = make_run(data=make_data(num_classes=2))
     outputs = {"logits": tf.constant([[0.0, math.log(3.0)]]), "targets": tf.constant([[0.5, 0.5]])}
     loss = losses.total(tf.constant([0]), outputs, run)
     assert evaluate(loss) == pytest.approx((math.log(4) + math.log(4 / 3)) / 2)
 
 
-def test_balanced_weights_without_counts_are_refused():
-    with pytest.raises(UsageError, match="needs the count of each class"):
-        losses.class_weights("balanced", Data())
+def metrics_of(logits, labels, batch=None, **values):
+    """The metrics of known logits [N, K] and labels [N] after one pass in batches."""
+    logits, labels = np.asarray(logits, np.float32), np.asarray(labels, np.int32)
+    run = make_run("eval", make_data(num_classes=logits.shape[1]), **values)
+    feeds = tf.placeholder(tf.float32, [None, logits.shape[1]]), tf.placeholder(tf.int32, [None])
+    pairs = build(feeds[1], {"logits": feeds[0]}, run)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        for start in range(0, len(labels), batch or len(labels)):
+            part = slice(start, start + (batch or len(labels)))
+            updates = [update for _, update in pairs.values()]
+            session.run(updates, dict(zip(feeds, (logits[part], labels[part]))))
+        return session.run({name: value for name, (value, _) in pairs.items()})
+
+
+LN2 = np.log(2.0)
+
+
+@pytest.mark.parametrize(
+    "logits, labels, expected",
+    [
+        # One example: the second most likely of two equal and one impossible class.
+        ([[0, 0, -1000]], [0], {"accuracy": 1, "top2": 1, "loss": LN2}),
+        ([[0, 1000, -1000]], [0], {"accuracy": 0, "top2": 1, "loss": 1000}),
+        # Equal logits of K classes cost ln K, whatever the label.
+        ([[7, 7, 7, 7]] * 3, [0, 0, 0], {"accuracy": 1, "top2": 1, "loss": 2 * LN2}),
+        # Half right, and one of the wrong ones second; class 3 has no example.
+        (
+            [[9, 0, 0, -9], [0, 9, 0, -9], [9, 1, 0, -9], [1, 0, -9, 9]],
+            [0, 1, 1, 2],
+            {"accuracy": 0.5, "top2": 0.75},
+        ),
+    ],
+    ids=["one right", "one wrong", "equal logits", "a class absent"],
+)
+@pytest.mark.parametrize("batch", [None, 3])
+def test_metrics_of_known_logits(logits, labels, expected, batch):
+    values = metrics_of(logits, labels, batch, top_k=2)
+    assert {name: values[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_k_beyond_the_number_of_classes_becomes_that_number():
+    assert metrics_of([[2, 1, 0]], [2], top_k=99)["top3"] == 1
+    assert metrics_of([[0, 1]], [0], top_k=1)["top1"] == 0
+
+
+def test_examples_beyond_16_7_million_still_count():
+    values = tf.placeholder(tf.float32, [None])
+    mean, update = streaming_mean(values, "many")
+    total, count = tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        session.run([total.assign(2.0**24), count.assign(2**24)])  # all right so far
+        for _ in range(64):
+            session.run(update, {values: np.zeros(2**18)})  # as many again, all wrong
+        assert session.run(mean) == 0.5
+        session.run(update, {values: [1.0]})
+        assert session.run(total) == 2**24 + 1

@@ -1,43 +1,16 @@
-"""The plugin as a whole: its hooks, its options, and what importing it costs."""
+"""The plugin's options, and its networks: sizes, names, gradients, predictions."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-
-import process_fixtures
+import numpy as np
 import pytest
 import toolkit_classifier as plugin
-from classifier_fixtures import options
-from toolkit_classifier.options import ClassifierOptions
+from classifier_fixtures import make_data, make_run, options
+from graph_fixtures import evaluate
+from toolkit_classifier import networks
 
-from toolkit import UsageError
-from toolkit.plugins import hook_names, load
-
-MODEL_HOOKS = ["build", "call", "loss", "optimize", "predict"]
-HOOKS = ["options", *MODEL_HOOKS, "metrics", "example_metrics", "metric_directions", "evaluated"]
-
-
-def test_all_hooks_are_implemented_and_remain_so_when_their_modules_are_imported():
-    assert hook_names(load("classifier")) == HOOKS
-    for name in ("losses", "metrics", "networks", "options", "reports"):
-        importlib.import_module("toolkit_classifier." + name)
-    assert inspect.ismodule(plugin.metrics) and inspect.ismodule(plugin.options)
-    assert hook_names(load("classifier")) == HOOKS
-
-
-def test_importing_the_plugin_and_reading_its_options_imports_no_tensorflow():
-    code = (
-        "import sys, toolkit_classifier as p\n"
-        "assert p.options().__name__ == 'ClassifierOptions'\n"
-        "assert not {name.split('.')[0] for name in sys.modules} & {'tensorflow', 'tf_keras'}"
-    )
-    assert process_fixtures.run(fresh=True, statements=code).code == 0
-
-
-def test_every_option_has_a_line_of_help_without_a_full_stop():
-    for name, field in ClassifierOptions.model_fields.items():
-        assert field.description and not field.description.endswith("."), name
+from toolkit import DataError, Split, UsageError, tf
+from toolkit.data.examples import describe
 
 
 @pytest.mark.parametrize(
@@ -62,6 +35,132 @@ def test_a_value_out_of_range_is_refused_with_its_name(name, value):
         options(**{name: value})
 
 
-def test_lists_are_parsed_from_text():
-    assert options(hidden="256,64").hidden == [256, 64]
-    assert options(class_weights="1,0.5").class_weights == "1,0.5"
+NETWORKS = ["mlp", "cnn", "resnet"]
+each_network = pytest.mark.parametrize("network", NETWORKS)
+
+
+def build_outputs(shape=(28, 28, 1), classes=10, mode="train", **values):
+    """The outputs of a network on four uniformly grey images."""
+    run = make_run(mode, make_data(shape, classes), **values)
+    features, labels = tf.fill([4, *shape], 0.5), tf.zeros([4], tf.int32)
+    model = plugin.build(run=run)
+    return plugin.call(model=model, features=features, labels=labels, run=run)
+
+
+def kernels(*channels):
+    """The number of weights of convolutions of 3 x 3 from one number of channels to the next."""
+    return sum(9 * a * b for a, b in zip(channels, channels[1:]))
+
+
+CNN = 2 * 2 * (16 + 32 + 64) + 64 * 10 + 10  # of batch norm and of the last layer
+
+
+@pytest.mark.parametrize(
+    "shape, options, count",
+    [
+        ((28, 28, 1), {"network": "mlp", "hidden": [128]}, 784 * 128 + 128 + 128 * 10 + 10),
+        ((28, 28, 1), {"network": "mlp", "hidden": [30, 20]}, 785 * 30 + 31 * 20 + 21 * 10),
+        # Three stages of two convolutions.
+        ((28, 28, 1), {"network": "cnn"}, kernels(1, 16, 16, 32, 32, 64, 64) + CNN),
+        ((32, 32, 3), {"network": "cnn"}, kernels(3, 16, 16, 32, 32, 64, 64) + CNN),
+    ],
+)
+def test_a_network_has_a_known_number_of_parameters(shape, options, count):
+    build_outputs(shape, **options)
+    assert sum(int(np.prod(v.shape.as_list())) for v in tf.trainable_variables()) == count
+
+
+def test_images_of_64_pixels_get_a_fourth_stage():
+    outputs = build_outputs((64, 64, 3), 7, network="cnn")
+    assert outputs["features"].shape.as_list() == [4, 128]
+    assert "cnn/conv8/kernel:0" in [v.name for v in tf.trainable_variables()]
+
+
+@pytest.mark.parametrize(
+    "network, shape",
+    [("mlp", (13,))]
+    + [(n, s) for n in NETWORKS for s in ((8, 8, 1), (28, 28, 1), (9, 31, 3), (64, 64, 3))],
+)
+def test_every_network_accepts_every_size_and_returns_finite_logits_and_embeddings(network, shape):
+    outputs = build_outputs(shape, 7, network=network, hidden=[64])
+    logits, embedding = evaluate(outputs["logits"], outputs["features"])
+    assert logits.shape == (4, 7) and embedding.shape[0] == 4
+    assert 64 <= embedding.shape[1] <= 128
+    assert np.isfinite(logits).all() and np.isfinite(embedding).all()
+
+
+@each_network
+def test_variable_names_name_the_layer_and_do_not_depend_on_the_scope(network):
+    with tf.name_scope("elsewhere"):
+        build_outputs(network=network)
+    names = [v.name for v in tf.global_variables() if "global_step" not in v.name]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith(network + "/") and "_1" not in name for name in names)
+    if network == "cnn":
+        assert {"cnn/conv1/kernel:0", "cnn/norm1/moving_mean:0", "cnn/logits/bias:0"} <= set(names)
+
+
+@each_network
+def test_evaluation_has_no_updates_and_no_randomness(network):
+    outputs = build_outputs(mode="eval", network=network, dropout=0.5, shift=2, mixup=1.0)
+    kinds = {op.type for op in tf.get_default_graph().get_operations()}
+    assert "targets" not in outputs
+    assert not [kind for kind in kinds if kind.startswith("AssignSub")]
+
+
+@pytest.mark.parametrize("onednn", [False, True])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("height, width, channels", [(28, 28, 16), (9, 14, 17), (8, 8, 3)])
+def test_a_convolution_has_the_gradients_of_tensorflows_own(
+    monkeypatch, onednn, size, height, width, channels
+):
+    monkeypatch.setattr(networks, "ONEDNN", onednn)
+    draw = np.random.RandomState(0).normal
+    x = tf.constant(draw(size=[2, height, width, channels]).astype(np.float32))
+    layer = networks.Layers(make_run(), "test").conv("conv", channels, 20, size)
+    kernel = tf.trainable_variables()[0]
+    gradients = [
+        tf.gradients(tf.reduce_sum(result**2), [x, kernel])
+        for result in (layer(x), tf.nn.conv2d(x, kernel, strides=1, padding="SAME"))
+    ]
+    for gradient, expected in zip(*evaluate(*gradients)):
+        np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    "labels, text",
+    [
+        (None, "no labels"),
+        (np.zeros(3, int), "one class"),
+        (np.zeros(3, np.float32), "labels float32, and a classifier needs"),
+        (np.zeros([3, 4], bool), "labels bool 4, and a classifier needs"),
+        (np.zeros([3, 2, 2], int), "labels class of 1 int32 2x2, and a classifier needs"),
+        (
+            {"age": np.zeros(3), "kind": np.zeros(3, int)},
+            "age float32, kind class of 1, and a classifier needs",
+        ),
+    ],
+)
+def test_labels_that_are_not_one_class_are_refused_by_what_they_are(labels, text):
+    spec = describe(Split(np.zeros([3, 2, 2, 1], np.uint8), labels))
+    with pytest.raises(DataError, match=f"The data has {text}"):
+        networks.check_data("mlp", spec)
+
+
+@pytest.mark.parametrize("network", ["cnn", "resnet"])
+def test_a_convolutional_network_refuses_vectors_and_tiny_images(network):
+    with pytest.raises(UsageError, match=r"shape \[13\].*\n.*network=mlp"):
+        build_outputs((13,), network=network)
+    with pytest.raises(UsageError, match="has 7 x 9"):
+        build_outputs((7, 9, 1), network=network)
+
+
+def test_a_prediction_is_the_most_likely_label_with_its_probability():
+    logits = np.log(np.array([[1.0, 2.0, 1.0], [6.0, 1.0, 1.0]], np.float32))
+    outputs = {"logits": tf.constant(logits), "features": tf.zeros([2, 9])}
+    predictions = networks.predict(outputs)
+    values = dict(zip(predictions, evaluate(*predictions.values())))
+    assert values["label"].tolist() == [1, 0] and values["label"].dtype == np.int32
+    np.testing.assert_allclose(values["probability"], [0.5, 0.75], rtol=1e-6)
+    np.testing.assert_allclose(values["probabilities"][0], [0.25, 0.5, 0.25], rtol=1e-6)
+    assert values["features"].shape == (2, 9)

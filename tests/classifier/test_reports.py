@@ -1,4 +1,4 @@
-"""The reports of an evaluation: the files and their contents."""
+"""The reports of an evaluation: the files, their contents, F1, calibration and the page."""
 
 from __future__ import annotations
 
@@ -6,118 +6,87 @@ import json
 
 import numpy as np
 import pytest
-from classifier_fixtures import Data
-from toolkit_classifier import reports
+from classifier_fixtures import make_data
+from toolkit_classifier import page, reports, scores
 
-NAMES = ("cat", "dog", "cow")
+from toolkit.page.sections import read_sections
+from toolkit.statistics import wilson
+
+DATA = make_data((8, 8, 1), 3, ("cat", "dog", "cow"))
 
 
-def examples(images=True):
+def examples(**more):
     """Six examples: one cat predicted as a dog with 0.9, one cow as a cat with 0.6."""
-    return {
+    batch = {
         "labels": np.array([0, 0, 1, 1, 2, 2], np.int32),
         "label": np.array([0, 1, 1, 1, 2, 0], np.int32),
         "probability": np.array([0.8, 0.9, 0.7, 0.9, 0.5, 0.6], np.float32),
-        "features": np.ones([6, 8, 8, 1] if images else [6, 64], np.float32),
+        "features": np.ones([6, 8, 8, 1], np.float32),
     }
+    return dict(batch, **more)
 
 
-def data(images=True, names=NAMES):
-    return Data((8, 8, 1) if images else (64,), 3, names)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The folder of the reports of the six examples, and the result."""
+    folder = tmp_path_factory.mktemp("reports")
+    return folder, reports.write(examples(), DATA, str(folder))
 
 
-def test_an_evaluation_writes_four_files_that_the_result_names(tmp_path):
-    summary = reports.write(examples(), data(), str(tmp_path))
+def read_report(folder):
+    return json.loads((folder / "report.json").read_text(encoding="utf-8"))
+
+
+def test_an_evaluation_writes_four_files_that_the_result_names(written, tmp_path):
+    folder, summary = written
     assert summary["files"] == ["report.txt", "report.json", "confusion.png", "mistakes.png"]
-    assert sorted(summary["files"]) == sorted(path.name for path in tmp_path.iterdir())
+    assert sorted(summary["files"]) == sorted(path.name for path in folder.iterdir())
     for name in summary["files"][2:]:
-        assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
+        assert (folder / name).read_bytes()[:4] == b"\x89PNG"
+    # Without labels there is no report.
+    assert reports.write(examples(labels=None), DATA, str(tmp_path)) is None
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_of_matplotlib_do_not_change_reports(tmp_path):
+def test_settings_of_matplotlib_do_not_change_reports(written, tmp_path):
     """A matplotlibrc in the working directory may be anybody's; usetex would start LaTeX."""
     import matplotlib
 
-    folders = [tmp_path / "plain", tmp_path / "other"]
-    for folder, values in zip(folders, [{}, {"text.usetex": True, "savefig.facecolor": "red"}]):
-        folder.mkdir()
-        with matplotlib.rc_context(values):
-            reports.write(examples(), data(), str(folder))
+    with matplotlib.rc_context({"text.usetex": True, "savefig.facecolor": "red"}):
+        reports.write(examples(), DATA, str(tmp_path))
     for name in ("confusion.png", "mistakes.png"):
-        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+        assert (written[0] / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
-def test_the_result_names_the_worst_classes_and_confusions(tmp_path):
-    summary = reports.write(examples(), data(), str(tmp_path))
+def test_the_result_names_the_worst_classes_and_confusions(written):
+    folder, summary = written
     assert summary["mistakes"] == 2
     assert [row["class"] for row in summary["worst_classes"]] == ["cat", "cow"]
     assert summary["worst_classes"][0]["recall"] == 0.5
     assert summary["confusions"][0] == {"true": "cat", "predicted": "dog", "count": 1}
-    json.dumps(summary)
-
-
-def test_the_json_report_has_precision_recall_and_the_confusion_matrix(tmp_path):
-    reports.write(examples(), data(), str(tmp_path))
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    report = read_report(folder)
     assert report["confusion"] == [[1, 1, 0], [0, 2, 0], [1, 0, 1]]
-    dog = report["classes"][1]
-    assert (dog["class"], dog["recall"], dog["examples"]) == ("dog", 1.0, 2)
-    assert dog["precision"] == 2 / 3
+    dog = {"class": "dog", "recall": 1.0, "examples": 2, "precision": 2 / 3}
+    assert {name: report["classes"][1][name] for name in dog} == dog
+    assert reports.worst_mistakes(examples(), (8, 8, 1)).tolist() == [1, 5]  # by confidence
 
 
-def test_the_text_report_reads_as_a_table(tmp_path):
-    reports.write(examples(), data(), str(tmp_path))
-    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
-    assert "accuracy 0.6667 on 6 examples" in text
-    assert "     cat  1 1 ." in text
-
-
-def test_mistakes_are_listed_by_confidence():
-    assert reports.worst_mistakes(examples(), (8, 8, 1)).tolist() == [1, 5]
-
-
-def test_examples_that_are_no_images_get_no_picture_of_mistakes(tmp_path):
-    summary = reports.write(examples(images=False), data(images=False), str(tmp_path))
+def test_without_mistakes_or_images_there_is_no_picture_of_them(tmp_path):
+    perfect = examples(label=examples()["labels"])
+    summary = reports.write(perfect, DATA, str(tmp_path))
+    assert summary["files"] == ["report.txt", "report.json", "confusion.png"]
+    assert (summary["mistakes"], summary["worst_classes"], summary["confusions"]) == (0, [], [])
+    vectors = examples(features=np.ones([6, 64], np.float32))
+    summary = reports.write(vectors, make_data((64,), 3), str(tmp_path))
     assert "mistakes.png" not in summary["files"] and not (tmp_path / "mistakes.png").exists()
 
 
-def test_without_mistakes_there_is_no_picture_of_them(tmp_path):
-    perfect = dict(examples(), label=examples()["labels"])
-    summary = reports.write(perfect, data(), str(tmp_path))
-    assert summary["files"] == ["report.txt", "report.json", "confusion.png"]
-    assert (
-        summary["mistakes"] == 0 and summary["worst_classes"] == [] and summary["confusions"] == []
-    )
-
-
 def test_a_class_without_examples_or_name_is_called_by_its_number(tmp_path):
-    summary = reports.write(examples(), Data((8, 8, 1), 4, ("cat",)), str(tmp_path))
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    summary = reports.write(examples(), make_data((8, 8, 1), 4, ("cat",)), str(tmp_path))
+    report = read_report(tmp_path)
     assert report["class_names"] == ["cat", "1", "2", "3"]
     assert report["classes"][3]["recall"] == 0 and summary["mistakes"] == 2
 
-
-def test_without_labels_there_is_no_report(tmp_path):
-    assert reports.write(dict(examples(), labels=None), data(), str(tmp_path)) is None
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_scores_of_each_class_are_those_of_scikit_learn():
-    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
-
-    random = np.random.RandomState(3)
-    labels, predicted = random.randint(0, 4, [2, 200])  # class 4 has no examples and no predictions
-    names = ["a", "b", "c", "d", "e"]
-    matrix = reports.confusion_matrix(labels, predicted, 5)
-    np.testing.assert_array_equal(matrix, confusion_matrix(labels, predicted, labels=range(5)))
-    expected = precision_recall_fscore_support(labels, predicted, labels=range(5), zero_division=0)
-    rows = reports.class_scores(matrix, names)
-    for key, column in zip(("precision", "recall", "f1", "examples"), expected):
-        np.testing.assert_allclose([row[key] for row in rows], column, rtol=1e-12)
-    assert [row["class"] for row in rows] == names
-
-
-# ------------------------------------------------------------------------------- names of classes
 
 STRANGE_NAMES = (
     r"a$\frac$b",
@@ -138,52 +107,29 @@ STRANGE_NAMES = (
 )
 
 
-def strange_examples(count):
-    """Each class once right, and once taken for the next one."""
+@pytest.mark.filterwarnings("error")
+def test_any_name_of_a_class_can_be_reported(tmp_path):
+    # Each class is once right, and once taken for the next one.
+    count = len(STRANGE_NAMES)
     labels = np.repeat(np.arange(count, dtype=np.int32), 2)
-    predicted = np.where(np.arange(2 * count) % 2, (labels + 1) % count, labels)
-    return {
+    batch = {
         "labels": labels,
-        "label": predicted,
+        "label": np.where(np.arange(2 * count) % 2, (labels + 1) % count, labels),
         "probability": np.full(2 * count, 0.5, np.float32),
         "features": np.ones([2 * count, 8, 8, 1], np.float32),
     }
-
-
-@pytest.mark.filterwarnings("error")
-def test_any_name_of_a_class_can_be_reported(tmp_path):
-    count = len(STRANGE_NAMES)
-    summary = reports.write(
-        strange_examples(count), Data((8, 8, 1), count, STRANGE_NAMES), str(tmp_path)
-    )
+    summary = reports.write(batch, make_data((8, 8, 1), count, STRANGE_NAMES), str(tmp_path))
     assert summary["mistakes"] == count and len(summary["files"]) == 4
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert tuple(report["class_names"]) == STRANGE_NAMES
+    assert tuple(read_report(tmp_path)["class_names"]) == STRANGE_NAMES
     text = (tmp_path / "report.txt").read_text(encoding="utf-8")
     num_lines = 2 * count + 5 + 11  # two tables of classes, and the scores with one bin
     assert len(text.splitlines()) == num_lines and max(map(len, text.splitlines())) < 120
     assert all(letter.isprintable() or letter == "\n" for letter in text)
 
 
-@pytest.mark.parametrize("name", STRANGE_NAMES[:3])
-def test_a_dollar_in_a_name_is_drawn_as_a_dollar(name):
-    from matplotlib.text import Text
-
-    text, is_formula = Text()._preprocess_math(reports.without_tex(name))
-    assert (text, bool(is_formula)) == (name, False)
-
-
 def test_a_name_without_glyphs_is_drawn_as_the_number_of_its_class():
     names = ["cat", "猫", "two\nlines", " ", "$x$"]
     assert reports.drawable_names(names) == ["cat", "1", r"two\nlines", "3", "$x$"]
-
-
-def test_wide_letters_do_not_shift_the_columns():
-    wide = [reports.columns(reports.align(name, 9)) for name in ("猫猫", "e\u0301", "cat")]
-    assert wide == [9, 9, 9]
-
-
-# --------------------------------------------------------------------------------- known answers
 
 
 def test_the_numbers_of_a_known_confusion(tmp_path):
@@ -197,7 +143,7 @@ def test_the_numbers_of_a_known_confusion(tmp_path):
         "probability": np.linspace(0.5, 0.9, 20).astype(np.float32),
         "features": np.ones([20, 8, 8, 1], np.float32),
     }
-    reports.write(outcome, data(), str(tmp_path))
+    reports.write(outcome, DATA, str(tmp_path))
     text = (tmp_path / "report.txt").read_text(encoding="utf-8")
     assert text.splitlines() == [
         "   class  precision  recall      f1  examples",
@@ -232,10 +178,87 @@ def test_the_numbers_of_a_known_confusion(tmp_path):
     assert reports.worst_mistakes(outcome, (8, 8, 1)).tolist() == [5, 0]
 
 
-def test_a_report_of_one_example(tmp_path):
-    one = {name: array[1:2] for name, array in examples().items()}
-    summary = reports.write(one, data(), str(tmp_path))
-    assert summary["mistakes"] == 1
-    assert summary["worst_classes"] == [{"class": "cat", "recall": 0.0, "examples": 1}]
+def draw_examples(count=200, num_classes=4, accuracy=0.8):
+    draws = np.random.RandomState(0)
+    labels = draws.randint(0, num_classes, count).astype(np.int32)
+    right = draws.rand(count) < accuracy
+    predicted = np.where(right, labels, (labels + 1) % num_classes).astype(np.int32)
+    probability = draws.uniform(0.5, 1.0, count).astype(np.float32)
+    features = np.zeros([count, 8, 8, 1], np.float32)
+    return {"labels": labels, "label": predicted, "probability": probability, "features": features}
+
+
+def lettered(num_classes=4):
+    return make_data((8, 8, 1), num_classes, tuple("abcdefgh"[:num_classes]))
+
+
+@pytest.mark.parametrize("num_classes", [2, 4, 10])
+def test_f1_is_that_of_scikit_learn(num_classes):
+    from sklearn.metrics import f1_score
+
+    draws = np.random.RandomState(num_classes)
+    labels, predicted = draws.randint(0, num_classes, [2, 300])
+    predicted[labels == 0] = 1  # class 0 is hardly predicted
+    for size in (num_classes, num_classes + 2):  # also with classes that never occur
+        matrix = reports.confusion_matrix(labels, predicted, size)
+        for name, (value, interval) in scores.f1_scores(matrix).items():
+            expected = f1_score(labels, predicted, average=name, zero_division=0)
+            assert value == pytest.approx(expected)
+            assert interval.low < value < interval.high
+
+
+def test_the_interval_of_f1_covers_the_true_value():
+    truth = np.array([[0.45, 0.05], [0.1, 0.4]])
+    expected = scores.macro_f1(np.diag(truth) * 1e6, truth.sum(1) * 1e6, truth.sum(0) * 1e6)
+    draws = np.random.RandomState(3).multinomial(150, truth.ravel(), size=100)
+    intervals = [scores.f1_scores(draw.reshape(2, 2))["macro"][1] for draw in draws]
+    covering = sum(each.low <= expected <= each.high for each in intervals)
+    assert covering >= 87  # 95, minus 3.5 standard errors
+
+
+def test_reports_and_the_page_have_the_scores_with_their_intervals(tmp_path):
+    batch = draw_examples()
+    summary = reports.write(batch, lettered(), str(tmp_path))
+    report, macro = read_report(tmp_path), summary["f1"]["macro"]
     text = (tmp_path / "report.txt").read_text(encoding="utf-8")
-    assert "accuracy 0.0000 on 1 examples" in text
+    assert macro == report["f1"]["macro"]
+    assert f"macro F1 {macro['value']:.4f}  {macro['low']:.4f} to {macro['high']:.4f}" in text
+    assert f"calibration error (ECE) {report['calibration']['ece']:.4f}" in text
+    assert summary["calibration"] == {"ece": report["calibration"]["ece"], "num_bins": 15}
+    assert sum(each["examples"] for each in report["calibration"]["bins"]) == 200
+    sections = read_sections(json.loads(json.dumps(summary["page"])))
+    assert sections.notes == [] and sections.charts[0]["diagonal"]
+    hits = int((batch["labels"] == batch["label"]).sum())
+    accuracy = sections.headline[0]
+    assert (accuracy["name"], accuracy["value"]) == ("accuracy", pytest.approx(hits / 200))
+    assert accuracy["low"] == pytest.approx(wilson(hits, 200).low)
+    assert [picture["file"] for picture in sections.pictures] == ["mistakes.png", "confusion.png"]
+    assert sections.matrices[0]["counts"] == report["confusion"]
+    assert len(sections.tables[0]["rows"]) == 4
+
+
+def test_many_classes_have_a_table_of_the_worst_and_no_matrix():
+    names = [str(k) for k in range(300)]
+    matrix = np.eye(300, dtype=int) * 3
+    matrix[7, 8] = 30
+    values = scores.to_json(matrix, None)
+    content = page.content(matrix, reports.class_scores(matrix, names), names, values, [])
+    assert "matrices" not in content and "charts" not in content and content["pictures"] == []
+    assert len(content["tables"][0]["rows"]) == 200 and content["tables"][0]["rows"][0][0] == "7"
+    assert read_sections(content).notes == []
+
+
+def test_probabilities_that_are_not_finite_leave_out_the_calibration(tmp_path):
+    batch = draw_examples()
+    batch["probability"][3] = np.nan
+    summary = reports.write(batch, lettered(), str(tmp_path))
+    assert summary["calibration"] is None and "charts" not in summary["page"]
+    assert "ECE" not in (tmp_path / "report.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("count, accuracy", [(1, 1.0), (1, 0.0), (5, 1.0), (5, 0.0)])
+def test_few_examples_or_equal_ones_have_reports(tmp_path, count, accuracy):
+    summary = reports.write(draw_examples(count, 2, accuracy), lettered(2), str(tmp_path))
+    macro = summary["f1"]["macro"]
+    assert 0 <= macro["low"] <= macro["value"] <= macro["high"] <= 1
+    json.dumps(summary, allow_nan=False)

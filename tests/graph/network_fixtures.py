@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, NamedTuple
 
 import numpy as np
-from graph_fixtures import Constant, Spec, make_plugin, make_run, session
+import pytest
+from graph_fixtures import Spec, Stream, make_plugin, make_run, session
 
 from toolkit import hookimpl, tf
 from toolkit.graph.build import build_inference, build_training
@@ -17,12 +18,9 @@ LABELS = np.arange(8) % 2
 
 
 class OneNetwork:
-    """Logits are what a network returns.
+    """Logits are what the network `create(run)` returns, by `apply(network, features, run)`.
 
-    Args:
-        create: a function of the run that returns what `run.function` or `run.keras` returns.
-        apply: a function (network, features, run) -> logits; None to pass features and the mode.
-        num_ops: how many ops an extension adds in front of `build` and of `call`.
+    An extension adds `num_ops` ops in front of `build` and of `call`.
     """
 
     def __init__(self, create, apply=None, num_ops=0):
@@ -57,22 +55,6 @@ class OneNetwork:
         return {"logits": outputs["logits"]}
 
 
-class Stream(Constant):
-    """A reader that a loop asks for each batch, of a tensor that is not a constant.
-
-    TensorFlow computes what follows from a constant by other code than the step does.
-    """
-
-    in_memory = False
-
-    def __init__(self, features, labels):
-        super().__init__(features, labels)
-        self._tensor = tf.placeholder_with_default(features, features.shape)
-
-    def batch(self, step):
-        return tf.identity(self._tensor), super().batch(step)[1]
-
-
 class Steps(NamedTuple):
     """What steps did: values of variables by name before and after, and the last step's results."""
 
@@ -102,6 +84,32 @@ def make_steps(model, steps=1, in_loop=False, spec=None, features=FEATURES, **op
                 values = tf_session.run(train, feed)
             after = tf_session.run(variables)
     return Steps(before, after, *values[1:], find_random_ops(training.train_op))
+
+
+def check_loop(model, steps=3):
+    """Check that steps in a loop change the variables as single steps do."""
+    expected, actual = make_steps(model, steps), make_steps(model, steps, in_loop=True)
+    for name, value in expected.after.items():
+        np.testing.assert_allclose(actual.after[name], value, rtol=0, atol=1e-6, err_msg=name)
+    assert actual.loss == pytest.approx(expected.loss, rel=1e-6)
+
+
+def l2(scale):
+    """A regularizer, as tf.layers and tf.get_variable take them."""
+    return lambda weights: scale * tf.reduce_sum(weights * weights)
+
+
+def network(x, training):
+    """Every way to create a variable, as a function for `run.function`."""
+    x = tf.layers.dense(x, 5, activation=tf.nn.relu, kernel_regularizer=l2(0.5))
+    x = tf.layers.batch_normalization(x, training=training, momentum=0.5)
+    x = tf.layers.dropout(x, 0.5, training=training)
+    x = tf.layers.dense(x, 6)
+    with tf.variable_scope("head"):
+        w = tf.get_variable("w", [6, 2], regularizer=l2(0.25))
+    tf.summary.scalar("mean", tf.reduce_mean(x))
+    bias = tf.Variable(tf.zeros([2]), name="bias")
+    return tf.matmul(x, w) + bias + tf.keras.layers.Dense(2)(x)
 
 
 def inference_variables(model, mode, spec=None):

@@ -1,14 +1,20 @@
-"""Train ops that a plugin builds itself: the guard covers every variable that they write."""
+"""Train ops that a plugin builds itself are behind the guard; no read races with a write."""
 
 from __future__ import annotations
 
 import json
+import types
 
 import numpy as np
 import pytest
+from graph_fixtures import make_run
 from linear_fixtures import Linear, write_bars
+from update_fixtures import ONLY_2, SGD, changes, create_variable
 
 from toolkit import DivergedError, ToolkitError, UsageError, hookimpl, testing, tf
+from toolkit.graph import adoption
+from toolkit.graph.guard import run_behind_guard
+from toolkit.graph.run import step_builder_of
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -16,26 +22,66 @@ pytestmark = pytest.mark.usefixtures("graph")
 class Own(Linear):
     """Trains by an optimizer of its own, with momentum."""
 
-    explodes_at = None
-
-    @hookimpl
-    def loss(self, labels, outputs, run):
-        loss = Linear.loss(self, labels, outputs)
-        if run.mode != "train" or self.explodes_at is None:
-            return loss
-        is_bad = tf.equal(run.step_index, self.explodes_at)
-        return loss * tf.where(is_bad, tf.constant(float("nan")), tf.ones([]))
-
     @hookimpl
     def optimize(self, losses, run):
         optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
         return optimizer.minimize(losses, global_step=run.global_step)
 
 
-class OwnExploding(Own):
-    """Its loss is NaN in the third step."""
+def exploding(update):
+    """A plugin that trains by `update(model, losses, run)`; its loss is NaN in the third step."""
 
-    explodes_at = 2
+    class Exploding(Linear):
+        @hookimpl
+        def loss(self, labels, outputs, run):
+            loss = Linear.loss(self, labels, outputs)
+            if run.mode != "train":
+                return loss
+            return loss * tf.where(tf.equal(run.step_index, 2), float("nan"), 1.0)
+
+        @hookimpl
+        def optimize(self, model, losses, run):
+            return update(model, losses, run)
+
+    return Exploding
+
+
+def momentum(model, losses, run):
+    return Own().optimize(losses, run)
+
+
+def without_step(model, losses, run):
+    return tf.train.MomentumOptimizer(0.1, 0.9).minimize(losses)
+
+
+def adopted(model, losses, run):
+    return run.adopt(without_step(model, losses, run), [losses])
+
+
+def halve(bias):
+    return bias.assign(bias.read_value() * 0.5)
+
+
+def decaying(model, losses, run):
+    """An op of its own after the update of the core."""
+    step = run.minimize(losses)
+    with tf.control_dependencies([step]):
+        return tf.group(step, halve(model[1]))
+
+
+def in_function(model, losses, run):
+    """An update of the variables within a `tf.function`."""
+    gradients = tf.gradients(losses, list(model))
+
+    @tf.function(autograph=False)
+    def update(*gradients):
+        for variable, gradient in zip(model, gradients):
+            variable.assign_sub(0.1 * gradient)
+
+    with tf.control_dependencies([gradient.op for gradient in gradients]):
+        update(*gradients)
+    calls = [op for op in tf.get_default_graph().get_operations() if "Call" in op.type]
+    return tf.group(calls[-1])
 
 
 class OwnAddsNan(Own):
@@ -43,48 +89,24 @@ class OwnAddsNan(Own):
 
     @hookimpl
     def loss(self, labels, outputs, run):
-        is_bad = tf.equal(run.step_index, 2)
-        nan = tf.where(is_bad, tf.constant(float("nan")), tf.zeros([]))
+        nan = tf.where(tf.equal(run.step_index, 2), float("nan"), 0.0)
         return Linear.loss(self, labels, outputs) + nan
 
 
-class WithoutStep(OwnExploding):
-    """Its op does not advance the global step."""
-
-    @hookimpl
-    def optimize(self, losses):
-        return tf.train.MomentumOptimizer(0.1, 0.9).minimize(losses)
-
-
-class Adopted(WithoutStep):
-    """It declares its op."""
-
-    @hookimpl
-    def optimize(self, losses, run):
-        return run.adopt(tf.train.MomentumOptimizer(0.1, 0.9).minimize(losses), [losses])
-
-
-class Decays(OwnExploding):
-    """It halves the bias after the update of the core, by an op of its own."""
-
-    @hookimpl
-    def optimize(self, model, losses, run):
-        step = run.minimize(losses)
-        with tf.control_dependencies([step]):
-            return tf.group(step, model[1].assign(model[1].read_value() * 0.5))
-
-
-class Beside(OwnExploding):
-    """It counts its steps by an op that waits for nothing."""
+class Beside(exploding(None)):
+    """It counts its steps and keeps the lowest loss, which begins as infinity, beside the step."""
 
     @hookimpl
     def build(self, run):
+        infinity = tf.constant(float("inf"))
         self.count = tf.get_variable("count", trainable=False, initializer=0)
+        self.best = tf.get_variable("best", trainable=False, initializer=infinity)
         return Linear.build(self, run)
 
     @hookimpl
     def optimize(self, losses, run):
-        return tf.group(run.minimize(losses), self.count.assign_add(1, read_value=False))
+        best = self.best.assign(tf.minimum(self.best.read_value(), losses))
+        return tf.group(run.minimize(losses), self.count.assign_add(1, read_value=False), best)
 
 
 def train(plugin, folder, **options):
@@ -94,127 +116,65 @@ def train(plugin, folder, **options):
     return testing.train(plugin, str(folder), **dict(values, **options))
 
 
-def tensors_of(folder, step="last"):
-    return testing.tensors(str(folder), step)
-
-
 @pytest.mark.parametrize("per_call", [1, None], ids=["single steps", "loop"])
-@pytest.mark.parametrize("plugin", [OwnExploding, WithoutStep, Adopted, Decays])
-def test_a_step_that_is_not_finite_is_skipped_as_a_whole(tmp_path, plugin, per_call):
+@pytest.mark.parametrize("update", [momentum, without_step, adopted, decaying])
+def test_a_step_that_is_not_finite_is_skipped_as_a_whole(tmp_path, update, per_call):
     options = {"on_nonfinite": "skip", "steps_per_call": per_call, "checkpoint_steps": 1}
-    train(plugin, tmp_path / "run", steps=4, **options)
-    before, after = tensors_of(tmp_path / "run", "2"), tensors_of(tmp_path / "run", "3")
-    assert after["toolkit/skipped_steps"] == 1
-    changes = [name for name in before if not np.array_equal(before[name], after[name])]
-    assert sorted(changes) == ["global_step", "toolkit/skipped_steps"]
-    last = tensors_of(tmp_path / "run")
-    assert last["global_step"] == 4
-    assert not np.array_equal(last["linear/w"], after["linear/w"])
+    train(exploding(update), tmp_path / "run", steps=4, **options)
+    before, after, last = (
+        {name: value.tolist() for name, value in testing.tensors(str(tmp_path / "run"), n).items()}
+        for n in ("2", "3", "last")
+    )
+    assert changes(before, after) == {"global_step": 3, "toolkit/skipped_steps": 1}
+    assert last["global_step"] == 4 and last["linear/w"] != after["linear/w"]
 
 
-@pytest.mark.parametrize("per_call", [1, None], ids=["single steps", "loop"])
-@pytest.mark.parametrize("plugin", [OwnExploding, WithoutStep, Decays])
-def test_a_step_that_is_not_finite_stops_the_run_before_it(tmp_path, plugin, per_call):
-    message = "Training diverged in step 3: "
-    message += "loss nan" if plugin is Decays else "own update: loss nan, norm of the change nan"
-    with pytest.raises(DivergedError, match=message):
-        train(plugin, tmp_path / "run", steps_per_call=per_call)
-    last = tensors_of(tmp_path / "run")
-    assert last["global_step"] == 2
+OWN = "own update: loss nan, norm of the change nan"
+
+
+@pytest.mark.parametrize(
+    "plugin, options, text",
+    [
+        (exploding(momentum), {"steps_per_call": 1}, OWN),
+        (exploding(momentum), {}, OWN),
+        (exploding(without_step), {"steps_per_call": 1}, OWN),
+        (exploding(without_step), {}, OWN),
+        (exploding(decaying), {"steps_per_call": 1}, "loss nan"),
+        (exploding(decaying), {}, "loss nan"),
+        (OwnAddsNan, {}, r"own update: loss nan, norm of the change 0\.\d"),
+        (exploding(in_function), {"steps_per_call": 1, "xla": "off"}, "own update: loss nan"),
+        (Beside, {"xla": "off"}, "loss nan"),
+    ],
+)
+def test_a_step_that_is_not_finite_stops_the_run_before_it(tmp_path, plugin, options, text):
+    with pytest.raises(DivergedError, match=f"Training diverged in step 3: {text}"):
+        train(plugin, tmp_path / "run", **options)
+    last = testing.tensors(str(tmp_path / "run"))
+    assert last["global_step"] == last.get("count", 2) == 2 and 0 < last.get("best", 1) < 2
     assert all(np.isfinite(value).all() for value in last.values())
-
-
-def test_a_loss_that_is_not_finite_stops_the_run_even_if_its_update_is_finite(tmp_path):
-    with pytest.raises(DivergedError, match=r"own update: loss nan, norm of the change 0\.\d"):
-        train(OwnAddsNan, tmp_path / "run")
-    assert tensors_of(tmp_path / "run")["global_step"] == 2
-
-
-class InFunction(OwnExploding):
-    """It updates its variables within a `tf.function`."""
-
-    @hookimpl
-    def optimize(self, model, losses, run):
-        gradients = tf.gradients(losses, list(model))
-
-        @tf.function(autograph=False)
-        def update(*gradients):
-            for variable, gradient in zip(model, gradients):
-                variable.assign_sub(0.1 * gradient)
-
-        with tf.control_dependencies([gradient.op for gradient in gradients]):
-            update(*gradients)
-        calls = [op for op in tf.get_default_graph().get_operations() if "Call" in op.type]
-        return tf.group(calls[-1])
-
-
-def test_own_updates_within_a_function_are_put_back(tmp_path):
-    with pytest.raises(DivergedError, match="own update: loss nan"):
-        train(InFunction, tmp_path / "run", xla="off", steps_per_call=1)
-    last = tensors_of(tmp_path / "run")
-    assert last["global_step"] == 2
-    assert all(np.isfinite(value).all() for value in last.values())
-
-
-class BestLoss(Linear):
-    """It keeps the lowest loss so far, which begins as infinity."""
-
-    @hookimpl
-    def build(self, run):
-        start = tf.constant_initializer(float("inf"))
-        self.best = tf.get_variable("best", [], trainable=False, initializer=start)
-        return Linear.build(self, run)
-
-    @hookimpl
-    def optimize(self, losses, run):
-        step = run.minimize(losses)
-        with tf.control_dependencies([step]):
-            return tf.group(self.best.assign(tf.minimum(self.best.read_value(), losses)))
-
-
-def test_an_own_variable_may_begin_as_infinity(tmp_path):
-    train(BestLoss, tmp_path / "run", xla="off")
-    assert 0 < tensors_of(tmp_path / "run")["best"] < 2
-
-
-def test_an_own_update_beside_one_of_the_core_waits_for_its_guard(tmp_path):
-    with pytest.raises(DivergedError, match="step 3: loss nan"):
-        train(Beside, tmp_path / "run", xla="off")
-    assert tensors_of(tmp_path / "run")["count"] == 2
 
 
 def test_finite_own_updates_are_those_of_the_optimizer(tmp_path):
     train(Own, tmp_path / "own")
     options = {"optimizer": "momentum", "learning_rate": 0.1, "clip": "none", "xla": "off"}
     train(Linear, tmp_path / "core", **options)
-    own, core = tensors_of(tmp_path / "own"), tensors_of(tmp_path / "core")
+    own, core = testing.tensors(str(tmp_path / "own")), testing.tensors(str(tmp_path / "core"))
     np.testing.assert_allclose(own["linear/w"], core["linear/w"], rtol=1e-6)
 
 
 def test_own_updates_resume_exactly_and_in_a_loop(tmp_path):
     data = write_bars(str(tmp_path / "bars.npz"))
     testing.check_resume(Own, str(tmp_path / "resume"), data=data)
-    testing.check_step_in_a_loop(WithoutStep, steps=2, data=data)
+    testing.check_step_in_a_loop(exploding(without_step), steps=2, data=data)
 
 
 def test_the_norm_of_the_change_is_logged(tmp_path):
     train(Own, tmp_path / "run", steps=1)
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
-    tensors = tensors_of(tmp_path / "run")
+    tensors = testing.tensors(str(tmp_path / "run"))
     slots = [tensors[f"linear/{name}/Momentum"] for name in "wb"]  # the gradients, after one step
     expected = np.sqrt(sum((1 + 0.1**2) * np.square(slot).sum() for slot in slots))
     assert first["update_norm"] == pytest.approx(expected, rel=1e-5)
-
-
-def test_an_own_update_before_one_of_the_core_is_refused(tmp_path):
-    class Before(Linear):
-        @hookimpl
-        def optimize(self, model, losses, run):
-            with tf.control_dependencies([model[1].assign(model[1].read_value() * 0.5).op]):
-                return run.minimize(losses)
-
-    with pytest.raises(ToolkitError, match="updates 'linear/b' by an op of its own"):
-        train(Before, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +197,7 @@ def test_an_option_without_effect_on_own_updates_is_refused(tmp_path, flag, valu
     )
 
 
-@pytest.mark.skipif(not tf.__version__.startswith("2."), reason="XLA needs TensorFlow 2.x")
+@ONLY_2
 def test_xla_is_refused_for_own_updates(tmp_path):
     with pytest.raises(UsageError, match="updates 'linear/b' by an op of its own"):
         train(Own, tmp_path / "run", xla="on")
@@ -263,6 +223,120 @@ class WaitsForBatchNorm(Linear):
             return run.minimize(losses)
 
 
-def test_a_state_update_is_not_made_twice(tmp_path):
-    with pytest.raises(ToolkitError, match="run.minimize waits for '.*', which it also runs"):
-        train(WaitsForBatchNorm, tmp_path / "run")
+def halving_first(model, losses, run):
+    with tf.control_dependencies([halve(model[1]).op]):
+        return run.minimize(losses)
+
+
+@pytest.mark.parametrize(
+    "plugin, message",
+    [
+        (WaitsForBatchNorm, "run.minimize waits for '.*', which it also runs"),
+        (exploding(halving_first), "updates 'linear/b' by an op of its own"),
+    ],
+)
+def test_a_state_update_and_an_own_one_before_that_of_the_core_are_refused(
+    tmp_path, plugin, message
+):
+    with pytest.raises(ToolkitError, match=message):
+        train(plugin, tmp_path / "run")
+
+
+# --------------------------------------------------------------------------------- the order of ops
+
+
+def writes_of(variable):
+    """The ops of the graph that write a variable, but for its initializer."""
+    handle = variable.handle.name
+    return [
+        op
+        for op in tf.get_default_graph().get_operations()
+        if op is not variable.initializer and handle in adoption.written_handles(op, set())
+    ]
+
+
+def reads_of(variable, ops):
+    """The ops among some that read a variable."""
+    reads = [op for op in ops if op.type == "ReadVariableOp"]
+    return {op for op in reads if adoption.root_handle(op.inputs[0]) is variable.handle}
+
+
+def test_a_rollback_waits_for_the_update_that_it_undoes():
+    run = make_run(**dict(SGD, on_nonfinite="skip"))
+    a, b = create_variable("a", 1.0), create_variable("b", 1.0)
+    update = run.minimize(2.0 * a, [a], "a", advance_step=False)
+    run.minimize(float("inf") * b, [b], "b")  # under no control dependency
+    rollbacks = [op for op in writes_of(a) if op.type == "AssignVariableOp"]
+    assert rollbacks
+    assert all(update in adoption.upstream([op]) for op in rollbacks)
+
+
+def test_a_state_update_reads_the_weights_before_they_change():
+    run = make_run(**SGD)
+    w, average = create_variable("w", 1.0), create_variable("average", 0.0)
+    state_update = average.assign(w.read_value(), read_value=False)
+    run.minimize(3.0 * w, [w], updates=[state_update])
+    reads = reads_of(w, adoption.upstream([state_update]))
+    writes = writes_of(w)
+    assert reads and writes
+    assert all(reads <= adoption.upstream([op]) for op in writes)
+
+
+def test_functions_that_update_state_follow_each_other():
+    run = make_run(**SGD)
+    w, copy = create_variable("w", 1.0), create_variable("copy", 0.0)
+    step = run.minimize(3.0 * w, [w])
+    functions = [
+        lambda: w.assign(7.0, read_value=False),
+        lambda: copy.assign(w.read_value(), read_value=False),
+    ]
+    with tf.control_dependencies([step]):
+        run_behind_guard(functions, step_builder_of(run)._last, None)
+    (write,) = [op for op in writes_of(w) if op.type == "AssignVariableOp"]
+    reads = reads_of(w, adoption.upstream(writes_of(copy)))
+    assert any(write in adoption.upstream([op]) for op in reads)
+
+
+def adopt(step, loss, variables=(), python_calls=()):
+    """Guard an own train op that has only this loss."""
+    writes = adoption.find_writes(step, set(), variables)._replace(python_calls=python_calls)
+    options = types.SimpleNamespace(on_nonfinite="stop")
+    return adoption.adopt(step, writes, [loss], options, None)
+
+
+def call_python(value):
+    """A float32 scalar that Python computes."""
+    return tf.py_func(lambda: np.float32(value), [], tf.float32)
+
+
+def test_the_norm_of_the_change_cannot_be_read_after_a_refusal():
+    weight = create_variable("weight", [1.0, 1.0])
+    loss = tf.reduce_sum(tf.square(weight))
+    step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+    adopted = adopt(step, loss)
+    ops = adoption.upstream([adopted.values.gradient_norm.op])
+    reads = {op for op in reads_of(weight, ops) if step in adoption.upstream([op])}
+    assert reads
+    assert reads <= adoption.upstream([adopted.guarded.finite.op])
+
+
+def test_a_call_of_python_after_the_loss_waits_until_the_variables_that_it_writes_are_read():
+    weight, loss = create_variable("weight", 1.0), call_python(1.0) * 2
+    with tf.control_dependencies([loss]):
+        step = call_python(0.0).op
+    calls = adoption.find_python_calls([step], [loss])
+    assert calls == [step]
+    adopt(step, loss, [weight], calls)
+    assert reads_of(weight, adoption.upstream([step]))
+
+
+def test_an_own_update_of_the_global_step_waits_until_its_number_is_read():
+    weight = create_variable("weight", 1.0)
+    global_step = tf.train.get_or_create_global_step()
+    index = global_step.read_value()
+    step = tf.train.GradientDescentOptimizer(0.1).minimize(weight, global_step=global_step)
+    writes = adoption.find_writes(step, set())
+    adoption.order_step(writes, index)
+    advances = [op for op, handles in writes.foreign.items() if global_step.handle.name in handles]
+    assert advances
+    assert all(index.op in adoption.upstream([op]) for op in advances)

@@ -1,30 +1,27 @@
-"""Random numbers are a function of (seed, name, step), initial values of (seed, name, shape)."""
+"""Random numbers are a function of (seed, name, step), in an evaluation of (seed, name, place)."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from graph_fixtures import Constant, Spec, make_plugin, make_run, session
-from linear_fixtures import Linear
+from graph_fixtures import Constant, evaluate, make_plugin, make_run, session
+from linear_fixtures import Linear, write_bars
+from update_fixtures import ONLY_2
 
-from toolkit import hookimpl, tf
-from toolkit.compat import HAS_XLA, compile_with_xla
+from toolkit import hookimpl, testing, tf
+from toolkit.api import open_trained
+from toolkit.compat import compile_with_xla
 from toolkit.graph import randomness
 from toolkit.graph.build import build_training
-from toolkit.graph.step_strategy import XLA, dropout
+from toolkit.graph.positions import BLOCK_SIZE, draw_by_position
+from toolkit.graph.step_strategy import XLA
 from toolkit.plugins import Plugins
 
 pytestmark = pytest.mark.usefixtures("graph")
 
 
 def draw(build, step=0, **options):
-    """Evaluate a random tensor in a new graph and session.
-
-    Args:
-        build: build(run) returns the tensor.
-        step: the global step.
-        options: of the run.
-    """
+    """The value of the random tensor `build(run)` in a step, in a new graph and session."""
     with tf.Graph().as_default():
         run = make_run(**options)
         tensor = build(run)
@@ -33,33 +30,16 @@ def draw(build, step=0, **options):
             return tf_session.run(tensor)
 
 
+def test_a_seed_of_31_bits_is_a_fixed_function_of_the_runs_seed_and_the_name():
+    assert len({randomness.seed_of(s, n) for s in range(10) for n in "abc"}) == 30
+    seeds = [randomness.seed_of(s, "x") for s in range(200)]
+    assert min(seeds) >= 0 and 2**30 < max(seeds) < 2**31
+    assert [make_run(seed=s).seed("x") for s in (7, 8)] == seeds[7:9]
+
+
 def noise(name="z"):
     """Build 1000 normal numbers."""
     return lambda run: run.normal(name, [1000])
-
-
-# -------------------------------------------------------------------------------------------- seeds
-
-
-def test_a_seed_is_a_fixed_function_of_the_runs_seed_and_the_name():
-    assert randomness.seed_of(1, "shuffle") == randomness.seed_of(1, "shuffle")
-    assert len({randomness.seed_of(s, n) for s in range(10) for n in "abc"}) == 30
-
-
-def test_a_seed_has_31_bits():
-    seeds = [randomness.seed_of(s, "x") for s in range(200)]
-    assert min(seeds) >= 0 and 2**30 < max(seeds) < 2**31
-
-
-def test_the_seed_of_a_run_follows_from_its_option():
-    assert make_run(seed=7).seed("x") == randomness.seed_of(7, "x") != make_run(seed=8).seed("x")
-
-
-# -------------------------------------------------------------------------------------------- draws
-
-
-def test_a_draw_is_equal_in_another_session():
-    assert np.array_equal(draw(noise(), 5), draw(noise(), 5))
 
 
 @pytest.mark.parametrize(
@@ -69,30 +49,14 @@ def test_a_draw_differs_by_step_name_and_seed(name, step, seed):
     assert abs(np.corrcoef(draw(noise(), 5), draw(noise(name), step, seed=seed))[0, 1]) < 0.15
 
 
-def test_two_draws_of_one_name_in_one_step_are_equal():
-    a, b = draw(lambda run: tf.stack([run.uniform("u", [3]), run.uniform("u", [3])]))
-    assert np.array_equal(a, b)
-
-
-def test_a_draw_does_not_depend_on_the_ops_before_it():
+def test_a_draw_depends_neither_on_its_session_nor_on_the_ops_before_it():
     def draw_after_others(run):
         tf.random.normal([3])
         run.uniform("other", [5])
-        return run.normal("z", [1000])
+        return tf.stack([run.normal("z", tf.stack([tf.constant(1000)])), run.normal("z", [1000])])
 
-    assert np.array_equal(draw(noise(), 3), draw(draw_after_others, 3))
-
-
-def test_a_draw_changes_from_step_to_step_in_one_session():
-    run = make_run()
-    z, advance = run.normal("z", [3]), run.global_step.assign_add(1)
-    with session() as tf_session:
-        first = tf_session.run(z)
-        again = tf_session.run(z)
-        tf_session.run(advance)
-        later = tf_session.run(z)
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, later)
+    first, second = draw(draw_after_others, 3)
+    assert np.array_equal(draw(noise(), 3), first) and np.array_equal(first, second)
 
 
 def test_a_uniform_draw_fills_its_interval():
@@ -108,60 +72,33 @@ def test_a_normal_draw_has_its_mean_and_deviation():
     assert values.std() == pytest.approx(2, rel=0.05)
 
 
-def test_the_shape_of_a_draw_may_be_a_tensor():
-    assert draw(lambda run: run.normal("z", tf.stack([tf.constant(2), 3]))).shape == (2, 3)
-
-
-# ------------------------------------------------------------------------------------------ dropout
-
-
-def test_dropout_preserves_the_mean_and_zeroes_its_share():
+def test_dropout_preserves_the_mean_and_zeroes_its_share_also_of_what_is_infinite():
     values = draw(lambda run: run.dropout(tf.ones([10000]), 0.75, "d"))
     assert set(values.tolist()) == {0.0, 4.0}  # 1 / (1 - 0.75)
     assert values.mean() == pytest.approx(1, abs=0.07)
     assert (values == 0).mean() == pytest.approx(0.75, abs=0.02)
-
-
-@pytest.mark.parametrize("mode", ["eval", "predict"])
-def test_dropout_changes_nothing_outside_of_training(mode):
-    x = tf.ones([3])
-    assert make_run(mode).dropout(x, 0.5, "d") is x
-
-
-def test_dropout_at_rate_0_changes_nothing():
-    x = tf.ones([3])
-    assert make_run().dropout(x, 0, "d") is x
-
-
-@pytest.mark.parametrize("rate", [1, 1.5, -0.1])
-def test_a_dropout_rate_outside_of_0_to_1_is_refused(rate):
-    with pytest.raises(ValueError, match=f"dropout rate is {rate}, expected a number in"):
-        make_run().dropout(tf.ones([3]), rate, "d")
-
-
-def test_dropout_zeroes_infinite_elements():
     values = draw(lambda run: run.dropout(tf.fill([100], float("inf")), 0.5, "d"))
     assert not np.isnan(values).any()
 
 
-# ----------------------------------------------------------------------------------- initial values
+@pytest.mark.parametrize("mode, rate", [("eval", 0.5), ("predict", 0.5), ("train", 0)])
+def test_dropout_changes_nothing_outside_of_training_and_at_rate_0(mode, rate):
+    x = tf.ones([3])
+    assert make_run(mode).dropout(x, rate, "d") is x
+
+
+@pytest.mark.parametrize("rate", [1, 1.5, -0.1])
+def test_a_dropout_rate_outside_of_0_to_1_and_an_unknown_initializer_are_refused(rate):
+    with pytest.raises(ValueError, match=f"dropout rate is {rate}, expected a number in"):
+        make_run().dropout(tf.ones([3]), rate, "d")
+    with pytest.raises(ValueError, match="unknown initializer 'glorot', known: "):
+        make_run().initializer("glorot", "w")
 
 
 def initial_values(kind, shape, name="w", **options):
     """The values of an initializer in a new graph and session."""
-    with tf.Graph().as_default(), tf.Session() as tf_session:
-        return tf_session.run(make_run(**options).initializer(kind, name)(shape))
-
-
-def test_glorot_uniform_has_the_limit_of_the_root_of_6_over_both_fans():
-    values = initial_values("glorot_uniform", [300, 300])  # sqrt(6 / 600) = 0.1
-    assert 0.0999 < np.abs(values).max() <= 0.1
-    assert abs(values.mean()) < 0.001
-
-
-def test_glorot_uniform_counts_the_receptive_field_of_a_kernel():
-    values = initial_values("glorot_uniform", [5, 5, 12, 12])  # sqrt(6 / (25 x 24)) = 0.1
-    assert 0.0999 < np.abs(values).max() <= 0.1
+    with tf.Graph().as_default():
+        return evaluate(make_run(**options).initializer(kind, name)(shape))
 
 
 @pytest.mark.parametrize("kind, deviation", [("he_normal", 0.2), ("lecun_normal", 0.1414)])
@@ -171,20 +108,20 @@ def test_the_deviation_of_normal_initial_values_follows_from_the_number_of_input
     assert initial_values(kind, [5, 5, 2, 400]).std() == pytest.approx(deviation, rel=0.02)
 
 
+# The limit is the root of 6 over both fans: sqrt(6 / 600); those of a kernel count its receptive
+# field: sqrt(6 / (25 x 24)).
+@pytest.mark.parametrize("shape", [[300, 300], [5, 5, 12, 12]])
+def test_glorot_uniform_has_the_limit_of_the_root_of_6_over_both_fans(shape):
+    values = initial_values("glorot_uniform", shape)
+    assert 0.0999 < np.abs(values).max() <= 0.1 and abs(values.mean()) < 0.001
+
+
 def test_normal_and_uniform_initial_values_have_the_scale_of_the_argument():
     run = make_run()
-    normal, uniform = (
-        run.initializer(k, "w", stddev=0.02)([200, 200]) for k in ("normal", "uniform")
-    )
-    with tf.Session() as tf_session:
-        normal, uniform = tf_session.run([normal, uniform])
+    kinds = ("normal", "uniform")
+    normal, uniform = evaluate(*[run.initializer(k, "w", stddev=0.02)([200, 200]) for k in kinds])
     assert normal.std() == pytest.approx(0.02, rel=0.02)
     assert 0.0199 < np.abs(uniform).max() <= 0.02
-
-
-def test_an_unknown_initializer_is_refused():
-    with pytest.raises(ValueError, match="unknown initializer 'glorot', known: "):
-        make_run().initializer("glorot", "w")
 
 
 def test_initial_values_differ_by_name_and_by_seed():
@@ -192,55 +129,6 @@ def test_initial_values_differ_by_name_and_by_seed():
     assert np.array_equal(base, initial_values("normal", [3, 3]))
     assert not np.array_equal(base, initial_values("normal", [3, 3], name="v"))
     assert not np.array_equal(base, initial_values("normal", [3, 3], seed=2))
-
-
-def test_an_initializer_works_in_a_keras_layer():
-    layer = tf.keras.layers.Dense(
-        3, kernel_initializer=make_run().initializer("he_normal", "dense")
-    )
-    layer.build([None, 2])
-    with session() as tf_session:
-        kernel = tf_session.run(layer.kernel)
-    assert np.array_equal(kernel, initial_values("he_normal", [2, 3], "dense"))
-
-
-# ------------------------------------------------------------ the same weights whatever is around
-
-
-class Noisy:
-    """An extension that adds stateful random ops and a variable before the plugin's build."""
-
-    @hookimpl(wrapper=True)
-    def build(self, run):
-        tf.random.normal([3])
-        run.normal("noise", [3])
-        tf.get_variable("noisy", [2], initializer=tf.random_normal_initializer())
-        return (yield)
-
-
-def train_weights(extensions, steps):
-    """The weights [4, 2] and the bias [2] of the linear model after so many steps."""
-    plugins = Plugins(make_plugin(Linear), [make_plugin(e, "e", "extension") for e in extensions])
-    reader = Constant([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]], [0, 1])
-    with tf.Graph().as_default() as graph:
-        run = make_run(data=Spec(), classes=plugins.options())
-        training = build_training(plugins, run, reader, graph)
-        with session() as tf_session:
-            for _ in range(steps):
-                tf_session.run(training.train_op)
-            return tf_session.run(list(training.model))
-
-
-@pytest.mark.parametrize("steps", [0, 3])
-def test_an_extension_that_adds_random_ops_does_not_change_the_weights(steps):
-    for plain, noisy in zip(train_weights([], steps), train_weights([Noisy], steps)):
-        assert np.array_equal(plain, noisy)
-
-
-# ------------------------------------------------------------------------------------------ for XLA
-
-
-needs_xla = pytest.mark.skipif(not HAS_XLA, reason="XLA compiles on TensorFlow 2.x alone")
 
 
 def draw_compiled(build, *counters):
@@ -251,7 +139,7 @@ def draw_compiled(build, *counters):
         return [tf_session.run(tensor, {counter: c}) for c in counters]
 
 
-@needs_xla
+@ONLY_2
 def test_pcg3d_equals_an_independent_computation():
     def pcg3d(x, y, z):
         mask = 0xFFFFFFFF
@@ -268,7 +156,7 @@ def test_pcg3d_equals_an_independent_computation():
     assert words.ravel().tolist() == [pcg3d(place, 5, 9) for place in range(12)]
 
 
-@needs_xla
+@ONLY_2
 def test_compiled_uniforms_are_uniform_and_independent_of_the_step_before():
     first, second = draw_compiled(lambda p: XLA.uniform([400, 500], p, -1, 1), 3, 4)
     assert first.min() >= -1 and first.max() < 1
@@ -279,7 +167,7 @@ def test_compiled_uniforms_are_uniform_and_independent_of_the_step_before():
     assert abs(np.corrcoef(first.ravel()[1:], first.ravel()[:-1])[0, 1]) * 200000**0.5 < 4
 
 
-@needs_xla
+@ONLY_2
 def test_compiled_normals_are_normal():
     from scipy import stats
 
@@ -288,14 +176,164 @@ def test_compiled_normals_are_normal():
     assert stats.kstest((values - 2) / 3, "norm").pvalue > 1e-4
 
 
-@needs_xla
-def test_compiled_dropout_zeroes_its_share_and_scales_the_rest():
-    ones = np.ones([200, 500], np.float32)
+def build_values(create, num_ops=0, run_seed=1, graph_seed=None):
+    """The initial values of what `create()` returns in the hook `build`.
 
-    def drop(pair):
-        x = tf.constant(ones)
-        return dropout(x, 0.2, XLA.uniform(tf.shape(x), pair))
+    An extension adds `num_ops` ops before it; the plugin sets the seed of the graph, or not.
+    """
 
-    (values,) = draw_compiled(drop, 1)
-    assert set(np.unique(values).tolist()) == {0.0, 1.25}
-    assert abs((values == 0).mean() - 0.2) < 4 * (0.2 * 0.8 / ones.size) ** 0.5
+    class Model(Linear):
+        @hookimpl
+        def build(self, run):
+            for _ in range(num_ops):
+                tf.random.normal([])
+            if graph_seed is not None:
+                tf.set_random_seed(graph_seed)
+            self.variables = create()
+            return Linear.build(self, run)
+
+    model = Model()
+    plugins = Plugins(make_plugin(model))
+    run = make_run(classes=plugins.options(), seed=run_seed)
+    with tf.Graph().as_default() as graph:
+        build_training(plugins, run, Constant(np.ones([2, 4]), [0, 1]), graph)
+        with session() as tf_session:
+            return tf_session.run(model.variables)
+
+
+def by_keras(initializer, name):
+    layer = tf.keras.layers.Dense(4, kernel_initializer=initializer)
+    with tf.name_scope(name + "/"):
+        return layer.build(tf.TensorShape([None, 3])) or layer.kernel
+
+
+def by_new_keras(name, **seed):
+    """By an initializer of tf_keras itself, which draws by stateless ops."""
+    return by_keras(pytest.importorskip("tf_keras").initializers.HeNormal(**seed), name)
+
+
+def by_tf_layers(name, **seed):
+    initializer = tf.variance_scaling_initializer(**seed)
+    layer = tf.layers.Dense(4, kernel_initializer=initializer, name=name)
+    return layer.build(tf.TensorShape([None, 3])) or layer.kernel
+
+
+def by_variable(name, **seed):
+    return tf.Variable(tf.random.normal([3, 4], **seed), name=name)
+
+
+def by_initializer(make):
+    return lambda name, **seed: tf.get_variable(name, [3, 4], initializer=make(**seed))
+
+
+WAYS = [
+    by_variable,
+    by_initializer(tf.glorot_uniform_initializer),
+    by_initializer(tf.orthogonal_initializer),
+    lambda name, **seed: tf.get_variable(
+        name, initializer=lambda: tf.random.truncated_normal([3, 4], **seed)
+    ),
+    by_tf_layers,
+    lambda name, **seed: by_keras(tf.keras.initializers.he_normal(**seed), name),
+    by_new_keras,
+]
+WITHOUT_SEED = [
+    lambda name: tf.get_variable(name, [3, 4]),
+    lambda name: by_keras("glorot_uniform", name),
+    lambda name: tf.Variable(tf.random.normal([3]) - tf.random.normal([3]), name=name),
+    lambda name: tf.random.normal([3], name=name),
+]
+
+
+@pytest.mark.parametrize("way", WAYS + WITHOUT_SEED)
+def test_initial_values_depend_on_name_and_run_seed_alone(way):
+    v, w = build_values(lambda: [way("v"), way("w")])
+    assert not np.array_equal(v, w) and np.all(v != 0)
+    other_w, other_v = build_values(lambda: [way("w"), way("v")], num_ops=3)
+    assert np.array_equal(v, other_v) and np.array_equal(w, other_w)
+    assert not np.array_equal(w, build_values(lambda: way("w"), run_seed=2))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_seed_of_the_user_holds(way):
+    values = build_values(lambda: [way("v", seed=5), way("w", seed=5), way("x", seed=6)])
+    assert np.array_equal(values[0], values[1])
+    assert not np.array_equal(values[0], values[2])
+
+
+def test_the_seed_that_a_plugin_sets_for_its_graph_holds():
+    expected = build_values(lambda: by_variable("w"), graph_seed=5)
+    assert np.array_equal(expected, build_values(lambda: by_variable("w"), 0, 2, graph_seed=5))
+
+
+# --------------------------------------------------------------------------------- of an evaluation
+
+
+def draw_from(position, count, sizes=(3,)):
+    """The numbers of `count` examples from a position on."""
+    rows = tf.placeholder(tf.float32, [None])
+    shape = tf.concat([tf.shape(rows), list(sizes)], 0)
+    start = tf.constant(position, tf.int64)
+    numbers = draw_by_position(tf.random.stateless_normal, shape, start, 7)
+    assert numbers.shape.as_list() == [None, *sizes]
+    with tf.Session() as session:
+        return session.run(numbers, {rows: np.zeros(count)})
+
+
+def test_a_row_depends_on_its_position_alone():
+    whole = draw_from(0, 3 * BLOCK_SIZE)
+    assert np.unique(whole, axis=0).shape == whole.shape
+    for start, count in [(0, 1), (BLOCK_SIZE - 1, 2), (BLOCK_SIZE, 5), (300, BLOCK_SIZE)]:
+        np.testing.assert_array_equal(draw_from(start, count), whole[start : start + count])
+
+
+@pytest.mark.parametrize("count, sizes", [(4, ()), (4, (2, 3)), (0, (3,))])
+def test_rows_have_any_shape_and_number(count, sizes):
+    assert draw_from(5, count, sizes).shape == (count, *sizes)
+
+
+class Noisy(Linear):
+    """Its logits have noise in every mode."""
+
+    @hookimpl
+    def call(self, model, features, run):
+        outputs = Linear.call(self, model, features, run)
+        noise = run.normal("noise", tf.shape(outputs["logits"]))
+        return dict(outputs, logits=outputs["logits"] + noise)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run of the noisy model."""
+    folder = tmp_path_factory.mktemp("noisy")
+    data = write_bars(str(folder / "bars.npz"))
+    with tf.Graph().as_default():
+        testing.train("test_randomness:Noisy", str(folder / "run"), data=data, steps=2)
+    return str(folder / "run")
+
+
+def test_metrics_do_not_depend_on_the_batch_size_of_an_evaluation(trained):
+    with open_trained(trained) as run:
+        evaluator = run.evaluator("eval")
+        evaluator.load(run.checkpoint.path)
+        split = run.split("test")
+        losses = [evaluator.evaluate(split, size).metrics["loss"] for size in (1, 5, 100)]
+        evaluator.close()
+    assert losses == pytest.approx([losses[-1]] * 3, rel=1e-5)
+
+
+def test_examples_of_one_evaluation_have_different_numbers(trained):
+    with open_trained(trained) as run:
+        same = np.zeros([6, 6, 6, 1], np.uint8)
+        logits = run.predict(same, batch_size=2)["logits"]
+        again = run.predict(same, batch_size=5)["logits"]
+    assert len(np.unique(logits, axis=0)) == 6
+    np.testing.assert_array_equal(logits, again)
+
+
+def test_a_shape_that_is_known_draws_the_same_in_every_batch():
+    numbers = testing.make_run(Linear, "eval", None).uniform("latents", [4, 2], 1.0, 3.0)
+    with session() as tf_session:
+        first, second = tf_session.run(numbers), tf_session.run(numbers)
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == (4, 2) and first.min() >= 1 and first.max() < 3

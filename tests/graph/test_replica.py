@@ -1,21 +1,61 @@
-"""Replicas: parts of a batch, draws, and averages, also those of batch norm."""
+"""Replicas: parts of a batch, draws, averages; workers with parameter servers: devices."""
 
 from __future__ import annotations
 
+import concurrent.futures
+
 import numpy as np
 import pytest
-from graph_fixtures import Constant, Spec, make_plugin, make_run, session
-from replica_fixtures import Replicas
+from graph_fixtures import Constant, Spec, Stream, make_plugin, make_run, session
+from linear_fixtures import Linear
+from process_fixtures import PATIENCE, free_port
 
 from toolkit import Run, ToolkitError, UsageError, hookimpl, tf
+from toolkit.cluster.server import configure, start_server
+from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
+from toolkit.graph.asynchronous import COUNTER, AsynchronousStep
 from toolkit.graph.build import build_training
-from toolkit.graph.replica import ALONE, Replica
+from toolkit.graph.replica import Replica
+from toolkit.launch.ports import LOOPBACK
+from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training import variable_values
 
 NUM_REPLICAS = 3
 BATCH = 64
 FEATURES = np.random.RandomState(5).normal(1.0, 2.0, [BATCH, 4, 4, 3]).astype(np.float32)
+
+
+class Replicas:
+    """Sessions of several replicas, each with a server of TensorFlow, which run at once."""
+
+    def __init__(self, count):
+        addresses = [f"{LOOPBACK}:{free_port()}" for _ in range(count)]
+        clusters = [
+            Cluster({"worker": addresses}, Task("worker", rank, address), ClusterSettings())
+            for rank, address in enumerate(addresses)
+        ]
+        self._configs = [configure(tf.ConfigProto(), cluster) for cluster in clusters]
+        self._servers = [start_server(*pair) for pair in zip(clusters, self._configs)]
+
+    def run(self, build):
+        """The values of what `build(rank)` returns in a graph of its own, for each replica."""
+        graphs = [tf.Graph() for _ in self._servers]
+        fetches = []
+        for rank, graph in enumerate(graphs):
+            with graph.as_default():
+                fetches.append((build(rank), tf.global_variables_initializer()))
+
+        def work(rank):
+            server, config = self._servers[rank], self._configs[rank]
+            tensors, initializer = fetches[rank]
+            with tf.Session(server.target, graph=graphs[rank], config=config) as tf_session:
+                tf_session.run(initializer)
+                return tf_session.run(tensors)
+
+        with concurrent.futures.ThreadPoolExecutor(len(graphs)) as pool:
+            futures = [pool.submit(work, rank) for rank in range(len(graphs))]
+            return [future.result(PATIENCE) for future in futures]
 
 
 @pytest.fixture
@@ -26,9 +66,6 @@ def replicas():
 def part_of(values, rank, count=NUM_REPLICAS):
     replica = Replica(rank, count, len(values))
     return values[replica.start : replica.start + replica.num_examples]
-
-
-# -------------------------------------------------------------------------------------- the parts
 
 
 @pytest.mark.parametrize(("batch_size", "count"), [(64, 1), (64, 2), (64, 3), (7, 5), (3, 3)])
@@ -47,14 +84,11 @@ def test_a_batch_that_is_too_small_is_refused():
         Replica(0, 3, 2).check_batch_size()
 
 
-# -------------------------------------------------------------------------------------- the draws
-
-
-def draw(rank, count, make, batch_size=6):
+def draw(rank, count, make):
     """The numbers that `make(run)` draws in training, for one replica of a batch."""
     with tf.Graph().as_default():
-        options = make_run(batch_size=batch_size).options
-        run = Run("train", options, replica=Replica(rank, count, batch_size))
+        options = make_run(batch_size=6).options
+        run = Run("train", options, replica=Replica(rank, count, 6))
         tensor = make(run)
         with session() as tf_session:
             return tf_session.run(tensor)
@@ -80,22 +114,15 @@ def test_replicas_draw_the_numbers_of_one_process(name, kind):
     assert np.concatenate(rows, axis).tolist() == whole.tolist()
 
 
+def draw_by_all(make):
+    """The numbers of a process alone and of each of two replicas."""
+    return [draw(rank, count, make) for rank, count in ((0, 1), (0, 2), (1, 2))]
+
+
 @pytest.mark.parametrize("shape", [[], [4], [4, 5], [1]])
 def test_other_numbers_are_the_same_for_all_replicas(shape):
-    whole, first, second = (
-        draw(rank, count, lambda run: run.normal("z", shape))
-        for rank, count in ((0, 1), (0, 2), (1, 2))
-    )
+    whole, first, second = draw_by_all(lambda run: run.normal("z", shape))
     assert whole.tolist() == first.tolist() == second.tolist()
-
-
-@pytest.mark.parametrize("size", [36, 102])
-def test_a_first_size_that_is_no_small_multiple_is_not_that_of_examples(size):
-    """Of parts of 3 and 2 examples: 36 is 12 times 3 and 18 times 2, 102 is 34 times 3."""
-    first, second = (
-        draw(rank, 2, lambda run: run.normal("z", [size, 4]), batch_size=5) for rank in (0, 1)
-    )
-    assert (first.tolist() == second.tolist()) is (size == 102)
 
 
 def test_numbers_of_a_size_that_is_unknown_are_each_replicas_own():
@@ -103,9 +130,8 @@ def test_numbers_of_a_size_that_is_unknown_are_each_replicas_own():
         rows = tf.boolean_mask(tf.zeros([6, 4]), [True] * 3 + [False] * 3)
         return run.normal("z", tf.shape(tf.reshape(rows, [-1, 2])))
 
-    whole, first, second = (draw(rank, count, normal) for rank, count in ((0, 1), (0, 2), (1, 2)))
-    assert whole.shape == (6, 2) and whole.tolist() == first.tolist()
-    assert first.tolist() != second.tolist()
+    whole, first, second = draw_by_all(normal)
+    assert whole.shape == (6, 2) and whole.tolist() == first.tolist() != second.tolist()
 
 
 def test_dropout_drops_what_one_process_drops():
@@ -115,31 +141,19 @@ def test_dropout_drops_what_one_process_drops():
     assert np.concatenate(parts).tolist() == whole.tolist()
 
 
-# ----------------------------------------------------------------------------------- the averages
-
-
 def test_an_average_is_weighted_by_examples_and_keeps_shapes_and_dtypes(replicas):
     def average(rank):
-        part = part_of(FEATURES, rank)
-        replica = Replica(rank, NUM_REPLICAS, BATCH)
-        tensors = [
-            tf.reduce_mean(tf.constant(part), 0),
-            tf.constant(float(rank), tf.float64),
-            tf.reduce_mean(tf.constant(part)),
-        ]
-        means = replica.mean(tensors)
-        assert [m.shape.as_list() for m in means] == [[4, 4, 3], [], []]
-        assert means[1].dtype == tf.float64
+        part = tf.constant(part_of(FEATURES, rank))
+        tensors = [tf.reduce_mean(part, 0), tf.constant(float(rank), tf.float64)]
+        means = Replica(rank, NUM_REPLICAS, BATCH).mean(tensors)
+        assert [m.shape.as_list() for m in means] == [[4, 4, 3], []]
         return means
 
-    results = replicas.run(average)
-    np.testing.assert_allclose(results[0][0], FEATURES.mean(0), rtol=1e-5, atol=1e-6)
-    assert results[0][1] == pytest.approx((21 * 1 + 21 * 2) / 64)
-    np.testing.assert_allclose(results[0][2], FEATURES.mean(), rtol=1e-5)
-    for result in results[1:]:  # equal to the bit
-        assert [np.asarray(x).tobytes() for x in result] == [
-            np.asarray(x).tobytes() for x in results[0]
-        ]
+    first, *others = replicas.run(average)
+    np.testing.assert_allclose(first[0], FEATURES.mean(0), rtol=1e-5, atol=1e-6)
+    assert (first[1].dtype, first[1]) == (np.float64, pytest.approx((21 * 1 + 21 * 2) / 64))
+    for other in others:  # equal to the bit
+        assert [x.tobytes() for x in other] == [x.tobytes() for x in first]
 
 
 def test_equal_scalars_keep_their_bits(replicas):
@@ -156,15 +170,6 @@ def test_equal_scalars_keep_their_bits(replicas):
         assert result["rate"] == np.float32(0.1)
         assert (result["count"], result["count"].dtype) == (7, np.int64)
         assert (result["loss"], result["text"]) == (1.0, b"a")
-
-
-def test_alone_nothing_changes():
-    with tf.Graph().as_default() as graph:
-        x = tf.constant(1.0)
-        count = len(graph.get_operations())
-        assert ALONE.mean([x]) == [x] and ALONE.mean_updates([], [x]) == ([], [x])
-        assert ALONE.mean_scalars({"x": x}) == {"x": x}
-        assert len(graph.get_operations()) == count
 
 
 def test_the_gradient_of_an_average_is_that_of_the_whole_batch(replicas):
@@ -187,53 +192,36 @@ def test_the_gradient_of_an_average_is_that_of_the_whole_batch(replicas):
         np.testing.assert_allclose(part, whole, rtol=1e-4)
 
 
-# ------------------------------------------------------------------------------------- batch norm
-
-
-def train_norm(features, replica):
-    """Gradients of a loss by the variables, then the values that the state updates assign."""
-    kernel = tf.get_variable("kernel", [3, 3], initializer=tf.initializers.identity())
-    x = tf.tensordot(tf.constant(features), kernel, 1)
-    norm = tf.keras.layers.BatchNormalization(momentum=0.5)
-    y = norm(tf.reshape(x, [-1, 4, 4, 3]), training=True)
-    loss = tf.reduce_mean(tf.sin(y) * tf.reshape(tf.constant(features), tf.shape(y)))
-    gradients = tf.gradients(loss, tf.trainable_variables())
-    updates = tf.get_default_graph().get_operations()
-    updates = [op for op in updates if op.type == "AssignSubVariableOp"]
-    updates, gradients = replica.mean_updates(updates, gradients)
-    return [*gradients, *[op.inputs[1] for op in updates]]
-
-
 def test_batch_norm_of_parts_moves_all_averages_alike(replicas):
-    def of_part(rank):
+    def train_norm(rank):
+        """Gradients of a loss by the variables, then the values that state updates assign."""
+        features = tf.constant(part_of(FEATURES, rank))
+        kernel = tf.get_variable("kernel", [3, 3], initializer=tf.initializers.identity())
+        norm = tf.keras.layers.BatchNormalization(momentum=0.5)
+        y = norm(tf.tensordot(features, kernel, 1), training=True)
+        loss = tf.reduce_mean(tf.sin(y) * features)
+        gradients = tf.gradients(loss, tf.trainable_variables())
+        updates = tf.get_default_graph().get_operations()
+        updates = [op for op in updates if op.type == "AssignSubVariableOp"]
         replica = Replica(rank, NUM_REPLICAS, BATCH)
-        return train_norm(part_of(FEATURES, rank), replica)
+        updates, gradients = replica.mean_updates(updates, gradients)
+        return [*gradients, *[op.inputs[1] for op in updates]]
 
-    first, *others = ([np.asarray(x).tobytes() for x in result] for result in replicas.run(of_part))
-    assert all(other == first for other in others)
+    results = replicas.run(train_norm)
+    first, *others = ([np.asarray(x).tobytes() for x in result] for result in results)
+    assert len(first) == 5 and all(other == first for other in others)
 
 
-# -------------------------------------------------------------------------- averages that may hang
-
-
-class Averaging:
-    """A linear model that averages its inputs over all replicas, for one use or another.
-
-    Args:
-        use: "loss", "log", "summary" or "output".
-    """
+class Averaging(Linear):
+    """A linear model that averages its inputs over all replicas, for one use or another."""
 
     def __init__(self, use):
         self._use = use
 
     @hookimpl
-    def build(self, run):
-        return tf.get_variable("w", [4, 2], initializer=tf.ones_initializer())
-
-    @hookimpl
     def call(self, model, features, run):
         (mean,) = run.mean_over_replicas([tf.reduce_mean(features)])
-        outputs = {"logits": features @ model}
+        outputs = Linear.call(self, model, features, run)
         if self._use == "output":
             outputs["mean"] = mean
         if self._use == "summary":
@@ -244,45 +232,29 @@ class Averaging:
             outputs["logits"] -= mean
         return outputs
 
-    @hookimpl
-    def loss(self, labels, outputs):
-        return tf.losses.sparse_softmax_cross_entropy(labels, outputs["logits"])
-
-    @hookimpl
-    def optimize(self, losses, run):
-        return run.minimize(losses)
-
-    @hookimpl
-    def predict(self, outputs):
-        return {"label": tf.argmax(outputs["logits"], axis=1)}
-
 
 def build_averaging(use, count, in_loop):
     plugins = Plugins(make_plugin(Averaging(use)))
     with tf.Graph().as_default() as graph:
-        options = make_run(batch_size=2).options
+        options = make_run(classes=plugins.options(), batch_size=2).options
         run = Run("train", options, Spec(), replica=Replica(0, count, 2 * count))
-        reader = Constant(np.ones([2, 4], np.float32), np.zeros([2], np.int32))
-        reader.in_memory = False
+        reader = Stream(np.ones([2, 4], np.float32), np.zeros([2], np.int32))
         return build_training(plugins, run, reader, graph, in_loop)
 
 
 @pytest.mark.parametrize("in_loop", [False, True])
-@pytest.mark.parametrize("use", ["loss", "log"])
-def test_an_average_that_each_step_computes_is_built(use, in_loop):
-    graph = build_averaging(use, 2, in_loop)
-    assert "mean" in graph.logged or use == "loss"
-
-
-@pytest.mark.parametrize("in_loop", [False, True])
-@pytest.mark.parametrize("use", ["summary", "output"])
-def test_an_average_that_only_the_first_replica_fetches_is_refused(use, in_loop):
+@pytest.mark.parametrize("use", ["loss", "log", "summary", "output"])
+def test_an_average_is_refused_only_where_the_first_replica_alone_fetches_it(use, in_loop):
     build_averaging(use, 1, in_loop)
+    if use in ("loss", "log"):  # each step computes it
+        graph = build_averaging(use, 2, in_loop)
+        assert ("mean" in graph.logged) is (use == "log")
+        return
     with pytest.raises(ToolkitError, match="needs an average over all replicas that the step does"):
         build_averaging(use, 2, in_loop)
 
 
-def test_values_of_any_dtype_survive_the_way_to_another_process():
+def test_values_of_any_dtype_survive_the_way_to_another_process(graph):
     arrays = {
         "a": np.array([1.5, -0.0, np.nan], np.float32),
         "b": np.array([[1, 2], [3, 4]], tf.bfloat16.as_numpy_dtype),
@@ -290,17 +262,75 @@ def test_values_of_any_dtype_survive_the_way_to_another_process():
         "d": np.array(True),
         "e": np.zeros([0, 3], np.int64),
     }
-    with tf.Graph().as_default():
-        variables = {
-            name: tf.get_variable(name, initializer=tf.constant(value), trainable=False)
-            for name, value in arrays.items()
-        }
-        zeros = [v.assign(tf.zeros_like(v)) for n, v in variables.items() if n != "c"]
-        with session() as tf_session:
-            data = variable_values.read(tf_session)
-            before = variable_values.hashes(tf_session)
-            tf_session.run([zeros, variables["c"].assign([b"x", b"x", b"x"])])
-            assert variable_values.hashes(tf_session) != before
-            variable_values.assign(tf_session, data)
-            assert variable_values.hashes(tf_session) == before
-            assert tf_session.run(variables["c"]).tolist() == arrays["c"].tolist()
+    variables = {
+        name: tf.get_variable(name, initializer=tf.constant(value), trainable=False)
+        for name, value in arrays.items()
+    }
+    zeros = [v.assign(tf.zeros_like(v)) for n, v in variables.items() if n != "c"]
+    with session() as tf_session:
+        data = variable_values.read(tf_session)
+        before = variable_values.hashes(tf_session)
+        tf_session.run([zeros, variables["c"].assign([b"x", b"x", b"x"])])
+        assert variable_values.hashes(tf_session) != before
+        variable_values.assign(tf_session, data)
+        assert variable_values.hashes(tf_session) == before
+        assert tf_session.run(variables["c"]).tolist() == arrays["c"].tolist()
+
+
+# -------------------------------------------------------------------------------- parameter servers
+
+
+WORKER = "/job:worker/task:1"
+
+
+def build(num_servers=2, **options):
+    """The graph of Linear, trained by momentum unless an option says otherwise."""
+    plugins = Plugins(make_plugin(Linear), [])
+    options = {"optimizer": "momentum", "weight_decay": 0.01, **options}
+    resolved = resolve(plugins.options(), [("test", options)]).options
+    strategy, tf_graph = AsynchronousStep(WORKER, num_servers), tf.Graph()
+    with tf_graph.as_default(), strategy.placing_input():
+        reader = Constant(np.zeros([2, 4]), np.zeros([2]))
+    run = Run("train", resolved, Spec(), total_steps=9, strategy=strategy)
+    return build_training(plugins, run, reader, tf_graph)
+
+
+def server_of(device):
+    spec = tf.DeviceSpec.from_string(device)
+    return spec.task if spec.job == "ps" else None
+
+
+def test_variables_their_slots_and_writes_are_on_servers_and_computations_on_the_worker():
+    ops = build().tf_graph.get_operations()
+    servers = {op.name: op.device for op in ops if op.type == "VarHandleOp"}
+    writes = [op for op in ops if op.type.startswith(("Assign", "ResourceApply"))]
+    products = [op for op in ops if op.type == "MatMul"]
+    assert products and all(op.device.startswith(WORKER) for op in products)
+    types = {op.type for op in writes}
+    assert types & {"ResourceApplyMomentum", "ResourceApplyKerasMomentum"}
+    assert "AssignSubVariableOp" in types  # weight decay
+    assert len(servers) > 4
+    for device in [*servers.values(), *(op.device for op in writes)]:
+        assert server_of(device) is not None
+    (slot,) = (name for name in servers if name.endswith("linear/w/Momentum"))
+    assert servers[slot] == servers["linear/w"]
+
+
+def test_variables_are_balanced_by_their_bytes_alike_in_each_process():
+    strategy, devices = AsynchronousStep(WORKER, 2), []
+    for _ in range(2):
+        with tf.Graph().as_default(), strategy.placing():
+            for number in range(4):  # as layers are: a matrix, then its biases
+                tf.get_variable(f"w{number}", [8, 8])
+                tf.get_variable(f"b{number}", [8])
+            devices.append([variable.device for variable in tf.global_variables()])
+    assert devices[0] == devices[1]
+    matrices = [server_of(device) for device in devices[0][::2]]
+    assert sorted(matrices) == [0, 0, 1, 1]
+
+
+def test_the_counter_of_tickets_is_in_no_checkpoint_and_beside_the_global_step():
+    with build().tf_graph.as_default() as graph:
+        assert COUNTER not in [v.op.name for v in tf.global_variables() + tf.local_variables()]
+        counter = graph.get_operation_by_name(COUNTER)
+        assert counter.device == tf.train.get_global_step().device

@@ -1,34 +1,33 @@
-"""The updates of a step: the global step, accumulation, weight decay and state updates."""
+"""The updates of a step: the global step, accumulation, decay, and what a wrapper may change."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from graph_fixtures import make_run, session
-from update_fixtures import INF, SGD, WithBatchNorm, create_variable, train, train_batch_norm
+from linear_fixtures import write_bars
+from update_fixtures import (
+    INF,
+    SGD,
+    WithBatchNorm,
+    after_steps,
+    changed_by,
+    create_variable,
+    train,
+    train_batch_norm,
+)
 
-from toolkit import ToolkitError, tf
+from toolkit import ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.graph.replica import Replica
 from toolkit.graph.run import Run, step_builder_of
 
 pytestmark = pytest.mark.usefixtures("graph")
 
 
-# --------------------------------------------------------------------------------------- one update
-
-
-def test_the_global_step_advances_by_one():
-    run = make_run(**SGD)
-    op = run.minimize(tf.reduce_sum(create_variable("w", [0.0])))
-    with session() as tf_session:
-        tf_session.run([op, op])
-        tf_session.run(op)
-        assert tf_session.run(run.global_step) == 2
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_the_first_replica_is_the_chief(rank):
+def test_the_first_replica_is_the_chief():
     options = make_run(**SGD).options
-    assert Run("train", options, replica=Replica(rank, 2, 64)).is_chief is (rank == 0)
+    runs = [Run("train", options, replica=Replica(rank, 2, 64)) for rank in (0, 1)]
+    assert [run.is_chief for run in runs] == [True, False]
 
 
 def test_the_index_of_a_step_is_the_number_of_steps_before_it():
@@ -47,37 +46,29 @@ def test_the_first_of_two_updates_can_leave_the_global_step_unchanged():
     first = run.minimize(tf.reduce_sum(a), [a], advance_step=False)
     with tf.control_dependencies([first]):
         both = run.minimize(tf.reduce_sum(b), [b])
-    with session() as tf_session:
-        tf_session.run(both)
-        assert tf_session.run([run.global_step, a, b]) == [1, [-1], [-1]]
+    assert after_steps(both, [run.global_step, a, b]) == [1, [-1], [-1]]
 
 
-def test_a_loss_that_depends_on_no_variable_is_refused():
-    with pytest.raises(ToolkitError, match="depends on none of the variables"):
-        make_run(**SGD).minimize(tf.constant(1.0), [create_variable("w", [0.0])])
+@pytest.mark.parametrize(
+    "mode, message",
+    [("train", "depends on none of the variables"), ("eval", "was called in mode 'eval'")],
+)
+def test_a_constant_loss_and_another_mode_are_refused(mode, message):
+    with pytest.raises(ToolkitError, match=message):
+        make_run(mode, **SGD).minimize(tf.constant(1.0), [create_variable("w", [0.0])])
 
 
 def test_a_variable_that_the_loss_does_not_depend_on_does_not_change():
-    w, other = create_variable("w", [0.0]), create_variable("other", [5.0])
+    w, _ = create_variable("w", [0.0]), create_variable("other", [5.0])
     assert train(tf.reduce_sum(w)) == {"w": [-1], "other": [5]}
-    assert other is not None
 
 
-def test_minimize_is_refused_outside_of_training():
-    with pytest.raises(ToolkitError, match="minimize was called in mode 'eval'"):
-        make_run("eval").minimize(tf.constant(1.0))
-
-
-def test_after_runs_after_the_update_and_not_in_a_skipped_step():
-    for factor, expected in ((1.0, 5.0), (INF, 1.0)):
-        with tf.Graph().as_default():
-            run = make_run(**dict(SGD, on_nonfinite="skip"))
-            w = create_variable("w", 1.0)
-            # The update changes w from 1 to 0; then 5 is added.
-            op = run.minimize(factor * w, [w], after=lambda w=w: w.assign(w.read_value() + 5))
-            with session() as tf_session:
-                tf_session.run(op)
-                assert tf_session.run(w) == expected
+@pytest.mark.parametrize("factor, expected", [(1.0, 5.0), (INF, 1.0)])
+def test_after_runs_after_the_update_and_not_in_a_skipped_step(factor, expected):
+    run, w = make_run(**dict(SGD, on_nonfinite="skip")), create_variable("w", 1.0)
+    # The update changes w from 1 to 0; then 5 is added.
+    op = run.minimize(factor * w, [w], after=lambda: w.assign(w.read_value() + 5))
+    assert after_steps(op, w) == expected
 
 
 # ----------------------------------------------------------------------- accumulation, weight decay
@@ -99,6 +90,7 @@ def test_two_accumulated_steps_make_one_update_by_the_mean_gradient(steps, w):
 @pytest.mark.parametrize(
     "accumulate, steps, w",
     [
+        (1, "BGG", [0, -1, -2]),
         (2, "GGGG", [0, -1, -1, -2]),
         (2, "BGGG", [0, 0, -1, -1]),
         (2, "GBGG", [0, 0, -1, -1]),
@@ -162,47 +154,21 @@ def test_updates_that_would_mix_their_accumulated_gradients_are_refused(names, s
 
 def test_the_mean_gradient_is_clipped_not_its_parts():
     # Clipped alone, the gradients 1 and 3 would be 1 and 1.5, with the mean 1.25.
-    weights = train(
-        rising_loss(create_variable("w", [0.0])), 2, accumulate=2, clip="value", clip_limit=1.5
-    )
-    assert weights == {"w": [-1.5]}
+    loss = rising_loss(create_variable("w", [0.0]))
+    assert train(loss, 2, accumulate=2, clip="value", clip_limit=1.5) == {"w": [-1.5]}
 
 
-def test_accumulated_gradients_are_in_the_checkpoint():
-    make_run(**dict(SGD, accumulate=2)).minimize(tf.reduce_sum(create_variable("w", [0.0])))
-    names = {v.op.name for v in tf.global_variables()}
-    assert {"toolkit/accumulated/w", "toolkit/accumulated_count"} <= names
-
-
-def test_weight_decay_shrinks_matrices_and_leaves_vectors_unchanged():
+def test_weight_decay_shrinks_matrices_apart_from_the_gradient_and_no_vectors():
     w, b = create_variable("w", [[1.0]]), create_variable("b", [1.0])
-    loss = 0 * tf.reduce_sum(w) + 0 * tf.reduce_sum(b)
-    weights = train(loss, learning_rate=0.1, weight_decay=0.5)
-    assert weights == {"w": [[pytest.approx(0.95)]], "b": [1]}  # 1 - 0.1 x 0.5 x 1
-
-
-def test_weight_decay_is_separate_from_the_gradient():
+    weights = train(tf.reduce_sum(w) + 0 * tf.reduce_sum(b), learning_rate=0.1, weight_decay=0.5)
     # 1 - 0.1 x 1 = 0.9, and 0.1 x 0.5 of that is subtracted.
-    weights = train(
-        tf.reduce_sum(create_variable("w", [[1.0]])), learning_rate=0.1, weight_decay=0.5
-    )
-    assert weights == {"w": [[pytest.approx(0.855)]]}
+    assert weights == {"w": [[pytest.approx(0.855)]], "b": [1]}
 
 
-# ------------------------------------------------------------------------------------ state updates
-
-
-def test_batch_statistics_move_once_per_step():
+@pytest.mark.parametrize("steps, options, mean", [(1, {}, 0.2), (2, {"accumulate": 2}, 0.38)])
+def test_batch_statistics_move_once_per_step(steps, options, mean):
     # 0.9 x 0 + 0.1 x 2 = 0.2; after another step 0.9 x 0.2 + 0.2 = 0.38.
-    assert train_batch_norm(WithBatchNorm, 1)[0] == pytest.approx([0.2, 0.2])
-
-
-def test_batch_statistics_move_twice_in_two_steps():
-    assert train_batch_norm(WithBatchNorm, 2)[0] == pytest.approx([0.38, 0.38])
-
-
-def test_batch_statistics_move_in_each_step_of_an_accumulation():
-    assert train_batch_norm(WithBatchNorm, 2, accumulate=2)[0] == pytest.approx([0.38, 0.38])
+    assert train_batch_norm(WithBatchNorm, steps, **options)[0] == pytest.approx([mean, mean])
 
 
 # ---------------------------------------------------------------------- several updates in one step
@@ -212,11 +178,8 @@ def test_updates_that_are_applied_together_all_use_the_old_values():
     run = make_run(**SGD)
     a, b = create_variable("a", 1.0), create_variable("b", 2.0)
     # The gradient of each variable is the value of the other.
-    updates = [run.gradients(a * b, [a], "a"), run.gradients(a * b, [b], "b")]
-    op = run.apply(updates)
-    with session() as tf_session:
-        tf_session.run(op)
-        assert tf_session.run([a, b, run.global_step]) == [1 - 2, 2 - 1, 1]
+    op = run.apply([run.gradients(a * b, [a], "a"), run.gradients(a * b, [b], "b")])
+    assert after_steps(op, [a, b, run.global_step]) == [1 - 2, 2 - 1, 1]
 
 
 def test_updates_of_one_name_share_an_optimizer_and_its_slots():
@@ -233,13 +196,140 @@ def test_updates_of_one_name_share_an_optimizer_and_its_slots():
 def test_an_update_can_have_its_own_learning_rate():
     run = make_run(**SGD)
     a, b = create_variable("a", 0.0), create_variable("b", 0.0)
-    updates = [
-        run.gradients(1.0 * a, [a], "a"),
-        run.gradients(1.0 * b, [b], "b", learning_rate=0.5),
-    ]
-    op = run.apply(updates)
-    with session() as tf_session:
-        tensors = [run.logged["a/learning_rate"], run.logged["b/learning_rate"]]
-        assert tf_session.run(tensors) == [1.0, 0.5]
-        tf_session.run(op)
-        assert tf_session.run([a, b]) == [-1, -0.5]
+    second = run.gradients(1.0 * b, [b], "b", learning_rate=0.5)
+    op = run.apply([run.gradients(1.0 * a, [a], "a"), second])
+    logged = [run.logged["a/learning_rate"], run.logged["b/learning_rate"]]
+    assert after_steps(op, [a, b, *logged]) == [-1, -0.5, 1, 0.5]
+
+
+# ------------------------------------------------------------------------ what a wrapper may change
+
+
+def change(options=(), gradients=None, rate=None):
+    """A run at rate 1 whose updates a function changes."""
+    run = make_run(**dict(SGD, **dict(options)))
+    if gradients is not None:
+        run.change_gradients(gradients)
+    if rate is not None:
+        run.change_learning_rate(rate)
+    return run
+
+
+def negate(gradients, variables, name):
+    return [-gradient for gradient in gradients]
+
+
+def add_one(gradients, variables, name):
+    return [gradients[0] + 1]
+
+
+@pytest.mark.parametrize(
+    "options, functions, steps, value",
+    [
+        # After they are clipped.
+        ({"clip": "value", "clip_limit": 1.0}, [lambda g, v, name: [5 * g[0]]], 1, [-5, 2.5]),
+        # One function after the other.
+        ({}, [negate, add_one], 1, [2, -1.5]),
+        # The mean of accumulated gradients, once.
+        ({"accumulate": 2}, [add_one], 4, [-8, -1]),
+    ],
+)
+def test_gradients_are_changed_after_they_are_clipped(graph, options, functions, steps, value):
+    w = create_variable("w", [0.0, 0.0])
+    run = change(options)
+    for function in functions:
+        run.change_gradients(function)
+    assert train(tf.reduce_sum(w * [3.0, -0.5]), steps, run)["w"] == value
+
+
+def test_each_update_of_a_step_has_a_name_of_its_own(graph):
+    names, w = [], create_variable("w", [0.0])
+
+    def note(gradients, variables, name):
+        names.append(name)
+        assert [v.op.name for v in variables] == ["w"]
+        return gradients
+
+    run = change(gradients=note)
+    loss = tf.reduce_sum(w)
+    run.apply([run.gradients(loss, name="a"), run.gradients(loss, name="a")], advance_step=False)
+    run.minimize(loss, name="b")
+    assert sorted(set(names)) == ["a", "a/1", "b"]
+
+
+def test_the_guard_judges_the_gradients_of_the_loss(graph):
+    w = create_variable("w", [0.0])
+    run = change({"on_nonfinite": "skip"}, lambda g, v, name: [tf.zeros_like(g[0])])
+    assert changed_by(run.minimize(tf.reduce_sum(w) * INF))["toolkit/skipped_steps"] == 1
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda g, v, name: g[0], "expected a list of 1 tensors"),
+        (lambda g, v, name: [], "expected a list of 1 tensors"),
+        (lambda g, v, name: [tf.zeros([3])], r"returned a gradient \(3,\) for 'w' \(1,\)"),
+    ],
+)
+def test_other_results_are_refused(graph, function, message):
+    w = create_variable("w", [0.0])
+    with pytest.raises(ToolkitError, match=message):
+        change(gradients=function).minimize(tf.reduce_sum(w))
+
+
+def test_the_rate_is_changed_with_the_full_rate_and_the_step(graph):
+    w = create_variable("w", [0.0])
+    options = {"learning_rate": 0.5, "schedule": "step", "decay_steps": 1, "decay_rate": 0.5}
+
+    def sum_of_all(rate, full_rate, step):
+        return rate + 10 * full_rate + 100 * tf.cast(step, tf.float32)
+
+    run = change(options, rate=sum_of_all)
+    values = train(tf.reduce_sum(w), 2, run)["w"]
+    assert np.allclose(values, -(5.5 + (0.25 + 5 + 100)))
+    run = change(rate=lambda rate, full_rate, step: 2 * full_rate)
+    op = run.minimize(tf.reduce_sum(w), learning_rate=0.25)  # that of one player
+    assert after_steps(op, w) == [-0.5]
+
+
+@pytest.mark.parametrize("method", ["change_gradients", "change_learning_rate"])
+def test_a_change_after_the_updates_or_in_another_mode_is_refused(graph, method):
+    run = make_run(**SGD)
+    run.minimize(tf.reduce_sum(create_variable("w", [0.0])))
+    with pytest.raises(ToolkitError, match=f"run.{method} was called after the step's updates"):
+        getattr(run, method)(negate)
+    with pytest.raises(ToolkitError, match=f"{method} was called in mode 'eval'"):
+        getattr(make_run("eval"), method)(negate)
+    with pytest.raises(ToolkitError, match="after_restore was called in mode 'train'"):
+        run.after_restore(tf.no_op)
+
+
+class ByObject(testing.tiny.TinyModel):
+    """A model that is trained by an optimizer object."""
+
+    @hookimpl
+    def optimize(self, run, losses):
+        return run.minimize(losses, optimizer=tf.train.GradientDescentOptimizer(0.1))
+
+
+class ByOwnOp(testing.tiny.TinyModel):
+    """A model that is trained by an op of its own."""
+
+    @hookimpl
+    def optimize(self, losses):
+        return tf.train.GradientDescentOptimizer(0.1).minimize(losses)
+
+
+@pytest.mark.parametrize(
+    "extension, plugin, message",
+    [
+        ("lr-finder", ByObject, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
+        ("lr-finder", ByOwnOp, "'optimize.rise' of toolkit_extensions.lr_finder has no effect"),
+        ("gradient-noise", ByOwnOp, "of toolkit_extensions.gradient_noise has no effect"),
+    ],
+)
+def test_a_change_that_no_update_takes_is_refused(tmp_path, extension, plugin, message):
+    options = {"steps": 100, "batch_size": 8, "evaluate": "no"}
+    options["data"] = write_bars(tmp_path / "bars.npz")
+    with pytest.raises(UsageError, match=message):
+        testing.train(plugin, str(tmp_path / "run"), [extension], **options)

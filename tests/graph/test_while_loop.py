@@ -1,62 +1,44 @@
 """Several steps in one call give the same run as single steps, to the bit, for any number."""
 
+from __future__ import annotations
+
+import collections
 import os
-from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
+from graph_fixtures import session
 from linear_fixtures import Linear, write_bars
+from update_fixtures import ONLY_2, train_by_both
 
-from toolkit import hookimpl, testing, tf
-from toolkit.compat import VERSION_FAMILY
-from toolkit.errors import UsageError
+from toolkit import UsageError, hookimpl, testing, tf
 from toolkit.graph.step_strategy import PlainStep, XlaStep
 from toolkit.graph.while_loop import (
-    LoopOutputs,
     StepOps,
     build_compiled_loop,
     build_loop,
     make_num_steps,
-    specs_of,
 )
 from toolkit.storage.run_folder import RunFolder
 
-ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
 CALLS = [1, 7, 50, "auto"]
 
 
 # ------------------------------------------------------------------------- a loop and its outputs
 
 
-class NoOutputs(NamedTuple):
-    """A step without anything to fetch."""
-
-
-class SumOutputs(NamedTuple):
-    """The outputs of `AddThree` that a session can fetch."""
-
-    double: Any
-    empty: Any
-    counted_total: Any
-
-
-class RowOutputs(NamedTuple):
-    row: Any
+SumOutputs = collections.namedtuple("SumOutputs", "double, empty, counted_total")
 
 
 class AddThree:
     """A step that adds 3 to `total`; its outputs are twice the total, a name, and the total.
 
-    Attributes:
-        total: int32 scalar variable.
-        evaluations: int32 scalar variable, the number of steps that computed `counted_total`.
+    `evaluations` is the number of steps that computed `counted_total`.
     """
 
     def __init__(self):
-        self.total = tf.get_variable("total", initializer=tf.constant(0), use_resource=True)
-        self.evaluations = tf.get_variable(
-            "evaluations", initializer=tf.constant(0), use_resource=True
-        )
+        names = "total", "evaluations"
+        self.total, self.evaluations = (tf.Variable(0, name=n, use_resource=True) for n in names)
 
     def __call__(self, *_):
         add = self.total.assign_add(3, read_value=False)
@@ -71,126 +53,68 @@ class AddThree:
 def test_a_loop_makes_the_number_of_steps_in_its_feed_and_one_by_default():
     step, num_steps = AddThree(), make_num_steps()
     loop = build_loop(step, num_steps)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+    with session() as tf_session:
         for fed_steps, total in ((None, 3), (5, 18), (1, 21), (0, 21)):
-            session.run(loop.op, None if fed_steps is None else {num_steps: fed_steps})
-            assert session.run(step.total) == total
-
-
-@pytest.mark.usefixtures("graph")
-def test_a_step_receives_its_index_in_the_call():
-    num_steps = make_num_steps()
-    digits = tf.get_variable("digits", initializer=tf.constant(0), use_resource=True)
-    loop = build_loop(
-        lambda i: StepOps(digits.assign(10 * digits.read_value() + i).op, NoOutputs()), num_steps
-    )
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        session.run(loop.op, {num_steps: 4})
-        assert session.run(digits) == 123  # 0, 1, 2, 3
+            tf_session.run(loop.op, None if fed_steps is None else {num_steps: fed_steps})
+            assert tf_session.run(step.total) == total
 
 
 @pytest.mark.usefixtures("graph")
 def test_the_outputs_of_a_call_have_the_structure_of_the_step_outputs():
-    step = AddThree()
-    loop = build_loop(step, make_num_steps())
+    loop = build_loop(AddThree(), make_num_steps())
     double, name = loop.outputs.double["pair"]
     assert (name, loop.outputs.empty) == ("total", {})
     assert (double.dtype, double.shape) == (tf.int32, [])
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        assert session.run([double, loop.op]) == [6, None]
-        assert session.run(double) == 12  # the fetch makes a step, as it does without a loop
+    with session() as tf_session:
+        assert tf_session.run([double, loop.op]) == [6, None]
+        assert tf_session.run(double) == 12  # the fetch makes a step, as it does without a loop
 
 
 @pytest.mark.usefixtures("graph")
 def test_a_field_that_is_not_fetched_is_not_computed():
     step, num_steps = AddThree(), make_num_steps()
     loop = build_loop(step, num_steps)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        session.run([loop.op, loop.outputs.double])
-        session.run(loop.op, {num_steps: 5})
-        assert session.run(step.evaluations) == 0
-        session.run([loop.op, loop.outputs.counted_total])
-        assert session.run(step.evaluations) == 1
+    with session() as tf_session:
+        tf_session.run([loop.op, loop.outputs.double])
+        tf_session.run(loop.op, {num_steps: 5})
+        assert tf_session.run(step.evaluations) == 0
+        tf_session.run([loop.op, loop.outputs.counted_total])
+        assert tf_session.run(step.evaluations) == 1
 
 
-@pytest.mark.parametrize("value", [b"text", 2.5, True, [[1, 2, 3]]])
-@pytest.mark.usefixtures("graph")
-def test_loop_outputs_support_any_type_and_shape(value):
-    outputs = []
-
-    def body(count, flow):
-        outputs.append(LoopOutputs({"value": tf.constant(value), "count": count}))
-        return count + 1, outputs[0].flow(flow)
-
-    ends = tf.while_loop(lambda n, _: n < 1, body, [tf.constant(0), tf.constant(0.0)])
-    with tf.Session() as session:
-        result = session.run(outputs[0].read(ends[1]))
-    assert result["count"] == 0
-    np.testing.assert_array_equal(result["value"], value)
-
-
-@pytest.mark.usefixtures("graph")
-def test_specs_are_of_tensors_alone():
-    structure = {"a": [tf.zeros([2, 3]), "text"], "b": tf.constant(1), "c": 7.0}
-    assert specs_of(structure) == [tf.TensorSpec([2, 3], tf.float32), tf.TensorSpec([], tf.int32)]
-
-
-def build_compiled_sum(num_steps, rows, last_index):
-    """A compiled loop that adds up rows.
-
-    Args:
-        num_steps: int32 scalar, the number of steps of a call.
-        rows: int32 [N].
-        last_index: of the step that is not finite, after which the loop must end, or None.
-
-    Returns:
-        The loop, and the variable of the sum.
-    """
-    total = tf.get_variable("total", initializer=tf.constant(0), use_resource=True)
-    is_finite = []
-
-    def step(count, rows):
-        row = rows[count]
-        is_finite[:] = [None if last_index is None else tf.not_equal(count, last_index)]
-        add = total.assign_add(row, read_value=False)
-        return StepOps(add, RowOutputs({"value": row, "text": "a row"}))
-
-    specs = [tf.TensorSpec([], tf.int32)]
-    return build_compiled_loop(step, num_steps, [rows], specs, lambda: is_finite[0]), total
+RowOutputs = collections.namedtuple("RowOutputs", "row")
 
 
 @ONLY_2
 @pytest.mark.parametrize(
-    "last_index, fed_steps, total, all_finite",
-    [(None, 3, 111, True), (None, None, 1, True), (1, 4, 11, False), (3, 2, 11, True)],
+    "last_index, fed_steps, total, all_finite, row",
+    [
+        (None, 3, 111, True, 100),
+        (None, None, 1, True, 1),
+        (1, 4, 11, False, 10),  # the step with the index 1 is not finite
+        (3, 2, 11, True, 10),
+    ],
 )
 @pytest.mark.usefixtures("graph")
 def test_a_compiled_loop_ends_with_its_number_of_steps_or_after_a_refusal(
-    last_index, fed_steps, total, all_finite
+    last_index, fed_steps, total, all_finite, row
 ):
-    num_steps = make_num_steps()
-    loop, variable = build_compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), last_index)
+    num_steps, is_finite = make_num_steps(), []
+    variable = tf.get_variable("total", initializer=tf.constant(0), use_resource=True)
+
+    def step(count, rows):
+        is_finite[:] = [None if last_index is None else tf.not_equal(count, last_index)]
+        add = variable.assign_add(rows[count], read_value=False)
+        return StepOps(add, RowOutputs({"value": rows[count], "text": "a row"}))
+
+    inputs, specs = [tf.constant([1, 10, 100, 1000])], [tf.TensorSpec([], tf.int32)]
+    loop = build_compiled_loop(step, num_steps, inputs, specs, lambda: is_finite[0])
+    assert loop.outputs.row["text"] == "a row"
     feeds = {} if fed_steps is None else {num_steps: fed_steps}
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        assert session.run([loop.op, loop.all_finite], feeds)[1] == all_finite
-        assert session.run(variable) == total
-
-
-@ONLY_2
-@pytest.mark.usefixtures("graph")
-def test_a_compiled_loop_returns_the_outputs_of_its_last_step():
-    num_steps = make_num_steps()
-    loop, _ = build_compiled_sum(num_steps, tf.constant([1, 10, 100, 1000]), None)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        assert loop.outputs.row["text"] == "a row"
-        assert session.run(loop.outputs.row["value"]) == 1
-        assert session.run(loop.outputs.row["value"], {num_steps: 3}) == 100
+    with session() as tf_session:
+        fetches = [loop.all_finite, loop.outputs.row["value"]]
+        assert tf_session.run(fetches, feeds) == [all_finite, row]  # of the last step
+        assert tf_session.run(variable) == total
 
 
 # ------------------------------------------------------------------------------ whole runs, exactly
@@ -217,66 +141,37 @@ def read_summaries(run):
     return sorted(summaries)
 
 
-def read_images(run):
-    """File name -> bytes of the images of a run."""
-    contents = {}
-    for folder, _, names in os.walk(run):
-        for name in names:
-            if name.endswith((".png", ".gif")):
-                with open(os.path.join(folder, name), "rb") as file:
-                    contents[name] = file.read()
-    return contents
+# The parts of a run folder that do not depend on the number of steps per call.
+RunResults = collections.namedtuple(
+    "RunResults", "fingerprint, metrics, checkpoint_steps, summaries, images"
+)
 
 
-class RunResults(NamedTuple):
-    """The parts of a run folder that do not depend on the number of steps per call."""
-
-    fingerprint: str
-    metrics: List[Dict[str, Any]]
-    checkpoint_steps: List[int]
-    summaries: List[Tuple[int, str, bytes]]
-    images: Dict[str, bytes]
-
-
-def read_results(run):
-    """Read the results of a run."""
+def read_results(folder):
+    run, paths = str(folder), sorted(folder.rglob("*"))
+    images = {path.name: path.read_bytes() for path in paths if path.suffix in (".png", ".gif")}
     steps = [checkpoint.step for checkpoint in RunFolder(run).checkpoints.list()]
-    return RunResults(
-        testing.fingerprint(run), read_records(run), steps, read_summaries(run), read_images(run)
-    )
+    parts = testing.fingerprint(run), read_records(run), steps, read_summaries(run), images
+    return RunResults(*parts)
 
 
-def check_same_run(folder, plugin, forms, **options):
-    """Check that runs have equal results.
-
-    Args:
-        forms: options by which the runs differ.
-        options: of all runs.
-
-    Returns:
-        The results.
-    """
+def check_same_run(folder, plugin, calls=(1, 7, 50), **options):
+    """Check that runs have equal results for each number of steps per call, and return them."""
     options = dict({"evaluate": "no", "checkpoint_steps": 1000}, **options)
     expected = None
-    for number, form in enumerate(forms):
-        run = str(folder / f"run{number}")
-        testing.train(plugin, run, **dict(options, **form))
+    for number in calls:
+        run = folder / f"run-{number}"
+        testing.train(plugin, str(run), steps_per_call=number, **options)
         results = read_results(run)
         expected = expected or results
         for one, other in zip(expected, results):
-            assert one == other, form
+            assert one == other, number
     return expected
 
 
-def options_by_calls(*calls, **options):
-    """Options for each number of steps per call."""
-    return [dict(options, steps_per_call=number) for number in calls]
-
-
 @pytest.fixture
-def bars(tmp_path, monkeypatch):
+def bars(tmp_path):
     """60 batches of 8, so that data in memory allows calls of 50."""
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     return write_bars(tmp_path / "bars.npz", train=480)
 
 
@@ -288,72 +183,37 @@ def digits(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("reader", ["resident", "stream"])
 def test_any_number_of_steps_per_call_gives_the_same_run(bars, tmp_path, reader):
-    results = check_same_run(
-        tmp_path,
-        Linear,
-        options_by_calls(*CALLS),
-        data=bars,
-        steps=137,
-        log_steps=20,
-        reader=reader,
-    )
+    options = {"data": bars, "steps": 137, "log_steps": 20, "reader": reader}
+    results = check_same_run(tmp_path, Linear, CALLS, **options)
     assert [r["step"] for r in results.metrics] == [20, 40, 60, 80, 100, 120, 137]
     assert results.checkpoint_steps == [137]
 
 
-def test_an_epoch_shorter_than_a_call_gives_the_same_run(tmp_path):
-    data = write_bars(tmp_path / "few.npz", train=20)  # two batches and a half
-    check_same_run(tmp_path, Linear, options_by_calls(1, 50), data=data, steps=33, log_steps=9)
-
-
 @pytest.mark.parametrize(
-    "options",
+    "train, options",
     [
-        {"schedule": "cosine", "warmup_steps": 9, "weight_decay": 0.01},
-        {"schedule": "exponential", "clip": "global-norm", "clip_limit": 0.5},
-        {"optimizer": "momentum", "accumulate": 3},
+        (20, {"steps": 33, "log_steps": 9}),  # an epoch of two batches and a half
+        (480, {"schedule": "cosine", "warmup_steps": 9, "weight_decay": 0.01}),
+        (480, {"schedule": "exponential", "clip": "global-norm", "clip_limit": 0.5}),
+        (480, {"optimizer": "momentum", "accumulate": 3}),
     ],
-    ids=["cosine", "clipped", "accumulated"],
+    ids=["short epoch", "cosine", "clipped", "accumulated"],
 )
-def test_options_of_the_step_give_the_same_run(bars, tmp_path, options):
-    check_same_run(
-        tmp_path, Linear, options_by_calls(1, 7), data=bars, steps=60, log_steps=25, **options
-    )
+def test_short_epochs_and_options_of_the_step_give_the_same_run(tmp_path, train, options):
+    data = write_bars(tmp_path / "bars.npz", train=train)
+    options = dict({"steps": 60, "log_steps": 25}, **options)
+    check_same_run(tmp_path, Linear, (1, 7, 50), data=data, **options)
 
 
 def test_hooks_due_on_steps_that_are_no_multiple_of_a_call_give_the_same_run(bars, tmp_path):
-    results = check_same_run(
-        tmp_path,
-        Linear,
-        options_by_calls(1, 7, 50),
-        data=bars,
-        steps=60,
-        log_steps=9,
-        summary_steps=13,
-        checkpoint_steps=11,
-        profile_steps="10,33",
-        keep_checkpoints=10,
-        evaluate="yes",
-    )
+    options = {"steps": 60, "log_steps": 9, "checkpoint_steps": 11, "keep_checkpoints": 10}
+    options.update(data=bars, summary_steps=13, profile_steps="10,33", evaluate="yes")
+    results = check_same_run(tmp_path, WithSummaries, **options)
     assert results.checkpoint_steps == [11, 22, 33, 44, 55, 60]
-    for number in range(3):
-        traces = os.listdir(str(tmp_path / f"run{number}" / "profile"))
-        assert sorted(traces) == ["step-10.json", "step-33.json"]
-
-
-def test_early_stopping_ends_at_the_same_step(bars, tmp_path):
-    results = check_same_run(
-        tmp_path,
-        Linear,
-        options_by_calls(1, 7, 50),
-        data=bars,
-        steps=200,
-        checkpoint_steps=9,
-        evaluate="yes",
-        best_metric="max:loss",  # which falls, so the first evaluation stays the best
-        early_stopping=2,
-    )
-    assert results.checkpoint_steps == [9, 18, 27]
+    for traces in tmp_path.glob("run-*/profile"):
+        assert sorted(os.listdir(str(traces))) == ["step-10.json", "step-33.json"]
+    tags = {tag for step, tag, _ in results.summaries if step == 26}  # those of the plugin
+    assert {"logits", "features/image/0", "features/image/1", "hundredfold"} <= tags
 
 
 class Infinite(Linear):
@@ -369,16 +229,8 @@ class Infinite(Linear):
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_skipped_steps_give_the_same_run_and_the_same_counts(bars, tmp_path, accumulate):
-    results = check_same_run(
-        tmp_path,
-        Infinite,
-        options_by_calls(1, 7, 50),
-        data=bars,
-        steps=60,
-        log_steps=20,
-        on_nonfinite="skip",
-        accumulate=accumulate,
-    )
+    options = {"data": bars, "steps": 60, "log_steps": 20, "on_nonfinite": "skip"}
+    results = check_same_run(tmp_path, Infinite, accumulate=accumulate, **options)
     # The counter is read in parallel with the step, so it may lack the step of its record only.
     counts = [(r["step"], r["count"]) for r in results.metrics if r["kind"] == "event"]
     assert counts == [(20, 2), (40, 1)]
@@ -401,52 +253,10 @@ class WithSummaries(Linear):
         return loss
 
 
-@pytest.fixture(scope="module")
-def summaries_by_calls(tmp_path_factory):
-    """The summaries of a run with one step per call and of runs with several."""
-    folder, summaries = tmp_path_factory.mktemp("summaries"), []
-    data = write_bars(folder / "bars.npz", train=480)
-    for number in (1, 7, 50):
-        run = str(folder / f"run{number}")
-        options = {"steps": 30, "summary_steps": 13, "evaluate": "no", "steps_per_call": number}
-        testing.train(WithSummaries, run, data=data, **options)
-        summaries.append(read_summaries(run))
-    return summaries
-
-
-def test_summaries_of_a_plugin_have_the_values_of_their_own_step(summaries_by_calls):
-    one, *others = summaries_by_calls
-    assert sorted({step for step, _, _ in one}) == [13, 26, 30]
-    assert others == [one, one]
-
-
-def test_summaries_of_a_plugin_have_their_own_names(summaries_by_calls):
-    for summaries in summaries_by_calls:
-        assert {"logits", "features/image/0", "features/image/1", "hundredfold"} <= {
-            tag for _, tag, _ in summaries
-        }
-
-
 SMALL = {"steps": 37, "log_steps": 10, "batch_size": 8}
-
-
 MLP = {"network": "mlp", "hidden": "16"}
-
-
-@pytest.mark.parametrize("reader", ["resident", "stream"])
-def test_a_perceptron_with_dropout_and_augmentation_gives_the_same_run(digits, tmp_path, reader):
-    options = dict(SMALL, **MLP)
-    check_same_run(
-        tmp_path, "classifier", options_by_calls(1, 7), data=digits, reader=reader, **options
-    )
-
-
-def test_batch_norm_and_accumulation_give_the_same_run(digits, tmp_path):
-    options = dict(SMALL, accumulate=2, mixup=0.2)
-    check_same_run(tmp_path, "classifier", options_by_calls(1, 7), data=digits, **options)
-
-
 GAN = {
+    "network": "mlp",
     "width": 4,
     "batch_size": 8,
     "latent_size": 8,
@@ -463,27 +273,30 @@ GAN = {
 }
 
 
-def test_a_gan_gives_the_same_run_and_samples(digits, tmp_path):
-    options = dict(GAN, network="mlp", preset="wgan-gp", n_critic=3)
-    results = check_same_run(tmp_path, "gan", options_by_calls(1, 7), data=digits, **options)
-    assert results.images
+@pytest.mark.parametrize(
+    "plugin, options",
+    [
+        ("classifier", dict(SMALL, **MLP, reader="resident")),  # with dropout and augmentation
+        ("classifier", dict(SMALL, **MLP, reader="stream")),
+        ("classifier", dict(SMALL, accumulate=2, mixup=0.2)),  # with batch norm
+        ("gan", dict(GAN, preset="wgan-gp", n_critic=3)),
+        pytest.param("classifier", dict(SMALL, **MLP, xla="on"), marks=ONLY_2),
+    ],
+    ids=["perceptron", "streamed", "convolutions", "gan", "compiled"],
+)
+def test_a_classifier_and_a_gan_give_the_same_run(digits, tmp_path, plugin, options):
+    results = check_same_run(tmp_path, plugin, (1, 7), data=digits, **options)
+    assert results.images or plugin == "classifier"
 
 
 # ---------------------------------------------------------------------------------- compiled by XLA
 
 
 @ONLY_2
-def test_a_compiled_loop_gives_the_same_run_for_any_number_of_steps_per_call(digits, tmp_path):
-    calls, options = options_by_calls(1, 7, xla="on"), dict(SMALL, **MLP)
-    check_same_run(tmp_path, "classifier", calls, data=digits, **options)
-
-
-@ONLY_2
 def test_a_compiled_gan_gives_the_same_run_and_samples_for_any_number_of_steps_per_call(
     digits, tmp_path
 ):
-    options = dict(GAN, network="mlp", n_critic=2)
-    check_same_run(tmp_path, "gan", options_by_calls(1, 7, xla="on"), data=digits, **options)
+    check_same_run(tmp_path, "gan", (1, 7), data=digits, xla="on", **dict(GAN, n_critic=2))
 
 
 @ONLY_2
@@ -495,9 +308,8 @@ def test_a_step_with_summaries_is_refused_by_xla(bars, tmp_path):
 @ONLY_2
 def test_a_resumed_compiled_run_has_the_bits_of_an_uninterrupted_one(digits, tmp_path):
     options = dict(MLP, reader="stream", accumulate=3, optimizer="momentum", batch_size=8)
-    testing.check_resume(
-        "classifier", str(tmp_path / "run"), data=digits, steps=26, xla="on", **options
-    )
+    options.update(data=digits, steps=26, xla="on")
+    testing.check_resume("classifier", str(tmp_path / "run"), **options)
 
 
 @pytest.fixture
@@ -518,22 +330,6 @@ def equal_random_numbers(monkeypatch):
         monkeypatch.setattr(strategy, "normal", normal)
 
 
-def train_plain_and_compiled(folder, plugin, **options):
-    """(tensors, records) of a run without XLA and of the same run with it."""
-    results = []
-    for xla in ("off", "on"):
-        run = str(folder / xla)
-        testing.train(plugin, run, **dict(options, evaluate="no", log_steps=1, xla=xla))
-        results.append((testing.tensors(run), read_records(run)))
-    return results
-
-
-def check_close(one, other, rtol, atol):
-    assert sorted(one) == sorted(other)
-    for name in one:
-        np.testing.assert_allclose(one[name], other[name], rtol, atol, err_msg=name)
-
-
 @ONLY_2
 @pytest.mark.usefixtures("equal_random_numbers")
 @pytest.mark.parametrize(
@@ -546,20 +342,10 @@ def check_close(one, other, rtol, atol):
 )
 def test_a_compiled_step_agrees_with_a_plain_one(digits, tmp_path, options):
     # Plain descent: Adam makes a whole step of a gradient that is nothing but rounding.
-    (plain_tensors, plain_records), (compiled_tensors, compiled_records) = train_plain_and_compiled(
-        tmp_path,
-        "classifier",
-        data=digits,
-        batch_size=8,
-        steps=4,
-        optimizer="momentum",
-        learning_rate=0.01,
-        **options,
-    )
-    check_close(plain_tensors, compiled_tensors, 1e-4, 1e-4)
-    if options["network"] == "cnn":
-        assert [name for name in plain_tensors if name.endswith("moving_mean")]
-    for plain, compiled in zip(plain_records, compiled_records):
+    options = dict(options, optimizer="momentum", learning_rate=0.01, batch_size=8, log_steps=1)
+    train_by_both(tmp_path, "classifier", data=digits, rtol=1e-4, atol=1e-4, **options)
+    runs = [read_records(str(tmp_path / xla)) for xla in ("off", "on")]
+    for plain, compiled in zip(*runs):
         for name in ("loss", "gradient_norm", "learning_rate"):
             assert compiled[name] == pytest.approx(plain[name], rel=1e-3, abs=1e-6)
 
@@ -567,12 +353,13 @@ def test_a_compiled_step_agrees_with_a_plain_one(digits, tmp_path, options):
 @ONLY_2
 @pytest.mark.usefixtures("equal_random_numbers")
 def test_a_compiled_gan_agrees_with_a_plain_one_in_its_first_step(digits, tmp_path):
-    values = dict(GAN, network="mlp", steps=1, preset="wgan-gp", n_critic=2)
-    (_, (plain,)), (_, (compiled_record,)) = train_plain_and_compiled(
-        tmp_path, "gan", data=digits, **values
-    )
-    assert sorted(plain) == sorted(compiled_record)
-    assert {"d_loss", "g_loss"} <= set(plain)
+    records = []
+    for xla in ("off", "on"):
+        values = dict(GAN, data=digits, steps=1, preset="wgan-gp", n_critic=2, evaluate="no")
+        testing.train("gan", str(tmp_path / xla), xla=xla, **dict(values, log_steps=1))
+        records += read_records(str(tmp_path / xla))
+    plain, compiled = records
+    assert sorted(plain) == sorted(compiled) and {"d_loss", "g_loss"} <= set(plain)
     for name, value in plain.items():
         if isinstance(value, float):
-            assert compiled_record[name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
+            assert compiled[name] == pytest.approx(value, rel=1e-3, abs=1e-4), name

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from graph_fixtures import Constant, Spec, make_plugin, make_run, session
-from linear_fixtures import Linear
+from linear_fixtures import Linear, write_bars
 
-from toolkit import hookimpl, tf
+from toolkit import hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.graph.build import build_training
 from toolkit.plugins import Plugins
@@ -30,23 +30,33 @@ def read_variables(tf_session):
     return {v.op.name: tf_session.run(v).tolist() for v in tf.global_variables()}
 
 
-def train(loss, steps=1, run=None, **options):
-    """Minimize a loss of the default graph by gradient descent.
+def changes(before, after):
+    """Name -> value after of the variables whose values differ."""
+    return {name: value for name, value in after.items() if value != before[name]}
 
-    Args:
-        loss: float32 scalar.
-        steps: the number of steps.
-        run: a `Run` with options of its own; None for one with SGD at rate 1.
-        options: change those of SGD.
 
-    Returns:
-        Name -> value of every trainable variable after the steps.
-    """
-    op = (run or make_run(**dict(SGD, **options))).minimize(loss)
+def changed_by(op, steps=1):
+    """Name -> value of the variables that steps of an op change."""
+    with session() as tf_session:
+        before = read_variables(tf_session)
+        for _ in range(steps):
+            tf_session.run(op)
+        return changes(before, read_variables(tf_session))
+
+
+def after_steps(op, tensors, steps=1):
+    """The values of tensors after steps of an op."""
     with session() as tf_session:
         for _ in range(steps):
             tf_session.run(op)
-        return {v.op.name: tf_session.run(v).tolist() for v in tf.trainable_variables()}
+        return tf_session.run(tensors)
+
+
+def train(loss, steps=1, run=None, **options):
+    """Name -> value of every trainable variable after steps of SGD at rate 1, or of a run."""
+    op = (run or make_run(**dict(SGD, **options))).minimize(loss)
+    values = after_steps(op, {v.op.name: v for v in tf.trainable_variables()}, steps)
+    return {name: value.tolist() for name, value in values.items()}
 
 
 def descend(gradient, steps=1, **options):
@@ -61,13 +71,14 @@ class WithBatchNorm(Linear):
     @hookimpl
     def build(self, run):
         norm = tf.keras.layers.BatchNormalization(momentum=0.9, name="norm")
-        norm.build([None, run.data.shape[0]])
+        norm.build([None, int(np.prod(run.data.shape))])
         return norm, Linear.build(self, run)
 
     @hookimpl
     def call(self, model, features, run):
         norm, linear = model
-        return Linear.call(self, linear, norm(features, training=run.mode == "train"), run)
+        flat = tf.reshape(features, [-1, int(np.prod(run.data.shape))])
+        return Linear.call(self, linear, norm(flat, training=run.mode == "train"), run)
 
 
 class WithInfiniteLoss(WithBatchNorm):
@@ -79,11 +90,7 @@ class WithInfiniteLoss(WithBatchNorm):
 
 
 def train_batch_norm(plugin, steps, **options):
-    """Train on batches whose mean is 2.
-
-    Returns:
-        The moving mean after the steps, and whether a step was refused.
-    """
+    """The moving mean after steps on batches whose mean is 2, and whether one was refused."""
     plugins = Plugins(make_plugin(plugin))
     run = make_run(data=Spec((2,)), classes=plugins.options(), **options)
     reader = Constant([[1.0, 1.0], [3.0, 3.0]], [0, 1])
@@ -96,3 +103,18 @@ def train_batch_norm(plugin, steps, **options):
             except tf.errors.InvalidArgumentError:
                 has_refusal = True
         return tf_session.run(training.model[0].moving_mean).tolist(), has_refusal
+
+
+def train_by_both(folder, plugin, rtol=1e-4, atol=1e-5, **options):
+    """Train without XLA and with it, check that the variables agree, and return them."""
+    tensors = []
+    for xla in ("off", "on"):
+        run = str(folder / xla)
+        values = {"data": write_bars(folder / "bars.npz"), "evaluate": "no", "steps": 4}
+        testing.train(plugin, run, xla=xla, **dict(values, **options))
+        tensors.append(testing.tensors(run))
+    plain, compiled = tensors
+    assert sorted(plain) == sorted(compiled)
+    for name, value in plain.items():
+        np.testing.assert_allclose(compiled[name], value, rtol, atol, err_msg=name)
+    return compiled

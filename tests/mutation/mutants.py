@@ -38,7 +38,6 @@ OBJECTS = ("tests/graph/test_optimizer_objects.py",)
 UPDATES = ("tests/graph/test_updates.py",)
 GUARD = ("tests/graph/test_guard.py",)
 OWN_UPDATES = ("tests/graph/test_own_updates.py",)
-POSITIONS = ("tests/graph/test_positions.py",)
 WRAPPERS = ("tests/test_wrappers.py",)
 WHILE_LOOP = ("tests/graph/test_while_loop.py",)
 RANDOMNESS = ("tests/graph/test_randomness.py",)
@@ -122,7 +121,7 @@ GRAPH = [
         "toolkit/graph/positions.py",
         "    first = position // BLOCK_SIZE",
         "    position = position * 0\n    first = position // BLOCK_SIZE",
-        POSITIONS,
+        RANDOMNESS,
     ),
     Mutant(
         "a-wrapper-cannot-replace-arguments",
@@ -721,7 +720,7 @@ INFERENCE = [
         "toolkit/graph/updates.py",
         "_check_changed(change(limited, update.variables), update.variables)\n",
         "clip(change(gradients, update.variables), options.clip, 1.0)\n",
-        ("tests/graph/test_changes.py",),
+        ("tests/graph/test_updates.py",),
     ),
     Mutant(
         "samples-of-all-seeds-draw-the-same-in-the-graph",
@@ -807,7 +806,7 @@ CLASSIFIER = [
         "plugins/classifier/toolkit_classifier/losses.py",
         'if run.mode != "train":',
         'if run.mode == "predict":',
-        ("tests/classifier/test_losses.py", "tests/classifier/test_metrics.py"),
+        ("tests/classifier/test_losses.py",),
     ),
     Mutant(
         "mean-probabilities-do-not-sum-to-1",
@@ -838,7 +837,7 @@ AUGMENTATION = [
         "toolkit/augmentation/mixing.py",
         "return tf.maximum(share, 1.0 - share)",
         "return tf.minimum(share, 1.0 - share)",
-        ("tests/augmentation/test_mixing.py",),
+        ("tests/augmentation/test_operations.py",),
     ),
     Mutant(
         "flip-of-a-warp-is-off-by-one",
@@ -866,7 +865,7 @@ AUGMENTATION = [
         "toolkit/augmentation/mixing.py",
         "1.0 - box.area",
         "box.area",
-        ("tests/augmentation/test_mixing.py",),
+        ("tests/augmentation/test_operations.py",),
     ),
     Mutant(
         "maps-are-joined-in-reverse",

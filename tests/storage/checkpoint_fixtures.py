@@ -20,7 +20,7 @@ def side(text):
 
 
 def pairs(text):
-    """"a=b c=d" as a dict."""
+    """ "a=b c=d" as a dict."""
     return dict(pair.split("=") for pair in text.split())
 
 

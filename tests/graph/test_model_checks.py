@@ -1,4 +1,4 @@
-"""Losses of regularizers that are not minimized are counted."""
+"""What is said of a model before it trains: omitted losses of regularizers, and its size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import pytest
 from linear_fixtures import Linear, write_bars
 
 import toolkit
-from toolkit import hookimpl, tf
+from toolkit import UsageError, hookimpl, tf
+from toolkit.graph import model_size
+from toolkit.graph.model_size import check_model_size
 from toolkit.graph.omitted_losses import count_omitted_losses
 
 L2 = tf.keras.regularizers.l2
@@ -43,7 +45,6 @@ def test_losses_of_the_collection_are_counted_where_they_are_not_added():
     w = tf.get_variable("w", [3], regularizer=lambda w: 0.1 * tf.reduce_sum(tf.square(w)))
     loss = tf.reduce_sum(w)
     assert count_omitted_losses(None, [loss]) == 1
-    assert count_omitted_losses(None, [loss + tf.losses.get_regularization_loss()]) == 0
     assert count_omitted_losses(None, [loss, 2 * tf.losses.get_regularization_loss()]) == 0
 
 
@@ -61,9 +62,8 @@ class Regularized(Linear):
 
     @hookimpl
     def build(self, run):
-        self.layer = tf.keras.layers.Dense(
-            3, kernel_regularizer=L2(0.1), activity_regularizer=L2(0.1)
-        )
+        penalties = {"kernel_regularizer": L2(0.1), "activity_regularizer": L2(0.1)}
+        self.layer = tf.keras.layers.Dense(3, **penalties)
         self.layer.build([None, 36])
         return Linear.build(self, run) + (self.layer,)
 
@@ -97,3 +97,39 @@ def test_a_run_says_once_how_many_losses_it_does_not_minimize(
     assert len(notes) == count
     for note in notes:
         assert note.startswith("note   2 losses of regularizers are not minimized. Add tf.add_n(")
+
+
+AVAILABLE = 10**9  # bytes
+
+
+def variable(name, shape, dtype=tf.float32):
+    return tf.get_variable(name, shape, dtype, tf.zeros_initializer(), use_resource=True)
+
+
+@pytest.mark.usefixtures("graph")
+@pytest.mark.parametrize("dtype, count", [(tf.float32, AVAILABLE // 4), (tf.int64, AVAILABLE // 8)])
+def test_variables_may_take_all_memory_and_not_a_byte_more(monkeypatch, dtype, count):
+    monkeypatch.setattr(model_size, "available_memory", lambda: AVAILABLE)
+    check_model_size([variable("all", [count], dtype)])
+    variables = [*tf.global_variables(), variable("one", [1])]
+    with pytest.raises(UsageError, match=r"take 1\.0 GB, and 1\.0 GB are available: 'all' alone"):
+        check_model_size(variables)
+    monkeypatch.setattr(model_size, "available_memory", lambda: None)
+    check_model_size(variables)  # nothing is refused where the memory is not known
+
+
+class Large(Linear):
+    """Linear, with a matrix of 144 x 10^9 numbers."""
+
+    @hookimpl
+    def build(self, run):
+        variable("dense/kernel", [144, 10**9])
+        return Linear.build(self, run)
+
+
+def test_a_run_with_a_larger_model_than_memory_ends_with_its_size(here, cli):
+    argv = ["--plugin", "test_model_checks:Large", "--data", write_bars("bars.npz"), "--steps", 1]
+    result = cli("run", *argv, "--run-dir", "run")
+    assert result.code == 2
+    assert "The model's variables and their slots take 576.0 GB, and " in result.err
+    assert "'dense/kernel' alone is [144, 1000000000].\nChoose a smaller network." in result.err
