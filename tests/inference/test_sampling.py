@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 
 import numpy as np
 import pytest
-from linear_fixtures import LINEAR, Linear, write_bars
+from linear_fixtures import LINEAR, Linear
 
 import toolkit
 from toolkit import SampleOptions, SampleRequest, ToolkitError, UsageError, hookimpl, option, tf
-
-GENERATOR = "test_sampling:Generator"
-SETTINGS = {"steps": 1, "batch_size": 4, "evaluate": False, "best_metric": None}
 
 
 class Settings(SampleOptions):
@@ -89,25 +87,22 @@ class Words(Linear):
 class Wrong(Linear):
     """What its hook returns is an attribute that tests set."""
 
-    result = staticmethod(lambda request: None)
+    result = None
 
     @hookimpl
     def sample(self, request):
-        return self.result(request)
+        return self.result
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """A function from a class of this module to the folder of a run of it."""
-    folder, data = tmp_path_factory.mktemp("runs"), {}
+@pytest.fixture
+def runs(golden):
+    """A function from a class of this module, or a plugin, to the folder of a run of it."""
 
-    def run_of(plugin):
-        path = str(folder / plugin)
-        if plugin not in data:
-            data[plugin] = write_bars(folder / "bars.npz")
-            reference = plugin if ":" in plugin else f"test_sampling:{plugin}"
-            toolkit.train(reference, path, dict(SETTINGS, data=data[plugin], eval_batch_size=7))
-        return path
+    @functools.lru_cache(maxsize=None)
+    def run_of(name):
+        plugin = name if ":" in name else f"test_sampling:{name}"
+        flags = ["--steps", 1, "--batch-size", 4, "--no-evaluate", "--best-metric", "none"]
+        return str(golden(*flags, "--eval-batch-size", 7, plugin=plugin, name=name) / "run")
 
     return run_of
 
@@ -118,9 +113,6 @@ def generator(runs):
         yield trained
 
 
-# ------------------------------------------------------------------------------- numbers and parts
-
-
 def test_a_sample_is_the_same_for_any_number_of_samples_and_any_parts():
     for draw in (SampleRequest.normal, SampleRequest.uniform):
         many = draw(SampleRequest(1203, seed=4), "z", [2])
@@ -129,6 +121,8 @@ def test_a_sample_is_the_same_for_any_number_of_samples_and_any_parts():
         for size in (1, 30, 100, 500):
             parts = SampleRequest(1203, seed=4).parts(size)
             assert np.array_equal(np.concatenate([draw(p, "z", [2]) for p in parts]), many)
+    request = SampleRequest(5, labels=np.array([4, 3, 2, 1, 0]))
+    assert [part.labels.tolist() for part in request.parts(2)] == [[4, 3], [2, 1], [0]]
 
 
 def test_numbers_differ_by_seed_and_name_and_have_their_distribution():
@@ -142,26 +136,15 @@ def test_numbers_differ_by_seed_and_name_and_have_their_distribution():
     assert len(np.unique(z)) > 11000  # no block repeats another
 
 
-def test_parts_have_their_classes():
-    request = SampleRequest(5, labels=np.array([4, 3, 2, 1, 0]))
-    assert [part.labels.tolist() for part in request.parts(2)] == [[4, 3], [2, 1], [0]]
-
-
-# ---------------------------------------------------------------------------------- Trained.sample
-
-
 def test_samples_are_arrays_by_name_with_images_as_bytes(generator):
-    arrays = generator.sample(10, seed=3)
+    arrays = generator.sample(1001, seed=3)
     assert list(arrays) == ["images", "label"]
-    assert arrays["images"].shape == (10, 6, 6, 1) and arrays["images"].dtype == np.uint8
-    noise = SampleRequest(10, 3).uniform("noise", [6, 6, 1])
+    assert arrays["images"].shape == (1001, 6, 6, 1) and arrays["images"].dtype == np.uint8
+    noise = SampleRequest(1001, 3).uniform("noise", [6, 6, 1])
     shift = arrays["label"][:, None, None, None] / 4
     assert np.abs(arrays["images"] - 255 * (noise / 8 + shift)).max() <= 0.51
-
-
-def test_a_sample_does_not_depend_on_the_number_of_samples(generator):
-    many, few = generator.sample(1001, seed=3), generator.sample(3, seed=3)
-    assert all(np.array_equal(many[name][:3], few[name]) for name in few)
+    few = generator.sample(3, seed=3)
+    assert all(np.array_equal(arrays[name][:3], few[name]) for name in few)
 
 
 def test_a_class_holds_for_all_samples(generator):
@@ -202,9 +185,6 @@ def test_outputs_that_do_not_decide_the_prediction_are_refused(runs, monkeypatch
         trained.sample(2)
 
 
-# -------------------------------------------------------------------------------------- the command
-
-
 def test_a_grid_has_a_row_for_each_class_by_default(cli, runs):
     run = runs("Generator")
     result = cli("sample", run, "--json")
@@ -214,17 +194,22 @@ def test_a_grid_has_a_row_for_each_class_by_default(cli, runs):
     assert os.path.exists(report["out"])
 
 
-def test_settings_are_flags_and_parts_of_the_default_name(cli, runs):
+def test_settings_are_flags_in_the_help_and_parts_of_the_default_name(cli, runs):
     argv = ("sample", runs("Generator"), "-n", "2", "--scale", "0.5", "--is-dark", "--class", "1")
     result = cli(*argv)
     assert result.code == 0, result.err
     name = "seed-0-step-1-n-2-class-1-scale-0.5-is_dark.png"
     assert os.path.basename(result.out.split("  ")[0]) == name
-
-
-def test_help_shows_the_settings_of_the_run(cli, runs):
     assert "--scale X" in cli("sample", runs("Generator"), "--trust", "--help").out
     assert "--count" in cli("sample", "--help").out
+
+
+def test_what_a_model_cannot_sample_is_refused(cli, runs):
+    result = cli("sample", runs("Words"), "--class", "1", "--out", "a.npz")
+    assert result.code == 2 and "The model knows no classes." in result.err
+    result = cli("sample", runs(LINEAR))
+    assert result.code == 2
+    assert "generates no samples: it has no hook 'sample'." in result.err
 
 
 def test_an_unknown_setting_is_one_sentence_with_those_of_the_plugin(cli, runs):
@@ -247,51 +232,32 @@ def test_samples_that_are_no_images_are_written_to_an_npz_alone(cli, runs):
         assert file["words"].shape == (3, 5)
 
 
-def test_a_class_of_a_model_that_knows_none_is_refused(cli, runs):
-    result = cli("sample", runs("Words"), "--class", "1", "--out", "a.npz")
-    assert result.code == 2 and "The model knows no classes." in result.err
-
-
-def test_a_plugin_without_the_hook_is_refused_with_its_name(cli, runs):
-    result = cli("sample", runs(LINEAR))
-    assert result.code == 2
-    assert "generates no samples: it has no hook 'sample'." in result.err
-
-
-# --------------------------------------------------------------------------------- a wrong hook
-
-
 def rows(count):
     return {"images": np.zeros([count, 2, 2, 1])}
 
 
-WRONG = {
-    "no return": (lambda request: None, "returned NoneType, expected an iterable of dicts"),
-    "too few": (lambda request: [rows(2)], "yielded 2 samples, expected 4"),
-    "a dict of other lengths": (
-        lambda request: {"images": np.zeros([4, 2, 2, 1]), "label": np.zeros(3)},
-        r"yielded images \[4, 2, 2, 1\], label \[3\], expected as many rows of each",
-    ),
-    "a scalar": (lambda request: {"images": 1.0}, r"yielded images \[\], expected as many rows"),
-    "arrays": (lambda request: [np.zeros(4)], "yielded ndarray, expected a dict"),
-    "other names": (
-        lambda request: [rows(2), {"image": np.zeros([2, 2, 2, 1])}],
-        r"yielded images uint8 \[2, 2, 1\], then image float64 \[2, 2, 1\]",
-    ),
-    "an error": (lambda request: (1 / 0 for _ in [0]), "in its hook 'sample': ZeroDivisionError"),
-}
-
-
-@pytest.mark.parametrize("name", list(WRONG))
-def test_a_wrong_hook_is_one_sentence(runs, monkeypatch, name):
-    result, message = WRONG[name]
-    monkeypatch.setattr(Wrong, "result", staticmethod(result))
-    trained = toolkit.open_trained(runs("Wrong"), trust=True)
-    with trained, pytest.raises(ToolkitError, match=message):
-        trained.sample(4)
-
-
-def test_one_dict_of_all_samples_is_enough(runs, monkeypatch):
-    monkeypatch.setattr(Wrong, "result", staticmethod(lambda request: rows(request.count)))
+@pytest.mark.parametrize(
+    "result, message",
+    [
+        (None, "returned NoneType, expected an iterable of dicts"),
+        ([rows(2)], "yielded 2 samples, expected 4"),
+        (
+            dict(rows(4), label=np.zeros(3)),
+            r"yielded images \[4, 2, 2, 1\], label \[3\], expected as many rows of each",
+        ),
+        ({"images": 1.0}, r"yielded images \[\], expected as many rows"),
+        ([np.zeros(4)], "yielded ndarray, expected a dict"),
+        (
+            [rows(2), {"image": np.zeros([2, 2, 2, 1])}],
+            r"yielded images uint8 \[2, 2, 1\], then image float64 \[2, 2, 1\]",
+        ),
+        ((1 / 0 for _ in [0]), "in its hook 'sample': ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_hook_is_one_sentence(runs, monkeypatch, result, message):
     with toolkit.open_trained(runs("Wrong"), trust=True) as trained:
-        assert trained.sample(4)["images"].shape == (4, 2, 2, 1)
+        monkeypatch.setattr(Wrong, "result", rows(4))
+        assert trained.sample(4)["images"].shape == (4, 2, 2, 1)  # one dict of all is enough
+        monkeypatch.setattr(Wrong, "result", result)
+        with pytest.raises(ToolkitError, match=message):
+            trained.sample(4)
