@@ -112,8 +112,21 @@ CORE = {
 
 # Numbers that count nothing.
 PURE_NUMBERS = set(
-    "channels validation_share test_share folds fold split_seed epochs learning_rate decay_rate "
-    "clip_limit weight_decay seed gpu_memory_fraction".split()
+    [
+        "channels",
+        "validation_share",
+        "test_share",
+        "folds",
+        "fold",
+        "split_seed",
+        "epochs",
+        "learning_rate",
+        "decay_rate",
+        "clip_limit",
+        "weight_decay",
+        "seed",
+        "gpu_memory_fraction",
+    ]
 )
 
 
@@ -234,8 +247,13 @@ ARGUMENT = "should be numbers, true, false or text"
         ("should be a finite number.", "rates", ["a=inf"]),
         *(("should be a number.", n, [True]) for n in ("steps", "epochs", "learning_rate")),
         ("should be a number.", "profile_steps", [[True]]),
-        (WHOLE, "batch_size", "1e3 0x10 ２ ٣ five 1.5 --3 -0x1".split() + ["1 0"]),
-        (SIZE, "image_size", "0 4097 64x x64 64x0 64x4097 64x48x3 a -1 6.4 ٣".split() + [True]),
+        (WHOLE, "batch_size", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "-0x1"] + ["1 0"]),
+        (
+            SIZE,
+            "image_size",
+            ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3", "a", "-1", "6.4", "٣"]
+            + [True],
+        ),
     ],
 )
 def test_a_value_of_another_type_is_refused_in_one_sentence(message, name, values):
