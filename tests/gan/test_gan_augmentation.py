@@ -165,10 +165,3 @@ def test_an_evaluation_changes_an_image_by_its_position_not_by_its_batch():
         results = session.run(part, {x: images(6)[4:], run.position: 4})
     assert np.array_equal(results, expected[4:])
     assert not np.array_equal(expected, images(6))
-
-
-def test_without_the_option_nothing_is_added_to_the_graph():
-    x = tf.zeros([2, 8, 8, 1])
-    count = len(x.graph.get_operations())
-    assert augmentation.augment(x, make_run(), "critic0/augment/real") is x
-    assert len(x.graph.get_operations()) == count

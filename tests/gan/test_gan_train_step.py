@@ -160,14 +160,6 @@ def test_when_simultaneous_both_updates_wait_for_both_gradients():
     assert norms <= before_both
 
 
-def test_the_step_counter_comes_last():
-    game = build_point_game(n_critic=2)
-    handle = game.run.global_step.handle
-    adds = [o for o in ancestors(game.op) if o.type == "AssignAddVariableOp"]
-    (count,) = [o for o in adds if o.inputs[0] is handle]
-    assert set(update_ops("critic") + update_ops("generator")) <= ancestors(count)
-
-
 @pytest.mark.parametrize("update", ORDERS)
 def test_the_average_moves_after_the_generators_update(update):
     build_image_game(update=update, ema=0.9)
@@ -298,19 +290,6 @@ def test_a_discriminator_that_diverges_also_stops_the_generator():
 # --------------------------------------------------------------------- the average, spectral norm
 
 
-def test_the_average_follows_the_updated_weights_with_a_growing_decay():
-    run = make_run(network="mlp", ema=0.999)
-    generator = Point(1.0)
-    with tf.variable_scope("average"):
-        model = networks.Gan(generator, None, Point(1.0))
-    with tf.control_dependencies([generator.theta.assign(2.0)]):
-        op = average.update_average(model, run)
-    with session() as tf_session:
-        tf_session.run(op)
-        # decay (1 + 0) / (10 + 0): 0.1 of the old value, 0.9 of the new one
-        assert tf_session.run(model.average.theta) == pytest.approx(1.9)
-
-
 @pytest.mark.parametrize(
     "past, expected",
     [
@@ -330,20 +309,6 @@ def test_the_images_of_accumulated_batches_count_as_one_update():
     with session() as tf_session:
         tf_session.run(run.global_step.assign(500))  # 2,000 images; at most 1 is the half-life
         assert tf_session.run(average.decay(run)) == pytest.approx(0.5**12)
-
-
-def test_the_average_of_a_half_life_is_the_first_weights_and_then_lags():
-    game = build_image_game(network="mlp", width=1, ema=0.0, ema_images=100)
-    pairs = list(zip(game.model.average.variables, game.model.generator.variables))
-    with session() as tf_session:
-        tf_session.run(game.op)
-        for mean, weight in tf_session.run(pairs):
-            assert mean == pytest.approx(weight, abs=1e-6)
-        before = tf_session.run(pairs[0][0])
-        tf_session.run(game.run.global_step.assign(100))  # 400 images: a half-life of 20
-        tf_session.run(game.op)
-        mean, weight = tf_session.run(pairs[0])
-    assert mean == pytest.approx(weight + (before - weight) * 0.5 ** (4 / 20), abs=1e-5)
 
 
 def test_the_pass_of_the_generator_uses_the_stored_singular_vectors():
