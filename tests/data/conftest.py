@@ -1,6 +1,5 @@
 """Fixtures that write tiny data sets."""
 
-import gzip
 import os
 import sys
 
@@ -9,25 +8,24 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-from data_fixtures import NUM_IMAGES, idx_bytes, numbered_images  # noqa: E402
+from data_fixtures import NUM_IMAGES, gzip_bytes, idx_bytes, numbered_images  # noqa: E402
 
 
 @pytest.fixture
 def idx_folder(tmp_path):
     """A folder of four IDX files: 20 training and 6 test images of 4x4, labels i mod 5."""
 
-    def write(compress=False, train=20, test=6):
+    def write(compress=False):
         folder = tmp_path / "idx"
         folder.mkdir(exist_ok=True)
-        for name, count in (("train", train), ("t10k", test)):
+        for name, count in (("train", 20), ("t10k", 6)):
             for kind, array in (
                 ("images-idx3", numbered_images(count)),
                 ("labels-idx1", (np.arange(count) % 5).astype(np.uint8)),
             ):
-                path = str(folder / f"{name}-{kind}-ubyte")
-                content = idx_bytes(array)
-                with open(path + (".gz" if compress else ""), "wb") as file:
-                    file.write(gzip.compress(content) if compress else content)
+                content = gzip_bytes(idx_bytes(array)) if compress else idx_bytes(array)
+                ending = ".gz" if compress else ""
+                (folder / f"{name}-{kind}-ubyte{ending}").write_bytes(content)
         return str(folder)
 
     return write
@@ -60,4 +58,20 @@ def paths(tmp_path):
     paths = [str(folder / f"{i:02}.png") for i in range(NUM_IMAGES)]
     for i, path in enumerate(paths):
         Image.new("L", (3, 2), i).save(path)
+    return paths
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The paths of images that were decoded."""
+    from toolkit.data.images.image_file import ImageReader
+
+    paths = []
+    read = ImageReader.read
+
+    def record(self, path):
+        paths.append(path)
+        return read(self, path)
+
+    monkeypatch.setattr(ImageReader, "read", record)
     return paths

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from data_fixtures import numbered_images
 from PIL import Image
+from reader_fixtures import read
 
 from toolkit.compat import tf
 from toolkit.data.examples import Split
@@ -13,7 +14,6 @@ from toolkit.data.images.image_array import ImageFiles
 from toolkit.data.images.image_file import ImageForm, ImageReader
 from toolkit.data.readers.batch_slice import BatchSlice
 from toolkit.data.readers.pipeline import read_dataset
-from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.graph.replica import Replica
 
 NUM_EXAMPLES = 22
@@ -26,10 +26,9 @@ def in_memory(folder):
 
 
 def in_files(folder):
-    paths = []
-    for i in range(NUM_EXAMPLES):
-        paths.append(str(folder / f"{i:02}.png"))
-        Image.new("L", (3, 2), i).save(paths[-1])
+    paths = [str(folder / f"{i:02}.png") for i in range(NUM_EXAMPLES)]
+    for i, path in enumerate(paths):
+        Image.new("L", (3, 2), i).save(path)
     images = ImageFiles(paths, ImageReader(ImageForm(channels=1)), (2, 3, 1), ("digest",))
     return Split(images, np.arange(NUM_EXAMPLES))
 
@@ -42,43 +41,28 @@ def in_a_dataset(folder):
     return read_dataset(make, NUM_EXAMPLES)
 
 
-SPLITS = {
-    "resident": in_memory,
-    "stream": in_memory,
-    "mapped": in_files,
-    "dataset": in_a_dataset,
-}
+SPLITS = {"resident": in_memory, "stream": in_memory, "mapped": in_files, "dataset": in_a_dataset}
 
 
 @pytest.fixture(params=list(SPLITS))
 def source(request, tmp_path, monkeypatch):
     """A split, and the options of the reader that reads it."""
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    is_dataset = (
-        request.param == "dataset"
-    )  # its shuffle lets epochs overlap, with or without parts
-    kind = "stream" if is_dataset else request.param
-    return SPLITS[request.param](tmp_path), ReaderOptions(kind, seed=3, shuffle=not is_dataset)
+    split = SPLITS[request.param](tmp_path)
+    if request.param == "dataset":  # its shuffle lets epochs overlap, with or without parts
+        return split, {"kind": "stream", "shuffle": False}
+    return split, {"kind": request.param, "seed": 3}
 
 
 def read_parts(source, replica, start=0):
     """What a replica reads: the labels, and the positions of these examples, int [steps, n]."""
     split, options = source
     part = BatchSlice(BATCH_SIZE, replica.start, replica.num_examples)
-    options = options._replace(part=None if replica.count == 1 else part)
-    rows, positions = [], []
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = make_reader(split, 2 * BATCH_SIZE, options)
-        step = tf.placeholder(tf.int64, [])
-        features, labels = reader.batch(step)
-        numbers = reader.positions(step)
-        reader.initialize(session, start)
-        for number in range(start, NUM_STEPS):
-            pixels, row, numbered = session.run([features, labels, numbers], {step: number})
-            assert np.array_equal(np.rint(pixels[:, 0, 0, 0] * 255), row)
-            rows.append(row)
-            positions.append(numbered)
-    return np.array(rows), np.array(positions)
+    options = dict(options, part=None if replica.count == 1 else part)
+    batches = read(split, 2 * BATCH_SIZE, range(start, NUM_STEPS), **options)
+    for batch in batches:
+        assert np.array_equal(np.rint(batch["features"][:, 0, 0, 0] * 255), batch["labels"])
+    return [np.array([batch[key] for batch in batches]) for key in ("labels", "positions")]
 
 
 def join_parts(parts):
@@ -104,15 +88,3 @@ def test_a_resume_with_another_number_of_replicas_reads_the_rest(source):
     after = [read_parts(source, Replica(rank, 3, BATCH_SIZE), start=7)[0] for rank in range(3)]
     rows = np.concatenate([join_parts(before), join_parts(after)])
     assert np.array_equal(rows, whole)
-
-
-@pytest.mark.parametrize("count", range(1, 8))
-def test_the_parts_are_disjoint_complete_and_of_nearly_equal_size(count):
-    for batch_size in range(count, 20):
-        replicas = [Replica(rank, count, batch_size) for rank in range(count)]
-        sizes = [replica.num_examples for replica in replicas]
-        assert sum(sizes) == batch_size and max(sizes) - min(sizes) <= 1
-        assert sum(replica.weight for replica in replicas) == pytest.approx(1.0)
-        parts = [BatchSlice(batch_size, r.start, r.num_examples) for r in replicas]
-        positions = np.concatenate([part.positions(3 * batch_size) for part in parts])
-        assert np.array_equal(np.sort(positions), np.arange(3 * batch_size))

@@ -2,57 +2,57 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 
 import pytest
-from data_fixtures import idx_bytes, numbered_images
+from data_fixtures import gzip_bytes, idx_bytes, numbered_images
+from toolkit_gan.scores import extractor
 
 import toolkit
 from toolkit.data.arrays import idx
 from toolkit.data.arrays.download import open_download
+from toolkit.data.images.image_array import EncodedImages, hash_texts
+from toolkit.data.images.image_file import ImageForm, ImageReader
+from toolkit.data.readers.mapped import map_rows
 from toolkit.errors import RetryError
 
 
-@pytest.fixture(params=["a file", "below a file"])
-def cache(request, tmp_path, monkeypatch):
-    """The path of a cache folder that cannot be created."""
-    (tmp_path / "file").write_text("the user's own")
-    path = tmp_path / "file" if request.param == "a file" else tmp_path / "file" / "cache"
-    monkeypatch.setenv("TOOLKIT_CACHE", str(path))
-    yield str(path)
-    assert (tmp_path / "file").read_text() == "the user's own"
+def unpack_a_large_file(folder):
+    (folder / "train.gz").write_bytes(gzip_bytes(idx_bytes(numbered_images(4))))
+    idx.read_idx(str(folder / "train.gz"))
 
 
-def assert_names_the_way_out(error, place):
-    assert error.exit_code == 138
-    assert error.message.startswith(f"The cache cannot be written: {place}")
-    assert "TOOLKIT_CACHE" in error.hint
+def train_the_classifier_of_the_scores(folder):
+    place = os.path.join(toolkit.cache_folder(), "features", "classifier-0")
+    extractor.train_into_cache(place, "classifier", {})
 
 
-def test_a_large_compressed_file_that_cannot_be_unpacked_into_the_cache_is_refused(
-    cache, tmp_path, monkeypatch
+def decode_images(folder):
+    reader = ImageReader(ImageForm(channels=1))
+    values = EncodedImages(lambda row: b"", str, 9, reader, (2, 3, 1), [], hash_texts(["a"]))
+    map_rows(values, toolkit.cache_folder())
+
+
+@pytest.mark.parametrize("place", ["file", "file/cache"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        unpack_a_large_file,
+        lambda folder: open_download("mnist", mirrors=["http://127.0.0.1:9/"]),
+        train_the_classifier_of_the_scores,
+        decode_images,
+    ],
+    ids=["unpack", "download", "train", "decode"],
+)
+def test_a_cache_that_cannot_be_written_is_named_before_work_is_done(
+    tmp_path, monkeypatch, place, call
 ):
     monkeypatch.setattr(idx, "UNPACK_LIMIT", 0)
-    path = str(tmp_path / "train.gz")
-    with gzip.open(path, "wb") as file:
-        file.write(idx_bytes(numbered_images(4)))
-    with pytest.raises(RetryError) as error:
-        idx.read_idx(path)
-    assert_names_the_way_out(error.value, cache)
-
-
-def test_a_download_without_a_place_is_refused_before_a_mirror_is_tried(cache):
-    with pytest.raises(RetryError) as error:
-        open_download("mnist", mirrors=["http://127.0.0.1:9/"])
-    assert_names_the_way_out(error.value, cache)
-
-
-def test_the_classifier_of_the_scores_is_not_trained_without_a_place(cache, monkeypatch):
-    from toolkit_gan.scores import extractor
-
     monkeypatch.setattr(toolkit, "train", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / place))
+    (tmp_path / "file").write_text("the user's own")
     with pytest.raises(RetryError) as error:
-        folder = os.path.join(toolkit.cache_folder(), "features", "classifier-0")
-        extractor.train_into_cache(folder, "classifier", {})
-    assert_names_the_way_out(error.value, cache)
+        call(tmp_path)
+    assert error.value.exit_code == 138 and "TOOLKIT_CACHE" in error.value.hint
+    assert error.value.message.startswith(f"The cache cannot be written: {tmp_path / place}")
+    assert (tmp_path / "file").read_text() == "the user's own"

@@ -1,18 +1,21 @@
 """Both readers: each example once an epoch, in an order that is a function of the seed alone."""
 
-import glob
+import contextlib
 import os
 import shutil
 
 import numpy as np
+import process_fixtures
 import pytest
 from data_fixtures import numbered_images
+from reader_fixtures import read
 
 from toolkit.compat import tf
 from toolkit.data.arrays.idx import open_idx
 from toolkit.data.examples import Split
 from toolkit.data.held_out import NOTHING
 from toolkit.data.prepare import ExampleHooks, model_spec, prepare
+from toolkit.data.readers import resident
 from toolkit.data.readers.batches import convert_stored
 from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.data.readers.resident import ResidentReader
@@ -33,29 +36,32 @@ def numbered_split(count):
     return Split(numbered_images(count), np.arange(count))
 
 
+def is_odd(features, labels):
+    return features[0, 0, 0] % 2 == 1  # the pixel of an example is its number
+
+
+def halve_size(features, labels):
+    converted = features[::2, ::2].astype(np.float64) / 255
+    return converted, None if labels is None else labels + 100
+
+
 def build_reader(kind, split, batch_size, seed=0, filter=None, convert=None, **order):
     """A reader in the current graph. order: fields of `ReaderOptions`."""
     options = ReaderOptions(kind, seed, **order)
     return make_reader(split, batch_size, options, ExampleHooks(filter, convert))
 
 
-def read_labels(kind, split, batch_size, steps, seed=1, start=0, graph_seed=None, **options):
+def read_labels(
+    kind, split, batch_size, steps, seed=1, start=0, filter=None, convert=None, **order
+):
     """The labels of batches `start` to `start + steps - 1`, int32 [steps, B]."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(graph_seed)
-        reader = build_reader(kind, split, batch_size, seed, **options)
-        step = tf.placeholder(tf.int64, [])
-        features, labels = reader.batch(step)
-        assert features.shape.as_list() == [batch_size] + list(reader.shape)
-        assert labels.shape.as_list() == [batch_size]
-        reader.initialize(session, start)
-        batches = []
-        for number in range(start, start + steps):
-            images, classes = session.run([features, labels], {step: number})
-            if not options.get("convert"):
-                assert np.array_equal(np.rint(images[:, 0, 0, 0] * 255), classes % 256)
-            batches.append(classes)
-        return np.array(batches)
+    hooks = ExampleHooks(filter, convert)
+    numbers = range(start, start + steps)
+    batches = read(split, batch_size, numbers, hooks=hooks, kind=kind, seed=seed, **order)
+    for batch in batches if convert is None else ():
+        pixels = np.rint(batch["features"][:, 0, 0, 0] * 255)
+        assert np.array_equal(pixels, batch["labels"] % 256)
+    return np.array([batch["labels"] for batch in batches])
 
 
 @both
@@ -67,10 +73,12 @@ def test_each_example_comes_once_an_epoch_and_batches_straddle_epochs(kind):
 
 
 @both
-def test_the_order_is_a_function_of_the_seed(kind):
+def test_the_order_is_a_function_of_the_seed_and_not_of_the_graphs(kind, monkeypatch):
     first = read_labels(kind, numbered_split(30), 5, 12, seed=7)
-    assert np.array_equal(first, read_labels(kind, numbered_split(30), 5, 12, seed=7))
     assert not np.array_equal(first, read_labels(kind, numbered_split(30), 5, 12, seed=8))
+    session = tf.Session
+    monkeypatch.setattr(tf, "Session", lambda: [tf.set_random_seed(99), session()][1])
+    assert np.array_equal(first, read_labels(kind, numbered_split(30), 5, 12, seed=7))
 
 
 @both
@@ -82,33 +90,22 @@ def test_a_resume_meets_the_batches_of_an_uninterrupted_run(kind, start):
 
 
 @both
-def test_the_order_does_not_depend_on_the_seed_of_the_graph(kind):
-    first = read_labels(kind, numbered_split(10), 5, 4, graph_seed=99)
-    assert np.array_equal(first, read_labels(kind, numbered_split(10), 5, 4))
-
-
-@both
 def test_unshuffled_examples_come_in_their_own_order(kind):
-    assert (
-        read_labels(kind, numbered_split(5), 2, 5, shuffle=False).ravel().tolist()
-        == list(range(5)) * 2
-    )
+    rows = read_labels(kind, numbered_split(5), 2, 5, shuffle=False)
+    assert rows.ravel().tolist() == list(range(5)) * 2
 
 
-def test_the_order_is_the_same_on_both_versions_of_tensorflow():
-    assert read_labels("resident", numbered_split(8), 8, 1, seed=3).tolist() == [
-        [3, 4, 5, 1, 7, 0, 2, 6]
-    ]
-    assert read_labels("stream", numbered_split(8), 8, 1, seed=3).tolist() == [
-        [0, 2, 5, 4, 3, 6, 7, 1]
-    ]
+@pytest.mark.parametrize(
+    "kind, order", [("resident", [3, 4, 5, 1, 7, 0, 2, 6]), ("stream", [0, 2, 5, 4, 3, 6, 7, 1])]
+)
+def test_the_order_is_the_same_on_both_versions_of_tensorflow(kind, order):
+    assert read_labels(kind, numbered_split(8), 8, 1, seed=3).tolist() == [order]
 
 
 @both
 def test_a_batch_may_be_the_whole_split_and_no_more(kind):
-    assert np.array_equal(
-        np.sort(read_labels(kind, numbered_split(6), 6, 2)), np.tile(np.arange(6), (2, 1))
-    )
+    rows = read_labels(kind, numbered_split(6), 6, 2)
+    assert np.array_equal(np.sort(rows), np.tile(np.arange(6), (2, 1)))
     with pytest.raises(UsageError, match="batch size is 7 but the split has 6"):
         build_reader(kind, numbered_split(6), 7)
 
@@ -126,23 +123,6 @@ def test_examples_are_not_in_the_graph_definition():
     with tf.Graph().as_default() as graph:
         ResidentReader(numbered_split(5000), 2).batch(tf.constant(0, tf.int64))
         assert len(graph.as_graph_def().SerializeToString()) < 50000
-
-
-def test_a_resident_batch_may_be_read_in_a_loop_of_the_graph():
-    expected = read_labels("resident", numbered_split(10), 4, 9).sum(axis=1)
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = ResidentReader(numbered_split(10), 4, 1)
-
-        def body(step, sums):
-            with tf.control_dependencies([step]):
-                total = tf.reduce_sum(reader.batch(step)[1])
-            return step + 1, sums.write(tf.cast(step, tf.int32), total)
-
-        sums = tf.TensorArray(tf.int32, 9)
-        first = tf.constant(0, tf.int64)
-        _, sums = tf.while_loop(lambda step, _: step < 9, body, [first, sums])
-        reader.initialize(session)
-        assert session.run(sums.stack()).tolist() == expected.tolist()
 
 
 def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
@@ -167,45 +147,31 @@ def read_chunks(kind, split, batch_size, size, counts, start=0, **options):
         return batches
 
 
-def read_batches(kind, split, batch_size, count, start=0, **options):
-    """The same batches from `batch`, one by one."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = build_reader(kind, split, batch_size, 1, **options)
-        step = tf.placeholder(tf.int64, [])
-        fetches = [x for x in reader.batch(step) if x is not None]
-        reader.initialize(session, start)
-        return [session.run(fetches, {step: start + number}) for number in range(count)]
-
-
 @both
 @pytest.mark.parametrize("has_labels", [True, False])
 @pytest.mark.parametrize(
-    "counts, start, options",
+    "counts, start, order, hooks",
     [
-        ([3, 3, 3, 3], 0, {}),  # three batches of 3 are an epoch but one example
-        ([1, 3, 2, 3, 1], 0, {}),
-        ([3, 2, 3], 5, {}),  # from the second epoch on
-        ([3, 1, 3], 0, {"shuffle": False}),
+        ([3, 3, 3, 3], 0, {}, {}),  # three batches of 3 are an epoch but one example
+        ([1, 3, 2, 3, 1], 0, {}, {}),
+        ([3, 2, 3], 5, {}, {}),  # from the second epoch on
+        ([3, 1, 3], 0, {"shuffle": False}, {}),
+        ([2, 1, 2], 0, {}, {"filter": is_odd, "convert": halve_size}),
     ],
 )
-def test_a_chunk_has_the_same_batches_as_single_reads(kind, has_labels, counts, start, options):
-    split = Split(numbered_images(10), np.arange(10) if has_labels else None)
-    batches = read_chunks(kind, split, 3, 3, counts, start, **options)
-    expected = read_batches(kind, split, 3, sum(counts), start, **options)
+def test_a_chunk_has_the_same_batches_as_single_reads(
+    kind, has_labels, counts, start, order, hooks
+):
+    size = 20 if hooks else 10
+    split = Split(numbered_images(size), np.arange(size) if has_labels else None)
+    batches = read_chunks(kind, split, 3, 3, counts, start, **order, **hooks)
+    numbers = range(start, start + sum(counts))
+    expected = read(split, 3, numbers, hooks=ExampleHooks(**hooks), kind=kind, **order)
     assert len(batches) == len(expected)
-    for batch, expected_batch in zip(batches, expected):
-        assert len(batch) == len(expected_batch) == (2 if has_labels else 1)
-        for values, expected_values in zip(batch, expected_batch):
-            assert np.array_equal(values, expected_values)
-
-
-@both
-def test_a_chunk_of_converted_floats_has_the_same_batches_as_single_reads(kind):
-    hooks = {"filter": is_odd, "convert": halve_size}
-    batches = read_chunks(kind, numbered_split(20), 4, 2, [2, 1, 2], **hooks)
-    expected = read_batches(kind, numbered_split(20), 4, 5, **hooks)
-    for batch, expected_batch in zip(batches, expected):
-        assert all(np.array_equal(*pair) for pair in zip(batch, expected_batch))
+    for batch, each in zip(batches, expected):
+        assert len(batch) == len(each) - 1 == (2 if has_labels else 1)
+        for values, key in zip(batch, ("features", "labels")):
+            assert np.array_equal(values, each[key])
 
 
 def test_the_size_of_a_resident_chunk_may_be_a_tensor():
@@ -257,37 +223,30 @@ def test_gather_returns_the_examples_at_any_positions():
 
 
 @both
-def test_uint8_is_scaled_to_0_to_1_and_floats_stay(kind):
-    for split, values in (
-        (Split(np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)), [0.0, 1.0]),
-        (Split(np.array([[-2.5], [7.0]], np.float32)), [-2.5, 7.0]),
-    ):
-        with tf.Graph().as_default(), tf.Session() as session:
-            reader = build_reader(kind, split, 2, shuffle=False)
-            features, labels = reader.batch(tf.constant(0, tf.int64))
-            reader.initialize(session)
-            assert labels is None and features.dtype == tf.float32
-            assert session.run(features).ravel().tolist() == values
+@pytest.mark.parametrize(
+    "features, values",
+    [
+        (np.array([0, 255], np.uint8).reshape(2, 1, 1, 1), [0.0, 1.0]),
+        (np.array([[0, 255], [255, 0]], np.uint8), [0.0, 1.0, 1.0, 0.0]),
+        (np.array([[-2.5], [7.0]], np.float32), [-2.5, 7.0]),
+    ],
+    ids=["image", "vector", "floats"],
+)
+def test_uint8_is_scaled_to_0_to_1_and_floats_stay(kind, features, values):
+    (batch,) = read(Split(features), 2, [0], kind=kind, shuffle=False)
+    assert "labels" not in batch and batch["features"].dtype == np.float32
+    assert batch["features"].ravel().tolist() == values
 
 
 @both
 @pytest.mark.parametrize("start", [0, 7])
-@pytest.mark.parametrize("options", [{}, {"shuffle_buffer": 4}, {"shuffle": False}])
-def test_positions_are_those_of_the_examples_of_the_batch(kind, start, options):
-    def keep(features, labels):
-        return labels % 3 != 0
-
+@pytest.mark.parametrize("order", [{}, {"shuffle_buffer": 4}, {"shuffle": False}])
+def test_positions_are_those_of_the_examples_of_the_batch(kind, start, order):
     split = numbered_split(20)
-    subset = prepare(split, ExampleHooks(keep))
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(5)
-        reader = build_reader(kind, split, 3, 1, filter=keep, **options)
-        step = tf.placeholder(tf.int64, [])
-        fetches = reader.batch(step)[1], reader.positions(step)
-        reader.initialize(session, start)
-        for number in range(start, start + 9):  # 27 of 13 examples: more than two epochs
-            labels, positions = session.run(fetches, {step: number})
-            assert np.array_equal(subset.labels[positions], labels)
+    subset = prepare(split, ExampleHooks(is_odd))
+    numbers = range(start, start + 9)  # 27 of 10 examples: more than two epochs
+    for batch in read(split, 3, numbers, hooks=ExampleHooks(is_odd), kind=kind, **order):
+        assert np.array_equal(subset.labels[batch["positions"]], batch["labels"])
 
 
 # -- resident or streamed
@@ -318,34 +277,7 @@ def test_idx_files_are_streamed_and_copied_only_if_large_and_compressed(
     assert os.path.exists(str(tmp_path / "cache" / "streams")) == (form == "large")
 
 
-def test_vectors_of_bytes_are_streamed():
-    split = Split(np.arange(40, dtype=np.uint8).reshape(20, 2))
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = build_reader("stream", split, 20)
-        features = reader.batch(tf.constant(0, tf.int64))[0]
-        reader.initialize(session)
-        values = np.rint(session.run(features) * 255)
-    assert sorted(values.tolist()) == split.features.tolist()
-
-
-@both
-def test_batches_of_data_in_class_order_have_all_classes(kind):
-    labels = np.repeat(np.arange(10), 500)
-    split = Split(labels.astype(np.uint8).reshape(5000, 1, 1), labels)
-    batches = read_labels(kind, split, 50, 100, shuffle_buffer=250)
-    assert np.median([len(set(batch)) for batch in batches]) >= 8
-    assert np.bincount(batches.ravel()).tolist() == [500] * 10  # one epoch
-
-
 # -- filter and convert
-
-
-def is_odd(features, labels):
-    return labels % 2 == 1
-
-
-def halve_size(features, labels):
-    return features[::2, ::2].astype(np.float64) / 255, labels + 100
 
 
 @both
@@ -431,21 +363,22 @@ def test_a_filter_that_keeps_nothing_is_a_data_error(kind):
 # -- files that change
 
 
+def train_split(folder):
+    return open_idx(folder, shares=NOTHING).splits["train"]
+
+
 def read_epoch(folder, change):
     """Start to read a streamed epoch, change the files, and read on; the failure of the reader."""
-    train = open_idx(folder, shares=NOTHING).splits["train"]
     with tf.Graph().as_default(), tf.Session() as session:
-        reader = build_reader("stream", train, 2, shuffle=True, shuffle_buffer=2)
+        reader = build_reader("stream", train_split(folder), 2, shuffle_buffer=2)
         features = reader.batch(tf.constant(0, tf.int64))[0]
         reader.initialize(session)
         session.run(features)
         assert reader.failure is None
         change(os.path.join(folder, "train-images-idx3-ubyte"))
-        try:
+        with contextlib.suppress(tf.errors.OpError):
             for _ in range(200):
                 session.run(features)
-        except tf.errors.OpError:
-            pass
         return reader.failure
 
 
@@ -481,8 +414,7 @@ def put_another(path):
 def test_a_change_is_sure_by_another_size_or_another_file(idx_folder, change, is_named):
     folder = idx_folder()
     with tf.Graph().as_default():
-        train = open_idx(folder, shares=NOTHING).splits["train"]
-        reader = build_reader("stream", train, 2)
+        reader = build_reader("stream", train_split(folder), 2)
         assert reader.file_change is None
         change(os.path.join(folder, "train-labels-idx1-ubyte"))
         assert (reader.file_change is not None) == is_named
@@ -492,11 +424,9 @@ def test_a_change_is_sure_by_another_size_or_another_file(idx_folder, change, is
 def test_an_equal_file_of_another_run_in_the_cache_is_no_change(idx_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("toolkit.data.arrays.idx.UNPACK_LIMIT", 0)
     with tf.Graph().as_default():
-        train = open_idx(idx_folder(True), shares=NOTHING).splits["train"]
-        reader = build_reader("stream", train, 2)
-        pattern = str(tmp_path / "cache" / "streams" / "*" / "train-images-idx3-ubyte")
-        (images,) = glob.glob(pattern)
-        put_another(images)
+        reader = build_reader("stream", train_split(idx_folder(True)), 2)
+        (images,) = tmp_path.glob("cache/streams/*/train-images-idx3-ubyte")
+        put_another(str(images))
         assert reader.file_change is None
 
 
@@ -506,3 +436,50 @@ def test_a_mapped_file_that_is_cut_is_refused_before_it_is_read(idx_folder):
     cut_file(os.path.join(folder, "train-images-idx3-ubyte"))
     with pytest.raises(DataError, match="it changed while it was used"):
         train.take([17])
+
+
+# -- the memory of the resident reader
+
+LOADING = """
+import sys
+import numpy as np
+from toolkit import tf
+from toolkit.data.examples import Split
+from toolkit.data.readers.resident import ResidentReader
+
+def anonymous():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) * 1024
+
+split = Split(np.load(sys.argv[1], mmap_mode="r"))
+reader = ResidentReader(split.subset(np.arange(len(split))), 2)
+features, _ = reader.batch(tf.constant(0, tf.int64))
+with tf.Session() as session:
+    session.run(tf.constant(1))
+    before = anonymous()
+    reader.initialize(session)
+    assert session.run(features).max() == 1
+    print(anonymous() - before)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
+def test_loading_takes_the_memory_of_the_examples_once(tmp_path):
+    size = 192 << 20
+    np.save(str(tmp_path / "rows.npy"), np.full((192, 1024, 1024, 1), 255, np.uint8))
+    ended = process_fixtures.run(tmp_path / "rows.npy", statements=LOADING)
+    assert size / 2 < int(ended.out) < size * 1.5, ended.err
+
+
+@pytest.mark.parametrize("num_bytes", [1, 24, 25, 1000])
+def test_examples_are_loaded_part_by_part(graph, monkeypatch, num_bytes):
+    monkeypatch.setattr(resident, "LOAD_BYTES", num_bytes)  # an example has 12
+    pixels = np.arange(60, dtype=np.uint8).reshape(5, 2, 6, 1)
+    split = Split({"image": pixels, "text": ["a", "bc", "", "d", "e"]}, np.arange(5))
+    reader = ResidentReader(split.subset(np.array([4, 0, 2, 3])), 4, shuffle=False)
+    features, labels = reader.batch(tf.constant(0, tf.int64))
+    with tf.Session() as session:
+        reader.initialize(session)
+        features, labels = session.run([features, labels])
+    assert np.allclose(features["image"] * 255, pixels[[4, 0, 2, 3]])
+    assert features["text"].tolist() == [b"e", b"a", b"", b"d"] and labels.tolist() == [4, 0, 2, 3]

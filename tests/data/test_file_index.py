@@ -54,10 +54,37 @@ def expected(folder):
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())]
 
 
-def test_a_second_start_reads_no_file(folder, tmp_path, reads):
-    for _ in range(3):
+def replace_b(folder):
+    """Another file of the same size and time."""
+    state = os.stat(folder / "b")
+    (folder / "new").write_text("B" * 10)
+    os.utime(folder / "new", ns=(state.st_atime_ns, state.st_mtime_ns))
+    os.replace(folder / "new", folder / "b")
+
+
+def add_d_and_remove_a(folder):
+    (folder / "a").unlink()
+    write(folder / "d", "new")
+
+
+@pytest.mark.parametrize(
+    "change, is_fresh, read",
+    [
+        (lambda folder: None, False, []),
+        (lambda folder: None, True, ["a", "b", "c"]),
+        (lambda folder: write(folder / "b", "B" * 10, age=1800), False, ["b"]),
+        (replace_b, False, ["b"]),
+        (add_d_and_remove_a, False, ["d"]),
+    ],
+    ids=["none", "fresh", "content", "replaced", "others"],
+)
+def test_only_files_that_changed_are_read_again(folder, tmp_path, reads, change, is_fresh, read):
+    for _ in range(2):
         assert digests(folder, tmp_path / "cache") == expected(folder)
     assert sorted(reads) == ["a", "b", "c"]
+    change(folder)
+    assert digests(folder, tmp_path / "cache", is_fresh) == expected(folder)
+    assert sorted(reads[3:]) == read
 
 
 def test_a_source_of_one_file_is_read_once(folder, tmp_path, reads):
@@ -65,22 +92,6 @@ def test_a_source_of_one_file_is_read_once(folder, tmp_path, reads):
     for _ in range(3):
         assert FileIndex(path, str(tmp_path / "cache")).digests([path]) == expected(folder)[1:2]
     assert reads == ["b"]
-
-
-def test_a_file_with_other_content_is_read_again(folder, tmp_path, reads):
-    digests(folder, tmp_path / "cache")
-    write(folder / "b", "B" * 10, age=1800)
-    assert digests(folder, tmp_path / "cache") == expected(folder)
-    assert sorted(reads) == ["a", "b", "b", "c"]
-
-
-def test_a_file_that_replaced_another_of_its_size_and_time_is_read_again(folder, tmp_path, reads):
-    digests(folder, tmp_path / "cache")
-    state = os.stat(folder / "b")
-    (folder / "new").write_text("B" * 10)
-    os.utime(folder / "new", ns=(state.st_atime_ns, state.st_mtime_ns))
-    os.replace(folder / "new", folder / "b")
-    assert digests(folder, tmp_path / "cache") == expected(folder)
 
 
 def test_a_file_that_was_just_written_is_not_trusted(folder, tmp_path, reads):
@@ -91,20 +102,6 @@ def test_a_file_that_was_just_written_is_not_trusted(folder, tmp_path, reads):
         file.write("other")
     os.utime(folder / "b", ns=(time_of_write.st_atime_ns, time_of_write.st_mtime_ns))
     assert digests(folder, tmp_path / "cache") == expected(folder)
-
-
-def test_new_and_missing_files_change_no_other_entry(folder, tmp_path, reads):
-    digests(folder, tmp_path / "cache")
-    (folder / "a").unlink()
-    write(folder / "d", "new")
-    assert digests(folder, tmp_path / "cache") == expected(folder)
-    assert sorted(reads) == ["a", "b", "c", "d"]
-
-
-def test_a_fresh_index_reads_all_files(folder, tmp_path, reads):
-    digests(folder, tmp_path / "cache")
-    digests(folder, tmp_path / "cache", is_fresh=True)
-    assert sorted(reads) == ["a", "a", "b", "b", "c", "c"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no table", b"PK\3\4 cut"], ids=repr)
@@ -122,15 +119,13 @@ def test_a_cache_that_cannot_be_written_costs_only_time(folder, tmp_path):
     assert digests(folder, tmp_path / "cache") == expected(folder)
 
 
-def test_small_files_leave_nothing_in_the_cache(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_index, "SMALL_COUNT", 4)
-    assert digests(folder, tmp_path / "cache") == expected(folder)
-    assert not (tmp_path / "cache").exists()
-
-
-def test_without_a_place_nothing_is_written(folder, tmp_path, monkeypatch):
+def test_small_files_and_those_without_a_place_leave_nothing_in_the_cache(
+    folder, tmp_path, monkeypatch
+):
     monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
     assert FileIndex().digests([str(folder / "a")]) == expected(folder)[:1]
+    monkeypatch.setattr(file_index, "SMALL_COUNT", 4)
+    assert digests(folder, tmp_path / "cache") == expected(folder)
     assert not (tmp_path / "cache").exists()
 
 
@@ -142,30 +137,23 @@ def test_a_file_may_have_any_name(folder, tmp_path, reads, name):
     assert len(reads) == 4
 
 
-def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatch):
+@pytest.mark.parametrize("are_hashed", [False, True])
+def test_headers_are_known_without_reading_the_files(tmp_path, reads, monkeypatch, are_hashed):
     monkeypatch.setattr(file_index, "SMALL_COUNT", 1)
     paths = [str(tmp_path / "grey.png"), str(tmp_path / "clear.png")]
     Image.new("L", (3, 2)).save(paths[0])
     Image.new("RGBA", (5, 4)).save(paths[1])
     for path in paths:
         os.utime(path, (1, 1))
+    index = FileIndex(str(tmp_path), str(tmp_path / "cache"))
+    hashes = index.digests(paths) if are_hashed else None
     for _ in range(2):
         table = FileIndex(str(tmp_path), str(tmp_path / "cache")).describe_images(paths)
         assert table.sizes.tolist() == [[3, 2], [5, 4]]
         assert table.is_grey.tolist() == [True, False]
         assert table.has_alpha.tolist() == [False, True]
         monkeypatch.setattr(file_index, "read_header", None)
-    assert len(reads) == 2
-
-
-def test_headers_are_added_to_known_hashes(tmp_path, reads):
-    path = str(tmp_path / "grey.png")
-    Image.new("L", (3, 2)).save(path)
-    os.utime(path, (1, 1))
-    index = FileIndex(str(tmp_path), str(tmp_path / "cache"))
-    digest = index.digests([path])
-    assert index.describe_images([path]).sizes.tolist() == [[3, 2]]
-    assert index.digests([path]) == digest and len(reads) == 2
+    assert hashes in (None, index.digests(paths))
 
 
 def test_what_is_no_image_is_named(folder, tmp_path):

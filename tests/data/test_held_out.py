@@ -8,7 +8,7 @@ import pytest
 from toolkit.data import held_out
 from toolkit.data.arrays.idx import write_idx
 from toolkit.data.examples import Split
-from toolkit.data.held_out import DEFAULT_SHARES, NOTHING, Shares, content_keys, hold_out
+from toolkit.data.held_out import DEFAULT_SHARES, Shares, content_keys, hold_out
 from toolkit.data.sources import open_data
 from toolkit.errors import UsageError
 
@@ -31,9 +31,10 @@ def test_labels_in_a_period_are_held_out_evenly(period):
     assert set(split["validation"]) == {180 // period}
 
 
-def test_the_order_of_the_examples_does_not_change_the_choice():
-    images, labels = examples(500), np.arange(500) % 7
-    order = np.random.RandomState(1).permutation(500)
+@pytest.mark.parametrize("copies", [1, 2], ids=["different", "of contradictory labels"])
+def test_the_order_of_the_examples_does_not_change_the_choice(copies):
+    images, labels = examples(500).repeat(copies, axis=0), np.arange(500 * copies) % 7
+    order = np.random.RandomState(1).permutation(500 * copies)
     first = hold_out({"train": Split(images, labels)})["test"].features
     second = hold_out({"train": Split(images[order], labels[order])})["test"].features
     assert {image.tobytes() for image in first} == {image.tobytes() for image in second}
@@ -84,31 +85,24 @@ def test_another_seed_holds_out_other_examples():
     assert set(first) != set(second) and len(first) == len(second) == 20
 
 
-def test_splits_of_the_data_stay_as_they_are():
-    splits = {name: Split(examples(20, seed)) for seed, name in enumerate(("train", "test"))}
-    result = hold_out(splits, DEFAULT_SHARES)
-    assert len(result["test"]) == 20 and len(result["validation"]) == 2
-    assert len(hold_out(splits, NOTHING)["train"]) == 20
-
-
 @pytest.mark.parametrize(
-    "shares, text",
+    "names, shares, text",
     [
-        (Shares(test=0.2), "--test-share 0.2 has no effect"),
-        (Shares(validation=0.6), "between 0 and 0.5"),
-        (Shares(validation=-0.1), "between 0 and 0.5"),
-        (Shares(folds=3), "--folds 3 has no effect"),
-        (Shares(folds=3, test=0.3), "Both --folds 3 and --test-share 0.3"),
+        ("train test", Shares(test=0.2), "--test-share 0.2 has no effect"),
+        ("train test", Shares(validation=0.6), "between 0 and 0.5"),
+        ("train test", Shares(validation=-0.1), "between 0 and 0.5"),
+        ("train test", Shares(folds=3), "--folds 3 has no effect"),
+        ("train test", Shares(folds=3, test=0.3), "Both --folds 3 and --test-share 0.3"),
+        ("train", Shares(folds=10), "9 different examples.*10 folds"),
+        ("train", Shares(folds=1), "Fold 0 of 1"),
+        ("train", Shares(folds=3, fold=3), "Fold 3 of 3"),
+        ("train", Shares(fold=1), "Fold 1 of 0"),
     ],
 )
-def test_a_choice_without_effect_is_refused(shares, text):
+def test_a_choice_that_is_impossible_or_without_effect_is_refused(names, shares, text):
+    split = Split(examples(9).repeat(5, axis=0))
     with pytest.raises(UsageError, match=text):
-        hold_out({"train": Split(examples(9)), "test": Split(examples(9))}, shares)
-
-
-def test_more_folds_than_different_examples_are_refused():
-    with pytest.raises(UsageError, match="2 different examples.*3 folds"):
-        hold_out({"train": Split(examples(2).repeat(5, axis=0))}, Shares(folds=3))
+        hold_out(dict.fromkeys(names.split(), split), shares)
 
 
 def test_equal_remainders_go_to_classes_by_chance():
@@ -116,21 +110,6 @@ def test_equal_remainders_go_to_classes_by_chance():
     split = Split(examples(100), labels)
     chosen = [set(hold_out({"train": split}, Shares(seed=s))["test"].labels) for s in range(3)]
     assert len(chosen[0]) == 10 and len(chosen[0] | chosen[1] | chosen[2]) > 10
-
-
-def test_contradictory_labels_do_not_depend_on_the_order():
-    images = examples(60).repeat(2, axis=0)
-    labels = np.arange(120) % 2
-    order = np.random.RandomState(0).permutation(120)
-    first = hold_out({"train": Split(images, labels)})["test"].features
-    second = hold_out({"train": Split(images[order], labels[order])})["test"].features
-    assert {image.tobytes() for image in first} == {image.tobytes() for image in second}
-
-
-@pytest.mark.parametrize("folds, fold", [(1, 0), (3, 3), (0, 1)])
-def test_a_fold_that_does_not_exist_is_refused(folds, fold):
-    with pytest.raises(UsageError, match=f"Fold {fold} of {folds}"):
-        hold_out({"train": Split(examples(9))}, Shares(folds=folds, fold=fold))
 
 
 def test_keys_depend_on_the_content_alone():
@@ -181,21 +160,14 @@ def hashings(monkeypatch):
 def test_a_choice_is_made_once(reopen, hashings):
     first = reopen()
     assert first == reopen() and len(hashings) == 1
-    assert {name: len(index) for name, index in first.items()} == {
-        "train": 81,
-        "test": 10,
-        "validation": 9,
-    }
+    assert [len(first[name]) for name in ("train", "test", "validation")] == [81, 10, 9]
 
 
 def test_other_shares_labels_and_rehash_choose_again(reopen, hashings):
-    reopen()
-    reopen(Shares(seed=1))
-    reopen(Shares(test=0.2))
-    reopen(swap=True)
-    assert len(hashings) == 4
-    reopen(rehash=True)
-    assert len(hashings) == 5
+    changes = [{}, {"shares": Shares(seed=1)}, {"shares": Shares(test=0.2)}, {"swap": True}]
+    for number, change in enumerate([*changes, {"rehash": True}]):
+        reopen(**change)
+        assert len(hashings) == number + 1
 
 
 def test_a_damaged_choice_is_made_again(reopen, hashings, tmp_path):

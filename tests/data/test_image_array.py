@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
+from data_fixtures import NUM_IMAGES
 from PIL import Image
 
 from toolkit.data.column import Column
 from toolkit.data.images.image_array import EncodedImages, ImageFiles
 from toolkit.data.images.image_file import ImageForm, ImageReader
 from toolkit.errors import DataError
-
-NUM_IMAGES = 40
-
-
-@pytest.fixture
-def paths(tmp_path):
-    """Files of 3 x 2 pixels; the pixels of file i are i."""
-    paths = []
-    for i in range(NUM_IMAGES):
-        paths.append(str(tmp_path / f"{i:02}.png"))
-        Image.new("L", (3, 2), i).save(paths[-1])
-    return paths
 
 
 @pytest.fixture
@@ -54,30 +41,11 @@ def test_rows_are_those_of_an_array(kind, rows, request):
     assert result.dtype == np.uint8 and np.array_equal(result, expected[rows])
 
 
-def test_a_row_beyond_the_end_is_refused(images):
-    with pytest.raises(IndexError):
-        images[np.array([NUM_IMAGES])]
-
-
 def test_a_column_of_files_names_them_and_is_not_decoded(images, paths):
     column = Column(images).bind("features")
     assert column.paths == paths and not column.is_decoded
     assert column.component.describe() == "image uint8 2x3x1"
     assert column.take(np.array([7])).max() == 7
-
-
-def test_several_threads_read_at_once(images):
-    results = [None] * 8
-
-    def read(i):
-        results[i] = images[i::8][:, 0, 0, 0].tolist()
-
-    threads = [threading.Thread(target=read, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [list(range(i, NUM_IMAGES, 8)) for i in range(8)]
 
 
 def test_a_damaged_file_is_named_by_whoever_reads_it(images, paths):
@@ -86,9 +54,6 @@ def test_a_damaged_file_is_named_by_whoever_reads_it(images, paths):
     assert images[:20].shape[0] == 20
     with pytest.raises(DataError, match=f"{paths[20]}: expected an image, found"):
         images[:]
-
-
-def test_a_file_that_got_another_size_is_named(images, paths):
     Image.new("L", (9, 8)).save(paths[20])
     with pytest.raises(DataError, match=f"{paths[20]}: expected 3x2 pixels, found 9x8"):
         images[:]

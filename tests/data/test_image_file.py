@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-import zlib
 
 import numpy as np
 import pytest
+from data_fixtures import png_bytes
 from PIL import Image, features
 
 from toolkit.data.images.image_file import (
@@ -57,29 +57,33 @@ LOSSLESS = ["PNG", "BMP", "DIB", "TIFF", "PPM", "TGA", "PCX", "SGI"]
 
 
 @pytest.mark.parametrize("form", LOSSLESS)
-def test_colours_stay(save, form):
-    assert read(save(row("RGB", RED, GREEN, (1, 2, 3), BLUE), form)) == [
-        [RED, GREEN, (1, 2, 3), BLUE]
-    ]
-
-
-@pytest.mark.parametrize("form", LOSSLESS)
-def test_grey_values_stay(save, form):
+def test_colours_and_grey_values_stay(save, form):
+    pixels = [RED, GREEN, (1, 2, 3), BLUE]
+    assert read(save(row("RGB", *pixels), form)) == [pixels]
     path = save(row("L", 0, 7, 255), form)
     assert read(path, channels=1) == [[0, 7, 255]] and read_header(path).is_grey
     assert read(path) == [[(0, 0, 0), (7, 7, 7), (255, 255, 255)]]
 
 
-@pytest.mark.parametrize("form", ["GIF", "WEBP", "ICO", "JPEG2000"])
-def test_colours_stay_in_further_formats(save, form):
-    if form == "WEBP" and not features.check("webp"):
-        pytest.skip("this Pillow reads no WebP")
-    if form == "JPEG2000" and not features.check("jpg_2000"):
-        pytest.skip("this Pillow reads no JPEG 2000")
+def skip_if_unread(form):
+    """Skip a test of a format that this Pillow does not read."""
+    if not features.check({"WEBP": "webp", "JPEG2000": "jpg_2000"}.get(form, "zlib")):
+        pytest.skip(f"this Pillow reads no {form}")
+
+
+@pytest.mark.parametrize(
+    "form, name, settings",
+    [
+        ("GIF", "image.gif", {}),
+        ("WEBP", "image.webp", {"lossless": True}),
+        ("ICO", "image.ico", {}),
+        ("JPEG2000", "image.jp2", {}),
+    ],
+)
+def test_colours_stay_in_further_formats(save, form, name, settings):
+    skip_if_unread(form)
     image = Image.new("RGB", (16, 16), BLUE)
     image.paste(RED, (0, 0, 8, 16))
-    settings = {"lossless": True} if form == "WEBP" else {}
-    name = {"JPEG2000": "image.jp2"}.get(form, "")
     pixels = read(save(image, form, name, **settings))
     assert pixels[0][0] == RED and pixels[0][15] == BLUE and len(pixels) == len(pixels[0]) == 16
 
@@ -93,19 +97,7 @@ def test_a_jpeg_is_read_to_its_rounding(save, mode, colour):
     assert np.abs(pixels - np.asarray(image.convert("RGB"), int)).max() <= 4
 
 
-def test_the_first_frame_of_an_animation_is_read(save):
-    frames = [Image.new("RGB", (4, 4), colour) for colour in (GREEN, RED)]
-    for form in ("GIF", "TIFF"):
-        path = save(frames[0], form, save_all=True, append_images=frames[1:])
-        assert read(path)[0][0] == GREEN
-
-
 # --------------------------------------------------------------------------------------- bit depth
-
-
-def test_black_and_white_is_0_and_255(save):
-    for form in ("PNG", "TIFF", "BMP"):
-        assert read(save(row("1", 0, 255), form), channels=1) == [[0, 255]]
 
 
 def write_tiff(path, bits, pixels, photometric=1):
@@ -123,15 +115,47 @@ def write_tiff(path, bits, pixels, photometric=1):
     return str(path)
 
 
-def test_12_bits_are_scaled_to_8(tmp_path):
-    path = write_tiff(tmp_path / "image.tif", 12, [0, 2048, 4095])
-    assert read(path, channels=1) == [[0, 128, 255]]
+@pytest.mark.parametrize(
+    "bits, photometric, pixels, expected",
+    [
+        (12, 1, [0, 2048, 4095], [0, 128, 255]),
+        (8, 0, [0, 255], [255, 0]),  # white is zero
+        (16, 0, [0, 65535], [255, 0]),
+    ],
+)
+def test_any_bits_of_a_tiff_are_scaled_to_8(tmp_path, bits, photometric, pixels, expected):
+    path = write_tiff(tmp_path / "image.tif", bits, pixels, photometric)
+    assert read(path, channels=1) == [expected]
 
 
-@pytest.mark.parametrize("bits", [8, 16])
-def test_white_may_be_zero(tmp_path, bits):
-    path = write_tiff(tmp_path / "image.tif", bits, [0, 2**bits - 1], photometric=0)
-    assert read(path, channels=1) == [[255, 0]]
+SIXTEEN = Image.fromarray(np.array([[0, 257, 32896, 65535]], np.uint16))
+FLOATS = Image.fromarray(np.array([[0, 0.5, 1]], np.float32))
+
+
+@pytest.mark.parametrize(
+    "form, image, expected",
+    [
+        ("PNG", SIXTEEN, [0, 1, 128, 255]),
+        ("TIFF", SIXTEEN, [0, 1, 128, 255]),
+        ("PPM", SIXTEEN.convert("I"), [0, 1, 128, 255]),
+        ("TIFF", FLOATS, [0, 128, 255]),  # from 0 to 1
+        ("PNG", row("1", 0, 255), [0, 255]),
+        ("TIFF", row("1", 0, 255), [0, 255]),
+        ("BMP", row("1", 0, 255), [0, 255]),
+    ],
+    ids=["png", "tiff", "ppm", "floats", "bits of png", "bits of tiff", "bits of bmp"],
+)
+def test_other_depths_are_scaled_to_8_bits(save, form, image, expected):
+    path = save(image, form)
+    assert read(path, channels=1) == [expected] and read_header(path).is_grey
+
+
+def test_big_endian_16_bits_are_scaled_to_8(tmp_path):
+    rows = b"\0" + struct.pack(">3H", 65535, 32896, 0)
+    (tmp_path / "grey.png").write_bytes(png_bytes(3, 1, 16, 0, rows))
+    assert read(str(tmp_path / "grey.png"), channels=1) == [[255, 128, 0]]
+    (tmp_path / "colour.png").write_bytes(png_bytes(1, 1, 16, 2, rows))
+    assert read(str(tmp_path / "colour.png")) == [[(255, 128, 0)]]
 
 
 def test_a_palette_shows_its_colours(save):
@@ -139,32 +163,6 @@ def test_a_palette_shows_its_colours(save):
     image.putpalette([1, 2, 3, 250, 128, 7] + [0] * 762)
     for form in ("PNG", "GIF", "BMP", "TIFF"):
         assert read(save(image, form)) == [[(250, 128, 7), (1, 2, 3)]]
-
-
-@pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM"])
-def test_16_bits_are_scaled_to_8(save, form):
-    image = Image.fromarray(np.array([[0, 257, 32896, 65535]], np.uint16))
-    path = save(image if form != "PPM" else image.convert("I"), form)
-    assert read(path, channels=1) == [[0, 1, 128, 255]] and read_header(path).is_grey
-
-
-def test_big_endian_16_bits_are_scaled_to_8(tmp_path):
-    path = tmp_path / "image.png"
-    rows = b"\0" + struct.pack(">3H", 0, 32896, 65535)
-    path.write_bytes(png(3, 1, 16, 0, rows))
-    assert read(str(path), channels=1) == [[0, 128, 255]]
-
-
-def test_16_bit_colours_are_scaled_to_8(tmp_path):
-    path = tmp_path / "image.png"
-    path.write_bytes(png(1, 1, 16, 2, b"\0" + struct.pack(">3H", 65535, 32896, 0)))
-    assert read(str(path)) == [[(255, 128, 0)]]
-
-
-def test_floats_from_0_to_1_are_scaled_to_255(save):
-    image = Image.fromarray(np.array([[0, 0.5, 1]], np.float32))
-    path = save(image, "TIFF")
-    assert read(path, channels=1) == [[0, 128, 255]] and read_header(path).is_grey
 
 
 @pytest.mark.parametrize(
@@ -198,33 +196,30 @@ def test_what_lies_below_transparency_does_not_show(save, clear, form):
 
 def test_half_transparent_ink_is_mixed_with_the_background(save):
     assert read(save(row("RGBA", (0, 0, 0, 128)))) == [[(127, 127, 127)]]
-
-
-def test_grey_with_transparency(save):
-    path = save(row("LA", (0, 0), (0, 255), (200, 255)))
+    path = save(row("LA", (0, 0), (0, 255), (200, 255)), name="grey.png")
     assert read(path, channels=1) == [[255, 0, 200]] and read_header(path).is_grey
 
 
-def test_a_transparent_colour_of_a_palette(save):
+@pytest.mark.parametrize(
+    "form, transparency, expected",
+    [
+        ("PNG", 0, [(255, 255, 255), RED]),
+        ("GIF", 0, [(255, 255, 255), RED]),
+        ("PNG", bytes([128, 255]), [(127, 127, 127), RED]),  # an alpha of each colour
+    ],
+)
+def test_transparent_colours_of_a_palette(save, form, transparency, expected):
     image = row("P", 0, 1)
     image.putpalette([0, 0, 0, 255, 0, 0] + [0] * 762)
-    for form in ("PNG", "GIF"):
-        assert read(save(image, form, transparency=0)) == [[(255, 255, 255), RED]]
+    assert read(save(image, form, transparency=transparency)) == [expected]
 
 
-def test_a_palette_with_an_alpha_of_each_colour(save):
-    image = row("P", 0, 1)
-    image.putpalette([0, 0, 0, 0, 0, 0] + [0] * 762)
-    path = save(image, transparency=bytes([128, 255]))
-    assert read(path) == [[(127, 127, 127), (0, 0, 0)]]
-
-
-@pytest.mark.parametrize("mode, key, other", [("RGB", (0, 0, 0), RED), ("L", 0, 76)])
-def test_a_colour_that_stands_for_transparency(save, mode, key, other):
+@pytest.mark.parametrize(
+    "mode, key, other, expected", [("RGB", (0, 0, 0), RED, RED), ("L", 0, 76, (76, 76, 76))]
+)
+def test_a_colour_that_stands_for_transparency(save, mode, key, other, expected):
     path = save(row(mode, key, other), transparency=key)
-    pixels = read(path)
-    assert pixels[0][0] == (255, 255, 255)
-    assert pixels[0][1] == (other if mode == "RGB" else (76, 76, 76))
+    assert read(path) == [[(255, 255, 255), expected]]
 
 
 def test_four_channels_keep_transparency(save):
@@ -235,16 +230,15 @@ def test_four_channels_keep_transparency(save):
 
 
 @pytest.mark.parametrize("form", ["GIF", "TIFF", "PNG", "WEBP"])
-def test_frames_behind_the_first_one_are_noticed(save, form):
-    if form == "WEBP" and not features.check("webp"):
-        pytest.skip("this Pillow reads no WebP")
+def test_the_first_frame_is_read_and_others_are_noticed(save, form):
+    skip_if_unread(form)
     frames = [Image.new("RGB", (4, 4), colour) for colour in (RED, GREEN, BLUE)]
-    headers = [
-        read_header(save(frames[0], form, "single." + form)),
-        read_header(save(frames[0], form, "many." + form, save_all=True, append_images=frames[1:])),
-    ]
-    assert [header.has_more_frames for header in headers] == [False, True]
-    notes = describe_frames(np.array([header.has_more_frames for header in headers]))
+    single = save(frames[0], form, "single." + form)
+    many = save(frames[0], form, "many." + form, save_all=True, append_images=frames[1:])
+    assert read(many) == read(single)
+    has_more = [read_header(path).has_more_frames for path in (single, many)]
+    assert has_more == [False, True]
+    notes = describe_frames(np.array(has_more))
     assert notes == ["1 image with several frames or pages: only the first is read."]
     assert not describe_frames(np.array([False]))
 
@@ -300,20 +294,17 @@ UPRIGHT = {
 
 
 @pytest.mark.parametrize("form, compression", [("PNG", None), ("TIFF", None), ("TIFF", "tiff_lzw")])
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("dtype, scale", [(np.uint8, 1), (np.uint16, 257)])
 @pytest.mark.parametrize("orientation", sorted(UPRIGHT))
 def test_each_orientation_of_a_camera_is_turned_upright(
-    save, orientation, form, compression, dtype
+    save, orientation, form, compression, dtype, scale
 ):
-    scale = 1 if dtype == np.uint8 else 257
     image = Image.fromarray(np.array([[1, 2, 3], [4, 5, 6]], dtype) * dtype(scale))
-    settings = {"compression": compression} if compression else {}
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    settings = {"exif": exif}
     if form == "TIFF":
-        settings["tiffinfo"] = {0x0112: orientation}
-    else:
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        settings["exif"] = exif
+        settings = {"tiffinfo": {0x0112: orientation}, "compression": compression}
     assert read(save(image, form, **settings), channels=1) == UPRIGHT[orientation]
 
 
@@ -361,15 +352,11 @@ def test_padding_may_extend_the_border(save):
     assert np.array(read(grey, size=(6, 6), channels=1, extends_border=True)).shape == (6, 6)
 
 
-def test_cropping_cuts_the_centre(save):
-    pixels = np.array(read(save(ink_at_the_left(60, 20)), size=(20, 20), channels=1, fit="crop"))
-    assert (pixels == 255).all()
-
-
-def test_stretching_keeps_every_side(save):
+@pytest.mark.parametrize("fit, left", [("crop", 255), ("stretch", 0)])
+def test_cropping_cuts_the_centre_and_stretching_keeps_every_side(save, fit, left):
     path = save(ink_at_the_left(60, 20))
-    pixels = np.array(read(path, size=(20, 20), channels=1, fit="stretch"))
-    assert (pixels[:, 0] < 30).all() and (pixels[:, 10] == 255).all()
+    pixels = np.array(read(path, size=(20, 20), channels=1, fit=fit))
+    assert (abs(pixels[:, 0] - left) < 30).all() and (pixels[:, 10:] == 255).all()
 
 
 @pytest.mark.parametrize("fit", ["pad", "crop", "stretch"])
@@ -380,18 +367,6 @@ def test_any_shape_gets_the_size(save, fit, size):
 
 
 # ---------------------------------------------------------------------------------------- refusals
-
-
-def chunk(kind, content):
-    """A chunk of a PNG file."""
-    checksum = struct.pack(">I", zlib.crc32(kind + content))
-    return struct.pack(">I", len(content)) + kind + content + checksum
-
-
-def png(width, height, depth, kind, rows):
-    """A PNG file that Pillow cannot write itself."""
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"

@@ -127,30 +127,20 @@ def test_a_split_of_equal_images_is_noted(tree):
 
 
 @pytest.mark.parametrize(
-    "images, text",
+    "value, images, text",
     [
-        (ImageOptions(fit="squeeze"), "The fit is 'squeeze'"),
-        (ImageOptions(background="reddish"), "'reddish' is no colour"),
-        (ImageOptions(channels=2), "channels is 2"),
+        ("images:{}", ImageOptions(fit="squeeze"), "The fit is 'squeeze'"),
+        ("images:{}", ImageOptions(background="reddish"), "'reddish' is no colour"),
+        ("images:{}", ImageOptions(channels=2), "channels is 2"),
+        ("mnist5k", ImageOptions(image_size=32), "--image-size 32 has no effect on the data 'mni"),
+        ("mnist5k", ImageOptions(channels=3), "--channels 3 has no effect on the data 'mnist5k'"),
+        ("mnist5k", ImageOptions(fit="crop"), "--fit crop has no effect on the data 'mnist5k'"),
+        ("mnist5k", ImageOptions(background="black"), "--background black has no effect on the"),
     ],
 )
-def test_a_wrong_image_option_is_refused(tree, images, text):
+def test_a_wrong_image_option_or_one_without_effect_is_refused(tree, value, images, text):
     with pytest.raises(UsageError, match=text):
-        open_data("images:" + tree(numbered("a/1.png")), images=images)
-
-
-@pytest.mark.parametrize(
-    "images, flag",
-    [
-        (ImageOptions(image_size=32), "--image-size 32"),
-        (ImageOptions(channels=3), "--channels 3"),
-        (ImageOptions(fit="crop"), "--fit crop"),
-        (ImageOptions(background="black"), "--background black"),
-    ],
-)
-def test_an_image_option_without_effect_is_refused(images, flag):
-    with pytest.raises(UsageError, match=f"{flag} has no effect on the data 'mnist5k'"):
-        open_data("mnist5k", images=images)
+        open_data(value.format(tree(numbered("a/1.png"))), images=images)
 
 
 @pytest.mark.parametrize(
@@ -177,16 +167,12 @@ def test_classes_that_differ_in_their_case_are_noted(tree):
     assert "The classes Cat and cat differ only in upper and lower case: are they one?" in notes
 
 
-def test_opening_decodes_no_more_than_two_images(tree, monkeypatch):
+def test_opening_decodes_no_more_than_two_images(tree, reads):
     colours = [(5 * number, 0, 0, 200) for number in range(50)]
-    folder = tree({f"{c[0]}.png": Image.new("RGBA", (4, 4), c) for c in colours})
-    paths = []
-    read = ImageReader.read
-    monkeypatch.setattr(
-        ImageReader, "read", lambda self, path: [paths.append(path), read(self, path)][1]
+    data = open_data(
+        "images:" + tree({f"{c[0]}.png": Image.new("RGBA", (4, 4), c) for c in colours})
     )
-    data = open_data(f"images:{folder}")
-    assert len(set(paths)) == 2
+    assert len(set(reads)) == 2
     assert data.notes == ["50 images with an alpha channel laid on #ffffff (--background)."]
 
 

@@ -6,8 +6,8 @@ import os
 import threading
 
 import numpy as np
-import process_fixtures
 import pytest
+from data_fixtures import NUM_IMAGES
 from PIL import Image
 
 from toolkit.data.examples import Split
@@ -18,39 +18,11 @@ from toolkit.data.readers import mapped
 from toolkit.data.readers.mapped import decode_splits, map_rows
 from toolkit.errors import DataError, RetryError
 
-NUM_IMAGES = 30
-
 
 @pytest.fixture
-def paths(tmp_path):
-    """Files of 3 x 2 pixels; the pixels of file i are i."""
-    folder = tmp_path / "images"
-    folder.mkdir()
-    paths = []
-    for i in range(NUM_IMAGES):
-        paths.append(str(folder / f"{i:02}.png"))
-        Image.new("L", (3, 2), i).save(paths[-1])
-    return paths
-
-
-@pytest.fixture
-def cache(tmp_path):
-    return str(tmp_path / "cache")
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """The paths that were decoded."""
-    paths = []
-    read = ImageReader.read
-
-    def record(self, path):
-        paths.append(path)
-        return read(self, path)
-
-    monkeypatch.setattr(ImageReader, "read", record)
+def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(mapped, "_CHUNK_BYTES", 6 * 7)  # seven images
-    return paths
+    return str(tmp_path / "cache")
 
 
 def images(paths, digests=("digest",), **form):
@@ -135,25 +107,6 @@ def test_an_entry_that_was_copied_is_used(paths, cache, reads):
     assert map_rows(images(paths), cache)[3].max() == 3 and len(reads) == NUM_IMAGES
 
 
-def test_a_damaged_image_leaves_no_entry(paths, cache):
-    with open(paths[20], "rb+") as file:
-        file.truncate(50)
-    with pytest.raises(DataError, match=f"{paths[20]}: expected an image"):
-        map_rows(images(paths), cache)
-    (folder,) = os.listdir(os.path.join(cache, "decoded"))
-    assert os.listdir(os.path.join(cache, "decoded", folder)) == []
-
-
-def test_an_interrupt_leaves_no_file(paths, cache):
-    def interrupt(what, done, total):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        map_rows(images(paths), cache, interrupt)
-    (folder,) = os.listdir(os.path.join(cache, "decoded"))
-    assert os.listdir(os.path.join(cache, "decoded", folder)) == []
-
-
 def test_what_a_killed_process_left_is_removed(paths, cache):
     map_rows(images(paths), cache)
     left = entry_file(cache, ".writing-1")
@@ -170,35 +123,44 @@ def test_progress_counts_bytes_up_to_the_total(paths, cache, reads):
     assert done == sorted(done) and calls[-1] == ("decode images", *[6 * NUM_IMAGES] * 2)
 
 
-def test_a_cache_that_cannot_be_written_gives_one_sentence(paths, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RetryError, match="The cache cannot be written"):
-        map_rows(images(paths), str(tmp_path / "file"))
+def interrupt(what, done, total):
+    raise KeyboardInterrupt
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
-def test_a_full_disk_gives_one_sentence_and_leaves_nothing(paths, cache, monkeypatch):
-    fdopen = os.fdopen
+def cannot_be_read(row):
+    raise OSError(5, "Input/output error", "shard-3")
 
-    def full(descriptor, mode):
-        os.close(descriptor)
-        return fdopen(os.open("/dev/full", os.O_WRONLY), mode)
 
-    monkeypatch.setattr(os, "fdopen", full)
-    with pytest.raises(RetryError, match="The cache cannot be written: .*No space left on device"):
-        map_rows(images(paths), cache)
+@pytest.mark.parametrize(
+    "fault, error, text",
+    [
+        ("image", DataError, "20.png: expected an image"),
+        ("interrupt", KeyboardInterrupt, None),
+        ("source", DataError, "shard-3: Input/output error"),
+        ("full disk", RetryError, "The cache cannot be written: .*No space left on device"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_leaves_no_entry(
+    paths, cache, monkeypatch, fault, error, text
+):
+    values = images(paths)
+    if fault == "image":
+        with open(paths[20], "rb+") as file:
+            file.truncate(50)
+    elif fault == "source":
+        reader = ImageReader(ImageForm(channels=1))
+        values = EncodedImages(cannot_be_read, str, 9, reader, (2, 3, 1), [], hash_texts(["a"]))
+    elif fault == "full disk":
+        if not os.path.exists("/dev/full"):
+            pytest.skip("needs a full device")
+        fdopen = os.fdopen
+        monkeypatch.setattr(
+            os, "fdopen", lambda _, mode: fdopen(os.open("/dev/full", os.O_WRONLY), mode)
+        )
+    with pytest.raises(error, match=text):
+        map_rows(values, cache, interrupt if fault == "interrupt" else None)
     (folder,) = os.listdir(os.path.join(cache, "decoded"))
     assert os.listdir(os.path.join(cache, "decoded", folder)) == []
-
-
-def test_a_source_that_cannot_be_read_does_not_blame_the_cache(cache):
-    def read(row):
-        raise OSError(5, "Input/output error", "shard-3")
-
-    reader = ImageReader(ImageForm(channels=1))
-    values = EncodedImages(read, str, 9, reader, (2, 3, 1), [], hash_texts(["a"]))
-    with pytest.raises(DataError, match="shard-3: Input/output error"):
-        map_rows(values, cache)
 
 
 def test_threads_that_need_the_same_rows_share_them(paths, cache, reads):
@@ -226,6 +188,7 @@ def splits(paths):
 
 @pytest.fixture
 def not_quick(monkeypatch):
+    """Data of any size are decoded into the cache."""
     monkeypatch.setattr(mapped, "_QUICK_ROWS", 1)
 
 
@@ -246,7 +209,10 @@ def test_little_data_is_decoded_into_memory_once_for_all_splits(splits, cache, r
     assert not os.path.exists(cache)
 
 
-def test_other_data_is_decoded_into_the_cache(splits, cache, reads, not_quick):
+@pytest.mark.parametrize("limit, value", [("_QUICK_ROWS", 1), ("_QUICK_BYTES", 6 * NUM_IMAGES)])
+def test_other_data_is_decoded_into_the_cache(splits, cache, reads, monkeypatch, limit, value):
+    """Many examples, or few in large files."""
+    monkeypatch.setattr(mapped, limit, value)
     for _ in range(2):
         result = decode_splits(splits, cache_dir=cache)
         check_content(result)
@@ -254,13 +220,10 @@ def test_other_data_is_decoded_into_the_cache(splits, cache, reads, not_quick):
         assert values_of(result)["train"] is values_of(result)["test"]
 
 
-def test_large_files_are_not_quick_though_their_images_are_small(splits, cache, monkeypatch):
-    monkeypatch.setattr(mapped, "_QUICK_BYTES", 6 * NUM_IMAGES)
-    assert isinstance(values_of(decode_splits(splits, cache_dir=cache))["test"], np.memmap)
-
-
-def test_a_streaming_reader_decodes_as_it_reads(splits, cache, reads):
+def test_a_streaming_reader_decodes_as_it_reads_and_plain_arrays_stay(splits, cache, reads):
     assert decode_splits(splits, "stream", cache_dir=cache) is splits and not reads
+    plain = {"train": Split(np.zeros((3, 2, 2, 1), np.uint8), [0, 1, 2])}
+    assert decode_splits(plain, cache_dir=cache) is plain
 
 
 def test_auto_streams_what_is_larger_than_limit_and_disk(splits, cache, monkeypatch, not_quick):
@@ -281,11 +244,6 @@ def test_an_evaluation_decodes_only_what_it_reads(splits, cache, reads, not_quic
     assert isinstance(values_of(result)["test"], np.memmap)
 
 
-def test_plain_arrays_stay(cache):
-    splits = {"train": Split(np.zeros((3, 2, 2, 1), np.uint8), [0, 1, 2])}
-    assert decode_splits(splits, cache_dir=cache) is splits
-
-
 def test_images_by_name_are_decoded_beside_other_arrays(paths, cache, not_quick):
     features = {"left": images(paths), "age": np.arange(NUM_IMAGES, dtype=np.float32)[:, None]}
     split = Split(features, {"right": images(paths)}).subset(np.array([4, 2]))
@@ -295,29 +253,6 @@ def test_images_by_name_are_decoded_beside_other_arrays(paths, cache, not_quick)
     assert features["age"].tolist() == [[4], [2]]
     assert labels["right"].max(axis=(1, 2, 3)).tolist() == [4, 2]
     assert result.components == split.components
-
-
-_PROGRAM = """
-import sys
-from test_mapped import ImageReader, images, map_rows
-paths, cache = sys.argv[2:], sys.argv[1]
-read, count = ImageReader.read, []
-ImageReader.read = lambda self, path: [count.append(path), read(self, path)][1]
-print(map_rows(images(paths), cache).sum(), len(count))
-"""
-
-
-def test_processes_that_need_the_same_rows_share_them(paths, cache, tmp_path):
-    outs = [tmp_path / f"out-{number}" for number in range(3)]
-    processes = []
-    for path in outs:
-        with open(str(path), "wb") as out:
-            start = process_fixtures.start
-            processes.append(start(cache, *paths, statements=_PROGRAM, stdout=out))
-    assert [process.wait(process_fixtures.PATIENCE) for process in processes] == [0, 0, 0]
-    outputs = [path.read_text().split() for path in outs]
-    assert {output[0] for output in outputs} == {str(6 * sum(range(NUM_IMAGES)))}
-    assert sum(int(output[1]) for output in outputs) == NUM_IMAGES
 
 
 # ------------------------------------------------------------------------ array-likes of a plugin
@@ -356,23 +291,25 @@ def decode(values, cache, **options):
 
 
 @pytest.mark.parametrize("attributes", [{}, {"paths": []}, {"paths": None}])
-@pytest.mark.parametrize("reader", ["auto", "mapped"])
-def test_array_likes_without_identity_never_share_rows(cache, not_quick, attributes, reader):
+@pytest.mark.parametrize(
+    "rows, options, is_decoded",
+    [
+        (1000, {"reader": "auto"}, True),
+        (1000, {"reader": "mapped"}, True),
+        (1000, {"reader": "mapped", "resident_limit": 100}, False),
+        (10, {}, True),
+        (10, {"is_repeated": False}, False),
+    ],
+)
+def test_array_likes_without_identity_never_share_rows(
+    cache, monkeypatch, attributes, rows, options, is_decoded
+):
+    monkeypatch.setattr(mapped, "_QUICK_ROWS", 100)
     for value in (3, 4):
-        split = decode(Encoded(large_array(value), **attributes), cache, reader=reader)
-        assert split.columns["features"].is_decoded and split.take([1])[0].max() == value
+        split = decode(Encoded(large_array(value)[:rows], **attributes), cache, **options)
+        assert split.columns["features"].is_decoded == is_decoded
+        assert split.take([1])[0].max() == value
     assert not os.path.exists(cache)
-
-
-def test_an_array_like_without_paths_may_be_little_or_read_once(cache):
-    values = Encoded(large_array(5)[:10])
-    assert decode(values, cache).columns["features"].is_decoded
-    assert decode(values, cache, is_repeated=False).take([1])[0].max() == 5
-
-
-def test_an_array_like_without_identity_beyond_the_limit_stays(cache, not_quick):
-    split = decode(Encoded(large_array(5)), cache, reader="mapped", resident_limit=100)
-    assert not split.columns["features"].is_decoded and split.take([1])[0].max() == 5
 
 
 def test_other_types_of_the_same_files_are_other_entries(paths, cache):
@@ -399,13 +336,13 @@ def refuse_locks(*arguments):
     raise OSError(95, "Operation not supported")
 
 
-@pytest.fixture(params=["system", "file system"])
+@pytest.fixture(params=[None, refuse_locks], ids=["system", "file system"])
 def no_locks(request, monkeypatch):
     """A system, or a file system, without locks."""
-    if request.param == "system":
+    if request.param is None:
         monkeypatch.setattr(cache_module, "fcntl", None)
     else:
-        monkeypatch.setattr(cache_module.fcntl, "flock", refuse_locks)
+        monkeypatch.setattr(cache_module.fcntl, "flock", request.param)
     cache_module._warn_of_no_locks.cache_clear()
     yield
     cache_module._warn_of_no_locks.cache_clear()

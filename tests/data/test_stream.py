@@ -9,14 +9,14 @@ import numpy as np
 import process_fixtures
 import pytest
 from data_fixtures import idx_bytes, numbered_images
+from reader_fixtures import read
 
 from toolkit.compat import tf
 from toolkit.data.arrays.idx import read_idx
 from toolkit.data.column import Column, Sequences
 from toolkit.data.examples import Split
-from toolkit.data.prepare import NO_HOOKS, ExampleHooks
+from toolkit.data.prepare import ExampleHooks
 from toolkit.data.readers import stream
-from toolkit.data.readers.reader import ReaderOptions, make_reader
 from toolkit.data.readers.stream import StreamReader
 from toolkit.data.structure import flatten
 from toolkit.errors import DataError, ToolkitError
@@ -42,36 +42,9 @@ def named_split(**sequence_form):
     return Split(features, labels)
 
 
-def read_stream(split, batch_size, count, start=0, hooks=NO_HOOKS, **options):
+def read_stream(split, batch_size, count, start=0, **options):
     """Flat batches from `start` on, as hooks get them."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        reader = StreamReader(split, batch_size, 1, hooks=hooks, **options)
-        fetches = flatten(*reader.batch(tf.constant(0, tf.int64)))
-        for key, tensor in fetches.items():
-            assert tensor.shape.as_list() == reader.form.batch_shape(key, batch_size)
-        reader.initialize(session, start)
-        return [session.run(fetches) for _ in range(count)]
-
-
-@pytest.mark.parametrize("batch_size", [1, 4, 23])
-@pytest.mark.parametrize("form", [{}, {"boundaries": [2, 4]}])
-def test_named_components_of_every_kind_belong_to_one_example(batch_size, form):
-    for batch in read_stream(named_split(**form), batch_size, 7):
-        numbers = batch["features/number"]
-        assert np.array_equal(np.rint(batch["features/picture"][:, 0, 0, 0] * 255), numbers)
-        texts = [text.decode() for text in batch["features/text"]]
-        assert texts == [f"text {i} é" for i in numbers]
-        assert np.array_equal(batch["features/weight"], np.float32(numbers / 2))
-        assert np.array_equal(batch["labels/flag"], numbers % 2 == 0)
-        assert np.array_equal(batch["labels/mask"], np.tile(numbers[:, np.newaxis], (1, 3)))
-        lengths = batch["features/words_length"]
-        assert lengths.tolist() == [len(WORDS[i]) for i in numbers]
-        longest = max(lengths)
-        size = longest if not form else min(end for end in (2, 4, 7) if end >= longest)
-        assert batch["features/words"].shape[1] == size
-        for row, number in zip(batch["features/words"], numbers):
-            expected = [*WORDS[number], *[FILLED] * (size - len(WORDS[number]))]
-            assert row.tolist() == expected
+    return read(split, batch_size, range(start, start + count), kind="stream", **options)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
@@ -81,23 +54,6 @@ def test_named_components_resume_at_any_batch(batch_size, start):
     rest = read_stream(named_split(), batch_size, 40 - start, start)
     for batch, expected in zip(rest, whole):
         assert all(np.array_equal(batch[key], expected[key]) for key in expected)
-
-
-def test_both_readers_have_the_same_examples_of_an_epoch():
-    def read_epoch(kind):
-        with tf.Graph().as_default(), tf.Session() as session:
-            reader = make_reader(named_split(), NUM_EXAMPLES, ReaderOptions(kind))
-            fetches = flatten(*reader.batch(tf.constant(0, tf.int64)))
-            reader.initialize(session)
-            batch = session.run(fetches)
-        order = np.argsort(batch["features/number"])
-        return {key: array[order] for key, array in batch.items()}
-
-    resident, streamed = read_epoch("resident"), read_epoch("stream")
-    assert list(resident) == list(streamed)
-    for key in resident:
-        assert resident[key].dtype == streamed[key].dtype
-        assert np.array_equal(resident[key], streamed[key])
 
 
 def test_a_chunk_of_sequences_of_one_length_has_the_batches_of_single_reads():
@@ -148,20 +104,6 @@ def test_converted_sequences_are_padded_to_boundaries_up_to_the_longest_of_all()
         assert batch["features/words"].shape[1] == (3 if longest <= 3 else 8)
 
 
-@pytest.mark.parametrize("batch_size, group", [(1, 16), (32, 16), (128, 4), (600, 1)])
-def test_small_batches_are_read_several_at_a_time(batch_size, group):
-    with tf.Graph().as_default():
-        reader = StreamReader(Split(np.zeros((600, 2), np.float32)), batch_size)
-        assert reader._batches_per_read == group
-
-
-def test_large_examples_are_read_batch_by_batch():
-    with tf.Graph().as_default():
-        reader = StreamReader(Split(np.zeros((8, 600, 600), np.uint8)), 1)
-        assert reader._batches_per_read == 2  # about a mebibyte
-        assert StreamReader(Split(np.zeros((8, 2000, 2000), np.uint8)), 1)._batches_per_read == 1
-
-
 class Rows:
     """An array-like that reads nowhere: example i has the pixels i. Counts its readers."""
 
@@ -190,12 +132,8 @@ def test_several_threads_read_the_same_batches(num_threads, monkeypatch):
     monkeypatch.setattr(stream, "_num_threads", lambda: num_threads)
     split = Split(Rows(5000), np.arange(5000))
     labels = np.array([batch["labels"] for batch in read_stream(split, 7, 800)])
-    expected = np.array([split_labels(split, number) for number in range(800)])
-    assert np.array_equal(labels, expected)
-
-
-def split_labels(split, number):
-    return stream.EpochOrder(len(split), 1, stream.DEFAULT_BUFFER).positions(7 * number, 7)
+    expected = stream.EpochOrder(5000, 1, stream.DEFAULT_BUFFER).positions(0, 800 * 7)
+    assert np.array_equal(labels.ravel(), expected)
 
 
 def test_a_million_examples_are_read_in_parts_of_bounded_memory():
