@@ -87,20 +87,23 @@ def test_wrong_arguments_are_refused_in_one_sentence(images, cli, args, message)
     assert (code, out) == (2, "") and message in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("labels", [{}, {"y_train": np.linspace(0, 1, 20)}], ids=["none", "values"])
-def test_images_without_classes_have_no_caption(tmp_path, labels, cli):
-    images = np.random.RandomState(0).rand(20, 6, 6, 3).astype(np.float32)
-    np.savez(str(tmp_path / "a.npz"), x_train=images, **labels)
-    path = tmp_path / "sheet.png"
-    code, _, err = cli(*SHOW, f"npz:{tmp_path}/a.npz", "-o", path, "--flip", 1, "--examples", 2)
-    assert (code, err) == (0, "") and path.exists()
-
-
-def test_examples_that_are_no_images_are_refused(tmp_path, cli):
-    np.savez(str(tmp_path / "a.npz"), x_train=np.zeros([20, 7], np.float32), y_train=[0, 1] * 10)
-    code, _, err = cli(*SHOW, f"npz:{tmp_path}/a.npz", "--out", tmp_path / "sheet.png")
-    assert code == 2 and "which are not images" in err
-    assert not (tmp_path / "sheet.png").exists()
+@pytest.mark.parametrize(
+    "shape, labels, code, message",
+    [
+        ((6, 6, 3), {}, 0, ""),
+        ((6, 6, 3), {"y_train": np.linspace(0, 1, 20)}, 0, ""),
+        ((7,), {"y_train": [0, 1] * 10}, 2, "which are not images"),
+    ],
+    ids=["no labels", "values", "no images"],
+)
+def test_examples_without_classes_have_a_sheet_and_no_images_none(
+    here, cli, shape, labels, code, message
+):
+    features = np.random.RandomState(0).rand(20, *shape).astype(np.float32)
+    np.savez("a.npz", x_train=features, **labels)
+    result = cli(*SHOW, "npz:a.npz", "-o", "sheet.png", "--flip", 1, "--examples", 2)
+    assert (result.code, bool(result.err)) == (code, bool(code)) and message in result.err
+    assert (here / "sheet.png").exists() is (code == 0)
 
 
 def test_with_a_plugin_the_sheet_shows_what_a_run_does(tmp_path, cli):
