@@ -20,7 +20,7 @@ def side(text):
 
 
 def pairs(text):
-    """ "a=b c=d" as a dict."""
+    """The dict that a text such as "a=b c=d" stands for."""
     return dict(pair.split("=") for pair in text.split())
 
 

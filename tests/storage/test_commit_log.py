@@ -15,7 +15,7 @@ EMPTY = {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
 def commit(step, steps, **more):
     values = {"step": step, "time": 100.0, "kept": steps, "tensors": f"t{step}", "metrics": EMPTY}
     files = {f"model.ckpt-{step}.index": {"bytes": 9, "sha256": "f"}}
-    return dict(values, files=files, **more) if "files" not in more else dict(values, **more)
+    return {**values, "files": files, **more}
 
 
 def line(values, previous):
@@ -156,7 +156,8 @@ UNSOUND = [
     *(commit(step, []) for step in ("2", True, -2, 2.0, 2**70)),
     *(commit(2, kept) for kept in (2, "2", {}, [True], [-2], [[2]], None)),
     *(commit(2, [2], time=time) for time in (None, True, float("nan"), 10**400)),
-    *(commit(2, [2], tensors=7, kind=kind) for kind in ("commit", "other", None, [])),
+    commit(2, [2], tensors=7),
+    *(commit(2, [2], kind=kind) for kind in ("other", None, [])),
     *(
         commit(2, [2], metrics=metrics)
         for metrics in (

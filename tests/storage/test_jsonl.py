@@ -64,8 +64,9 @@ def test_appending_continues_a_file_that_was_changed_and_removes_a_partial_line(
     lines, path, between, content
 ):
     lines.append({"a": 1})
-    path.unlink()
-    if between is not None:
+    if between is None:
+        path.unlink()
+    else:
         path.write_bytes(between)
     lines.append({"a": 2})
     assert path.read_bytes() == content

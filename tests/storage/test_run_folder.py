@@ -477,6 +477,9 @@ def test_the_newest_intact_checkpoint_is_found_with_a_warning_for_each_damaged_o
         "the checkpoint of step 6 is damaged: model.ckpt-6.index has 19 bytes, expected 15",
         "the checkpoint of step 4 is damaged: model.ckpt-4.index is missing",
     ]
+    damage(committed, 2)
+    with pytest.raises(CheckpointError, match="None of the 3 checkpoints"):
+        committed.checkpoints.newest()
 
 
 def test_a_changed_byte_or_a_folder_in_place_of_a_file_is_damage(committed):
