@@ -78,7 +78,8 @@ def test_each_part_of_an_intact_run_has_a_line(cli, trained):
     result = cli("verify", trained / "run")
     assert (result.code, result.err) == (0, "")
     checks = {line[:12].strip(): line[12:] for line in result.out.splitlines()}
-    names = ["manifest", "commit log", "checkpoints", "metrics", "config", "seal", "sources"]
+    names = ["manifest", "commit log", "checkpoints", "metrics", "config", "seal"]
+    names += ["sources", "ok"]
     assert list(checks) == names
     assert checks["manifest"] == "finished, step 6"
     last = (trained / "run" / "commits.jsonl").read_text().splitlines()[-1]
@@ -118,9 +119,10 @@ def test_a_segment_trains_to_the_same_bits_again_and_no_file_changes(
     before = sha256s(trained)
     result = cli("verify", trained / "run", "--replay", steps)
     assert result.code == 0, result.err
-    line = result.out.splitlines()[-1]
+    line, verdict = result.out.splitlines()[-2:]
     assert f"steps {first} to {last}, step {last}: tensors " in line
     assert line.endswith("bytes of metrics.jsonl are equal")
+    assert verdict.endswith("as the run committed it, and trained again it has the same bits")
     assert sha256s(trained) == before
 
 
