@@ -114,23 +114,9 @@ def test_a_text_that_is_no_share_is_refused(text):
         tiers.read_share(text)
 
 
-def defined_functions(path):
-    with open(os.path.join(REPOSITORY, path), encoding="utf-8") as file:
-        return set(re.findall(r"^def (test_\w+)", file.read(), re.M))
-
-
-def is_there(name):
-    """Whether a folder, a file, or a function in a file is there."""
-    path, _, rest = name.partition("::")
-    if not os.path.exists(os.path.join(REPOSITORY, path)):
-        return False
-    function = tiers.function_of(rest)
-    return not rest or any(name.startswith(function) for name in defined_functions(path))
-
-
 def test_each_listed_name_is_one_of_a_test():
-    listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH]
-    assert [name for name in listed if not is_there(name)] == []
+    listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH, *tiers.INSTALLED]
+    assert [name for name in listed if not tiers.is_there(name)] == []
 
 
 def test_measured_seconds_are_means_that_are_written_and_read(tmp_path):

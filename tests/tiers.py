@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import collections
 import os
+import re
 import sys
 
 TIERS = ("quick", "ci", "long")
@@ -45,8 +46,6 @@ LONG = (
     "samples/segmentation/tests/test_scene_segmentation.py::test_a_contract_holds",
     "tests/classifier/test_contract.py::test_augmented",
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
-    # Images of 2^24 pixels.
-    "tests/augmentation/test_geometry.py::test_a_warp_reads_the_right_pixels_of_an_image_of_more",
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
     # Several kills at random; test_verify.py and test_launch_training.py have one or three.
@@ -56,7 +55,6 @@ LONG = (
     "tests/gan/test_gan_tournament.py::test_presets_train_are_ranked_and_drawn",
     # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`.
     "tests/gan/test_gan_contract.py",
-    "tests/gan/test_gan_league.py::test_samples_of_keras_have_the_contrast_of_their_batch",
     # GANs compiled by XLA; `ci` compiles perceptrons.
     "tests/graph/test_while_loop.py::test_a_compiled_gan",
     "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one[cnn]",
@@ -190,6 +188,17 @@ def write_seconds(measured, path=SECONDS_FILE):
                 file.write(f"{seconds:.2f} {name}\n")
 
 
+def is_there(name):
+    """Whether the folder, the file, or the function in a file of a name is there."""
+    path, _, rest = name.partition("::")
+    path = os.path.join(os.path.dirname(os.path.dirname(SECONDS_FILE)), path)
+    if not rest or not os.path.isfile(path):
+        return not rest and os.path.exists(path)
+    with open(path, encoding="utf-8") as file:
+        functions = re.findall(r"^def (test_\w+)", file.read(), re.M)
+    return any(each.startswith(function_of(rest)) for each in functions)
+
+
 def average(measured):
     """(test, seconds) pairs -> function -> mean seconds of its tests."""
     lists = collections.defaultdict(list)
@@ -199,7 +208,9 @@ def average(measured):
 
 
 def main(paths):
-    """Renew the seconds of all tests that the files have; the greatest counts."""
+    """Renew the seconds of all tests that the files have, of which the greatest count, and forget
+    those of functions that are gone.
+    """
     renewed = {}
     counts = {}
     for path in paths:
@@ -209,7 +220,8 @@ def main(paths):
         counts.update(collections.Counter(function_of(name) for name, _ in measured))
         for name, seconds in average(measured).items():
             renewed[name] = max(seconds, renewed.get(name, 0.0))
-    write_seconds({**read_seconds(), **renewed})
+    seconds = {**read_seconds(), **renewed}
+    write_seconds({name: seconds[name] for name in seconds if is_there(name)})
     sums = collections.Counter()
     numbers = collections.Counter()
     for name, seconds in renewed.items():
