@@ -15,7 +15,7 @@ from graph_fixtures import session
 from toolkit_gan import forward_pass, losses, networks, train_step
 from toolkit_gan.options import GanOptions
 
-from toolkit import DataSpec, Run, tf
+from toolkit import DataSpec, Run, testing, tf
 from toolkit.graph.run import step_builder_of
 from toolkit.graph.state_updates import state_updates
 from toolkit.options import resolve
@@ -30,6 +30,29 @@ DESCENT = {
     "ema": 0.0,
     "spectral_norm": False,
 }
+
+# A small network with the cheapest scores.
+SMALL = {
+    "width": 4,
+    "batch_size": 8,
+    "latent_size": 8,
+    "features": "pixels",
+    "quick_samples": 100,
+    "score_samples": 100,
+    "score_seeds": 2,
+    "two_sample": False,
+    "norm_samples": 20,
+    "sample_count": 9,
+    "sample_steps": 2,
+    "log_steps": 1,
+}
+TRAINED = {"conditional": "projection", "network": "mlp", "steps": 4, "checkpoint_steps": 2}
+
+
+def train_digits():
+    """Fill the working folder with a run `run` of four steps and its data: for `made_once`."""
+    data = testing.write_digits("digits.npz", count=160)
+    testing.train("gan", "run", data=data, **SMALL, **TRAINED)
 
 
 def options(**values):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from contract_fixtures import with_options
-from test_gan_plugin import SMALL
+from gan_fixtures import SMALL
 
 from toolkit import testing
 from toolkit.testing import contracts

@@ -1,50 +1,35 @@
-"""The plugin as a whole, on small images and with narrow networks: each preset, resume, samples."""
+"""The plugin as a whole, on small images and with narrow networks: its steps, runs and commands."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
+from file_fixtures import read_json
+from gan_fixtures import SMALL, TRAINED, train_digits
+from PIL import Image
 from toolkit_gan.options import PRESETS
 from toolkit_gan.scores import extractor
 
-from toolkit import testing
+from toolkit import testing, tf
 from toolkit.api import load_plugins
 from toolkit.run_data import open_run_data
 from toolkit.storage.run_folder import RunFolder
 from toolkit.testing.runs import resolve_options
 from toolkit.testing.steps import TrainingSteps
 
-SMALL = {
-    "width": 4,
-    "batch_size": 8,
-    "latent_size": 8,
-    "features": "pixels",
-    "quick_samples": 100,
-    "score_samples": 100,
-    "score_seeds": 2,
-    "two_sample": False,
-    "norm_samples": 20,
-    "sample_count": 9,
-    "sample_steps": 2,
-    "log_steps": 1,
-}
-# Each network with each conditional form; beside them each loss in both orders, each penalty twice.
+# Beside the presets: each conditional form, each penalty and both orders.
+NAMES = ("network", "conditional", "loss", "update", "penalty")
 CASES = [
-    ("mlp", "none", "minimax", "alternating", "none"),
-    ("mlp", "concat", "minimax", "simultaneous", "wgan-gp"),
-    ("mlp", "acgan", "non-saturating", "alternating", "lp"),
-    ("mlp", "projection", "non-saturating", "simultaneous", "dragan"),
-    ("dcgan", "none", "relativistic", "alternating", "r1"),
+    ("mlp", "none", "non-saturating", "simultaneous", "lp"),
+    ("mlp", "projection", "relativistic", "alternating", "dragan"),
     ("dcgan", "concat", "relativistic", "simultaneous", "r1r2"),
     ("dcgan", "acgan", "minimax", "alternating", "none"),
-    ("dcgan", "projection", "minimax", "simultaneous", "wgan-gp"),
-    ("resnet", "none", "non-saturating", "alternating", "lp"),
-    ("resnet", "concat", "non-saturating", "simultaneous", "dragan"),
-    ("resnet", "acgan", "relativistic", "alternating", "r1"),
-    ("resnet", "projection", "relativistic", "simultaneous", "r1r2"),
+    ("resnet", "acgan", "non-saturating", "alternating", "r1"),
+    ("resnet", "projection", "minimax", "simultaneous", "wgan-gp"),
 ]
 
 
@@ -60,19 +45,29 @@ def digits_in_memory(digits):
     return open_run_data(plugins, resolve_options(plugins, {"data": digits}))
 
 
-def check_steps(run_data, **values):
-    """Make two steps, which have to move every kernel of both networks by finite amounts.
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache, and short trainings of the networks in it."""
+    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(extractor, "MIN_STEPS", 20)
+    return tmp_path / "cache"
 
-    The first one leaves those where they are that feed a layer of zeros.
 
-    Returns:
-        The losses of the second step by name.
-    """
+@pytest.mark.parametrize(
+    "values",
+    [dict(zip(NAMES, case)) for case in CASES] + [{"preset": name} for name in sorted(PRESETS)],
+    ids=lambda values: "-".join(values.values()),
+)
+@pytest.mark.usefixtures("cache")
+def test_two_steps_move_every_kernel_of_both_networks(digits_in_memory, values):
+    penalty = values.get("penalty", "none")
+    if penalty != "none":
+        values = dict(values, discriminator_norm="layer")
     plugins = load_plugins("gan")
-    options = resolve_options(plugins, dict(SMALL, **values), run_data)
-    with TrainingSteps(plugins, options, run_data) as steps:
+    options = resolve_options(plugins, dict(SMALL, **values), digits_in_memory)
+    with TrainingSteps(plugins, options, digits_in_memory) as steps:
         before = steps.values()
-        steps.step()
+        steps.step()  # which leaves kernels where they are that feed a layer of zeros
         losses = steps.step_and_read(steps.graph.losses)
         after = steps.values()
         trained = [v.op.name for v in steps.graph.tf_graph.get_collection("trainable_variables")]
@@ -81,62 +76,39 @@ def check_steps(run_data, **values):
     kernels = [name for name in trained if name.endswith("/kernel")]
     assert {name.split("/")[0] for name in kernels} == {"critic", "generator"}
     assert [name for name in kernels if np.array_equal(before[name], after[name])] == []
-    return losses
-
-
-@pytest.mark.parametrize("network, conditional, loss, update, penalty", CASES)
-def test_steps_move_every_kernel_of_both_networks(
-    digits_in_memory, network, conditional, loss, update, penalty
-):
-    values = {"network": network, "conditional": conditional, "loss": loss, "update": update}
-    if penalty != "none":
-        values.update(penalty=penalty, discriminator_norm="layer")
-    losses = check_steps(digits_in_memory, **values)
     if penalty not in ("none", "lp"):  # which costs nothing for slopes below one
         assert losses["penalty"] > 0
-
-
-@pytest.mark.parametrize("preset", sorted(PRESETS))
-def test_steps_of_each_preset_move_every_kernel_of_both_networks(
-    digits_in_memory, tmp_path, preset, monkeypatch
-):
-    monkeypatch.setattr(extractor, "MIN_STEPS", 40)  # of the network that makes clusters
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    check_steps(digits_in_memory, preset=preset)
 
 
 # ------------------------------------------------------------------------------------- exactness
 
 
-def train(folder, digits, **values):
-    """Train; the folder of the run, and its summary."""
-    run = str(folder)
-    return run, testing.train("gan", run, data=digits, **dict(SMALL, **values))
-
-
-@pytest.fixture(scope="module")
-def trained(digits, tmp_path_factory):
-    """A run of four steps with pictures and scores, which no test changes, and its summary."""
-    folder = tmp_path_factory.mktemp("trained")
-    values = {"steps": 4, "checkpoint_steps": 2, "conditional": "projection", "network": "mlp"}
-    return train(folder / "run", digits, **values)
+@pytest.fixture
+def trained(cli, made_once, monkeypatch):
+    """The working folder has a run `run` of four steps and its data; the summary of the run."""
+    monkeypatch.chdir(made_once(train_digits))
+    return read_json("run", "manifest.json")["summary"]
 
 
 @pytest.mark.parametrize("values", [{"sample_steps": 0}, {"evaluate": "no"}])
-def test_pictures_and_scores_do_not_change_the_training(tmp_path, digits, values, trained):
-    values = dict(values, steps=4, checkpoint_steps=2, conditional="projection", network="mlp")
-    without, _ = train(tmp_path / "without", digits, **values)
-    assert testing.fingerprint(without) == testing.fingerprint(trained[0])
-
-
-ACGAN = {"network": "mlp", "update": "simultaneous", "conditional": "acgan"}
+@pytest.mark.usefixtures("trained")
+def test_pictures_and_scores_do_not_change_the_training(values):
+    settings = dict(SMALL, **TRAINED, **{"data": "npz:digits.npz", **values})
+    testing.train("gan", "without", **settings)
+    assert testing.fingerprint("without") == testing.fingerprint("run")
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        {"preset": "wgan", "n_critic": 2, "schedule": "cosine", "decay_steps": 10},
-        dict(ACGAN, penalty="r1r2", accumulate=2, on_nonfinite="skip"),
+        {
+            **{"preset": "wgan", "n_critic": 2, "schedule": "cosine", "decay_steps": 10},
+            "reader": "stream",
+        },
+        {
+            **{"network": "mlp", "update": "simultaneous", "conditional": "acgan"},
+            **{"penalty": "r1r2", "accumulate": 2, "on_nonfinite": "skip"},
+        },
     ],
     ids=["several updates", "accumulated"],
 )
@@ -147,63 +119,35 @@ def test_each_way_to_train_is_the_same_in_a_loop_and_after_a_resume(tmp_path, di
 
 
 def test_a_discriminator_that_needs_no_labels_passes_the_checks_of_inference(tmp_path, digits):
-    settings = dict(SMALL, data=digits, evaluate="no", **ACGAN)
+    settings = dict(SMALL, data=digits, evaluate="no", network="mlp", conditional="acgan")
     testing.check_inference("gan", str(tmp_path / "run"), **settings)
 
 
-def test_a_streamed_run_of_several_discriminator_updates_resumes_exactly(tmp_path, digits):
-    # Not the default preset: its cosine is as long as the run.
-    values = {"preset": "sn-hinge", "n_critic": 2, "reader": "stream", "evaluate": "no"}
-    values["network"] = "mlp"
-    whole, _ = train(tmp_path / "whole", digits, steps=4, **values)
-    halves, _ = train(tmp_path / "halves", digits, steps=2, **values)
-    train(tmp_path / "halves", digits, steps=4)
-    assert testing.fingerprint(whole) == testing.fingerprint(halves)
-
-
-# --------------------------------------------------------------------------------------- the run
+# ------------------------------------------------------------------------------------- whole runs
 
 
 def test_a_run_leaves_reals_grids_an_animation_noise_and_scores(trained):
-    run, summary = trained
-    samples = set(os.listdir(os.path.join(run, "samples")))
     steps = {f"step-{step:08d}.png" for step in (0, 2, 4)}
-    assert samples == steps | {"reals.png", "progress.gif", "noise.npz"}
-    reports = os.path.join(run, summary["test"]["reports"])
+    assert set(os.listdir("run/samples")) == steps | {"reals.png", "progress.gif", "noise.npz"}
+    reports = os.path.join("run", trained["test"]["reports"])
     assert {"nearest.png", "scores.json"} <= set(os.listdir(reports))
-    with open(os.path.join(reports, "scores.json")) as file:
-        assert json.load(file)["features"]["name"] == "pixels, 4 principal components of 64"
-
-
-def test_a_run_trains_a_classifier_for_its_scores(tmp_path, digits, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
-    run, summary = train(
-        tmp_path / "run", digits, network="mlp", steps=1, sample_steps=0, features="classifier"
-    )
-    (name,) = os.listdir(str(tmp_path / "cache" / "features"))
-    assert name.startswith("classifier-")
-    with open(os.path.join(run, summary["test"]["reports"], "scores.json")) as file:
-        assert json.load(file)["features"]["name"].startswith("classifier of ")
-
-
-def test_a_conditional_grid_has_a_row_per_class(trained):
-    with np.load(os.path.join(trained[0], "samples", "noise.npz")) as noise:
+    name = read_json(reports, "scores.json")["features"]["name"]
+    assert name == "pixels, 4 principal components of 64"
+    with np.load("run/samples/noise.npz") as noise:  # a row per class
         assert noise["label"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-def test_the_checkpoint_holds_the_average_and_no_moving_statistics(tmp_path, digits):
-    # The network of the default preset has batch norm.
-    run, _ = train(tmp_path / "run", digits, steps=1, evaluate="no", sample_steps=0)
+@pytest.mark.parametrize("ema", [0.999, 0])
+def test_a_checkpoint_holds_no_moving_statistics_and_the_average_if_there_is_one(
+    tmp_path, digits, ema
+):
+    run = str(tmp_path / "run")  # the network of the default preset has batch norm
+    testing.train("gan", run, **dict(SMALL, data=digits, steps=2, ema=ema, evaluate="no"))
     names = set(testing.tensors(run))
     averaged = {n[len("average/") :] for n in names if n.startswith("average/")}
     weights = {n[len("generator/") :] for n in names if n.startswith("generator/")}
-    assert averaged == {n for n in weights if "/Adam" not in n}
+    assert averaged == ({n for n in weights if "/Adam" not in n} if ema else set())
     assert not [n for n in names if "moving" in n]
-
-
-def test_without_an_average_samples_come_from_the_generator_itself(tmp_path, digits):
-    run, _ = train(tmp_path / "run", digits, steps=2, ema=0, network="mlp", evaluate="no")
-    assert not [n for n in testing.tensors(run) if n.startswith("average/")]
     assert os.path.exists(os.path.join(run, "samples", "step-00000002.png"))
 
 
@@ -213,3 +157,135 @@ def test_a_healthy_run_on_digits_has_no_verdict(tmp_path):
     testing.train("gan", run, data="mnist5k", steps=900, evaluate="no", **values)
     kinds = [record["kind"] for record in RunFolder(run).metrics.read()]
     assert kinds.count("event") == 0 and kinds.count("train") == 900
+
+
+# --------------------------------------------------------------------------------------- commands
+
+
+def flags_of(**values):
+    """Flags of the command line, of the small network with these values."""
+    texts = {**SMALL, "network": "mlp", **values}
+    texts.pop("two_sample")  # is off
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in texts.items()]
+    return [*flags, "--no-two-sample"]
+
+
+def run_saved_model(folder, feeds):
+    """Images of a SavedModel for each feed, with nothing but TensorFlow."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = tf.saved_model.load(session, [tf.saved_model.tag_constants.SERVING], folder)
+        (signature,) = model.signature_def.values()
+        images = []
+        for feed in feeds:
+            values = {signature.inputs[name].name: array for name, array in feed.items()}
+            images.append(session.run(signature.outputs["image"].name, values))
+    return images
+
+
+@pytest.mark.usefixtures("trained")
+def test_an_export_makes_images_of_z_and_label_and_one_alone_is_as_in_its_batch(cli):
+    assert cli("export", "run", "saved", "--json").code == 0
+    z = np.random.RandomState(0).normal(size=[6, 8]).astype(np.float32)
+    label = np.arange(6, dtype=np.int32) % 3
+    many, one = run_saved_model(
+        "saved", [{"z": z, "label": label}, {"z": z[4:5], "label": label[4:5]}]
+    )
+    assert many.shape == (6, 8, 8, 1) and many.min() >= 0 and many.max() <= 1
+    np.testing.assert_allclose(one[0], many[4], atol=1e-6)
+    np.savez("z.npz", z=z, label=label)
+    assert cli("predict", "run", "z.npz", "-o", "images.npz").code == 0
+    with np.load("images.npz") as file:
+        np.testing.assert_allclose(file["image"], many, atol=1e-6)
+
+
+@pytest.mark.usefixtures("trained")
+def test_predict_makes_the_samples_of_an_npz_from_their_z(cli):
+    assert cli("sample", "run", "-n", 5, "--out", "samples.npz", "--json").code == 0
+    with np.load("samples.npz") as samples:
+        np.savez("inputs.npz", z=samples["z"], label=samples["label"])
+    assert cli("predict", "run", "inputs.npz", "-o", "again.npz").code == 0
+    with np.load("samples.npz") as samples, np.load("again.npz") as again:
+        np.testing.assert_array_equal(np.rint(again["image"] * 255), samples["images"])
+
+
+def test_evaluating_again_gives_the_scores_of_the_run(cli, trained):
+    report = json.loads(cli("evaluate", "run", "--json").out)
+    assert report["metrics"] == pytest.approx(trained["test"]["metrics"])
+    scores = report["details"]["scores"]
+    for name in ("frechet_floor", "frechet_ratio", "kernel_distance", "precision", "recall"):
+        assert name in scores
+    assert len(scores["features"]["sha256"]) == 64 and len(scores["ruler"]) > 5
+    assert Image.open(os.path.join("run", report["reports"], "nearest.png")).size[0] > 8 * 8
+
+
+def test_other_data_is_scored_with_the_features_of_the_run(cli, cache, monkeypatch):
+    monkeypatch.setenv("TOOLKIT_CACHE", str(cache))
+    data = testing.write_digits("digits.npz", count=160)
+    values = {"data": data, "run_dir": "run", "steps": 1, "validation_share": 0.2}
+    flags = [flag for flag in flags_of(**values) if flag != "--features=pixels"]
+    assert cli("run", "--plugin", "gan", *flags).code == 0
+    other = testing.write_digits("other.npz", count=90)
+    results = [
+        json.loads(cli("evaluate", "run", "--json", *argv).out) for argv in ([], ["--data", other])
+    ]
+    own, others = [result["details"]["scores"] for result in results]
+    assert others["features"] == own["features"] and own["features"]["name"] != "pixels"
+    assert others["m"] == 30 and len(os.listdir(str(cache / "features"))) == 1
+    assert others["ruler"] and "nearest" in others
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_run_resumes_without_its_samples_and_in_another_place(cli):
+    shutil.rmtree("run/samples")
+    os.rename("run", "moved")
+    result = cli("resume", "moved", "--steps", 6, "--allow", "steps")
+    assert result.code == 0, result.err
+    samples = {"noise.npz", "reals.png", "step-00000006.png", "progress.gif"}
+    assert set(os.listdir("moved/samples")) == samples
+
+
+@pytest.mark.usefixtures("trained")
+def test_options_of_reports_and_scores_may_change_on_resume_and_the_method_may_not(cli):
+    longer = ["resume", "run", "--allow", "steps", "--steps"]
+    result = cli(*longer, 6, "--sample-steps", 1, "--score-samples", 120)
+    assert result.code == 0, result.err
+    refusal = cli(*longer, 8, "--loss", "minimax")
+    assert refusal.code == 2 and "loss was hinge, now minimax" in refusal.err
+
+
+@pytest.mark.parametrize(
+    "values, code, message",
+    [
+        ({"best_metric": "min:kernel_distance"}, 2, "which only 'toolkit evaluate' measures"),
+        ({"features": "nowhere"}, 2, "There is no run at 'nowhere'"),
+        ({"n_critic": 90}, 2, "A step takes 90 batches of 8 = 720 examples"),
+        ({"preset": "dcgan", "penalty": "r1"}, 2, "Batch norm in the discriminator"),
+        ({"accumulate": 2, "n_critic": 2}, 2, "accumulate is 2 and n_critic is 2"),
+        ({"validation_share": 0.02}, 4, "needs 10 images or more, and the split 'validation'"),
+    ],
+)
+def test_a_users_mistake_is_reported_before_the_first_step(cli, digits, values, code, message):
+    flags = flags_of(**{"data": digits, "run_dir": "run", **values})
+    result = cli("run", "--plugin", "gan", *flags)
+    assert result.code == code and message in result.err and result.err.startswith("Error: ")
+    assert result.err.count("\n") <= 2 and not os.path.exists("run")
+
+
+def test_too_small_a_test_split_ends_the_training_well(cli):
+    data = testing.write_digits("digits.npz", count=27)  # 9 of them to test with
+    flags = flags_of(data=data, run_dir="run", steps=1, best_metric="none")
+    result = cli("run", "--plugin", "gan", *flags)
+    assert result.code == 0 and "no score: the split has 9 images" in result.out + result.err
+
+
+def test_vectors_train_without_grids_and_have_scores(cli):
+    random = np.random.RandomState(0)
+    parts = {"x_train": random.rand(160, 6), "x_test": random.rand(40, 6)}
+    np.savez("vectors.npz", **{name: part.astype(np.float32) for name, part in parts.items()})
+    flags = flags_of(data="npz:vectors.npz", run_dir="run", steps=2)
+    result = cli("run", "--plugin", "gan", *flags, "--json")
+    assert result.code == 0, result.err
+    assert not os.path.exists("run/samples")
+    scores = read_json("run", json.loads(result.out)["test"]["reports"], "scores.json")
+    damages = {mark["name"] for mark in scores["ruler"]}
+    assert "Gaussian pixels" in damages and "a 5-tap blur" not in damages

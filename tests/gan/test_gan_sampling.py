@@ -61,22 +61,6 @@ def test_slerp_of_orthogonal_points_stays_on_their_sphere():
 # --------------------------------------------------------------------------------------- images
 
 
-@pytest.mark.parametrize("network", ["mlp", "dcgan", "resnet"])
-def test_one_z_alone_gives_the_image_that_it_gives_in_a_batch(network):
-    run = make_run(network=network, norm_samples=16)
-    generator = Generator(run)
-    z = latents.random_inputs(run.options, run.data, 6, seed=2)["z"]
-    images = [
-        sampling.sample_images(generator, tf.constant(part), None, run) for part in (z[:1], z)
-    ]
-    with tf.Session() as tf_session:
-        tf_session.run(tf.global_variables_initializer())
-        tf_session.run(tf.local_variables_initializer())  # the statistics, from the weights
-        alone, together = tf_session.run(images)
-    np.testing.assert_allclose(alone[0], together[0], atol=1e-6)
-    assert np.abs(together[0] - together[1]).max() > 1e-4
-
-
 def test_the_statistics_of_samples_follow_the_averaged_weights():
     run = make_run(network="mlp", norm_samples=16)
     average = Generator(run, "average", trainable=False)

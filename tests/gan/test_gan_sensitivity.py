@@ -35,10 +35,11 @@ def test_a_refusal_names_the_damage_that_is_noticed_least():
     assert explain_refusal("coverage", 0.98, {"Gaussian pixels": 0.1}, 0.9) == ""
 
 
-def test_a_distance_is_refused_where_damage_is_near():
-    damages = {"a 5-tap blur": 0.012, "Gaussian pixels": 9.0}
+@pytest.mark.parametrize("distance", [0.012, np.nan])
+def test_a_distance_is_refused_where_damage_is_near_or_its_distance_is_no_number(distance):
+    damages = {"a 5-tap blur": distance, "Gaussian pixels": 9.0}
     assert explain_refusal("frechet_distance", 0.01, damages, 0.02) == (
-        "real images with a 5-tap blur have 0.012, real ones 0.01"
+        f"real images with a 5-tap blur have {distance}, real ones 0.01"
     )
 
 
@@ -48,10 +49,6 @@ def test_no_measure_notices_damage_where_all_images_are_equal():
     reference = make_reference(Split(equal, None), featurize, 1000)
     judgements = sensitivity.judge(ruler.damage_features(equal, None, featurize), reference, 400)
     assert all(judgement.refusal for judgement in judgements.values())
-
-
-def test_a_value_that_is_no_number_is_not_clearly_worse():
-    assert "have nan" in explain_refusal("kernel_distance", 0.1, {"Gaussian pixels": np.nan}, 0.2)
 
 
 @pytest.mark.parametrize("n, m, is_short", [(128, 500, False), (127, 500, True), (500, 127, True)])
@@ -70,22 +67,6 @@ def judge(featurize, num_reals=300, n=400):
     reference = make_reference(Split(test.features[:num_reals], None), featurize, 1000)
     sets = ruler.damage_features(train.features, train.labels, featurize)
     return sensitivity.judge(sets, reference, n)
-
-
-class Blind(PixelFeatures):
-    """Three features that say nothing of an image: its values at three pixels of noise."""
-
-    def __init__(self):
-        super().__init__(SHAPE)
-        self.size = 3
-
-    def __call__(self, images):
-        return images[:, [0, 1, 7], [7, 6, 0], 0].astype(np.float32) % 8
-
-
-def test_features_that_see_nothing_leave_no_measure():
-    judgements = judge(Blind())
-    assert all(judgement.refusal for judgement in judgements.values())
 
 
 def test_pixels_notice_what_changes_many_of_them():
