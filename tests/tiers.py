@@ -41,10 +41,8 @@ LONG = (
     "tests/audit/test_chaos.py",
     "tests/search/test_search_kills.py",
     "tests/gan/test_gan_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
-    "tests/gan/test_gan_tournament.py::test_presets_train_are_ranked_and_drawn",
     # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`.
     "tests/gan/test_gan_contract.py",
-    "tests/gan/test_gan_league.py::test_samples_of_keras_have_the_contrast_of_their_batch",
     # GANs compiled by XLA; `ci` compiles perceptrons.
     "tests/graph/test_while_loop.py::test_a_compiled_gan",
     "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on_clusters_too",
