@@ -52,7 +52,6 @@ LONG = (
     "tests/audit/test_chaos.py",
     "tests/search/test_search_kills.py",
     "tests/gan/test_gan_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
-    "tests/gan/test_gan_tournament.py::test_presets_train_are_ranked_and_drawn",
     # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`.
     "tests/gan/test_gan_contract.py",
     # GANs compiled by XLA; `ci` compiles perceptrons.

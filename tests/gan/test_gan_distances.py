@@ -1,11 +1,12 @@
-"""The Frechet distance with its floor and noise, and the kernel distance."""
+"""Two sets of features: their Frechet and kernel distances, shares of neighbours, and copies."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from toolkit_gan.scores import distances
+from toolkit_gan.scores import distances, neighbours
 from toolkit_gan.scores.distances import Moments
+from toolkit_gan.scores.neighbours import compare, compare_distances, nearest, radii
 
 
 def gaussian(count, size=8, seed=0, mean=0.0, scale=1.0):
@@ -41,12 +42,6 @@ def test_a_cloud_is_at_distance_zero_from_itself_though_its_covariance_is_singul
     assert distances.frechet_distance(few, few) < 1e-12 * np.trace(np.cov(few.T))
 
 
-def test_the_distance_is_symmetric_and_never_negative():
-    a, b = gaussian(30, seed=1), gaussian(40, seed=2, scale=2)
-    there, back = distances.frechet_distance(a, b), distances.frechet_distance(b, a)
-    assert there == pytest.approx(back, rel=1e-12) and there > 0
-
-
 def test_features_and_their_moments_give_the_same_distance():
     a, b = gaussian(30, seed=1).astype(np.float32), gaussian(40, seed=2)
     known = distances.moments(a)
@@ -58,19 +53,19 @@ def test_features_and_their_moments_give_the_same_distance():
 # ------------------------------------------------------------------------------- floor and noise
 
 
-def test_the_floor_of_one_feature_by_hand():
-    # sum l = 4; off the diagonal there is nothing: 4 + 4 / 2 = 6; 1/10 + 1/40 = 1/8.
-    assert distances.frechet_floor(cloud((0,), 4), 10, 40) == pytest.approx(6 / 8)
-
-
-def test_the_floor_of_two_features_by_hand():
-    # sum l = 6; twice 4 * 2 / 6 = 8/3; 6 + (8/3 + 6) / 2 = 31/3.
-    assert distances.frechet_floor(cloud((0, 0), 4, 2), 2, 2) == pytest.approx(31 / 3)
-
-
-def test_a_feature_that_never_changes_adds_nothing_to_the_floor():
-    with_it = distances.frechet_floor(cloud((0, 0), 4, 0), 10, 40)
-    assert with_it == pytest.approx(distances.frechet_floor(cloud((0,), 4), 10, 40))
+@pytest.mark.parametrize(
+    "variances, n, m, floor",
+    [
+        # sum l = 4; off the diagonal there is nothing: 4 + 4 / 2 = 6; 1/10 + 1/40 = 1/8.
+        ((4,), 10, 40, 6 / 8),
+        ((4, 0), 10, 40, 6 / 8),  # a feature that never changes adds nothing
+        # sum l = 6; twice 4 * 2 / 6 = 8/3; 6 + (8/3 + 6) / 2 = 31/3.
+        ((4, 2), 2, 2, 31 / 3),
+    ],
+)
+def test_the_floor_by_hand(variances, n, m, floor):
+    reals = cloud([0] * len(variances), *variances)
+    assert distances.frechet_floor(reals, n, m) == pytest.approx(floor)
 
 
 @pytest.mark.parametrize("n, m", [(500, 500), (2000, 500)])
@@ -84,19 +79,6 @@ def test_the_floor_is_what_two_draws_of_the_same_cloud_are_apart(n, m):
     ]
     floor = distances.frechet_floor(gaussian(4000, 16, 99, scale=scales), n, m)
     assert np.mean(trials) == pytest.approx(floor, rel=0.15)
-
-
-def test_the_floor_fits_two_halves_of_real_digits():
-    from toolkit_gan.scores.extractor import PixelFeatures
-
-    from toolkit.data.arrays.digits import open_mnist5k
-
-    images = open_mnist5k().splits["train"].features
-    features = PixelFeatures((28, 28, 1))(images)
-    shuffled = np.random.RandomState(0).permutation(len(features))
-    half, other = features[shuffled[:2000]], features[shuffled[2000:]]
-    floor = distances.frechet_floor(features, 2000, 2000)
-    assert distances.frechet_distance(half, other) == pytest.approx(floor, rel=0.15)
 
 
 def test_the_bootstrap_noise_is_the_spread_over_fresh_fakes():
@@ -130,29 +112,6 @@ def test_the_squared_mmd_of_two_pairs_by_hand():
     assert result == pytest.approx(1 + 27 - 2 * (1 + 1 + 8 + 27) / 4)
 
 
-def test_equal_clouds_have_a_kernel_distance_of_zero_within_the_error():
-    pairs = [
-        distances.kernel_distance(gaussian(2000, seed=2 * s), gaussian(500, seed=2 * s + 1))
-        for s in range(10)
-    ]
-    assert all(abs(mean) < 4 * error for mean, error in pairs)
-    assert min(mean for mean, _ in pairs) < 0 < max(mean for mean, _ in pairs)  # unbiased
-
-
-def test_the_error_of_the_kernel_distance_is_its_spread():
-    reals = [gaussian(500, seed=1000 + s) for s in range(30)]
-    pairs = [
-        distances.kernel_distance(gaussian(500, seed=s, mean=0.3), r) for s, r in enumerate(reals)
-    ]
-    means, errors = zip(*pairs)
-    assert np.mean(errors) == pytest.approx(np.std(means, ddof=1), rel=0.4)
-
-
-def test_a_shifted_cloud_is_far_beyond_the_error():
-    mean, error = distances.kernel_distance(gaussian(500, mean=0.5), gaussian(500, seed=1))
-    assert mean > 10 * error > 0
-
-
 def test_the_kernel_distance_does_not_see_the_units_of_a_feature():
     fakes, reals = gaussian(200, mean=0.5), gaussian(100, seed=1)
     units = np.array([1, 10, 5, 1, 1, 0.5, 7, 3])
@@ -164,12 +123,8 @@ def test_a_feature_that_hardly_varies_counts_as_a_hundredth_of_the_widest():
     reals = np.array([[0.0, 0.0], [2.0, 2e-6]])
     result = distances.standardise(np.array([[1.0, 0.03]]), reals)
     np.testing.assert_allclose(result, [[0, 3]], atol=1e-3)  # 0.03 / 0.01
-
-
-def test_a_constant_feature_does_not_divide_by_zero():
-    fakes, reals = gaussian(20), gaussian(20, seed=1)
-    reals[:, 3] = 2
-    assert np.isfinite(distances.kernel_distance(fakes, reals)).all()
+    reals[:, 1] = 2  # and a constant one does not divide by zero
+    assert np.isfinite(distances.standardise(reals, reals)).all()
 
 
 # ---------------------------------------------------------------------------------------- interval
@@ -210,3 +165,93 @@ def test_the_jackknife_is_that_of_the_frechet_distance():
 def test_the_interval_of_equal_images_ends_at_zero():
     same = np.ones([10, 3])
     assert distances.frechet_interval([0.0], same, same)[:2] == (0.0, 0.0)
+
+
+# -------------------------------------------------------------------------------------- neighbours
+
+
+def line(*points):
+    """Points of a line as features [N, 1]."""
+    return np.array(points, float)[:, None]
+
+
+# Reals 0, 1, 3 with k = 1 have radii 1, 1, 2: balls [-1, 1], [0, 2], [1, 5].
+
+
+def test_radii_reach_to_the_nearest_other_point():
+    assert np.sqrt(radii(line(0, 1, 3), k=1)).tolist() == [1, 1, 2]
+    assert np.sqrt(radii(line(0, 1, 3), k=2)).tolist() == [3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "name, fakes, reals, share",
+    [
+        ("precision", (-0.5, 4.5, 9, 10), (0, 1, 3), 2 / 4),
+        ("precision", (5, 8), (0, 1, 3), 1 / 2),  # a point on the rim is inside
+        # -0.5 lies in one ball, 0.5 in two, 9 in none: 3 of 3 fakes with k = 1.
+        ("density", (-0.5, 0.5, 9), (0, 1, 3), 1),
+        # 0.5 is in the balls of 0 and of 1; nothing is in [1, 5].
+        ("coverage", (0.5, -7, 0.6), (0, 1, 3), 2 / 3),
+        # Fakes have radii 0.25, 0.25, 8.5: balls [0, 0.5], [0.25, 0.75], [0.5, 17.5].
+        ("recall", (0.25, 0.5, 9), (0.1, 0.4, -3, 18), 2 / 4),
+    ],
+)
+def test_each_share_of_points_in_balls_by_hand(name, fakes, reals, share):
+    scores = compare(line(*fakes), line(*reals), k=1)
+    assert getattr(scores, name) == pytest.approx(share)
+
+
+def test_the_definitions_are_computed_block_by_block(monkeypatch):
+    draws = np.random.RandomState(0)
+    fakes, reals = draws.randn(37, 4) * 1.3 + 0.2, draws.randn(53, 4)
+    whole = compare(fakes, reals, 5)
+    monkeypatch.setattr(neighbours, "BLOCK_SIZE", 53 * 7)  # seven rows a block
+    np.testing.assert_allclose(compare(fakes, reals, 5), whole)
+
+
+def test_far_from_zero_or_with_known_radii_the_scores_are_the_same():
+    draws = np.random.RandomState(0)
+    fakes, reals = draws.randn(30, 4), draws.randn(40, 4)
+    scores = compare(fakes, reals)
+    assert compare(fakes + 1e6, reals + 1e6) == scores
+    assert compare(fakes, reals, real_radii=radii(reals)) == scores
+
+
+def test_the_nearest_example_and_how_far_it_is():
+    index, distance = nearest(line(0.4, 2.5, -3), line(0, 1, 3))
+    assert index.tolist() == [0, 2, 0]
+    np.testing.assert_allclose(distance, [0.4, 0.5, 3])
+
+
+def test_equal_examples_have_no_distance_in_spite_of_rounding():
+    reals = np.random.RandomState(0).randn(500, 64).astype(np.float32) + 100
+    _, distance = nearest(reals[::7], reals)
+    assert distance.tolist() == [0] * len(distance)
+
+
+# --------------------------------------------------------------------- copies, with known answers
+
+
+@pytest.mark.parametrize(
+    "num_copies, ratio, near_samples",
+    [
+        (0, pytest.approx(1, abs=0.05), pytest.approx(0.015, abs=0.015)),
+        (100, pytest.approx(1, abs=0.1), pytest.approx(0.11, abs=0.015)),
+        (1000, 0, 1),
+    ],
+)
+def test_copies_are_near_samples_and_only_many_lower_the_ratio(num_copies, ratio, near_samples):
+    draws = np.random.RandomState(1)
+    training, reals, fakes = (draws.randn(1000, 6) for _ in range(3))
+    fakes[:num_copies] = training[:num_copies]
+    comparison = compare_distances(nearest(fakes, training)[1], nearest(reals, training)[1])
+    assert comparison.ratio == ratio and comparison.near_samples == near_samples
+    assert comparison.near_reals == 0.01
+
+
+def test_the_ratio_is_unknown_where_half_of_the_reals_are_training_images():
+    samples = np.array([0.0, 1, 2, 3])
+    comparison = compare_distances(samples, np.array([0.0, 0, 0, 3]))
+    assert comparison.ratio is None and comparison.reals == 0
+    assert comparison.near_reals == 0.75 and comparison.near_samples == 0.25
+    assert compare_distances(samples, np.array([0.0, 2, 3, 3])).ratio == 1.5 / 2.5

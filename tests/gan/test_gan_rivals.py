@@ -52,37 +52,19 @@ def test_a_plugin_that_would_not_compete_on_equal_terms_is_refused(texts, messag
 
 
 def test_flags_of_the_gan_alone_do_not_reach_plugins():
-    flags = [
-        "--data",
-        "mnist",
-        "--width",
-        "2",
-        "--latent-size=4",
-        "--no-spectral-norm",
-        "--workers",
-    ]
-    flags += ["2", "--set", "ema=0.5", "--set", "batch_size=8", "--discriminator-norm", "none"]
-    flags += ["--best-metric", "min:frechet_distance", "--batch-size", "16"]
-    words = ["--data", "mnist", "--workers", "2", "--set", "batch_size=8", "--batch-size", "16"]
-    assert rivals.shared_flags(flags) == words
+    flags = "--data mnist --width 2 --latent-size=4 --no-spectral-norm --workers 2 --set ema=0.5"
+    flags += " --set batch_size=8 --discriminator-norm none --best-metric min:frechet_distance"
+    words = "--data mnist --workers 2 --set batch_size=8 --batch-size 16"
+    assert rivals.shared_flags(f"{flags} --batch-size 16".split()) == words.split()
 
 
 def test_all_searches_have_the_same_seeds_and_budget():
     plan = training.plan("cup", "quick", ["vae --code 8"], 1.5, 3, ["--data", "mnist", "--width=2"])
-    presets, plugin = plan.searches
-    equal = ["--seeds", "3", "--cpu-secs", "90", "--data", "mnist"]
-    assert presets == [
-        "--search-dir",
-        "cup",
-        "--plugin",
-        "gan",
-        "--preset",
-        "quick",
-        *equal,
-        "--width=2",
-    ]
+    presets, plugin = map(" ".join, plan.searches)
+    equal = "--seeds 3 --cpu-secs 90 --data mnist"
+    assert presets == f"--search-dir cup --plugin gan --preset quick {equal} --width=2"
     place = os.path.join("cup", "plugins", "vae-code-8")
-    assert plugin == ["--search-dir", place, "--plugin", "vae", *equal, "--code", "8"]
+    assert plugin == f"--search-dir {place} --plugin vae {equal} --code 8"
 
 
 def test_the_command_of_the_page_names_each_plugin():
@@ -95,51 +77,55 @@ def test_the_command_of_the_page_names_each_plugin():
 
 
 class Searches:
-    """In the place of the command `search`: writes a table, unless it is to be interrupted."""
+    """In the place of the command `search`: writes a table, unless it is to fail.
 
-    def __init__(self, interrupted=()):
-        self.words, self._interrupted = [], list(interrupted)
+    Attributes:
+        seen: the folder of each search, and whether it was a dry run.
+        failures: the errors by folder, each raised once.
+    """
+
+    def __init__(self):
+        self.seen, self.failures = [], {}
 
     def __call__(self, context, words):
-        self.words.append(words)
-        folder = words[words.index("--search-dir") + 1]
-        if "--dry-run" in words:
+        folder, is_dry = words[words.index("--search-dir") + 1], "--dry-run" in words
+        self.seen.append((os.path.basename(folder), is_dry))
+        if is_dry:
             return
         os.makedirs(folder, exist_ok=True)
         open(os.path.join(folder, "study.json"), "w").close()
-        if folder in self._interrupted:
-            self._interrupted.remove(folder)
-            raise InterruptedRun("Interrupted.", signum=2)
+        if os.path.basename(folder) in self.failures:
+            raise self.failures.pop(os.path.basename(folder))
         open(os.path.join(folder, "table.json"), "w").close()
 
 
 @pytest.fixture
 def plan(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "check_draws_images", lambda *_: None)
-    return training.plan(str(tmp_path), "", ["vae", "diffusion"], 1, 1, [])
+    return training.plan(str(tmp_path / "cup"), "", ["vae", "diffusion"], 1, 1, [])
 
 
-def describe(searches):
-    return [(os.path.basename(w[1]), "--dry-run" in w) for w in searches.words]
-
-
-def test_plugins_are_checked_before_a_preset_trains(plan, monkeypatch):
+@pytest.fixture
+def searches(monkeypatch):
     searches = Searches()
     monkeypatch.setattr(training, "search", searches)
+    return searches
+
+
+CHECKS = [("vae", True), ("diffusion", True)]
+TRAININGS = [("cup", False), ("vae", False), ("diffusion", False)]
+
+
+def test_plugins_are_checked_before_a_preset_trains(plan, searches):
     training.train(None, plan)
-    place = os.path.basename(plan.folder)
-    checks = [("vae", True), ("diffusion", True)]
-    assert describe(searches) == [*checks, (place, False), ("vae", False), ("diffusion", False)]
+    assert searches.seen == CHECKS + TRAININGS
 
 
 def test_a_preset_that_cannot_be_trained_is_named_with_the_way_to_leave_it_out(plan, monkeypatch):
     def refuse(context, names, words):
-        if names == ["search"]:
-            error = ToolkitError("Trials with preset=wgan cannot be trained: too few examples.")
-            error.hint = "Set --batch-size 9 or less."
-            raise error
+        message = "Trials with preset=wgan cannot be trained: too few examples."
+        raise ToolkitError(message, hint="Set --batch-size 9 or less.")
 
-    monkeypatch.setattr(training, "check_draws_images", lambda *_: None)
     monkeypatch.setattr(training, "_call", refuse)
     with pytest.raises(ToolkitError) as caught:
         training.train(click.Context(click.Command("x")), plan._replace(rivals=[]))
@@ -148,16 +134,13 @@ def test_a_preset_that_cannot_be_trained_is_named_with_the_way_to_leave_it_out(p
     )
 
 
-def test_an_interrupted_tournament_continues_without_a_second_check(plan, monkeypatch):
-    place = os.path.join(plan.folder, "plugins", "vae")
-    monkeypatch.setattr(training, "search", Searches([place]))
+def test_an_interrupted_tournament_continues_without_a_second_check(plan, searches):
+    searches.failures["vae"] = InterruptedRun("Interrupted.", signum=2)
     with pytest.raises(InterruptedRun):
         training.train(None, plan)
-    again = Searches()
-    monkeypatch.setattr(training, "search", again)
+    searches.seen.clear()
     training.train(None, plan)
-    names = [os.path.basename(plan.folder), "vae", "diffusion"]
-    assert describe(again) == [("diffusion", True), *((name, False) for name in names)]
+    assert searches.seen == [("diffusion", True), *TRAININGS]
 
 
 def test_an_interrupted_tournament_continues_with_its_own_command(monkeypatch):
@@ -170,17 +153,10 @@ def test_an_interrupted_tournament_continues_with_its_own_command(monkeypatch):
     assert error.value.hint == "Continue with the same command."
 
 
-def test_a_plugin_that_diverges_does_not_end_the_tournament(plan, monkeypatch):
-    searches = Searches()
-
-    def search(context, words):
-        searches(context, words)
-        if words[1].endswith("vae") and "--dry-run" not in words:
-            raise ToolkitError("No configuration finished.")
-
-    monkeypatch.setattr(training, "search", search)
+def test_a_plugin_that_diverges_does_not_end_the_tournament(plan, searches):
+    searches.failures["vae"] = ToolkitError("No configuration finished.")
     training.train(None, plan)
-    assert describe(searches)[-1] == ("diffusion", False)
+    assert searches.seen == CHECKS + TRAININGS
 
 
 @pytest.mark.parametrize(
@@ -204,53 +180,44 @@ class Trained:
     def __init__(self, shape=SPEC.shape, name="images", sha256="cd" * 32, **options):
         self.options, self.data = make_options(**options), SPEC
         self.sha256, self.counts = sha256, []
+        self.split = SPLITS.get
         self._shape, self._name = shape, name
-
-    def split(self, name):
-        return SPLITS[name]
 
     def sample(self, count, seed):
         self.counts.append(count)
-        labels = (np.arange(count) + seed) % SPEC.num_classes
-        images = make_images(labels, seed) if self._shape == SPEC.shape else None
-        return {self._name: np.zeros((count, *self._shape), np.uint8) if images is None else images}
+        if self._shape != SPEC.shape:
+            return {self._name: np.zeros((count, *self._shape), np.uint8)}
+        return {self._name: make_images((np.arange(count) + seed) % SPEC.num_classes, seed)}
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.close()
-
-    def close(self):
         pass
 
-
-def score_preset(preset, folder):
-    """The scores of a preset's run, whose generator draws what `Trained.sample` draws."""
-    seeds = iter([1, 2, 3])
-
-    def predict(inputs):
-        images = preset.sample(len(inputs["z"]), next(seeds))["images"]
-        return {"image": images / np.float32(255)}
-
-    features = NetworkFeatures(QuarterClassifier())
-    GanScorer(preset, preset.split, features=features).score(SPLITS["test"], predict, folder)
-    with open(os.path.join(folder, "scores.json")) as file:
-        return json.load(file)
+    close = __exit__
 
 
 @pytest.fixture
 def tournament(tmp_path, monkeypatch):
     """A judge of runs, the scores of its preset, and the runs by path."""
-    runs = {"preset": Trained()}
+    preset, seeds = Trained(), iter([1, 2, 3])
+    runs = {"preset": preset}
     nothing = dict.fromkeys(sensitivity.SEVERE, ())  # the means of quarters notice no blur
     monkeypatch.setattr(sensitivity, "SEVERE", nothing)
     monkeypatch.setattr(rivals, "open_trained", lambda path: runs[path])
     features = NetworkFeatures(QuarterClassifier())
     with_features = lambda run, splits: SampleScorer(run, splits, features=features)  # noqa: E731
     monkeypatch.setattr(rivals, "SampleScorer", with_features)
-    (tmp_path / "report").mkdir()
-    scores = score_preset(Trained(), str(tmp_path / "report"))
+
+    def predict(inputs):
+        images = preset.sample(len(inputs["z"]), next(seeds))["images"]
+        return {"image": images / np.float32(255)}
+
+    report = tmp_path / "report"
+    report.mkdir()
+    GanScorer(preset, SPLITS.get, features=features).score(SPLITS["test"], predict, str(report))
+    scores = json.loads((report / "scores.json").read_text())
     return types.SimpleNamespace(
         judge=Judge("preset", scores), scores=scores, runs=runs, folder=str(tmp_path / "scores")
     )
@@ -265,25 +232,22 @@ def test_equal_images_of_a_plugin_and_of_a_preset_have_equal_scores(tournament):
 
 
 def test_equal_images_of_a_program_and_of_a_preset_have_equal_scores(tournament, tmp_path):
-    program, seeds = programs.Program("other", ["sh"]), (1, 2, 3)
-    for run_seed in (5, 6):
-        run = tmp_path / "programs" / "other" / f"s{run_seed}"
+    images = np.concatenate([Trained().sample(300, seed)["images"] for seed in (1, 2, 3)])
+    for seed in (5, 6):
+        run = tmp_path / "programs" / "other" / f"s{seed}"
         run.mkdir(parents=True)
-        images = np.concatenate([Trained().sample(300, seed)["images"] for seed in seeds])
         np.savez(str(run / programs.IMAGES), images=images)
-        record = {"status": "finished", "reason": "", "cpu_secs": 4.0 * run_seed}
+        record = {"status": "finished", "reason": "", "cpu_secs": 4.0 * seed}
         (run / "result.json").write_text(json.dumps(record))
     (tmp_path / "study.json").write_text(json.dumps({"seeds": [5, 6]}))
     plan = training.plan(str(tmp_path), "quick", [], 1, 2, [], ["other=sh"])
-    entrant = standings._score_program(plan, program, tournament.judge)
+    entrant = standings._score_program(plan, plan.programs[0], tournament.judge)
     assert entrant.scores == [tournament.scores] * 2 and entrant.cpu_secs == 22.0
-    (tmp_path / "programs" / "other" / "s6" / programs.IMAGES).write_text("damaged")
-    entrant = standings._score_program(plan, program, tournament.judge)
+    (run / programs.IMAGES).write_text("damaged")
+    entrant = standings._score_program(plan, plan.programs[0], tournament.judge)
     assert (entrant.status, entrant.scores) == ("not scored", [])
-    assert result_page.cells_of(entrant)[:5] == [
-        *("other", "0", "-", "22 s"),
-        "not scored: its file of images is not one of numpy.savez",
-    ]
+    reason = "not scored: its file of images is not one of numpy.savez"
+    assert result_page.cells_of(entrant)[:5] == ["other", "0", "-", "22 s", reason]
 
 
 def test_scores_are_computed_once_and_again_after_a_kill(tournament):
@@ -302,58 +266,31 @@ def test_scores_are_computed_once_and_again_after_a_kill(tournament):
 
 
 @pytest.mark.parametrize(
-    "run, message",
+    "values, message",
     [
-        (Trained(shape=(9, 8, 1)), r"It draws images \[9, 8, 1\], and the presets \[8, 8, 1\]"),
-        (Trained(shape=(8, 8, 3)), r"It draws images \[8, 8, 3\], and the presets \[8, 8, 1\]"),
-        (Trained(name="text"), "It draws text, and no images"),
-        (
-            Trained(validation_share=0.5),
-            "trained with validation_share 0.5, and the presets with 0.1",
-        ),
+        ({"shape": (9, 8, 1)}, "It draws images [9, 8, 1], and the presets [8, 8, 1]"),
+        ({"shape": (8, 8, 3)}, "It draws images [8, 8, 3], and the presets [8, 8, 1]"),
+        ({"name": "text"}, "It draws text, and no images"),
+        ({"validation_share": 0.5}, "trained with validation_share 0.5, and the presets with 0.1"),
     ],
 )
 def test_a_run_that_cannot_be_compared_has_a_sentence_in_its_row(
-    tournament, run, message, tmp_path
+    tournament, values, message, tmp_path
 ):
     place = tmp_path / "plugins" / "other"
     place.mkdir(parents=True)
     row = {"status": "finished", "reason": "", "step": 3, "cpu_secs": 2.0, "paths": ["run"]}
     (place / "table.json").write_text(json.dumps({"rows": [row]}))
-    tournament.runs[str(place / "run")] = run
+    run = tournament.runs[str(place / "run")] = Trained(**values)
     entrant = standings._score_rival(str(tmp_path), Rival("other", []), tournament.judge)
     cell = result_page.cells_of(entrant)[4]
-    assert cell.startswith("not scored: ") and len(run.counts) <= 1
-    with pytest.raises(ToolkitError, match=message) as error:
-        tournament.judge.score(str(place / "run"), tournament.folder)
-    assert error.value.message in cell
+    assert cell.startswith("not scored: ") and message in cell and len(run.counts) <= 1
 
 
 def test_other_features_than_those_of_the_presets_are_refused(tournament):
     scores = dict(tournament.scores, features={"sha256": "0" * 64})
     with pytest.raises(UsageError, match="features of the presets' scores have changed"):
         Judge("preset", scores)
-
-
-# ------------------------------------------------------------------------------------ the verdict
-
-
-def entrant(name, plugin, *distances):
-    scores = [
-        {"frechet_distance": {"mean": d, "interval": {"low": d - 0.1, "high": d + 0.1}}}
-        for d in distances
-    ]
-    return standings.Entrant(name, plugin, "finished", "", [], 3, 1.0, scores)
-
-
-def test_the_verdict_is_between_the_best_two_whichever_they_are():
-    entrants = [entrant("vae", "vae", 1.0), entrant("quick", "", 2.0), entrant("wgan", "", 2.0)]
-    text = standings.find_verdict(entrants)
-    assert text.startswith("By the FD, vae is better than quick by 1.00 [0.859, 1.14]")
-    entrants = [entrant("quick", "", 1.0), entrant("vae", "vae", 1.1)]
-    text = standings.find_verdict(entrants)
-    assert text.startswith("By the FD, quick and vae are not separated: they differ by 0.100 [-0.0")
-    assert "1 seed each: other seeds may differ" in text
 
 
 # ---------------------------------------------------------------------------------- the whole of it
@@ -404,6 +341,10 @@ def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, here):
     rows = json.loads(result.out)["rows"]
     assert {row["name"].split()[0] for row in rows} == {"quick", "rival"}
     assert all(row["scores"] for row in rows)
-    other = cli("gan", "tournament", "--dir", "undisturbed", *words)
+    other = cli("gan", "tournament", "--dir", "undisturbed", *words, "--markdown", "gan.md")
     assert other.code == 0, other.err
     assert results_of("cup", rival) == results_of("undisturbed", rival)
+    assert {line.split()[0] for line in other.out.splitlines()[1:3]} == {"quick", "rival"}
+    command = "toolkit gan tournament --dir=undisturbed --presets=quick "
+    assert f"    {command}" in (here / "gan.md").read_text()
+    assert os.path.getsize("gan-samples.png") > 100

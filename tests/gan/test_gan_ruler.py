@@ -10,14 +10,9 @@ from toolkit_gan.scores import ruler
 from toolkit_gan.scores.extractor import PixelFeatures
 from toolkit_gan.scores.ruler import Mark, locate
 
+from toolkit.data.arrays.digits import open_mnist5k
+
 MARKS = [Mark("real images", 1.0), Mark("a 3-tap blur", 2.0), Mark("one class missing", 5.0)]
-
-
-def dot(size=7):
-    """One image with a white pixel in its middle."""
-    image = np.zeros((1, size, size, 1), np.uint8)
-    image[0, size // 2, size // 2] = 255
-    return image
 
 
 def random():
@@ -30,13 +25,15 @@ def random():
 def test_a_blur_keeps_a_grey_image_and_spreads_a_dot():
     grey = np.full((2, 6, 5, 3), 100, np.uint8)
     assert (ruler.blur(grey, (1, 2, 1)) == 100).all()
-    spread = ruler.blur(dot(), (1, 2, 1))[0, 2:5, 2:5, 0] / 255
-    np.testing.assert_allclose(spread, np.outer([1, 2, 1], [1, 2, 1]) / 16, rtol=1e-6)
-
-
-def test_five_taps_reach_two_pixels_far():
-    row = ruler.blur(dot(), (1, 4, 6, 4, 1))[0, 3, :, 0] / 255 * 256
-    np.testing.assert_allclose(row, [0, 6, 24, 36, 24, 6, 0], atol=1e-4)
+    dot = np.zeros((1, 7, 7, 1), np.uint8)
+    dot[0, 3, 3] = 255
+    for taps in ((1, 2, 1), (1, 4, 6, 4, 1)):
+        reach = slice(3 - len(taps) // 2, 4 + len(taps) // 2)
+        spread = ruler.blur(dot, taps)[0, reach, reach, 0] / 255
+        np.testing.assert_allclose(spread, np.outer(taps, taps) / sum(taps) ** 2, rtol=1e-5)
+    images = random().integers(0, 256, (2500, 4, 4, 1)).astype(np.uint8)
+    in_chunks = ruler.apply_in_chunks(lambda part: ruler.blur(part, (1, 2, 1)), images)
+    assert (in_chunks == np.rint(ruler.blur(images, (1, 2, 1)))).all()
 
 
 def test_a_shift_moves_one_pixel_to_the_right_and_repeats_the_edge():
@@ -78,12 +75,6 @@ def test_shuffled_patches_keep_their_pixels_and_what_is_left_over_stays():
     assert (ruler.shuffle_patches(tiny, random()) == tiny).all()
 
 
-def test_damage_in_chunks_equals_damage_at_once():
-    images = np.random.RandomState(0).randint(0, 256, (2500, 4, 4, 1)).astype(np.uint8)
-    whole = np.rint(ruler.blur(images, (1, 2, 1)))
-    assert (ruler.apply_in_chunks(lambda part: ruler.blur(part, (1, 2, 1)), images) == whole).all()
-
-
 def test_class_means_are_one_image_for_each_class():
     images = np.array([10, 20, 90], np.uint8).reshape(3, 1, 1, 1)
     means, rows = ruler.class_means(images, np.array([4, 4, 7]))
@@ -96,8 +87,6 @@ def test_class_means_are_one_image_for_each_class():
 @pytest.fixture(scope="module")
 def marks():
     """The ruler of real digits, by their pixels."""
-    from toolkit.data.arrays.digits import open_mnist5k
-
     splits = open_mnist5k().splits
     features = PixelFeatures((28, 28, 1))
     images, labels = splits["train"].take(slice(None, None, 2))
@@ -105,52 +94,32 @@ def marks():
     return ruler.measure_marks(feature_sets, labels, features(splits["test"].features))
 
 
-def at(marks, name):
-    return next(mark.distance for mark in marks if mark.name == name)
-
-
 def test_real_images_come_first_and_damage_in_its_order(marks):
+    names = [mark.name for mark in marks]
     assert [mark.distance for mark in marks] == sorted(mark.distance for mark in marks)
-    assert marks[0].name == "real images"
-    assert at(marks, "a 3-tap blur") < at(marks, "a 5-tap blur")
-    assert at(marks, "noise of sigma 0.1") < at(marks, "noise of sigma 0.3")
-    assert at(marks, "100 images repeated") < at(marks, "each class's mean image")
-
-
-def test_the_ruler_has_all_its_marks(marks):
-    assert sorted(mark.name for mark in marks) == [
-        "10 images repeated",
-        "100 images repeated",
-        "Gaussian pixels",
-        "a 3-tap blur",
-        "a 5-tap blur",
-        "a shift by one pixel",
-        "each class's mean image",
-        "noise of sigma 0.1",
-        "noise of sigma 0.3",
-        "one class missing",
-        "real images",
-        "shuffled patches",
-    ]
-
-
-def test_the_ruler_is_restored_from_json(marks):
+    assert names[0] == "real images" and len(names) == len(set(names)) == 12
+    for less, more in (
+        ("a shift by one pixel", "Gaussian pixels"),
+        ("a 3-tap blur", "a 5-tap blur"),
+        ("noise of sigma 0.1", "noise of sigma 0.3"),
+        ("100 images repeated", "10 images repeated"),
+        ("100 images repeated", "each class's mean image"),
+        ("one class missing", "shuffled patches"),
+    ):
+        assert names.index(less) < names.index(more), (less, more)
     assert ruler.from_json(json.loads(json.dumps(ruler.to_json(marks)))) == marks
 
 
 def test_without_labels_and_with_few_images_some_marks_are_left_out():
-    images = np.random.RandomState(0).randint(0, 256, (60, 8, 8, 1)).astype(np.uint8)
-    features = PixelFeatures((8, 8, 1))
-    feature_sets = ruler.damage_features(images[:30], None, features)
-    marks = ruler.measure_marks(feature_sets, None, features(images[30:]))
-    names = {mark.name for mark in marks}
+    _, names = noise_and_marks(None)
     assert "a 5-tap blur" in names
     assert not names & {"one class missing", "each class's mean image", "100 images repeated"}
 
 
-def noise_and_marks(labels):
+def noise_and_marks(labels, count=30):
     """The feature sets and the names of the marks of noise with these labels."""
-    images = random().integers(0, 256, (len(labels) + 30, 8, 8, 1)).astype(np.uint8)
+    count = count if labels is None else len(labels)
+    images = random().integers(0, 256, (count + 30, 8, 8, 1)).astype(np.uint8)
     features = PixelFeatures((8, 8, 1))
     feature_sets = ruler.damage_features(images[30:], labels, features)
     marks = ruler.measure_marks(feature_sets, labels, features(images[:30]))
@@ -164,15 +133,11 @@ def test_a_class_is_left_out_only_where_ten_images_remain(counts, has_mark):
     assert ("one class missing" in names) is has_mark
 
 
-def test_without_one_class_a_single_image_has_no_distance():
-    features = random().standard_normal((2, 3))
-    assert ruler.missing_class_distance(features, np.array([0, 1]), features) is None
-
-
 def test_only_classes_without_which_enough_images_remain_make_the_mark():
     features, labels = random().standard_normal((22, 3)), np.repeat([0, 1], [18, 4])
     expected = ruler.frechet_distance(features[:18], features)  # 18 remain without class 1, else 4
     assert ruler.missing_class_distance(features, labels, features) == expected
+    assert ruler.missing_class_distance(features[:2], np.array([0, 1]), features[:2]) is None
 
 
 @pytest.mark.parametrize("num_classes, is_damage", [(30, False), (7, False), (6, True), (1, False)])
@@ -185,18 +150,15 @@ def test_the_mean_of_a_class_is_damage_from_five_images_of_each_on(num_classes, 
 # ------------------------------------------------------------------------------------ its use
 
 
-def test_a_distance_lies_between_two_marks():
-    assert locate(3.0, MARKS) == "between a 3-tap blur and one class missing"
-
-
-def test_a_distance_on_a_mark_is_after_it():
-    assert locate(2.0, MARKS) == "between a 3-tap blur and one class missing"
-
-
-def test_below_the_first_mark_and_above_the_last():
-    assert locate(0.5, MARKS) == "nearer than real images"
-    assert locate(9.0, MARKS) == "farther than one class missing"
-
-
-def test_the_order_of_the_marks_does_not_matter():
-    assert locate(1.5, MARKS[::-1]) == "between real images and a 3-tap blur"
+@pytest.mark.parametrize(
+    "distance, place",
+    [
+        (0.5, "nearer than real images"),
+        (1.5, "between real images and a 3-tap blur"),
+        (2.0, "between a 3-tap blur and one class missing"),
+        (3.0, "between a 3-tap blur and one class missing"),
+        (9.0, "farther than one class missing"),
+    ],
+)
+def test_a_distance_lies_between_two_marks_in_any_order(distance, place):
+    assert locate(distance, MARKS) == locate(distance, MARKS[::-1]) == place

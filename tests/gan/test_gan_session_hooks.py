@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 from gan_fixtures import make_run
+from score_fixtures import QuarterClassifier
 from toolkit_gan import health, latents
 from toolkit_gan.scores import extractor
 from toolkit_gan.scores.extractor import NetworkFeatures
@@ -21,6 +22,10 @@ from toolkit import Split, testing
 session_hooks = importlib.import_module("toolkit_gan.session_hooks")
 
 
+SMALL = {"network": "mlp", "width": 4, "batch_size": 8, "norm_samples": 20, "evaluate": "no"}
+IMAGES = np.random.RandomState(0).uniform(size=[5, 8, 8, 1]).astype(np.float32)
+
+
 class SortedImages(Split):
     """Images in order of their classes, as from folders: class k has the grey value 60 k."""
 
@@ -30,11 +35,12 @@ class SortedImages(Split):
         super().__init__(images.astype(np.uint8), labels)
 
 
-def test_the_real_images_of_a_sorted_folder_are_of_every_class():
+def test_the_real_images_of_a_sorted_folder_are_of_every_class_and_repeated_if_few():
     run = make_run(classes=4)
     inputs = latents.random_inputs(run.options, run.data, 16, seed=0)
     images = session_hooks.real_grid_images(SortedImages(400), inputs, run)
     assert sorted(set(images[:, 0, 0, 0].tolist())) == [0, 60, 120, 180]
+    assert len(session_hooks.real_grid_images(SortedImages(5), inputs, run)) == 16
 
 
 def test_the_real_images_of_a_conditional_grid_are_in_rows_of_one_class():
@@ -42,12 +48,6 @@ def test_the_real_images_of_a_conditional_grid_are_in_rows_of_one_class():
     inputs, columns = latents.class_row_inputs(run.options, run.data, 12, seed=0)
     images = session_hooks.real_grid_images(SortedImages(400), inputs, run)
     assert columns == 3 and images[:, 0, 0, 0].tolist() == np.repeat([0, 60, 120, 180], 3).tolist()
-
-
-def test_fewer_real_images_than_a_grid_has_are_repeated():
-    run = make_run()
-    inputs = latents.random_inputs(run.options, run.data, 16, seed=0)
-    assert len(session_hooks.real_grid_images(SortedImages(5), inputs, run)) == 16
 
 
 def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(
@@ -60,8 +60,7 @@ def test_the_health_of_several_updates_has_the_accuracies_of_metrics_jsonl(
         return judge(self, record)
 
     monkeypatch.setattr(health.Health, "judge", spy)
-    values = {"n_critic": 3, "network": "mlp", "width": 4, "batch_size": 8, "norm_samples": 20}
-    settings = dict(values, features="pixels", evaluate="no", sample_steps=1, log_steps=1, steps=4)
+    settings = dict(SMALL, n_critic=3, features="pixels", sample_steps=1, log_steps=1, steps=4)
     testing.train("gan", str(tmp_path / "run"), data=digits, **settings)
     metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     metrics = {m["step"]: m for m in metrics if "d_accuracy_real" in m and m["step"] in records}
@@ -94,11 +93,9 @@ def test_a_training_reports_the_classes_that_a_real_classifier_sees(
     monkeypatch.setattr(health, "WARM_UP", 0)  # so that three steps suffice
     monkeypatch.setattr(health, "SPAN", 0)
     folder = str(tmp_path / "run")
-    small = {"network": "mlp", "width": 4, "batch_size": 8, "norm_samples": 20, "evaluate": "no"}
-    settings = dict(small, conditional="none", features=classifier, sample_steps=1, steps=3)
+    settings = dict(SMALL, conditional="none", features=classifier, sample_steps=1, steps=3)
     testing.train("gan", folder, data=digits, **settings)
-    with open(folder + "/metrics.jsonl", encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").open()]
     (event,) = [r for r in records if r.get("verdict") == "lost-classes"]
     # The same samples of the same generator, by its checkpoint.
     with toolkit.open_trained(folder) as gan, toolkit.open_trained(classifier) as trained:
@@ -111,47 +108,40 @@ def test_a_training_reports_the_classes_that_a_real_classifier_sees(
     assert sum(counts) == 256 and f"of 256, expected {256 / 3:.0f}" in event["sentence"]
 
 
-def test_the_classifier_is_opened_at_the_first_call_once_and_closed(
-    monkeypatch, digits, classifier
-):
-    open_trained, closed_runs, opened_runs = toolkit.open_trained, [], []
+def test_the_classifier_is_opened_at_the_first_call_once_and_closed(monkeypatch, tmp_path):
+    def open_trained(folder):
+        opened.append(QuarterClassifier())
+        return opened[-1]
 
-    def spy(folder):
-        trained = open_trained(folder)
-        close = trained.close
-        trained.close = lambda: (closed_runs.append(folder), close())
-        opened_runs.append(folder)
-        return trained
-
-    monkeypatch.setattr(toolkit, "open_trained", spy)
-    run = make_run(classes=3, features=classifier)
+    opened = []
+    monkeypatch.setattr(toolkit, "open_trained", open_trained)
+    run = make_run(classes=4, features=str(tmp_path))
     classify = session_hooks.LazyClassifier(run.options, run.data, None)
-    assert opened_runs == []
-    images = np.random.RandomState(0).uniform(size=[5, 8, 8, 1]).astype(np.float32)
-    np.testing.assert_array_equal(classify(images), classify(images))
-    assert opened_runs == [classifier] and closed_runs == []
+    assert opened == []
+    np.testing.assert_array_equal(classify(IMAGES), classify(IMAGES))
+    (trained,) = opened
+    assert not trained.is_closed
     classify.close()
-    assert closed_runs == [classifier]
+    assert trained.is_closed
 
 
 SPLITS = {"train": SortedImages(40), "validation": SortedImages(20)}
 
 
-@pytest.mark.parametrize("features, classes", [("pixels", 4), ("auto", 0)])
-def test_without_a_classifier_no_classes_are_counted(features, classes):
-    run = make_run(classes=classes, features=features)
-    assert not session_hooks.has_classifier(run, SPLITS.get)
-    assert session_hooks.has_classifier(make_run(classes=4), SPLITS.get)
-
-
-def test_no_classifier_is_trained_for_the_health_alone():
-    run = make_run(classes=4, features="auto", evaluate=False)
-    assert not session_hooks.has_classifier(run, SPLITS.get)
-    without_validation = {"train": SPLITS["train"]}
-    assert not session_hooks.has_classifier(make_run(classes=4), without_validation.get)
-    assert session_hooks.has_classifier(
-        make_run(classes=4, features="runs/a", evaluate=False), SPLITS.get
-    )
+@pytest.mark.parametrize(
+    "values, splits, is_there",
+    [
+        ({"classes": 4}, SPLITS, True),
+        ({"classes": 4, "features": "pixels"}, SPLITS, False),
+        ({"classes": 0, "features": "auto"}, SPLITS, False),
+        # None is trained for the health alone.
+        ({"classes": 4, "features": "auto", "evaluate": False}, SPLITS, False),
+        ({"classes": 4}, {"train": SPLITS["train"]}, False),
+        ({"classes": 4, "features": "runs/a", "evaluate": False}, SPLITS, True),
+    ],
+)
+def test_classes_are_counted_where_a_classifier_is_there_for_the_scores(values, splits, is_there):
+    assert session_hooks.has_classifier(make_run(**values), splits.get) is is_there
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
@@ -170,9 +160,8 @@ def test_the_counts_of_classes_do_not_depend_on_the_cache(
     monkeypatch.setattr(toolkit, "train", train)
     run = make_run(classes=4, features="auto")
     classify = session_hooks.LazyClassifier(run.options, run.data, SPLITS["train"])
-    images = np.random.RandomState(0).uniform(size=[5, 8, 8, 1]).astype(np.float32)
     with toolkit.open_trained(classifier) as trained:
-        expected = NetworkFeatures(trained).labels(to_bytes(images))
-    np.testing.assert_array_equal(classify(images), expected)
+        expected = NetworkFeatures(trained).labels(to_bytes(IMAGES))
+    np.testing.assert_array_equal(classify(IMAGES), expected)
     assert trainings == ([] if is_cached else ["classifier"])
     classify.close()

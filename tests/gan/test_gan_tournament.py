@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 
-import process_fixtures
 import pytest
 from toolkit_gan.commands import result_page, standings, training
 from toolkit_gan.commands.result_page import Result
 from toolkit_gan.options import PRESETS
 
-from toolkit import UsageError, testing
+from toolkit import UsageError
 
 
 def write_json(path, value):
@@ -51,58 +49,44 @@ def folder(tmp_path):
     return str(tmp_path)
 
 
-def test_the_lowest_mean_distance_is_first_and_a_failure_last(folder):
-    entrants = standings.read_entrants(folder)
-    assert [each.name for each in entrants] == ["quick", "dcgan", "wgan"]
-
-
 def test_a_preset_of_which_a_seed_failed_is_not_ranked_by_the_others(folder):
     table = standings.read_json(folder, "table.json")
     table["rows"][1].update(status="diverged", reason="Seed 1: Step 3 is not finite.")
     write_json(pathlib.Path(folder, "table.json"), table)
-    assert [each.name for each in standings.read_entrants(folder)] == ["dcgan", "quick", "wgan"]
-    quick = result_page.cells_of(standings.read_entrants(folder)[1])
-    assert quick[4] == "diverged: Seed 1: Step 3 is not finite."
+    entrants = standings.read_entrants(folder)
+    assert [each.name for each in entrants] == ["dcgan", "quick", "wgan"]
+    assert result_page.cells_of(entrants[1])[4] == "diverged: Seed 1: Step 3 is not finite."
 
 
-def test_a_row_has_means_over_seeds_with_their_ends_and_the_floor(folder):
-    quick, dcgan, wgan = map(result_page.cells_of, standings.read_entrants(folder))
+def test_the_lowest_mean_distance_over_seeds_is_first_and_a_failure_last(folder):
+    entrants = standings.read_entrants(folder)
+    quick, dcgan, wgan = map(result_page.cells_of, entrants)
     assert quick == [
         *("quick", "2", "20", "60 s", "2.00 [1.00, 3.00]", "4.0"),
         *("-", "0.75", "0.50", "0.25", "2"),
     ]
     assert dcgan[4:6] == ["8.00 [7.75, 8.25]", "16"]
     assert wgan[:5] == ["wgan", "0", "20", "60 s", "diverged: Step 3 | is not finite."]
-
-
-def test_a_reason_widens_no_column_of_the_table(folder):
-    header, *_, failure = result_page.table_lines(standings.read_entrants(folder))
-    assert "diverged: Step 3 | is not finite." in failure
+    header, *_, failure = result_page.table_lines(entrants)
+    assert "diverged: Step 3 | is not finite." in failure  # which widens no column
     assert header.index("x floor") - header.index("FD") == len("2.00 [1.00, 3.00]  ")
+    first, _, last = standings.as_json(folder, entrants)["rows"]
+    assert (first["distance"], first["floor"], first["lost"]) == (2.0, 0.5, 2.0)
+    assert last["distance"] is None
 
 
-def test_the_page_has_the_command_the_common_facts_and_a_row_for_each(folder):
-    result = Result(folder, 2.0, standings.read_entrants(folder))
-    page = result_page.markdown([result], "toolkit x", ["a.png"])
-    assert (
-        "\n    toolkit x\n" in page
-        and "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
-        in page
-        and "](a.png)" in page
-    )
+def test_the_page_has_the_command_the_common_facts_and_a_row_for_each_without_html(folder):
+    best, second, failure = standings.read_entrants(folder)
+    entrants = [best._replace(name="<b>&"), second, failure._replace(reason="a <img> |\nb")]
+    page = result_page.markdown([Result(folder, 2.0, entrants)], "toolkit x", ["a.png"])
+    assert "\n    toolkit x\n" in page and "](a.png)" in page
+    assert "&lt;b>&amp; and dcgan are not separated: they differ by a factor of 4.62 [" in page
     assert "Data `mnist5k`, TensorFlow 2.21; FD of 100 samples and 50 test images" in page
     rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert len(rows) == 4 and rows[0].startswith("| preset |") and "\\|" in rows[-1]
-
-
-def test_names_and_reasons_are_no_html_of_the_page(folder):
-    entrants = standings.read_entrants(folder)
-    best = entrants[0]._replace(name="<b>&")
-    failure = entrants[2]._replace(reason="a <img> |\nb")
-    page = result_page.markdown([Result(folder, 2.0, [best, entrants[1], failure])], "x", ["a.png"])
-    assert "<b>" not in page and "<img>" not in page
+    assert len(rows) == 4 and rows[0].startswith("| preset |")
+    assert "| diverged: a &lt;img> \\| b |" in rows[-1]
     assert page.count("&lt;b>&amp;") == 3  # in the table, the verdict and the list of samples
-    assert "| diverged: a &lt;img> \\| b |" in page
+    assert "<b>" not in page and "<img>" not in page
 
 
 @pytest.mark.parametrize("flags, out", [(["--json"], '{"budgets": []}'), ([], "")])
@@ -113,20 +97,11 @@ def test_a_dry_run_has_no_results(cli, monkeypatch, flags, out):
     assert answer.code == 0 and "".join(answer.out.split()) == "".join(out.split())
 
 
-def test_the_result_as_json_has_the_means(folder):
-    result = standings.as_json(folder, standings.read_entrants(folder))
-    (quick, _, wgan) = result["rows"]
-    assert (quick["distance"], quick["floor"], quick["lost"]) == (2.0, 0.5, 2.0)
-    assert wgan["distance"] is None
-
-
 def test_the_verdict_is_of_the_first_two_rows_that_have_scores(folder):
     entrants = standings.read_entrants(folder)
-    expected = standings.describe_separation(entrants[0], entrants[1], standings.DISTANCE)
-    assert expected.startswith(
-        "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
-    )
-    assert standings.as_json(folder, entrants)["verdict"] == expected
+    verdict = standings.as_json(folder, entrants)["verdict"]
+    expected = "By the FD, quick and dcgan are not separated: they differ by a factor of 4.62 ["
+    assert verdict.startswith(expected)
     assert standings.find_verdict(entrants[::2]) == ""
 
 
@@ -174,12 +149,9 @@ def test_the_result_has_the_cpu_minutes_unless_a_flag_sets_another_budget(
 
 
 @pytest.mark.parametrize("text", ["quick", "quick,quick", "quick,other"])
-def test_two_known_presets_are_needed(text):
+def test_two_known_presets_are_needed_or_all_by_default(text):
     with pytest.raises(UsageError, match=f"two or more of auto, {', '.join(PRESETS)}"):
         training.check_presets(text)
-
-
-def test_all_presets_are_the_default():
     assert training.check_presets("") == list(PRESETS)
 
 
@@ -195,21 +167,3 @@ def test_the_budget_is_cpu_time_unless_a_flag_sets_another():
 def test_what_the_tournament_sets_is_refused(flag):
     with pytest.raises(UsageError, match=f"{flag.split('=')[0]} is what the tournament sets"):
         training.search_words("f", ["quick", "wgan"], 1.5, 2, [flag, "x"])
-
-
-def test_presets_train_are_ranked_and_drawn(cli, here):
-    process_fixtures.take_turn()
-    data = testing.write_digits(str(here / "digits.npz"), count=240)
-    argv = ["gan", "tournament", "--dir", "cup", "--presets", "quick,wgan", "--markdown", "gan.md"]
-    argv += ["--data", data, "--steps", 4, "--batch-size", 8, "--width", 2, "--latent-size", 4]
-    argv += ["--features", "pixels", "--quick-samples", 100, "--score-samples", 100]
-    argv += ["--norm-samples", 20, "--sample-count", 9, "--network", "mlp", "--xla", "off"]
-    result = cli(*argv)
-    assert result.code == 0, result.err
-    assert {line.split()[0] for line in result.out.splitlines()[1:]} == {"quick", "wgan"}
-    page = (here / "gan.md").read_text()
-    command = "toolkit gan tournament --dir=cup --presets=quick,wgan --seeds=1 --markdown=gan.md"
-    assert f"    {command} --data" in page
-    assert os.path.getsize(str(here / "gan-samples.png")) > 100
-    again = cli(*argv, "--json")
-    assert again.code == 0 and len(json.loads(again.out)["rows"]) == 2

@@ -109,27 +109,6 @@ def test_the_interval_of_images_that_are_alike_contains_one_half(lean):
     assert 0.93 < share < 0.975
 
 
-def nearest_mean_accuracies(random, count, folds):
-    """The cross-validated accuracy of the nearest mean on two sets of equal distribution."""
-    a, b = random.standard_normal([2, count, 20])
-    part, shares = np.arange(count) % folds, []
-    for k in range(folds):
-        means = a[part != k].mean(0), b[part != k].mean(0)
-        weights, centre = means[0] - means[1], (means[0] + means[1]) / 2
-        shares.append([((x[part == k] - centre) @ weights > 0).mean() for x in (a, b)])
-    return np.mean([share[0] for share in shares]), 1 - np.mean([share[1] for share in shares])
-
-
-def test_the_folds_of_a_cross_validation_do_not_make_the_interval_too_narrow():
-    random = np.random.RandomState(0)
-    pairs = [nearest_mean_accuracies(random, 60, 5) for _ in range(600)]
-    wide, narrow = (
-        np.mean([low <= 0.5 <= high for low, high in (interval(a, 60, b, 60, k) for a, b in pairs)])
-        for k in (5, 1)
-    )
-    assert narrow < 0.91 < 0.94 < wide  # 0.87 and 0.97
-
-
 # --------------------------------------------------------------------------------- real networks
 
 
@@ -169,11 +148,11 @@ def test_the_sheet_has_the_surest_fakes_left_and_those_that_look_most_real_right
     np.testing.assert_array_equal(pixels[2:10, 42:50], images[order[-1], :, :, 0])
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 100])
-def test_few_samples_make_a_smaller_sheet_or_none(count, tmp_path):
+@pytest.mark.parametrize("count, files", [(7, []), (8, ["giveaways.png"])])
+def test_few_samples_make_a_smaller_sheet_or_none(count, files, tmp_path):
     images = make_images(np.arange(count) % 4)
-    files = reports.draw_giveaways(images, np.linspace(-900, 900, count), str(tmp_path))
-    assert files == (["giveaways.png"] if count >= 8 else [])
+    logits = np.linspace(-900, 900, count)
+    assert reports.draw_giveaways(images, logits, str(tmp_path)) == files
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 1), (1, 9, 2), (13, 6, 3)])
@@ -185,11 +164,7 @@ def test_images_of_any_shape_are_judged_with_and_without_training_images(shape):
         result = compare_sets(reals, fakes, training, num_steps=10)
         assert np.isfinite(result.logits).all() and result.m == 25
         assert result.folds == (5 if training is None else 1)
-
-
-def test_black_images_are_judged_too():
-    black = np.zeros([20, *SHAPE], np.uint8)
-    assert compare_sets(black, black, num_steps=5).accuracy == 0.5
+    assert compare_sets(0 * reals, 0 * reals, num_steps=5).accuracy == 0.5
 
 
 def test_there_is_no_test_of_few_images_or_of_what_is_no_image():
@@ -232,14 +207,6 @@ def test_the_line_says_what_indistinguishable_would_be():
     assert reports.two_sample_line(TEST) == (
         "two-sample test: a network tells 97.1% [95.0, 98.2] of generated and real images apart "
         "(50% would be indistinguishable; n = 2000, m = 500)"
-    )
-
-
-def test_the_title_of_the_sheet_calls_no_sample_taken_for_real():
-    # Of samples that are all recognised, none is taken for real.
-    assert page.GIVEAWAYS["title"] == (
-        "Left: the surest fakes. Right: those that look most real to the network. Below each: the "
-        "probability of being real"
     )
 
 

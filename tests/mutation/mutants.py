@@ -1002,7 +1002,7 @@ GAN = [
         "plugins/gan/toolkit_gan/scores/neighbours.py",
         "near = block <= real_radii + slack",
         "near = block <= real_radii.min() + slack",
-        ("tests/gan/test_gan_neighbours.py",),
+        ("tests/gan/test_gan_distances.py",),
     ),
     Mutant(
         "classes-are-left-out-until-one-image-remains",
