@@ -8,9 +8,9 @@ import zlib
 
 import numpy as np
 import pytest
+from data_fixtures import gzip_bytes
 from record_fixtures import example, field, png, record, records
 
-from toolkit.cli import run_command
 from toolkit.compat import tf
 from toolkit.data.column import MAX_CLASSES
 from toolkit.data.held_out import NOTHING, Shares
@@ -37,7 +37,7 @@ def open_records(tmp_path):
         folder = tmp_path / "records"
         folder.mkdir(exist_ok=True)
         for name, content in files.items():
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         columns = {
             name: tuple(value.split(","))
@@ -95,26 +95,10 @@ def test_records_of_tensorflow_have_their_values(tmp_path):
         assert file.read() == record(content)
 
 
-def test_the_checksum_is_crc32c():
-    crc = (masked_crc32c(b"123456789") - 0xA282EAD8) & 0xFFFFFFFF
-    assert (crc >> 17 | crc << 15) & 0xFFFFFFFF == 0xE3069283
-
-
-def test_values_that_are_not_packed_are_read():
-    integers = field(3, b"\x08\x05\x08\xac\x02")
-    floats = field(2, b"\x0d" + np.float32(1.5).tobytes())
-    entries = [
-        field(1, field(1, b"i") + field(2, integers)),
-        field(1, field(1, b"f") + field(2, floats)),
-    ]
-    content = field(1, b"".join(entries))
-    features = locate_features(content)
-    assert read_integers(content, features[b"i"]).tolist() == [5, 300]
-    assert read_floats(content, features[b"f"]).tolist() == [1.5]
-
-
 @pytest.mark.parametrize(
-    "pack", [bytes, gzip.compress, zlib.compress], ids=["plain", "gzip", "zlib"]
+    "pack",
+    [bytes, gzip.compress, zlib.compress, lambda c: gzip.compress(c[:99]) + gzip.compress(c[99:])],
+    ids=["plain", "gzip", "zlib", "two streams of gzip"],
 )
 def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pack):
     content = records(*pictures())
@@ -123,11 +107,6 @@ def test_pictures_and_labels_are_read_whatever_the_compression(open_records, pac
     assert pixels(split) == list(range(COUNT))
     assert split.labels.tolist() == [i % 3 for i in range(COUNT)]
     assert data.spec.shape == (3, 4, 1) and data.spec.class_names == ("0", "1", "2")
-
-
-def test_several_streams_of_gzip_are_one_file(open_records):
-    parts = [gzip.compress(records(picture)) for picture in pictures(6)]
-    assert pixels(open_records({"a": b"".join(parts)}).splits["train"]) == list(range(6))
 
 
 def test_each_row_is_that_of_its_shard(open_records):
@@ -196,53 +175,41 @@ def test_names_decide_the_splits(open_records, names):
     }
 
 
-def test_folders_decide_the_splits(open_records):
-    files = {"train/a": records(*pictures(5)), "test/a": records(*pictures(3))}
-    data = open_records(files, "*/*")
-    assert {name: len(split) for name, split in data.splits.items()} == {"train": 5, "test": 3}
-
-
-def test_folders_below_a_folder_are_splits(open_records):
-    files = {"train/a": records(*pictures(5)), "test/a": records(*pictures(3))}
-    data = open_records(files, "")
-    assert {name: len(split) for name, split in data.splits.items()} == {"train": 5, "test": 3}
-    with pytest.raises(DataError, match="extra: expected the name of a split"):
-        open_records({"extra": records(*pictures(3))}, "")
-
-
-@pytest.mark.parametrize("place", ["", "**/*.tfrecord"])
-def test_folders_below_a_split_belong_to_it(open_records, tmp_path, place):
-    for name, count in (("train/0", 5), ("train/1", 4), ("test/0", 3), (".git/0", 9)):
-        (tmp_path / "records" / name).mkdir(parents=True)
-        content = records(*pictures(count, 2))
-        (tmp_path / "records" / name / "a.tfrecord").write_bytes(content)
+@pytest.mark.parametrize(
+    "names, place",
+    [
+        (("train/a", "test/a"), "*/*"),
+        (("train/a", "test/a"), ""),
+        (("train/0/a.tfrecord", "train/1/a.tfrecord", "test/0/a.tfrecord"), ""),
+        (("train/0/a.tfrecord", "train/1/a.tfrecord", "test/0/a.tfrecord"), "**/*.tfrecord"),
+    ],
+)
+def test_folders_decide_the_splits(open_records, tmp_path, names, place):
+    files = {name: records(*pictures(3 + number)) for number, name in enumerate(names)}
+    (tmp_path / "records" / "train").mkdir(parents=True)
     os.symlink(tmp_path / "records", tmp_path / "records" / "train" / "loop")
-    data = open_records({}, place)
-    assert {name: len(split) for name, split in data.splits.items()} == {"train": 9, "test": 3}
+    data = open_records({**files, ".git/a.tfrecord": records(*pictures(9))}, place)
+    expected = {"train": 3, "test": 4} if len(names) == 2 else {"train": 7, "test": 5}
+    assert {name: len(split) for name, split in data.splits.items()} == expected
+
+
+@pytest.mark.parametrize(
+    "names, place, text",
+    [
+        (["train/a", "extra"], "", "extra: expected the name of a split"),
+        (["train-0", "other"], "*", "other: expected the name of a split"),
+        (["val-0", "test-0"], "*", "expected files of the split 'train', too, found test and"),
+    ],
+)
+def test_names_of_no_split_or_without_train_are_refused(open_records, names, place, text):
+    with pytest.raises(DataError, match=text):
+        open_records({name: records(*pictures(3)) for name in names}, place)
 
 
 def test_a_pattern_of_one_split_is_a_whole_set(open_records):
     files = {"train-0": records(*pictures()), "test-0": records(*pictures(3))}
     data = open_records(files, "test-*")
     assert len(data.splits["train"]) == 3
-
-
-def test_shares_are_held_out_by_content(open_records):
-    files = {"a": records(*(pictures() * 2))}
-    shares = Shares(validation=0.2, test=0.2)
-    data = open_records(files, shares=shares)
-    parts = [set(pixels(data.splits[name])) for name in ("train", "validation", "test")]
-    assert sum(map(len, parts)) == len(set.union(*parts)) == COUNT
-
-
-def test_names_with_and_without_splits_are_refused(open_records):
-    with pytest.raises(DataError, match="other: expected the name of a split"):
-        open_records({"train-0": records(*pictures()), "other": records(*pictures())})
-
-
-def test_splits_without_train_are_refused(open_records):
-    with pytest.raises(DataError, match="expected files of the split 'train', too, found test and"):
-        open_records({"val-0": records(*pictures()), "test-0": records(*pictures())})
 
 
 @pytest.mark.parametrize("name", ["[1] *?", "a b", os.fsdecode(b"\xff\xfe")])
@@ -282,10 +249,7 @@ def test_labels_from_1_are_counted_from_1(open_records):
     assert data.spec.class_names == ("1", "2", "3")
     assert set(data.splits["train"].labels) == {0, 1, 2}
     assert any("counted from 1" in note for note in data.notes)
-
-
-def test_labels_without_the_class_1_keep_their_names(open_records):
-    data = open_records({"a": records(*pictures(first=2))})
+    data = open_records({"a": records(*pictures(first=2))})  # of which none has the class 1
     assert data.spec.class_names == ("1", "2", "3", "4")
 
 
@@ -350,61 +314,70 @@ def test_pictures_of_several_sizes_are_refused_with_a_size(open_records):
     assert data.spec.shape == (5, 6, 1)
 
 
-REFUSED = [
-    (b"", {}, "expected one record or more, found empty files"),
-    (b"not a record at all", {}, "expected TFRecords, found bytes 6e6f7420"),
-    pytest.param(
-        gzip.compress(b"not a record at all"), {}, "found another compressed file", id="other gzip"
-    ),
-    pytest.param(gzip.compress(records(*pictures()))[:-20], {}, "a damaged one", id="cut gzip"),
-    (records(b"text"), {}, "record 0: expected a tf.train.Example, found bytes"),
-    (records(example(a=1), b"\xff"), {}, "record 1: expected a tf.train.Example, found bytes"),
-    (records(field(1, b"") + field(2, b"")), {}, "found a tf.train.SequenceExample"),
-    (records(*pictures())[:-3], {}, "record 19: expected a whole record, found the file's end"),
-    (records(*pictures()), {"image_column": "x"}, "expected the key 'x', found the keys image/cl"),
-    (records(*pictures()), {"label_column": "x"}, "expected the key 'x', found the keys image/cl"),
-    (
+def of_numbers(label=lambda i: i % 3):
+    """Records of the keys a, b and c, and a label."""
+    return records(
+        *(example(a=0.5 * i, b=2.0 * i, c=i, note="xy"[i % 2], label=label(i)) for i in range(20))
+    )
+
+
+def damaged(position, content):
+    """The content with another bit at a position."""
+    return content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]
+
+
+WHOLE = records(*pictures())
+FIFTH = len(records(*pictures(5)))  # where the record 5 begins
+LONG = (2**60).to_bytes(8, "little")
+LONG += masked_crc32c(LONG).to_bytes(4, "little") + bytes(100)
+REFUSED = {
+    "empty": (b"", {}, "expected one record or more, found empty files"),
+    "text": (b"not a record at all", {}, "expected TFRecords, found bytes 6e6f7420"),
+    "gzip of text": (gzip_bytes(b"not a record at all"), {}, "found another compressed file"),
+    "cut gzip": (gzip_bytes(WHOLE)[:-20], {}, "a damaged one"),
+    "cut": (WHOLE[:-3], {}, "record 19: expected a whole record, found the file's end"),
+    "bit": (damaged(FIFTH + 40, WHOLE), {}, "a: record 5: expected a whole rec.* a wrong ch"),
+    "length": (LONG, {}, "record 0: expected a whole record, found the file's end"),
+    "no message": (records(b"text"), {}, "record 0: expected a tf.train.Example, found bytes"),
+    "no second message": (records(example(a=1), b"\xff"), {}, "record 1: expected a tf.train.Ex"),
+    "sequence": (records(field(1, b"") + field(2, b"")), {}, "found a tf.train.SequenceExample"),
+    "no such image": (WHOLE, {"image_column": "x"}, "expected the key 'x', found the keys image/c"),
+    "no such label": (WHOLE, {"label_column": "x"}, "expected the key 'x', found the keys image/c"),
+    "nothing to ignore": (WHOLE, {"ignore_columns": "x"}, "expected the key 'x', found the keys"),
+    "last without label": (
         records(*pictures(), example(image__encoded=png(1))),
         {},
         "record 20: expected the key 'image/class/label' as in the first record, found the keys",
     ),
-    (
+    "first without label": (
         records(example(image__encoded=png(1)), *pictures()),
         {},
         "expected the key 'image/class/label' in all records or in none, found it in 20 of 21",
     ),
-    (
+    "other label": (
         records(*pictures(), example(image__encoded=png(1), image__class__label="a")),
         {},
         "record 20: expected integers in the key 'image/class/label' as in the first record",
     ),
-    (records(*pictures(first=-1)), {}, "record 0: expected a class from 0 to .* found -1"),
-    (records(example(image=b"damaged", label=1)), {}, "record 0: expected an image, found bytes"),
-    (records(example(image=[png(1)] * 2, label=1)), {}, "expected one value in .*, found 2"),
-    (records(example(a=float("nan"), label=1)), {}, "record 0: expected finite numbers in the key"),
-    (records(example(a=1, label="é"), example(a=1, label=b"\xe9")), {}, "record 1: .* found other"),
-    (records(example(note="a", label=1)), {}, "expected the key image/encoded or .*found the keys"),
-]
+    "negative": (records(*pictures(first=-1)), {}, "record 0: expected a class from 0 to .* -1"),
+    "no image": (records(example(image=b"no", label=1)), {}, "record 0: expected an image, found"),
+    "images": (records(example(image=[png(1)] * 2)), {}, "expected one value in .*, found 2"),
+    "nan": (records(example(a=float("nan"))), {}, "record 0: expected finite numbers in the key"),
+    "latin": (
+        records(example(a=1, label="é"), example(a=1, label=b"\xe9")),
+        {},
+        "record 1: .* oth",
+    ),
+    "no features": (records(example(note="a", label=1)), {}, "expected the key image/encoded or"),
+    "text values": (of_numbers(str), {"label_kind": "value"}, "found texts"),
+    "text vector": (of_numbers(), {"label_column": "b,note"}, "numbers in each .* the key 'note'"),
+}
 
 
-@pytest.mark.parametrize("content, columns, message", REFUSED)
+@pytest.mark.parametrize("content, columns, message", REFUSED.values(), ids=REFUSED)
 def test_what_is_wrong_is_named(open_records, content, columns, message):
     with pytest.raises(DataError, match=message):
         open_records({"a": content}, **columns)
-
-
-def test_a_damaged_record_is_named_by_file_and_number(open_records):
-    content = bytearray(records(*pictures()))
-    content[len(records(*pictures(5))) + 40] ^= 1
-    with pytest.raises(DataError, match="a: record 5: expected a whole record, found a wrong ch"):
-        open_records({"a": bytes(content)})
-
-
-def test_a_length_beyond_the_file_is_refused(open_records):
-    header = (2**60).to_bytes(8, "little")
-    content = header + masked_crc32c(header).to_bytes(4, "little") + bytes(100)
-    with pytest.raises(DataError, match="record 0: expected a whole record, found the file's end"):
-        open_records({"a": content})
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(open_records, monkeypatch, cache):
@@ -415,18 +388,6 @@ def test_a_file_that_unpacks_to_too_much_is_refused(open_records, monkeypatch, c
     assert not list((cache / "records").iterdir())
 
 
-def test_nothing_matches(open_records):
-    with pytest.raises(DataError, match=r"x\*: expected TFRecord files, found none"):
-        open_records({"a": b""}, "x*")
-
-
-def numbers(count=COUNT, **values):
-    """Records of the keys a, b and c, and a label."""
-    return records(
-        *(example(a=0.5 * i, b=2.0 * i, c=i, label=i % 3, **values) for i in range(count))
-    )
-
-
 CONTRADICTIONS = [
     ({"label_column": "label", "feature_columns": "a,label"}, "Both --label-column and --feature"),
     ({"label_column": "label", "ignore_columns": "label"}, "Both --label-column and --ignore-col"),
@@ -435,40 +396,21 @@ CONTRADICTIONS = [
     ({"label_kind": "value", "label_column": "none"}, "value has no effect with --label-column no"),
     ({"label_kind": "value", "ignore_columns": "label"}, "no effect on .*, which has no labels"),
     ({"label_kind": "class", "label_column": "b,c"}, "expected one key of classes, found 2"),
+    ({"label_kind": "class", "label_column": "a"}, "--label-kind class: .* are no classes"),
+    ({"images": {"image_size": 32}}, "size 32 has no effect on .*, which has no images"),
+    ({"images": {"fit": "crop"}}, "fit crop has no effect on .*, which has no images"),
 ]
 
 
 @pytest.mark.parametrize("columns, message", CONTRADICTIONS)
-def test_options_that_contradict_each_other_are_refused(open_records, columns, message):
+def test_options_that_contradict_each_other_or_the_data_are_refused(open_records, columns, message):
     with pytest.raises(UsageError, match=message):
-        open_records({"a": numbers()}, **columns)
-
-
-@pytest.mark.parametrize(
-    "images, flag", [({"image_size": 32}, "size 32"), ({"fit": "crop"}, "fit")]
-)
-def test_options_of_images_are_refused_for_records_without_images(open_records, images, flag):
-    with pytest.raises(UsageError, match=flag + ".* has no effect on .*, which has no images"):
-        open_records({"a": numbers()}, images=images)
+        open_records({"a": of_numbers()}, **columns)
 
 
 def test_keys_that_are_left_out_are_no_labels(open_records):
-    data = open_records({"a": numbers()}, ignore_columns="label")
+    data = open_records({"a": of_numbers()}, ignore_columns="label")
     assert data.splits["train"].labels is None and data.spec.shape == (3,)
-    with pytest.raises(DataError, match="expected the key 'x', found the keys a, b, c, label"):
-        open_records({}, ignore_columns="x")
-
-
-def test_texts_are_no_values(open_records):
-    contents = [example(a=1.0 * i, label="ab"[i % 2]) for i in range(6)]
-    with pytest.raises(DataError, match="expected labels that are values .* found texts"):
-        open_records({"a": records(*contents)}, label_kind="value")
-
-
-def test_texts_are_no_vector_of_labels(open_records):
-    contents = [example(a=1.0 * i, b=i, name="pq"[i % 2]) for i in range(6)]
-    with pytest.raises(DataError, match="expected numbers in each .* texts in the key 'name'"):
-        open_records({"a": records(*contents)}, label_column="b,name")
 
 
 def test_integers_that_floats_round_are_named(open_records):
@@ -493,22 +435,13 @@ def test_values_are_held_out_together_however_they_are_packed(open_records):
     def floats(number, is_packed):
         content = np.float32(number).tobytes()
         values = field(1, content) if is_packed else b"\x0d" + content
-        entries = [(b"a", field(2, values)), (b"label", field(3, field(1, b"\x01")))]
+        label = field(1, b"\x01") if is_packed else b"\x08\x01"
+        entries = [(b"a", field(2, values)), (b"label", field(3, label))]
         pairs = (field(1, field(1, key) + field(2, value)) for key, value in entries)
         return field(1, b"".join(pairs))
 
     contents = [floats(i // 2, i % 2) for i in range(60)]
     data = open_records({"a": records(*contents)}, shares=Shares(validation=0.2, test=0.2))
     parts = [set(split.take(slice(None))[0][:, 0]) for split in data.splits.values()]
-    assert sum(map(len, parts)) == len(set.union(*parts)) == 30
-
-
-def test_classes_of_floats_are_refused(open_records):
-    with pytest.raises(UsageError, match="--label-kind class: .* are no classes"):
-        open_records({"a": records(example(a=1, label=0.5))}, label_kind="class")
-
-
-def test_data_check_reads_records(tmp_path, capsys):
-    (tmp_path / "a.tfrecord").write_bytes(records(*pictures(60)))
-    assert run_command(["data", "check", f"tfrecord:{tmp_path}"]) == 0
-    assert "class: 0 " in capsys.readouterr().out
+    assert sum(map(len, parts)) == 30 and set.union(*parts) == set(range(30))
+    assert {label for split in data.splits.values() for label in split.labels} == {0}

@@ -1,6 +1,10 @@
-"""Strategies for damaged input: an intact file's bytes after a few edits, and awkward texts."""
+"""Strategies for damaged input: bytes after a few edits, odd values of JSON, awkward texts."""
 
 from __future__ import annotations
+
+import copy
+import json
+from typing import Any, List
 
 from hypothesis import strategies as st
 
@@ -55,6 +59,57 @@ def _splice(draw, buffer, start, other):
 
 
 EDITS = (_flip, _overwrite, _insert, _delete, _truncate, _duplicate, _splice)
+
+
+DEEP = "\0deep"  # a placeholder for a nesting that json.dumps cannot write
+NUMBERS = [0, 1, -1, 7, 2**31, 2**63, 10**400, 1e308, float("nan"), float("inf"), 0.5]
+TEXTS = ["", "x", "6", "\0", "\ud800", "../../x", "/", "finished", "running", "best", DEEP]
+ODD: List[Any] = [
+    None,
+    True,
+    False,
+    *NUMBERS,
+    *TEXTS,
+    [],
+    {},
+    [[]],
+    [None],
+    [1],
+    ["x"],
+    {"": None},
+    [0] * 99,
+]
+
+
+def text_of(values):
+    """JSON; DEEP is replaced by a nesting deeper than any reader accepts."""
+    return json.dumps(values).replace(json.dumps(DEEP), "[" * 100000 + "]" * 100000)
+
+
+@st.composite
+def odd_json(draw, content, max_changes=3):
+    """The values of a JSON text, with up to `max_changes` of them odd or missing."""
+    values = json.loads(content.decode("utf-8"))
+    for _ in range(draw(st.integers(1, max_changes))):
+        values = draw(_with_odd_value(values))
+    return values
+
+
+@st.composite
+def _with_odd_value(draw, values):
+    """The values, with one at any depth removed or replaced by an odd one."""
+    node = values
+    while isinstance(node, (dict, list)) and len(node):
+        key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+        child = node[key]
+        if not isinstance(child, (dict, list)) or draw(st.integers(0, 2)) == 0:
+            if isinstance(node, dict) and draw(st.integers(0, 3)) == 0:
+                del node[key]
+            else:
+                node[key] = copy.deepcopy(draw(st.sampled_from(ODD)))
+            return values
+        node = child
+    return copy.deepcopy(draw(st.sampled_from(ODD)))
 
 
 def argument_texts(max_size: int = 20):
