@@ -108,3 +108,13 @@ def sessions(run):
     with open(str(run / "commits.jsonl")) as file:
         lines = [json.loads(line) for line in file]
     return [line for line in lines if line["kind"] == "session"]
+
+
+def records(run, kind="train"):
+    """The records of a kind in metrics.jsonl."""
+    return [record for record in RunFolder(str(run)).metrics.read() if record["kind"] == kind]
+
+
+def steps_of(run):
+    """The steps of the checkpoints of a run."""
+    return [checkpoint.step for checkpoint in RunFolder(str(run)).checkpoints.list()]

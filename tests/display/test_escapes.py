@@ -9,7 +9,6 @@ import unicodedata
 
 import pytest
 
-from toolkit.display.bar import Bar
 from toolkit.display.console import Console
 from toolkit.display.escapes import escape_controls, escape_line, table_cell
 
@@ -22,10 +21,7 @@ from toolkit.display.escapes import escape_controls, escape_line, table_cell
         ("bell\x07 del\x7f nul\x00", r"bell\x07 del\x7f nul\x00"),
         ("csi\x9b2J next\x85", r"csi\x9b2J next\x85"),
         ("gnp.\u202efdp", r"gnp.\u202efdp"),
-        (
-            "isolate\u2066\u2069 mark\u200e\u200f\u061c",
-            r"isolate\u2066\u2069 mark\u200e\u200f\u061c",
-        ),
+        ("isolate\u2066\u2069 mark\u200e\u061c", r"isolate\u2066\u2069 mark\u200e\u061c"),
         ("line\u2028paragraph\u2029", r"line\u2028paragraph\u2029"),
         ("not UTF-8: \udcff", r"not UTF-8: \udcff"),
         ("two\nlines\tand a tab", "two\nlines\tand a tab"),
@@ -88,9 +84,3 @@ def test_the_bar_draws_on_the_unescaped_stream_and_escapes_texts(monkeypatch):
     assert r"run \x1b]0;title\x07 [red]x[/red]" in text and r"printed \x9b2J by" in text
     assert "\x1b]0;" not in text and "\x1b[2Jss" not in text and "\x9b" not in text
     assert "\x1b[" in text  # of the bar itself
-
-
-def test_the_metrics_of_the_bar_are_escaped():
-    bar = Bar(io.StringIO(), 10, lambda: 0)
-    bar.show_metrics("lo\x1bss 0.5")
-    assert bar.tasks[0].fields["metrics"] == r"lo\x1bss 0.5"

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from toolkit.display.grid import grid, save_grid
 from toolkit.errors import UsageError
@@ -27,8 +28,6 @@ def test_floats_from_0_to_1_become_0_to_255_and_others_are_clipped():
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_a_png_is_written_without_a_temporary_file_left(tmp_path, channels):
-    from PIL import Image
-
     path = str(tmp_path / "new" / "sheet.png")
     save_grid(path, np.full((5, 8, 8, channels), 200, np.uint8), labels=range(5))
     with Image.open(path) as picture:

@@ -103,17 +103,11 @@ def test_one_bar_is_left_when_the_width_changes(widths):
     assert terminal.screen.text() == [f"READY at {width}" for width in [*widths, widths[-1]]]
 
 
-def test_the_cursor_is_never_hidden():
-    terminal = run_on_terminal([80], TERM="xterm-256color")
-    terminal.end()
-    assert "100/2000" in terminal.output
-    assert "\x1b[?25" not in terminal.output
-
-
-def test_a_metric_with_brackets_is_shown_as_it_is_called():
+def test_the_cursor_is_never_hidden_and_a_metric_with_brackets_is_shown_as_it_is_called():
     terminal = run_on_terminal([120], TERM="xterm-256color")
     terminal.end()
-    assert "[red]odd[/red] 1.0000" in terminal.output
+    assert "100/2000" in terminal.output and "[red]odd[/red] 1.0000" in terminal.output
+    assert "\x1b[?25" not in terminal.output
 
 
 @pytest.mark.parametrize("variables", [{}, {"TERM": ""}, {"TERM": "dumb"}], ids=str)

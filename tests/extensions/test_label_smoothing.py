@@ -7,10 +7,9 @@ import pytest
 from linear_fixtures import Linear
 from toolkit_extensions import label_smoothing
 
-from toolkit import DataSpec, UsageError, hookimpl, testing
+from toolkit import DataSpec, UsageError, hookimpl, testing, tf
 
 SETTINGS = {"steps": 3, "evaluate": "no", "batch_size": 4, "best_metric": "none"}
-SETTINGS.update(steps_per_call=1)
 
 
 class Ignorant(Linear):
@@ -18,58 +17,33 @@ class Ignorant(Linear):
 
     @hookimpl
     def loss(self, outputs):
-        from toolkit import tf
-
         return {"size": tf.reduce_mean(tf.square(outputs["logits"]))}
-
-
-class Named(Linear):
-    """Two losses by name, of which the first does not depend on the labels."""
-
-    @hookimpl
-    def loss(self, labels, outputs):
-        from toolkit import tf
-
-        size = tf.reduce_mean(tf.square(outputs["logits"]))
-        return {"size": size, "entropy": Linear.loss(self, labels, outputs)}
-
-    @hookimpl
-    def optimize(self, losses, run):
-        return run.minimize(losses["size"] + losses["entropy"])
 
 
 def train(tmp_path, data, name, plugin, extensions, **options):
     path = str(tmp_path / name)
-    testing.train(plugin, path, extensions, **dict(SETTINGS, data=data, **options))
+    testing.train(
+        plugin, path, extensions, **dict(SETTINGS, data=data, steps_per_call=1, **options)
+    )
     return testing.tensors(path)
 
 
 def test_it_trains_as_the_classifiers_own_smoothing(data, tmp_path):
-    more = {"network": "mlp"}
-    wrapped = train(
-        tmp_path, data, "wrapped", "classifier", ["label-smoothing"], smoothing=0.2, **more
-    )
-    own = train(tmp_path, data, "own", "classifier", [], label_smoothing=0.2, **more)
-    plain = train(tmp_path, data, "plain", "classifier", [], **more)
+    plugin, own = "classifier", {"network": "mlp"}
+    plain = train(tmp_path, data, "plain", plugin, [], **own)
+    wrapped = train(tmp_path, data, "wrapped", plugin, ["label-smoothing"], smoothing=0.2, **own)
+    own = train(tmp_path, data, "own", plugin, [], label_smoothing=0.2, **own)
     weights = [name for name in own if own[name].dtype == np.float32]
     assert all(np.allclose(wrapped[name], own[name], atol=2e-5) for name in weights)
     assert any(not np.allclose(plain[name], own[name], atol=1e-4) for name in weights)
 
 
-def test_of_several_losses_those_of_the_labels_are_smoothed(data, tmp_path):
-    tensors = train(tmp_path, data, "run", Named, ["label-smoothing"], smoothing=0.3)
-    plain = train(tmp_path, data, "plain", Named, [])
-    assert not np.allclose(tensors["linear/w"], plain["linear/w"], atol=1e-4)
-
-
-def test_a_loss_without_labels_is_refused(data, tmp_path):
+@pytest.mark.parametrize(
+    "plugin, options", [(Ignorant, {}), ("gan", {"network": "mlp", "sample_steps": 0})]
+)
+def test_a_loss_without_labels_is_refused(data, tmp_path, plugin, options):
     with pytest.raises(UsageError, match="loss does not depend on the labels"):
-        train(tmp_path, data, "run", Ignorant, ["label-smoothing"])
-
-
-def test_a_gan_whose_loss_takes_no_labels_is_refused(data, tmp_path):
-    with pytest.raises(UsageError, match="loss does not depend on the labels"):
-        train(tmp_path, data, "run", "gan", ["label-smoothing"], network="mlp", sample_steps=0)
+        train(tmp_path, data, "run", plugin, ["label-smoothing"], **options)
 
 
 @pytest.mark.parametrize(

@@ -586,7 +586,7 @@ TRAINING = [
         "toolkit/training/hooks/checkpoints.py",
         "        self.loop.before_commit()\n        states = self.loop.states()\n",
         "        states = self.loop.states()\n",
-        CHECKPOINTS + LOOP + ("tests/training/test_hook_state.py",),
+        LOOP,
     ),
     Mutant(
         "hook-states-are-not-saved",
@@ -600,14 +600,14 @@ TRAINING = [
         "toolkit/training/hooks/checkpoints.py",
         "if error is None or isinstance(error, DivergedError):",
         "if error is None:",
-        LOOP + CHECKPOINTS,
+        STEP_RUNNER,
     ),
     Mutant(
         "early-stopping-waits-one-more",
         "toolkit/training/hooks/validation.py",
         "self._waited >= self._patience",
         "self._waited > self._patience",
-        LOOP + CHECKPOINTS,
+        ("tests/training/test_best_metric.py",),
     ),
     Mutant(
         "higher-loss-is-better",
@@ -649,7 +649,7 @@ TRAINING = [
         "toolkit/training/hooks/validation.py",
         'state.get("waited", 0)',
         "0",
-        EXACT_RESUME + CHECKPOINTS,
+        EXACT_RESUME,
     ),
     Mutant(
         "pending-evaluation-is-not-repeated",
@@ -657,7 +657,7 @@ TRAINING = [
         "            self.on_committed(step, self._folder.checkpoints.prefix(step))\n"
         "            self._evaluate_pending()\n",
         "            pass\n",
-        EXACT_RESUME + CHECKPOINTS,
+        EXACT_RESUME,
     ),
     Mutant(
         "skipped-steps-are-not-reported",
@@ -713,7 +713,7 @@ INFERENCE = [
         "toolkit/inference/evaluator.py",
         "            self._session.run(self._graph.after_restore)\n",
         "            pass\n",
-        ("tests/extensions/test_ema.py",),
+        ("tests/extensions/test_averages.py",),
     ),
     Mutant(
         "gradients-are-changed-before-they-are-clipped",

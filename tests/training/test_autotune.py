@@ -11,16 +11,7 @@ def variants(count):
 
 
 def call(fastest, *step_secs, steps=1):
-    """Call the next variant and report its time.
-
-    Args:
-        fastest: a `FastestVariant`.
-        step_secs: the seconds per step of each variant.
-        steps: the number of steps of the call.
-
-    Returns:
-        The index of the variant.
-    """
+    """Call the next variant for `steps` steps, which take so long each; returns its index."""
     index = fastest.next(steps)
     fastest.observe(step_secs[index] * steps, steps)
     return index
@@ -58,7 +49,3 @@ def test_a_later_slow_call_does_not_change_the_choice():
     while not fastest.is_decided:
         call(fastest, 0.001, 0.002)
     assert [call(fastest, 9.0, 0.002) for _ in range(100)] == [0] * 100
-
-
-def test_the_only_variant_needs_no_trial():
-    assert FastestVariant(variants(1)).is_decided

@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from linear_fixtures import Linear, write_bars
+from linear_fixtures import LINEAR, Linear
+from run_fixtures import sessions
 
 from toolkit import DivergedError, ToolkitError, UsageError, hookimpl, testing, tf
 from toolkit.compat import summarize_tf_error
 from toolkit.graph.replica_copy import GPU, ReplicaDevice, original_name
-from toolkit.storage.session_changes import describe_cluster
 from toolkit.training import devices
 
 
@@ -21,13 +21,8 @@ class Noisy(Linear):
         keys = tf.range(3)
         values = tf.lookup.KeyValueTensorInitializer(keys, keys * 2)
         self.table = tf.lookup.StaticHashTable(values, -1)
-        self.one = tf.get_variable(
-            "one",
-            initializer=1.0,
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            use_resource=True,
-        )
+        local = {"trainable": False, "collections": [tf.GraphKeys.LOCAL_VARIABLES]}
+        self.one = tf.get_variable("one", initializer=1.0, use_resource=True, **local)
         return Linear.build(self, run)
 
     @hookimpl
@@ -80,11 +75,6 @@ class Own(Linear):
         return run.minimize(losses)
 
 
-@pytest.fixture
-def bars(here):
-    return write_bars(here / "bars.npz")
-
-
 def train(plugin, run_dir, data, **options):
     defaults = {"data": data, "steps": 6, "devices": 2, "evaluate": False, "xla": "off"}
     testing.train(plugin, run_dir, **dict(defaults, **options))
@@ -105,72 +95,65 @@ def largest_difference(tensors, others):
         (3, {"reader": "stream", "accumulate": 2, "clip": "global-norm"}),
     ],
 )
-def test_several_devices_compute_what_one_computes_up_to_rounding(bars, count, options):
+def test_several_devices_compute_what_one_computes_up_to_rounding(data, count, options):
     options = dict(options, batch_size=10, devices=1)
-    one = train(Noisy(), "one", bars, **options)
-    several = train(Noisy(), "several", bars, **dict(options, devices=count))
+    one = train(Noisy(), "one", data, **options)
+    several = train(Noisy(), "several", data, **dict(options, devices=count))
     assert largest_difference(one, several) < 1e-6
 
 
-def test_a_run_that_pauses_and_resumes_has_the_bits_of_one_that_does_not(bars):
-    whole = train(Noisy(), "whole", bars, reader="stream")
-    train(Noisy(), "parts", bars, reader="stream", pause_at=3)
-    parts = train(Noisy(), "parts", bars)
-    assert {name: x.tobytes() for name, x in whole.items()} == {
-        name: x.tobytes() for name, x in parts.items()
-    }
+def test_a_run_that_pauses_and_resumes_has_the_bits_of_one_that_does_not(data):
+    train(Noisy(), "whole", data, reader="stream")
+    train(Noisy(), "parts", data, reader="stream", pause_at=3)
+    train(Noisy(), "parts", data)
+    assert testing.fingerprint("whole") == testing.fingerprint("parts")
 
 
-def test_metrics_do_not_depend_on_the_number_of_steps_per_call(bars, here):
-    train(Noisy(), "single", bars, steps_per_call=1, log_steps=2)
-    train(Noisy(), "loop", bars, steps_per_call=4, log_steps=2)
+def test_metrics_do_not_depend_on_the_number_of_steps_per_call(data, here):
+    train(Noisy(), "single", data, steps_per_call=1, log_steps=2)
+    train(Noisy(), "loop", data, steps_per_call=4, log_steps=2)
     paths = [here / name / "metrics.jsonl" for name in ("single", "loop")]
     assert paths[0].read_text() == paths[1].read_text()
 
 
-def test_the_session_records_its_devices_and_a_resume_with_another_number_says_so(bars, here, cli):
-    write = ["--steps", "4", "--data", bars, "--no-evaluate", "--run-dir", "r"]
-    result = cli("run", "--plugin", "linear_fixtures:Linear", "--devices", "2", *write)
+def test_the_session_records_its_devices_and_a_resume_with_another_number_says_so(data, here, cli):
+    write = ["--steps", "4", "--data", data, "--no-evaluate", "--run-dir", "r"]
+    result = cli("run", "--plugin", LINEAR, "--devices", "2", *write)
     assert result.code == 0
     assert "2 replicas, each of 4 of the 8 examples of a batch: CPU:0, CPU:1" in result.err
-    entries = [
-        json.loads(line) for line in (here / "r" / "commits.jsonl").read_text().split("\n")[:-1]
-    ]
-    recorded = next(entry["cluster"] for entry in entries if "cluster" in entry)
-    assert recorded == {"mode": "replicated", "replicas": 2, "devices": 2}
+    (session,) = sessions(here / "r")
+    assert session["cluster"] == {"mode": "replicated", "replicas": 2, "devices": 2}
     result = cli("resume", "r", "--steps", "6", "--devices", "1")
     assert result.code == 0
-    assert (
-        "no longer bit-exact from here: trained by 2 devices of one process before, now by one "
-        "process" in result.err
-    )
+    change = "trained by 2 devices of one process before, now by one process"
+    assert "no longer bit-exact from here: " + change in result.err
 
 
 @pytest.mark.parametrize("steps_per_call", [None, 1])
-def test_a_step_that_diverges_on_one_device_changes_nothing(bars, steps_per_call):
+def test_a_step_that_diverges_on_one_device_changes_nothing(data, steps_per_call):
     with pytest.raises(DivergedError, match="in step 4: second: loss nan"):
-        train(Diverging(), "r", bars, steps_per_call=steps_per_call)
-    expected = train(Diverging(), "other", bars, pause_at=3)
+        train(Diverging(), "r", data, steps_per_call=steps_per_call)
+    expected = train(Diverging(), "other", data, pause_at=3)
     tensors = testing.tensors("r")
     assert tensors["global_step"] == 3
     assert all(tensors[name].tobytes() == expected[name].tobytes() for name in expected)
 
 
-def test_all_devices_skip_the_same_step(bars):
-    tensors = train(Diverging(), "r", bars, on_nonfinite="skip")
+def test_all_devices_skip_the_same_step(data):
+    tensors = train(Diverging(), "r", data, on_nonfinite="skip")
     assert (tensors["global_step"], tensors["toolkit/skipped_steps"]) == (6, 1)
 
 
 # TensorFlow 1.15 would wait for ever in its first collective op.
 @pytest.mark.parametrize("step", [1, 4])
-def test_the_failure_of_one_device_ends_the_call_of_all(bars, step):
+def test_the_failure_of_one_device_ends_the_call_of_all(data, step):
     plugin = Failing()
     plugin.step = step
     with pytest.raises(ToolkitError, match=f"^Step {step} failed: assertion failed: .too far"):
-        train(plugin, "r", bars, steps_per_call=3)
+        train(plugin, "r", data, steps_per_call=3)
 
 
-def test_a_hook_that_fails_for_the_examples_of_another_device_is_named(bars):
+def test_a_hook_that_fails_for_the_examples_of_another_device_is_named(data):
     class Converting(Linear):
         count = 0
 
@@ -182,32 +165,31 @@ def test_a_hook_that_fails_for_the_examples_of_another_device_is_named(bars):
             return features, labels
 
     with pytest.raises(ToolkitError, match="'convert': ValueError: no such example"):
-        train(Converting(), "r", bars, reader="stream", shuffle_buffer=4)
+        train(Converting(), "r", data, reader="stream", shuffle_buffer=4)
 
 
-def test_a_state_that_differs_between_devices_ends_the_run_with_its_name(bars):
+def test_a_state_that_differs_between_devices_ends_the_run_with_its_name(data):
     with pytest.raises(ToolkitError, match="differ at step 2: CPU:1 has other values of 'total'"):
-        train(Own(), "r", bars)
+        train(Own(), "r", data)
 
 
-def test_more_devices_than_gpus_or_examples_are_refused(bars, monkeypatch):
+def test_more_devices_than_gpus_or_examples_are_refused(data, monkeypatch):
     with pytest.raises(UsageError, match="--batch-size is 8, fewer than the 9 replicas"):
-        train(Linear(), "r", bars, devices=9)
+        train(Linear(), "r", data, devices=9)
     with pytest.raises(UsageError, match="XLA cannot compile a step of 2 replicas"):
-        train(Linear(), "r", bars, xla="on")
+        train(Linear(), "r", data, xla="on")
     monkeypatch.setattr(devices, "count_gpus", lambda: 1)
     with pytest.raises(UsageError, match="--devices is 2, and this machine has 1 GPU."):
-        train(Linear(), "r", bars)
+        train(Linear(), "r", data)
 
 
-def test_a_process_of_a_cluster_refuses_devices(cli, bars, monkeypatch):
+def test_a_process_of_a_cluster_refuses_devices(cli, data, monkeypatch):
     cluster = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
-    for index in range(2):
-        task = {"cluster": cluster, "task": {"type": "worker", "index": index}}
-        monkeypatch.setenv("TF_CONFIG", json.dumps(task))
-        result = cli("run", "--plugin", "linear_fixtures:Linear", "--data", bars, "--devices", "2")
-        assert result.code == 2
-        assert "--devices is 2, which a process of a cluster does not support." in result.err
+    task = {"cluster": cluster, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(task))
+    result = cli("run", "--plugin", LINEAR, "--data", data, "--devices", "2")
+    assert result.code == 2
+    assert "--devices is 2, which a process of a cluster does not support." in result.err
 
 
 def test_an_op_of_a_gpus_replica_stays_on_the_processor_where_it_says_so():
@@ -228,8 +210,3 @@ def test_of_the_errors_of_several_devices_the_first_is_shown():
         "\t [[{{node replica_1/Assert}}]]\n  (1) Invalid argument: assertion failed: [other]\n"
     )
     assert summarize_tf_error(message) == "assertion failed: [too far]"
-
-
-def test_devices_are_described_beside_other_clusters():
-    assert describe_cluster({"replicas": 2, "devices": 2}) == "2 devices of one process"
-    assert describe_cluster({"replicas": 2}) == "2 replicas"

@@ -2,17 +2,19 @@
 bytes of metrics.jsonl, best checkpoint and TensorBoard events.
 """
 
+import collections
 import glob
 import os
-import struct
-from typing import NamedTuple
 
 import pytest
 from linear_fixtures import Linear, write_bars
 
-from toolkit import SessionHook, hookimpl, testing, tf
+from toolkit import Every, SessionHook, hookimpl, testing, tf
+from toolkit.storage.commit_log import CommitLog
 from toolkit.storage.run_folder import RunFolder
+from toolkit.training.hooks.validation import Validation
 
+pytestmark = pytest.mark.usefixtures("here")
 STEPS = 17
 OPTIONS = {
     "steps": STEPS,
@@ -33,20 +35,13 @@ class Death(BaseException):
 class Count(SessionHook):
     """A hook with state: it sums the steps, and records the sum."""
 
-    name = "count"
-    total = 0
+    name, every, total = "count", Every(steps=1), 0
 
     def state(self):
         return {"total": self.total}
 
     def set_state(self, state):
         self.total = state.get("total", 0)
-
-    def next_due_step(self, step):
-        return step + 1
-
-    def is_due(self, step):
-        return True
 
     def on_step(self, step, values, context):
         self.total += step
@@ -57,19 +52,14 @@ class Count(SessionHook):
 class Fatal(SessionHook):
     """Raises Death after step `at`, once."""
 
-    name = "fatal"
+    every = Every(steps=1)
 
     def __init__(self, at):
         self.at = at
 
-    def next_due_step(self, step):
-        return self.at if step < self.at else step + 1
-
-    def is_due(self, step):
-        return step == self.at
-
     def on_step(self, step, values, context):
-        raise Death
+        if step == self.at:
+            raise Death
 
 
 class Noisy(Linear):
@@ -135,32 +125,17 @@ def events(run):
     """The values that TensorBoard would show, as text, by (step, tag)."""
     values = {}
     for path in sorted(glob.glob(os.path.join(run, "events", "*"))):
-        for event in read_events(path):
+        for event in tf.train.summary_iterator(path):
             if event.HasField("session_log"):
                 values = {key: value for key, value in values.items() if key[0] < event.step}
             for value in event.summary.value:
                 if value.tag != "examples_per_sec":
-                    values[event.step, value.tag] = repr(
-                        value.simple_value
-                    )  # so that a nan equals a nan
+                    # As text, so that a nan equals a nan.
+                    values[event.step, value.tag] = repr(value.simple_value)
     return values
 
 
-def read_events(path):
-    """The events of a file: each is its length, 4 bytes, its content, 4 bytes."""
-    with open(path, "rb") as file:
-        content = file.read()
-    while content:
-        (length,) = struct.unpack("<Q", content[:8])
-        yield tf.Event.FromString(content[12 : 12 + length])
-        content = content[16 + length :]
-
-
-class Whole(NamedTuple):
-    """What an undisturbed run ends with."""
-
-    state: tuple
-    events: dict
+Whole = collections.namedtuple("Whole", "state events")
 
 
 @pytest.fixture(scope="module")
@@ -180,96 +155,78 @@ def whole(data, tmp_path_factory):
         (SometimesNan, "stream", (10,)),
     ],
 )
-def test_a_death_at_any_step_leaves_no_trace(data, tmp_path, monkeypatch, plugin, reader, deaths):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(tmp_path / "cache"))
+def test_a_death_at_any_step_leaves_no_trace(data, monkeypatch, plugin, reader, deaths):
+    monkeypatch.setenv("TOOLKIT_CACHE", "cache")
     options = dict(OPTIONS, data=data, reader=reader, on_nonfinite="skip")
-    whole = str(tmp_path / "whole")
-    train(plugin, whole, **options)
-    expected, expected_events = final_state(whole), events(whole)
+    train(plugin, "whole", **options)
+    expected, expected_events = final_state("whole"), events("whole")
     assert len(expected_events) > 20
     for step in deaths:
-        run = str(tmp_path / f"died-{step}")
+        run = f"died-{step}"
         train(plugin, run, dies_at=step, **options)
         train(plugin, run)
         assert final_state(run) == expected, step
         assert events(run) == expected_events, step
 
 
-def test_a_run_that_dies_several_times_ends_the_same(data, tmp_path, whole):
-    run = str(tmp_path / "run")
-    for step in (3, 9, 9, 14):
-        train(Noisy, run, dies_at=step, **dict(OPTIONS, data=data))
-    train(Noisy, run)
-    assert final_state(run) == whole.state
+@pytest.mark.parametrize("deaths, more", [((3, 9, 9, 14), {}), ((9,), {"steps_per_call": 1})])
+def test_deaths_leave_no_trace_in_other_calls_or_in_a_row(data, whole, deaths, more):
+    for step in deaths:
+        train(Noisy, "run", dies_at=step, **dict(OPTIONS, data=data, **more))
+    train(Noisy, "run")
+    assert final_state("run") == whole.state
 
 
-def test_early_stopping_happens_at_the_same_step(data, tmp_path):
+def test_early_stopping_happens_at_the_same_step(data):
     options = dict(OPTIONS, data=data, best_metric="max:loss", early_stopping=2)
-    whole = str(tmp_path / "whole")
-    train(Noisy, whole, **options)
-    assert RunFolder(whole).checkpoints.list()[-1].step == 15  # 5 is the best, 10 and 15 are not
+    train(Noisy, "whole", **options)
+    assert RunFolder("whole").checkpoints.list()[-1].step == 15  # 5 is the best, 10 and 15 are not
     for step in (11, 15):
-        run = str(tmp_path / f"died-{step}")
+        run = f"died-{step}"
         train(Noisy, run, dies_at=step, **options)
         train(Noisy, run)
-        assert final_state(run) == final_state(whole)
+        assert final_state(run) == final_state("whole")
 
 
-def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data, tmp_path):
+def test_an_evaluation_does_not_depend_on_the_steps_of_checkpoints(data):
     records = []
     for name, steps in (("few", 100), ("many", 1)):
-        run = str(tmp_path / name)
-        train(Noisy, run, **dict(OPTIONS, data=data, checkpoint_steps=steps))
-        records.append(RunFolder(run).metrics.read())
+        train(Noisy, name, **dict(OPTIONS, data=data, checkpoint_steps=steps))
+        records.append(RunFolder(name).metrics.read())
     assert records[0] == records[1]
 
 
 @pytest.mark.parametrize("moment", ["before the entry", "after the entry", "in the evaluation"])
-def test_a_death_within_a_commit_leaves_no_trace(data, tmp_path, monkeypatch, whole, moment):
-    from toolkit.storage.commit_log import CommitLog
-    from toolkit.training.hooks.validation import Validation
-
-    run = str(tmp_path / "run")
+def test_a_death_within_a_commit_leaves_no_trace(data, monkeypatch, whole, moment):
     add, update = CommitLog.add, Validation._update_manifest
 
     def die_at_an_entry(self, kind, **values):
-        if kind == "commit" and values["step"] == 10:
-            if moment == "after the entry":
-                add(self, kind, **values)
+        dies = moment != "in the evaluation" and (kind, values.get("step")) == ("commit", 10)
+        if not dies or moment == "after the entry":
+            add(self, kind, **values)
+        if dies:
             raise Death
-        add(self, kind, **values)
 
     def die_in_the_evaluation(self):
-        if self.loop.step == 10:
+        if moment == "in the evaluation" and self.loop.step == 10:
             raise Death
         update(self)
 
-    if moment == "in the evaluation":
-        monkeypatch.setattr(Validation, "_update_manifest", die_in_the_evaluation)
-    else:
-        monkeypatch.setattr(CommitLog, "add", die_at_an_entry)
-    with pytest.raises(Death):
-        testing.train(Noisy(), run, data=data, **OPTIONS)
-    monkeypatch.undo()
-    train(Noisy, run)
-    assert final_state(run) == whole.state and events(run) == whole.events
+    with monkeypatch.context() as patch, pytest.raises(Death):
+        patch.setattr(Validation, "_update_manifest", die_in_the_evaluation)
+        patch.setattr(CommitLog, "add", die_at_an_entry)
+        testing.train(Noisy(), "run", data=data, **OPTIONS)
+    train(Noisy, "run")
+    assert final_state("run") == whole.state and events("run") == whole.events
 
 
-def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data, tmp_path):
-    run = str(tmp_path / "run")
-    trainer = testing.open_trainer(Noisy(), run, data=data, **OPTIONS)
+def test_a_death_between_training_and_test_leaves_the_test_to_the_resume(data):
+    trainer = testing.open_trainer(Noisy(), "run", data=data, **OPTIONS)
     trainer.train()  # without a test
     trainer.close()
-    assert RunFolder(run).read_manifest()["status"] == "trained"
-    assert train(Noisy, run)["test"]["examples"] == 13
-    assert RunFolder(run).read_manifest()["status"] == "finished"
-
-
-def test_a_death_leaves_no_trace_with_one_step_per_call(data, tmp_path, whole):
-    run = str(tmp_path / "run")
-    train(Noisy, run, dies_at=9, **dict(OPTIONS, data=data, steps_per_call=1))
-    train(Noisy, run)
-    assert final_state(run) == whole.state
+    assert RunFolder("run").read_manifest()["status"] == "trained"
+    assert train(Noisy, "run")["test"]["examples"] == 13
+    assert RunFolder("run").read_manifest()["status"] == "finished"
 
 
 class SessionLoss(Noisy):
@@ -281,25 +238,19 @@ class SessionLoss(Noisy):
 
 
 class LoseSession(SessionHook):
-    name = "lose_session"
+    every = Every(steps=1)
 
     def __init__(self, steps):
         self._steps = steps
 
-    def next_due_step(self, step):
-        return step + 1
-
-    def is_due(self, step):
-        return step in self._steps
-
     def on_step(self, step, values, context):
-        self._steps.remove(step)
-        raise tf.errors.UnavailableError(None, None, "the machine was away")
+        if step in self._steps:
+            self._steps.remove(step)
+            raise tf.errors.UnavailableError(None, None, "the machine was away")
 
 
-def test_lost_sessions_leave_no_trace(data, tmp_path, whole):
-    run = str(tmp_path / "run")
-    testing.train(SessionLoss(), run, data=data, **OPTIONS)
-    assert final_state(run) == whole.state and events(run) == whole.events
-    sessions = [session["from"] for session in RunFolder(run).commits.sessions()]
+def test_lost_sessions_leave_no_trace(data, whole):
+    testing.train(SessionLoss(), "run", data=data, **OPTIONS)
+    assert final_state("run") == whole.state and events("run") == whole.events
+    sessions = [session["from"] for session in RunFolder("run").commits.sessions()]
     assert sessions == [0, 0, 8, 12]  # commits are at multiples of 4 and of 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
 
-from toolkit import ToolkitError, hookimpl, testing
+from toolkit import ToolkitError, hookimpl, testing, tf
 
 
 class Centred(Linear):
@@ -17,8 +17,6 @@ class Centred(Linear):
 
     @hookimpl
     def build(self, run):
-        from toolkit import tf
-
         zeros = tf.zeros_initializer()
         mean = tf.get_variable("mean", [36], initializer=zeros, trainable=False)
         run.fit_initial_values([mean], self._measure, self.is_of_data)
@@ -26,8 +24,6 @@ class Centred(Linear):
 
     @hookimpl
     def call(self, model, features, run):
-        from toolkit import tf
-
         weights, mean = model[:2], model[2]
         flat = tf.reshape(features, [-1, 36]) - mean.read_value()
         return Linear.call(self, weights, flat, run)

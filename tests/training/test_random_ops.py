@@ -7,12 +7,12 @@ import os
 import numpy as np
 import pytest
 from graph_fixtures import session
-from linear_fixtures import Linear, bars, write_bars
+from linear_fixtures import bars, write_bars
 from run_fixtures import UNSEEDED, write_plugin
 
 import toolkit
-from toolkit import hookimpl, testing, tf
-from toolkit.training.random_ops import STATEFUL_OPS, describe_random_ops, find_random_ops
+from toolkit import testing, tf
+from toolkit.training.random_ops import STATEFUL_OPS, find_random_ops
 
 
 def types_of(op):
@@ -89,38 +89,15 @@ def exactness_notes(lines):
 @pytest.mark.parametrize("options", [{}, {"steps_per_call": 1}])
 def test_a_run_says_once_where_a_plugin_draws_numbers_that_a_resume_does_not_repeat(here, options):
     (note,) = exactness_notes(log_of(write_plugin(UNSEEDED), here, **options))
-    assert note.startswith(
-        "note   a resume of this run is not exact: RandomUniform at mine.py:9 in loss"
-    )
-
-
-class WithDropout(Linear):
-    """Noise and dropout of the toolkit, in functions of the step."""
-
-    @hookimpl
-    def call(self, model, features, run):
-        features = run.dropout(features, 0.5, "dropout") + run.normal("noise", [1])
-        return Linear.call(self, model, features, run)
-
-
-def test_dropout_and_noise_of_the_toolkit_are_exact(tmp_path):
-    assert exactness_notes(log_of(WithDropout, tmp_path)) == []
+    start = "note   a resume of this run is not exact: RandomUniform at mine.py:9 in loss"
+    assert note.startswith(start)
 
 
 @pytest.mark.parametrize(
     "plugin, options",
     [
-        (
-            "classifier",
-            {
-                "network": "cnn",
-                "mixup": 0.2,
-                "shift": 1,
-                "rotate": 5,
-                "zoom": 0.1,
-                "elastic": 1,
-            },
-        ),
+        ("classifier", dict.fromkeys(["shift", "rotate", "elastic"], 1)),
+        ("classifier", {"network": "cnn", "mixup": 0.2, "zoom": 0.1}),
         ("classifier", {"network": "mlp", "hidden": "8", "dropout": 0.5}),
         ("gan", {"preset": "wgan-gp", "network": "mlp", "width": 4}),
     ],
@@ -135,7 +112,3 @@ def test_the_plugins_of_the_toolkit_have_no_stateful_random_ops(tmp_path, plugin
         assert trainer._plan.random_ops == []
     finally:
         trainer.close()
-
-
-def test_no_op_has_no_description():
-    assert describe_random_ops([]) == ""

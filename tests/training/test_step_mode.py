@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from file_fixtures import read_json
 from graph_fixtures import make_plugin
-from linear_fixtures import Linear, bars, write_bars
+from linear_fixtures import LINEAR, Linear, bars, write_bars
 
-from toolkit import Run, SessionHook, Split, hookimpl, testing, tf
+from toolkit import Every, Run, SessionHook, Split, hookimpl, testing, tf
 from toolkit.compat import VERSION_FAMILY
 from toolkit.data.examples import describe
 from toolkit.data.readers.resident import ResidentReader
@@ -20,12 +20,8 @@ from toolkit.training import step_mode
 from toolkit.training.step_mode import PlanBuilder
 
 ONLY_2 = pytest.mark.skipif(VERSION_FAMILY == "1.15", reason="XLA compiles steps on 2.x alone")
+ONLY_1 = pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
 LONG = 10**7  # steps of a run that is worth a trial
-
-
-@pytest.fixture
-def data(tmp_path):
-    return write_bars(tmp_path / "bars.npz")
 
 
 def plan_builder(plugin=Linear, steps=LONG, **options):
@@ -63,21 +59,23 @@ def trial_times(monkeypatch):
 # -------------------------------------------------------------------- the mode that options choose
 
 
-def test_several_steps_per_call_are_the_default_of_a_short_run():
-    plan = plan_builder(steps=100).build()
-    assert (plan.mode.value, plan.note) == ("loop", "")
-
-
-def test_one_step_per_call_needs_no_loop():
-    plan = plan_builder(steps_per_call=1).build()
-    assert (plan.mode.value, plan.note) == ("single", "")
-
-
-@pytest.mark.parametrize("options", [{"xla": "off"}, {"steps_per_call": 1}])
-def test_xla_is_not_tried_where_the_options_exclude_it(trial_times, options):
+@pytest.mark.parametrize(
+    "options, steps, step, mode",
+    [
+        ({}, 1, 0, "loop"),
+        ({}, step_mode.MIN_STEPS - 1, 0, "loop"),
+        ({}, LONG, LONG - 100, "loop"),
+        ({"xla": "off"}, LONG, 0, "loop"),
+        ({"steps_per_call": 1}, LONG, 0, "single"),
+        pytest.param({}, LONG, 0, "loop", marks=ONLY_1),
+    ],
+)
+def test_with_few_steps_left_or_without_xla_there_is_no_trial(
+    trial_times, options, steps, step, mode
+):
     trials = trial_times(loop=1.0, xla=0.1)
-    assert not plan_builder(**options).build().is_compiled
-    assert not trials
+    plan = plan_builder(steps=steps, **options).build(step=step)
+    assert (plan.mode.value, plan.note, trials) == (mode, "", [])
 
 
 @ONLY_2
@@ -89,32 +87,16 @@ def test_xla_on_request_is_compiled_and_not_timed(trial_times):
     assert trials == [("xla", False)] * 3
 
 
-@pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
+@ONLY_1
 def test_xla_is_refused_on_1_15(cli):
-    data = write_bars("bars.npz")
-    result = cli(
-        "run", "--plugin", "linear_fixtures:Linear", "--data", data, "--steps", "3", "--xla", "on"
-    )
+    argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--steps", 3]
+    result = cli("run", *argv, "--xla", "on")
     assert result.code == 2
     assert "Error: XLA compiles steps on TensorFlow 2.x, not on this version." in result.err
     assert "Traceback" not in result.err
 
 
 # ------------------------------------------------------------------------------ the faster mode
-
-
-@pytest.mark.parametrize("steps", [1, 500, step_mode.MIN_STEPS - 1])
-def test_a_short_run_has_no_trial(trial_times, steps):
-    trials = trial_times(loop=1.0, xla=0.1)
-    assert plan_builder(steps=steps).build().mode.value == "loop"
-    assert not trials
-
-
-@ONLY_2
-def test_the_number_of_remaining_steps_decides_whether_a_run_is_short(trial_times):
-    trials = trial_times(loop=1.0, xla=0.1)
-    assert plan_builder(steps=LONG).build(step=LONG - 100).mode.value == "loop"
-    assert not trials
 
 
 @ONLY_2
@@ -147,13 +129,6 @@ def test_xla_is_used_where_it_is_a_tenth_faster(trial_times, loop, xla, expected
     assert trials == [("loop", True), ("xla", True)]
 
 
-@pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
-def test_tensorflow_1_has_no_trial(trial_times):
-    trials = trial_times(loop=1.0, xla=0.1)
-    plan = plan_builder().build()
-    assert plan.mode.value == "loop" and trials == []
-
-
 @pytest.fixture
 def always_worthwhile(monkeypatch):
     """Every run is long enough for a trial, and XLA wins at any speed."""
@@ -163,23 +138,8 @@ def always_worthwhile(monkeypatch):
     monkeypatch.setattr(step_mode, "MIN_SPEEDUP", 0.0)
 
 
-@ONLY_2
 @pytest.mark.usefixtures("always_worthwhile")
-def test_a_trial_of_a_real_step_can_choose_xla():
-    assert plan_builder(steps=10).build().mode.value == "xla"
-
-
-@ONLY_2
-@pytest.mark.usefixtures("always_worthwhile")
-def test_the_steps_of_a_trial_do_not_change_the_run(data, tmp_path):
-    with_trial, on_request = str(tmp_path / "with_trial"), str(tmp_path / "on_request")
-    testing.train(Linear, with_trial, data=data, steps=6, evaluate="no")
-    testing.train(Linear, on_request, data=data, steps=6, evaluate="no", xla="on")
-    assert testing.fingerprint(with_trial) == testing.fingerprint(on_request)
-
-
-@pytest.mark.usefixtures("always_worthwhile")
-def test_the_run_reports_the_divergence_of_a_step_that_diverges_in_the_trial(data, tmp_path):
+def test_the_run_reports_the_divergence_of_a_step_that_diverges_in_the_trial(data):
     class Infinite(Linear):
         @hookimpl
         def loss(self, labels, outputs, run):
@@ -187,7 +147,7 @@ def test_the_run_reports_the_divergence_of_a_step_that_diverges_in_the_trial(dat
             return Linear.loss(self, labels, outputs) + tf.log(1.0 - step)
 
     with pytest.raises(DivergedError, match="diverged in step 2"):
-        testing.train(Infinite, str(tmp_path / "run"), data=data, steps=9, evaluate="no")
+        testing.train(Infinite, "run", data=data, steps=9, evaluate="no")
 
 
 # -------------------------------------------------------------------- steps that XLA cannot compile
@@ -223,17 +183,16 @@ class OutputOfUnknownShape(Linear):
         return dict(outputs, light=tf.boolean_mask(outputs["flat"], outputs["flat"] > 0.5))
 
 
+not_compiled = pytest.mark.parametrize(
+    "plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape]
+)
+
+
 @ONLY_2
-@pytest.mark.parametrize("plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape])
+@not_compiled
 def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plugin):
-    argv = [
-        "run",
-        "--plugin",
-        "test_step_mode:" + plugin.__name__,
-        "--data",
-        write_bars("bars.npz"),
-    ]
-    result = cli(*argv, "--steps", "3", "--xla", "on")
+    argv = ["--plugin", "test_step_mode:" + plugin.__name__, "--data", write_bars("bars.npz")]
+    result = cli("run", *argv, "--steps", "3", "--xla", "on")
     assert result.code == 2
     lines = [line for line in result.err.split("\n") if line.strip()]
     assert lines[-2].startswith("Error: XLA cannot compile the step: ")
@@ -243,18 +202,10 @@ def test_a_step_that_xla_cannot_compile_gives_a_short_error_with_xla_on(cli, plu
 
 @ONLY_2
 @pytest.mark.usefixtures("always_worthwhile")
-@pytest.mark.parametrize("plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape])
+@not_compiled
 def test_a_step_that_xla_cannot_compile_runs_in_a_loop_without_a_note_by_default(plugin):
     plan = plan_builder(plugin, steps=10).build()
     assert (plan.mode.value, plan.note) == ("loop", "")
-
-
-@pytest.mark.parametrize("plugin", [LossThroughText, LossThroughPython, OutputOfUnknownShape])
-def test_a_step_that_xla_cannot_compile_is_exact_in_a_loop(data, tmp_path, plugin):
-    one, many = str(tmp_path / "one"), str(tmp_path / "many")
-    for run, number in ((one, 1), (many, 5)):
-        testing.train(plugin, run, data=data, steps=8, evaluate="no", steps_per_call=number)
-    assert testing.fingerprint(one) == testing.fingerprint(many)
 
 
 # --------------------------------------------------------------- steps that cannot be in a loop
@@ -281,8 +232,7 @@ class FetchesStepTensor(Linear):
 
     @hookimpl
     def session_hooks(self):
-        self.hook = FetchingHook(self.mean_logit)
-        return [self.hook]
+        return [FetchingHook(self.mean_logit)]
 
 
 class DerivesFromStepTensor(FetchesStepTensor):
@@ -290,27 +240,19 @@ class DerivesFromStepTensor(FetchesStepTensor):
 
     @hookimpl
     def session_hooks(self):
-        self.hook = FetchingHook(2.0 * self.mean_logit)
-        return [self.hook]
+        return [FetchingHook(2.0 * self.mean_logit)]
 
 
 class FetchingHook(SessionHook):
     """Fetches a tensor in every third step."""
 
+    every = Every(steps=3)
+
     def __init__(self, tensor):
-        self.tensor, self.values = tensor, {}
-
-    def next_due_step(self, step):
-        return step - step % 3 + 3
-
-    def is_due(self, step):
-        return step % 3 == 0
+        self.tensor = tensor
 
     def fetches(self):
         return self.tensor
-
-    def on_step(self, step, values, context):
-        self.values[step] = float(values)
 
 
 def read_notes(plugin, run, **options):
@@ -325,15 +267,12 @@ def read_notes(plugin, run, **options):
     "plugin, reason",
     [(RefusesLoops, "no loops here, please"), (DerivesFromStepTensor, "is in a while loop")],
 )
-def test_a_step_that_no_loop_supports_runs_alone_and_a_note_gives_the_reason(
-    data, tmp_path, plugin, reason
-):
-    run, single = str(tmp_path / "run"), str(tmp_path / "single")
-    (note,) = read_notes(plugin, run, data=data)
+def test_a_step_that_no_loop_supports_runs_alone_and_a_note_gives_the_reason(data, plugin, reason):
+    (note,) = read_notes(plugin, "run", data=data)
     assert note.startswith("note   one step per call; a loop of steps cannot be built: ")
     assert reason in note
-    assert not read_notes(plugin, single, data=data, steps_per_call=1)
-    assert testing.fingerprint(run) == testing.fingerprint(single)
+    assert not read_notes(plugin, "single", data=data, steps_per_call=1)
+    assert testing.fingerprint("run") == testing.fingerprint("single")
 
 
 @pytest.mark.parametrize(
@@ -344,16 +283,16 @@ def test_a_step_that_no_loop_supports_runs_alone_and_a_note_gives_the_reason(
         pytest.param(RefusesLoops, {"xla": "on"}, marks=ONLY_2),
     ],
 )
-def test_several_steps_per_call_that_are_impossible_are_refused(data, tmp_path, plugin, options):
+def test_several_steps_per_call_that_are_impossible_are_refused(data, plugin, options):
     with pytest.raises(UsageError) as error:
-        testing.open_trainer(plugin, str(tmp_path / "run"), data=data, steps=8, **options)
+        testing.open_trainer(plugin, "run", data=data, steps=8, **options)
     assert error.value.exit_code == 2
     if "xla" not in options:
         assert str(error.value).startswith("--steps-per-call is 50, but a loop of steps cannot")
         assert error.value.hint == "Leave it at auto, or set it to 1."
 
 
-def test_an_error_of_a_plugin_names_its_hook_in_any_mode(data, tmp_path):
+def test_an_error_of_a_plugin_names_its_hook_in_any_mode(data):
     class Wrong(Linear):
         @hookimpl
         def call(self, model, features, run):
@@ -361,29 +300,17 @@ def test_an_error_of_a_plugin_names_its_hook_in_any_mode(data, tmp_path):
 
     for options in ({}, {"steps_per_call": 50}, {"steps_per_call": 1}):
         with pytest.raises(ToolkitError, match="failed in its hook 'call': KeyError") as error:
-            testing.open_trainer(Wrong, str(tmp_path / "run"), data=data, steps=8, **options)
+            testing.open_trainer(Wrong, "run", data=data, steps=8, **options)
         assert error.value.exit_code == 1
 
 
-def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_a_remedy(data, tmp_path):
-    class Fetcher(FetchesStepTensor):
-        pass
-
-    with pytest.raises(
-        ToolkitError, match="'fetcher' fetches '.*', which is within the loop"
-    ) as error:
-        testing.train(Fetcher, str(tmp_path / "run"), data=data, steps=8, evaluate="no")
+def test_a_hook_that_fetches_a_tensor_within_the_loop_is_refused_with_a_remedy(data):
+    options = {"data": data, "steps": 8, "evaluate": "no"}
+    message = "'fetchessteptensor' fetches '.*', which is within the loop"
+    with pytest.raises(ToolkitError, match=message) as error:
+        testing.train(FetchesStepTensor, "run", **options)
     assert "--steps-per-call 1" in error.value.hint
-    single = str(tmp_path / "single")
-    testing.train(Fetcher, single, data=data, steps=8, evaluate="no", steps_per_call=1)
-
-
-@ONLY_2
-@pytest.mark.usefixtures("always_worthwhile")
-def test_a_hook_that_fetches_a_tensor_of_the_step_is_refused_if_xla_is_faster(data, tmp_path):
-    with pytest.raises(ToolkitError, match="which is within the loop of steps") as error:
-        read_notes(DerivesFromStepTensor, str(tmp_path / "run"), data=data)
-    assert error.value.hint.endswith("or set --steps-per-call 1.")
+    testing.train(FetchesStepTensor, "single", steps_per_call=1, **options)
 
 
 # ----------------------------------------------------------------------- the mode after a resume
@@ -395,22 +322,20 @@ def is_compiled(run):
 
 
 @ONLY_2
-def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, tmp_path, monkeypatch):
+def test_a_resumed_run_is_compiled_if_and_only_if_it_was_before(data, monkeypatch):
     options = {"data": data, "evaluate": "no"}
-    plain, xla = str(tmp_path / "plain"), str(tmp_path / "xla")
-    testing.train(Linear, plain, steps=4, **options)  # too short for a trial
+    testing.train(Linear, "plain", steps=4, **options)  # too short for a trial
     with monkeypatch.context() as patch:
         patch.setattr(step_mode, "MIN_STEPS", 0)
         patch.setattr(step_mode, "MIN_RUN_SECS", 0.0)
         patch.setattr(step_mode, "MIN_SPEEDUP", 0.0)
-        testing.train(Linear, xla, steps=4, **options)
-        assert (is_compiled(plain), is_compiled(xla)) == (False, True)
-        testing.train(Linear, plain, steps=8)  # would be compiled if it were new
-    testing.train(Linear, xla, steps=8)  # would not be compiled if it were new
-    assert (is_compiled(plain), is_compiled(xla)) == (False, True)
-    whole = str(tmp_path / "whole")
-    testing.train(Linear, whole, steps=8, xla="on", **options)
-    assert testing.fingerprint(xla) == testing.fingerprint(whole)
+        testing.train(Linear, "xla", steps=4, **options)
+        assert (is_compiled("plain"), is_compiled("xla")) == (False, True)
+        testing.train(Linear, "plain", steps=8)  # would be compiled if it were new
+    testing.train(Linear, "xla", steps=8)  # would not be compiled if it were new
+    assert (is_compiled("plain"), is_compiled("xla")) == (False, True)
+    testing.train(Linear, "whole", steps=8, xla="on", **options)
+    assert testing.fingerprint("xla") == testing.fingerprint("whole")
 
 
 @ONLY_2
@@ -432,19 +357,6 @@ def test_a_resumed_run_has_its_earlier_mode_unless_the_options_change_it(
     assert ("loop", True) not in trials
 
 
-@pytest.mark.skipif(VERSION_FAMILY == "2.x", reason="XLA compiles steps there")
+@ONLY_1
 def test_a_compiled_run_continues_in_a_loop_on_1_15():
     assert plan_builder().build(step=4, was_compiled=True).mode.value == "loop"
-
-
-def test_a_run_whose_manifest_has_no_xla_entry_counts_as_not_compiled(data, tmp_path, monkeypatch):
-    from toolkit.storage.run_folder import RunFolder
-
-    run = str(tmp_path / "run")
-    testing.train(Linear, run, data=data, steps=4, evaluate="no")
-    folder = RunFolder(run)
-    manifest = {n: v for n, v in folder.read_manifest().items() if n != "xla"}
-    monkeypatch.setattr(RunFolder, "read_manifest", lambda self: dict(manifest))
-    trainer = testing.open_trainer(Linear, run, steps=LONG)
-    assert trainer._plan.mode.value == "loop"
-    trainer.close()

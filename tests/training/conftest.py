@@ -1,0 +1,11 @@
+"""Data for runs in a working directory of their own."""
+
+from __future__ import annotations
+
+import pytest
+from linear_fixtures import write_bars
+
+
+@pytest.fixture
+def data(here):
+    return write_bars("bars.npz")
