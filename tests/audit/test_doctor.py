@@ -31,6 +31,7 @@ FAILING = """
     def build(self, run):
         raise RuntimeError("there is no such network")
 """
+CONTINUE = "Continue with: toolkit resume trained/run"
 
 
 @pytest.fixture(autouse=True)
@@ -44,35 +45,19 @@ def run(trained):
     return trained / "run"
 
 
-def parse_output(result):
-    """Title -> texts, from the output of the doctor."""
-    texts = collections.defaultdict(list)
-    for line in result.out.splitlines():
-        texts[line[:8].strip()].append(line[8:])
-    return texts
+@pytest.fixture
+def doctor(cli):
+    """`doctor(6, run, "--trust")`: title -> texts, of the output of a command that ends with 6."""
 
+    def call(code, run, *flags):
+        result = cli("doctor", run, *flags)
+        assert result.code == code, result
+        texts = collections.defaultdict(list)
+        for line in result.out.splitlines():
+            texts[line[:8].strip()].append(line[8:])
+        return texts
 
-# ----------------------------------------------------------------------------------------- states
-
-
-def test_a_finished_run_has_nothing_left_to_do(cli, run):
-    result = cli("doctor", run, "--plugin", LINEAR)
-    assert result.code == 0
-    assert parse_output(result) == {
-        "state": ["The run is finished and evaluated: reached step 6."],
-        "note": [
-            "The last committed step is 6 of 6; there are checkpoints of 2, 4, 6.",
-            "The model fits its checkpoint of 9 variables.",
-        ],
-        "do": ["Nothing is left to do; to train longer: toolkit resume trained/run --steps N"],
-    }
-
-
-def test_it_changes_no_file(cli, run, trained):
-    damage(run, 6)
-    before = sha256s(trained)
-    assert cli("doctor", run, "--learning-rate", 0.5, "--init-new").code == 6
-    assert sha256s(trained) == before
+    return call
 
 
 def train_with_file(body):
@@ -86,6 +71,27 @@ def trained_with_file(made_once, here, monkeypatch):
     return lambda body=UNCHANGED: monkeypatch.chdir(made_once(train_with_file, body))
 
 
+# ----------------------------------------------------------------------------------------- states
+
+
+def test_a_finished_run_has_nothing_left_to_do(doctor, run):
+    assert doctor(0, run, "--plugin", LINEAR) == {
+        "state": ["The run is finished and evaluated: reached step 6."],
+        "note": [
+            "The last committed step is 6 of 6; there are checkpoints of 2, 4, 6.",
+            "The model fits its checkpoint of 9 variables.",
+        ],
+        "do": ["Nothing is left to do; to train longer: toolkit resume trained/run --steps N"],
+    }
+
+
+def test_it_changes_no_file(doctor, run, trained):
+    damage(run, 6)
+    before = sha256s(trained)
+    doctor(6, run, "--learning-rate", 0.5, "--init-new")
+    assert sha256s(trained) == before
+
+
 def test_json_is_one_object(cli, run):
     damage(run, 6)
     result = cli("doctor", run, "--json")
@@ -95,45 +101,37 @@ def test_json_is_one_object(cli, run):
     assert len(report["faults"]) == 1
 
 
-def test_a_run_that_ended_before_its_first_step(cli, run, here):
+def test_a_run_that_ended_before_its_first_step(doctor, run, here):
     (here / "unstarted").mkdir()
-    shutil.copy(str(run / "config.json"), "unstarted")
-    shutil.copy(str(run / ".lock"), "unstarted")
-    result = cli("doctor", "unstarted")
-    assert result.code == 0
-    assert parse_output(result) == {
+    for name in ("config.json", ".lock"):
+        shutil.copy(str(run / name), "unstarted")
+    assert doctor(0, "unstarted") == {
         "state": ["The run ended before its first step."],
         "do": ["Continue with: toolkit resume unstarted"],
     }
 
 
-def test_a_run_in_training(cli, run):
+def test_a_run_in_training(doctor, run):
     folder = RunFolder(str(run))
     folder.lock()
-    result = cli("doctor", run)
+    report = doctor(0, run)
     folder.unlock()
-    assert result.code == 0
-    assert parse_output(result)["state"] == ["A process is training it now."]
-    assert "do" not in parse_output(result)
+    assert report["state"] == ["A process is training it now."] and "do" not in report
 
 
-def test_a_run_that_was_killed(cli, run):
+def test_a_run_that_was_killed(doctor, run):
     set_manifest(run, status="running", summary=None, metrics=None)
     unseal(run)
     drop_line(run / "commits.jsonl", -1)  # and before it committed step 6
-    result = cli("doctor", run)
-    report = parse_output(result)
-    assert result.code == 0
-    assert report["state"] == [
-        "The run was killed: it recorded no end, and no process is training it."
-    ]
+    report = doctor(0, run)
+    state = "The run was killed: it recorded no end, and no process is training it."
+    assert (report["state"], report["do"]) == ([state], [CONTINUE])
     assert report["note"][:3] == [
         "The last committed step is 4 of 6; there are checkpoints of 2, 4.",
         "Steps 5 to 6 were trained but not committed; a resume repeats them.",
         "checkpoints/ has 3 files of no committed checkpoint (model.ckpt-6.data-00000-of-00001, "
         "model.ckpt-6.hooks.npz, ...); a resume clears it.",
     ]
-    assert report["do"] == ["Continue with: toolkit resume trained/run"]
 
 
 @pytest.mark.parametrize(
@@ -148,92 +146,100 @@ def test_a_run_that_was_killed(cli, run):
         ("failed", "Step 7 failed: no.", "failed: Step 7 failed: no."),
     ],
 )
-def test_how_it_ended(cli, run, status, reason, state):
+def test_how_it_ended(doctor, run, status, reason, state):
     set_manifest(run, status=status, reason=reason)
-    result = cli("doctor", run)
-    report = {"state": ["The run " + state], "do": ["Continue with: toolkit resume trained/run"]}
-    assert result.code == 0
-    assert {name: parse_output(result)[name] for name in report} == report
+    report = doctor(0, run)
+    assert (report["state"], report["do"]) == (["The run " + state], [CONTINUE])
 
 
-def test_a_run_that_paused_or_reached_its_time_limit(cli, golden, monkeypatch):
-    monkeypatch.chdir(golden("--steps", 6, "--pause-at", 2))
-    assert parse_output(cli("doctor", "run"))["state"] == [
-        "The run stopped at step 2: paused at step 2."
-    ]
-    assert cli("resume", "run", "--max-secs", "0.001", "--steps", 600).code == 0
-    result = cli("doctor", "run")
-    assert result.code == 0
-    assert parse_output(result)["state"][0].startswith("The run stopped at step ")
-    assert parse_output(result)["state"][0].endswith(": 0.001 seconds have passed.")
-    assert parse_output(result)["do"] == ["Continue with: toolkit resume run"]
+def test_a_run_that_paused(doctor, golden):
+    report = doctor(0, golden("--steps", 6, "--pause-at", 2) / "run")
+    assert report["state"] == ["The run stopped at step 2: paused at step 2."]
 
 
-def test_a_run_that_diverged(cli, here):
+def test_a_run_that_diverged(cli, doctor, here):
     argv = ["--plugin", LINEAR, "--data", write_bars("bars.npz"), "--run-dir", "run"]
     assert cli("run", *argv, "--learning-rate", "1e30", "--gain", "1e20").code == 3
-    report = parse_output(cli("doctor", "run"))
+    report = doctor(0, "run")
     assert report["state"][0].startswith("Training diverged in step 1: loss ")
-    assert "The same step would diverge again." in report["do"][0]
-    assert ("reports/autopsy-0 shows" in report["do"][0]) == os.path.isdir("run/reports/autopsy-0")
-    assert report["do"][0].endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
+    (advice,) = report["do"]
+    assert "The same step would diverge again." in advice
+    assert ("reports/autopsy-0 shows" in advice) == os.path.isdir("run/reports/autopsy-0")
+    assert advice.endswith("toolkit resume run --allow on_nonfinite --on-nonfinite skip")
     # All steps diverge: the learning rate and the gain are those of the run.
-    advice = ["--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2]
-    assert cli("resume", "run", *advice).code == 3
+    flags = ["--allow", "on_nonfinite", "--on-nonfinite", "skip", "--steps", 2]
+    assert cli("resume", "run", *flags).code == 3
 
 
-def test_a_resume_repairs_a_commit_log_without_its_last_entries(cli, run):
+# -------------------------------------------------------------------------- files, disk and data
+
+
+def test_a_resume_repairs_a_commit_log_without_its_last_entries(cli, doctor, run):
     unseal(run)
     drop_line(run / "commits.jsonl", -1)
-    result = cli("doctor", run)
-    assert result.code == 6
-    assert parse_output(result)["do"] == ["Continue with: toolkit resume trained/run"]
+    assert doctor(6, run)["do"] == [CONTINUE]
     assert cli("resume", run).code == 0
-    assert cli("doctor", run).code == 0
-
-
-# ------------------------------------------------------------------------------- disk and data
+    doctor(0, run)
 
 
 Usage = collections.namedtuple("Usage", "total used free")
 
 
-def test_no_space_for_another_checkpoint_is_a_fault(cli, run, monkeypatch):
+def test_no_space_for_another_checkpoint_is_a_fault_and_little_space_a_note(
+    doctor, run, monkeypatch
+):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1))
-    result = cli("doctor", run)
-    assert result.code == 6
-    assert "disk: there is no space for another checkpoint: " in parse_output(result)["FAULT"][0]
-    assert parse_output(result)["FAULT"][0].endswith("and 1 bytes are free.")
-    assert parse_output(result)["do"][0] == "Free some disk space."
-
-
-def test_little_space_is_a_note(cli, run, monkeypatch):
+    report = doctor(6, run)
+    assert report["FAULT"][0].startswith("disk: there is no space for another checkpoint: ")
+    assert report["FAULT"][0].endswith("and 1 bytes are free.")
+    assert report["do"][0] == "Free some disk space."
     needed = sum(path.stat().st_size for path in (run / "checkpoints").glob("model.ckpt-6.*"))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 2 * needed))
-    result = cli("doctor", run)
-    assert result.code == 0
-    assert f"Disk space is low: a checkpoint needs {needed / 1000:.1f} kB" in result.out
+    note = f"Disk space is low: a checkpoint needs {needed / 1000:.1f} kB"
+    assert any(note in text for text in doctor(0, run)["note"])
 
 
-def test_missing_data_is_reported_with_advice(cli, run, trained):
+def test_missing_data_is_reported_with_advice(doctor, run, trained):
     os.remove(str(trained / "bars.npz"))
     config = read_json(run, "config.json")  # `trained` is a copy, whose original has its data
     (run / "config.json").write_text(json.dumps(dict(config, folder=str(run))))
-    result = cli("doctor", run)
-    assert result.code == 6
-    assert parse_output(result)["FAULT"][0].startswith("data: trained/bars.npz: ")
-    assert parse_output(result)["do"][0].startswith(
-        "Restore the data at its former place, or name its new place"
-    )
+    report = doctor(6, run)
+    assert report["FAULT"][0].startswith("data: trained/bars.npz: ")
+    assert report["do"][0].startswith("Restore the data at its former place, or name its new place")
 
 
-def test_other_data_is_a_fault_unless_it_is_allowed(cli, run):
+def test_other_data_is_a_fault_unless_it_is_allowed(doctor, run):
     other = write_bars("other.npz", train=50)
-    result = cli("doctor", run, "--data", other)
-    assert result.code == 6
-    assert parse_output(result)["FAULT"] == ["data: it differs from the data of the run."]
-    assert parse_output(result)["do"][0].endswith("--allow data")
-    assert cli("doctor", run, "--data", other, "--allow", "data").code == 0
+    report = doctor(6, run, "--data", other)
+    assert report["FAULT"] == ["data: it differs from the data of the run."]
+    assert report["do"][0].endswith("--allow data")
+    doctor(0, run, "--data", other, "--allow", "data")
+
+
+@pytest.mark.parametrize("name", ["", ".lock", "checkpoints", "metrics.jsonl"])
+def test_what_a_resume_cannot_write_is_reported(doctor, run, monkeypatch, name):
+    access = os.access
+    path = os.path.join(str(run), name).rstrip("/")
+    monkeypatch.setattr(os, "access", lambda each, mode: each != path and access(each, mode))
+    place = os.path.join("trained/run", name).rstrip("/")
+    fault = f"this user cannot write to {place}, so the run can be read but not resumed."
+    assert doctor(6, run)["FAULT"] == ["folder: " + fault]
+
+
+def test_a_checkpoints_folder_that_cannot_be_read_is_reported(doctor, run, monkeypatch):
+    listdir = os.listdir
+
+    def refuse(path="."):
+        if str(path).endswith("checkpoints"):
+            raise PermissionError(13, "Permission denied", path)
+        return listdir(path)
+
+    damage(run, 2)  # as no file in it could be opened
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert doctor(6, run)["state"]
+
+
+# ------------------------------------------------------------------------------ plugin and options
 
 
 @pytest.mark.parametrize(
@@ -245,24 +251,21 @@ def test_other_data_is_a_fault_unless_it_is_allowed(cli, run):
         (PLUGIN.format(FAILING), "there is no such network"),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_or_built_is_a_fault(cli, trained_with_file, text, words):
+def test_a_plugin_that_cannot_be_loaded_or_built_is_a_fault(doctor, trained_with_file, text, words):
     trained_with_file()
     Path("mine.py").write_text(text)
     forget()
-    result = cli("doctor", "run", "--plugin", "./mine.py")
-    assert result.code == 6
-    assert parse_output(result)["state"] == ["The run is finished: reached step 2."]
-    (fault,) = parse_output(result)["FAULT"]
+    report = doctor(6, "run", "--plugin", "./mine.py")
+    assert report["state"] == ["The run is finished: reached step 2."]
+    (fault,) = report["FAULT"]
     assert words in fault
 
 
-def test_a_plugin_that_has_changed_is_a_note(cli, trained_with_file):
+def test_a_plugin_that_has_changed_is_a_note(doctor, trained_with_file):
     trained_with_file()
     write_plugin(UNCHANGED + "  # and a remark")
-    result = cli("doctor", "run")
-    assert result.code == 0
     note = "A resume here is not exact: plugin 'mine' has changed (mine.py)."
-    assert note in parse_output(result)["note"]
+    assert note in doctor(0, "run")["note"]
 
 
 @pytest.mark.parametrize(
@@ -275,32 +278,26 @@ def test_a_plugin_that_has_changed_is_a_note(cli, trained_with_file):
     ids=["added", "removed", "renamed"],
 )
 def test_another_model_is_reported_with_the_flags_that_make_it_fit(
-    cli, trained_with_file, before, after, difference, flag, change
+    doctor, trained_with_file, before, after, difference, flag, change
 ):
     trained_with_file(before)
     write_plugin(after)
-    result = cli("doctor", "run", "--plugin", "./mine.py")
-    assert result.code == 6
-    assert parse_output(result)["FAULT"] == ["model: it differs from its checkpoint."]
-    assert "Model: " + difference in result.out
-    assert parse_output(result)["do"][0].startswith("Allow it with --")
-    result = cli("doctor", "run", "--plugin", "./mine.py", flag)
-    assert result.code == 0
-    assert "With these flags the model fits. " in result.out and change in result.out
+    report = doctor(6, "run", "--plugin", "./mine.py")
+    assert report["FAULT"] == ["model: it differs from its checkpoint."]
+    assert "Model: " + difference in "\n".join(report["note"])
+    assert report["do"][0].startswith("Allow it with --")
+    notes = "\n".join(doctor(0, "run", "--plugin", "./mine.py", flag)["note"])
+    assert "With these flags the model fits. " in notes and change in notes
 
 
-def test_options_that_a_resume_would_refuse_are_faults_unless_allowed(cli, run):
-    result = cli("doctor", run, "--learning-rate", 0.5)
-    assert result.code == 6
-    assert parse_output(result)["FAULT"] == ["option: learning_rate was 0.02, now 0.5."]
-    assert parse_output(result)["do"][0].endswith("unless allowed: --allow learning_rate")
-    assert cli("doctor", run, "--learning-rate", 0.5, "--allow", "learning-rate").code == 0
-    assert cli("doctor", run, "--log-steps", 7).code == 0
-
-
-def test_an_edited_option_is_reported_once(cli, run):
+def test_options_that_a_resume_would_refuse_are_faults_unless_allowed(doctor, run):
+    report = doctor(6, run, "--learning-rate", 0.5)
+    assert report["FAULT"] == ["option: learning_rate was 0.02, now 0.5."]
+    assert report["do"][0].endswith("unless allowed: --allow learning_rate")
+    doctor(0, run, "--learning-rate", 0.5, "--allow", "learning-rate")
+    doctor(0, run, "--log-steps", 7)
     edit(run / "config.json", '"learning_rate": 0.02', '"learning_rate": 0.5')
-    report = parse_output(cli("doctor", run))
+    report = doctor(6, run)  # which reports it once
     assert report["FAULT"] == ["config: learning_rate is 0.5, but the last session had 0.02."]
     assert report["do"][0].endswith("unless allowed: --allow learning_rate")
 
@@ -317,28 +314,3 @@ def test_an_edited_option_is_reported_once(cli, run):
 def test_a_wrong_flag_is_a_usage_error(cli, run, argv, message):
     result = cli("doctor", run, *argv)
     assert result.code == 2 and message in result.err
-
-
-@pytest.mark.parametrize("name", ["", ".lock", "checkpoints", "metrics.jsonl"])
-def test_what_a_resume_cannot_write_is_reported(cli, run, monkeypatch, name):
-    access = os.access
-    path = os.path.join(str(run), name).rstrip("/")
-    monkeypatch.setattr(os, "access", lambda each, mode: each != path and access(each, mode))
-    result = cli("doctor", run)
-    place = os.path.join("trained/run", name).rstrip("/")
-    fault = f"this user cannot write to {place}, so the run can be read but not resumed."
-    assert (result.code, parse_output(result)["FAULT"]) == (6, ["folder: " + fault])
-
-
-def test_a_checkpoints_folder_that_cannot_be_read_is_reported(cli, run, monkeypatch):
-    listdir = os.listdir
-
-    def refuse(path="."):
-        if str(path).endswith("checkpoints"):
-            raise PermissionError(13, "Permission denied", path)
-        return listdir(path)
-
-    damage(run, 2)  # as no file in it could be opened
-    monkeypatch.setattr(os, "listdir", refuse)
-    result = cli("doctor", run)
-    assert result.code == 6 and parse_output(result)["state"]

@@ -8,7 +8,7 @@ import os
 
 import pytest
 from file_fixtures import forget_modules, read_json
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import write_bars
 from run_fixtures import PLUGIN, UNCHANGED, sessions, write_plugin
 
 import toolkit
@@ -68,19 +68,14 @@ def test_a_session_with_other_code_keeps_both_versions_and_the_same_code_is_kept
     assert cli("verify", "run").code == 0
 
 
-def test_an_installed_package_is_copied_with_its_folders(here, cli):
-    train(cli, "--network", "mlp", "--batch-size", 8, plugin="classifier")
-    (session,) = sessions(here / "run")
-    folder = session["sources"]["classifier"]["folder"]
+def test_an_installed_package_is_copied_with_its_folders_and_extensions_too(here, cli):
+    flags = ["--network", "mlp", "--batch-size", 8, "--with", "gradient-noise"]
+    train(cli, *flags, plugin="classifier")
+    sources = sessions(here / "run")[0]["sources"]
+    assert set(sources) == {"classifier", "gradient-noise"}
+    assert {copy["folder"] for copy in sources.values()} == set(os.listdir("run/sources"))
+    folder = sources["classifier"]["folder"]
     assert f"{folder}/toolkit_classifier/networks.py" in copies_in(here / "run")
-
-
-def test_a_module_is_copied_and_extensions_too(here, cli):
-    train(cli, "--with", "gradient-noise", plugin=LINEAR)
-    (session,) = sessions(here / "run")
-    assert set(session["sources"]) == {"Linear", "gradient-noise"}
-    folders = {copy["folder"] for copy in session["sources"].values()}
-    assert folders == set(os.listdir("run/sources"))
 
 
 def test_an_object_in_python_is_copied_with_its_file(here):

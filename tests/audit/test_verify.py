@@ -27,16 +27,6 @@ from toolkit.compat import HAS_XLA
 from toolkit.errors import DivergedError, InterruptedRun, RetryError
 from toolkit.storage.run_folder import RunFolder
 
-# Counts the steps in Python, which a resume cannot restore.
-COUNTING = """
-    @hookimpl
-    def loss(self, labels, outputs):
-        import itertools
-        import numpy
-        count = itertools.count(1.0)
-        counted = tf.numpy_function(lambda: numpy.float32(next(count)), [], tf.float32)
-        return tf.reshape(counted, []) * Linear.loss(self, labels, outputs)
-"""
 # Another factor in each process.
 RANDOM_FACTOR = """
     @hookimpl
@@ -197,9 +187,8 @@ def test_a_plugin_that_has_changed_or_is_gone_prevents_a_replay_alone(cli, here)
     assert "no plugin file" in cli("verify", "run", "--replay", ":").err
 
 
-@pytest.mark.parametrize("body", [UNSEEDED, COUNTING], ids=["unseeded", "counted"])
-def test_a_plugin_that_is_not_reproducible_is_reported_with_tensor_and_number(cli, here, body):
-    train_with(cli, body, "--steps-per-call", 1)
+def test_a_plugin_that_is_not_reproducible_is_reported_with_tensor_and_number(cli, here):
+    train_with(cli, UNSEEDED, "--steps-per-call", 1)
     result = cli("verify", "run", "--replay", "2:4")
     assert result.code == 6
     assert "Step 4 differs: linear/b differs in 3 of 3 numbers, first in number 0: " in result.err
@@ -219,13 +208,6 @@ def test_a_time_limit_does_not_end_a_replay(trained):
     session = folder.commits.sessions()[0]
     limited = dict(session, options=dict(session["options"], max_secs=0.001))
     assert session_config(folder, limited).values["max_secs"] is None
-
-
-def test_another_time_limit_is_no_change(cli, trained):
-    argv = ["resume", trained / "run", "--steps", 8]
-    assert cli(*argv, "--pause-at", 7).code == 0
-    assert cli(*argv, "--max-secs", 60).code == 0
-    assert cli("verify", trained / "run", "--replay", "6:8").code == 0
 
 
 @pytest.mark.parametrize(
@@ -264,7 +246,7 @@ def test_a_segment_across_a_changed_option_is_refused_and_each_side_trains_again
 
 def test_a_segment_over_several_equal_sessions_trains_again(cli, enter):
     enter("--pause-at", 3)
-    assert cli("resume", "run", "--pause-at", 5, "--console-secs", 1).code == 0
+    assert cli("resume", "run", "--pause-at", 5, "--console-secs", 1, "--max-secs", 60).code == 0
     assert cli("resume", "run").code == 0
     assert cli("verify", "run", "--replay", "0:").code == 0
     assert cli("verify", "run", "--replay", "2:5").code == 0
