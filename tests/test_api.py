@@ -9,13 +9,11 @@ import signal
 
 import numpy as np
 import pytest
-from file_fixtures import read_json
 from generator_fixtures import GENERATOR, Generator, NestedTraining, expected_images
 from linear_fixtures import (
     DERIVED,
     LINEAR,
     TEST_LABELS,
-    Linear,
     bars,
     expected_logits,
     read_weights,
@@ -47,6 +45,15 @@ def generator_run(runs, here):
 CODES = {"code": np.array([[1, 9], [2, 9], [-1, 9]], np.float32), "label": np.array([0, 1, 2])}
 
 
+def exported(path, feed, name):
+    """An output of the model in a folder, fed arrays by name; and the names of its inputs."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        loaded = tf.saved_model.loader.load(session, ["serve"], path)
+        signature = loaded.signature_def["serving_default"]
+        arrays = {signature.inputs[key].name: array for key, array in feed.items()}
+        return session.run(signature.outputs[name].name, arrays), sorted(signature.inputs)
+
+
 def expected_images_of(run, step=6):
     return expected_images(read_weights(run, step)[0], CODES["code"], CODES["label"])
 
@@ -54,21 +61,27 @@ def expected_images_of(run, step=6):
 # ------------------------------------------------------------------------------- open a trained run
 
 
-def test_a_trained_run_has_its_facts_as_attributes(trained):
-    with open_trained(str(trained / "run"), "4") as run:
+def test_a_trained_run_has_its_facts_as_attributes_and_its_splits(trained, monkeypatch):
+    monkeypatch.chdir(trained)
+    with open_trained("run", "4") as run:
         assert run.folder == str(trained / "run")
         assert run.plugin == "Linear"
         assert (run.step, run.data.shape) == (4, (6, 6, 1))
         assert run.options.learning_rate == 0.02
         assert run.summary["steps"] == 6
+        assert run.split("test").labels.tolist() == TEST_LABELS.tolist()
+        assert run.split("test") is run.split("test")
+        assert run.split("nothing") is None
 
 
 def test_the_best_checkpoint_is_opened_unless_another_is_named(trained):
     path = str(trained / "run")
     RunFolder(path).update_manifest(best={"step": 2, "value": 1.0})
-    assert open_trained(path).step == 2
-    assert open_trained(path, "last").step == 6
-    assert open_trained(path, 4).step == 4
+    assert [open_trained(path, *which).step for which in ([], ["last"], [4])] == [2, 6, 4]
+    with pytest.raises(UsageError, match="nowhere does not exist"):
+        open_trained("nowhere")
+    with pytest.raises(CheckpointError, match="no checkpoint '3'"):
+        open_trained(path, "3")
 
 
 def test_the_sha256_follows_from_the_hashes_of_the_checkpoints_files(trained):
@@ -86,21 +99,6 @@ def test_a_trained_run_predicts_as_numpy_does(trained):
         first = run.predict({"features": images[:1]})
     assert np.allclose(predictions["logits"], expected_logits(trained / "run", images), atol=1e-5)
     assert np.allclose(first["logits"], predictions["logits"][:1], atol=1e-6)
-
-
-def test_a_trained_run_has_its_splits(cli, trained, monkeypatch):
-    monkeypatch.chdir(trained)
-    run = open_trained("run")
-    assert run.split("test").labels.tolist() == TEST_LABELS.tolist()
-    assert run.split("test") is run.split("test")
-    assert run.split("nothing") is None
-
-
-def test_a_missing_run_or_checkpoint_is_reported(trained):
-    with pytest.raises(UsageError, match="nowhere does not exist"):
-        open_trained("nowhere")
-    with pytest.raises(CheckpointError, match="no checkpoint '3'"):
-        open_trained(str(trained / "run"), "3")
 
 
 # --------------------------------------------------- models that are fed other arrays than examples
@@ -136,43 +134,30 @@ def test_inputs_without_rows_have_no_predictions(generator_run):
         assert run.predict(empty)["image"].shape == (0, 6, 6, 1)
 
 
-@pytest.mark.parametrize("ending", ["npz", "json"])
-def test_the_command_reads_arrays_by_name_and_writes_predictions(cli, generator_run, here, ending):
-    np.savez("codes.npz", **CODES)
-    result = cli("predict", "r", "codes.npz", "-o", "out." + ending)
-    assert result.code == 0, result.err
-    assert "3 predictions in out." + ending in result.err
-    if ending == "npz":
-        with np.load("out.npz") as stored:
-            images, names = stored["image"], stored["files"].tolist()
-    else:
-        rows = read_json(here, "out.json")
-        images, names = [row["image"] for row in rows], [row["file"] for row in rows]
-    assert np.allclose(images, expected_images_of(generator_run), atol=1e-6)
-    assert names == ["codes.npz[0]", "codes.npz[1]", "codes.npz[2]"]
-
-
-def test_several_files_of_inputs_follow_one_another(cli, generator_run):
+def test_the_command_reads_arrays_by_name_from_each_file(cli, generator_run):
     np.savez("codes.npz", **CODES)
     np.savez("one.npz", code=[[5.0, 0.0]], label=[0])
-    rows = json.loads(cli("predict", "r", "one.npz", "codes.npz", "--json").out)
-    assert [row["file"] for row in rows[:2]] == ["one.npz", "codes.npz[0]"]
-    expected = expected_images(read_weights(generator_run)[0], [[5.0, 0.0]], [0])[0]
-    assert np.allclose(rows[0]["image"], expected, atol=1e-6)
+    result = cli("predict", "r", "one.npz", "codes.npz", "-o", "out.npz")
+    assert result.code == 0, result.err
+    assert "4 predictions in out.npz" in result.err
+    with np.load("out.npz") as stored:
+        images, names = stored["image"], stored["files"].tolist()
+    assert names == ["one.npz", "codes.npz[0]", "codes.npz[1]", "codes.npz[2]"]
+    one = expected_images(read_weights(generator_run)[0], [[5.0, 0.0]], [0])
+    assert np.allclose(images[:1], one, atol=1e-6)
+    assert np.allclose(images[1:], expected_images_of(generator_run), atol=1e-6)
 
 
 @pytest.mark.parametrize(
     "name, message",
     [
         ("odd.npz", "odd.npz: expected code [N, 2] float32, label [N] int32, found z."),
-        ("uneven.npz", "uneven.npz: the arrays have different numbers of rows: code 3, label 2"),
         ("none.npz", "none.npz: no such file."),
         ("one.png", "one.png: the model is fed code [N, 2] float32, label [N] int32, not exa"),
     ],
 )
 def test_files_without_inputs_exit_4_and_are_named(cli, generator_run, here, name, message):
     np.savez("odd.npz", z=np.zeros([3, 2]))
-    np.savez("uneven.npz", code=CODES["code"], label=[0, 1])
     (here / "one.png").write_bytes(b"anything")
     result = cli("predict", "r", name)
     assert result.code == 4 and result.out == ""
@@ -184,12 +169,8 @@ def test_an_export_has_the_same_inputs(cli, generator_run):
     assert result.code == 0, result.err
     summary = json.loads(result.out)
     assert (summary["inputs"], summary["outputs"]) == (["code", "label"], ["image"])
-    with tf.Graph().as_default(), tf.Session() as session:
-        loaded = tf.saved_model.loader.load(session, ["serve"], "model")
-        signature = loaded.signature_def["serving_default"]
-        feed = {signature.inputs[name].name: array for name, array in CODES.items()}
-        images = session.run(signature.outputs["image"].name, feed)
-    assert sorted(signature.inputs) == ["code", "label"]
+    images, inputs = exported("model", CODES, "image")
+    assert inputs == ["code", "label"]
     assert np.allclose(images, expected_images_of(generator_run), atol=1e-6)
 
 
@@ -226,11 +207,7 @@ def test_a_local_variable_follows_the_weights_of_each_checkpoint(derived_run):
 def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived_run):
     images = bars(TEST_LABELS, 2)
     assert cli("export", "r", "model").code == 0
-    with tf.Graph().as_default(), tf.Session() as session:
-        loaded = tf.saved_model.loader.load(session, ["serve"], "model")
-        signature = loaded.signature_def["serving_default"]
-        feed = {signature.inputs["features"].name: images}
-        logits = session.run(signature.outputs["logits"].name, feed)
+    logits, _ = exported("model", {"features": images}, "logits")
     assert np.allclose(logits, doubled(derived_run, images), atol=1e-5)
 
 
@@ -249,30 +226,19 @@ def test_an_evaluation_resets_the_metrics_and_nothing_else(derived_run):
 # -------------------------------------------------------------------------------- train in one call
 
 
-def test_training_in_one_call_prints_nothing_and_writes_a_run(here, capsys):
-    options = {"data": write_bars("bars.npz"), "steps": 3, "learning_rate": "0.5"}
-    summary = toolkit.train(LINEAR, "r", options)
-    assert capsys.readouterr() == ("", "")
-    assert (summary["steps"], summary["run"]) == (3, "r")
-    assert summary["test"]["examples"] == 13
+def test_training_in_one_call_passes_on_its_log_and_does_not_repeat_a_finished_run(here, capsys):
+    data, lines = write_bars("bars.npz"), []
+    options = {"data": data, "steps": 2, "log_steps": 1, "learning_rate": "0.5"}
+    summary = toolkit.train(LINEAR, "r", options, lines.append)
+    assert (summary["steps"], summary["run"], summary["test"]["examples"]) == (2, "r", 13)
     assert open_trained("r").options.learning_rate == 0.5
-
-
-def test_training_in_one_call_passes_on_the_lines_of_the_log(here, capsys):
-    lines = []
-    options = {"data": write_bars("bars.npz"), "steps": 2, "log_steps": 1}
-    toolkit.train(LINEAR, "r", options, lines.append)
-    assert capsys.readouterr() == ("", "")
     assert [line.split()[0] for line in lines] == ["run", "data", "data", "hooks", "step"]
     assert "step 2  validation" in lines[-1]
-
-
-def test_training_in_one_call_resumes_a_run_and_does_not_repeat_a_finished_one(here):
-    data, lines = write_bars("bars.npz"), []
-    toolkit.train(LINEAR, "r", {"data": data, "steps": 2})
     assert toolkit.train(LINEAR, "r", {"steps": 4})["steps"] == 4
+    lines.clear()
     again = toolkit.train(LINEAR, "r", {"steps": 4}, lines.append)
     assert (again["steps"], again["run"], lines) == (4, "r", [])
+    assert capsys.readouterr() == ("", "")
 
 
 def test_training_in_one_call_within_another_graph_does_not_affect_it(here):
@@ -305,20 +271,3 @@ def test_an_evaluation_that_fails_writes_no_folder_of_reports(cli, trained, here
     np.savez("bare.npz", x=np.zeros([20, 6, 6], np.uint8))
     assert cli("evaluate", trained / "run", "--data", "npz:bare.npz").code == 4
     assert not (trained / "run" / "reports").exists()
-
-
-def test_an_environment_variable_sets_the_cache_folder(here, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
-    assert toolkit.cache_folder() == str(here / "cache")
-
-
-def test_data_is_opened_without_a_run_as_the_plugin_would_train_on_it(tmp_path):
-    data = toolkit.open_data(Linear, {"data": write_bars(tmp_path / "bars.npz"), "gain": "2"})
-    assert data.options.gain == 2.0
-    assert len(data.split("train")) and data.split("train").shape == data.data.shape
-    assert data.split("nothing") is None
-
-
-def test_opening_missing_data_is_refused(tmp_path):
-    with pytest.raises(toolkit.DataError):
-        toolkit.open_data(Linear, {"data": "npz:" + str(tmp_path / "none.npz")})

@@ -1,26 +1,20 @@
-"""Configuration files: what they name, paths that count from their folder, and a run's own."""
+"""Configuration files, the paths in them, which count from their folder, and runs that moved."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
+from run_fixtures import write_plugin
 
 import toolkit
-from toolkit import CheckpointError, UsageError, hookimpl, option
+from toolkit import CheckpointError, Options, UsageError, hookimpl, open_trained, option
 from toolkit import config as configuration
-from toolkit.options import (
-    CoreOptions,
-    find_path,
-    map_paths,
-    map_reference,
-    move_start,
-    resolve,
-)
-from toolkit.options.core import PATH_PREFIXES
+from toolkit.options import CoreOptions, find_path, move_start, resolve
 from toolkit.storage.run_folder import RunFolder
 
 
@@ -40,44 +34,100 @@ def printed(cli, *argv):
 # -------------------------------------------------------------------------------------------- paths
 
 
+class WithPaths(Options):
+    weights: str = option("auto", "weights to start from", path=True, words=("auto", "none"))
+    masks: list = option([], "files", path=True)
+    either: str = option("none", "a file behind a prefix", path=("file:",))
+    other: str = option("classifier", "a plugin", path="reference")
+
+
+CLASSES = [("paths", WithPaths)]
+
+
 @pytest.mark.parametrize(
-    "reference, moved",
+    "name, value, expected",
     [
-        ("npz:a.npz", "npz:../a.npz"),
-        ("idx:sub/mnist", "idx:../sub/mnist"),
-        ("images:..", "images:../.."),
-        ("./mine.py", "../mine.py"),
-        ("mine.py", "../mine.py"),
-        ("npz:/abs/a.npz", "npz:/abs/a.npz"),
-        ("/abs/mine.py", "/abs/mine.py"),
-        ("mnist5k", "mnist5k"),
-        ("package.module:Plugin", "package.module:Plugin"),
-        ("", ""),
+        ("data", "idx:a/mnist", "idx:sub/a/mnist"),
+        ("data", "images:..", "images:."),
+        ("data", "npz:/abs/a.npz", "npz:/abs/a.npz"),
+        ("weights", "w.npz", "sub/w.npz"),
+        ("masks", ["a", "/b"], ["sub/a", "/b"]),
+        ("either", "file:c", "file:sub/c"),
+        ("other", "./p.py", "sub/p.py"),
+        ("other", "p.py", "sub/p.py"),
+        ("other", "/abs/p.py", "/abs/p.py"),
+        # These are no paths.
+        ("data", "mnist5k", "mnist5k"),
+        ("weights", "auto", "auto"),
+        ("weights", "none", "none"),
+        ("either", "c", "c"),
+        ("other", "gan", "gan"),
+        ("other", "package.module:Plugin", "package.module:Plugin"),
     ],
 )
-def test_a_relative_path_is_rewritten_and_a_name_stays(reference, moved):
-    def move(path):
-        return move_start(path, "/base", "/base/run")
+def test_paths_in_a_file_start_at_its_folder_and_names_stay(here, name, value, expected):
+    config = configuration.read(str(write(here / "sub" / "a.json", **{name: value})))
+    options = resolve(CLASSES, [config.layer("a.json")]).options
+    assert options.model_dump()[name] == expected
 
-    if reference.startswith(PATH_PREFIXES) or reference == "mnist5k":
-        assert map_paths(CoreOptions, "data", reference, move) == moved
-    else:
-        assert map_reference(reference, move) == moved
+
+def test_the_plugins_in_a_file_start_at_its_folder(here):
+    path = write(here / "sub" / "a.json", plugin="./mine.py", **{"with": ["e.py"]})
+    read = configuration.read(str(path))
+    assert (read.plugin, read.extensions) == ("sub/mine.py", ["sub/e.py"])
+
+
+def test_paths_that_a_run_saves_start_at_its_folder_and_are_read_again(here):
+    options = resolve(CLASSES, flags={"data": "npz:a.npz", "weights": "w.npz"}).options
+    folder = str(here / "runs" / "x")
+    saved = configuration.run_values("./mine.py", ["ema"], options, folder)
+    assert (saved["plugin"], saved["with"]) == ("../../mine.py", ["ema"])
+    assert (saved["data"], saved["weights"]) == ("npz:../../a.npz", "../../w.npz")
+    assert set(saved) == {"plugin", "with", "folder"} | set(type(options).model_fields)
+    assert saved["folder"] == os.path.realpath(folder)
+    again = resolve(CLASSES, [configuration.parse_values(folder, saved).layer("c")]).options
+    assert (again.data, again.model_dump()["weights"]) == ("npz:a.npz", "w.npz")
+
+
+def test_a_path_that_is_no_text_is_refused_in_a_sentence(here):
+    config = configuration.read(str(write(here / "a.json", weights="a\0b")))
+    with pytest.raises(UsageError, match="Option 'weights' .a.json. is no text that can be a path"):
+        resolve(CLASSES, [config.layer("a.json")])
+
+
+def test_a_path_is_taken_from_the_first_folder_that_has_it(here):
+    for folder in ("a", "b"):
+        (here / folder).mkdir()
+    (here / "b" / "x").write_text("")
+    assert find_path("x", [str(here / "a"), str(here / "b")]) == "b/x"
+    (here / "a" / "x").write_text("")
+    assert find_path("x", [str(here / "a"), str(here / "b")]) == "a/x"
+    assert find_path("y", [str(here / "a"), str(here / "b")]) == "a/y"
+    assert find_path("y", []) == "y"
+
+
+def test_a_path_goes_up_from_where_a_link_leads(here):
+    (here / "deep" / "er").mkdir(parents=True)
+    (here / "link").symlink_to(here / "deep" / "er")
+    assert find_path("../x", [str(here / "link")]) == "deep/x"
+    assert find_path("link/../x", [str(here)]) == "deep/x"
+    assert move_start("link/../x", str(here), str(here / "link")) == "../x"
+    assert move_start("link", str(here), str(here)) == "link"
+
+
+def test_the_features_of_a_gan_are_found_from_the_file_that_names_them(cli, here):
+    (here / "sub").mkdir()
+    (here / "sub" / "a.toml").write_text('plugin = "gan"\nfeatures = "run"\n')
+    printed = cli("run", "--config", "sub/a.toml", "--print-config", "--json")
+    assert json.loads(printed.out)["features"]["value"] == "sub/run"
+    printed = cli("run", "--plugin", "gan", "--features", "pixels", "--print-config", "--json")
+    assert json.loads(printed.out)["features"]["value"] == "pixels"
 
 
 def test_a_home_folder_is_spelled_out(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     assert move_start("~/a.npz", "/base", "/run") == "/home/ada/a.npz"
     assert find_path("~/a.npz", ["/base"]) == "/home/ada/a.npz"
-
-
-def test_paths_in_a_file_start_at_the_files_folder(here):
-    path = write(
-        here / "sub" / "a.json", plugin="./mine.py", data="npz:a.npz", **{"with": ["e.py"]}
-    )
-    read = configuration.read(str(path))
-    assert (read.plugin, read.extensions) == ("sub/mine.py", ["sub/e.py"])
-    assert resolve([], [read.layer(str(path))]).options.data == "npz:sub/a.npz"
 
 
 NAMES = "'plugin' is one name and 'with' a list of names"
@@ -100,18 +150,6 @@ TEXT = "a.json: 'data' is text that may hold a path"
 def test_plugin_is_a_name_with_a_list_and_data_a_text(here, name, value, message):
     with pytest.raises(UsageError, match=message):
         configuration.read(str(write(here / "a.json", **{name: value})))
-
-
-def test_paths_that_a_run_saves_start_at_its_folder(here):
-    options = CoreOptions(data="npz:a.npz")
-    saved = configuration.run_values("./mine.py", ["ema"], options, str(here / "runs" / "x"))
-    assert (saved["plugin"], saved["with"], saved["data"]) == (
-        "../../mine.py",
-        ["ema"],
-        "npz:../../a.npz",
-    )
-    assert set(saved) == {"plugin", "with", "folder"} | set(CoreOptions.model_fields)
-    assert saved["folder"] == os.path.realpath(str(here / "runs" / "x"))
 
 
 def test_a_missing_or_damaged_saved_configuration_is_a_checkpoint_error(here):
@@ -217,3 +255,90 @@ def test_code_that_uses_an_earlier_name_of_an_option_gets_a_warning_with_the_pre
     with pytest.warns(FutureWarning, match="^Option force_of_it is now called strength.$"):
         opened = toolkit.open_data(Renamed, {"data": data, "force_of_it": 2})
     assert opened.options.strength == 2
+
+
+# -------------------------------------------------------------------------------- runs that moved
+
+
+RUN = ["run", "--plugin", LINEAR, "--steps", "2", "--run-dir", "work/run"]
+# Commands on a run that need its data.
+COMMANDS = [
+    ["evaluate", "RUN"],
+    ["resume", "RUN", "--steps", "4"],
+    ["doctor", "RUN"],
+    ["resume", "RUN", "--print-config"],
+    ["run", "--config", "RUN/config.json", "--run-dir", "again", "--trust"],
+]
+
+
+@pytest.fixture
+def run(cli, here):
+    """A run in work/run, with data in data/bars.npz beside it."""
+    (here / "data").mkdir()
+    write_bars("data/bars.npz")
+    result = cli(*RUN, "--data", "npz:data/bars.npz")
+    assert result.code == 0, result.err
+    return here / "work" / "run"
+
+
+def check_commands(cli, path):
+    for words in COMMANDS:
+        result = cli(*[word.replace("RUN", str(path)) for word in words])
+        assert result.code == 0, (words, result.err)
+
+
+@pytest.mark.parametrize(
+    "names, data",
+    [
+        (["work/run"], "data/bars.npz"),
+        (["work", "data"], "data/bars.npz"),
+        (["work", "data"], "HERE/data/bars.npz"),
+    ],
+    ids=["alone", "with its data", "with data by an absolute path"],
+)
+def test_a_run_that_moved_finds_its_data(cli, here, names, data):
+    (here / "data").mkdir()
+    write_bars("data/bars.npz")
+    assert cli(*RUN, "--data", "npz:" + data.replace("HERE", str(here))).code == 0
+    far = here / "far" / "away"
+    far.mkdir(parents=True)
+    for name in names:
+        shutil.move(str(here / name), str(far))
+    check_commands(cli, far / ("run" if names == ["work/run"] else "work/run"))
+
+
+@pytest.mark.parametrize("place", ["link", "deep/er/link"])
+def test_a_run_behind_a_symbolic_link_finds_its_data(cli, here, run, place):
+    (here / place).parent.mkdir(parents=True, exist_ok=True)
+    (here / place).symlink_to(run)
+    check_commands(cli, here / place)
+    assert read_json(run, "config.json")["data"] == "npz:../../data/bars.npz"
+
+
+def test_a_run_is_started_and_resumed_through_a_link_in_its_path(cli, here):
+    (here / "deep" / "er").mkdir(parents=True)
+    (here / "work").symlink_to(here / "deep" / "er")
+    write_bars("bars.npz")
+    assert cli(*RUN, "--data", "npz:bars.npz").code == 0
+    assert read_json(here, "deep", "er", "run", "config.json")["data"] == "npz:../../../bars.npz"
+    check_commands(cli, here / "work" / "run")
+
+
+def test_a_run_that_moved_alone_finds_its_plugin_and_extension(cli, here):
+    write_bars("bars.npz")
+    plugin = write_plugin()
+    (here / "nothing.py").write_text("")
+    argv = ["--with", "./nothing.py", "--data", "npz:bars.npz", "--steps", "2", "--run-dir", "r"]
+    assert cli("run", "--plugin", plugin, *argv).code == 0
+    (here / "far" / "away").mkdir(parents=True)
+    shutil.move(str(here / "r"), str(here / "far" / "away" / "r"))
+    check_commands(cli, here / "far" / "away" / "r")
+    with open_trained(str(here / "far" / "away" / "r")) as trained:
+        assert trained.step == 4
+
+
+def test_a_resume_writes_where_the_run_is_now(cli, here, run):
+    shutil.move(str(run), str(here / "now"))
+    assert cli("resume", here / "now", "--steps", 4).code == 0
+    config = read_json(here, "now", "config.json")
+    assert (config["folder"], config["data"]) == (str(here / "now"), "npz:../data/bars.npz")

@@ -22,7 +22,6 @@ from toolkit.options import (
     changeable_options,
     current_names,
     describe,
-    from_text,
     merge,
     misspelt_variables,
     resolve,
@@ -31,102 +30,64 @@ from toolkit.options import (
 from toolkit.options.collection import describe_errors
 from toolkit.plugins import Plugins
 
-# Of each option of the core a text as flags and variables give it and the value that it becomes;
-# where it has a limit, a text beyond it.
-CORE = {
-    "data": ("idx:here", "idx:here"),
-    "image_size": ("32", 32, "0"),
-    "channels": ("3", 3, "2"),
-    "normalize": ("yes", True),
-    "fit": ("crop", "crop", "squeeze"),
-    "background": ("#102030", "#102030"),
-    "label_column": ("left, right", ["left", "right"]),
-    "label_kind": ("value", "value", "text"),
-    "image_column": ("path", "path"),
-    "feature_columns": ("width,height", ["width", "height"]),
-    "ignore_columns": ("id", ["id"]),
-    "split_column": ("part", "part"),
-    "missing": ("drop", "drop", "guess"),
-    "categories": ("one-hot", "one-hot", "texts"),
-    "validation_share": ("0.25", 0.25, "0.6"),
-    "test_share": ("0.25", 0.25, "0.6"),
-    "folds": ("5", 5, "-1"),
-    "fold": ("4", 4, "-1"),
-    "split_seed": ("7", 7, "-1"),
-    "rehash": ("yes", True),
-    "reader": ("stream", "stream", "disk"),
-    "resident_limit": ("16", 16, "-1"),
-    "shuffle_buffer": ("500", 500, "0"),
-    "batch_size": ("32", 32, "0"),
-    "steps": ("100", 100, "0"),
-    "epochs": ("2.5", 2.5, "0"),
-    "max_secs": ("60", 60.0, "0"),
-    "init_from": ("runs/a@400", "runs/a@400"),
-    "map": ("a/=b/, c=d", ["a/=b/", "c=d"]),
-    "optimizer": ("momentum", "momentum"),
-    "optimizer_args": ("beta1=0.5,beta2=0.9", {"beta1": 0.5, "beta2": 0.9}),
-    "learning_rate": ("1e-4", 0.0001, "0"),
-    "schedule": ("cosine", "cosine", "linear"),
-    "warmup_steps": ("10", 10, "-1"),
-    "decay_steps": ("none", None, "0"),
-    "decay_rate": ("0.1", 0.1, "1.5"),
-    "clip": ("global-norm", "global-norm", "all"),
-    "clip_limit": ("5", 5.0, "0"),
-    "accumulate": ("4", 4, "0"),
-    "weight_decay": ("0.01", 0.01, "-0.1"),
-    "decay_exclude": ("*/embedding, *gamma", ["*/embedding", "*gamma"], "w:0"),
-    "group": (
-        "conv*:learning_rate=1e-4,weight_decay=0, */bias:frozen=true",
-        ["conv*:learning_rate=1e-4,weight_decay=0", "*/bias:frozen=true"],
-        "conv1/*",
-    ),
-    "freeze": ("conv1/*,conv2/*", ["conv1/*", "conv2/*"], "w:0"),
-    "on_nonfinite": ("skip", "skip", "ignore"),
-    "log_steps": ("10", 10, "0"),
-    "console_secs": ("0", 0.0, "-1"),
-    "summary_steps": ("50", 50, "0"),
-    "summary_secs": ("30", 30.0, "0"),
-    "checkpoint_steps": ("1000", 1000, "0"),
-    "checkpoint_secs": ("600", 600.0, "0"),
-    "keep_checkpoints": ("3", 3, "0"),
-    "keep_every_hours": ("0.5", 0.5, "0"),
-    "evaluate": ("no", False),
-    "evaluate_steps": ("250", 250, "0"),
-    "eval_batch_size": ("100", 100, "0"),
-    "best_metric": ("max:accuracy", "max:accuracy", "most:accuracy"),
-    "early_stopping": ("0", 0, "-1"),
-    "seed": ("7", 7, "2147483648"),
-    "devices": ("2", 2, "0"),
-    "intra_op_threads": ("2", 2, "4097"),
-    "inter_op_threads": ("1", 1, "-1"),
-    "gpu_memory_growth": ("false", False),
-    "gpu_memory_fraction": ("0.5", 0.5, "1.1"),
-    "log_device_placement": ("true", True),
-    "page": ("no", False),
-    "keep_sources": ("off", False),
-    "profile_hooks": ("yes", True),
-    "steps_per_call": ("50", 50, "0"),
-    "xla": ("on", "on", "1"),
-    "profile_steps": ("100,101", [100, 101]),
+# Beyond a limit of each option that has one.
+BEYOND = {
+    "image_size": "0",
+    "channels": "2",
+    "fit": "squeeze",
+    "label_kind": "text",
+    "missing": "guess",
+    "categories": "texts",
+    "validation_share": "0.6",
+    "test_share": "0.6",
+    "folds": "-1",
+    "fold": "-1",
+    "split_seed": "-1",
+    "reader": "disk",
+    "resident_limit": "-1",
+    "shuffle_buffer": "0",
+    "batch_size": "0",
+    "steps": "0",
+    "epochs": "0",
+    "max_secs": "0",
+    "learning_rate": "0",
+    "schedule": "linear",
+    "warmup_steps": "-1",
+    "decay_steps": "0",
+    "decay_rate": "1.5",
+    "clip": "all",
+    "clip_limit": "0",
+    "accumulate": "0",
+    "weight_decay": "-0.1",
+    "decay_exclude": "w:0",
+    "group": "conv1/*",
+    "freeze": "w:0",
+    "on_nonfinite": "ignore",
+    "log_steps": "0",
+    "console_secs": "-1",
+    "summary_steps": "0",
+    "summary_secs": "0",
+    "checkpoint_steps": "0",
+    "checkpoint_secs": "0",
+    "keep_checkpoints": "0",
+    "keep_every_hours": "0",
+    "evaluate_steps": "0",
+    "eval_batch_size": "0",
+    "best_metric": "most:accuracy",
+    "early_stopping": "-1",
+    "seed": "2147483648",
+    "devices": "0",
+    "intra_op_threads": "4097",
+    "inter_op_threads": "-1",
+    "gpu_memory_fraction": "1.1",
+    "steps_per_call": "0",
+    "xla": "1",
 }
 
 # Numbers that count nothing.
-PURE_NUMBERS = set(
-    [
-        "channels",
-        "validation_share",
-        "test_share",
-        "folds",
-        "fold",
-        "split_seed",
-        "epochs",
-        "learning_rate",
-        "decay_rate",
-        "clip_limit",
-        "weight_decay",
-        "seed",
-        "gpu_memory_fraction",
-    ]
+PURE_NUMBERS = (
+    "channels validation_share test_share folds fold split_seed epochs learning_rate decay_rate "
+    "clip_limit weight_decay seed gpu_memory_fraction"
 )
 
 
@@ -155,23 +116,16 @@ def refuse(*arguments, **more):
 # ---------------------------------------------------------------------------- every option there is
 
 
-@pytest.mark.parametrize("name", list(CoreOptions.model_fields))
-def test_each_option_of_the_core_takes_its_text(name):
-    text, value, *_ = CORE[name]
-    assert one(name, text) == value
-    assert type(one(name, text)) is type(value)
-
-
-@pytest.mark.parametrize("name", [name for name, row in CORE.items() if row[2:]])
+@pytest.mark.parametrize("name", sorted(BEYOND))
 def test_each_limit_of_the_core_holds_and_names_value_and_origin(name):
     flag = "--" + name.replace("_", "-")
     with pytest.raises(UsageError, match=f"Option '{name}' is .* \\(flag {flag}\\)"):
-        one(name, CORE[name][2])
+        one(name, BEYOND[name])
 
 
 def test_the_table_has_a_value_beyond_each_limit():
     limited = {f.name for f in describe(CoreOptions) if f.limits or "|" in f.type}
-    assert limited <= {name for name, row in CORE.items() if row[2:]}
+    assert limited <= set(BEYOND)
 
 
 @pytest.mark.parametrize("field", describe(CoreOptions), ids=lambda field: field.name)
@@ -181,7 +135,7 @@ def test_each_option_has_a_valid_default_help_a_group_and_a_unit_where_it_counts
     assert field.help[0].islower() or field.help.startswith("TensorBoard")
     assert field.group
     if field.type in ("int", "float", "1|3"):
-        assert bool(field.unit) == (field.name not in PURE_NUMBERS)
+        assert bool(field.unit) == (field.name not in PURE_NUMBERS.split())
 
 
 def test_the_defaults_survive_json():
@@ -191,10 +145,15 @@ def test_the_defaults_survive_json():
 # ----------------------------------------------------------------------------------- text and types
 
 
+GROUPS = ["a*:learning_rate=1,weight_decay=0", "b:frozen=true"]
+
+
 @pytest.mark.parametrize(
     "name, text, value",
     [
         ("sizes", "128, 64,", [128, 64]),
+        ("label_column", "left, right", ["left", "right"]),
+        ("group", "a*:learning_rate=1,weight_decay=0, b:frozen=true", GROUPS),
         ("profile_steps", "", []),
         ("rates", "a=1, b=0.5", {"a": 1.0, "b": 0.5}),
         *(("limit", text, None) for text in ("none", "None", " NONE ", "")),
@@ -247,13 +206,9 @@ ARGUMENT = "should be numbers, true, false or text"
         ("should be a finite number.", "rates", ["a=inf"]),
         *(("should be a number.", n, [True]) for n in ("steps", "epochs", "learning_rate")),
         ("should be a number.", "profile_steps", [[True]]),
-        (WHOLE, "batch_size", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "-0x1"] + ["1 0"]),
-        (
-            SIZE,
-            "image_size",
-            ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3", "a", "-1", "6.4", "٣"]
-            + [True],
-        ),
+        (WHOLE, "batch_size", ["1e3", "0x10", "２", "٣", "five", "1.5", "--3", "-0x1", "1 0", ""]),
+        (SIZE, "image_size", ["0", "4097", "64x", "x64", "64x0", "64x4097", "64x48x3"]),
+        (SIZE, "image_size", ["a", "-1", "6.4", "٣", True]),
     ],
 )
 def test_a_value_of_another_type_is_refused_in_one_sentence(message, name, values):
@@ -276,21 +231,15 @@ def test_no_float_of_the_core_may_be_infinite(name):
     "name, value",
     [
         ("steps", 2**63),
-        ("steps", 16**5000),
         ("profile_steps", [1, 16**5000]),
         ("steps", "9" * 999),
         ("steps", [[[1]]] * 999),
     ],
-    ids=["2^63", "16^5000", "in a list", "text", "a list"],
+    ids=["2^63", "16^5000", "text", "a list"],
 )
 def test_an_enormous_value_is_refused_in_few_words(name, value):
     message = refuse([], [("a.toml", {name: value})]).message
     assert f"Option '{name}' is " in message and len(message) < 250
-
-
-def test_a_value_that_is_no_text_is_unchanged():
-    assert from_text(List[int], [1, 2]) == [1, 2]
-    assert from_text(Optional[int], None) is None
 
 
 def test_types_and_limits_read_as_a_person_writes_them():
@@ -308,11 +257,6 @@ def test_types_and_limits_read_as_a_person_writes_them():
     assert limits["validation_share"] == ">= 0 and <= 0.5"
     assert limits["epochs"] == "> 0"
     assert limits["seed"] == ">= 0 and < 2147483648"
-
-
-def test_resolved_options_cannot_be_changed():
-    with pytest.raises(ValueError, match="frozen"):
-        resolve([]).options.steps = 3
 
 
 def test_one_error_reports_all_wrong_values():
@@ -427,20 +371,6 @@ def test_the_strongest_layer_sets_the_length(layers, more, length):
 # ---------------------------------------------------------------------------- variables and merging
 
 
-def test_a_misspelt_variable_is_reported():
-    variables = {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}
-    # These are read elsewhere.
-    variables.update(dict.fromkeys(["TOOLKIT_CACHE", "TOOLKIT_PLUGIN", "TOOLKIT_VERBOSE"], "1"))
-    assert misspelt_variables(CoreOptions, variables) == [
-        "TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?"
-    ]
-
-
-def test_merged_options_are_those_of_the_core_and_of_the_plugin():
-    merged = merge([("linear", LinearOptions)])
-    assert set(merged.model_fields) == set(CoreOptions.model_fields) | {"gain"}
-
-
 class Renamed(Options):
     presets = {"large": {"samples": 50}}
 
@@ -450,6 +380,16 @@ class Renamed(Options):
 
 RENAMED = [("renamed", Renamed)]
 FIXED = "has a name that"
+
+
+def test_a_misspelt_variable_is_reported():
+    variables = {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}
+    # These are read elsewhere, and one is an earlier name.
+    used = ["TOOLKIT_CACHE", "TOOLKIT_PLUGIN", "TOOLKIT_VERBOSE", "TOOLKIT_STANDING"]
+    variables.update(dict.fromkeys(used, "1"))
+    assert misspelt_variables(merge(RENAMED), variables) == [
+        "TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?"
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:Field name:UserWarning")
@@ -502,15 +442,11 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
         ("a.toml", b"steps = = 3", "a.toml: not valid TOML: "),
         ("a.json", b"{", "a.json: not valid JSON: "),
         ("a.json", b"[1]", "a.json: expected names with values, found a list."),
-        ("a.toml", b"\xff\xfe", "a.toml: not valid TOML: "),
-        ("a.toml", b"a = " + b"[" * 10**5, "a.toml: not valid TOML: "),
-        ("a.json", b'{"a": ' + b"[" * 10**5, "a.json: not valid "),
         ("a.toml", b"batch-size = 3\nbatch_size = 4", "a.toml: 'batch_size' is set twice: "),
         ("a.json", b'{"steps": 3, "steps": 4}', "a.json: 'steps' is set twice: "),
         ("a.json", b'{"batch-size": 3, "batch_size": 4}', "a.json: 'batch_size' is set twice: "),
         ("none.toml", None, "none.toml: No such file or directory."),
     ],
-    ids=range(10),
 )
 def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, message):
     if text is not None:
@@ -521,19 +457,12 @@ def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, messag
 
 
 @pytest.mark.parametrize(
-    "name, text",
-    [
-        ("a.toml", "learning_rate = inf"),
-        ("a.toml", "learning_rate = -nan"),
-        ("a.toml", "epochs = 1e999"),
-        *(("a.json", f'{{"max_secs": {text}}}') for text in ("Infinity", "NaN", "1e999")),
-    ],
+    "name, text", [("a.toml", "max_secs = inf"), ("a.json", '{"max_secs": 1e999}')]
 )
 def test_a_file_may_not_have_infinite_values(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     message = refuse([], [(name, read_values(str(tmp_path / name)))]).message
-    assert f"({name})" in message
-    assert message.endswith(("finite number.", "greater than 0."))
+    assert f"({name})" in message and message.endswith("finite number.")
 
 
 # ------------------------------------------------------------------------------------------ presets
@@ -731,16 +660,6 @@ def test_a_saved_run_without_a_new_preset_has_its_values_and_their_first_origins
 # -------------------------------------------------------------------------- what a plugin declares
 
 
-def test_a_step_takes_one_batch_unless_the_plugin_says_otherwise():
-    class Double(Options):
-        @property
-        def batches_per_step(self):
-            return 2
-
-    assert CoreOptions().batches_per_step == 1
-    assert resolve([("double", Double)]).options.batches_per_step == 2
-
-
 class Ranked(Options):
     core_defaults = {"best_metric": "min:distance"}
 
@@ -851,10 +770,6 @@ def test_saved_values_are_read_under_the_present_names():
         "steps": 3,
         "with": [],
     }
-
-
-def test_the_variable_of_an_earlier_name_is_not_taken_for_a_misspelling():
-    assert misspelt_variables(merge(RENAMED), {"TOOLKIT_STANDING": "1"}) == []
 
 
 # ----------------------------------------------------------------------------- idle options

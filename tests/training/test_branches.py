@@ -11,7 +11,6 @@ from linear_fixtures import LINEAR, write_bars
 from run_fixtures import damage
 from test_exact_resume import OPTIONS, STEPS, Noisy, events, final_state
 
-import toolkit
 from toolkit import testing
 from toolkit.storage.branch import create_branch, find_branch_point
 from toolkit.storage.run_folder import RunFolder
@@ -25,13 +24,10 @@ def run(trained, here):
     return "run"
 
 
-def lines(run):
-    with open(os.path.join(run, "commits.jsonl")) as file:
-        return file.readlines()
-
-
-def commit_number(run, step):
-    return RunFolder(run).commits.current_commits()[step].number
+def create(run, step, branch):
+    folder = RunFolder(os.path.abspath(run))
+    point = find_branch_point(folder, step)
+    create_branch(folder, point, branch, point.config(folder))
 
 
 # --------------------------------------------------------------------------------------- exactness
@@ -53,13 +49,11 @@ def test_hooks_noise_best_checkpoint_and_events_continue_in_a_branch(here):
     data = write_bars("bars.npz")
     options = dict(OPTIONS, keep_checkpoints=9)
     testing.train(Noisy, "run", data=data, **options)
-    folder = RunFolder(os.path.abspath("run"))
     for step in 5, 8:
-        point = find_branch_point(folder, step)
         branch = f"branch-{step}"
-        create_branch(folder, point, branch, point.config(folder))
+        create("run", step, branch)
         testing.train(Noisy, branch)
-        assert final_state(os.path.abspath(branch)) == final_state(folder.path)
+        assert final_state(os.path.abspath(branch)) == final_state(os.path.abspath("run"))
         assert events(branch) == events("run")
     assert RunFolder("branch-8").checkpoints.list()[-1].step == STEPS
 
@@ -83,10 +77,11 @@ def test_a_branch_needs_its_parent_no_more(cli, run):
 # ---------------------------------------------------------------------------------------- records
 
 
-def test_a_branch_begins_with_the_entries_of_its_parent_and_names_it(cli, run):
+def test_a_branch_begins_with_the_entries_of_its_parent_and_names_it(cli, run, here):
     assert cli("resume", run, "--from", 4).code == 0
-    branch, number = "run-from-4", commit_number(run, 4)
-    assert lines(branch)[:number] == lines(run)[:number]
+    branch, number = "run-from-4", RunFolder(run).commits.current_commits()[4].number
+    logs = [(here / name / "commits.jsonl").read_text().splitlines() for name in (branch, run)]
+    assert logs[0][:number] == logs[1][:number]
     expected = {
         "kind": "branch",
         "name": "run",
@@ -147,6 +142,7 @@ def test_a_branch_says_where_it_begins_and_which_options_differ(cli, run):
     assert f"{start}; steps was 6, now 8; learning_rate was 0.02, now 0.5\n" in result.err
     same = cli("resume", run, "--from", 4, "--run-dir", "far/away/same")
     assert f"{start}\n" in same.err
+    assert read_json("far/away/same", "config.json")["data"] == "npz:../../../bars.npz"
     again = cli("resume", "far/away/same", "--steps", 8)
     assert again.code == 0 and "a branch of" not in again.err
 
@@ -167,19 +163,6 @@ def test_the_configuration_of_a_branch_is_printed_and_nothing_written(cli, run):
     assert not os.path.exists("run-from-4")
 
 
-def test_a_branch_in_another_folder_finds_the_data(cli, run):
-    assert cli("resume", run, "--from", 4, "--run-dir", "far/away/branch").code == 0
-    assert read_json("far/away/branch", "config.json")["data"] == "npz:../../../bars.npz"
-    assert cli("resume", "far/away/branch", "--steps", 8).code == 0
-
-
-def test_a_run_in_a_folder_of_any_name_has_branches(cli, run, here):
-    name = "a [1] *b"
-    shutil.move(run, name)
-    assert cli("resume", name, "--from", 4).code == 0
-    assert testing.fingerprint(f"{name}-from-4") == testing.fingerprint(name)
-
-
 # --------------------------------------------------------------------------------------- refusals
 
 
@@ -188,9 +171,7 @@ def test_a_run_in_a_folder_of_any_name_has_branches(cli, run, here):
     [
         (["--from", 0], 2, "run has no checkpoint of step 0."),
         (["--from", 3], 2, "run has no checkpoint of step 3."),
-        (["--from", 99], 2, "run has no checkpoint of step 99."),
         (["--from", 6], 2, "No step is left after step 6: the run ends at step 6."),
-        (["--from", "x"], 2, "'x' is not a valid integer"),
         (["--from", -1], 2, "-1 is not in the range"),
         (["--run-dir", "new"], 2, "--run-dir names the folder of a branch, but --from is missing."),
         (["--from", 4, "--run-dir", "run"], 2, "run is not empty."),
@@ -256,19 +237,10 @@ def test_a_run_in_progress_may_have_branches(cli, run):
 
 
 def test_the_branch_of_a_killed_command_is_resumed(cli, run):
-    folder = RunFolder(os.path.abspath(run))
-    point = find_branch_point(folder, 4)
-    create_branch(folder, point, "branch", point.config(folder))
+    create(run, 4, "branch")
     assert cli("verify", "branch").code == 0
     doctor = cli("doctor", "branch")
     assert doctor.code == 0 and "toolkit resume branch" in doctor.out
     assert cli("resume", "branch").code == 0
     assert testing.fingerprint("branch") == testing.fingerprint(run)
     assert cli("verify", "branch").code == 0
-
-
-def test_code_continues_a_branch(run):
-    folder = RunFolder(os.path.abspath(run))
-    point = find_branch_point(folder, 4)
-    create_branch(folder, point, "branch", point.config(folder))
-    assert toolkit.train(LINEAR, "branch", {"steps": 6})["steps"] == 6

@@ -1,4 +1,4 @@
-"""Changes on resume: options and data by name, the model by flags, and pauses."""
+"""Changes on resume: options and data by name, the model by flags, and pauses; in code as well."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import shutil
 import numpy as np
 import pytest
 from file_fixtures import edit, read_json, sha256s
-from linear_fixtures import LINEAR, write_bars
+from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 from run_fixtures import EXTRA, RENAMED, UNCHANGED, damage, sessions, write_plugin
 
+import toolkit
+from toolkit import UsageError, hookimpl, option
+from toolkit.options import merge
 from toolkit.testing import fingerprint, tensors
 
 FLAGS = ["--steps", 6, "--log-steps", 1]
@@ -43,22 +46,15 @@ def bits(name):
 # ---------------------------------------------------------------------------------------- options
 
 
-TWO_CHANGES = "learning_rate was 0.02, now 0.5; gain was 1.0, now 2.0."
-
-
 @pytest.mark.parametrize(
     "argv, message, end",
     [
         (
             ["--learning-rate", "0.5", "--gain", "2"],
-            TWO_CHANGES,
+            "learning_rate was 0.02, now 0.5; gain was 1.0, now 2.0.",
             "--allow learning_rate --allow gain\n",
         ),
-        (
-            ["--set", "learning-rate=0.5", "--set", "gain=2"],
-            TWO_CHANGES,
-            "--allow learning_rate --allow gain\n",
-        ),
+        (["--set", "gain=2"], "gain was 1.0, now 2.0.", "--allow gain\n"),
         (
             ["--learning-rate", "0.5", "--gain", "2", "--allow", "gain"],
             "options: learning_rate was 0.02, now 0.5.",
@@ -79,73 +75,51 @@ def test_what_a_resume_refuses_leaves_the_run_as_it_was(cli, run, argv, message,
     assert sha256s(run) == before
 
 
-def test_an_edited_configuration_is_refused_as_a_flag_is(cli, run):
-    edit(run / "config.json", '"gain": 1.0', '"gain": 2.0')
-    result = cli("resume", run, "--steps", 8)
-    assert result.code == 2 and "gain was 1.0, now 2.0." in result.err
-    assert cli("resume", run, "--steps", 8, "--allow", "gain").code == 0
-
-
-def test_another_plugin_in_an_edited_configuration_is_refused(cli, run, here):
+@pytest.mark.parametrize(
+    "old, new, change, name",
+    [
+        ('"gain": 1.0', '"gain": 2.0', "gain was 1.0, now 2.0.", "gain"),
+        (LINEAR, "../../mine.py", f"plugin was {LINEAR}, now ", "plugin"),
+        ('"with": []', '"with": ["../../one.py"]', "with was none, now one.py.", "with"),
+    ],
+)
+def test_an_edited_configuration_is_refused_as_a_flag_is(cli, run, here, old, new, change, name):
     write_plugin()
-    edit(run / "config.json", LINEAR, str(here / "mine.py"))
+    (here / "one.py").write_text(
+        "from toolkit import hookimpl\n@hookimpl\ndef run_finished(): pass"
+    )
+    edit(run / "config.json", old, new)
     result = cli("resume", run, "--steps", 8, "--trust")
-    assert result.code == 2 and "plugin was linear_fixtures:Linear, now " in result.err
-    assert cli("resume", run, "--steps", 8, "--allow", "plugin").code == 0
+    assert result.code == 2 and change in result.err
+    assert cli("resume", run, "--steps", 8, "--allow", name).code == 0
 
 
-def test_another_extension_in_an_edited_configuration_is_refused(cli, here):
-    for name in "one.py", "two.py":
-        (here / name).write_text(
-            "from toolkit import hookimpl\n@hookimpl\ndef run_finished(): pass\n"
-        )
-    assert start_run(cli, "run", LINEAR, "--with", "./one.py").code == 0
-    edit(here / "run" / "config.json", "../one.py", "../two.py")
-    result = cli("resume", "run", "--steps", 8, "--trust")
-    assert result.code == 2 and "with was one.py, now two.py." in result.err
-    assert cli("resume", "run", "--steps", 8, "--allow", "with").code == 0
-
-
-def test_two_changes_have_two_allowances(cli, run):
-    argv = ["resume", run, "--steps", 8, "--learning-rate", "0.5", "--gain", "2"]
-    assert cli(*argv, "--allow", "gain", "--allow", "learning-rate").code == 0
-
-
-@pytest.mark.parametrize("argv", [["--gain", "2"], ["--seed", "4"], ["--batch-size", "4"]])
-def test_an_allowed_change_is_in_the_session_entry(cli, run, argv):
-    name = argv[0][2:].replace("-", "_")
-    assert cli("resume", run, "--steps", 8, *argv, "--allow", name).code == 0
-    before, after = sessions(run)
-    changed = {n for n in after["options"] if after["options"][n] != before["options"][n]}
-    assert changed - {"folder"} == {"steps", name}  # the run is a copy in another folder
-    assert after["options"][name] == int(argv[1])
-
-
-def test_an_allowed_change_needs_no_allowance_later(cli, run):
-    argv = ["resume", run, "--learning-rate", "0.5", "--allow", "learning_rate"]
-    assert cli(*argv, "--steps", 8).code == 0
+def test_an_allowed_change_is_in_the_session_entry_and_needs_no_allowance_later(cli, run):
+    change = ["--gain", 2, "--batch-size", 4, "--allow", "gain", "--allow", "batch-size"]
+    assert cli("resume", run, "--steps", 8, *change).code == 0
     assert cli("resume", run, "--steps", 10).code == 0
-    assert "learning_rate was 0.5" in cli("resume", run, "--learning-rate", "0.02").err
+    first, *others = (session["options"] for session in sessions(run))
+    for now, steps in zip(others, (8, 10)):
+        changed = {n: now[n] for n in now if now[n] != first[n] and n != "folder"}
+        assert changed == {"steps": steps, "gain": 2, "batch_size": 4}
+    assert "gain was 2.0, now 1.0" in cli("resume", run, "--gain", 1).err
 
 
 def test_options_without_effect_on_the_result_need_no_allowance(cli, run):
     argv = ["--log-steps", 3, "--keep-checkpoints", 2, "--eval-batch-size", 4, "--console-secs", 1]
     assert cli("resume", run, "--steps", 8, *argv).code == 0
+    saved = read_json(run, "config.json")
+    assert (saved["log_steps"], saved["eval_batch_size"], saved["steps"]) == (3, 4, 8)
 
 
-def test_other_data_is_refused_and_allowed_by_name(cli, run):
+def test_other_data_is_refused_allowed_by_name_and_needs_no_allowance_later(cli, run):
     other = write_bars("other.npz", train=50)
     result = cli("resume", run, "--steps", 8, "--data", other)
     assert result.code == 4 and "--allow data" in result.err
     assert cli("resume", run, "--steps", 8, "--data", other, "--allow", "data").code == 0
-    before, after = (session["data"] for session in sessions(run))
-    assert (list(before), list(after)) == (["bars.npz"], ["other.npz"])
-
-
-def test_allowed_data_needs_no_allowance_later(cli, run):
-    argv = ["--data", write_bars("other.npz", train=50), "--allow", "data"]
-    assert cli("resume", run, "--steps", 8, *argv).code == 0
     assert cli("resume", run, "--steps", 10).code == 0
+    names = [list(session["data"]) for session in sessions(run)]
+    assert names == [["bars.npz"], ["other.npz"], ["other.npz"]]
 
 
 # ------------------------------------------------------------------------------------------ model
@@ -170,7 +144,7 @@ def resume_with_changes(cli, before, after, flags, *more):
 
 
 def test_a_new_variable_starts_at_its_initial_value(cli, here):
-    old, new, record = resume_with_changes(cli, UNCHANGED, EXTRA, ["--init-new"], "--no-evaluate")
+    old, new, record = resume_with_changes(cli, UNCHANGED, EXTRA, ["--init-new"])
     assert new["extra"].tolist() == [5.0, 5.0]  # no gradient reaches it
     assert record["initialised"] == ["extra"] and record["dropped"] == []
     assert sorted(set(new) - set(old)) == ["extra"]
@@ -183,9 +157,7 @@ def test_a_dropped_variable_is_not_in_later_checkpoints(cli, here):
 
 
 def test_a_renamed_variable_keeps_its_value_and_slots(cli, here):
-    old, new, record = resume_with_changes(
-        cli, UNCHANGED, RENAMED, ["--map", "linear/=dense/"], "--no-evaluate"
-    )
+    old, new, record = resume_with_changes(cli, UNCHANGED, RENAMED, ["--map", "linear/=dense/"])
     assert record["renamed"]["linear/w"] == "dense/w"
     assert record["renamed"]["linear/w/Adam"] == "dense/w/Adam"
     write_plugin(UNCHANGED)  # the same steps without the renaming
@@ -194,14 +166,6 @@ def test_a_renamed_variable_keeps_its_value_and_slots(cli, here):
     assert np.array_equal(plain["linear/w"], new["dense/w"])
     assert np.array_equal(plain["linear/w/Adam"], new["dense/w/Adam"])
     assert not np.array_equal(old["linear/w"], new["dense/w"])
-
-
-@pytest.mark.parametrize(
-    "after, flags", [(EXTRA, ["--init-new"]), (RENAMED, ["--map", "linear/=dense/"])]
-)
-def test_a_changed_model_is_evaluated(cli, here, after, flags):
-    _, new, _ = resume_with_changes(cli, UNCHANGED, after, flags)
-    assert new["global_step"] == 8
 
 
 def test_a_changed_model_is_tested_although_the_best_checkpoint_is_of_the_old_one(cli, here):
@@ -263,10 +227,6 @@ def test_a_pause_at_an_earlier_step_trains_and_tests_nothing(cli, straight, paus
     assert bits(paused) == bits(straight)
 
 
-def test_the_pause_is_not_in_the_configuration(paused):
-    assert "pause_at" not in read_json(paused, "config.json")
-
-
 # ----------------------------------------------------------------------------------- continue
 
 
@@ -289,12 +249,13 @@ def test_a_finished_run_repeats_the_steps_of_a_damaged_checkpoint(cli, run):
     assert cli("verify", run).code == 0
 
 
-def test_a_finished_run_has_nothing_left_to_do(cli, run):
-    before = bits(str(run))
-    result = cli("resume", run)
+@pytest.mark.parametrize("more", [[], ["--steps", 6], ["--steps", 4]], ids=str)
+def test_a_finished_run_has_nothing_left_to_do(cli, run, more):
+    before = sha256s(run)
+    result = cli("resume", run, *more)
     assert result.code == 0 and "Nothing left to do" in result.err
     assert result.err.endswith("To train longer, set a larger --steps or --epochs.\n")
-    assert bits(str(run)) == before and len(sessions(run)) == 1
+    assert sha256s(run) == before
 
 
 @pytest.mark.parametrize("more, is_enough", [([], False), (["--decay-steps", 6], True)])
@@ -306,3 +267,107 @@ def test_a_finished_run_names_all_that_a_longer_one_needs(cli, golden, more, is_
     assert (sentence in result.err) == (not is_enough)
     assert (cli("resume", run, "--steps", 20).code == 0) == is_enough
     assert cli("resume", run, "--steps", 20, "--allow", "steps").code == 0
+
+
+# ------------------------------------------------------------------------------ `toolkit.train`
+
+
+class Quiet:
+    """An extension that does nothing."""
+
+    @hookimpl
+    def run_finished(self, run, summary):
+        pass
+
+
+@pytest.fixture
+def train(golden, monkeypatch):
+    """A function that continues, in code, the run `run` of 4 steps."""
+    monkeypatch.chdir(golden("--steps", 4, "--log-steps", 2, "--no-evaluate"))
+
+    def call(plugin=LINEAR, extensions=(), **options):
+        return toolkit.train(plugin, "run", options, extensions=extensions)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"gain": 3}, "gain was 1.0, now 3.0."),
+        (
+            {"learning_rate": 0.5, "batch_size": 4},
+            "batch_size was 8, now 4; learning_rate was 0.02, now 0.5.",
+        ),
+        ({"freeze": ["x/*"]}, "freeze was none, now x/*."),
+        ({"extensions": [Quiet]}, "with was none, now quiet."),
+        ({"plugin": "./mine.py"}, f"plugin was {LINEAR}, now ./mine.py."),
+    ],
+)
+def test_train_refuses_other_options_than_those_of_the_run(train, changes, message):
+    write_plugin()
+    before = sha256s("run")
+    with pytest.raises(UsageError) as caught:
+        train(steps=8, **changes)
+    assert caught.value.message == f"The run was trained with other options: {message}"
+    if not {"extensions", "plugin"} & set(changes):
+        assert caught.value.hint.endswith(f"allow={sorted(changes)}.")
+    assert sha256s("run") == before
+
+
+def test_train_continues_with_the_options_of_the_run_where_none_is_set(train):
+    assert train(steps=6)["steps"] == 6
+    config = read_json("run", "config.json")
+    assert config["log_steps"] == 2
+    assert config["origins"]["log_steps"] == "flag --log-steps"
+    assert config["origins"]["learning_rate"] == "plugin Linear"
+    assert train(steps=8, log_steps=3)["steps"] == 8  # which a resume may change
+    assert read_json("run", "config.json")["log_steps"] == 3
+
+
+def test_train_accepts_the_runs_plugin_as_an_object(train):
+    assert train(plugin=Linear, steps=6)["steps"] == 6
+    assert train(plugin=Linear(), steps=6)["steps"] == 6
+    assert train(plugin=LINEAR, steps=6)["steps"] == 6
+
+
+def test_a_plugin_file_by_another_path_is_the_same_plugin(here, monkeypatch):
+    data, plugin = write_bars("bars.npz"), write_plugin()
+    toolkit.train(plugin, "r", {"data": data, "steps": 2})
+    (here / "link.py").symlink_to(here / "mine.py")
+    for other in ("mine.py", str(here / "mine.py"), "link.py"):
+        steps = toolkit.train(other, "r", {"steps": 4})["steps"]
+        assert steps == 4, other
+
+
+class TabledOptions(LinearOptions):
+    table: str = option("", "a file", path=True)
+
+
+class Tabled(Linear):
+    @hookimpl
+    def options(self):
+        return TabledOptions
+
+
+def test_a_file_by_another_path_is_no_change_for_a_resume_a_replay_and_the_checks(
+    cli, here, monkeypatch
+):
+    options = merge([("tabled", TabledOptions)])
+    for room in ("replay", "checks"):
+        monkeypatch.setattr(f"toolkit.audit.{room}.declared_options", lambda config: options)
+    (here / "table.txt").write_text("1")
+    (here / "link.txt").symlink_to("table.txt")
+    plugin = "test_resume_changes:Tabled"
+    data = write_bars("bars.npz")
+    argv = ["--plugin", plugin, "--table", "table.txt", "--data", data, "--steps", 4]
+    assert cli("run", *argv, "--pause-at", 2, "--run-dir", "r").code == 0
+    toolkit.train(plugin, "r", {"data": data, "steps": 4, "table": "link.txt"})
+    before, now = (session["options"]["table"] for session in sessions(here / "r"))
+    assert before != now
+    result = cli("verify", "r", "--replay", "0:4", "--trust")
+    assert result.code == 0, result.err
+    edit(here / "r" / "config.json", '"../link.txt"', '"../table.txt"')
+    assert cli("verify", "r").code == 0
+    edit(here / "r" / "config.json", '"../table.txt"', '"../bars.npz"')
+    assert "table is ../bars.npz, but the last session had" in cli("verify", "r").err
