@@ -154,16 +154,6 @@ class DependsOnBatch(Linear):
         return {"relative": logits - tf.reduce_mean(logits, axis=0, keepdims=True)}
 
 
-class LabelDependsOnBatch(Linear):
-    @hookimpl
-    def predict(self, outputs):
-        logits = outputs["logits"]
-        is_high = logits[:, 0] > tf.reduce_mean(logits[:, 0])
-        return {
-            "name": tf.where(is_high, tf.fill([tf.size(is_high)], "high"), tf.as_string(is_high))
-        }
-
-
 class FlatPrediction(Linear):
     @hookimpl
     def predict(self, outputs):
@@ -214,13 +204,6 @@ class UnseededWeights(Linear):
             tf.get_variable("linear/w", shape, initializer=tf.constant_initializer(0.001 * ops)),
             tf.get_variable("linear/b", shape[1:], initializer=tf.zeros_initializer()),
         )
-
-
-class UnseededNoise(Linear):
-    @hookimpl
-    def call(self, model, features, run):
-        noise = np.random.RandomState().standard_normal(run.data.shape).astype(np.float32)
-        return Linear.call(self, model, features + noise, run)
 
 
 class HalvedLoss:
