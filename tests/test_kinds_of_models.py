@@ -1,9 +1,208 @@
-"""Models on data of many kinds train, resume, evaluate, predict and export."""
+"""Models on data of many kinds train, resume, evaluate, predict and export.
 
+Each is as another author would write it. `samples/` has models of texts, of ids of words, of two
+inputs and of a label for each pixel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
 import pytest
-from model_fixtures import MODELS, Converted, TwoHeads, Video
 
-from toolkit import testing
+from toolkit import Split, hookimpl, testing, tf
+
+COUNTS = {"train": 60, "validation": 13, "test": 17}  # examples
+
+
+class Model:
+    """What the models below have in common; each has `split(random, count)`."""
+
+    @hookimpl
+    def data(self, split):
+        return self.split(np.random.RandomState(len(split)), COUNTS[split])
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        return tf.reduce_mean(tf.square(outputs["value"] - labels))
+
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(losses)
+
+    @hookimpl
+    def predict(self, outputs):
+        return dict(outputs)
+
+
+def weights(run, name, *shape):
+    return tf.get_variable(name, shape, initializer=run.initializer("glorot_uniform", name))
+
+
+class MultiLabel(Model):
+    """Bool labels [3] of one example."""
+
+    def split(self, random, count):
+        x = random.normal(size=[count, 5])
+        return Split(x, x[:, :3] > 0)
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, run.data.labels.shape[0])
+
+    @hookimpl
+    def call(self, model, features):
+        return {"logits": tf.matmul(features, model)}
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        labels = tf.cast(labels, tf.float32)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=outputs["logits"])
+        return tf.reduce_mean(losses)
+
+    @hookimpl
+    def metrics(self, labels, outputs):
+        return {"accuracy": tf.metrics.accuracy(labels, outputs["logits"] > 0)}
+
+
+class TwoHeads(Model):
+    """Labels by name: a value and a class; a loss for each."""
+
+    def split(self, random, count):
+        x = random.normal(size=[count, 5])
+        return Split(x, {"value": x.sum(1), "sign": (x[:, 0] > 0).astype(int)})
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, 1), weights(run, "v", 5, 2)
+
+    @hookimpl
+    def call(self, model, features):
+        value, logits = (tf.matmul(features, w) for w in model)
+        return {"value": value[:, 0], "logits": logits}
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        return {
+            "value_loss": tf.reduce_mean(tf.square(labels["value"] - outputs["value"])),
+            "sign_loss": tf.losses.sparse_softmax_cross_entropy(labels["sign"], outputs["logits"]),
+        }
+
+    @hookimpl
+    def optimize(self, losses, run):
+        return run.minimize(tf.add_n(list(losses.values())))
+
+
+class Autoencoder(Model):
+    """One feature that has a name, and no labels."""
+
+    def split(self, random, count):
+        return Split({"x": random.normal(size=[count, 5])})
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, 5)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"value": tf.matmul(features["x"], model)}
+
+    @hookimpl
+    def loss(self, features, outputs):
+        return tf.reduce_mean(tf.square(features["x"] - outputs["value"]))
+
+
+class Flags(Model):
+    """Bool features."""
+
+    def split(self, random, count):
+        flags = random.uniform(size=[count, 6]) > 0.5
+        return Split(flags, flags.sum(1).astype(float))
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 6, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"value": tf.matmul(tf.cast(features, tf.float32), model)[:, 0]}
+
+
+class Video(Model):
+    """Sequences of images, [T, H, W, C]."""
+
+    def split(self, random, count):
+        sizes = [(random.randint(2, 6), 4, 4, 1) for _ in range(count)]
+        frames = [random.randint(0, 256, size).astype(np.uint8) for size in sizes]
+        return Split({"frames": frames}, [len(video) % 2 for video in frames])
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 16, run.data.num_classes)
+
+    @hookimpl
+    def call(self, model, features):
+        frames = features["frames"]  # [N, L, 4, 4, 1]
+        length = tf.shape(frames)[1]
+        is_frame = tf.sequence_mask(features["frames_length"], length, tf.float32)
+        flat = tf.reshape(frames, [-1, length, 16]) * is_frame[..., tf.newaxis]
+        return {"logits": tf.matmul(tf.reduce_sum(flat, axis=1), model)}
+
+    @hookimpl
+    def loss(self, labels, outputs):
+        return tf.losses.sparse_softmax_cross_entropy(labels, outputs["logits"])
+
+
+class Weighted(Model):
+    """A weight of each example, which the loss alone uses: `inputs` names what predictions need."""
+
+    def split(self, random, count):
+        x = random.normal(size=[count, 5])
+        return Split({"x": x, "weight": random.uniform(size=count)}, x.sum(1))
+
+    @hookimpl
+    def inputs(self):
+        return {"x": ("float32", [5])}
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 5, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        return {"value": tf.matmul(features["x"], model)[:, 0]}
+
+    @hookimpl
+    def loss(self, features, labels, outputs):
+        return tf.reduce_mean(features["weight"] * tf.square(outputs["value"] - labels))
+
+
+class Converted(Model):
+    """The hooks `filter` and `convert` get and return names, and sequences in their own length."""
+
+    def split(self, random, count):
+        words = [random.randint(0, 9, random.randint(1, 6)) for _ in range(count)]
+        features = {"words": words, "x": random.normal(size=[count, 3])}
+        return Split(features, {"y": random.normal(size=count)})
+
+    @hookimpl
+    def filter(self, labels):
+        return bool(labels["y"] > -1)
+
+    @hookimpl
+    def convert(self, features, labels):
+        return {"words": features["words"][::-1], "double": features["x"] * 2}, labels["y"]
+
+    @hookimpl
+    def build(self, run):
+        return weights(run, "w", 3, 1)
+
+    @hookimpl
+    def call(self, model, features):
+        lengths = tf.cast(features["words_length"], tf.float32)
+        return {"value": tf.matmul(features["double"], model)[:, 0] + lengths}
+
+
+MODELS = [MultiLabel, TwoHeads, Autoencoder, Flags, Video, Weighted, Converted]
 
 
 @pytest.fixture(autouse=True)
@@ -12,7 +211,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def name_of(model):
-    return f"model_fixtures:{model.__name__}"
+    return f"{__name__}:{model.__name__}"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -26,11 +225,7 @@ def test_a_model_is_evaluated_predicts_and_exports(model, tmp_path):
 
 
 @pytest.mark.parametrize("model", [TwoHeads, Video, Converted])
-def test_a_model_is_the_same_in_a_loop(model):
+def test_a_model_is_the_same_in_a_loop_and_resumes_from_a_stream(model, tmp_path):
     testing.check_step_in_a_loop(name_of(model), batch_size=8)
-
-
-@pytest.mark.parametrize("model", [TwoHeads, Video, Converted])
-def test_a_model_resumes_exactly_from_a_stream(model, tmp_path):
     options = {"batch_size": 8, "reader": "stream", "steps": 4}
     testing.check_resume(name_of(model), str(tmp_path / "run"), **options)
