@@ -52,7 +52,12 @@ def sha256s(folder):
 
 
 def forget_modules(folder):
-    """Undo the imports of modules whose files are in a folder."""
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith(str(folder)):
-            del sys.modules[name]
+    """Undo the imports of modules in a folder, also of packages without an `__init__.py`."""
+    start = str(folder)
+
+    def is_in_folder(module):
+        places = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or [])]
+        return any(str(place).startswith(start) for place in places)
+
+    for name in [name for name, module in list(sys.modules.items()) if is_in_folder(module)]:
+        del sys.modules[name]

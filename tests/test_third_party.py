@@ -69,18 +69,6 @@ PLUGINS = {
 TRACKED = "vae"  # the run of a model of somebody else that the tracker logs
 
 
-@pytest.fixture(scope="module")
-def printed(installed):
-    """What commands print of the installed packages."""
-    commands = {
-        "list": ["plugins", "list"],
-        "rows": ["plugins", "list", "--json"],
-        "help": ["run", "--plugin", "vae", "--help"],
-        "misspelt": ["run", "--plugin", "vae", "--dump-step", 5],
-    }
-    return dict(zip(commands, installed.toolkit(*commands.values())))
-
-
 def commands_of(name):
     """The commands that use a sample, in the order in which they are given."""
     flags = [part for pair in PLUGINS[name].flags.items() for part in pair]
@@ -153,25 +141,15 @@ def test_the_wheels_require_what_they_need(installed):
     assert re.findall(r"(?m)^toolkit\S* .*", output) == []
 
 
-def test_the_list_names_plugins_and_extensions_with_their_distribution(printed):
-    rows = {row["name"]: row for row in printed["rows"].json()}
+def test_the_list_names_plugins_and_extensions_with_their_distribution(installed):
+    lines, rows = installed.toolkit(["plugins", "list"], ["plugins", "list", "--json"])
+    rows = {row["name"]: row for row in rows.json()}
     expected = {plugin: ("model", "toolkit-" + plugin) for plugin in PLUGINS}
     expected["journal"] = ("extension", "toolkit-vae")
     for plugin, (kind, distribution) in expected.items():
         assert (rows[plugin]["kind"], rows[plugin]["distribution"]) == (kind, distribution)
         assert rows[plugin]["state"] == "ok"
-    assert re.search(r"(?m)^vae +model ", printed["list"].out)
-
-
-def test_the_plugins_options_are_flags(printed):
-    assert printed["help"].code == 0
-    assert "--code" in printed["help"].out and "--dump-steps" in printed["help"].out
-
-
-def test_a_misspelt_flag_of_the_plugin_exits_with_2(printed):
-    result = printed["misspelt"]
-    assert result.code == 2
-    assert "--dump-step" in result.err and "Traceback" not in result.err
+    assert re.search(r"(?m)^vae +model ", lines.out)
 
 
 # ---------------------------------------------------------------------------------- for each sample
@@ -194,13 +172,10 @@ def test_the_manifest_names_the_distribution(installed, results, name):
         assert plugins["journal"]["kind"] == "extension"
 
 
-def test_evaluate_repeats_the_metrics_of_the_run(results):
+def test_evaluate_repeats_the_metrics_of_the_run_and_resume_continues_it(results):
     result, test = results["evaluate"].json(), results["run"].json()["test"]
     assert result["step"] == test["step"]
     assert result["metrics"] == pytest.approx(test["metrics"])
-
-
-def test_resume_continues_to_the_later_step(results):
     assert results["resume"].json()["steps"] == LATER
 
 
