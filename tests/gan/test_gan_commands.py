@@ -9,7 +9,6 @@ import types
 from typing import NamedTuple
 
 import numpy as np
-import process_fixtures
 import pytest
 from click.testing import CliRunner
 from gan_fixtures import options as gan_options
@@ -327,15 +326,6 @@ def test_numbers_out_of_range_are_usage_errors(sample, argv):
 def test_a_truncation_that_is_no_positive_number_is_refused(text):
     with pytest.raises(UsageError, match=r"'truncation' is '.*' \(flag --truncation\)"):
         resolve_class(GanSampleOptions, {"truncation": text}, are_flags=True)
-
-
-def test_the_commands_import_no_tensorflow_for_their_help():
-    code = (
-        "import sys; from toolkit.cli.sample import sample; from toolkit_gan.commands import gan;"
-        "[c.main(['--help'], standalone_mode=False) for c in (sample, gan)];"
-        "assert not {'tensorflow', 'numpy'} & set(sys.modules)"
-    )
-    assert process_fixtures.run(statements=code, fresh=True).code == 0
 
 
 def test_a_trained_run_is_sampled_the_same_way_each_time(here):

@@ -10,7 +10,6 @@ import shutil
 import types
 
 import numpy as np
-import process_fixtures
 import pytest
 import toolkit_gan.scores
 from gan_fixtures import options as gan_options
@@ -446,19 +445,6 @@ def test_the_same_data_and_plugin_file_by_another_path_have_one_classifier(
 
 
 # ------------------------------------------------------------------------------------- imports
-
-
-def test_a_fresh_process_imports_the_scores_without_tensorflow():
-    paths = glob.glob(os.path.join(os.path.dirname(toolkit_gan.scores.__file__), "[a-z]*.py"))
-    names = sorted({os.path.basename(path)[:-3] for path in paths} - {"two_sample_network"})
-    assert {"extractor", "scorer", "reports", "ruler"} <= set(names)
-    code = f"""
-import importlib, sys
-for name in {names!r}:
-    importlib.import_module("toolkit_gan.scores." + name)
-print("tensorflow" in sys.modules)
-"""
-    assert process_fixtures.run(statements=code, fresh=True).out == "False\n"
 
 
 def test_no_function_of_the_scores_imports_tensorflow_later():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import process_fixtures
 import pytest
 from graph_fixtures import session
 from linear_fixtures import Linear, write_bars
@@ -257,11 +256,6 @@ def test_spread_is_the_deviation_over_images_and_not_within_one():
 
 def test_the_spread_of_few_images_is_unknown():
     assert spread(np.zeros([7, 2, 2, 1])) is None
-
-
-def test_health_imports_no_tensorflow():
-    code = "import sys, toolkit_gan.health; print('tensorflow' in sys.modules)"
-    assert process_fixtures.run(statements=code, fresh=True).out == "False\n"
 
 
 # ----------------------------------------------------------------------------------------- the hook

@@ -3,7 +3,6 @@
 import json
 import os
 
-import process_fixtures
 import pytest
 from synthetic_runs import write_run
 
@@ -65,16 +64,6 @@ def test_a_link_in_the_place_of_the_page_is_replaced_and_not_followed(here, cli)
     os.symlink(os.path.abspath("precious"), "run/report.html")
     assert cli("report", "run").code == 0
     assert read("precious") == b"mine" and not os.path.islink("run/report.html")
-
-
-@pytest.mark.parametrize("argv", [["report", "run"], ["runs", "."], ["compare", "run", "other"]])
-def test_no_tensorflow_is_imported(here, argv):
-    write_run("run"), write_run("other", seed=2)
-    code = (
-        f"import sys; from toolkit.cli import run_command; assert run_command({argv}) == 0;"
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-    assert process_fixtures.run(fresh=True, statements=code).code == 0
 
 
 def test_a_watch_writes_the_page_again_until_the_run_ends(here, cli, monkeypatch):
