@@ -14,6 +14,8 @@ import process_fixtures
 import pytest
 from file_fixtures import REPOSITORY, read_json
 from linear_fixtures import LINEAR
+from PIL import Image
+from run_fixtures import set_manifest
 from test_commands import SOURCE
 from test_plugins import distribution
 
@@ -79,40 +81,10 @@ def run_on(here):
     return call
 
 
-COMMANDS = [
-    ["--help"],
-    ["--version"],
-    ["run", "--help"],
-    ["data", "list"],
-    ["plugins", "list", "--json"],
-]
 CANNOT_BE_WRITTEN = "Error: stdout cannot be written: "
 
 
 # ---------------------------------------------------------------------------- a stream that fails
-
-
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize(
-    "stdout, code, text",
-    [(None, 138, CANNOT_BE_WRITTEN), (Full, 138, CANNOT_BE_WRITTEN), (Closed, 141, "")],
-    ids=["closed", "full", "gone"],
-)
-def test_without_stdout_a_sentence_and_138_and_without_a_reader_141(
-    run_on, stdout, code, text, argv
-):
-    log = io.StringIO()
-    assert run_on(stdout and stdout(), log, *argv) == code
-    assert log.getvalue().startswith(text) and bool(log.getvalue()) == bool(text)
-    assert "Traceback" not in log.getvalue() and log.getvalue().count("Error") <= 1
-
-
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("stderr", [None, Full, Closed], ids=["closed", "full", "gone"])
-def test_without_stderr_results_and_exit_code_stay(run_on, stderr, argv):
-    results = io.StringIO()
-    assert run_on(results, stderr and stderr(), *argv) == 0
-    assert results.getvalue()
 
 
 @pytest.mark.parametrize("stderr", [None, Full, Closed], ids=["closed", "full", "gone"])
@@ -146,18 +118,18 @@ def test_a_plugins_command_ends_like_the_cores(run_on, here, monkeypatch):
 
 @needs_full
 @pytest.mark.parametrize(
-    "redirection, codes",
+    "redirection, data_list",
     [
-        (CLOSED_OUT, (138, 138)),
-        (CLOSED_ERR, (0, 2)),
-        (FULL_OUT, (138, 2)),
-        (FULL_ERR, (0, 2)),
-        ("0<&-", (0, 2)),
-        (NOTHING_OPEN, (138, 2)),
+        (CLOSED_OUT, 138),
+        (CLOSED_ERR, 0),
+        (FULL_OUT, 138),
+        (FULL_ERR, 0),
+        ("0<&-", 0),
+        (NOTHING_OPEN, 138),
     ],
 )
-def test_a_process_ends_without_a_traceback(here, redirection, codes):
-    for argv, code in ((["data", "list"], codes[0]), (["resume", "nowhere"], 2)):
+def test_a_process_ends_without_a_traceback(here, redirection, data_list):
+    for argv, code in ((["data", "list"], data_list), (["resume", "nowhere"], 2)):
         result = toolkit(redirection, *argv, cwd=str(here))
         assert result.returncode == code, result
         assert "Traceback" not in result.stderr and "Exception ignored" not in result.stderr
@@ -173,7 +145,7 @@ def test_a_failed_command_keeps_its_exit_code_where_its_report_is_lost(here):
     assert result.stderr.startswith("Error: stdout cannot be written: No space left on device.")
 
 
-@pytest.mark.parametrize("argv", COMMANDS[2:4], ids=" ".join)
+@pytest.mark.parametrize("argv", [["run", "--help"], ["data", "list"]], ids=" ".join)
 def test_a_process_whose_reader_has_gone_exits_141_silently(here, argv):
     result = toolkit("; echo $? > code; } | true", *argv, cwd=str(here), start="{ ")
     assert result.stderr == ""
@@ -200,6 +172,10 @@ WORK = {
     "doctor": (["doctor", "run"], True, ""),
     "data check": (["data", "check", "npz:bars.npz"], True, ""),
     "plugins show": (["plugins", "show", LINEAR], True, ""),
+    "plugins list": (["plugins", "list", "--json"], True, ""),
+    "data list": (["data", "list"], True, ""),
+    "help": (["run", "--help"], True, ""),
+    "version": (["--version"], True, ""),
 }
 
 
@@ -217,6 +193,7 @@ def test_each_command_does_its_work_whatever_its_streams(
     out, log = stdout and stdout(), stderr and stderr()
     assert run_on(out, log, *argv) == (code if is_result else 0)
     if stderr is io.StringIO:
+        assert log.getvalue().count(CANNOT_BE_WRITTEN) == is_result
         assert "Traceback" not in log.getvalue()
     if stdout is io.StringIO:
         assert bool(out.getvalue()) == (name != "predict -o")
@@ -241,6 +218,15 @@ def assert_harmless(text):
     assert not set(text) & {"\x1b", "\x07", "\x9b", "\u202e", "\r"}
 
 
+def write_images(folder, dark, light, end):
+    """A folder with 12 dark images and one with 12 light ones, whose names have this end."""
+    for name in (dark, light):
+        os.makedirs(os.path.join(folder, name))
+        for i in range(12):
+            image = np.full((6, 6), 200 * (name == light) + i, np.uint8)
+            Image.fromarray(image).save(os.path.join(folder, name, f"{i}{end}.png"))
+
+
 def test_unknown_words_and_missing_files_are_shown_escaped(cli, here):
     for argv in (
         [EVIL],
@@ -258,13 +244,7 @@ def test_unknown_words_and_missing_files_are_shown_escaped(cli, here):
 
 
 def test_names_of_classes_files_and_arrays_are_shown_escaped(cli, here):
-    from PIL import Image
-
-    for name in ("a" + EVIL, "b"):
-        os.makedirs(os.path.join("images", name))
-        for i in range(12):
-            image = np.full((6, 6), 200 * (name == "b") + i, np.uint8)
-            Image.fromarray(image).save(os.path.join("images", name, f"{i}{EVIL}.png"))
+    write_images("images", "a" + EVIL, "b", EVIL)
     argv = ["run", "--plugin", LINEAR, "--data", "images:images", "--run-dir", "r" + EVIL]
     results = [cli(*argv, "--steps", 2), cli("data", "check", "images:images")]
     files = sorted(os.path.join("images", "b", name) for name in os.listdir("images/b"))
@@ -282,8 +262,6 @@ def test_names_of_classes_files_and_arrays_are_shown_escaped(cli, here):
 
 
 def test_a_name_with_a_newline_stays_in_its_line(cli, trained, here):
-    from PIL import Image
-
     name = "a.png\nb.png  class cat"
     Image.fromarray(np.zeros([6, 6], np.uint8)).save(name + ".png")
     result = cli("predict", trained / "run", name + ".png")
@@ -311,8 +289,7 @@ FORGED = "ok\nchaos       kills: 200; all equal"
 @pytest.mark.parametrize("key", ["reason", "status", FORGED])
 @pytest.mark.parametrize("command", ["doctor", "verify", "resume"])
 def test_a_manifest_writes_no_line_of_its_own(cli, trained, command, key):
-    path = trained / "run" / "manifest.json"
-    path.write_text(json.dumps(dict(json.loads(path.read_text()), **{key: FORGED})))
+    set_manifest(trained / "run", **{key: FORGED})
     result = cli(command, trained / "run")
     assert not [r for r in (result.out + result.err).split("\n") if r.startswith("chaos ")]
 
@@ -324,7 +301,7 @@ def test_the_name_of_a_sealed_report_and_an_option_write_no_line_of_their_own(cl
     changes = find_changes(folder, manifest, {"manifest": {}, "reports": {FORGED: digest}})
     assert changes[-1] == r"ok\nchaos       kills: 200; all equal is missing"
     path = trained / "run" / "config.json"
-    path.write_text(json.dumps(dict(json.loads(path.read_text()), data="npz:" + FORGED)))
+    path.write_text(json.dumps(dict(read_json(path), data="npz:" + FORGED)))
     result = cli("run", "--config", path, "--print-config")
     assert result.code == 0 and r"ok\nchaos" in result.out
     assert not [r for r in result.out.split("\n") if r.startswith("chaos ")]
@@ -356,13 +333,6 @@ def test_click_does_not_write_past_the_guard_in_ascii(monkeypatch):
     assert stream.buffer.getvalue() == b"a \\x1b \\xfc\n"
 
 
-@needs_full
-@pytest.mark.parametrize("argv", [["--help"], ["--version"]], ids=" ".join)
-def test_a_full_stdout_in_ascii_is_reported(here, argv):
-    result = toolkit(FULL_OUT, *argv, cwd=str(here), PYTHONIOENCODING="ascii")
-    assert result.returncode == 138 and "No space left on device" in result.stderr
-
-
 def test_a_command_leaves_the_streams_as_they_were(cli):
     before = sys.stdout, sys.stderr
     assert cli("--version").code == 0
@@ -381,25 +351,12 @@ def test_the_locale_c_prints_the_same(here, argv):
     assert len({(result.returncode, result.stdout, result.stderr) for result in results}) == 1
 
 
-@pytest.mark.parametrize("redirection, code", [(CLOSED_OUT, 138), (CLOSED_ERR, 0)])
-def test_the_locale_c_and_a_closed_stream(here, redirection, code):
-    result = toolkit(redirection, "data", "list", cwd=str(here), **LOCALE_C)
-    assert result.returncode == code and "Traceback" not in result.stderr
-
-
 def test_runs_with_other_letters_work_in_the_locale_c(cli, here):
-    from PIL import Image
-
-    folder = here / "Bücher 東京"
-    for name in ("Käse", "Öl"):
-        (folder / name).mkdir(parents=True)
-        for i in range(12):
-            image = np.full((6, 6), 200 * (name == "Öl") + i, np.uint8)
-            Image.fromarray(image).save(str(folder / name / f"ü{i}.png"))
+    write_images("Bücher 東京", "Käse", "Öl", "ü")
     train = ["run", "--plugin", LINEAR, "--data", "images:Bücher 東京", "--steps", 4]
     for argv in (
         [*train, "--pause-at", 2, "--run-dir", "läufe/α"],
-        ["predict", "läufe/α", "Bücher 東京/Öl/ü1.png"],
+        ["predict", "läufe/α", "Bücher 東京/Öl/1ü.png"],
     ):
         result = toolkit("", *argv, cwd=str(here), **LOCALE_C)
         assert result.returncode == 0, (argv, result.stderr)
@@ -411,5 +368,7 @@ def test_runs_with_other_letters_work_in_the_locale_c(cli, here):
         ["doctor", "läufe/α"],
     ):
         assert cli(*argv).code == 0, argv
-    (folder / "Käse").rename(folder / "Brot")  # the classes are compared as they were written
+    os.rename(
+        "Bücher 東京/Käse", "Bücher 東京/Brot"
+    )  # the classes are compared as they were written
     assert cli("resume", "läufe/α", "--steps", 6).code == 4
