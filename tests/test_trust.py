@@ -18,34 +18,24 @@ from linear_fixtures import write_bars
 import toolkit
 from toolkit import ToolkitError, UsageError
 from toolkit.cli import run_command
-from toolkit.plugins import load, separate_command, trust
+from toolkit.plugins import load, trust
 
 # Each of the stranger's files leaves a file behind when it is executed.
 MARK = """
 import os
 open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "executed"), "a").close()
 """
-PLUGIN = (
-    MARK
-    + """
+PLUGIN = """
 from stranger_helper import plugin
 for name in ("options", "build", "call", "loss", "optimize", "predict", "metrics"):
     globals()[name] = getattr(plugin, name)
 """
-)
 HELPER = MARK + "from linear_fixtures import Linear\nplugin = Linear()\n"
-EXTENSION = (
-    MARK
-    + """
-from toolkit import hookimpl
-@hookimpl
-def run_finished(run, summary): pass
-"""
-)
+PLAIN = "from toolkit import hookimpl\n@hookimpl\ndef run_finished(run, summary): pass\n"
 FILES = {
-    "stranger.py": PLUGIN,
+    "stranger.py": MARK + PLUGIN,
     "stranger_helper.py": HELPER,
-    "stranger_extension.py": EXTENSION,
+    "stranger_extension.py": MARK + PLAIN,
 }
 CLASSIFIER = ["--plugin", "classifier", "--network", "mlp", "--batch-size", "8"]
 REFERENCES = {
@@ -92,9 +82,10 @@ def user(here, monkeypatch):
     forget_modules()
 
 
-@pytest.fixture(params=sorted(REFERENCES))
-def reference(request):
-    return request.param
+@pytest.fixture
+def reference():
+    """Of the plugin that the run names; tests may give others."""
+    return "file"
 
 
 @pytest.fixture
@@ -105,12 +96,11 @@ def stranger(user, here, monkeypatch, _strangers, reference):
     return here / "theirs"
 
 
-@pytest.fixture
-def run_of_file(user, here, monkeypatch, _strangers):
-    """A copy of the stranger's folder whose run names a file."""
-    shutil.copytree(str(_strangers / "file"), str(here / "theirs"))
-    monkeypatch.chdir(here / "theirs")
-    return here / "theirs"
+def trust_once(cli):
+    """Trust the code of the run, as the user may have done in a process before."""
+    assert cli("evaluate", "run", "--trust").code == 0
+    os.remove("executed")
+    forget_modules()
 
 
 def was_executed(folder):
@@ -132,6 +122,7 @@ NEEDS_TRUST = [
 ]
 
 
+@pytest.mark.parametrize("reference", sorted(REFERENCES))
 def test_a_command_refuses_code_that_a_run_names_and_the_user_did_not_run(cli, stranger):
     for argv in NEEDS_TRUST:
         result = cli(*argv)
@@ -159,28 +150,26 @@ NEVER_EXECUTES = [
 ]
 
 
+@pytest.mark.parametrize("reference", sorted(REFERENCES))
 @pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known"])
 def test_looking_at_a_run_executes_no_code_even_if_it_is_trusted(cli, stranger, is_known):
     if is_known:
-        assert cli("evaluate", "run", "--trust").code == 0
-        os.remove("executed")
-        forget_modules()
+        trust_once(cli)
     for argv in NEVER_EXECUTES:
         result = cli(*argv)
         assert result.code == 0, (argv, result.err)
         assert not was_executed(stranger), argv
 
 
-def test_open_trained_refuses_the_code_too(run_of_file):
+def test_open_trained_refuses_the_code_too(stranger):
     with pytest.raises(UsageError, match="run/config.json names the plugin 'stranger.py'"):
         toolkit.open_trained("run")
-    assert not was_executed(run_of_file)
+    assert not was_executed(stranger)
     with toolkit.open_trained("run", trust=True) as trained:
         assert trained.step == 4
-    assert was_executed(run_of_file)
 
 
-def test_the_configuration_is_printed_without_the_plugin(cli, run_of_file):
+def test_the_configuration_is_printed_without_the_plugin(cli, stranger):
     result = cli("resume", "run", "--print-config", "--json")
     rows = json.loads(result.out)
     assert rows["plugin"]["value"] == "stranger.py"
@@ -188,40 +177,34 @@ def test_the_configuration_is_printed_without_the_plugin(cli, run_of_file):
     assert "does not execute stranger.py unless you name it (--plugin stranger.py)" in result.err
 
 
-def test_the_help_of_a_command_without_the_flag_names_the_one_that_it_has(cli, run_of_file):
-    text = " ".join(cli("sample", "run", "--help").out.split())
-    assert "does not execute stranger.py unless you trust it (--trust)" in text
-    assert "--plugin" not in text and not was_executed(run_of_file)
-
-
-def test_an_option_of_a_plugin_that_is_not_loaded_is_refused_with_the_way_out(cli, run_of_file):
+def test_an_option_of_a_plugin_that_is_not_loaded_is_refused_with_the_way_out(cli, stranger):
     result = cli("resume", "run", "--gain", "2", "--print-config")
     assert result.code == 2 and "(--plugin stranger.py)" in result.err
     result = cli("resume", "run", "--gain", "2", "--plugin", "./stranger.py", "--print-config")
     assert result.code == 2 and "gain was 1.0, now 2.0" in result.err
-    assert was_executed(run_of_file)
+    assert was_executed(stranger)
 
 
-def test_the_doctor_says_what_it_did_not_check_and_checks_the_rest(cli, run_of_file):
+def test_the_doctor_says_what_it_did_not_check_and_checks_the_rest(cli, stranger):
     result = cli("doctor", "run")
     assert "Whether the model fits was not checked, since that executes stranger.py" in result.out
     assert "to check it, add --plugin stranger.py." in result.out
     write_bars("bars.npz", train=41)
-    (run_of_file / "stranger_helper.py").write_text(HELPER + "# another\n")
+    (stranger / "stranger_helper.py").write_text(HELPER + "# another\n")
     result = cli("doctor", "run")
     assert result.code == 6
     assert "data: it differs from the data of the run." in result.out
     assert "plugin 'stranger' has changed (stranger_helper.py)." in result.out
-    edit(run_of_file / "run" / "config.json", "../stranger.py", "../stranger_absent.py")
+    edit(stranger / "run" / "config.json", "../stranger.py", "../stranger_absent.py")
     assert "There is no plugin file 'stranger_absent.py'." in cli("doctor", "run").out
-    assert not was_executed(run_of_file)
+    assert not was_executed(stranger)
 
 
-def test_a_plugin_that_a_flag_names_has_to_be_the_runs(cli, run_of_file):
+def test_a_plugin_that_a_flag_names_has_to_be_the_runs(cli, stranger):
     result = cli("doctor", "run", "--plugin", "classifier")
     assert "--plugin classifier is not what the run names: stranger.py." in result.out
     assert cli("resume", "run", "--with", "./stranger_extension.py").code == 2
-    assert not was_executed(run_of_file)
+    assert not was_executed(stranger)
 
 
 # --------------------------------------------------------------------------------- what is trusted
@@ -241,20 +224,20 @@ def test_a_plugin_that_a_flag_names_has_to_be_the_runs(cli, run_of_file):
     ],
     ids=" ".join,
 )
-def test_code_that_the_user_names_or_trusts_is_executed_and_then_known(cli, run_of_file, argv):
+def test_code_that_the_user_names_or_trusts_is_executed_and_then_known(cli, stranger, argv):
     assert cli(*argv).code == 0
-    assert was_executed(run_of_file)
+    assert was_executed(stranger)
     forget_modules()
     assert cli("evaluate", "run").code == 0
 
 
-def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, run_of_file, here):
+def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, stranger, here):
     """It would import the neighbours of the link."""
     shutil.move("stranger.py", str(here / "mine.py"))
     os.symlink(str(here / "mine.py"), "stranger.py")
     result = cli("resume", "run", "--plugin", here / "mine.py", "--print-config")
     assert result.code == 2 and "is not what the run names: stranger.py" in result.err
-    assert not was_executed(run_of_file) and not was_executed(here)
+    assert not was_executed(stranger) and not was_executed(here)
 
 
 @pytest.mark.parametrize(
@@ -268,74 +251,50 @@ def test_a_link_to_a_plugin_of_the_user_is_not_that_plugin(cli, run_of_file, her
     ],
     ids=" ".join,
 )
-def test_a_variable_is_the_users_own_choice(cli, run_of_file, monkeypatch, argv):
+def test_a_variable_is_the_users_own_choice(cli, stranger, monkeypatch, argv):
     monkeypatch.setenv("TOOLKIT_PLUGIN", "./stranger.py")
     result = cli(*argv)
     assert result.code == 0, result.err
-    assert was_executed(run_of_file)
+    assert was_executed(stranger)
 
 
 @pytest.mark.parametrize("file", ["stranger.py", "stranger_helper.py"])
-def test_code_that_has_changed_is_refused_again(cli, run_of_file, file):
-    assert cli("evaluate", "run", "--trust").code == 0
-    os.remove("executed")
-    forget_modules()
-    edit(run_of_file / file, "import os", "import os  # and more")
+def test_code_that_has_changed_is_refused_again(cli, stranger, file):
+    trust_once(cli)
+    edit(stranger / file, "import os", "import os  # and more")
     result = cli("evaluate", "run")
     assert result.code == 2
     assert f"code that has changed since you ran it ({file}); it was not executed." in result.err
-    assert not was_executed(run_of_file)
+    assert not was_executed(stranger)
 
 
-def test_the_same_code_in_another_folder_is_known(cli, run_of_file, here):
-    assert cli("evaluate", "run", "--trust").code == 0
-    forget_modules()
-    shutil.copytree(str(run_of_file), str(here / "moved"))
+def test_the_same_code_in_another_folder_is_known(cli, stranger, here):
+    trust_once(cli)
+    shutil.copytree(str(stranger), str(here / "moved"))
     assert cli("evaluate", here / "moved" / "run").code == 0
 
 
-def test_another_neighbour_than_before_is_refused(cli, run_of_file, here):
+def test_another_neighbour_than_before_is_refused(cli, stranger, here):
     """The same plugin, beside a module that it did not have when the user ran it."""
     optional = "try:\n    import stranger_extra\nexcept ImportError:\n    pass\n"
-    edit(run_of_file / "stranger.py", "from stranger_helper", optional + "from stranger_helper")
-    assert cli("evaluate", "run", "--trust").code == 0
-    os.remove("executed")
-    forget_modules()
-    (run_of_file / "stranger_extra.py").write_text(MARK)
+    edit(stranger / "stranger.py", "from stranger_helper", optional + "from stranger_helper")
+    trust_once(cli)
+    (stranger / "stranger_extra.py").write_text(MARK)
     result = cli("evaluate", "run")
     assert result.code == 2 and "(stranger_extra.py)" in result.err
-    assert not was_executed(run_of_file)
+    assert not was_executed(stranger)
 
 
-def test_a_neighbour_that_no_import_statement_names_is_checked_when_it_is_imported(
-    cli, run_of_file
-):
+def test_a_neighbour_that_no_import_statement_names_is_checked_when_it_is_imported(cli, stranger):
     late = "import importlib\nimportlib.import_module('stranger_late')\n"
-    edit(run_of_file / "stranger_helper.py", "plugin = ", late + "plugin = ")
-    (run_of_file / "stranger_late.py").write_text("")
-    assert cli("evaluate", "run", "--trust").code == 0
-    forget_modules()
+    edit(stranger / "stranger_helper.py", "plugin = ", late + "plugin = ")
+    (stranger / "stranger_late.py").write_text("")
+    trust_once(cli)
     assert cli("evaluate", "run").code == 0
     forget_modules()
-    (run_of_file / "stranger_late.py").write_text("open('late', 'w')")
+    (stranger / "stranger_late.py").write_text("open('late', 'w')")
     result = cli("evaluate", "run")
     assert result.code == 2 and "stranger_late.py', code that you have not run" in result.err
-    assert not os.path.exists("late")
-
-
-def test_chaos_trusts_no_more_than_its_command(cli, run_of_file):
-    """Neither a neighbour that only the processes import, nor what an option of a plugin names."""
-    late = "import importlib\nimportlib.import_module('stranger_late')\n"
-    edit(run_of_file / "stranger_helper.py", "from linear", late + "from linear")
-    (run_of_file / "stranger_late.py").write_text("")
-    assert cli("evaluate", "run", "--trust").code == 0
-    os.remove("executed")
-    forget_modules()
-    (run_of_file / "stranger_late.py").write_text("open('late', 'w')")
-    process_fixtures.take_turn()
-    result = cli("verify", "run", "--chaos", "1")
-    assert result.code == 2, result.err
-    assert "stranger_late.py', code that you have not run" in result.err
     assert not os.path.exists("late")
 
 
@@ -354,12 +313,11 @@ def test_the_processes_of_chaos_get_trust_from_the_command_alone(
     assert ("--trust" in commands[0]) == is_trusted
 
 
-def test_compiled_code_beside_the_source_is_not_executed(cli, run_of_file):
+def test_compiled_code_beside_the_source_is_not_executed(cli, stranger):
     """A .pyc file of the same time and size as the source, as Python would accept it."""
-    assert cli("evaluate", "run", "--trust").code == 0
-    forget_modules()
+    trust_once(cli)
     for name in ("stranger", "stranger_helper"):
-        source = run_of_file / (name + ".py")
+        source = stranger / (name + ".py")
         original, status = source.read_text(), os.stat(str(source))
         source.write_text("open('compiled', 'w')".ljust(len(original)))
         os.utime(str(source), ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -371,23 +329,22 @@ def test_compiled_code_beside_the_source_is_not_executed(cli, run_of_file):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"plugin": 1}\n', '{"plugin": "a"}\n\xff\n'])
-def test_a_damaged_record_knows_nothing_and_is_continued(cli, run_of_file, user, content):
+def test_a_damaged_record_knows_nothing_and_is_continued(cli, stranger, user, content):
     path = user / "toolkit" / "trusted-plugins.jsonl"
     path.parent.mkdir(parents=True)
     path.write_bytes(content.encode("latin-1") + b"\n")
     path.chmod(0o600)
     assert cli("evaluate", "run").code == 2
-    assert not was_executed(run_of_file)
+    assert not was_executed(stranger)
     assert cli("evaluate", "run", "--trust").code == 0
     trust._recorded.clear()  # a later process
     forget_modules()
     assert cli("evaluate", "run").code == 0
 
 
-def test_a_record_that_others_can_write_is_ignored(cli, run_of_file, user):
-    assert cli("evaluate", "run", "--trust").code == 0
+def test_a_record_that_others_can_write_is_ignored(cli, stranger, user):
+    trust_once(cli)
     trust._recorded.clear()
-    forget_modules()
     path = trust.record_path()
     os.chmod(path, 0o666)
     assert cli("evaluate", "run").code == 2
@@ -401,10 +358,10 @@ def test_a_record_that_others_can_write_is_ignored(cli, run_of_file, user):
 
 
 @pytest.mark.parametrize("home", [".", "home"])
-def test_a_record_in_the_working_directory_is_not_read(cli, run_of_file, monkeypatch, home):
+def test_a_record_in_the_working_directory_is_not_read(cli, stranger, monkeypatch, home):
     """A stranger could have written it, beside the plugin that it names."""
     assert cli("evaluate", "run", "--trust").code == 0
-    folder = run_of_file / home / ".local" / "state" / "toolkit"
+    folder = stranger / home / ".local" / "state" / "toolkit"
     folder.mkdir(parents=True)
     shutil.copy(trust.record_path(), str(folder))
     trust._recorded.clear()
@@ -417,33 +374,24 @@ def test_a_record_in_the_working_directory_is_not_read(cli, run_of_file, monkeyp
     assert os.path.getsize(str(folder / "trusted-plugins.jsonl")) == size
 
 
-def test_a_state_folder_that_cannot_be_written_only_has_no_memory(cli, run_of_file, user):
+def test_a_state_folder_that_cannot_be_written_only_has_no_memory(cli, stranger, user):
     user.write_text("a file")
-    assert cli("evaluate", "run", "--trust").code == 0
-    forget_modules()
+    trust_once(cli)
     trust._recorded.clear()
     assert cli("evaluate", "run").code == 2
 
 
-def test_trust_ends_with_the_command(cli, run_of_file):
-    with separate_command():
-        trust.trust_everything()
-    assert cli("evaluate", "run").code == 2
-
-
 @pytest.mark.parametrize("attribute", ["os:system", "antigravity:", "json.tool:main", "sys:exit"])
-def test_a_run_cannot_choose_any_module_of_the_installation(cli, run_of_file, attribute):
+def test_a_run_cannot_choose_any_module_of_the_installation(cli, stranger, attribute):
     before = set(sys.modules)
     config = dict(read_json("run", "config.json"), plugin=attribute)
-    (run_of_file / "run" / "config.json").write_text(json.dumps(config))
+    (stranger / "run" / "config.json").write_text(json.dumps(config))
     result = cli("evaluate", "run")
     assert result.code == 2 and f"names the plugin '{attribute}'" in result.err
     assert not {"antigravity", "json.tool"} & (set(sys.modules) - before)
 
 
 # -------------------------------------------------------------------------- modules and neighbours
-
-PLAIN = "from toolkit import hookimpl\n@hookimpl\ndef run_finished(run, summary): pass\n"
 
 
 def test_a_neighbour_does_not_replace_an_installed_module(user, here):
@@ -459,15 +407,6 @@ def test_a_neighbour_behind_an_installed_module_is_named(user, here):
     (here / "plain.py").write_text("from colorsys import ANSWER\n" + PLAIN)
     with pytest.raises(ToolkitError, match="'colorsys' precedes the file colorsys.py; rename"):
         load("./plain.py", "extension")
-
-
-def test_a_plugin_with_the_name_of_an_installed_module_does_not_replace_it(user, here):
-    (here / "colorsys.py").write_text(PLAIN)
-    sys.modules.pop("colorsys", None)
-    assert load("./colorsys.py", "extension").name == "colorsys"
-    import colorsys
-
-    assert hasattr(colorsys, "rgb_to_hsv")
 
 
 def test_neighbours_may_be_packages(user, here):
@@ -487,13 +426,6 @@ def test_neighbours_may_be_packages(user, here):
     assert not list(here.glob("**/__pycache__"))
 
 
-def test_a_module_of_the_working_directory_is_found_without_a_path(user, here):
-    (here / "plain_module.py").write_text(PLAIN)
-    before = list(sys.path)
-    assert load("plain_module:", "extension").name == "plain_module"
-    assert sys.path == before
-
-
 def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here):
     for name in ("json", "click", "numpy", "toolkit_classifier", "sitecustomize"):
         (here / (name + ".py")).write_text("open('replaced', 'w')")
@@ -509,8 +441,8 @@ def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here)
     assert not os.path.exists("replaced")
 
 
-def test_chaos_imports_no_module_of_the_working_directory(cli, run_of_file):
-    (run_of_file / "json.py").write_text("open('replaced', 'w')")
+def test_chaos_imports_no_module_of_the_working_directory(cli, stranger):
+    (stranger / "json.py").write_text("open('replaced', 'w')")
     process_fixtures.take_turn()
     result = cli("verify", "run", "--chaos", "1", "--trust")
     assert result.code == 0, result.err
