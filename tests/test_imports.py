@@ -159,15 +159,14 @@ def test_an_unknown_public_name_is_an_attribute_error():
 # ----------------------------------------------------------------------------------- in the sources
 
 
-def test_only_compat_imports_tensorflow():
-    paths = [
-        path
-        for path, text in sources("toolkit", "plugins", "samples")
-        if any(
-            re.match(r"(tensorflow|tf_keras|keras)\b", module) for module, _ in imports(path, text)
-        )
-    ]
-    assert paths == [os.path.join("toolkit", "compat.py")]
+def test_only_compat_imports_tensorflow_and_reads_a_version():
+    compat = os.path.join("toolkit", "compat.py")
+    for path, text in sources("toolkit", "plugins", "samples"):
+        modules = [module for module, _ in imports(path, text)]
+        has_tensorflow = any(re.match(r"(tensorflow|tf_keras|keras)\b", name) for name in modules)
+        assert has_tensorflow == (path == compat), path
+        if path != compat and os.sep + "tests" + os.sep not in path:
+            assert not VERSION_BRANCH.search(text), path
 
 
 def test_plugins_import_public_names_of_toolkit_and_nothing_of_each_other():
@@ -204,12 +203,6 @@ def test_the_core_names_no_plugin():
             text = text.replace(example, "")
         match = re.search(r"(?i)\b(toolkit_)?(classifiers?|gans?)\b", text)
         assert not match, f"{path} names '{match and match.group(0)}'"
-
-
-def test_only_compat_reads_a_version():
-    for path, text in sources("toolkit", "plugins", "samples"):
-        if path != os.path.join("toolkit", "compat.py") and os.sep + "tests" + os.sep not in path:
-            assert not VERSION_BRANCH.search(text), path
 
 
 # --------------------------------------------------------------------------------- the import table
@@ -256,18 +249,12 @@ def imported_layers():
     return graph
 
 
-def test_each_module_of_the_core_has_a_row_in_the_import_table():
-    graph = imported_layers()
-    assert set(graph) - set(table()) <= {"__init__", "__main__"}
-    assert set(table()) - set(graph) == set(), "rows without a module"
-
-
-def test_each_module_of_the_core_imports_only_what_its_row_allows():
-    rows = table()
-    for name, edges in imported_layers().items():
-        if name in ("__init__", "__main__"):  # the public names; the command
-            continue
-        for target, path in edges.items():
+def test_each_module_of_the_core_has_a_row_and_imports_only_what_the_row_allows():
+    rows, graph = table(), imported_layers()
+    public = {"__init__", "__main__"}  # the public names; the command
+    assert set(graph) - public == set(rows) - public
+    for name in set(graph) - public:
+        for target, path in graph[name].items():
             assert target in rows[name] | {"__init__"}, f"{path} imports {target}"
 
 

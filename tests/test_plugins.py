@@ -398,9 +398,7 @@ def package(request, site):
     (site / name).mkdir()
     for module, text in dict(SUBMODULES, __init__=first + PACKAGE + last).items():
         (site / name / f"{module}.py").write_text(text)
-    yield name + ":"
-    for module in [module for module in sys.modules if module.split(".")[0] == name]:
-        del sys.modules[module]
+    return name + ":"
 
 
 def import_submodules(package):
