@@ -318,17 +318,16 @@ def test_two_values_of_set_that_differ_in_case_are_refused(cli):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a working directory cannot be deleted")
-@pytest.mark.parametrize("argv, code", [("data list", 0), ("evaluate run", 2)])
-def test_a_deleted_working_directory_is_no_fault(here, argv, code):
+def test_a_deleted_working_directory_is_no_fault(here):
     (here / "gone").mkdir()
     result = subprocess.run(
-        ["sh", "-c", f'cd gone && rmdir ../gone && "$0" -m toolkit {argv}', sys.executable],
+        ["sh", "-c", 'cd gone && rmdir ../gone && "$0" -m toolkit data list', sys.executable],
         env=dict(os.environ, PYTHONPATH=REPOSITORY),
         capture_output=True,
         text=True,
         timeout=process_fixtures.PATIENCE,
     )
-    assert result.returncode == code and "Traceback" not in result.stderr, result.stderr
+    assert result.returncode == 0 and "Traceback" not in result.stderr, result.stderr
 
 
 def test_a_missing_temporary_folder_does_not_prevent_the_import(here):

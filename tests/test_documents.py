@@ -16,13 +16,9 @@ def text_of(*parts):
         return file.read()
 
 
-def readme_plugin():
-    """The source of the plugin in the README."""
-    return re.search(r"```python\n(.*?)```", text_of("README.md"), re.S).group(1)
-
-
 def test_the_plugin_of_the_readme_trains_and_predicts(cli, here):
-    (here / "linear.py").write_text(readme_plugin())
+    source = re.search(r"```python\n(.*?)```", text_of("README.md"), re.S).group(1)
+    (here / "linear.py").write_text(source)
     data = write_bars(here / "bars.npz")
     argv = ["run", "--plugin", "./linear.py", "--data", data, "--run-dir", "run"]
     result = cli(*argv, "--batch-size", 8, "--steps", 40)

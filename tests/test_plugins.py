@@ -304,11 +304,6 @@ def test_a_module_and_attribute_name_a_plugin(here):
     assert Plugins(plugin).call_hook("build", run=None) == "built"
 
 
-def test_a_module_without_an_attribute_is_itself_the_plugin(here):
-    (here / "whole_module.py").write_text(SOURCE)
-    assert load("whole_module:").name == "whole_module"
-
-
 def test_the_message_for_an_unknown_attribute_suggests_the_nearest():
     with pytest.raises(
         UsageError, match="Module 'linear_fixtures' has no attribute 'Liner'"

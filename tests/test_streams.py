@@ -38,7 +38,7 @@ def toolkit(redirection, *argv, cwd=None, start="", **variables):
     """Run the command in a shell with this redirection; its exit code, stdout and stderr."""
     names = ("TOOLKIT_", "TF_", "LC_", "LANG", "PYTHON")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(names)}
-    environment.update(variables, PYTHONPATH=TESTS)
+    environment.update(variables, PYTHONPATH=os.pathsep.join([REPOSITORY, TESTS]))
     command = ["sh", "-c", f'{start}"$@" {redirection}', "sh", sys.executable, "-m", "toolkit"]
     return subprocess.run(
         [*command, *map(str, argv)],

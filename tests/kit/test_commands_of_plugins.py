@@ -217,7 +217,7 @@ def test_the_summary_takes_the_flags_of_a_run_and_is_that_of_the_manifest(cli, h
 @pytest.mark.parametrize(
     "argv, code, text",
     [
-        (["classifier", "--network", "mlp"], 2, "No such option '--network'."),  # of a summary
+        (["classifier", "--network", "mlp"], 2, "No such option"),  # of a summary
         (["--summary", "absent"], 2, "There is no plugin 'absent'."),
         (["--summary"], 2, "Missing argument 'NAME'"),
         (["classifier", "--summary", "--network", "absent"], 2, "--network"),

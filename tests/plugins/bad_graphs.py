@@ -34,15 +34,6 @@ Error: The train op moved the global step to 0, expected 1 (hook 'optimize' of p
 {here}).
 One step of 'optimize' advances run.global_step by exactly one.
 
-# optimize twice
-@hookimpl  # here
-def optimize(losses, run):
-    a = run.minimize(losses)
-    return tf.group(a, run.global_step.assign_add(1))
-Error: The train op moved the global step to 2, expected 1 (hook 'optimize' of plugin 'bad',
-{here}).
-One step of 'optimize' advances run.global_step by exactly one.
-
 # optimize dict losses
 @hookimpl
 def loss(outputs):
@@ -160,14 +151,6 @@ def loss(labels, outputs):
 Error: Training diverged in step 1: loss -inf, gradient norm nan.
 Step 0 is kept; mend {here} where its values can be wrong; else try a lower --learning-rate,
 or --on-nonfinite skip.
-
-# other graph
-@hookimpl
-def build(run):
-    with tf.Graph().as_default():
-        return tf.get_variable('w', [36, 3])
-Error: Plugin 'bad' failed in its hook 'call': ValueError: Tensor(... (...good.py:...).
-Create variables in 'build', and tensors in the hooks: each graph has its own.
 
 # exits call
 import sys

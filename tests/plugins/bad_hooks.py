@@ -29,12 +29,6 @@ def loss(*args):
 Error: Hook 'loss' of plugin 'bad' ({here}) takes *args.
 Its arguments may be model, features, labels, outputs, run.
 
-# unmarked (exit code 2)
-def predict(outputs):
-    return {}
-Error: Plugin 'bad' ({file}) lacks the model hook predict.
-Mark the function 'predict' with @toolkit.hookimpl.
-
 # async hook (exit code 2)
 @hookimpl  # here
 async def loss(outputs):
@@ -164,14 +158,6 @@ def metrics(outputs):
 Error: Hook 'metrics' of plugin 'bad' returned a tuple of 2, expected a dict of pairs (value,
 update_op) ({here}).
 Return {name: tf.metrics.mean(values)}.
-
-# metrics vector
-@hookimpl
-def metrics(outputs):
-    return {'mean': tf.metrics.mean_tensor(outputs['logits'][:1])}  # here
-Error: Plugin 'bad' failed in its hook 'metrics': ValueError: Cannot convert a partially known
-TensorShape ... ({here}).
-Run again with -v for the traceback.
 
 # directions word (--best-metric loss)
 @hookimpl  # here

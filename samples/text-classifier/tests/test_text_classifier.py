@@ -43,11 +43,8 @@ def test_capitals_and_marks_are_no_part_of_a_word():
     assert numbers[0, 1] == numbers[0, 2] and len(set(numbers[:, :2].ravel())) == 4
 
 
-def test_a_text_without_words_has_none():
+def test_a_text_without_words_has_none_and_words_beyond_the_most_are_not_read():
     assert split("", "...", "one")[1].tolist() == [[0], [0], [1]]
-
-
-def test_words_beyond_the_most_are_not_read():
     assert split("a b c d", max_words=3)[1].tolist() == [[1, 1, 1]]
 
 

@@ -48,10 +48,8 @@ def session():
 
 
 def test_the_divergence_from_itself_is_zero(session):
-    assert session.run(bound.divergence(Normal(tf.zeros([2, 3]), tf.zeros([2, 3])))).tolist() == [
-        0,
-        0,
-    ]
+    standard = Normal(tf.zeros([2, 3]), tf.zeros([2, 3]))
+    assert session.run(bound.divergence(standard)).tolist() == [0, 0]
 
 
 def test_the_divergence_has_its_closed_form(session):
