@@ -108,11 +108,6 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         f"commit log: entry 3 {PARTED}.",
         [COMMITS],
     ),
-    "a missing session": (
-        lambda run: drop_line(run / "commits.jsonl", 0),
-        f"commit log: entry 1 {PARTED} (1 more fault).",
-        [COMMITS],
-    ),
     "a changed commit": (
         lambda run: edit(run / "commits.jsonl", '"step": 4', '"step": 3'),
         "commit log: entry 3 has changed since it was written.",
@@ -168,11 +163,6 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         "config: config.json contains no options.",
         [CONFIG],
     ),
-    "half a configuration": (
-        write("config.json", "{"),
-        "config.json is not valid JSON",
-        [CONFIG],
-    ),
     "no configuration": (remove("config.json"), "config.json is missing.", [CONFIG]),
     "another step": (
         lambda run: set_manifest(run, step=8),
@@ -188,16 +178,6 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
         lambda run: set_manifest(run, status="hurried"),
         "manifest: its status is 'hurried', which is unknown.",
         [MANIFEST],
-    ),
-    "a status that is a list": (
-        lambda run: set_manifest(run, status=["finished"]),
-        "manifest.json: 'status' is ['finished']",
-        [METRICS, SEAL, MANIFEST],
-    ),
-    "half a manifest": (
-        write("manifest.json", '{"format": 3,'),
-        "manifest.json is not valid JSON",
-        [METRICS, SEAL, MANIFEST],
     ),
     "no manifest": (
         remove("manifest.json"),
