@@ -19,11 +19,13 @@ def run(golden):
     return str(golden(*flags) / "run")
 
 
-def test_training_continues_without_a_missing_file_and_ends_with_the_same_bits_and_metrics(data):
+def test_training_continues_without_a_missing_file_and_ends_with_the_same_bits_and_metrics(
+    data, here
+):
     options = {"data": data, "steps": 8, "checkpoint_steps": 2, "log_steps": 1, "evaluate": "no"}
     testing.train(Linear, "run", **options)
     expected, metrics = testing.fingerprint("run"), RunFolder("run").metrics.read()
-    os.remove(checkpoint_file("run", 8))
+    os.remove(checkpoint_file(here / "run", 8))
     testing.train(Linear, "run")
     assert steps_of("run")[-1] == 8 and testing.fingerprint("run") == expected
     assert RunFolder("run").metrics.read() == metrics
