@@ -79,7 +79,7 @@ WITHOUT = [
     ("from toolkit.data.sources import open_data; open_data('mnist5k')", HEAVY | {"pooch"}),
     (["run", "--help"], HEAVY),
     (["run", "--plugin", "classifier", "--help"], HEAVY),
-    (["run", "--plugin", "classifier", "--print-config"], HEAVY),
+    (["run", "--plugin", "classifier", "--augment", "none", "--print-config"], HEAVY),
     (["plugins", "show", "classifier"], HEAVY),
     (["plugins", "show", "gan"], HEAVY),
     (["data", "list"], HEAVY),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
@@ -17,14 +17,11 @@ from .predict import Examples, expand_paths, read_examples, read_inputs, read_na
 from .record_examples import are_records, read_record_examples
 from .table_examples import are_tables, read_table_examples
 
-if TYPE_CHECKING:
-    from ..api import Trained
-
 PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")  # of Pillow; TIFF has the others
 
 
 def read_files(
-    trained: Trained,
+    trained: Any,
     files: Sequence[str],
     is_inverted: bool = False,
     log: Callable[[str], None] = lambda text: None,
@@ -32,7 +29,7 @@ def read_files(
     """Read the examples in files, or the arrays for the inputs of the model.
 
     Args:
-        trained: the run.
+        trained: the run, as `open_trained` returns it.
         files: their paths.
         is_inverted: whether images have light and dark swapped.
         log: called with notes and warnings.
@@ -62,11 +59,11 @@ def read_files(
     return read_examples(files, stored, is_inverted, convert, log, ink, _form(trained))
 
 
-def read_pictures(trained: Trained, inputs: Any) -> Optional[Any]:
+def read_pictures(trained: Any, inputs: Any) -> Optional[Any]:
     """Examples from paths and pictures of Pillow.
 
     Args:
-        trained: the run.
+        trained: the run, as `open_trained` returns it.
         inputs: a path, a picture, or a list of either.
 
     Returns:
@@ -114,11 +111,11 @@ def _pixels(picture: Any, reader: ImageReader) -> np.ndarray:
     return reader.decode(stream.getvalue(), "picture")
 
 
-def _stored(trained: Trained) -> DataSpec:
+def _stored(trained: Any) -> DataSpec:
     return DataSpec.from_json(trained.manifest["data"]["stored"])
 
 
-def _form(trained: Trained) -> ImageForm:
+def _form(trained: Any) -> ImageForm:
     """How image files were read for the training."""
     options = trained.options
     return ImageForm(
