@@ -211,7 +211,7 @@ class Cache:
         monkeypatch.setattr(toolkit, "cache_folder", lambda: str(folder))
         monkeypatch.setattr(toolkit, "train", self.train)
 
-    def train(self, plugin, run_dir, options, named_by):
+    def train(self, plugin, run_dir, options, say, named_by):
         shutil.copytree(self._run, run_dir)
         self.trainings.append((plugin, options))
         self.after_training(run_dir)

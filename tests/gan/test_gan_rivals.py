@@ -94,9 +94,11 @@ class Searches:
             return
         os.makedirs(folder, exist_ok=True)
         open(os.path.join(folder, "study.json"), "w").close()
-        if os.path.basename(folder) in self.failures:
-            raise self.failures.pop(os.path.basename(folder))
-        open(os.path.join(folder, "table.json"), "w").close()
+        failure = self.failures.pop(os.path.basename(folder), None)
+        if not isinstance(failure, InterruptedRun):  # which comes before the table
+            open(os.path.join(folder, "table.json"), "w").close()
+        if failure is not None:
+            raise failure
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from ..plugins import (
     locate,
     trust_everything,
 )
-from .help import HELP, group_flags, split_topic, write_short, write_topic
+from .help import ALL, HELP, group_flags, split_topic, write_short, write_topic
 from .interrupts import report_interrupt_of_loading
 
 
@@ -339,7 +339,12 @@ class OptionsCommand(click.Command):
         examples: commands for the help; "{plugin}" is the plugin, or an installed one.
         most_used: name -> a line, for each flag that the short help shows; by default the
             command's own flags.
+
+    Attributes:
+        is_short: whether the help leaves out what is not the command's own.
     """
+
+    is_short = True
 
     def __init__(
         self,
@@ -391,8 +396,8 @@ class OptionsCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = group_flags(ctx, self.get_params(ctx))
-        if self._topic:
-            write_topic(ctx, formatter, sections, self._topic)
+        if self._topic or not self.is_short:
+            write_topic(ctx, formatter, sections, self._topic or ALL)
         else:
             write_short(ctx, formatter, sections, self._most_used)
         if ctx.obj.unloaded:

@@ -160,7 +160,7 @@ def _write_json(
 
 
 def _write_csv(
-    path: str, names: List[str], predictions: Columns, class_names: Sequence[str]
+    path: str, names: List[str], predictions: Columns, class_names: Sequence[str] = ()
 ) -> None:
     """Write a row per example, with a column per element of a vector: probability_CLASS, NAME3."""
     import csv

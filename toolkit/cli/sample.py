@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class SampleCommand(ResumeCommand):
     """A command whose further flags are the settings that the run's plugin declares."""
 
+    is_short = False
+
     def select(self, args: List[str]) -> Selection:
         if not os.path.isfile(os.path.join(self._path, "manifest.json")):
             return NO_SELECTION  # the command says so, after it has checked the output
