@@ -59,7 +59,6 @@ LONG = (
     "tests/graph/test_while_loop.py::test_a_compiled_step_agrees_with_a_plain_one[cnn]",
     "tests/gan/test_gan_clusters.py::test_other_data_with_classes_and_replicas_train_on",
     "tests/gan/test_gan_clusters.py::test_a_run_on_data_without_labels_resumes_samples_and_exports",
-    "tests/gan/test_gan_cli.py::test_other_data_is_scored_with_the_features_of_the_run",
     # Whole clusters; `ci` has those of other sizes.
     "tests/cluster_training/test_exactness.py::"
     "test_a_cluster_whose_processes_are_killed_ends_with_the_same_bits[gan]",
