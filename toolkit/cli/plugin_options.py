@@ -414,7 +414,7 @@ class PluginCommand(OptionsCommand):
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
         args = name_plugin(args)
         topic = split_topic(args)[1]
-        if topic in [entry.name for entry in list_plugins() if entry.kind == "model"]:
+        if topic and topic in [entry.name for entry in list_plugins() if entry.kind == "model"]:
             args = ["--plugin", topic, *args]
         try:
             return super().parse_args(ctx, args)

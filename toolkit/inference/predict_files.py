@@ -73,17 +73,18 @@ def read_pictures(trained: Any, inputs: Any) -> Optional[Any]:
         DataError: a file cannot be read, or the model takes no pictures.
     """
     items = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    are_paths = all(isinstance(item, (str, os.PathLike)) for item in items)
+    if not items or not (are_paths or all(map(_is_picture, items))):
+        return None
     stored = _stored(trained)
     if not stored.feature_names and stored.dtype == TEXT:
         return None  # a text is an example, and no path
-    if items and all(isinstance(item, (str, os.PathLike)) for item in items):
+    if are_paths:
         paths = expand_paths([os.fspath(item) for item in items])
         examples = read_files(trained, paths)
         if examples.num_damaged:
             raise DataError(f"{examples.num_damaged} of {len(paths)} pictures cannot be read.")
         return examples.inputs
-    if not items or not all(_is_picture(item) for item in items):
-        return None
     if not is_images(stored) or not trained.predictor.graph.takes_examples:
         raise DataError("The model takes no pictures.", hint="Give it arrays.")
     height, width, channels = stored.shape
