@@ -29,30 +29,16 @@ OFF: Dict[str, Any] = {  # the strengths, and the filling
     "cutout": 0.0,
     "rand_augment": 0,
 }
+PICTURES: Dict[str, Any] = dict(
+    OFF, crop=0.125, fill="reflect", brightness=0.2, contrast=0.2, saturation=0.2, hue=0.02
+)
 PRESETS: Dict[str, Dict[str, Any]] = {
     "none": OFF,
     # No flip: a mirrored 2 is no digit, and a 6 upside down is a 9.
     "digits": dict(OFF, shift=2, rotate=10.0, zoom=0.1, elastic=0.7),
-    "photos": dict(
-        OFF,
-        crop=0.125,
-        flip=0.5,
-        fill="reflect",
-        brightness=0.2,
-        contrast=0.2,
-        saturation=0.2,
-        hue=0.02,
-    ),
+    "photos": dict(PICTURES, flip=0.5),
     # For what is not known: a mirrored text or arrow would have another meaning.
-    "pictures": dict(
-        OFF,
-        crop=0.125,
-        fill="reflect",
-        brightness=0.2,
-        contrast=0.2,
-        saturation=0.2,
-        hue=0.02,
-    ),
+    "pictures": PICTURES,
     # No flip and little hue: an arrow to the left and a red light have a meaning of their own.
     "icons": dict(
         OFF, crop=0.08, rotate=5.0, zoom=0.1, brightness=0.1, contrast=0.1, saturation=0.2, hue=0.02
