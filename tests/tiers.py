@@ -51,7 +51,7 @@ LONG = (
     # Several kills at random; test_verify.py and test_launch_training.py have one or three.
     "tests/audit/test_chaos.py",
     "tests/search/test_search_kills.py",
-    "tests/gan/test_gan_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
+    "plugins/gan-league/tests/test_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",
     # Of a GAN whose scores need a network of their own; the classifier's contracts are in `ci`.
     "tests/gan/test_gan_contract.py",
     # GANs compiled by XLA; `ci` compiles perceptrons.

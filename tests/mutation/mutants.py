@@ -1013,10 +1013,10 @@ GAN = [
     ),
     Mutant(
         "first-by-interval-is-judged-without-correction",
-        "plugins/gan/toolkit_gan/commands/standings.py",
+        "plugins/gan-league/toolkit_gan_league/standings.py",
         "return statistics.adjust(separators, LEVEL)",
         "return [each(LEVEL) for each in separators]",
-        ("tests/gan/test_gan_league.py",),
+        ("plugins/gan-league/tests/test_benchmark.py",),
     ),
     Mutant(
         "warm-up-of-the-health-is-ignored",

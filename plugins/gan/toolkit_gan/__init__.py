@@ -2,6 +2,9 @@
 
 This page is the plugin's table of contents: one function per hook. Each module is imported when a
 hook first needs it, so listing the plugin or its options imports no TensorFlow.
+
+Packages that depend on this one may import `GanOptions` of `options`, `PRESETS` of `presets`, and,
+of `scores`, `SampleScorer` of `sample_scorer`, `DATA_OPTIONS` of `extractor`, `short` of `reports`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs that compete in `toolkit gan tournament`: tools in any language, by a protocol of files.
+"""Programs that compete in `toolkit gan-league`: tools in any language, by a protocol of files.
 
 A program is called once per seed, as
 
@@ -34,7 +34,6 @@ import numpy as np
 
 from toolkit import DataError, RetryError, ToolkitError, UsageError, atomic_write
 
-from ..scores.sample_sets import CHUNK, real_images
 from . import supervisor
 from .rivals import check_distinct
 
@@ -304,15 +303,12 @@ def _log(text: str) -> None:
 
 def _write_data(split: Any, path: str) -> None:
     """Write the images of a split, and their labels where it has classes."""
-    chunks = [
-        np.arange(start, min(start + CHUNK, len(split))) for start in range(0, len(split), CHUNK)
-    ]
-    arrays: Dict[str, Any] = {
-        "x_train": np.concatenate([real_images(split, chunk) for chunk in chunks])
-    }
-    labels = [split.take(chunk)[1] for chunk in chunks]
-    if labels[0] is not None:
-        arrays["y_train"] = np.concatenate(labels).astype(np.int32)
+    images, labels = split.take(np.arange(len(split)))
+    if images.dtype != np.uint8:  # but floats in [0, 1]
+        images = np.rint(255 * images).astype(np.uint8)
+    arrays: Dict[str, Any] = {"x_train": images}
+    if labels is not None:
+        arrays["y_train"] = labels.astype(np.int32)
     with atomic_write(path, durable=True) as file:
         np.savez(file, **arrays)
 

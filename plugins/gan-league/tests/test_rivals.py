@@ -1,4 +1,4 @@
-"""Plugins in `toolkit gan tournament`: their training, their scores, and their failures."""
+"""Plugins in `toolkit gan-league`: their training, their scores, and their failures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import process_fixtures
 import pytest
 from file_fixtures import REPOSITORY
 from score_fixtures import SPEC, SPLITS, QuarterClassifier, make_images, make_options
-from toolkit_gan.commands import programs, result_page, rivals, standings, training
-from toolkit_gan.commands.rivals import Judge, Rival
 from toolkit_gan.scores import sensitivity
 from toolkit_gan.scores.extractor import NetworkFeatures
 from toolkit_gan.scores.sample_scorer import SampleScorer
 from toolkit_gan.scores.scorer import GanScorer
+from toolkit_gan_league import programs, result_page, rivals, standings, training
+from toolkit_gan_league.rivals import Judge, Rival
 
 from toolkit import InterruptedRun, ToolkitError, UsageError, testing
 
@@ -70,7 +70,7 @@ def test_all_searches_have_the_same_seeds_and_budget():
 def test_the_command_of_the_page_names_each_plugin():
     own = {"dir": "cup", "plugin": ("vae", "x.py --a 1"), "presets": ""}
     text = training.command_text(own, ["--steps", "3"])
-    assert text == "toolkit gan tournament --dir=cup --plugin=vae '--plugin=x.py --a 1' --steps 3"
+    assert text == "toolkit gan-league --dir=cup --plugin=vae '--plugin=x.py --a 1' --steps 3"
 
 
 # --------------------------------------------------------------------------- trained and continued
@@ -302,10 +302,10 @@ SMALL += ["--features", "pixels", "--quick-samples", "100", "--score-samples", "
 SMALL += ["--norm-samples", "20", "--sample-count", "9", "--network", "mlp", "--xla", "off"]
 
 
-def test_a_plugin_that_draws_nothing_is_refused_before_anything_trains(cli, here):
-    result = cli("gan", "tournament", "--dir", "cup", "--plugin", "classifier", *SMALL)
+def test_a_plugin_that_draws_nothing_is_refused_before_anything_trains(cli, tmp_path):
+    result = cli("gan-league", "--dir", "cup", "--plugin", "classifier", *SMALL)
     assert result.code == 2 and "Plugin 'classifier' draws no images" in result.err
-    assert not (here / "cup").exists()
+    assert not (tmp_path / "cup").exists()
 
 
 # Its processes wait after a commit while there is a file `hold`.
@@ -327,26 +327,26 @@ def results_of(folder, rival):
     return [(each.name, each.status, each.step, each.scores) for each in entrants]
 
 
-def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, here):
-    data = testing.write_digits(str(here / "digits.npz"), count=240)
+def test_a_tournament_that_is_killed_ends_with_the_same_table(cli, tmp_path):
+    data = testing.write_digits(str(tmp_path / "digits.npz"), count=240)
     with open(os.path.join(REPOSITORY, "samples", "plugins", "two_updates_gan.py")) as file:
-        (here / "rival.py").write_text(file.read() + HOLD)
-    rival = f"{here / 'rival.py'} --metric min:generator"
+        (tmp_path / "rival.py").write_text(file.read() + HOLD)
+    rival = f"{tmp_path / 'rival.py'} --metric min:generator"
     words = ["--presets", "quick", "--plugin", rival, "--data", data, *SMALL]
-    (here / "hold").touch()
-    killed = process_fixtures.start("gan", "tournament", "--dir", "cup", *words)
-    process_fixtures.wait_for_file(here / "held", among=[killed])
+    (tmp_path / "hold").touch()
+    killed = process_fixtures.start("gan-league", "--dir", "cup", *words)
+    process_fixtures.wait_for_file(tmp_path / "held", among=[killed])
     process_fixtures.kill(killed)
-    (here / "hold").unlink()
-    result = cli("gan", "tournament", "--dir", "cup", *words, "--json")
+    (tmp_path / "hold").unlink()
+    result = cli("gan-league", "--dir", "cup", *words, "--json")
     assert result.code == 0, result.err
     rows = json.loads(result.out)["rows"]
     assert {row["name"].split()[0] for row in rows} == {"quick", "rival"}
     assert all(row["scores"] for row in rows)
-    other = cli("gan", "tournament", "--dir", "undisturbed", *words, "--markdown", "gan.md")
+    other = cli("gan-league", "--dir", "undisturbed", *words, "--markdown", "gan.md")
     assert other.code == 0, other.err
     assert results_of("cup", rival) == results_of("undisturbed", rival)
     assert {line.split()[0] for line in other.out.splitlines()[1:3]} == {"quick", "rival"}
-    command = "toolkit gan tournament --dir=undisturbed --presets=quick "
-    assert f"    {command}" in (here / "gan.md").read_text()
+    command = "toolkit gan-league --dir=undisturbed --presets=quick "
+    assert f"    {command}" in (tmp_path / "gan.md").read_text()
     assert os.path.getsize("gan-samples.png") > 100

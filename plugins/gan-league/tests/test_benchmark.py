@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 from file_fixtures import REPOSITORY
 
-BENCHMARKS = os.path.join(REPOSITORY, "benchmarks")
+BENCHMARK = os.path.join(REPOSITORY, "plugins", "gan-league", "benchmark")
 
 
 @pytest.fixture(autouse=True)
 def _folders(monkeypatch):
     """The folders of the league among those of modules."""
-    monkeypatch.setattr(sys, "path", [BENCHMARKS, os.path.join(BENCHMARKS, "gan_peers"), *sys.path])
+    monkeypatch.setattr(sys, "path", [BENCHMARK, os.path.join(BENCHMARK, "peers"), *sys.path])
 
 
 @pytest.fixture
 def league(tmp_path, monkeypatch):
     """The script, in an empty folder, without pictures."""
-    import gan_league
+    import league
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gan_league.result_page, "write_samples", lambda rows, path: True)
-    return gan_league
+    monkeypatch.setattr(league.result_page, "write_samples", lambda rows, path: True)
+    return league
 
 
 # ------------------------------------------------------------------------------------- the verdicts
@@ -64,7 +64,7 @@ def test_the_page_has_a_row_for_each_budget_and_no_path_of_the_machine(league, m
             json.dump({"rows": rows}, file)
     words = ["--dir", "league", "--cpu-minutes", "0.2,5,20", "--data-sets", "mnist5k"]
     words += ["--markdown", "gan.md", "--peers37", "/opt/p/python", "--page-only"]
-    monkeypatch.setattr(sys, "argv", ["gan_league.py", *words])
+    monkeypatch.setattr(sys, "argv", ["league.py", *words])
     league.main()
     with open("gan.md") as file:
         page = file.read()

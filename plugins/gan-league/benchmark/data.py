@@ -1,8 +1,8 @@
 """Data sets of the GAN league that have to be prepared: emoji from an npm package, MNIST without
 labels.
 
-    python benchmarks/gan_data.py emoji FOLDER
-    python benchmarks/gan_data.py unlabelled FOLDER_OF_IDX_FILES FILE.npz
+    python plugins/gan-league/benchmark/data.py emoji FOLDER
+    python plugins/gan-league/benchmark/data.py unlabelled FOLDER_OF_IDX_FILES FILE.npz
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`toolkit gan tournament`: what it trains, and what it reads of the runs."""
+"""`toolkit gan-league`: what it trains, and what it reads of the runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import pathlib
 
 import pytest
-from toolkit_gan.commands import result_page, standings, training
-from toolkit_gan.commands.result_page import Result
-from toolkit_gan.options import PRESETS
+from toolkit_gan.presets import PRESETS
+from toolkit_gan_league import result_page, standings, training
+from toolkit_gan_league.result_page import Result
 
 from toolkit import UsageError
 
@@ -92,7 +92,7 @@ def test_the_page_has_the_command_the_common_facts_and_a_row_for_each_without_ht
 @pytest.mark.parametrize("flags, out", [(["--json"], '{"budgets": []}'), ([], "")])
 def test_a_dry_run_has_no_results(cli, monkeypatch, flags, out):
     monkeypatch.setattr(training, "train", lambda context, plan: None)
-    argv = ["gan", "tournament", "--dir", "cup", "--presets", "quick,wgan", "--dry-run", *flags]
+    argv = ["gan-league", "--dir", "cup", "--presets", "quick,wgan", "--dry-run", *flags]
     answer = cli(*argv)
     assert answer.code == 0 and "".join(answer.out.split()) == "".join(out.split())
 
@@ -139,7 +139,7 @@ def test_the_result_has_the_cpu_minutes_unless_a_flag_sets_another_budget(
     cli, folder, tmp_path_factory, monkeypatch, flags, minutes
 ):
     monkeypatch.setattr(training, "train", lambda context, plan: None)
-    argv = ["gan", "tournament", "--dir", folder, "--presets", "quick,wgan", "--json", *flags]
+    argv = ["gan-league", "--dir", folder, "--presets", "quick,wgan", "--json", *flags]
     argv += ["--markdown", str(tmp_path_factory.mktemp("page") / "page.md")]
     monkeypatch.setattr(result_page, "write_samples", lambda entrants, path: False)
     answer = cli(*argv)

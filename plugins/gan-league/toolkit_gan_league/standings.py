@@ -1,4 +1,4 @@
-"""`toolkit gan tournament`: presets, plugins and programs at equal CPU time and seeds, by their
+"""`toolkit gan-league`: presets, plugins and programs at equal CPU time and seeds, by their
 scores on the test split.
 
 The presets were scored by their own runs; samples of the others are scored here, by the same code.
@@ -16,10 +16,10 @@ import os
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from toolkit_gan.scores.reports import short
 
 from toolkit import InterruptedRun, RetryError, ToolkitError, open_trained, statistics
 
-from ..scores.reports import short
 from . import programs
 from .programs import Program, ProgramRun, Task
 from .rivals import Judge, Rival

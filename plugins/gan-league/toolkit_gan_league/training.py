@@ -1,4 +1,4 @@
-"""What `toolkit gan tournament` trains: a search over presets, one for each plugin, and programs.
+"""What `toolkit gan-league` trains: a search over presets, one for each plugin, and programs.
 
 So it has all that `toolkit search` guarantees: it is checked before it begins, and continues after
 any kill. A run of a program that was killed begins again.
@@ -16,10 +16,10 @@ import sys
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
 import click
+from toolkit_gan.presets import PRESETS
 
 from toolkit import InterruptedRun, ToolkitError, UsageError
 
-from ..presets import PRESETS
 from . import rivals
 from .programs import Program, check_names, parse_programs
 from .rivals import BUDGETS, Rival
@@ -222,7 +222,7 @@ def command_text(own: Mapping[str, Any], flags: Sequence[str]) -> str:
         for each in (value if isinstance(value, tuple) else [value])
     ]
     words = [f"--{name}={value}" for name, value in pairs if value != ""]
-    return " ".join(map(shlex.quote, ["toolkit", "gan", "tournament", *words, *flags]))
+    return " ".join(map(shlex.quote, ["toolkit", "gan-league", *words, *flags]))
 
 
 # ----------------------------------------------------------------------------------------- train

@@ -1,4 +1,4 @@
-"""Programs in `toolkit gan tournament`: their processes, what they write, and their failures."""
+"""Programs in `toolkit gan-league`: their processes, what they write, and their failures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from process_fixtures import PATIENCE, is_gone, kill, run, start, wait_for_file, wait_until
 from score_fixtures import SHAPE, make_split
-from toolkit_gan.commands import programs, standings, supervisor, training
-from toolkit_gan.commands.programs import Program, Task
+from toolkit_gan_league import programs, standings, supervisor, training
+from toolkit_gan_league.programs import Program, Task
 
 from toolkit import DataError, RetryError, UsageError
 
@@ -172,7 +172,7 @@ def test_a_program_gets_no_variable_that_this_process_has_set(tmp_path, monkeypa
 # A supervisor that reads the CPU seconds of a table, once the program has started its child.
 FED = """
 import json, os, sys, time
-from toolkit_gan.commands import supervisor
+from toolkit_gan_league import supervisor
 request, seconds = json.loads(sys.argv[1]), iter(json.loads(sys.argv[2]))
 class Fed(supervisor.Supervisor):
     def _cpu_secs(self):
@@ -208,7 +208,7 @@ def test_a_program_that_uses_no_cpu_time_is_killed(tmp_path):
 
 def test_a_program_ends_with_its_tournament(tmp_path):
     request = request_of(ENDLESS + "signal.pause()", tmp_path)
-    statements = f"from toolkit_gan.commands import programs; programs.supervise({request!r})"
+    statements = f"from toolkit_gan_league import programs; programs.supervise({request!r})"
     process = start(statements=statements, fresh=True)
     wait_for_file(tmp_path / "mark.pid", among=[process])
     kill(process)

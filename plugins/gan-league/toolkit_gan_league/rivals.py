@@ -1,4 +1,4 @@
-"""Plugins that compete with the presets in `toolkit gan tournament`.
+"""Plugins that compete with the presets in `toolkit gan-league`.
 
 Each is trained by a search of its own, of one configuration, at the budget and the seeds of the
 presets. Its images are drawn through the hook `sample` and scored by the code, the options and the
@@ -18,12 +18,11 @@ import shutil
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
+from toolkit_gan.options import GanOptions
+from toolkit_gan.scores.extractor import DATA_OPTIONS
+from toolkit_gan.scores.sample_scorer import SampleScorer
 
 from toolkit import DataError, UsageError, open_trained
-
-from ..options import GanOptions
-from ..scores.extractor import DATA_OPTIONS
-from ..scores.sample_scorer import SampleScorer
 
 FOLDER = "plugins"  # the subfolder of a tournament with a search for each plugin
 BUDGETS = ("--steps", "--epochs", "--examples", "--cpu-secs")

@@ -1,9 +1,9 @@
 """The league of GANs: the toolkit and its peers on several data sets at equal CPU time.
 
-    python benchmarks/gan_league.py --dir runs/league --mnist DIR --fashion DIR \\
+    python plugins/gan-league/benchmark/league.py --dir runs/league --mnist DIR --fashion DIR \\
         --peers37 PYTHON --peers311 PYTHON --cpu-minutes 2,5,20 --seeds 5 --markdown samples/gan.md
 
-Each budget and data set is one `toolkit gan tournament`, so the same command continues after any
+Each budget and data set is one `toolkit gan-league`, so the same command continues after any
 kill. The page is written after each of them, also from the tournaments of earlier commands with the
 same folder. Flags after "--" are those of the tournament.
 """
@@ -21,11 +21,11 @@ import subprocess
 import sys
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-import gan_data
+import data as league_data
 import numpy as np
-from toolkit_gan.commands import result_page, standings, supervisor, training
-from toolkit_gan.commands.standings import Entrant, Measure
 from toolkit_gan.scores.reports import short
+from toolkit_gan_league import result_page, standings, supervisor, training
+from toolkit_gan_league.standings import Entrant, Measure
 
 from toolkit import atomic_write
 
@@ -97,9 +97,9 @@ def list_data(arguments: argparse.Namespace) -> List[DataSet]:
     os.makedirs(place, exist_ok=True)
     for each in selection:
         if each.name == "mnist-unlabelled":
-            gan_data.remove_labels(arguments.mnist, unlabelled)
+            league_data.remove_labels(arguments.mnist, unlabelled)
         if each.name == "emoji":
-            gan_data.prepare_emoji(emoji)
+            league_data.prepare_emoji(emoji)
     return selection
 
 
@@ -125,7 +125,7 @@ def select_data(sets: Sequence[DataSet], arguments: argparse.Namespace) -> List[
 
 def program_flags(arguments: argparse.Namespace) -> List[str]:
     """Return the flags that let the peers compete whose Python is named."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gan_peers")
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
     words = []
     for name, script, python in PEERS:
         path = getattr(arguments, python)
@@ -140,7 +140,7 @@ def program_flags(arguments: argparse.Namespace) -> List[str]:
 def run_round(arguments: argparse.Namespace, each: Round) -> None:
     """Run a tournament, or what is left of it, and write its result."""
     command = [
-        *(sys.executable, "-m", "toolkit", "gan", "tournament"),
+        *(sys.executable, "-m", "toolkit", "gan-league"),
         *("--dir", folder_of(arguments.dir, each), "--presets", arguments.presets),
         *("--cpu-minutes", f"{each.minutes:g}", "--seeds", str(each.seeds)),
         *(*program_flags(arguments), *each.data.flags, *arguments.flags, "--json"),
@@ -227,7 +227,7 @@ def write_page(arguments: argparse.Namespace, sets: Sequence[DataSet], command: 
 
 def describe_league(arguments: argparse.Namespace, command: str) -> List[str]:
     """Say what the tables compare, and how they are made."""
-    peers = "[benchmarks/gan_peers](../benchmarks/gan_peers/README.md)"
+    peers = "[benchmark/peers](../plugins/gan-league/benchmark/peers/README.md)"
     return [
         "The toolkit and other tools at equal CPU time. The data chooses the preset `auto`; the",
         f"programs have the settings of their tutorials, which {peers} describes.",
@@ -249,7 +249,7 @@ def describe_command(words: Sequence[str]) -> str:
         if word in PATHS:
             result[position + 1] = PATHS[word]
     result = [word for word in result if word != "--page-only"]
-    return " ".join(map(shlex.quote, ["python", "benchmarks/gan_league.py", *result]))
+    return " ".join(map(shlex.quote, ["python", "plugins/gan-league/benchmark/league.py", *result]))
 
 
 def section(results: Sequence[Tuple[Round, List[Entrant]]], picture: str) -> List[str]:

@@ -1,4 +1,4 @@
-"""The result of `toolkit gan tournament` as a table for a terminal, and as a page with samples."""
+"""The result of `toolkit gan-league` as a table for a terminal, and as a page with samples."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from toolkit_gan.scores.reports import short
 
 from toolkit import atomic_write, open_trained, save_grid, statistics
 
-from ..scores.reports import short
 from . import programs, standings
 from .standings import (
     DISTANCE,

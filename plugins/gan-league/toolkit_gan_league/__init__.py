@@ -1,0 +1,78 @@
+"""The command `toolkit gan-league`; what it does is imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from toolkit import cli_options
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--dir", "folder", required=True, metavar="DIR", help="The folder of the league.")
+@click.option("--presets", default="", metavar="A,B", help="Which presets; default: all.")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="NAME",
+    help="A plugin with the hook 'sample' that competes, too; flags of its own in quotes: 'vae "
+    "--code 8'. Repeatable.",
+)
+@click.option(
+    "--program",
+    "programs",
+    multiple=True,
+    metavar="NAME=COMMAND",
+    help="A program in any language that competes, too; how it is called is in "
+    "the README of toolkit-gan-league. Repeatable.",
+)
+@click.option(
+    "--cpu-minutes",
+    default="2",
+    metavar="M[,M...]",
+    help="CPU time of each run [default 2]; several for a table each; --steps N sets a number of "
+    "steps instead.",
+)
+@click.option(
+    "--seeds", type=click.IntRange(1, 100), default=1, metavar="K", help="Runs of each one."
+)
+@click.option("--markdown", metavar="FILE", help="Write the result as a page, samples beside it.")
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
+@cli_options.trust_option
+@cli_options.json_option
+@cli_options.verbose_option
+@click.pass_context
+def gan_league(
+    context, folder, presets, plugins, programs, cpu_minutes, seeds, markdown, flags, as_json
+):
+    """Train presets, plugins and programs for equal CPU time on your data, and rank their images.
+
+    FLAGS are those of 'toolkit search' and 'toolkit run', such as --data, --workers or --network;
+    those of the GAN alone hold for the presets. Killed or interrupted, the same command continues.
+    For example: toolkit gan-league --dir runs/league --cpu-minutes 5 --data images:photos
+    --workers 2
+    """
+    from . import result_page, standings, training
+
+    page = "" if markdown is None else cli_options.resolve_output(markdown)
+    has_other_budget = training.sets_budget(flags)
+    plans = training.plans(folder, presets, plugins, cpu_minutes, seeds, flags, programs)
+    results = []
+    for plan in plans:
+        training.train(context, plan)
+        if "--dry-run" not in flags:
+            standings.train_programs(plan)
+            minutes = None if has_other_budget else plan.minutes
+            results.append(result_page.Result(plan.folder, minutes, standings.rank(plan)))
+    if page and results:
+        own = {"dir": folder, "presets": presets, "plugin": plugins, "program": programs}
+        own.update({"cpu-minutes": cpu_minutes, "seeds": seeds, "markdown": markdown})
+        command = training.command_text(own, flags)
+        with cli_options.writing_output(page):
+            result_page.write_page(results, command, page)
+    if as_json:
+        return cli_options.print_json(result_page.as_json(results))
+    sys.stdout.write("".join(line + "\n" for line in result_page.text_lines(results)))
+    return None
