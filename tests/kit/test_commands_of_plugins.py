@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 from linear_fixtures import LINEAR, write_bars
@@ -112,69 +111,6 @@ def test_an_installed_command_is_checked(cli, site, name, broken):
     assert result.code == (6 if broken else 0)
     rows = json.loads(result.out)["contracts"]
     assert [row["name"] for row in rows if row["status"] == "failed"][:1] == broken
-
-
-# -------------------------------------------------------------------------------- disable, enable
-
-
-def states(cli):
-    rows = json.loads(cli("plugins", "list", "--json").out)
-    return {(row["name"], row["kind"]): row["state"] for row in rows}
-
-
-@pytest.mark.parametrize("name", ["classifier", "classifier@toolkit"])
-def test_a_disabled_plugin_is_refused_until_it_is_enabled(cli, here, state_folder, name):
-    assert cli("plugins", "disable", name).out == f"disabled  {name}\n"
-    assert states(cli)["classifier", "model"] == "disabled"
-    result = cli("run", "--plugin", "classifier", "--print-config")
-    assert result.code == 2
-    assert "Plugin 'classifier' is disabled.\nEnable it: toolkit plugins enable" in result.err
-    assert "state        disabled" in cli("plugins", "show", "classifier").out
-    assert cli("plugins", "enable", "classifier").code == 0
-    assert states(cli)["classifier", "model"] == "ok"
-    assert cli("run", "--plugin", "classifier", "--print-config").code == 0
-
-
-def test_a_disabled_command_vanishes(cli, state_folder):
-    assert "Commands of plugins" in cli("--help").out
-    cli("plugins", "disable", "gan")
-    assert "Commands of plugins" not in cli("--help").out
-    result = cli("gan")
-    assert result.code == 2 and "Command 'gan' is disabled.\nEnable it: toolkit" in result.err
-
-
-def test_to_disable_or_enable_twice_changes_nothing(cli, state_folder):
-    assert cli("plugins", "enable", "gan").out == "gan is enabled already\n"
-    cli("plugins", "disable", "gan")
-    assert cli("plugins", "disable", "gan").out == "gan is disabled already\n"
-    assert json.loads(cli("plugins", "enable", "gan", "--json").out)["disabled"] == []
-
-
-@pytest.mark.parametrize("command", ["disable", "enable"])
-def test_an_unknown_name_is_refused_with_the_nearest(cli, state_folder, command):
-    result = cli("plugins", command, "clasifier")
-    assert result.code == 2 and "Did you mean 'classifier'?" in result.err
-    assert not state_folder.exists()
-
-
-def test_one_distribution_is_not_enabled_where_the_name_is_disabled(cli, state_folder):
-    cli("plugins", "disable", "gan")
-    result = cli("plugins", "enable", "gan@toolkit")
-    assert result.code == 2 and "whatever its distribution" in result.err
-
-
-def test_a_place_that_cannot_be_written_is_one_sentence(cli, here, monkeypatch):
-    (here / "state").write_text("a file")
-    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
-    result = cli("plugins", "disable", "gan")
-    assert result.code == 2 and "cannot be written" in result.err and "Traceback" not in result.err
-
-
-def test_the_list_is_never_in_the_working_directory(cli, here, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    monkeypatch.setenv("HOME", str(here / "home"))
-    assert cli("plugins", "disable", "gan").code == 0
-    assert os.listdir(str(here)) == ["home"]
 
 
 # ------------------------------------------------------------------------------------------- show

@@ -14,7 +14,7 @@ from test_imports import modules_after
 from test_plugins import SOURCE, distribution
 
 from toolkit import ToolkitError, UsageError
-from toolkit.plugins import disabled, list_plugins, load
+from toolkit.plugins import list_plugins, load
 from toolkit.plugins.requirements import find_unmet
 
 sys.path.append(os.path.join(REPOSITORY, "benchmarks"))
@@ -216,28 +216,6 @@ def test_an_unknown_distribution_of_a_name_is_refused_with_those_that_have_it(tw
     with pytest.raises(UsageError, match="There is no plugin 'same@gone-dist'.") as caught:
         load("same@gone-dist")
     assert caught.value.hint == "'same' is provided by Other_Dist and by first-dist."
-
-
-# --------------------------------------------------------------------------------------- disabled
-
-
-@pytest.mark.parametrize("name", ["one", "one@one-dist"])
-def test_a_disabled_plugin_is_listed_as_such_and_not_loaded(site, name):
-    offer(site, "one_module", SOURCE)
-    disabled.write_names([name])
-    assert state_of("one").startswith("disabled: ")
-    with pytest.raises(UsageError, match="Plugin 'one' is disabled.") as caught:
-        load("one")
-    assert caught.value.hint == "Enable it: toolkit plugins enable one."
-    disabled.write_names([])
-    assert state_of("one") == "ok" and load("one").name == "one"
-
-
-def test_a_disabled_plugin_is_in_no_conflict(two):
-    disabled.write_names(["same@first-dist"])
-    states = {entry.distribution: entry.state for entry in list_plugins() if entry.name == "same"}
-    assert states == {"first-dist": "disabled", "Other_Dist": "ok"}
-    assert load("same").distribution == "Other_Dist 1.0"
 
 
 # ----------------------------------------------------------------------- the distribution of a run

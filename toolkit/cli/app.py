@@ -89,7 +89,6 @@ class LazyGroup(HelpGroup):
         if name not in COMMANDS and not name.startswith("-"):
             names = self.list_commands(ctx)
             if name not in names:
-                plugin_commands.load(name)  # refuses one that is disabled
                 close = difflib.get_close_matches(name, names, n=1)
                 close = [OTHER_NAMES[name]] if name in OTHER_NAMES else close
                 hint = f"Did you mean '{close[0]}'?" if close else f"Commands: {', '.join(names)}."

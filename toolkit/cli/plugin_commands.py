@@ -32,21 +32,12 @@ def _mark_conflict(entry: Entry) -> Entry:
 
 def list_names(core: Iterable[str]) -> List[str]:
     """Return the names of the added commands that can be called."""
-    return sorted({entry.name for entry in list_commands() if _is_active(entry)} - set(core))
-
-
-def _is_active(entry: Entry) -> bool:
-    return entry.state != "disabled"
+    return sorted({entry.name for entry in list_commands()} - set(core))
 
 
 def load(name: str) -> Optional[click.Command]:
     """Return the command of that name, or None. Raises UsageError, ToolkitError."""
-    installed = [entry for entry in list_commands() if entry.name == name]
-    entries = [entry for entry in installed if _is_active(entry)]
-    if installed and not entries:
-        raise UsageError(
-            f"Command '{name}' is disabled.", hint=f"Enable it: toolkit plugins enable {name}."
-        )
+    entries = [entry for entry in list_commands() if entry.name == name]
     if len(entries) > 1:
         packages = " and by ".join(entry.distribution for entry in entries)
         raise UsageError(

@@ -6,7 +6,6 @@ import importlib
 import re
 from typing import Any, Dict, List, NamedTuple, Tuple
 
-from . import disabled
 from .requirements import find_unmet
 from .static_checks import find_fault
 
@@ -22,7 +21,7 @@ class Entry(NamedTuple):
     target: str  # "module" or "module:attribute"
     distribution: str
     version: str
-    state: str  # "ok", "broken", "conflict" or "disabled"
+    state: str  # "ok", "broken" or "conflict"
     reason: str  # why the state is not "ok"
 
 
@@ -35,11 +34,6 @@ class EntryPoint(NamedTuple):
     distribution: str
     version: str
     requires: Tuple[str, ...]  # what the distribution requires
-
-    @property
-    def is_disabled(self) -> bool:
-        """Whether the user disabled it, by its name alone or together with its distribution."""
-        return disabled.is_disabled(self.name, self.distribution)
 
     @property
     def unmet_requirement(self) -> str:
@@ -90,10 +84,7 @@ def _list_entries(groups: Dict[str, str]) -> List[Entry]:
 
 
 def _entry(point: EntryPoint, same_name: List[EntryPoint]) -> Entry:
-    if point.is_disabled:
-        return Entry(*point[:5], "disabled", "enable it with 'toolkit plugins enable'")
-    active = [other for other in same_name if not other.is_disabled]
-    others = {other.distribution for other in active} - {point.distribution}
+    others = {other.distribution for other in same_name} - {point.distribution}
     if others:
         return Entry(*point[:5], "conflict", f"also provided by {', '.join(sorted(others))}")
     reason = find_fault(point.target) or point.unmet_requirement

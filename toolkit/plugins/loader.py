@@ -38,7 +38,7 @@ def load(reference: str, kind: str = "model", named_by: str = "", distribution: 
             without its version.
 
     Raises:
-        UsageError: there is no such plugin, it is disabled or not trusted, or its hooks are wrong.
+        UsageError: there is no such plugin, it is not trusted, or its hooks are wrong.
         ToolkitError: its import fails.
     """
     files = require_trust(reference, named_by)
@@ -120,19 +120,13 @@ def _choose_entry_point(reference: str, kind: str, distribution: str) -> EntryPo
         matches = _of_distribution(matches, own_distribution)
     if not matches:
         raise _no_such_plugin(reference, kind, points)
-    active = [point for point in matches if not point.is_disabled]
-    if not active:
-        raise UsageError(
-            f"{_noun(kind).capitalize()} '{reference}' is disabled.",
-            hint=f"Enable it: toolkit plugins enable {reference}.",
-        )
-    matches = _of_distribution(active, distribution.partition(" ")[0]) or active
+    matches = _of_distribution(matches, distribution.partition(" ")[0]) or matches
     if len(matches) > 1:
         names = " or ".join(f"{name}@{point.distribution}" for point in matches)
         raise UsageError(
             f"{_noun(kind).capitalize()} '{name}' is provided by "
             f"{' and by '.join(point.distribution for point in matches)}.",
-            hint=f"Write {names}, disable or uninstall one of them, or name one of "
+            hint=f"Write {names}, uninstall one of them, or name one of "
             f"{', '.join(_as_reference(point.target) for point in matches)} instead.",
         )
     return matches[0]

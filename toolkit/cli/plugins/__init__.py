@@ -1,9 +1,8 @@
-"""`toolkit plugins`: list, show, write, check, disable and enable plugins.
+"""`toolkit plugins`: list, show, check and write plugins.
 
 list: the installed plugins.
 show: one plugin: its options, hooks and model, and where its code is.
 check: the contracts that a plugin keeps.
-disable: disable and enable a plugin.
 new: the folder of a new plugin, from the templates in `toolkit/templates`.
 """
 
@@ -13,7 +12,6 @@ import click
 
 from ...cli_options import HelpGroup
 from .check import check
-from .disable import disable, enable
 from .list import list_
 from .new import new
 from .show import show
@@ -21,8 +19,8 @@ from .show import show
 
 @click.group(cls=HelpGroup)
 def plugins() -> None:
-    """List, show, check and disable plugins, and start new ones."""
+    """List, show and check plugins, and start new ones."""
 
 
-for command in (list_, show, new, check, disable, enable):
+for command in (list_, show, new, check):
     plugins.add_command(command)
