@@ -21,7 +21,7 @@ from .data.examples import (
 )
 from .data.images.image_array import hash_texts
 from .data.readers.mapped import identify
-from .data.sources import ColumnOptions, ImageOptions
+from .data.reading_options import ColumnOptions, ImageOptions
 from .data.spec import DataSpec
 from .data.structure import LABELS, pack
 from .errors import DataError, ToolkitError, UsageError

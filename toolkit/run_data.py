@@ -26,8 +26,9 @@ from .data.prepare import (
 )
 from .data.readers.mapped import decode_splits
 from .data.readers.reader import RESIDENT_LIMIT
+from .data.reading_options import ColumnOptions, ImageOptions
 from .data.records.schema import model_keys
-from .data.sources import ColumnOptions, ImageOptions, open_data, uses_option
+from .data.sources import open_data, uses_option
 from .data.spec import DataSpec
 from .data.structure import FEATURES
 from .errors import DataError

@@ -56,7 +56,7 @@ def column_flags(command: Callable) -> Callable:
 
 def _read_columns(flags: Mapping[str, Optional[str]]) -> Any:
     """The `ColumnOptions` of the flags, checked as those of `toolkit run`."""
-    from ..data.sources import DEFAULT_COLUMNS
+    from ..data.reading_options import DEFAULT_COLUMNS
 
     values = {name: text for name, text in flags.items() if text is not None}
     if not values:
@@ -116,7 +116,7 @@ def check(
     splits. The exit code is 4 if data is damaged.
     """
     from ..data.check import check_source, contact_sheet
-    from ..data.sources import ImageOptions
+    from ..data.reading_options import ImageOptions
     from ..display.console import Console, data_progress
 
     if sheet and not sheet.lower().endswith(".png"):

@@ -4,88 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-    Union,
-)
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from ..errors import DataError, UsageError, suggest
 from .examples import Dataset, Progress
 from .files.file_index import FileIndex
 from .held_out import DEFAULT_SHARES, Shares
+from .reading_options import DEFAULT_COLUMNS, DEFAULT_IMAGES, ColumnOptions, ImageOptions
 
 DEFAULT = "mnist5k"
-
-
-class ImageOptions(NamedTuple):
-    """How image files, or encoded images of records, are read.
-
-    Attributes:
-        image_size: the size in pixels that each image gets, 64 or "WIDTHxHEIGHT"; None for that of
-            the files.
-        channels: 1 or 3, to which images are converted; None for 1 if all are grey, else 3.
-        fit: "pad", "crop" or "stretch", for images of another shape.
-        background: the name of a colour, or #rrggbb, below transparent images and around padded
-            ones.
-        extends_border: whether to pad with the mean of each image's own border instead.
-        shapes: the shape (H, W, C) that the images of a component get, by its name; others get
-            that of `image_size` and `channels`.
-    """
-
-    image_size: Union[None, int, str] = None
-    channels: Optional[int] = None
-    fit: str = "pad"
-    background: str = "white"
-    extends_border: bool = False
-    shapes: Tuple[Tuple[str, Tuple[int, int, int]], ...] = ()
-
-    def arguments(self, component: str = "") -> Dict[str, Any]:
-        """The arguments of `open_paths` for the images of a component."""
-        values = self._asdict()
-        shape = dict(values.pop("shapes")).get(component)
-        if shape is not None:
-            values.update(image_size=f"{shape[1]}x{shape[0]}", channels=shape[2])
-        return values
-
-
-DEFAULT_IMAGES = ImageOptions()
-
-
-class ColumnOptions(NamedTuple):
-    """Which columns of a table, or keys of records, are features, labels and splits.
-
-    Attributes:
-        label_column: of the labels; several for a vector of values; ("none",) for no labels; () for
-            the one with a usual name.
-        label_kind: "class", "value" or "auto".
-        image_column: of the paths of images, or of encoded ones; None to find it.
-        feature_columns: all that are features; () for all others.
-        ignore_columns: that are left out.
-        split_column: whose values are names of splits, if the table has it; "none" for none.
-        missing: "refuse" empty fields, "drop" their rows, or "fill" them.
-        categories: "index" for a class number for each text, "one-hot" for columns of 0 and 1.
-    """
-
-    label_column: Tuple[str, ...] = ()
-    label_kind: str = "auto"
-    image_column: Optional[str] = None
-    feature_columns: Tuple[str, ...] = ()
-    ignore_columns: Tuple[str, ...] = ()
-    split_column: str = "split"
-    missing: str = "refuse"
-    categories: str = "index"
-
-
-DEFAULT_COLUMNS = ColumnOptions()
 
 
 class Settings(NamedTuple):
@@ -175,18 +102,6 @@ def _refuse_idle_options(
             raise UsageError(
                 f"{flag} {text} has no effect on the data '{value}'.",
                 hint=f"Omit {flag}, or use {_sources_with(name)}.",
-            )
-
-
-def refuse_idle_images(path: str, images: ImageOptions) -> None:
-    """Raise a UsageError if an option of images is set for data that turns out to have none."""
-    for name in ("image_size", "channels", "fit", "background"):
-        setting = getattr(images, name)
-        if setting != getattr(DEFAULT_IMAGES, name):
-            flag = "--" + name.replace("_", "-")
-            raise UsageError(
-                f"{flag} {setting} has no effect on {path}, which has no images.",
-                hint=f"Omit {flag}.",
             )
 
 

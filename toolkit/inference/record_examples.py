@@ -7,9 +7,10 @@ from typing import Any, Dict, List, Optional, Sequence
 from ..data.examples import Split, describe
 from ..data.held_out import NOTHING
 from ..data.prepare import Convert, ExampleHooks, prepare
+from ..data.reading_options import ImageOptions
 from ..data.records.record_files import is_record_file
 from ..data.records.schema import model_keys
-from ..data.sources import ImageOptions, open_data
+from ..data.sources import open_data
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, LABELS, pack_role
 from ..errors import DataError

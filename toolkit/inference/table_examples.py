@@ -12,7 +12,7 @@ import numpy as np
 from ..data.examples import LENGTH, Split
 from ..data.files.file_index import FileIndex
 from ..data.prepare import Convert, ExampleHooks, prepare
-from ..data.sources import ColumnOptions, ImageOptions
+from ..data.reading_options import ColumnOptions, ImageOptions
 from ..data.spec import DataSpec
 from ..data.structure import FEATURES, pack_role
 from ..data.tables.schema import TableSchema

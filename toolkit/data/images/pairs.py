@@ -28,7 +28,7 @@ from ..column import VOID, Column
 from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import Shares, hold_out
-from ..sources import ImageOptions
+from ..reading_options import ImageOptions
 from ..tables.schema import component_names
 from .folder import (
     SPLIT_FOLDERS,

@@ -21,7 +21,7 @@ from ..files.file_index import FileIndex
 from ..held_out import DEFAULT_SHARES, Shares, hold_out
 from ..images.image_file import ImageForm, decode_header, describe_changes, parse_colour, parse_size
 from ..images.image_paths import check_image_options, common_size
-from ..sources import (
+from ..reading_options import (
     DEFAULT_COLUMNS,
     DEFAULT_IMAGES,
     ColumnOptions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...errors import DataError, UsageError, suggest
-from ..sources import ColumnOptions
+from ..reading_options import ColumnOptions
 from .columns import shorten
 from .schema import TableSchema
 from .table_file import TableFile

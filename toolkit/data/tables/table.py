@@ -26,7 +26,7 @@ from ..examples import Dataset, Split, describe
 from ..files.file_index import FileIndex
 from ..held_out import Shares, content_keys, hold_out
 from ..images.folder import SPLIT_FOLDERS
-from ..sources import ColumnOptions, ImageOptions, refuse_idle_images
+from ..reading_options import ColumnOptions, ImageOptions, refuse_idle_images
 from .columns import Table, read_table, shorten
 from .features import build_features, find_missing, find_schema
 from .labels import Labels, missing_labels, read_labels

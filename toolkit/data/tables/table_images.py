@@ -14,7 +14,7 @@ from ...errors import DataError
 from ..files.file_index import FileIndex
 from ..images.image_array import ImageFiles
 from ..images.image_paths import open_paths
-from ..sources import ImageOptions
+from ..reading_options import ImageOptions
 from .columns import Table, shorten
 
 

@@ -17,6 +17,7 @@ from .distances import Moments
 from .extractor import Features
 
 CHUNK = 5000  # images that are read from a split at a time
+HALF_BATCH = 32  # images of each set in a batch of a network that tells them apart
 MIN_IMAGES = 10  # of a set; a score of fewer means nothing
 MIN_SHOWN = 3  # real images of a class that can be called lost
 MAX_CHANCE = 0.05  # that any class of samples like the real images is called lost

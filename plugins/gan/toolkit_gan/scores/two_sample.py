@@ -26,13 +26,12 @@ import numpy as np
 
 from toolkit import statistics
 
-from .sample_sets import even_positions, hash_images, real_images
+from .sample_sets import HALF_BATCH, even_positions, hash_images, real_images
 
 CHANCE = 0.5  # the accuracy for sets that are alike
 NUM_STEPS = 2000  # of all networks together ...
 MAX_SIDE = 64  # ... at most, for images of so many pixels a side; fewer for larger ones
 MAX_PASSES = 60  # ... over the training images, at most
-HALF_BATCH = 32  # images of each set in a batch
 MAX_TESTED = 2000  # images of each set
 MAX_TRAINING = 10000  # images of each set
 NUM_FOLDS = 5
