@@ -74,9 +74,10 @@ class Console:
     def log(self, text: str) -> None:
         """Write one line; above the progress bar if there is one."""
         self._file.write(text)
-        self._show(text)
+        self.show(text)
 
-    def _show(self, text: str) -> None:
+    def show(self, text: str) -> None:
+        """Write one line, but not to the log in the run's folder."""
         if self._bar is not None:
             self._bar.write_line(text)
         else:
@@ -92,17 +93,23 @@ class Console:
         """
         self._total_steps, self._last_line_time = total_steps, None
         is_stderr = self._stream is sys.stderr
-        if self.is_terminal:
-            from .bar import Bar
-
-            # The bar sends control codes; it escapes those in texts itself.
-            stream = getattr(self._stream, "unescaped", self._stream)
-            self._bar = Bar(stream, total_steps, read_step)
+        self._bar = self._make_bar(total_steps, read_step)
+        if self._bar is not None:
             self._bar.start()
         self._start_time = self._clock()
         self._last_recorded_time = self._start_time - self._every_secs
         if is_stderr:
             self._tee = sys.stderr = _Tee(sys.stderr, self._file.write)
+
+    def _make_bar(self, total_steps: int, read_step: Callable[[], int]) -> Any:
+        """What shows progress in one place; None for lines."""
+        if not self.is_terminal:
+            return None
+        from .bar import Bar
+
+        # The bar sends control codes; it escapes those in texts itself.
+        stream = getattr(self._stream, "unescaped", self._stream)
+        return Bar(stream, total_steps, read_step)
 
     def show_metrics(self, record: Dict[str, Any]) -> None:
         """Show a metrics record: in the bar, or as a line if the last line is old enough."""
@@ -127,7 +134,7 @@ class Console:
         previous = self._last_line_time
         if is_last or previous is None or now - previous >= self._every_secs:
             self._last_line_time = now
-            self._show(progress_line(record, self._total_steps))
+            self.show(progress_line(record, self._total_steps))
 
     def stop(self) -> None:
         """Remove the bar; lines remain."""
