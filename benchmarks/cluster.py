@@ -14,6 +14,7 @@ a batch of the size of a part. `share` is the part of a step that is not that.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -29,7 +30,7 @@ sys.path[:0] = [HERE, ROOT]
 
 import cluster_link  # noqa: E402
 
-from toolkit.launch.ports import find_free_ports  # noqa: E402
+from toolkit.launch.ports import held_ports  # noqa: E402
 
 SECS = 900  # for one job, at most
 
@@ -47,7 +48,9 @@ class Job:
 
     def __init__(self, folder, num_workers, num_ps=0, latency=0.0, bytes_per_sec=None):
         self._folder = folder
-        *ports, self._channel_port = find_free_ports(num_workers + num_ps + 1)
+        self._held = contextlib.ExitStack()
+        ports = self._held.enter_context(held_ports(num_workers + num_ps + 1))
+        *ports, self._channel_port = ports
         self._tasks = [("worker", i, ports[i]) for i in range(num_workers)]
         self._tasks += [("ps", i, ports[num_workers + i]) for i in range(num_ps)]
         self._links = []
@@ -94,6 +97,7 @@ class Job:
         finally:
             for process in processes:
                 process.kill()
+            self._held.close()
         if any(codes):
             number = next(i for i, code in enumerate(codes) if code)
             with open(os.path.join(self._folder, f"log{number}")) as log:

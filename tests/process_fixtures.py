@@ -16,7 +16,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,13 +25,14 @@ from typing import NamedTuple
 import fork_server
 
 from toolkit.child_process import COMMAND_LINE, python_code
+from toolkit.launch.ports import held_ports
 
 PATIENCE = float(os.environ.get("TOOLKIT_TEST_PATIENCE", "600"))  # seconds
 POLL = 0.01  # seconds between two looks at a condition
-PORTS = range(20000, 30000, 100)  # blocks of 100, below those that a system gives by itself
 
-_state = {"server": None, "turn": None, "turns": tempfile.gettempdir(), "ports": None}
+_state = {"server": None, "turn": None, "turns": tempfile.gettempdir()}
 _running = []
+_ports = contextlib.ExitStack()
 
 
 class Ended(NamedTuple):
@@ -128,14 +128,8 @@ def kill(*processes):
 
 
 def free_port():
-    """A port of the loopback interface that no other test gets."""
-    if _state["ports"] is None:
-        _state["ports"] = _ports()
-    for port in _state["ports"]:
-        with socket.socket() as test, contextlib.suppress(OSError):
-            test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            test.bind(("127.0.0.1", port))
-            return port
+    """A port of the loopback interface that nobody else gets until the test ends."""
+    return _ports.enter_context(held_ports(1))[0]
 
 
 def share_turns(folder):
@@ -160,6 +154,7 @@ def end_test():
     """Kill what a test has left running, and give its turn to another test."""
     kill(*_running)
     del _running[:]
+    _ports.close()
     if _state["turn"] is not None:
         os.close(_state["turn"])
         _state["turn"] = None
@@ -190,18 +185,6 @@ def _server():
     if _state["server"] is None or not _state["server"].is_alive():
         _state["server"] = fork_server.Client()
     return _state["server"]
-
-
-def _ports():
-    """Count up the ports of a block that no other process has, for ever."""
-    folder = os.path.join(tempfile.gettempdir(), f"toolkit-tests-{os.getuid()}")
-    os.makedirs(folder, exist_ok=True)
-    for block in PORTS:
-        _state["block"] = _try_locks([os.path.join(folder, f"ports-{block}")])
-        if _state["block"] is not None:
-            while True:
-                yield from range(block, block + 100)
-    raise OSError("all blocks of ports are taken")
 
 
 def _try_locks(paths):

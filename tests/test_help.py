@@ -63,6 +63,11 @@ def test_other_commands_show_their_own_flags_and_the_topics(cli, command):
     assert "More: --help TOPIC, one of data, length," in " ".join(text.split())
 
 
+def test_a_run_after_help_is_no_topic(cli, trained):
+    for path in (f"{trained}/run", "trained/gone"):
+        assert read(cli, "resume", "--help", path) == read(cli, "resume", path, "--help")
+
+
 def test_an_unknown_topic_names_the_topics(cli):
     result = cli("run", "--help", "legnth")
     assert (result.code, result.err) == (

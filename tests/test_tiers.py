@@ -115,7 +115,7 @@ def test_a_text_that_is_no_share_is_refused(text):
 
 
 def test_each_listed_name_is_one_of_a_test():
-    listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH, *tiers.INSTALLED]
+    listed = [*tiers.read_seconds(), *tiers.PICKED, *tiers.LONG, *tiers.BOTH, *tiers.SHARING]
     assert [name for name in listed if not tiers.is_there(name)] == []
 
 

@@ -32,8 +32,23 @@ SECONDS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seconds
 
 # Beginnings of the names of tests, that is paths and functions as pytest prints them.
 PICKED = ("tests/test_each_capability.py",)
-# Not quick, even if cheap: the first of them makes an environment for all.
-INSTALLED = ("tests/test_third_party.py", "tests/kit/test_new_plugins_installed.py")
+# Not quick, even if cheap: they share a dear fixture with others, which the first of them makes.
+SHARING = (
+    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_options_tags_and_status",
+    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_reports_and_the_page",
+    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_the_default_place",
+    "samples/mlflow-tracker/tests/test_mlflow_tracker.py::test_the_test_has_its_metrics",
+    "samples/text-classifier/tests/test_text_classifier.py::test_a_longer_text",
+    "samples/text-classifier/tests/test_text_classifier.py::test_an_evaluation_draws",
+    "samples/vae/tests/test_vae.py::test_pictures_change_no_bit",
+    "tests/classifier/test_known_answers.py",
+    "tests/gan/test_gan_agreement.py::test_its_weights",
+    "tests/gan/test_gan_plugin.py::test_a_run_leaves_reals",
+    "tests/gan/test_gan_session_hooks.py::test_the_counts_of_classes",
+    "tests/kit/test_new_plugins_installed.py",
+    "tests/search/test_search_command.py::test_a_search_leaves_a_page",
+    "tests/test_third_party.py",
+)
 # Of these, the tier `ci` has a smaller sister or a part.
 LONG = (
     # Whole pages and the README, of 300 s; `ci` runs the fast part of each page.
@@ -87,7 +102,7 @@ def tier_of(nodeid, seconds):
         return "long"
     if nodeid.startswith(PICKED):
         return "quick"
-    is_cheap = seconds_of(nodeid, seconds) <= QUICK and not nodeid.startswith(INSTALLED)
+    is_cheap = seconds_of(nodeid, seconds) <= QUICK and not nodeid.startswith(SHARING)
     return "quick" if is_cheap else "ci"
 
 

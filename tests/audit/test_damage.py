@@ -14,6 +14,8 @@ from toolkit.storage.run_folder import RunFolder
 
 RESUME = "Continue with: toolkit resume trained/run"
 NEWEST_IS_INTACT = "The newest checkpoint is intact, so a resume continues from it"
+NEWEST_IS_CHANGED = "Copy intact files of step 6 and commits.jsonl back, or begin a new run at an "
+NEWEST_IS_CHANGED += "earlier step: toolkit resume trained/run --from STEP"
 METRICS = "Copy an intact metrics.jsonl back"
 COMMITS = "Copy an intact commits.jsonl back"
 CONFIG = "Copy config.json back"
@@ -121,12 +123,12 @@ DAMAGES = {  # name: what damages a run, what verify says, and the advice of the
     "tensors of another step with right hashes": (
         exchange_tensors,
         "checkpoints: the tensors of step 6 are not those that were committed.",
-        [NEWEST_IS_INTACT],
+        [NEWEST_IS_CHANGED],
     ),
     "a damaged index with right hashes": (
         damage_index,
         "model.ckpt-6: not a readable checkpoint",
-        [NEWEST_IS_INTACT],
+        [NEWEST_IS_CHANGED],
     ),
     "an earlier step after the last": (
         lambda run: add_commit(run, 2, [2, 4, 6]),

@@ -8,7 +8,7 @@ import signal
 
 import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, sha256s
+from file_fixtures import sha256s
 from linear_fixtures import LINEAR, write_bars
 from run_fixtures import (
     EXTRA,
@@ -314,14 +314,8 @@ def test_a_run_that_xla_compiled_trains_again(cli, enter):
 # ------------------------------------------------------------------------------------------ chaos
 
 
-@pytest.fixture
-def processes(monkeypatch):
-    """Let other processes import the modules of this folder, when it is this test's turn."""
+def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained):
     process_fixtures.take_turn()
-    monkeypatch.setenv("PYTHONPATH", os.path.join(REPOSITORY, "tests"))
-
-
-def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained, processes):
     before = sha256s(trained)
     result = cli("verify", trained / "run", "--chaos", 1, "--json")
     assert result.code == 0, result.err
@@ -332,7 +326,8 @@ def test_a_run_that_is_killed_ends_with_the_same_bits(cli, trained, processes):
     assert sha256s(trained) == before
 
 
-def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here, processes):
+def test_chaos_detects_a_plugin_that_is_not_reproducible(cli, here):
+    process_fixtures.take_turn()
     train_with(cli, RANDOM_FACTOR)
     result = cli("verify", "run", "--chaos", 1)
     assert result.code == 6

@@ -6,6 +6,8 @@ import signal
 
 import pytest
 from job_fixtures import start_job
+from process_fixtures import PATIENCE
+from silence_fixtures import write_silent
 
 NAMES = ["chief", "worker 0", "worker 1", "ps 0"]
 
@@ -14,11 +16,11 @@ NAMES = ["chief", "worker 0", "worker 1", "ps 0"]
 def start(here):
     """A function that starts a job; its arguments are the behaviours that are not `obey`."""
 
-    def start_processes(others=(), behaviour="obey", **variables):
-        statements = "import sys, channel_process; sys.exit(channel_process.main(*sys.argv[1:]))"
+    def start_processes(others=(), behaviour="obey"):
+        statements = "import silence_fixtures; silence_fixtures.install(); import channel_process"
+        statements += "; import sys; sys.exit(channel_process.main(*sys.argv[1:]))"
         others = {name: [other] for name, other in dict(others).items()}
-        settings = {"others": others, "variables": variables, "statements": statements}
-        return start_job(behaviour, workers=3, ps=1, **settings)
+        return start_job(behaviour, workers=3, ps=1, others=others, statements=statements)
 
     return start_processes
 
@@ -56,11 +58,13 @@ def test_a_process_that_does_not_close_its_channel_ends_and_is_lost(start):
 
 @pytest.mark.parametrize("name", ["worker 0", "chief"])
 def test_a_stopped_process_is_lost_and_ends_when_it_continues(start, name):
-    job = start(TOOLKIT_PEER_SECS="10")
+    job = start()
     job.wait_for_line("joined")
     job.send(signal.SIGSTOP, name)
+    write_silent(name)
     endings = job.check_codes(all_are(138, *[other for other in NAMES if other != name]))
-    assert all(") has not answered for 10 s.\n" in ended.err for ended in endings.values())
+    silence = f") has not answered for {PATIENCE:g} s.\n"
+    assert all(silence in ended.err for ended in endings.values())
     job.send(signal.SIGCONT, name)
     endings = job.check_codes({name: 138})
     assert "The job has ended without this process" in endings[name].err

@@ -11,10 +11,13 @@ import sys
 import pytest
 from job_fixtures import Job
 from process_fixtures import PATIENCE, end_with_test, take_turn
+from silence_fixtures import write_silent
+
+from toolkit.child_process import COMMAND_LINE, python_code
 
 CABLE = ("end0", "end1")  # the names of its interfaces
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-SILENCE = 30  # seconds after which a host is lost
+COMMAND = f"import silence_fixtures; silence_fixtures.install(); {COMMAND_LINE}"
 FLAGS = ["--network", "mlp", "--log-steps", "10", "--no-evaluate"]
 
 
@@ -59,9 +62,9 @@ class Hosts:
         number = int(os.path.basename(cwd))
         cluster = {"worker": [f"{address}:2222" for address in ADDRESSES]}
         config = {"cluster": cluster, "task": {"type": "worker", "index": number}}
-        settings = {"TOOLKIT_JOIN_SECS": str(PATIENCE), "TOOLKIT_PEER_SECS": str(SILENCE)}
-        command = ["ip", "netns", "exec", self.names[number], sys.executable, "-m", "toolkit"]
-        command += ["run", "--plugin", "classifier", *words]
+        settings = {"TOOLKIT_JOIN_SECS": str(PATIENCE), "TOOLKIT_PEER_SECS": str(PATIENCE)}
+        command = ["ip", "netns", "exec", self.names[number], sys.executable, "-c"]
+        command += [python_code(COMMAND), "run", "--plugin", "classifier", *words]
         env = dict(os.environ, TF_CONFIG=json.dumps(config), **settings)
         return end_with_test(subprocess.Popen(command, cwd=cwd, env=env, **streams))
 
@@ -92,8 +95,10 @@ def test_a_cable_that_is_pulled_ends_both_hosts(hosts, here):
     job = hosts.start(here, "--steps", "1000000")
     job.wait_for_line("step 10/", 0)
     hosts.pull_the_cable()
+    for number in range(2):
+        write_silent(f"worker {1 - number}", here / str(number))
     endings = job.check_codes({0: 138, 1: 138})
     for number, ended in endings.items():
         other = 1 - number
-        text = f"worker {other} ({ADDRESSES[other]}:2222) has not answered for {SILENCE} s."
+        text = f"worker {other} ({ADDRESSES[other]}:2222) has not answered for {PATIENCE:g} s."
         assert text in ended.err

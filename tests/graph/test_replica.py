@@ -53,9 +53,12 @@ class Replicas:
                 tf_session.run(initializer)
                 return tf_session.run(tensors)
 
-        with concurrent.futures.ThreadPoolExecutor(len(graphs)) as pool:
-            futures = [pool.submit(work, rank) for rank in range(len(graphs))]
-            return [future.result(PATIENCE) for future in futures]
+        pool = concurrent.futures.ThreadPoolExecutor(len(graphs))
+        futures = [pool.submit(work, rank) for rank in range(len(graphs))]
+        # The others wait in a collective op for one that fails: nobody waits for their threads.
+        for future in concurrent.futures.as_completed(futures, PATIENCE):
+            future.result()
+        return [future.result() for future in futures]
 
 
 @pytest.fixture

@@ -112,13 +112,6 @@ def test_what_a_process_that_died_had_started_is_killed(here):
     wait_until(lambda: is_gone(read_pid("pid")))
 
 
-def test_a_port_in_use_is_replaced_once(here, capsys):
-    scripts = {"chief": "say('bind: Address already in use'); sys.exit(1)"}
-    assert launch_scripts(scripts) == 1
-    assert len(starts_of("chief")) == 2
-    assert "a port was in use; starting with other ports" in capsys.readouterr().err
-
-
 def test_an_evaluator_restarts_alone(here, capsys):
     scripts = {
         "evaluator": "if start == 1: os.kill(os.getpid(), 9)\nopen('done', 'w').close()",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
@@ -10,16 +11,22 @@ from toolkit.cluster.tasks import ClusterSettings, read_cluster
 from toolkit.errors import UsageError
 from toolkit.launch.command import Command
 from toolkit.launch.layout import Layout, assign_hosts, local_environments, tf_config
-from toolkit.launch.ports import find_free_ports
+from toolkit.launch.ports import LOOPBACK, held_ports
 
 
-def test_ports_differ():
-    assert len(set(find_free_ports(50))) == 50
+def test_a_port_that_is_held_is_no_other_process_and_its_server_listens():
+    with held_ports(2) as ports, socket.socket() as server, socket.socket() as other:
+        assert ports[0] != ports[1]
+        with pytest.raises(OSError):
+            other.bind((LOOPBACK, ports[0]))
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((LOOPBACK, ports[0]))
+        server.listen(1)
 
 
 def clusters(layout):
     """The clusters that the processes of a job read, by the names of their tasks."""
-    environments = local_environments(layout).items()
+    environments = local_environments(layout, range(1, layout.num_servers + 2)).items()
     return {name: read_cluster(ClusterSettings(), env) for name, env in environments}
 
 
@@ -37,8 +44,9 @@ def test_one_process_has_no_cluster():
 
 
 def test_the_port_of_the_channel_is_none_of_the_servers():
-    environment = local_environments(Layout(2))["chief"]
-    assert environment["TOOLKIT_CHANNEL_PORT"] not in environment["TF_CONFIG"]
+    environment = local_environments(Layout(2), [71, 72, 73])["chief"]
+    assert environment["TOOLKIT_CHANNEL_PORT"] == "73"
+    assert "73" not in environment["TF_CONFIG"]
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,9 @@ class Browser:
 @pytest.fixture(scope="session")
 def browser():
     """The browser of all tests; skips them where Chromium or its driver is missing."""
-    webdriver = start = None
     try:
         from selenium import webdriver
-        from selenium.webdriver.chrome.service import Service as start
+        from selenium.webdriver.chrome.service import Service
     except ImportError:
         skip_or_fail("the package selenium is not installed")
     paths = [shutil.which(program) for program in PROGRAMS]
@@ -104,8 +103,14 @@ def browser():
     options.binary_location = paths[0]
     for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
         options.add_argument("--" + flag)
+    options.add_experimental_option("browserStartupTimeout", int(1000 * process_fixtures.PATIENCE))
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(service=start(paths[1]), options=options)
+
+    class PatientService(Service):
+        def assert_process_still_running(self):  # it would wait for 30 s
+            process_fixtures.wait_until(self.is_connectable, among=[self.process])
+
+    driver = webdriver.Chrome(service=PatientService(paths[1]), options=options)
     driver.set_script_timeout(process_fixtures.PATIENCE)
     driver.set_page_load_timeout(process_fixtures.PATIENCE)
     yield Browser(driver)

@@ -173,9 +173,12 @@ def _find_order_faults(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _check_checkpoints(folder: RunFolder) -> Tuple[str, List[Fault]]:
     checkpoints = folder.checkpoints.list()
-    faults = [folder.checkpoints.find_damage(c) or _find_tensor_fault(c) for c in checkpoints]
+    faults = [
+        Fault("checkpoints", folder.checkpoints.find_damage(c) or _find_tensor_fault(c), c.path)
+        for c in checkpoints
+    ]
     steps = join_steps(checkpoint.step for checkpoint in checkpoints)
-    return f"steps {steps}", [Fault("checkpoints", fault) for fault in faults if fault]
+    return f"steps {steps}", [fault for fault in faults if fault.message]
 
 
 def _find_tensor_fault(checkpoint: Checkpoint) -> str:

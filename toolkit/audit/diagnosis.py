@@ -205,6 +205,12 @@ def _add_advice(diagnosis: Diagnosis, folder: RunFolder, checks: List[Check], re
         diagnosis.add_error("checkpoints", error)
         return
     faulty = [check.name for check in checks if check.faults]
+    if newest is not None and newest.path in [fault.subject for fault in diagnosis.faults]:
+        diagnosis.advice.append(
+            f"Copy intact files of step {newest.step} and commits.jsonl back, or begin a new run "
+            f"at an earlier step: {resume} --from STEP"
+        )
+        return
     diagnosis.advice.extend(_advise_on_checkpoints(folder, newest, faulty))
     if "commit log" in faulty and newest is None:
         diagnosis.advice.append(

@@ -14,6 +14,7 @@ from ..child_process import COMMAND_LINE
 from ..errors import CheckFailed, RetryError, UsageError
 from ..launch.child import child_code
 from ..launch.layout import Layout, local_environments
+from ..launch.ports import held_ports
 from ..options import ENVIRONMENT_PREFIX
 from ..plugins import is_everything_trusted
 
@@ -59,7 +60,9 @@ class TrainingProcesses:
         self._victim = ""  # the task that was killed
         self._processes: Dict[str, subprocess.Popen] = {}
         arguments = [*arguments, *(["--trust"] if is_everything_trusted() else [])]
-        for name, task in local_environments(Layout(count)).items():
+        self._ports = contextlib.ExitStack()
+        ports = self._ports.enter_context(held_ports(count + 1))
+        for name, task in local_environments(Layout(count), ports).items():
             with open(self._stderr_path(name), "wb") as stderr:  # a full pipe would block
                 self._processes[name] = subprocess.Popen(
                     [sys.executable, "-c", child_code(COMMAND_LINE), *arguments],
@@ -128,11 +131,12 @@ class TrainingProcesses:
         return failures[0] if failures else codes[CHIEF]
 
     def kill_all(self) -> None:
-        """Kill those that still run, and wait for their end: they write to the copy."""
+        """Kill those that still run, wait for their end, and give up the ports."""
         for process in self._processes.values():
             with contextlib.suppress(OSError):
                 process.kill()
             process.wait()
+        self._ports.close()
 
     def last_words(self) -> str:
         """The end of what the chief wrote to stderr."""

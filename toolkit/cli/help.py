@@ -7,6 +7,7 @@ options: `data`, `optimisation`, ..., `command` for the command's own, the name 
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
@@ -46,9 +47,14 @@ def split_topic(args: Sequence[str]) -> Tuple[List[str], str]:
     for position, word in enumerate(args):
         if HELP.fullmatch(word) and position + 1 < len(args):
             topic = args[position + 1]
-            if not topic.startswith("-"):
+            if not topic.startswith("-") and not _is_place(topic):
                 return [*args[: position + 1], *args[position + 2 :]], topic
     return list(args), ""
+
+
+def _is_place(word: str) -> bool:
+    """Whether a word is a path or a run, as in `resume --help RUN`, and no topic."""
+    return os.sep in word or os.path.exists(os.path.join(word, "config.json"))
 
 
 def group_flags(ctx: click.Context, params: Iterable[click.Parameter]) -> List[Section]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import select
 import shlex
 import shutil
@@ -21,7 +20,8 @@ from .chaos import POLL_SECS, Chaos
 from .child import Child, Ending, WindowSize, child_code, python_arguments
 from .command import Command
 from .layout import Layout, local_environments
-from .output import LAUNCHER, MergedLog, Output
+from .output import LAUNCHER, MergedLog
+from .ports import held_ports
 from .signals import handle_signals
 
 GRACE_SECS = 15.0  # for the others after one has failed, and after the chief has finished
@@ -29,8 +29,6 @@ NOTICE_SECS = 3.0  # after a failure of the chief, others that have not joined i
 WAIT_SECS = 0.25  # at most, from one look at all processes to the next
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes; the state is committed
 EVALUATOR = Task("evaluator", 0, "").name
-# What processes say when another one listens on their port.
-_PORT_CONFLICT = re.compile(rb"address already in use|could not start grpc server", re.IGNORECASE)
 
 
 class LaunchOptions(NamedTuple):
@@ -57,14 +55,12 @@ class Attempt:
     Attributes:
         ending: what decides on the job: the first failure, or the end of the chief.
         deadline: the time at which the rest is killed; None as long as nothing is decided.
-        has_port_conflict: whether a port of a task was in use.
         evaluator_restarts: how often the evaluator was restarted after a fault of the machine.
     """
 
     def __init__(self, grace_secs: float):
         self.ending: Optional[Ending] = None
         self.deadline: Optional[float] = None
-        self.has_port_conflict = False
         self.evaluator_restarts = 0
         self._grace_secs = grace_secs
         self._chief_failure: Optional[float] = None
@@ -129,7 +125,6 @@ class Launcher:
         self._children: List[Child] = []
         self._attempt = self._evaluator_attempt = Attempt(options.grace_secs)
         self._restarts = 0
-        self._has_other_ports = False
         self._has_reported_interrupt = False
         self._interrupts: List[int] = []
         self._evaluator_start: Tuple[List[str], Dict[str, str]] = ([], {})
@@ -178,7 +173,12 @@ class Launcher:
     def _run_once(self, words: List[str]) -> Ending:
         """Start all tasks, and wait until all have ended."""
         attempt = self._attempt = Attempt(self._options.grace_secs)
-        self._start_all(words)
+        with held_ports(self._layout.num_servers + 1) as ports:
+            self._start_all(words, local_environments(self._layout, ports))
+            self._wait_for_end(attempt)
+        return attempt.ending or Ending(LAUNCHER, 128 + self._interrupts[0])
+
+    def _wait_for_end(self, attempt: Attempt) -> None:
         if self._chaos is not None:
             self._chaos.plan_kill()
         while self._trainers_and_servers():
@@ -192,15 +192,10 @@ class Launcher:
                 self._end_rest(self._trainers_and_servers())
             elif attempt.ending is None:
                 self._kill_at_random()
-        return attempt.ending or Ending(LAUNCHER, 128 + self._interrupts[0])
 
     def _is_to_restart(self, ending: Ending) -> bool:
         if self._interrupts or ending.code == 0:
             return False
-        if self._attempt.has_port_conflict and not self._has_other_ports:
-            self._has_other_ports = True
-            self._log.write(LAUNCHER, f"{ending}: a port was in use; starting with other ports")
-            return True
         if not ending.is_retryable:
             return False
         self._restarts -= self._attempt.evaluator_restarts  # it ended because the others did
@@ -223,9 +218,9 @@ class Launcher:
         count = self._layout.num_servers
         return "starting it again" if count == 1 else f"starting all {count} processes again"
 
-    def _start_all(self, words: List[str]) -> None:
+    def _start_all(self, words: List[str], environments: Dict[str, Dict[str, str]]) -> None:
         running = [child.name for child in self._children]  # the evaluator
-        for name, variables in local_environments(self._layout).items():
+        for name, variables in environments.items():
             if name == EVALUATOR:
                 self._evaluator_start = words, variables
             if name not in running and not self._interrupts:
@@ -245,7 +240,7 @@ class Launcher:
                 words if is_chief else [word for word in words if word != "--json"],
             ),
             environment,
-            functools.partial(self._take, name),
+            functools.partial(self._log.add, name),
             self._take_result if is_chief else None,
             self._window() if is_chief and self._log.is_terminal else None,
         )
@@ -275,11 +270,6 @@ class Launcher:
         names = [ending.name for ending in endings]
         self._children = [child for child in self._children if child.name not in names]
         return endings
-
-    def _take(self, name: str, output: Output) -> None:
-        self._log.add(name, output)
-        if any(map(_PORT_CONFLICT.search, output.lines)):
-            self._attempt.has_port_conflict = True
 
     def _take_result(self, text: str) -> None:
         if self._command.has_json:

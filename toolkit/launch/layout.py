@@ -9,7 +9,7 @@ from typing import Dict, List, NamedTuple, Sequence
 from ..cluster.definition import read_tf_config
 from ..cluster.tasks import Task
 from ..errors import UsageError
-from .ports import LOOPBACK, find_free_ports
+from .ports import LOOPBACK
 
 _PORT = re.compile(r"^[^:]*:\d+$|\]:\d+$")  # of an address; one in IPv6 has brackets
 
@@ -101,9 +101,14 @@ def _free_port(host: str, addresses: Sequence[str], port: int) -> int:
     return next(number for number in range(port, 1 << 16) if number not in used)
 
 
-def local_environments(layout: Layout) -> Dict[str, Dict[str, str]]:
-    """The name of each task, and the variables of its process on this machine, with free ports."""
-    *ports, channel_port = find_free_ports(layout.num_servers + 1)
+def local_environments(layout: Layout, ports: Sequence[int]) -> Dict[str, Dict[str, str]]:
+    """The name of each task, and the variables of its process on this machine.
+
+    Args:
+        layout: the tasks.
+        ports: one for each server, and one more for the channel.
+    """
+    *ports, channel_port = ports
     tasks = layout.tasks([f"{LOOPBACK}:{port}" for port in ports])
     return {
         task.name: {
