@@ -84,7 +84,7 @@ def calibrate(data, image_size, channels, features, as_json, **texts):
     multiple=True,
     metavar="NAME=COMMAND",
     help="A program in any language that competes, too; how it is called is in "
-    "docs/search.md. Repeatable.",
+    "docs/tournament.md. Repeatable.",
 )
 @click.option(
     "--cpu-minutes",
