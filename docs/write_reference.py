@@ -63,7 +63,7 @@ def describe_hooks():
         for name, position in positions.items():
             if start < position < end:
                 hook = getattr(hookspecs, name)
-                yield f"#### {name}\n\n```\n{name}{describe_signature(hook)}\n```\n"
+                yield f"#### {name}\n\n```text\n{name}{describe_signature(hook)}\n```\n"
                 yield describe(hook) + "\n"
 
 
@@ -93,7 +93,7 @@ def describe_class(cls, title, instance, level="##"):
         elif callable(member) or isinstance(member, (classmethod, staticmethod)):
             function = getattr(cls, name)
             yield f"{level}# {instance}.{name}\n"
-            yield f"```\n{instance}.{name}{describe_signature(function)}\n```\n"
+            yield f"```text\n{instance}.{name}{describe_signature(function)}\n```\n"
             yield describe(function) + "\n"
 
 
@@ -138,7 +138,8 @@ def describe_signature(function):
         if name != "self"
     ]
     empty = inspect.Signature.empty
-    return str(signature.replace(parameters=parameters, return_annotation=empty))
+    text = str(signature.replace(parameters=parameters, return_annotation=empty))
+    return re.sub(r"<function .*? at 0x\w+>", "...", text)  # a default that is a function
 
 
 def without_title(docstring):
