@@ -45,9 +45,9 @@ def make_page():
         [
             INTRODUCTION,
             *describe_hooks(),
-            *describe_class(toolkit.Run, "run"),
-            *describe_class(toolkit.SampleRequest, "request"),
-            *describe_class(toolkit.Trained, "run"),
+            *describe_class(toolkit.Run, "`toolkit.Run`", "run"),
+            *describe_class(toolkit.SampleRequest, "`toolkit.SampleRequest`", "request"),
+            *describe_class(toolkit.Trained, "`toolkit.Trained`", "run"),
             *list_names(),
             *list_contracts(),
         ]
@@ -65,7 +65,7 @@ def describe_hooks():
         for name, position in positions.items():
             if start < position < end:
                 hook = getattr(hookspecs, name)
-                yield f"#### {name}\n\n```\n{name}{describe_signature(hook)}\n```\n"
+                yield f"#### {name}\n\n```text\n{name}{describe_signature(hook)}\n```\n"
                 yield describe(hook) + "\n"
 
 
@@ -80,19 +80,23 @@ def position_of(name):
     return match.start()
 
 
-def describe_class(cls, instance):
-    """Its docstring, properties and methods. instance: what pages call an object of it."""
-    yield f"## `toolkit.{cls.__name__}`\n"
+def describe_class(cls, title, instance, level="##"):
+    """Its docstring, properties and methods.
+
+    title: the heading, of that level; instance: what pages call an object of the class.
+    """
+    yield f"{level} {title}\n"
     yield describe(cls) + "\n"
     for name, member in vars(cls).items():
-        if name.startswith("_"):
+        if name.startswith("_") or not inspect.getdoc(member):
             continue
         if isinstance(member, property):
-            yield f"### {instance}.{name}\n\n{describe(member)}\n"
-        elif callable(member):
-            yield f"### {instance}.{name}\n"
-            yield f"```\n{instance}.{name}{describe_signature(member)}\n```\n"
-            yield describe(member) + "\n"
+            yield f"{level}# {instance}.{name}\n\n{describe(member)}\n"
+        elif callable(member) or isinstance(member, (classmethod, staticmethod)):
+            function = getattr(cls, name)
+            yield f"{level}# {instance}.{name}\n"
+            yield f"```text\n{instance}.{name}{describe_signature(function)}\n```\n"
+            yield describe(function) + "\n"
 
 
 def list_names():
@@ -136,7 +140,8 @@ def describe_signature(function):
         if name != "self"
     ]
     empty = inspect.Signature.empty
-    return str(signature.replace(parameters=parameters, return_annotation=empty))
+    text = str(signature.replace(parameters=parameters, return_annotation=empty))
+    return re.sub(r"<function .*? at 0x\w+>", "...", text)  # a default that is a function
 
 
 def without_title(docstring):

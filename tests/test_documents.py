@@ -9,6 +9,7 @@ from file_fixtures import REPOSITORY
 from linear_fixtures import write_bars
 
 from toolkit import errors
+from toolkit.storage import run_folder
 
 
 def text_of(*parts):
@@ -28,27 +29,12 @@ def test_the_plugin_of_the_readme_trains_and_predicts(cli, here):
     assert len(result.out.splitlines()) == 13
 
 
-def test_the_readme_has_the_two_commands_that_ci_runs():
-    run, test = re.findall(r"^python3 -m venv .*$", text_of("README.md"), re.M)
-    assert "toolkit run" in run
-    assert "pytest" in test
-
-
 def test_a_page_lists_every_exit_code():
-    text = text_of("docs", "command-line.md").split("\nExit codes:")[1][:200]
+    text = text_of("docs", "troubleshooting.md").split("\nExit codes:")[1][:200]
     codes = set(map(int, re.findall(r"\b(\d+)\b", text)))
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     assert {c.exit_code for c in classes if issubclass(c, errors.ToolkitError)} <= codes
     assert {0, 130, 143} <= codes
-
-
-def test_every_command_of_the_readme_exists():
-    from toolkit.cli.app import COMMANDS
-    from toolkit.plugins import list_commands
-
-    names = set(re.findall(r"^toolkit (\w+)", text_of("README.md"), re.M))
-    assert names
-    assert names <= set(COMMANDS) | {entry.name for entry in list_commands()}
 
 
 PAGES = glob.glob(os.path.join(REPOSITORY, "docs", "**", "*.md"), recursive=True)
@@ -62,26 +48,26 @@ DOCUMENTS = [
 
 def test_the_paths_that_the_documents_name_exist():
     for document in DOCUMENTS:
-        text, folder = text_of(document), os.path.dirname(document)
+        text = text_of(document)
         paths = re.findall(r"`((?:toolkit|plugins|tests|samples|benchmarks|docs)/[\w./-]*)`", text)
-        links = [os.path.join(folder, link) for link in re.findall(r"\]\(([^):#]+)[#)]", text)]
-        for path in paths + links:
+        for path in paths:
             assert os.path.exists(os.path.join(REPOSITORY, path)), f"{document} names {path}"
 
 
-def test_the_sections_to_which_the_documents_link_exist():
-    for document in DOCUMENTS:
-        for link, section in re.findall(r"\]\(([^):#]*)#([^)]+)\)", text_of(document)):
-            page = document
-            if link:
-                page = os.path.normpath(os.path.join(os.path.dirname(document), link))
-            headings = re.findall(r"^#+ (.*)$", text_of(page), re.M)
-            assert section in map(anchor_of, headings), f"{document} links to {link}#{section}"
+def test_each_message_of_the_troubleshooting_page_is_one_of_the_toolkit():
+    sources = glob.glob(os.path.join(REPOSITORY, "toolkit", "**", "*.py"), recursive=True)
+    sources += glob.glob(os.path.join(REPOSITORY, "plugins", "**", "*.py"), recursive=True)
+    code = re.sub(r'"\s+f?"', "", "".join(map(text_of, sources)))  # texts of several lines
+    messages = re.findall(r"^\| `(.*?)` \|", text_of("docs", "troubleshooting.md"), re.M)
+    assert len(messages) > 20
+    for part in (part.strip(" '") for message in messages for part in message.split("...")):
+        assert part in code
 
 
-def anchor_of(heading):
-    """The name by which a link finds a heading."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+def test_the_pages_on_runs_name_each_file_of_one(trained):
+    files = {name + "/" * (trained / "run" / name).is_dir() for name in os.listdir(trained / "run")}
+    assert files <= set(re.findall(r"^\| `(\S+)` \|", text_of("docs", "runs.md"), re.M))
+    assert files <= set(run_folder.__doc__.split()) | {".lock"}
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ Blocks of other languages, or of none, are not run. Comments that a reader of th
     <!-- slow -->             before a block: it and the rest of the page are slow, and the fast
                               tests end there.
     <!-- not run: REASON -->  before a block: it is not run.
-    <!-- before: COMMAND -->  before a block of commands: what the page takes for granted;
-                              also <!-- slow before: COMMAND -->.
+    <!-- slow elsewhere -->   likewise, and a test of its own runs the page as a whole.
+    <!-- before: COMMAND -->  before a block: what the page takes for granted; also
+                              <!-- slow before: COMMAND -->.
 """
 
 from __future__ import annotations
@@ -123,6 +124,9 @@ def run_blocks(blocks, folder, execute):
     for block, following in zip(blocks, [*blocks[1:], None]):
         if block.marker.startswith("not run"):
             continue
+        before = block.marker.partition("before: ")[2]
+        if before:
+            check(execute(before), block, before)
         if block.language in ("python", "toml"):
             run_python(block, folder, execute)
         elif block.language == "diff":
@@ -183,9 +187,6 @@ def run_commands(block, following, execute):
         expected = following.text
     commands = commands_of(block)
     fails = re.search(r"^Error:", expected, re.M)
-    before = block.marker.partition("before: ")[2]
-    if before:
-        check(execute(before), block, before)
     outputs = [execute(command) for command in commands]
     for command, output in zip(commands[:-1] if fails else commands, outputs):
         check(output, block, command)

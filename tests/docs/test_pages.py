@@ -1,4 +1,4 @@
-"""The code and the commands on the pages for authors of plugins work, in the order of each page.
+"""The code and the commands of each page in docs/ work, in the order of the page.
 
 `page_fixtures.py` says how a page marks what is run.
 """
@@ -26,36 +26,19 @@ from page_fixtures import (
     run_shell,
 )
 
-GENERATED = "docs/plugins/reference.md"
-OTHERS = (
-    "docs/cluster.md",
-    "docs/porting.md",
-    "docs/optimizers.md",
-    "docs/starting.md",
-    "docs/extensions.md",
-    "docs/search.md",
-    "docs/comparing.md",
-    "docs/numbers.md",
-    "docs/reports.md",
-)
+DOCUMENTS = glob.glob(os.path.join(REPOSITORY, "docs", "**", "*.md"), recursive=True)
 PAGES = sorted(
-    os.path.relpath(path, REPOSITORY)
-    for path in [
-        *glob.glob(os.path.join(REPOSITORY, "docs", "plugins", "*.md")),
-        *filter(os.path.exists, map(page_path, OTHERS)),
-    ]
-    if not path.endswith(GENERATED)
+    page for page in (os.path.relpath(path, REPOSITORY) for path in DOCUMENTS) if read_blocks(page)
 )
 RUNNABLE = ("python", "toml", "diff", "sh")
 
 
-# Other tests run these as a whole, and look closer.
-WHOLE_ELSEWHERE = ("docs/starting.md",)  # test_starting_page.py
-
-
 def has_slow_part(page):
+    """Whether a page has one that no other test runs."""
     blocks = read_blocks(page)
-    return len(fast_part(blocks)) < len(blocks)
+    return any(block.marker.startswith("slow") for block in blocks) and not any(
+        block.marker.startswith("slow elsewhere") for block in blocks
+    )
 
 
 def copy_samples(page, folder):
@@ -87,7 +70,7 @@ def test_the_fast_part_of_a_page_works(page_run, cli, monkeypatch):
     page_run.run_to(page_run.num_fast, InProcess(cli, monkeypatch))
 
 
-WHOLE_PAGES = [page for page in PAGES if has_slow_part(page) and page not in WHOLE_ELSEWHERE]
+WHOLE_PAGES = list(filter(has_slow_part, PAGES))
 
 
 @pytest.mark.usefixtures("in_page_folder")
@@ -118,10 +101,8 @@ def shown_blocks(page):
     return blocks
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/command-line.md"])
-def test_every_command_of_the_readme_runs_as_printed(here, cli, monkeypatch, page):
-    copy_samples(page, here)
-    blocks = shown_blocks(page)
+def test_every_command_of_the_readme_runs_as_printed(here, cli, monkeypatch):
+    blocks = shown_blocks("README.md")
     commands = [c for block in blocks if block.language == "sh" for c in commands_of(block)]
     assert len(commands) > 5
     monkeypatch.setenv("TOOLKIT_CACHE", str(here / "cache"))
@@ -207,6 +188,7 @@ def test_lines_are_compared_but_for_numbers_and_white_space():
 def test_what_is_slow_or_marked_is_left_out(tmp_path):
     text = "<!-- not run: it is published -->\n```sh\na\n```\n```sh\nb\n```\n"
     text += "<!-- slow -->\n```sh\nc\n```\n```sh\nd\n```\n"
-    text += "<!-- before: e -->\n```sh\nf\n```\n"
-    assert run(text, tmp_path) == ["b", "c", "d", "e", "f"]
+    text += "<!-- before: e -->\n```python\nf\n```\n"
+    script = "python script_of_a_page.py"
+    assert run(text, tmp_path) == ["b", "c", "d", "e", script]
     assert [block.text for block in fast_part(parse_blocks(text))] == ["a\n", "b\n"]

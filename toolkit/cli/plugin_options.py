@@ -8,6 +8,7 @@ import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 import click
+from click.shell_completion import CompletionItem
 
 from .. import config as configuration
 from .. import options as typed
@@ -180,6 +181,11 @@ class FieldOption(click.Option):
                 multiple=field.is_list,
                 callback=_join_values if field.is_list else None,
             )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> List[CompletionItem]:
+        """Complete one of a few words; a shell completes the rest as files."""
+        words = self.field.type.split("|") if "|" in self.field.type else []
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
 def _join_values(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> Any:

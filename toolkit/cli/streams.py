@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import sys
-from typing import Any, Callable, Iterable, Iterator, List, Optional, TextIO
+from typing import Any, Callable, Iterable, Iterator, List, Optional, TextIO, Union
 
 from ..display.escapes import escape_controls
 from ..errors import RetryError
@@ -50,10 +50,11 @@ class GuardedStream:
         self._escape = escape
         self._error: Optional[Exception] = None
 
-    def write(self, text: str) -> int:
+    def write(self, text: Union[str, bytes]) -> int:
         """Write the text, with what the encoding lacks escaped too."""
         encoding = self.encoding
-        printable = self._escape(text)
+        # click writes its completion for a shell as bytes.
+        printable = self._escape(text.decode() if isinstance(text, bytes) else text)
         printable = printable.encode(encoding, "backslashreplace").decode(encoding)
         self._attempt(lambda stream: stream.write(printable))
         return len(text)

@@ -1,13 +1,19 @@
 """The folder of a run.
 
-    config.json     options, to run it again      events/       TensorBoard
-    manifest.json   what was run, and its end     samples/      images and other plugin output
-    commits.jsonl   the commit log                checkpoints/  model.ckpt-STEP.*
-    metrics.jsonl   losses and metrics by step    reports/      of evaluations
-    speed.jsonl     timings by step               data.sha256   hashes of many data files
+    report.html        the page of the run
+    config.json        options, to run it again
+    manifest.json      what was run, and its end
+    metrics.jsonl      losses and metrics by step
+    checkpoints/       variables and the state of session hooks: model.ckpt-STEP.*
+    commits.jsonl      the commit log
+    reports/           of evaluations, and of a divergence
+    samples/           images and other output of plugins
+    events/            for TensorBoard
+    speed.jsonl        timings by step
     evaluations.jsonl  metrics by checkpoint, of processes that follow the run
-    sources/        copies of the plugins' code   console.log   what the console showed
-    report.html     the page of the run
+    sources/           copies of the plugins' code
+    data.sha256        hashes of many data files
+    console.log        what the console showed
 
 Only relative paths are stored.
 """
