@@ -116,6 +116,7 @@ def test_addresses_may_be_names_and_numbers_of_both_protocols():
         ("[" * 100000, "TF_CONFIG is not valid JSON: it is too large or too deep."),
         ("[]", "TF_CONFIG is [], which is no JSON object."),
         ('{"task": {}, "task": {}}', 'TF_CONFIG has the key "task" twice.'),
+        ('{"clusters": {}}', 'TF_CONFIG has the unknown key "clusters".'),
         (config(PAIR, tasks=WORKER), 'TF_CONFIG has the unknown key "tasks".'),
         (config(PAIR), "TF_CONFIG has a cluster but no task."),
         (config(task=WORKER), "TF_CONFIG has a task but no cluster."),

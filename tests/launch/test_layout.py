@@ -10,11 +10,6 @@ from toolkit.cluster.tasks import ClusterSettings, read_cluster
 from toolkit.errors import UsageError
 from toolkit.launch.command import Command
 from toolkit.launch.layout import Layout, assign_hosts, local_environments, tf_config
-from toolkit.launch.ports import find_free_ports
-
-
-def test_ports_differ():
-    assert len(set(find_free_ports(50))) == 50
 
 
 def clusters(layout):
@@ -30,10 +25,6 @@ def test_each_process_reads_its_own_task():
     assert [cluster.task.name for cluster in read.values()] == names
     assert read["chief"].is_chief and read["ps 0"].has_ps
     assert len({tuple(map(tuple, cluster.jobs.values())) for cluster in read.values()}) == 1
-
-
-def test_one_process_has_no_cluster():
-    assert clusters(Layout(1)) == {"chief": None}
 
 
 def test_the_port_of_the_channel_is_none_of_the_servers():

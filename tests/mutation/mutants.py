@@ -1362,13 +1362,6 @@ LAUNCH = [
         LAUNCHER,
     ),
     Mutant(
-        "a-second-hangup-kills",
-        "toolkit/launch/launcher.py",
-        "        is_second = bool(self._interrupts) and signum != signal.SIGHUP",
-        "        is_second = bool(self._interrupts)",
-        LAUNCHER,
-    ),
-    Mutant(
         "a-restart-starts-over",
         "toolkit/launch/command.py",
         '        return [*words, "--resume"]',
@@ -1380,7 +1373,7 @@ LAUNCH = [
         "toolkit/launch/output.py",
         "        if is_erasure:\n            self._lines.pop()",
         "        pass",
-        ("tests/launch/test_output.py", "tests/launch/test_launch_terminal.py"),
+        ("tests/launch/test_output.py",),
     ),
 ]
 
