@@ -140,9 +140,6 @@ class Child:
         if self.poll() is None:
             os.kill(self.pid, signum)
 
-    def terminate(self):
-        self.send_signal(signal.SIGTERM)
-
     def kill(self):
         self.send_signal(signal.SIGKILL)
 

@@ -105,7 +105,3 @@ class Numbers(Named):
     """`Named` without text, which XLA does not support."""
 
     has_text = False
-
-
-class Buckets(Named):
-    boundaries = (2, 4)

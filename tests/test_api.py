@@ -131,12 +131,6 @@ def test_inputs_that_do_not_fit_are_reported_by_name(generator_run, inputs, mess
         run.predict(inputs)
 
 
-def test_inputs_without_rows_have_no_predictions(generator_run):
-    empty = {"code": np.zeros([0, 2]), "label": np.zeros(0, int)}
-    with open_trained(str(generator_run)) as run:
-        assert run.predict(empty)["image"].shape == (0, 6, 6, 1)
-
-
 def test_the_command_reads_arrays_by_name_from_each_file(cli, generator_run):
     np.savez("codes.npz", **CODES)
     np.savez("one.npz", code=[[5.0, 0.0]], label=[0])
@@ -175,12 +169,6 @@ def test_an_export_has_the_same_inputs(cli, generator_run):
     images, inputs = exported("model", CODES, "image")
     assert inputs == ["code", "label"]
     assert np.allclose(images, expected_images_of(generator_run), atol=1e-6)
-
-
-def test_a_model_that_is_fed_codes_is_evaluated_on_examples(cli, generator_run):
-    result = json.loads(cli("evaluate", "r", "--json").out)
-    right = expected_logits(generator_run, bars(TEST_LABELS, 2)).argmax(1) == TEST_LABELS
-    assert result["metrics"]["accuracy"] == pytest.approx(right.mean())
 
 
 # ------------------------------------------------------------------------- evaluate and export
@@ -237,19 +225,6 @@ def test_a_local_variable_follows_the_weights_in_an_exported_model(cli, derived_
     assert np.allclose(logits, doubled(derived_run, images), atol=1e-5)
 
 
-def test_an_evaluation_resets_the_metrics_and_nothing_else(derived_run):
-    run = open_model(str(derived_run))
-    split = run.run_data().prepare_split("test")
-    evaluator = run.evaluator("eval")
-    names = [v.op.name for v in evaluator.graph.metric_variables]
-    assert sorted(name.split("/")[-1] for name in names) == ["count", "total"]
-    evaluator.load(run.checkpoint.path)
-    first, second = [evaluator.evaluate(split, 5).metrics for _ in range(2)]
-    right = doubled(derived_run, bars(TEST_LABELS, 2)).argmax(1) == TEST_LABELS
-    assert first == second
-    assert first["accuracy"] == pytest.approx(right.mean())
-
-
 # -------------------------------------------------------------------------------- train in one call
 
 
@@ -285,18 +260,6 @@ def test_a_run_on_arrays_in_memory_resumes_without_them_or_asks_for_them(here, m
     ):
         toolkit.train(LINEAR, "r", steps=6)
     assert toolkit.train(LINEAR, "r", data=arrays, steps=6).step == 6
-
-
-def test_training_in_one_call_within_another_graph_does_not_affect_it(here):
-    handler = signal.getsignal(signal.SIGINT)
-    options = {"data": write_bars("bars.npz"), "steps": 2}
-    with tf.Graph().as_default() as outer, tf.Session() as session:
-        before = tf.constant(7)
-        outer.finalize()
-        toolkit.train(LINEAR, "r", options)
-        assert tf.get_default_graph() is outer
-        assert session.run(before) == 7
-    assert signal.getsignal(signal.SIGINT) is handler
 
 
 @pytest.mark.parametrize(

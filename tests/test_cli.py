@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import select
-import subprocess
-import sys
 
-import numpy as np
 import process_fixtures
 import pytest
-from file_fixtures import REPOSITORY, read_json
+from file_fixtures import read_json
 from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 
 from toolkit import CheckFailed, RetryError, hookimpl, option
@@ -28,17 +24,6 @@ def train(cli, here):
         return cli("run", "--plugin", LINEAR, "--data", data, "--run-dir", "r", *argv)
 
     return call
-
-
-def hashes(folder):
-    """Path -> (SHA-256, time of change) of every file below a folder."""
-    files = {}
-    for root, _, names in os.walk(str(folder)):
-        for name in names:
-            path = os.path.join(root, name)
-            with open(path, "rb") as file:
-                files[path] = hashlib.sha256(file.read()).hexdigest(), os.stat(path).st_mtime_ns
-    return files
 
 
 # ------------------------------------------------------------------------------------------ streams
@@ -58,15 +43,6 @@ def test_json_is_one_object_on_stdout_and_nothing_else(train):
     assert summary["plugin"] == "Linear"
     assert summary["run"] == "r"
     assert summary["test"]["examples"] == 13
-
-
-@pytest.mark.parametrize(
-    "argv", [["plugins", "list"], ["plugins", "show", LINEAR], ["data", "list"]], ids=" ".join
-)
-def test_json_of_a_list_is_json_alone(cli, argv):
-    result = cli(*(argv + ["--json"]))
-    assert result.code == 0
-    assert json.loads(result.out)
 
 
 def test_a_pipe_sees_plain_lines_and_each_but_the_last_has_the_time_left(train):
@@ -147,20 +123,6 @@ def test_a_group_without_a_command_shows_its_help(cli, group):
     assert result.out.startswith(f"Usage: toolkit {group} ") and "Commands:" in result.out
 
 
-def test_exit_4_where_the_data_cannot_be_read(cli, here):
-    (here / "bad.npz").write_bytes(b"nothing")
-    result = cli("run", "--plugin", LINEAR, "--data", "npz:bad.npz")
-    assert result.code == 4
-    assert "bad.npz: expected an .npz file" in result.err
-
-
-def test_exit_4_where_the_data_changed_since_the_run_began(cli, trained):
-    write_bars(trained / "bars.npz", train=41)
-    result = cli("resume", trained / "run", "--steps", "8")
-    assert result.code == 4
-    assert "bars.npz has SHA-256" in result.err and "expected" in result.err
-
-
 def test_exit_5_where_no_checkpoint_is_whole(cli, trained):
     for path in (trained / "run" / "checkpoints").glob("model*"):
         path.write_bytes(b"")
@@ -210,19 +172,6 @@ def test_a_wrong_word_exits_2_with_the_way_out(cli, argv, message):
     assert message in result.err
 
 
-def test_two_options_of_one_flag_are_a_conflict_before_the_parser_sees_them(cli, here):
-    (here / "clashing.py").write_text(
-        "from toolkit import Options, hookimpl, option\n"
-        "class Mine(Options):\n    gain: float = option(1.0, 'gain', unit='times')\n"
-        "@hookimpl\ndef options():\n    return Mine\n"
-    )
-    result = cli("run", "--plugin", LINEAR, "--with", "./clashing.py", "--help")
-    assert result.code == 2
-    assert (
-        "Option 'gain' of plugin 'clashing' is already an option of plugin 'Linear'." in result.err
-    )
-
-
 def test_help_shows_the_plugins_own_options_last(cli):
     text = cli("run", "--plugin", LINEAR, "--help", "all").out
     assert text.index("Optimisation:") < text.index("Plugin Linear:") < text.index("--gain")
@@ -250,32 +199,6 @@ def test_force_moves_nothing_where_the_run_cannot_start(cli, here):
 
 
 # ------------------------------------------------------------------------------------------- resume
-
-
-def test_resuming_a_finished_run_prints_its_summary_again(cli, trained):
-    test = json.loads(cli("resume", trained / "run", "--json").out)["test"]
-    assert (
-        test["metrics"] == read_json(trained, "run", "manifest.json")["summary"]["test"]["metrics"]
-    )
-
-
-def test_the_run_may_follow_the_options(cli, trained):
-    result = cli("resume", "--steps", "8", trained / "run")
-    assert result.code == 0, result.err
-    assert read_json(trained, "run", "manifest.json")["step"] == 8
-
-
-@pytest.mark.parametrize(
-    "flag, name",
-    [("--batch-size=4", "batch_size"), ("--gain=2", "gain"), ("--set=seed=2", "seed")],
-)
-def test_resume_refuses_to_change_what_the_state_depends_on(cli, trained, flag, name):
-    before = hashes(trained)
-    result = cli("resume", trained / "run", "--steps", "8", flag)
-    assert result.code == 2
-    assert f"The run was trained with other options: {name} was " in result.err
-    assert f"--allow {name}" in result.err
-    assert hashes(trained) == before
 
 
 def test_resume_takes_no_option_from_the_environment(cli, trained, monkeypatch):
@@ -329,19 +252,6 @@ def test_two_values_of_set_that_differ_in_case_are_refused(cli):
 # ---------------------------------------------------------------------------------- fresh processes
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a working directory cannot be deleted")
-def test_a_deleted_working_directory_is_no_fault(here):
-    (here / "gone").mkdir()
-    result = subprocess.run(
-        ["sh", "-c", 'cd gone && rmdir ../gone && "$0" -m toolkit data list', sys.executable],
-        env=dict(os.environ, PYTHONPATH=REPOSITORY),
-        capture_output=True,
-        text=True,
-        timeout=process_fixtures.PATIENCE,
-    )
-    assert result.returncode == 0 and "Traceback" not in result.stderr, result.stderr
-
-
 def test_a_missing_temporary_folder_does_not_prevent_the_import(here):
     code = "import tempfile; tempfile.tempdir = 'absent'; from toolkit import tf; print(tf)"
     result = process_fixtures.run(fresh=True, statements=code)
@@ -385,13 +295,6 @@ def on_a_terminal(*argv):
 
 
 # ---------------------------------------------------------------------------------- before training
-
-
-def test_training_needs_labels_that_fit(cli, here):
-    np.savez("odd.npz", x=np.zeros([4, 2], np.float32), y=np.zeros(3, int))
-    result = cli("run", "--plugin", LINEAR, "--data", "npz:odd.npz")
-    assert result.code == 4
-    assert "expected 4 labels, one per example, found 3" in result.err
 
 
 def test_the_help_shows_the_defaults_of_the_default_preset(cli, here):

@@ -122,15 +122,6 @@ def test_plugins_list_shows_the_commands_without_importing_them(cli, offer):
     assert "added_commands" not in sys.modules
 
 
-def test_a_plugin_may_have_a_command_of_its_own_name(cli, offer, site):
-    points = (
-        "[toolkit.plugins]\nsame = linear_fixtures:Linear\n[toolkit.commands]\nsame = added:greet\n"
-    )
-    distribution(site, "both-dist", points)
-    result = cli("plugins", "show", "same")
-    assert result.code == 0 and "kind         model" in result.out
-
-
 # ---------------------------------------------------------------------------------------- called
 
 

@@ -12,10 +12,9 @@ from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
 from run_fixtures import write_plugin
 
 import toolkit
-from toolkit import CheckpointError, Options, UsageError, hookimpl, open_trained, option
+from toolkit import Options, UsageError, hookimpl, open_trained, option
 from toolkit import config as configuration
 from toolkit.options import CoreOptions, find_path, move_start, resolve
-from toolkit.storage.run_folder import RunFolder
 
 
 def write(path, **values):
@@ -115,15 +114,6 @@ def test_a_path_goes_up_from_where_a_link_leads(here):
     assert move_start("link", str(here), str(here)) == "link"
 
 
-def test_the_features_of_a_gan_are_found_from_the_file_that_names_them(cli, here):
-    (here / "sub").mkdir()
-    (here / "sub" / "a.toml").write_text('plugin = "gan"\nfeatures = "run"\n')
-    printed = cli("run", "--config", "sub/a.toml", "--print-config", "--json")
-    assert json.loads(printed.out)["features"]["value"] == "sub/run"
-    printed = cli("run", "--plugin", "gan", "--features", "pixels", "--print-config", "--json")
-    assert json.loads(printed.out)["features"]["value"] == "pixels"
-
-
 def test_a_home_folder_is_spelled_out(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     assert move_start("~/a.npz", "/base", "/run") == "/home/ada/a.npz"
@@ -150,14 +140,6 @@ TEXT = "a.json: 'data' is text that may hold a path"
 def test_plugin_is_a_name_with_a_list_and_data_a_text(here, name, value, message):
     with pytest.raises(UsageError, match=message):
         configuration.read(str(write(here / "a.json", **{name: value})))
-
-
-def test_a_missing_or_damaged_saved_configuration_is_a_checkpoint_error(here):
-    with pytest.raises(CheckpointError, match="config.json is missing"):
-        configuration.read_run_config(RunFolder(str(here)))
-    (here / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match="config.json is not valid JSON"):
-        configuration.read_run_config(RunFolder(str(here)))
 
 
 # --------------------------------------------------------------------------------- the command line
@@ -199,6 +181,7 @@ def test_a_flag_or_a_variable_names_another_plugin_than_the_file(cli, here, monk
 
 def test_a_misspelt_variable_is_warned_of_and_not_used(cli, monkeypatch):
     monkeypatch.setenv("TOOLKIT_BATCHSIZE", "3")
+    monkeypatch.setenv("TOOLKIT_CACHE", "cache")  # which is read elsewhere
     result = cli("run", "--plugin", LINEAR, "--print-config")
     assert result.code == 0
     assert result.err == (

@@ -17,7 +17,6 @@ from linear_fixtures import LINEAR, Linear, bars, write_bars
 
 from toolkit import (
     DataError,
-    DataSpec,
     SampleOptions,
     Split,
     ToolkitError,
@@ -324,21 +323,6 @@ def train_graph(plugins, **options):
         return build_training(plugins, run, reader, graph)
 
 
-def test_losses_may_have_names_and_optimize_gets_them_unchanged():
-    def two(self, outputs):
-        total = tf.reduce_sum(outputs["logits"])
-        return collections.OrderedDict([("first", total), ("second", 2 * total)])
-
-    class Named(Linear):
-        @hookimpl
-        def optimize(self, losses, run):
-            assert list(losses) == ["first", "second"]
-            return run.minimize(losses["first"] + losses["second"])
-
-    training_graph = train_graph(broken("loss", two, Named))
-    assert list(training_graph.losses) == ["first", "second"]
-
-
 def test_scalars_that_a_plugin_logs_are_fetched_with_the_metrics():
     def optimize(self, losses, run):
         run.log("margin", tf.constant(2.0))
@@ -400,36 +384,10 @@ def test_a_plain_session_hook_is_called_on_every_step(cli):
 # ------------------------------------------------------------------------------- data from a plugin
 
 
-class WithData(Linear):
-    """Generates its examples: one class of white images, one of black ones."""
-
-    @hookimpl
-    def data(self, split, run):
-        if split == "validation":
-            return None
-        labels = np.arange(16) % 2
-        return Split(np.repeat(labels.astype(np.uint8) * 255, 16).reshape(16, 4, 4, 1), labels)
-
-
 def run_data_of(plugins, **options):
     from toolkit.options import resolve
 
     return open_run_data(plugins, resolve(plugins.options(), [("test", options)]).options)
-
-
-def test_a_plugin_may_generate_its_data():
-    run_data = run_data_of(Plugins(make_plugin(WithData, "white")))
-    assert run_data.spec == DataSpec((4, 4, 1), "uint8", 2, ("0", "1"), (8, 8))
-    assert sorted(run_data.splits) == ["test", "train"]
-    assert run_data.dataset.name == "plugin white"
-
-
-def test_data_without_a_training_split_is_refused():
-    def only_test(self, split):
-        return Split(np.zeros([2, 4], np.float32)) if split == "test" else None
-
-    with pytest.raises(DataError, match="returned a split for test but none for 'train'"):
-        run_data_of(broken("data", only_test))
 
 
 @pytest.mark.parametrize("held_out", ["validation", "test"])

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 from file_fixtures import read_json
-from named_fixtures import COUNT, Buckets, Named, Numbers, named_arrays, named_split
+from named_fixtures import COUNT, Named, Numbers, named_arrays, named_split
 
 from toolkit import Column, Split, hookimpl, open_trained, testing, tf
 from toolkit.api import open_model
@@ -67,13 +67,6 @@ def test_a_batch_is_padded_to_a_boundary(kind, boundaries, lengths, tmp_path, mo
     assert {features["words"].shape[1] for features, _ in batches} == lengths
     longest = read_batches(kind, split, 4, longest=True, batch_size=1)
     assert {features["words"].shape[1] for features, _ in longest} == {max(lengths)}
-
-
-@pytest.mark.parametrize("plugin", [Named, Buckets])
-def test_the_number_of_steps_per_call_does_not_change_the_bits(plugin, tmp_path):
-    train(tmp_path / "one", plugin, steps_per_call=1)
-    train(tmp_path / "many", plugin, steps_per_call=3)
-    assert testing.fingerprint(str(tmp_path / "one")) == testing.fingerprint(str(tmp_path / "many"))
 
 
 def test_a_run_on_a_stream_resumes_to_the_same_bits(tmp_path, monkeypatch):
@@ -171,11 +164,6 @@ def test_void_pixels_and_small_integers_are_read_as_they_are():
     features, labels = split.take(slice(0, 1))
     assert labels["mask"].tolist() == [[0, 255]] and features["n"].tolist() == [-5]
     assert features["n"].dtype == np.int32
-
-
-def test_the_shape_of_named_features_is_refused():
-    with pytest.raises(DataError, match="is_new, note, photo"):
-        assert named_split().shape
 
 
 def test_the_command_evaluate_repeats_the_metrics_of_a_run_with_named_features(cli, run):

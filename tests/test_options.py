@@ -15,15 +15,11 @@ from toolkit import Options, UsageError, option
 from toolkit.config import read_values
 from toolkit.options import (
     FIXED_FLAGS,
-    FLAGS,
-    VARIABLES,
     CoreOptions,
     Layer,
     changeable_options,
-    current_names,
     describe,
     merge,
-    misspelt_variables,
     resolve,
     result_options,
 )
@@ -138,10 +134,6 @@ def test_each_option_has_a_valid_default_help_a_group_and_a_unit_where_it_counts
         assert bool(field.unit) == (field.name not in PURE_NUMBERS.split())
 
 
-def test_the_defaults_survive_json():
-    assert CoreOptions(**CoreOptions().model_dump(mode="json")) == CoreOptions()
-
-
 # ----------------------------------------------------------------------------------- text and types
 
 
@@ -240,23 +232,6 @@ def test_no_float_of_the_core_may_be_infinite(name):
 def test_an_enormous_value_is_refused_in_few_words(name, value):
     message = refuse([], [("a.toml", {name: value})]).message
     assert f"Option '{name}' is " in message and len(message) < 250
-
-
-def test_types_and_limits_read_as_a_person_writes_them():
-    types = {field.name: field.type for field in describe(Many)}
-    assert types == {
-        "sizes": "int,...",
-        "rates": "name=float,...",
-        "floats": "float,...",
-        "bound": "float",
-        "limit": "float",
-        "kind": "a|b",
-        "flag": "bool",
-    }
-    limits = {field.name: field.limits for field in describe(CoreOptions)}
-    assert limits["validation_share"] == ">= 0 and <= 0.5"
-    assert limits["epochs"] == "> 0"
-    assert limits["seed"] == ">= 0 and < 2147483648"
 
 
 def test_one_error_reports_all_wrong_values():
@@ -382,16 +357,6 @@ RENAMED = [("renamed", Renamed)]
 FIXED = "has a name that"
 
 
-def test_a_misspelt_variable_is_reported():
-    variables = {"TOOLKIT_BATCHSIZE": "3", "PATH": "/"}
-    # These are read elsewhere, and one is an earlier name.
-    used = ["TOOLKIT_CACHE", "TOOLKIT_PLUGIN", "TOOLKIT_VERBOSE", "TOOLKIT_STANDING"]
-    variables.update(dict.fromkeys(used, "1"))
-    assert misspelt_variables(merge(RENAMED), variables) == [
-        "TOOLKIT_BATCHSIZE is not used; did you mean TOOLKIT_BATCH_SIZE?"
-    ]
-
-
 @pytest.mark.filterwarnings("ignore:Field name:UserWarning")
 @pytest.mark.parametrize(
     "name, message",
@@ -423,13 +388,6 @@ def test_each_fixed_flag_of_a_command_with_options_is_reserved(command):
 # ------------------------------------------------------------------------------------ reading files
 
 
-def test_toml_and_json_have_the_same_values(tmp_path):
-    (tmp_path / "a.toml").write_text('plugin = "x"\nbatch-size = 3\nprofile_steps = [1, 2]\n')
-    (tmp_path / "a.json").write_text('{"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}')
-    toml, json = read_values(str(tmp_path / "a.toml")), read_values(str(tmp_path / "a.json"))
-    assert toml == json == {"plugin": "x", "batch_size": 3, "profile_steps": [1, 2]}
-
-
 @pytest.mark.parametrize("name, text", [("a.toml", "steps = 3"), ("a.json", '{"steps": 3}')])
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, text):
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
@@ -454,15 +412,6 @@ def test_a_file_that_is_no_flat_mapping_is_an_error(tmp_path, name, text, messag
     with pytest.raises(UsageError) as caught:
         read_values(str(tmp_path / name))
     assert message in caught.value.message
-
-
-@pytest.mark.parametrize(
-    "name, text", [("a.toml", "max_secs = inf"), ("a.json", '{"max_secs": 1e999}')]
-)
-def test_a_file_may_not_have_infinite_values(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    message = refuse([], [(name, read_values(str(tmp_path / name)))]).message
-    assert f"({name})" in message and message.endswith("finite number.")
 
 
 # ------------------------------------------------------------------------------------------ presets
@@ -580,14 +529,6 @@ def test_two_classes_have_presets_of_their_own():
     assert with_two([("a.toml", {"width": 4})], style="thick").notes == [
         "width is 9 by preset thick (flag --style), no longer 4 (a.toml)"
     ]
-
-
-def test_another_preset_of_one_class_leaves_those_of_the_other_as_they_were_saved():
-    first = with_two(preset="fast", style="thick")
-    again = with_two([saved(first)], style="thin")
-    assert (again.options.width, again.options.learning_rate) == (1, 0.9)
-    again = with_two([saved(first)], preset="slow")
-    assert (again.options.width, again.options.learning_rate) == (9, 0.1)
 
 
 class Lengths(Options):
@@ -719,23 +660,6 @@ def test_a_saved_option_that_the_core_no_longer_has_is_left_out_at_its_default_a
 # ---------------------------------------------------------------------------------- earlier names
 
 
-@pytest.mark.parametrize("alias", ["samples", "standing"])
-@pytest.mark.parametrize("source", ["a.toml", VARIABLES, FLAGS])
-def test_an_earlier_name_works_in_each_layer_and_its_use_is_recorded(alias, source):
-    if source == VARIABLES:
-        origin = "TOOLKIT_" + alias.upper()
-        resolved = resolve(RENAMED, [], {origin: "7"})
-    elif source == FLAGS:
-        origin = "flag --" + alias
-        resolved = resolve(RENAMED, flags={alias: "7"})
-    else:
-        origin = source
-        resolved = resolve(RENAMED, [(source, {alias: 7})])
-    assert (resolved.options.norm_samples, resolved.options.standing) == (7, 7)
-    assert resolved.origins["norm_samples"] == origin
-    assert resolved.earlier_names == [(alias, "norm_samples", source)]
-
-
 @pytest.mark.parametrize(
     "layer, flags, value",
     [
@@ -757,19 +681,6 @@ def test_two_names_with_different_values_in_one_layer_are_refused_in_one_sentenc
         "Options 'samples' (flag --samples) and 'norm_samples' (flag --norm-samples) are two names "
         "of 'norm_samples' and have different values."
     )
-
-
-def test_an_attribute_that_is_no_name_of_an_option_is_an_error():
-    with pytest.raises(AttributeError, match="nann"):
-        CoreOptions().nann  # noqa: B018
-
-
-def test_saved_values_are_read_under_the_present_names():
-    assert current_names(Renamed, {"samples": 4, "steps": 3, "with": []}) == {
-        "norm_samples": 4,
-        "steps": 3,
-        "with": [],
-    }
 
 
 # ----------------------------------------------------------------------------- idle options
@@ -821,11 +732,3 @@ def test_a_value_without_effect_is_noted_once_with_its_origin_and_the_reason(giv
     resolved = resolve(CONDITIONAL, **given)
     assert sorted(resolved.notes) == [note.format("has no effect") for note in notes]
     assert resolve(CONDITIONAL, [saved(resolved)]).notes == []  # a resume
-
-
-def test_a_condition_on_an_option_that_does_not_exist_is_refused():
-    class Odd(Options):
-        left: int = option(0, "a number", used_if={"clipp": "none"})
-
-    with pytest.raises(UsageError, match="'left' is used depending on 'clipp', which is no option"):
-        merge([("odd", Odd)])

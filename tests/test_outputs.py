@@ -125,17 +125,6 @@ def test_a_disk_that_fills_up_leaves_what_was_there(
     assert (sha256s(trained), os.listdir(".")) == before
 
 
-def test_a_disk_that_fills_up_leaves_no_samples(here, full_disk):
-    from toolkit.cli.sample_files import write_folder
-
-    noise = np.random.RandomState(0).randint(0, 256, (3, 40, 40, 1)).astype(np.uint8)
-    full_disk(1000)
-    with pytest.raises(OSError, match="File too large"):
-        write_folder("samples", [{"images": np.zeros([2, 4, 4, 1], np.uint8)}, {"images": noise}])
-    full_disk(resource.RLIM_INFINITY)
-    assert os.listdir(".") == []
-
-
 def test_an_error_leaves_the_folder_that_was_there(here):
     from toolkit.cli.sample_files import write_folder
 
@@ -196,11 +185,6 @@ def test_who_can_mend_a_failed_write_decides_the_exit_code(expected, numbers):
         message = f"^out cannot be written: {os.strerror(number)}\\."
         with pytest.raises(expected, match=message), writing_output("out"):
             raise OSError(number, os.strerror(number))
-
-
-def test_a_contact_sheet_of_another_format_is_refused(cli, here, no_work):
-    result = cli("data", "check", "npz:bars.npz", "--sheet", "sheet.jpg")
-    assert result.code == 2 and "sheet.jpg: the contact sheet ends in .png." in result.err
 
 
 def test_an_empty_name_is_refused_and_a_read_only_file_not_replaced(here, monkeypatch):

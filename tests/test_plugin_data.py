@@ -1,7 +1,5 @@
 """The hook `data`: what it may return, what is refused, and which options have no effect on it."""
 
-import copy
-
 import numpy as np
 import pytest
 from linear_fixtures import Linear, write_bars
@@ -70,15 +68,6 @@ def read_by(read):
 def test_an_option_that_is_read_has_an_effect(tmp_path, name, value, answer):
     value = write_bars(tmp_path / "bars.npz") if value == "BARS" else value
     assert len(open_data(Own(answer), {name: value}).split("train")) > 1
-
-
-def test_a_look_at_what_is_no_option_reads_none():
-    def look(options):
-        assert not hasattr(options, "no_option")
-        assert copy.deepcopy(options).batch_size == options.batch_size
-
-    with pytest.raises(UsageError, match="--validation-share .* has no effect"):
-        open_data(Own(read_by(look)), {"validation_share": 0.2})
 
 
 def test_evaluate_evaluates_the_data_that_it_names(cli, here):

@@ -47,15 +47,6 @@ def test_a_refused_plugin_leaves_nothing_half_registered():
     assert not Plugins(make_plugin(Linear)).has_hook("run_finished")
 
 
-def test_an_optional_hook_of_another_version_is_accepted_silently():
-    class Newer(Linear):
-        @hookimpl(optionalhook=True)
-        def hook_of_the_future(self):
-            return 1
-
-    assert Plugins(make_plugin(Newer)).model.name == "tiny"
-
-
 def test_missing_model_hooks_are_named():
     class Half:
         @hookimpl
@@ -99,69 +90,6 @@ def test_a_model_hook_that_forgets_its_return_is_named_with_its_line(hook):
     assert caught.value.exit_code == 1
 
 
-def test_an_error_in_an_extension_names_the_extension(here):
-    (here / "upset.py").write_text(
-        "from toolkit import hookimpl\n@hookimpl\ndef run_finished():\n    raise KeyError('x')\n"
-    )
-    plugins = Plugins(make_plugin(Linear), [load("./upset.py", "extension")])
-    with pytest.raises(
-        ToolkitError, match="Plugin 'upset' failed in its hook 'run_finished': KeyE"
-    ):
-        plugins.call_hook("run_finished", run=None, summary={})
-
-
-def test_a_toolkit_error_of_a_plugin_passes_unchanged():
-    class Strict(Linear):
-        @hookimpl
-        def build(self, run):
-            raise UsageError("Too small.", hint="Grow.")
-
-    with pytest.raises(UsageError, match="^Too small.\nGrow.$"):
-        Plugins(make_plugin(Strict)).call_hook("build", run=None)
-
-
-def wrapper(letter):
-    class Wraps:
-        @hookimpl(wrapper=True)
-        def predict(self, outputs):
-            answer = yield
-            return f"{letter}({answer})"
-
-    return make_plugin(Wraps, letter, "extension")
-
-
-class Plain(Linear):
-    """A plugin whose prediction is a text."""
-
-    @hookimpl
-    def predict(self):
-        return "x"
-
-
-def test_the_wrapper_of_a_later_extension_runs_outside():
-    plugins = Plugins(make_plugin(Plain), [wrapper("a"), wrapper("b")])
-    assert (
-        plugins.call_hook("predict", model=None, features=None, outputs=None, run=None) == "b(a(x))"
-    )
-
-
-def test_a_hook_of_several_plugins_returns_all_their_values():
-    class Counts:
-        @hookimpl
-        def metrics(self):
-            return {"count": 1}
-
-    class Measures(Linear):
-        @hookimpl
-        def metrics(self):
-            return {"size": 2}
-
-    plugins = Plugins(make_plugin(Measures), [make_plugin(Counts, "counts", "extension")])
-    nothing = dict.fromkeys(["model", "features", "labels", "outputs", "run"])
-    assert {"count": 1} in plugins.call_hook("metrics", **nothing)
-    assert {"size": 2} in plugins.call_hook("metrics", **nothing)
-
-
 # -------------------------------------------------------------------------------------------- list
 
 SOURCE = """
@@ -201,20 +129,6 @@ def entry(name):
     return [e for e in list_plugins() if e.name == name]
 
 
-def test_an_installed_plugin_is_loaded_by_its_name(site):
-    distribution(site, "one-dist", "[toolkit.plugins]\none = one_module\n", "one_module")
-    plugin = load("one")
-    assert (plugin.name, plugin.distribution) == ("one", "one-dist 1.0")
-    assert Plugins(plugin).call_hook("build", run=None) == "built"
-
-
-def test_listing_reads_metadata_and_imports_nothing(site):
-    distribution(site, "one-dist", "[toolkit.extensions]\none = one_module\n", "one_module")
-    (listing,) = entry("one")
-    assert listing[:6] == ("one", "extension", "one_module", "one-dist", "1.0", "ok")
-    assert "one_module" not in sys.modules
-
-
 def test_two_distributions_with_one_name_are_a_conflict_that_names_both(site, cli):
     distribution(site, "first-dist", "[toolkit.plugins]\nsame = first_module\n", "first_module")
     distribution(site, "other-dist", "[toolkit.plugins]\nsame = other_module\n", "other_module")
@@ -239,24 +153,6 @@ def test_one_distribution_seen_through_two_paths_is_one_plugin(site, here, monke
     assert load("one").distribution == f"one-dist {version}"
 
 
-def test_an_entry_point_without_a_module_is_listed_as_broken(site, cli):
-    distribution(site, "gone-dist", "[toolkit.plugins]\ngone = gone_module\n")
-    (listing,) = entry("gone")
-    assert (listing.state, listing.reason) == ("broken", "module 'gone_module' cannot be found")
-    result = cli("plugins", "list")
-    assert result.code == 0
-    assert "broken: module 'gone_module' cannot be found" in result.out
-    assert cli("plugins", "show", "gone").code == 1
-    with pytest.raises(ToolkitError, match="gone_module"):
-        load("gone")
-
-
-def test_a_broken_plugin_does_not_keep_another_from_loading(site):
-    distribution(site, "gone-dist", "[toolkit.plugins]\ngone = gone_module\n")
-    distribution(site, "one-dist", "[toolkit.plugins]\none = one_module\n", "one_module")
-    assert load("one").name == "one"
-
-
 def test_the_hint_for_an_extension_given_as_plugin_is_its_flag(site):
     distribution(site, "ext-dist", "[toolkit.extensions]\naverage = avg_module\n", "avg_module")
     with pytest.raises(UsageError, match="There is no plugin 'average'") as caught:
@@ -265,20 +161,6 @@ def test_the_hint_for_an_extension_given_as_plugin_is_its_flag(site):
 
 
 # ----------------------------------------------------------------------- files and module:attribute
-
-
-def test_a_file_is_a_plugin_named_by_its_stem(here):
-    (here / "mine.py").write_text(SOURCE)
-    plugin = load("./mine.py")
-    assert (plugin.name, plugin.file) == ("mine", str(here / "mine.py"))
-    assert list(plugin.sha256()) == ["mine.py"]
-    assert Plugins(plugin).call_hook("build", run=None) == "built"
-
-
-def test_a_file_may_import_its_neighbour(here):
-    (here / "neighbour_of_mine.py").write_text("ANSWER = 42\n")
-    (here / "importer.py").write_text(SOURCE + "from neighbour_of_mine import ANSWER\n")
-    assert load("importer.py").object.ANSWER == 42
 
 
 def test_a_file_with_the_name_of_an_imported_module_is_loaded_as_itself(here):
@@ -293,15 +175,6 @@ def test_a_file_with_the_name_of_an_imported_module_is_loaded_as_itself(here):
     assert sys.modules["json"] is json
     ((_, cls),) = Plugins(plugin).options()
     assert cls().sizes == [1]
-
-
-def test_a_module_and_attribute_name_a_plugin(here):
-    (here / "pack_of_mine.py").write_text(
-        "class Inner:\n" + SOURCE.replace("\n", "\n    ").replace("()", "(self)")
-    )
-    plugin = load("pack_of_mine:Inner")
-    assert (plugin.name, plugin.reference) == ("Inner", "pack_of_mine:Inner")
-    assert Plugins(plugin).call_hook("build", run=None) == "built"
 
 
 def test_the_message_for_an_unknown_attribute_suggests_the_nearest():
@@ -333,15 +206,10 @@ def test_show_lists_hooks_and_options(cli):
     assert "gain" in result.out and "times" in result.out
 
 
-def test_show_of_an_unknown_name_exits_2_with_the_nearest(cli):
-    result = cli("plugins", "show", "clasifier")
-    assert result.code == 2 and result.out == ""
-    assert "There is no plugin 'clasifier'.\nDid you mean 'classifier'?" in result.err
-
-
 @pytest.mark.parametrize(
     "name, message",
     [
+        ("clasifier", "There is no plugin 'clasifier'.\nDid you mean 'classifier'?"),
         ("absent.py", "There is no plugin file 'absent.py'."),
         ("./absent", "There is no plugin file './absent'."),
         ("absent_module:", "There is no module 'absent_module'"),
@@ -417,35 +285,6 @@ def test_a_submodule_with_a_hooks_name_does_not_replace_the_hook(package):
     replaced = "first" not in package  # otherwise the definition of the hook came last
     assert inspect.ismodule(plugins.model.object.call) == replaced
     check_hooks_of_package(plugins)
-
-
-def test_submodules_with_hooks_names_may_be_imported_before_the_plugin_is_loaded(package):
-    import_submodules(package)
-    check_hooks_of_package(Plugins(load(package)))
-
-
-def test_a_marked_function_whose_name_is_assigned_again_is_no_hook(site):
-    (site / "plain_package.py").write_text(
-        SOURCE + "@hookimpl\ndef metrics(): return 1\nmetrics = 2\n"
-    )
-    assert "metrics" not in hook_names(load("plain_package:"))
-
-
-def test_a_replaced_wrapper_still_wraps(site):
-    (site / "wrapping").mkdir()
-    (site / "wrapping" / "__init__.py").write_text(
-        "from toolkit import hookimpl\n"
-        "@hookimpl(hookwrapper=True)\ndef predict():\n"
-        "    result = yield\n    result.force_result(f'<{result.get_result()}>')\n"
-        "@hookimpl(wrapper=True)\ndef call():\n    return (yield)\n"
-    )
-    for name in ("predict", "call"):
-        (site / "wrapping" / f"{name}.py").write_text("")
-        importlib.import_module("wrapping." + name)
-    extension = load("wrapping:", "extension")
-    assert hook_names(extension) == ["call", "predict"]
-    plugins = Plugins(make_plugin(Plain), [extension])
-    assert plugins.call_hook("predict", model=None, features=None, outputs=None, run=None) == "<x>"
 
 
 def test_a_function_with_specname_implements_the_hook_of_that_name_beside_the_others():

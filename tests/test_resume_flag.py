@@ -147,15 +147,6 @@ def test_other_contents_of_the_data_are_refused(command, paused, data):
     assert result.code == 4 and "--allow is a flag of: toolkit resume r\n" in result.err
 
 
-def test_a_plugin_in_a_file_may_be_named_from_another_folder(cli, data, here, monkeypatch):
-    plugin = write_plugin()
-    flags = ["--data", data, "--steps", "4", "--run-dir", str(here / "r")]
-    assert cli("run", "--resume", "--plugin", plugin, *flags, "--pause-at", "2").code == 0
-    (here / "below").mkdir()
-    monkeypatch.chdir(here / "below")
-    assert cli("run", "--resume", "--plugin", "../mine.py", *flags).code == 0
-
-
 @pytest.mark.parametrize("has_begun", [True, False])
 def test_while_another_process_trains_the_command_may_succeed_later(request, command, has_begun):
     if has_begun:

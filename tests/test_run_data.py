@@ -12,7 +12,6 @@ from PIL import Image
 
 import toolkit
 from toolkit import DataError, Split, ToolkitError, check_features, hookimpl, testing
-from toolkit.data.examples import describe
 from toolkit.options import CoreOptions
 from toolkit.plugins import Plugin, Plugins
 from toolkit.run_data import open_from_options, open_other_data, open_run_data
@@ -96,11 +95,6 @@ def test_nan_in_the_float_images_of_a_plugin_is_refused():
 
     with pytest.raises(DataError, match="NaN or infinity"):
         check_features(run_data_of(Unfinished()).spec, "A network")
-
-
-def test_rows_of_numbers_may_have_any_values():
-    spec = describe(Split(np.full((4, 3), 255.0, np.float32), np.arange(4)))
-    assert check_features(spec, "A network") is None
 
 
 class Drawn(Linear):
@@ -187,15 +181,6 @@ def test_a_resident_reader_shares_the_examples_that_the_hooks_returned(
     options = {"steps": 4, "batch_size": 4, "steps_per_call": steps_per_call, "evaluate": False}
     testing.train("test_run_data:Counting", str(tmp_path / "run"), best_metric="none", **options)
     assert sorted(Counting.positions) == [0, *range(8)]  # the first one tells the form
-
-
-def test_a_resume_measures_no_range_of_values(monkeypatch):
-    spec = run_data_of(Counting()).spec
-    assert spec.value_range == (0, 1)
-    monkeypatch.setattr("toolkit.run_data.iterate_slices", None)
-    plugins = Plugins(Plugin.from_object(Counting(), "model"))
-    resumed = open_run_data(plugins, CoreOptions(), recorded=spec._replace(value_range=(0.0, 0.5)))
-    assert resumed.spec.value_range == (0, 0.5)
 
 
 def test_a_fault_of_convert_has_the_position_in_the_split(monkeypatch):

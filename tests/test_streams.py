@@ -16,13 +16,9 @@ from file_fixtures import REPOSITORY, read_json
 from linear_fixtures import LINEAR
 from PIL import Image
 from run_fixtures import set_manifest
-from test_commands import SOURCE
-from test_plugins import distribution
 
 from toolkit import cli_options
 from toolkit.cli import run_command, streams
-from toolkit.storage.run_folder import RunFolder
-from toolkit.storage.seal import find_changes
 
 TESTS = os.path.join(REPOSITORY, "tests")
 FULL = "/dev/full"
@@ -102,18 +98,6 @@ def test_a_lost_summary_gives_a_warning_and_a_lost_json_138(run_on, golden):
     assert run_on(Full(), log, "resume", folder, "--steps", 4, "--json") == 138
     assert "Error: stdout cannot be written: No space left" in log.getvalue()
     assert read_json(folder, "manifest.json")["step"] == 4
-
-
-def test_a_plugins_command_ends_like_the_cores(run_on, here, monkeypatch):
-    site = here / "site"
-    site.mkdir()
-    distribution(site, "one-dist", "[toolkit.commands]\ngreet = failing_commands:greet\n")
-    (site / "failing_commands.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(str(site))
-    for stdout, code in ((None, 138), (Full(), 138), (Closed(), 141)):
-        log = io.StringIO()
-        assert run_on(stdout, log, "greet", "you") == code
-        assert log.getvalue().count("Error") == (code == 138) and "Trace" not in log.getvalue()
 
 
 @needs_full
@@ -198,14 +182,6 @@ def test_each_command_does_its_work_whatever_its_streams(
     if stdout is io.StringIO:
         assert bool(out.getvalue()) == (name != "predict -o")
     assert not path or os.path.exists(path)
-
-
-@pytest.mark.parametrize("name", ["run", "evaluate", "export"])
-def test_a_process_without_streams_does_its_work(trained, name):
-    argv, is_result, path = WORK[name]
-    result = toolkit(NOTHING_OPEN, *argv, cwd=str(trained))
-    assert result.returncode == (138 if is_result else 0), result
-    assert not path or (trained / path).exists()
 
 
 # ----------------------------------------------------------------------------- control characters
@@ -294,19 +270,6 @@ def test_a_manifest_writes_no_line_of_its_own(cli, trained, command, key):
     assert not [r for r in (result.out + result.err).split("\n") if r.startswith("chaos ")]
 
 
-def test_the_name_of_a_sealed_report_and_an_option_write_no_line_of_their_own(cli, trained):
-    folder = RunFolder(str(trained / "run"))
-    digest = {"bytes": 1, "sha256": "0" * 64}
-    manifest = folder.read_manifest()
-    changes = find_changes(folder, manifest, {"manifest": {}, "reports": {FORGED: digest}})
-    assert changes[-1] == r"ok\nchaos       kills: 200; all equal is missing"
-    path = trained / "run" / "config.json"
-    path.write_text(json.dumps(dict(read_json(path), data="npz:" + FORGED)))
-    result = cli("run", "--config", path, "--print-config")
-    assert result.code == 0 and r"ok\nchaos" in result.out
-    assert not [r for r in result.out.split("\n") if r.startswith("chaos ")]
-
-
 def test_json_holds_the_original_characters(capsys):
     with streams.guarded():
         cli_options.print_json({"a": EVIL + "\x7f\u2028\udcff"})
@@ -340,15 +303,6 @@ def test_a_command_leaves_the_streams_as_they_were(cli):
 
 
 # ----------------------------------------------------------------------------------------- locale C
-
-
-@pytest.mark.parametrize("argv", [["plugins", "list"], ["resume", "läufe/東京"]], ids=" ".join)
-def test_the_locale_c_prints_the_same(here, argv):
-    results = [
-        toolkit("", *argv, cwd=str(here), **variables)
-        for variables in (LOCALE_C, {"LC_ALL": "C.UTF-8"})
-    ]
-    assert len({(result.returncode, result.stdout, result.stderr) for result in results}) == 1
 
 
 def test_runs_with_other_letters_work_in_the_locale_c(cli, here):

@@ -439,11 +439,3 @@ def test_python_m_toolkit_imports_no_module_of_the_working_directory(user, here)
     )
     assert result.returncode == 0, result.stderr
     assert not os.path.exists("replaced")
-
-
-def test_chaos_imports_no_module_of_the_working_directory(cli, stranger):
-    (stranger / "json.py").write_text("open('replaced', 'w')")
-    process_fixtures.take_turn()
-    result = cli("verify", "run", "--chaos", "1", "--trust")
-    assert result.code == 0, result.err
-    assert not os.path.exists("replaced")

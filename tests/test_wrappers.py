@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 from graph_fixtures import make_plugin
@@ -11,7 +9,6 @@ from linear_fixtures import Linear, write_bars
 
 from toolkit import ToolkitError, hookimpl, testing, tf
 from toolkit.compat import HAS_XLA
-from toolkit.display.console import Console
 from toolkit.plugins import Plugins
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -68,14 +65,6 @@ def test_arguments_of_several_wrappers_add_up_and_the_inner_one_has_the_last_wor
     assert call(plugins) == "call(noisy, y!)"
     plugins = Plugins(make_plugin(Plain), [outer, inner])
     assert call(plugins) == "call(outer, y!)"
-
-
-def test_an_inner_wrapper_sees_the_arguments_that_an_outer_one_replaced():
-    def shout(self, labels):
-        return (yield {"labels": labels.upper()})
-
-    inner, outer = extension("shout", loss=shout), extension("smooth", loss=replace_labels)
-    assert call(Plugins(make_plugin(Plain), [inner, outer]), "loss") == "loss(SMOOTH)"
 
 
 def test_each_yield_calls_what_is_wrapped_again():
@@ -387,17 +376,3 @@ def test_a_state_without_an_update_of_the_step_is_refused():
     run = testing.make_run(Linear, "eval", None)
     with pytest.raises(ToolkitError, match="update_state was called in mode 'eval'"):
         run.update_state(tf.no_op)
-
-
-def test_a_run_prints_the_order_of_wrappers(tmp_path):
-    text = io.StringIO()
-    options = {"data": write_bars(tmp_path / "bars.npz"), "steps": 1, "evaluate": "no"}
-    trainer = testing.open_trainer(
-        Linear, str(tmp_path / "run"), [Count, LabelNoise], Console(text), **options
-    )
-    try:
-        trainer.train()
-    finally:
-        trainer.close()
-    (line,) = [line for line in text.getvalue().splitlines() if line.startswith("order ")]
-    assert line == ("order  build: count > linear; optimize: count > linear; augment: labelnoise")

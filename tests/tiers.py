@@ -63,7 +63,7 @@ LONG = (
     "tests/classifier/test_contract.py::test_accumulation_and_skipping",
     # The tracker of experiments, which imports a large library.
     "tests/test_third_party.py::test_the_tracker_logs_a_model_of_somebody_else",
-    # Several kills at random; test_verify.py and test_launch_training.py have one or three.
+    # Several kills at random; test_verify.py and test_launch_training.py have one.
     "tests/audit/test_chaos.py",
     "tests/search/test_search_kills.py",
     "plugins/gan-league/tests/test_rivals.py::test_a_tournament_that_is_killed_ends_with_the_same_table",

@@ -5,7 +5,6 @@ Its argument is its behaviour:
 obey        make and answer steps to the end
 end         the chief: end the job after 50 steps
 hang        stop to answer after 20 steps, as a collective of TensorFlow 1.15 does
-forget      leave without closing the channel after 20 steps
 late        come after a second
 never       do not come
 impatient   obey, and say soon for whom it waits
@@ -57,8 +56,6 @@ def behave(behaviour: str) -> None:
         log("hangs")
         while True:
             signal.pause()
-    elif behaviour == "forget":
-        sys.exit(7)
 
 
 def main(behaviour: str) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -81,35 +80,6 @@ def read_pods(job) -> List[Process]:
 def expand(text, environ):
     """A text of a manifest with the values of `$(NAME)`, where the name is defined."""
     return re.sub(r"\$\((\w+)\)", lambda match: environ.get(match[1], match[0]), text)
-
-
-# ------------------------------------------------------------------------------------ Dockerfile
-
-
-class Instruction(NamedTuple):
-    """An instruction of a Dockerfile: `COPY`, and what follows it."""
-
-    name: str
-    text: str
-
-
-def read_dockerfile() -> List[Instruction]:
-    lines = [line for line in read_sample("Dockerfile").splitlines() if not line.startswith("#")]
-    joined = "\n".join(lines).replace("\\\n", " ")
-    return [Instruction(*line.split(None, 1)) for line in joined.splitlines() if line.strip()]
-
-
-def copies_of(instructions):
-    """Pairs of the source of a `COPY`, in the repository, and its path in the image."""
-    pairs = []
-    for instruction in instructions:
-        if instruction.name == "COPY":
-            *sources, target = shlex.split(instruction.text)
-            for source in sources:
-                folder = target.endswith("/")
-                path = os.path.join(target, os.path.basename(source)) if folder else target
-                pairs.append((source, path))
-    return pairs
 
 
 # ----------------------------------------------------------------------------------------- Slurm

@@ -52,10 +52,6 @@ def test_a_kill_ends_those_that_hang_and_their_output_is_not_lost(start):
     assert endings["chief"].out == endings["worker 0"].out == "buffered"
 
 
-def test_a_process_that_does_not_close_its_channel_ends_and_is_lost(start):
-    start({"worker 0": "forget"}).check_codes({**all_are(138), "worker 0": 7})
-
-
 @pytest.mark.parametrize("name", ["worker 0", "chief"])
 def test_a_stopped_process_is_lost_and_ends_when_it_continues(start, name):
     job = start()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from linear_fixtures import LINEAR, Linear, LinearOptions, write_bars
+from linear_fixtures import LINEAR, write_bars
 
-from toolkit import hookimpl, option
 from toolkit.cli.cluster_flags import cluster_flags, pop_cluster
 from toolkit.cluster.tasks import ClusterSettings
 
@@ -84,11 +83,6 @@ def test_the_help_has_a_group_of_its_own(cli, command):
     assert "[seconds; >= 2; default 6]" in " ".join(group.split())
 
 
-def test_the_plugins_options_stay_the_last_group(cli):
-    text = cli("run", "--plugin", "classifier", "--help", "all").out
-    assert text.index("\nCluster:\n") < text.index("\nPlugin classifier:\n")
-
-
 def test_the_configuration_shows_the_cluster(cli, monkeypatch):
     assert "cluster" not in json.loads(cli(*PRINT, "--json").out)
     task = '{"type": "worker", "index": 1}'
@@ -116,19 +110,3 @@ def test_a_mistake_in_the_cluster_ends_the_command_before_the_work(cli, here, mo
 def test_other_commands_read_no_cluster(cli, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "nonsense")
     assert cli("plugins", "list").code == 0 and cli("run", "--help").code == 0
-
-
-class TaskOptions(LinearOptions):
-    task: str = option("a", "what to do", group="Network")
-
-
-class WithTask(Linear):
-    @hookimpl
-    def options(self):
-        return TaskOptions
-
-
-def test_an_option_of_a_plugin_may_not_have_the_name_of_a_flag(cli):
-    result = cli("run", "--plugin", f"{__name__}:WithTask", "--print-config")
-    assert result.code == 2
-    assert result.err.startswith("Error: Option 'task' of plugin 'WithTask' has a name that the")

@@ -73,11 +73,6 @@ def test_the_evaluator_of_flags_prints_json_lines(cli, run, words):
     assert result.code == 0 and json.loads(result.out)["step"] == 6
 
 
-def test_the_variable_of_the_run_dir_counts(cli, run, words, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_RUN_DIR", str(run))
-    assert cli(*words, "--task", "evaluator").code == 0 and evaluated_steps(run) == [6]
-
-
 def test_without_a_run_dir_it_says_what_is_missing(cli, words):
     result = cli(*words, "--task", "evaluator")
     assert result.code == 2 and result.out == ""
@@ -109,12 +104,6 @@ def test_with_resume_the_end_of_an_earlier_session_does_not_count(settings_of, r
     assert "finished" in settings_of(*words, *task, "--resume").former_statuses
     settings = settings_of("resume", run, "--task", "evaluator", "--steps", 8)
     assert {"finished", "failed"} <= set(settings.former_statuses)
-
-
-def test_the_options_are_checked_as_in_the_other_tasks(cli, run, words):
-    result = cli(*words, "--run-dir", run, "--task", "evaluator", "--learnin-rate", "1")
-    assert result.code == 2 and "--learning-rate" in result.err
-    assert evaluated_steps(run) == []
 
 
 def test_an_evaluator_beside_a_run_ends_with_it(cli, here):

@@ -63,11 +63,6 @@ def test_a_master_is_a_chief(name, job):
     assert cluster.task == Task("chief", 0, "a:1") and cluster.is_chief
 
 
-def test_a_parameter_server_does_not_train():
-    cluster = read(config(JOBS, {"type": "ps", "index": 0}))
-    assert (cluster.task.name, cluster.rank, cluster.is_chief) == ("ps 0", None, False)
-
-
 @pytest.mark.parametrize("cluster", [JOBS, dict(JOBS, evaluator=["e:2222"])])
 def test_an_evaluator_may_be_listed_and_has_no_server(cluster):
     result = read(config(cluster, {"type": "evaluator", "index": 0}))
@@ -104,12 +99,8 @@ def test_a_process_without_others_trains_alone(text):
     assert read(text) is None
 
 
-def test_one_trainer_with_a_parameter_server_is_a_cluster():
+def test_one_trainer_with_a_parameter_server_is_a_cluster_and_needs_no_index():
     assert read(config({"chief": ["a:1"], "ps": ["b:1"]}, {"type": "chief"})).num_trainers == 1
-
-
-def test_a_job_of_one_task_needs_no_index():
-    assert read(config(JOBS, {"type": "ps"})).task.name == "ps 0"
 
 
 def test_addresses_may_be_names_and_numbers_of_both_protocols():
@@ -122,37 +113,22 @@ def test_addresses_may_be_names_and_numbers_of_both_protocols():
     "text, message",
     [
         ("{'cluster': {}}", "TF_CONFIG is not valid JSON: Expecting property name enclosed in"),
-        ("cluster", "TF_CONFIG is not valid JSON: Expecting value at character 1."),
-        ('{"cluster": {}', "TF_CONFIG is not valid JSON: Expecting ',' delimiter at character 15."),
         ("[" * 100000, "TF_CONFIG is not valid JSON: it is too large or too deep."),
         ("[]", "TF_CONFIG is [], which is no JSON object."),
-        ('"worker"', 'TF_CONFIG is "worker", which is no JSON object.'),
-        ("null", "TF_CONFIG is null, which is no JSON object."),
         ('{"task": {}, "task": {}}', 'TF_CONFIG has the key "task" twice.'),
         ('{"clusters": {}}', 'TF_CONFIG has the unknown key "clusters".'),
-        ('{"Cluster": {}}', 'TF_CONFIG has the unknown key "Cluster".'),
         (config(PAIR, tasks=WORKER), 'TF_CONFIG has the unknown key "tasks".'),
         (config(PAIR), "TF_CONFIG has a cluster but no task."),
         (config(task=WORKER), "TF_CONFIG has a task but no cluster."),
-        (config({}, WORKER), "TF_CONFIG has a task but no cluster."),
         (config([["a:1"]], WORKER), 'TF_CONFIG: cluster is [["a:1"]], not an object.'),
         (config({"workers": ["a:1"]}, WORKER), 'TF_CONFIG: cluster has the unknown job "workers".'),
         (config({"worker": "a:1"}, WORKER), 'TF_CONFIG: cluster.worker is "a:1", not a list of'),
-        (config({"worker": {"0": "a:1"}}, WORKER), 'TF_CONFIG: cluster.worker is {"0": "a:1"}, n'),
         (config({"worker": ["a:1", "b"]}, WORKER), 'TF_CONFIG: cluster.worker[1] is "b", which is'),
-        (config({"worker": [2222]}, WORKER), "TF_CONFIG: cluster.worker[0] is 2222, which is no"),
-        (config({"worker": [":1"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is ":1", which is no'),
-        (config({"worker": ["a:1 "]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "a:1 ", which is'),
         (config({"worker": ["grpc://a:1"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "grpc://a:'),
         (config({"worker": ["::1:2222"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "::1:2222", w'),
         (
             config({"worker": ["a:70000"]}, WORKER),
             'TF_CONFIG: cluster.worker[0] is "a:70000", whose port is not between 1 and 65535.',
-        ),
-        (config({"worker": ["a:0"]}, WORKER), 'TF_CONFIG: cluster.worker[0] is "a:0", whose port'),
-        (
-            config({"worker": ["a..b:1"]}, WORKER),
-            'TF_CONFIG: cluster.worker[0] is "a..b:1", which is no address.',
         ),
         (
             config({"worker": ["a:1", "A:01"]}, WORKER),
@@ -167,20 +143,13 @@ def test_addresses_may_be_names_and_numbers_of_both_protocols():
             "TF_CONFIG: cluster.chief has 2 addresses, and a cluster has one chief.",
         ),
         (
-            config({"worker": ["a:1"], "evaluator": ["b:1", "c:1"]}, WORKER),
-            "TF_CONFIG: cluster.evaluator has 2 addresses, and a cluster has one evaluator.",
-        ),
-        (
             config({"chief": ["a:1"], "master": ["b:1"]}, {"type": "chief"}),
             "TF_CONFIG: cluster has both 'chief' and 'master', which are two names of one job.",
         ),
         (config({"ps": ["a:1"]}, {"type": "ps"}), "TF_CONFIG: cluster has no worker and no chief."),
-        (config({"worker": []}, WORKER), "TF_CONFIG: cluster has no worker and no chief."),
         (config(PAIR, "worker"), 'TF_CONFIG: task is "worker", not an object.'),
         (config(PAIR, {"index": 0}), "TF_CONFIG: task has no type."),
-        (config(PAIR, {"typ": "ps"}), 'TF_CONFIG: task has the unknown key "typ".'),
         (config(PAIR, {"type": "Worker"}), 'TF_CONFIG: task.type is "Worker", which is no job.'),
-        (config(PAIR, {"type": 1}), "TF_CONFIG: task.type is 1, which is no job."),
         (config(PAIR, {"type": "ps"}), "TF_CONFIG: task is a ps, but the cluster has no ps."),
         (config(PAIR, {"type": "chief"}), "TF_CONFIG: task is a chief, but the cluster has no"),
         (
@@ -191,16 +160,12 @@ def test_addresses_may_be_names_and_numbers_of_both_protocols():
             config(PAIR, {"type": "worker", "index": 2}),
             "TF_CONFIG: task is worker 2, but the last worker of the cluster is worker 1.",
         ),
-        (
-            config(PAIR, {"type": "evaluator", "index": 1}),
-            "TF_CONFIG: task is evaluator 1, but the last evaluator of the cluster is evaluator 0.",
-        ),
         *(
             (
                 config(PAIR, {"type": "worker", "index": index}),
                 f"TF_CONFIG: task.index is {json.dumps(index)}, which is no index.",
             )
-            for index in (-1, 0.0, True, "one", "-1", "²", "", [0], {}, 10.5, "1.0", "0x1")
+            for index in (-1, 0.0, True, "one", "²", [0])
         ),
     ],
 )
@@ -223,11 +188,6 @@ def test_a_wrong_tf_config_is_one_sentence(text, message):
 )
 def test_the_hint_names_the_way_out(text, hint):
     assert error_of(text).hint.endswith(hint)
-
-
-def test_a_long_value_is_shortened_in_the_message():
-    message = error_of(config({"worker": ["a" * 1000]}, WORKER)).message
-    assert len(message) < 150 and '"aaaa' in message and "..." in message
 
 
 # ------------------------------------------------------------------------------------------- flags
@@ -286,16 +246,9 @@ def test_a_file_that_cannot_be_read_is_named(path):
     "cluster, task, message",
     [
         (PAIR, None, "--cluster is set, but --task, the task of this process, is not."),
-        (None, "worker:0", "--task is set, but --cluster, the addresses of all tasks, is not."),
         ({}, "worker:0", "--task is set, but --cluster, the addresses of all tasks, is not."),
-        (PAIR, "", '--task is "", which names no job.'),
         (PAIR, "worker 1", '--task is "worker 1", which names no job.'),
         (PAIR, "worker:", '--task is "worker:", whose index is no number.'),
-        (PAIR, "worker:one", '--task is "worker:one", whose index is no number.'),
-        (PAIR, "worker:-1", '--task is "worker:-1", whose index is no number.'),
-        (PAIR, "worker:2", "--task is worker 2, but the last worker of the cluster is worker 1."),
-        (PAIR, "worker", "--task is a worker without an index, but the cluster has 2 of them."),
-        (PAIR, "ps:0", "--task is a ps, but the cluster has no ps."),
         ({"cluster": PAIR}, "worker:0", "--cluster has the key 'cluster', as TF_CONFIG has it."),
         ({"worker": ["a"]}, "worker:0", '--cluster: worker[0] is "a", which is no address.'),
     ],

@@ -152,13 +152,6 @@ def test_replicas_that_differ_are_named_with_the_variable(here):
 # ---------------------------------------------------------------------------- failures of the start
 
 
-def test_a_folder_in_use_ends_all(here):
-    os.mkdir("r")
-    with open("r/file", "w"):
-        pass
-    check_endings(start_job(*run_words()), dict.fromkeys(TWO, 2), "r is not empty.")
-
-
 def test_another_source_of_the_plugin_is_named(here):
     words = run_words(write_ranked_plugin())
     os.mkdir("other")
@@ -167,14 +160,6 @@ def test_another_source_of_the_plugin_is_named(here):
     job = start_job(*words, others={"worker 0": others})
     check_endings(job, dict.fromkeys(TWO, 2), "worker 0 has another")
     assert not os.path.exists("r")
-
-
-def test_data_that_are_missing_at_one_process_end_all(here):
-    words = run_words()
-    others = [str(word).replace("bars.npz", "gone.npz") for word in words]
-    job = start_job(*words, others={"worker 0": others})
-    sentence = "gone.npz: expected an .npz file, found none."
-    check_endings(job, dict.fromkeys(TWO, 4), sentence)
 
 
 # --------------------------------------------------------------------------------------------- ends

@@ -12,7 +12,7 @@ from toolkit.cluster.channel import PeerError
 from toolkit.cluster.server import check_port
 from toolkit.cluster.tasks import Cluster, ClusterSettings, Task
 from toolkit.errors import RetryError, UsageError
-from toolkit.training.peers import await_reason, check_facts, is_refusal, shared_facts
+from toolkit.training.peers import await_reason, check_facts, shared_facts
 
 FACTS = {
     "versions": {"tensorflow": "2.21.0"},
@@ -85,11 +85,6 @@ def test_an_error_of_the_process_itself_is_its_own():
     await_reason(EndedChannel(), tf.errors.InvalidArgumentError(None, None, "no luck"))
 
 
-def test_an_error_of_another_op_than_the_guard_is_no_refusal():
-    assert not is_refusal(tf.errors.InvalidArgumentError(None, None, "assertion failed: [no luck]"))
-    assert not is_refusal(tf.errors.AbortedError(None, None, "no luck"))
-
-
 @pytest.mark.parametrize(
     ("cluster", "count"),
     [
@@ -100,11 +95,6 @@ def test_an_error_of_another_op_than_the_guard_is_no_refusal():
 )
 def test_a_run_is_trained_again_by_as_many_processes(cluster, count):
     assert count_processes({"cluster": cluster}) == count
-
-
-def test_a_run_with_parameter_servers_is_not_trained_again():
-    with pytest.raises(UsageError, match="the order of the updates is not reproducible"):
-        count_processes({"cluster": {"mode": "ps", "workers": 2, "ps": 1}})
 
 
 def test_a_port_that_another_program_uses_is_named():

@@ -24,8 +24,7 @@ from toolkit.options import resolve
 from toolkit.plugins import Plugins
 from toolkit.training.faults import diverged_before
 from toolkit.training.parameter_servers import RoundRunner
-from toolkit.training.rounds import Share, TicketRunner
-from toolkit.training.step_runner import CallResult
+from toolkit.training.rounds import TicketRunner
 
 BATCH = 8
 EPOCH = COUNTS["train"] // BATCH  # steps
@@ -196,13 +195,6 @@ def open_rounds(team):
     return runner, loop
 
 
-def test_the_chief_counts_the_steps_of_all(workers):
-    runner, loop = open_rounds(workers())
-    assert runner.run(7) == CallResult(7, 7)
-    loop.step = 7
-    assert runner.run(5) == CallResult(12, 5)
-
-
 def test_the_chief_counts_a_refused_step_so_that_the_next_ticket_is_a_new_batch(workers):
     team = workers(poison=17)
     result = open_rounds(team)[0].run(EPOCH)
@@ -211,11 +203,6 @@ def test_the_chief_counts_a_refused_step_so_that_the_next_ticket_is_a_new_batch(
     error = diverged_before(result.step, result.refused_step, result.refusal)
     assert f"in step {result.refused_step}: loss nan" in error.message
     assert f"Step {result.step} is kept" in error.hint and error.exit_code == 3
-
-
-def test_a_share_survives_its_message():
-    share = Share(3, 1, 5, [])
-    assert Share.from_json({**share.as_json(), "signal": 2}) == share
 
 
 def test_the_learning_rate_of_a_step_follows_from_its_ticket(workers):

@@ -9,9 +9,8 @@ from synthetic_runs import Session, write_run
 
 from toolkit.comparison.comparison import compare
 from toolkit.comparison.differences import find_option_differences, group_by_seed
-from toolkit.comparison.metrics import read_interval
 from toolkit.comparison.record import read_record
-from toolkit.comparison.verdict import Group, find_obstacle, make_groups, read_examples
+from toolkit.comparison.verdict import Group, find_obstacle, read_examples
 
 DIRECTIONS = {"directions": {"accuracy": "max", "distance": "min"}}
 SPLIT = dict(DIRECTIONS, examples_sha256="1" * 64)
@@ -130,12 +129,6 @@ def test_models_that_differ_on_few_examples_are_not_separated(here):
     assert verdict == "not separated" and "are not separated: they differ by 0.0050" in text
 
 
-def test_equal_results_do_not_differ(here):
-    write_tested("a", 180)
-    write_tested("b", 180, learning_rate=0.1)
-    assert "they do not differ" in verdicts("a", "b")[0][1]
-
-
 def test_lower_is_better_where_the_run_says_so(here):
     for name, value, rate in (("a", 3.0, 0.1), ("b", 5.0, 0.2)):
         ends = {"distance": {"low": value - 0.1, "high": value + 0.1, "level": 0.95, "method": "x"}}
@@ -234,15 +227,6 @@ def test_a_run_without_a_result_is_not_comparable(here):
 # ---------------------------------------------------------------------------------------- examples
 
 
-def test_values_whose_mean_is_not_the_metric_are_not_used(here):
-    run = write_tested("a", 100)
-    assert read_examples(read_record(run), "accuracy").sum() == 100
-    os.remove("a/reports/test-100/examples.npz")
-    os.rmdir("a/reports/test-100")
-    write_examples(run, accuracy=np.ones(200, bool))
-    assert read_examples(read_record(run), "accuracy") is None
-
-
 @pytest.mark.parametrize("means, count", [({}, 0), ({"error": 5e-4}, 0), ({"error": 4.5e-4}, 4)])
 def test_the_recorded_mean_says_whose_values_they_are(here, means, count):
     """Without a tolerance, which a small metric would be within, whatever the values are."""
@@ -252,12 +236,6 @@ def test_the_recorded_mean_says_whose_values_they_are(here, means, count):
     write_examples(run, error=values)
     examples = read_examples(read_record(run), "error")
     assert (0 if examples is None else len(examples)) == count
-
-
-def test_small_values_of_another_metric_are_not_used_without_a_record(here):
-    run = write_run("a", metrics={"error": 1e-4}, test=dict(SPLIT, reports="reports/test-100"))
-    write_examples(run, error=np.array([8e-4, 9e-4]))
-    assert read_examples(read_record(run), "error") is None
 
 
 def test_a_verdict_says_that_pairs_are_lost(here):
@@ -384,13 +362,6 @@ def test_a_page_has_the_runs_and_their_comparison(here, cli):
     assert "a is better than b" in page
 
 
-def test_names_of_groups_count_their_seeds(here):
-    for seed in (1, 2):
-        write_run(f"s{seed}", metrics={"accuracy": 0.9}, seed=seed)
-    groups = make_groups(records("s1", "s2"), [[0, 1]])
-    assert [group.name for group in groups] == ["s1 (2 seeds)"]
-
-
 def test_runs_on_a_page_have_the_number_of_their_group(here):
     from toolkit.page.content import describe_page
 
@@ -495,28 +466,3 @@ def test_a_verdict_by_values_of_seeds_alone_is_for_these_test_examples(here):
     assert verdict == "separated"
     note = "Welch's t test over seeds; 2 and 2 seeds; for these test examples: others may differ)"
     assert text.endswith(note)
-
-
-def test_verdicts_of_several_comparisons_agree_with_their_intervals(here):
-    for number, right in enumerate((180, 176, 150, 120)):
-        write_tested(f"r{number}", right, learning_rate=0.1 + number)
-    results = compare(records("r0", "r1", "r2", "r3")).verdicts
-    assert {each.verdict for each in results} == {"separated", "not separated"}
-    for each in results:
-        low, high = each.separation.low, each.separation.high
-        assert (each.verdict == "separated") == (not low <= 0 <= high)
-
-
-def test_the_hash_of_all_files_is_no_file(here):
-    write_run("a")
-    data = dict(records("a")[0].manifest["data"], name="images", sha256={"all files": "a" * 64})
-    write_run("b", manifest={"data": data})
-    (text,) = [each for each in compare(records("a", "b")).data if "data differs" in each]
-    assert text == "the data differs: mnist5k, images (files mnist.csv)"
-
-
-@pytest.mark.parametrize("end", [10**400, float("inf"), float("nan"), True, "1", None])
-def test_an_interval_without_finite_ends_is_none(end):
-    values = {"low": 0.5, "high": end, "level": 0.95, "method": "Wilson"}
-    assert read_interval({"accuracy": values}, "accuracy") is None
-    assert read_interval({"accuracy": dict(values, high=0.75)}, "accuracy").high == 0.75

@@ -9,7 +9,7 @@ from synthetic_runs import write_run
 from toolkit.comparison.listing import Condition, read_rows
 from toolkit.comparison.record import read_record
 from toolkit.comparison.special_options import find_special_options
-from toolkit.display.table import cut_text, format_table, text_width
+from toolkit.display.table import format_table, text_width
 from toolkit.errors import UsageError
 
 INTERVAL = {"accuracy": {"low": 0.8, "high": 0.95, "level": 0.95, "method": "Wilson"}}
@@ -147,12 +147,6 @@ def test_a_condition_that_can_match_nothing_is_a_mistake(here, cli, condition, m
     assert result.code == 2 and message in result.err and result.out == ""
 
 
-def test_a_condition_may_name_what_contains_a_comparison(here, cli):
-    write_run("a<b>")
-    assert names(cli("runs", ".", "--where", "name~<b>")) == ["a<b>"]
-    assert names(cli("runs", ".", "--where", "created>2020-01-01")) == ["a<b>"]
-
-
 def test_an_unknown_name_gets_a_few_suggestions(here, cli):
     options = {f"option_{number}": number for number in range(40)}
     write_run("a", metrics={"accuracy": 0.9}, **options)
@@ -187,14 +181,6 @@ def test_damaged_runs_are_rows_with_their_reason(here, cli):
     assert "config.json is not valid JSON" in result.out and "damaged" in result.out
     rows = json.loads(cli("runs", ".", "--json").out)["runs"]
     assert {row["name"]: row["status"] for row in rows} == {"bad": "damaged", "good": "finished"}
-
-
-def test_a_metric_by_its_name_is_sorted_like_the_main_one(here, cli):
-    for name, value in (("a", 0.3), ("b", 0.1)):
-        test = {"directions": {"error": "min", "score": "max"}}
-        write_run(name, metrics={"error": value, "score": value}, test=test)
-    assert names(cli("runs", ".", "--sort", "error")) == ["b", "a"]
-    assert names(cli("runs", ".", "--sort", "score")) == ["a", "b"]
 
 
 def test_a_pipe_gets_whole_names_and_values(here, cli):
@@ -240,8 +226,3 @@ def test_a_narrow_terminal_cuts_the_widest_column():
     row = ["runs/long/name-1", "b" * 50]
     lines = format_table(["name", "options"], [row], width=30, paths=["name"])
     assert lines[1] == "...long/name-1  " + "b" * 11 + "..."
-
-
-def test_a_cut_text_is_never_wider_than_its_column():
-    for width in range(12):
-        assert text_width(cut_text("漢字漢字漢", width)) <= width

@@ -14,7 +14,6 @@ from toolkit.data.tables import table_file
 from toolkit.data.tables.table import read_rows
 from toolkit.errors import DataError, ToolkitError, UsageError
 
-COLOURS = "colour,label\n" + "red,1\ngreen,0\nred,1\ngreen,1\n"
 DIGITS = "a,b,label\n1,2.5,x\n-3,4e2,y\n 12 ,0,x\n"
 
 

@@ -57,12 +57,3 @@ def test_the_table_says_of_every_exit_code_whether_to_try_again(text):
     retryable = {130, 137, 143, errors.RetryError.exit_code}
     assert {code for code, answer in answers.items() if answer == "yes"} == retryable
     assert {code for code, answer in answers.items() if answer == "no"} >= codes - retryable
-
-
-def test_the_firewall_closes_the_ports_of_the_cluster(text):
-    cluster = read_clusters()[0]
-    ports = {int(task.address.split(":")[1]) for task in cluster.tasks}
-    ports.add(cluster.channel_address[1])
-    ranges = set(re.findall(r"tcp dport (\d+)-(\d+)", text))
-    assert ranges == {(str(min(ports)), str(max(ports)))}
-    assert len(ports) == 2

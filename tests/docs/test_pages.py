@@ -119,8 +119,6 @@ def test_a_page_names_the_language_of_each_block(page):
 
 # ---------------------------------------------------------------------------------- the runner
 
-FILE = "```python\n# a.py\nx = 1\ny = 2\n```\n"
-
 
 def run(text, folder, code=0, printed=""):
     """The commands that the blocks of a text execute."""
@@ -132,39 +130,6 @@ def run(text, folder, code=0, printed=""):
 
     run_blocks(parse_blocks(text), folder, execute)
     return commands
-
-
-def test_a_block_that_names_a_file_is_that_file(tmp_path):
-    assert run(FILE, tmp_path) == []
-    assert (tmp_path / "a.py").read_text() == "# a.py\nx = 1\ny = 2\n"
-
-
-def test_a_block_is_added_to_the_file_that_it_names(tmp_path):
-    run(FILE + "```python\n# add to a.py\nz = 3\n```\n", tmp_path)
-    assert (tmp_path / "a.py").read_text() == "# a.py\nx = 1\ny = 2\n\n\n# add to a.py\nz = 3\n"
-
-
-def test_a_block_without_a_file_is_a_script(tmp_path):
-    assert run("```python\nprint(1)\n```\n", tmp_path) == ["python script_of_a_page.py"]
-
-
-def test_a_diff_changes_the_file_that_it_names(tmp_path):
-    run(FILE + "```diff\n@@ a.py @@\n x = 1\n-y = 2\n+y = 3\n```\n", tmp_path)
-    assert (tmp_path / "a.py").read_text() == "# a.py\nx = 1\ny = 3\n"
-
-
-def test_a_diff_of_other_lines_is_refused(tmp_path):
-    with pytest.raises(AssertionError, match="page:6: 0 times in a.py"):
-        run(FILE + "```diff\n@@ a.py @@\n-y = 5\n+y = 3\n```\n", tmp_path)
-
-
-def test_python_that_does_not_compile_is_refused(tmp_path):
-    with pytest.raises(SyntaxError):
-        run("```python\n# a.py\nx =\n```\n", tmp_path)
-
-
-def test_commands_are_lines_and_continued_lines(tmp_path):
-    assert run("```sh\n# a comment\na 1\nb \\\n  2\n```\n", tmp_path) == ["a 1", "b    2"]
 
 
 def test_a_command_that_fails_is_refused(tmp_path):

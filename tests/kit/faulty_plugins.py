@@ -206,22 +206,6 @@ class UnseededWeights(Linear):
         )
 
 
-class HalvedLoss:
-    class Factor(Options):
-        zero_strength = {"factor": 0.5}
-
-        factor: float = option(0.5, "factor of the loss")
-
-    @hookimpl
-    def options(self):
-        return self.Factor
-
-    @hookimpl(wrapper=True)
-    def loss(self, run):
-        losses = yield
-        return losses * run.options.factor
-
-
 class ShiftedPrediction:
     class Shift(Options):
         zero_strength = {"shift": 1.0}

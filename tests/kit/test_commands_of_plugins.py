@@ -73,14 +73,6 @@ def test_each_contract_has_a_line_and_the_last_line_counts_them(cli, few_contrac
     assert lines[3].endswith(", on synthetic images: 2 ok, 0 failed, 1 skipped")
 
 
-def test_an_extension_in_a_file_is_checked_with_a_small_model(cli, here, few_contracts):
-    (here / "factor.py").write_text(EXTENSION.format(zero=1.0))
-    result = cli("plugins", "check", "./factor.py", "--json")
-    facts = json.loads(result.out)
-    assert result.code == 0
-    assert facts["counts"] == {"ok": 3, "failed": 0, "skipped": 0}
-
-
 def test_a_broken_contract_exits_with_6(cli, here, few_contracts):
     (here / "factor.py").write_text(EXTENSION.format(zero=0.5))
     result = cli("plugins", "check", LINEAR, "--with", "./factor.py", "--gain", "2")

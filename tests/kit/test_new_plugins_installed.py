@@ -61,11 +61,10 @@ def test_the_new_command_reads_the_run(results):
     assert results["read"].json()["probabilities"]["shape"] == [3, 10]
 
 
-def test_the_tests_of_new_plugins_pass(environment):
-    """In a process each, as their authors run them."""
-    for name in PLUGINS:
-        printed = environment.run("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=name).out
-        assert re.search(r"\d+ passed", printed) and "failed" not in printed
+@pytest.mark.parametrize("name", PLUGINS)
+def test_the_tests_of_a_new_plugin_pass(environment, name):
+    printed = environment.run("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=name).out
+    assert re.search(r"\d+ passed", printed) and "failed" not in printed
 
 
 def test_a_new_command_keeps_its_contracts(results):

@@ -107,31 +107,6 @@ def test_an_option_of_the_command_before_it_belongs_behind_it(cli, fake, argv, m
     assert result.code == 2
 
 
-def test_an_option_that_is_refused_behind_run_is_refused_before_it(cli, fake):
-    fake({})
-    message = "--task is in the command, but 'toolkit launch' sets the task of each process."
-    assert message in cli("launch", "--task", "chief", *RUN).err
-
-
-def test_a_misspelt_option_of_launch_names_the_similar_one(cli):
-    message = cli("launch", "--workres", "3", *RUN).err
-    assert "No such option" in message and "--workers" in message
-
-
-@pytest.mark.parametrize(
-    "argv, hint",
-    [
-        (["evaluate", "r"], "add --evaluator"),
-        (["toolkit", "run"], "Leave out the word 'toolkit'"),
-        (["/usr/bin/toolkit", "run"], "Leave out the word 'toolkit'"),
-        (["verify", "r"], "As in: toolkit launch --workers 2 -- run PLUGIN"),
-    ],
-    ids=str,
-)
-def test_the_hint_for_another_command_is_its_way_out(cli, argv, hint):
-    assert hint in cli("launch", "--", *argv).err
-
-
 def test_all_processes_and_restarts_have_one_folder(cli, fake):
     fake({"chief": "if start == 1: sys.exit(138)", "worker 0": "if start == 1: sys.exit(138)"})
     assert cli("launch", "--", *RUN).code == 0
@@ -156,13 +131,6 @@ def test_options_of_a_plugin_that_a_file_names_are_not_refused(cli, fake):
     fake({})
     assert cli("launch", "run", "--config", "mine.toml", "--units", "64").code == 0
     assert starts_of("chief")[0].startswith("run --run-dir runs/mine/")
-
-
-def test_the_environment_may_name_the_plugin(cli, fake, monkeypatch):
-    monkeypatch.setenv("TOOLKIT_PLUGIN", "gan")
-    fake({})
-    assert cli("launch", "run").code == 0
-    assert starts_of("chief")[0].startswith("run --run-dir runs/gan/")
 
 
 def test_the_environment_may_name_the_folder(cli, fake, monkeypatch):
@@ -197,22 +165,6 @@ def test_the_result_on_stdout_is_the_chiefs(cli, fake):
     result = cli("launch", *RUN, "--json")
     assert json.loads(result.out) == {"steps": 3}
     assert 'worker 0 | {"steps": 3}' in result.err
-
-
-def test_verbose_names_the_processes_and_their_clusters(cli, fake):
-    fake({"worker 0": "say(os.getpid(), os.environ['TF_CONFIG'])"})
-    lines = cli("launch", "-v", *RUN).err.splitlines()
-    pid, config = next(line for line in lines if line.startswith("worker"))[11:].split(" ", 1)
-    assert f"launch   | worker 0: process {pid}, {config}" in lines
-
-
-def test_a_full_stdout_does_not_change_the_exit_code(cli, fake, monkeypatch):
-    fake({"chief": "print('done')"})
-    with open("/dev/full", "w") as full:
-        monkeypatch.setattr("sys.stdout", full)
-        result = cli("launch", *RUN)
-    assert result.code == 0
-    assert "warning: stdout cannot be written: No space left on device.\n" in result.err
 
 
 def test_an_interrupted_job_says_how_to_continue(cli, fake):

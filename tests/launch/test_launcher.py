@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import time
 
 import process_fixtures
 import pytest
@@ -22,7 +20,6 @@ pytestmark = pytest.mark.usefixtures("turn")
 DEATHS = {
     "killed": ("os.kill(os.getpid(), 9)", "was killed"),
     "crashed": ("os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
-    "aborted": ("os.kill(os.getpid(), 6)", "was ended by SIGABRT"),
     "retry": ("sys.exit(138)", "ended with exit code 138"),
 }
 # A trainer whose peer dies ends with 138, as the channel lets it.
@@ -30,20 +27,17 @@ WITH_PEER = "wait_for_end('dead'); sys.exit(138)\n"
 DIE = "announce_end('dead'); {}\n"
 
 
-def test_all_lines_have_the_task_in_front(here, capsys):
-    scripts = {"chief": "say('a'); say('b')", "worker 0": "say('c'); print('d')"}
-    assert launch_scripts(scripts) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert [line for line in lines if line.startswith("chief")] == ["chief    | a", "chief    | b"]
-    assert sorted(lines)[2:] == ["worker 0 | c", "worker 0 | d"]
-
-
-def test_stdout_is_that_of_the_chief(here, capsys):
+def test_stdout_is_that_of_the_chief_and_all_lines_have_their_task_in_front(here, capsys):
     script = "say('log'); print('result', flush=True); say('late')"
     assert launch_scripts({"chief": script, "worker 0": "print('x')"}) == 0
     captured = capsys.readouterr()
     assert captured.out == "result\n"
-    assert "worker 0 | x" in captured.err
+    lines = captured.err.splitlines()
+    assert [line for line in lines if line.startswith("chief")] == [
+        "chief    | log",
+        "chief    | late",
+    ]
+    assert "worker 0 | x" in lines
 
 
 def test_the_json_of_a_process_that_dies_is_not_printed(here, capsys):
@@ -67,7 +61,7 @@ def test_a_death_restarts_all_processes(here, capsys, kind):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("code", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("code", [1, 3])
 def test_a_failure_that_would_come_again_ends_the_job(here, capsys, code):
     scripts = {"chief": WITH_PEER, "worker 0": DIE.format(f"sys.exit({code})")}
     assert launch_scripts(scripts) == code
@@ -83,14 +77,6 @@ def test_restarts_are_limited(here, capsys):
 def test_without_restarts_the_exit_code_is_that_of_the_first_failure(here):
     scripts = {"chief": WITH_PEER, "worker 0": DIE.format("os.kill(os.getpid(), 9)")}
     assert launch_scripts(scripts, restarts=0) == 137
-
-
-def test_a_failure_of_a_worker_after_the_chief_has_finished_is_reported_alone(here, capsys):
-    scripts = {"worker 0": "wait_for_end('end'); os.kill(os.getpid(), 11)"}
-    scripts["chief"] = "announce_end('end')"
-    assert launch_scripts(scripts) == 0
-    err = capsys.readouterr().err
-    assert "worker 0 was ended by SIGSEGV, after the chief had finished" in err
 
 
 def test_a_process_that_hangs_after_a_failure_is_killed(here, capsys):
@@ -121,33 +107,11 @@ def test_an_evaluator_restarts_alone(here, capsys):
     assert len(starts_of("chief")) == 1 and len(starts_of("evaluator")) == 2
 
 
-@pytest.mark.parametrize(
-    "moment, next_end",
-    [("wait_for_end('dead')", "wait_for_end('follower')"), ("wait_for('again')", "sys.exit(138)")],
-    ids=["dead", "again"],
-)
-def test_an_evaluator_that_ends_with_a_dead_job_is_not_counted_as_a_death(here, moment, next_end):
-    scripts = {
-        "chief": "if start == 1: announce_end('dead'); sys.exit(138)\n"
-        "open('again', 'w').close(); wait_for('followed')",
-        "worker 0": f"if start == 1: wait_for('dead'); {next_end}; sys.exit(138)",
-        "evaluator": f"if start == 1: {moment}; announce_end('follower'); sys.exit(138)\n"
-        "open('followed', 'w').close()",
-    }
-    assert launch_scripts(scripts, Layout(2, has_evaluator=True), restarts=1) == 0
-    assert len(starts_of("chief")) == len(starts_of("evaluator")) == 2
-
-
 def test_only_the_chief_prints_json(here):
     command = Command(["run", "--json"], "r", has_json=True)
     assert launch_scripts({}, Layout(2, 0, has_evaluator=True), command) == 0
     starts = [starts_of(name) for name in ("chief", "worker 0", "evaluator")]
     assert starts == [["run --json"], ["run"], ["run"]]
-
-
-def test_an_evaluator_may_end_after_the_training(here):
-    scripts = {"evaluator": "wait_for_end('end'); time.sleep(1.0)", "chief": "announce_end('end')"}
-    assert launch_scripts(scripts, Layout(1, has_evaluator=True), grace_secs=0.2) == 0
 
 
 def test_an_evaluator_ends_with_a_job_that_failed(here):
@@ -176,27 +140,6 @@ def test_kills_at_random_are_not_counted_as_restarts(here, capsys):
     err = capsys.readouterr().err
     assert "launch   | chaos: 4 of 4 kills (" in err
     assert "; the job ended with exit code 0" in err
-
-
-def test_moments_of_kills_follow_the_files_of_the_run(here):
-    now = [0.0]
-    moments = set()
-    for seed in range(20):
-        chaos = Chaos(1, "r", seed, clock=lambda: now[0])
-        moments.add(chaos._moment)
-        os.makedirs("r/checkpoints", exist_ok=True)
-        if chaos._moment == "training":
-            now[0] += 1000
-            assert not chaos.is_due()
-            with open("r/commits.jsonl", "a") as file:
-                file.write("{}\n")
-        for index in range(3):
-            open(f"r/checkpoints/model.ckpt-{seed}{index}.index", "w").close()
-        chaos.is_due()
-        now[0] += 100
-        assert chaos.is_due() and chaos.choose(["chief"]) == "chief"
-        assert not chaos.is_due()
-    assert moments == {"start", "training", "save"}
 
 
 # ----------------------------------------------------------------------------------------- signals
@@ -244,36 +187,6 @@ def test_a_signal_reaches_each_process_once(here, signum):
         f"chief    | signal {signum.value}",
         f"worker 0 | signal {signum.value}",
     ]
-
-
-def test_a_signal_reaches_the_processes_while_nobody_reads_the_log(here):
-    flood = LIVE.replace('say("signal", signum)', "open('ended ' + name, 'w').close(); os._exit(3)")
-    nobody, log = os.pipe()
-    launcher = LauncherProcess({"*": flood.replace("signal.pause()", "say('x' * 999)")}, log)
-    for name in ("chief", "worker 0"):
-        process_fixtures.wait_for_file(f"ready {name}", among=[launcher.process])
-    wait_until(lambda: not select.select([], [log], [], 0)[1])  # it is full
-    launcher.process.send_signal(signal.SIGTERM)
-    for name in ("chief", "worker 0"):
-        process_fixtures.wait_for_file(f"ended {name}")
-    os.close(log)
-    while os.read(nobody, 1 << 16):
-        pass
-    os.close(nobody)
-    assert launcher.end()[0] == 3
-
-
-def test_a_hangup_ends_the_processes_like_a_request_to_end(here):
-    commit = "wait_for('go'); say('committed'); sys.exit(128 + signum)"
-    launcher = LauncherProcess({"*": LIVE.replace("sys.exit(128 + signum)", commit)})
-    launcher.wait_for("chief    | ready", "worker 0 | ready")
-    launcher.process.send_signal(signal.SIGHUP)
-    launcher.wait_for("chief    | signal 15", "worker 0 | signal 15")
-    launcher.process.send_signal(signal.SIGHUP)  # the shell's after the system's
-    time.sleep(0.5)  # in which it would kill
-    open("go", "w").close()
-    code, lines = launcher.end()
-    assert code == 143 and "chief    | committed" in lines
 
 
 def test_the_second_signal_kills(here):

@@ -39,10 +39,6 @@ def test_each_process_reads_its_own_task():
     assert len({tuple(map(tuple, cluster.jobs.values())) for cluster in read.values()}) == 1
 
 
-def test_one_process_has_no_cluster():
-    assert clusters(Layout(1)) == {"chief": None}
-
-
 def test_the_port_of_the_channel_is_none_of_the_servers():
     environment = local_environments(Layout(2), [71, 72, 73])["chief"]
     assert environment["TOOLKIT_CHANNEL_PORT"] == "73"

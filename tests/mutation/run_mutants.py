@@ -2,7 +2,7 @@
 
     python tests/mutation/run_mutants.py [NAME ...]
 
-The mutants are in `mutants.py`. Each is applied to a copy of the checkout, and the tests that it
+The mutants are in `mutants.txt`. Each is applied to a copy of the checkout, and the tests that it
 names, as far as CI runs them, run there until the first failure. A mutant that no test notices has
 survived: a test is missing. The exit code is 1 if any survived. Tests that fail without a mutant
 are ignored. Before all of this, rows of the table that no longer fit the code or the tests are
@@ -208,7 +208,7 @@ def main() -> None:
     mutants = [find_mutant(name) for name in arguments.names] or MUTANTS[number - 1 :: count]
     problems = find_problems(MUTANTS)
     if problems:
-        sys.exit("\n".join(["Rows of mutants.py that do not fit the sources:", *problems]))
+        sys.exit("\n".join(["Rows of mutants.txt that do not fit the sources:", *problems]))
     checkout = tempfile.mkdtemp(prefix="mutants-")
     try:
         copy_checkout(checkout)

@@ -1,9 +1,31 @@
-"""A row of the table of mutants that does not fit the sources is reported, and not run."""
+"""The table of mutants is read as it is written, and a row that does not fit is not run."""
 
-from mutants import Mutant
+from mutants import Mutant, read_mutants
 from run_mutants import find_problems
 
 PATH, TESTS = "tests/mutation/mutants.py", ("tests/mutation/test_mutants.py",)
+TEXT = """@@ a.py test_a.py test_b.py
+a-part-of-a-line
+-one and
+-two
++three
+a-removed-line
+-    pass
+
+@@ b.py test_b.py
+nothing-in-its-place
+- or 2
++
+"""
+
+
+def test_a_table_has_parts_of_lines_and_removed_lines():
+    both = ("test_a.py", "test_b.py")
+    assert read_mutants(TEXT) == [
+        Mutant("a-part-of-a-line", "a.py", "one and\ntwo", "three", both),
+        Mutant("a-removed-line", "a.py", "    pass\n", "", both),
+        Mutant("nothing-in-its-place", "b.py", " or 2", "", ("test_b.py",)),
+    ]
 
 
 def test_a_row_that_does_not_fit_the_sources_is_reported():

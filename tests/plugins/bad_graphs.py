@@ -66,31 +66,12 @@ being built; no session can run it ({here}).
 Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
 session hook's 'fetches'.
 
-# eval in loss
-@hookimpl
-def loss(outputs):
-    with tf.Session():
-        return outputs['logits'].eval()  # here
-Error: Plugin 'bad' failed in its hook 'loss': GraphUnderConstructionError: The graph is still
-being built; no session can run it ({here}).
-Compute it with numpy, or in a tf.Graph() of its own; to see a value, return it from a
-session hook's 'fetches'.
-
 # numpy of tensor
 @hookimpl
 def loss(outputs):
     return np.mean(outputs['logits'])  # here
 Error: Plugin 'bad' failed in its hook 'loss': NotImplementedError: Cannot convert a symbolic
 ...Tensor (MatMul:0) to a numpy array... ({here}).
-A tensor has no value while the graph is built: use TensorFlow's functions, such as
-tf.where, tf.cond and tf.map_fn.
-
-# tensor numpy method
-@hookimpl
-def loss(outputs):
-    return outputs['logits'].numpy()  # here
-Error: Plugin 'bad' failed in its hook 'loss': AttributeError: '...Tensor' object has no
-attribute 'numpy' ({here}).
 A tensor has no value while the graph is built: use TensorFlow's functions, such as
 tf.where, tf.cond and tf.map_fn.
 
@@ -103,15 +84,6 @@ def loss(outputs):
     return -mean
 Error: Plugin 'bad' failed in its hook 'loss': OperatorNotAllowedInGraphError: ...sing a
 ...`tf.Tensor` as a Python `bool` is not allowed... ({here}).
-A tensor has no value while the graph is built: use TensorFlow's functions, such as
-tf.where, tf.cond and tf.map_fn.
-
-# tensor iteration
-@hookimpl
-def loss(outputs):
-    return sum(x for x in outputs['logits'])  # here
-Error: Plugin 'bad' failed in its hook 'loss': OperatorNotAllowedInGraphError: ...terating
-over ...`tf.Tensor` is not allowed... ({here}).
 A tensor has no value while the graph is built: use TensorFlow's functions, such as
 tf.where, tf.cond and tf.map_fn.
 
@@ -160,13 +132,6 @@ def call():
 Error: Plugin 'bad' failed in its hook 'call': it ended the process (0) ({here}).
 A plugin does not end the process: raise a toolkit.ToolkitError.
 
-# stop iteration loss
-@hookimpl
-def loss():
-    raise StopIteration()  # here
-Error: Plugin 'bad' failed in its hook 'loss': StopIteration ({here}).
-Run again with -v for the traceback.
-
 # labels in a prediction of a run without evaluation (--no-evaluate)
 @hookimpl
 def call(model, features, labels):
@@ -174,15 +139,6 @@ def call(model, features, labels):
     return {'logits': tf.matmul(flat, model) + 0 * tf.one_hot(labels, 3)}  # here
 Error: Plugin 'bad' failed in its hook 'call': ValueError: ...None... ({here}).
 'labels' is None in mode "predict": use them in 'loss' alone, or where run.mode is another.
-
-# own update diverges (exit code 3)
-@hookimpl
-def optimize(losses, run):
-    optimizer = tf.train.GradientDescentOptimizer(1e38)
-    return optimizer.minimize(1e3 * losses, global_step=run.global_step)
-Error: Training diverged in step 1: ....
-Step 0 is kept; the op is the plugin's own: lower the rate there, or take --on-nonfinite
-skip.
 
 # placeholder
 @hookimpl
@@ -232,11 +188,4 @@ def build(run):
 Error: Plugin 'bad' failed in its hook 'build': ValueError: unknown initializer 'xavier', known:
 ..., did you mean 'glorot_uniform'? ({here}).
 Run again with -v for the traceback.
-
-# labels of another type
-@hookimpl
-def loss(labels, outputs):
-    return tf.reduce_mean(labels[:, None] - outputs['logits'])  # here
-Error: Plugin 'bad' failed in its hook 'loss': TypeError: ... ({here}).
-Convert one of them with tf.cast; labels that are classes are int32.
 """

@@ -74,21 +74,6 @@ Error: Hook 'loss' of plugin 'bad' returned a tensor int32 [] for 'loss', expect
 tensor of floats ({here}).
 Convert it with tf.cast(loss, tf.float32).
 
-# loss list
-@hookimpl  # here
-def loss(outputs):
-    return [tf.reduce_mean(outputs['logits'])]
-Error: Hook 'loss' of plugin 'bad' returned a list of 1 for 'loss', expected a scalar tensor
-({here}).
-Return one scalar, or a dict of scalars by name.
-
-# loss empty
-@hookimpl  # here
-def loss(outputs):
-    return {}
-Error: Hook 'loss' of plugin 'bad' returned {}, expected a scalar tensor ({here}).
-Return at least one scalar.
-
 # loss generator (exit code 2)
 @hookimpl  # here
 def loss(outputs):
@@ -113,13 +98,6 @@ Error: Hook 'predict' of plugin 'bad' returned a tensor float32 [?, 3], expected
 tensors ({here}).
 Return {name: tensor}, with a name for each column of the predictions.
 
-# predict empty
-@hookimpl  # here
-def predict(outputs):
-    return {}
-Error: Hook 'predict' of plugin 'bad' returned {}, expected a dict of tensors ({here}).
-Return {name: tensor}, with a name for each column of the predictions.
-
 # predict scalar
 @hookimpl  # here
 def predict(outputs):
@@ -136,13 +114,6 @@ Error: Hook 'predict' of plugin 'bad' returned a tensor float32 [?] for 'label',
 predicted class as an integer ({here}).
 Take tf.argmax(..., output_type=tf.int32), or give it another name.
 
-# predict string
-@hookimpl  # here
-def predict(outputs):
-    return {'label': 'cat'}
-Error: Hook 'predict' of plugin 'bad' returned 'cat' for 'label', expected a tensor ({here}).
-Compute it from the hook's tensors with TensorFlow's functions, not with numpy's.
-
 # metrics tensor
 @hookimpl  # here
 def metrics(outputs):
@@ -150,14 +121,6 @@ def metrics(outputs):
 Error: Hook 'metrics' of plugin 'bad' returned a tensor float32 [] for 'mean', expected a pair
 (value, update_op) ({here}).
 Return what a function of tf.metrics returns, such as tf.metrics.mean(values).
-
-# metrics pair
-@hookimpl  # here
-def metrics(outputs):
-    return tf.metrics.mean(outputs['logits'])
-Error: Hook 'metrics' of plugin 'bad' returned a tuple of 2, expected a dict of pairs (value,
-update_op) ({here}).
-Return {name: tf.metrics.mean(values)}.
 
 # directions word (--best-metric loss)
 @hookimpl  # here
@@ -173,41 +136,11 @@ def scorers(run):
 Error: Hook 'scorers' of plugin 'bad' returned 5, expected a list of scorers ({here}).
 Return a list: [scorer].
 
-# data tuple
-@hookimpl  # here
-def data(split):
-    return np.zeros([4, 3]), np.zeros([4], int)
-Error: Hook 'data' of plugin 'bad' returned a tuple of 2 for 'train', expected a toolkit.Split.
-Return toolkit.Split(features, labels).
-
-# data empty (exit code 4)
-@hookimpl
-def data(split):
-    return toolkit.Split(np.zeros([0, 3], 'float32'), np.zeros([0], int))
-Error: The split 'train' of the data 'plugin bad' is empty.
-Give at least one example to train on.
-
-# data lengths (exit code 4)
-@hookimpl  # here
-def data(split):
-    return toolkit.Split(np.zeros([5, 3], 'float32'), np.zeros([4], int))
-Error: Hook 'data' of plugin 'bad' failed for 'train': The components have different numbers of
-examples: features 5, labels 4.
-Give one value of each for each example.
-
 # convert none
 @hookimpl  # here
 def convert(features, labels):
     pass
 Error: The hook 'convert' returned None for example 0, expected features and labels (hook
-'convert' of plugin 'bad', {here}).
-Return features, labels; labels may be None.
-
-# convert one
-@hookimpl  # here
-def convert(features, labels):
-    return features
-Error: The hook 'convert' returned one ndarray for example 0, expected features and labels (hook
 'convert' of plugin 'bad', {here}).
 Return features, labels; labels may be None.
 
@@ -231,14 +164,6 @@ Return True for the examples to keep.
 def evaluated(metrics):
     return 'good'
 Error: Hook 'evaluated' of plugin 'bad' returned 'good', expected a dict or None ({here}).
-Return a dict of JSON values by name, or None; write other results to 'folder'.
-
-# evaluated array
-@hookimpl  # here
-def evaluated(metrics):
-    return {'values': object()}
-Error: Hook 'evaluated' of plugin 'bad' returned an object for 'values', expected a JSON value
-({here}).
 Return a dict of JSON values by name, or None; write other results to 'folder'.
 
 # wrapper in model (exit code 2)

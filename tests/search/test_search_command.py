@@ -12,7 +12,6 @@ from linear_fixtures import write_bars
 from search_fixtures import small_definition
 
 from toolkit.search.definition import Dimension, Layer, read_definition
-from toolkit.search.study import Study
 
 SEARCH = ["search", "--plugin", "classifier", "--vary", "network=mlp,cnn"]
 SMALL = ["search", "--search-dir", "s", "--plugin", "held_fixtures:Held", "--data", "npz:bars.npz"]
@@ -82,15 +81,6 @@ def test_a_study_sets_options_alone_and_no_other_flag_of_the_trials(cli, here, p
     assert "sets 'with', which is no option of classifier" in result.err
     assert not (here / "executed").exists()
     assert not (here / "s" / "trials").exists()
-
-
-def test_a_study_that_was_killed_before_its_first_file_is_in_the_storage(cli, here):
-    (here / "s").mkdir()
-    study = Study(small_definition(plugin=str(here / "gone.py")), str(here / "s"))
-    study.close()
-    result = cli("search", "--search-dir", "s")
-    assert result.code == 2
-    assert "gone.py" in result.err  # it knows the plugin
 
 
 def results_of(folder):
@@ -174,25 +164,10 @@ def test_a_signal_during_the_checks_leaves_nothing_behind(here, signum):
     assert not (here / "s").exists()
 
 
-@pytest.fixture
-def turn():
-    """Wait until few enough other tests have processes."""
-    process_fixtures.take_turn()
-
-
-@pytest.mark.usefixtures("turn")
 def test_a_configuration_that_cannot_be_trained_is_refused_before_the_first_trial(cli, here):
+    process_fixtures.take_turn()
     words = ["search", "--search-dir", "s", "--plugin", "classifier", "--network", "mlp"]
     result = cli(*words, "--vary", "accumulate=1,50", "--steps", "40")
     assert result.code == 2
     assert "Trials with accumulate=50 cannot be trained" in result.err
-    assert not (here / "s").exists()
-
-
-@pytest.mark.usefixtures("turn")
-def test_a_dry_run_writes_nothing(cli, here):
-    write_bars("bars.npz")
-    result = cli(*SMALL, "--dry-run")
-    assert result.code == 0
-    assert "2 trials, about" in result.out
     assert not (here / "s").exists()

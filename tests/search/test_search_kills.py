@@ -47,30 +47,6 @@ def test_a_search_that_is_killed_at_random_has_the_table_of_an_undisturbed_one(t
     assert "the same table, the same tensors" in process.stdout
 
 
-def test_two_machines_with_folders_of_their_own_train_each_trial_once(tmp_path):
-    write_bars(tmp_path / "bars.npz")
-    processes, folders = [], []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        folders.append(tmp_path / name / "study")
-        words = [*SEARCH, "--storage", tmp_path / "shared.journal"]
-        with open(str(tmp_path / f"{name}.err"), "wb") as err:
-            processes.append(process_fixtures.start(*words, cwd=tmp_path / name, stderr=err))
-    for process, name in zip(processes, "ab"):
-        code = process.wait(process_fixtures.PATIENCE)
-        assert code == 0, (tmp_path / f"{name}.err").read_text()
-    runs = [run for folder in folders for run in _runs(folder)]
-    assert sorted(run.name for run in runs) == [f"000{number}-s1" for number in range(4)]
-    one, other = (read_table(folder)["rows"] for folder in folders)
-    assert one == other
-    assert {row["status"] for row in one} == {"finished"}
-
-
-def _runs(folder):
-    trials = folder / "trials"
-    return [path for path in trials.iterdir() if path.is_dir()] if trials.exists() else []
-
-
 def test_a_trial_that_was_paused_has_the_bits_of_one_that_was_not(tmp_path):
     write_bars(tmp_path / "bars.npz")
     folder = tmp_path / "machine"

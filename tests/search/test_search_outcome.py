@@ -12,7 +12,7 @@ from toolkit.search.definition import RANDOM
 from toolkit.search.outcome import Outcome, explain_absence, format_outcome, read_outcome
 from toolkit.search.progress import ProgressLines
 from toolkit.search.study import Study
-from toolkit.search.table import Row, cell_text
+from toolkit.search.table import Row
 
 HALVING = {"sampler": RANDOM, "rungs": (0.5, 1.0), "reduction": 2, "trials": 2, "seeds": (1,)}
 
@@ -85,8 +85,3 @@ def test_brackets_are_for_intervals_alone(band, text):
     definition = small_definition(space=())
     outcome = Outcome(definition, [row(0, "finished")], [], "", test, "", "toolkit run")
     assert f"test     {text}" in format_outcome(outcome, "study")
-
-
-@pytest.mark.parametrize("value", [0.00778323, 1e-05, 0.1, 0.123456789, 1e20, 3])
-def test_a_value_in_the_table_is_one_that_a_command_can_have(value):
-    assert float(cell_text(value)) == value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -65,20 +64,8 @@ def test_a_study_does_not_move_to_another_storage(tmp_path):
         find_place(str(tmp_path), str(tmp_path / "b.journal"))
 
 
-def test_a_study_with_its_own_journal_does_not_move_either(tmp_path):
-    (tmp_path / "study.journal").write_bytes(b'{"op_code":0}\n')
-    with pytest.raises(UsageError, match="has its records in"):
-        find_place(str(tmp_path), str(tmp_path / "b.journal"))
-
-
 @pytest.mark.parametrize("text", ["{", "[]", '{"storage": 3}'])
 def test_a_damaged_note_is_reported(tmp_path, text):
     (tmp_path / "storage.json").write_text(text)
     with pytest.raises(CheckpointError, match="storage.json"):
         find_place(str(tmp_path))
-
-
-def test_a_note_in_the_folder_is_json(tmp_path):
-    path = str(tmp_path / "a.journal")
-    write_place(str(tmp_path), find_place(str(tmp_path), path))
-    assert json.loads((tmp_path / "storage.json").read_text()) == {"storage": path}

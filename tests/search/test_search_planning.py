@@ -195,11 +195,6 @@ def test_more_trials_that_a_study_cannot_get_are_refused_with_the_reason(values,
         with_more_trials(small_definition(**values), trials)
 
 
-def test_a_study_gets_no_more_trials_than_its_space_has():
-    study = small_definition(space=(SIZE,), trials=1)
-    assert with_more_trials(study, 6) == study._replace(trials=2)
-
-
 def test_the_limits_of_a_space_are_each_value_of_a_list_and_both_ends_of_a_range():
     values = limit_values((RATE, SIZE))
     assert [each["learning_rate"] for each in values] == [1e-4, 1e-2, 1e-4, 1e-4]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from search_fixtures import RATE, SIZE, small_definition
 
-from toolkit.search import sampler
 from toolkit.search.definition import CHOICE, FLOAT, GRID, INT, RANDOM, TPE, Dimension
 from toolkit.search.halving import Standing
 from toolkit.search.sampler import batches, needs_results, optuna_study, sample_batch
@@ -50,19 +49,6 @@ def test_a_grid_has_each_combination_in_order():
     assert values == [(1, 16), (1, 32), (3, 16), (3, 32)]
 
 
-def test_without_an_option_that_varies_there_is_one_configuration():
-    definition = small_definition(sampler=GRID, space=(), trials=1)
-    assert [c.values for c in first_batch(definition)] == [{}]
-
-
-def test_a_part_of_a_grid_has_no_combination_twice():
-    space = (Dimension("depth", INT, 1, 30), SIZE)
-    definition = small_definition(sampler=GRID, space=space, trials=20)
-    values = [tuple(c.values.values()) for c in first_batch(definition)]
-    assert len(set(values)) == 20
-    assert values == sorted(values)
-
-
 @pytest.mark.parametrize("sampler", [RANDOM, TPE])
 def test_no_configuration_is_sampled_twice_while_there_are_others(sampler):
     space = (Dimension("depth", INT, 1, 5), SIZE)
@@ -105,15 +91,6 @@ def test_optuna_sees_a_failure_as_the_worst_and_a_stop_as_pruned():
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
     assert study.trials[2].value == float("-inf")
     assert study.trials[1].intermediate_values == {0: 0.7}
-
-
-def test_random_configurations_take_no_longer_because_there_are_others(monkeypatch):
-    definition = small_definition(sampler=RANDOM, trials=30)
-    numbers = list(range(30))
-    configurations = sample_batch(definition, numbers, [], [])
-    # TPE considers those that are being trained; a study with each of them is slow to build.
-    monkeypatch.delattr(sampler, "_pending_trial")
-    assert sample_batch(definition, numbers, [], []) == configurations
 
 
 def test_a_part_of_a_grid_with_more_points_than_fit_in_memory():

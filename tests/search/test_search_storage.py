@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 
 import process_fixtures
 import pytest
@@ -43,16 +42,6 @@ def start_writer(folder, storage, name, count=1 << 30):
     path = str(folder / storage) if storage else ""
     command = [sys.executable, "-c", WRITER, str(folder), path, name, str(count)]
     return subprocess.Popen(command, stderr=subprocess.PIPE)
-
-
-@pytest.mark.parametrize("storage", [None, "records.sqlite"])
-def test_records_come_back_in_their_order(tmp_path, storage):
-    connection = open_storage(tmp_path, storage)
-    values = [{"n": n, "x": 0.1 * n, "text": "ä\n", "list": [None, True]} for n in range(5)]
-    for value in values:
-        connection.append("log", value)
-    assert connection.read("log") == values
-    assert open_storage(tmp_path, storage).read("log") == values
 
 
 @pytest.mark.parametrize("storage", [None, "records.sqlite"])
@@ -108,13 +97,6 @@ def test_a_database_that_is_none_is_damage(tmp_path):
     (tmp_path / "records.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     with pytest.raises(CheckpointError, match="records.sqlite is damaged"):
         open_storage(tmp_path, "records.sqlite")
-
-
-@pytest.mark.parametrize("storage", ["no/such/x.sqlite", "no/x.journal", "file/x.journal"])
-def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path, storage):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="x.(sqlite|journal)"):
-        open_storage(tmp_path, storage)
 
 
 @pytest.mark.parametrize("storage", ["no/such/x.sqlite", "no/such/x.journal"])
@@ -175,34 +157,9 @@ def test_a_storage_that_does_not_come_back_ends_the_search(tmp_path, monkeypatch
     assert error.value.exit_code == 138
 
 
-def test_an_interrupted_search_does_not_wait_for_its_storage(tmp_path):
-    connection = open_storage(tmp_path)
-    connection._storage = Outage(connection, failures=1 << 30)
-    connection.give_up()
-    with pytest.raises(RetryError):
-        connection.read("log")
-
-
 def test_a_journal_that_was_deleted_is_not_begun_again(tmp_path):
     connection = open_storage(tmp_path)
     os.remove(str(tmp_path / "study.journal"))
     with pytest.raises(CheckpointError, match="is no longer in .*study.journal"):
         connection.append("log", {"n": 1})
     assert not (tmp_path / "study.journal").exists()
-
-
-def test_optuna_writes_nothing_to_the_console(tmp_path):
-    code = """
-        import sys
-        sys.path.insert(0, sys.argv[2])
-        from search_fixtures import small_definition
-        from fake_trials import undisturbed_results
-        print(len(undisturbed_results(small_definition(trials=15, seeds=(1,)), sys.argv[1])))
-        """
-    here = os.path.dirname(__file__)
-    process = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), here],
-        capture_output=True,
-        timeout=process_fixtures.PATIENCE,
-    )
-    assert (process.stdout, process.stderr) == (b"15\n", b"")

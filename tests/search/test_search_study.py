@@ -111,15 +111,6 @@ def test_kills_and_the_number_of_processes_change_no_result(name, tmp_path):
     assert kills > 20
 
 
-@pytest.mark.parametrize("name", ["tpe", "halving"])
-def test_without_kills_each_trial_is_trained_once(name, tmp_path):
-    definition = small_definition(**STUDIES[name])
-    simulation = Simulation(definition, tmp_path, 1, processes=5, kill_rate=0.0)
-    results = simulation.run()
-    assert set(simulation.trainings.values()) == {1}
-    assert {(r.configuration, r.seed, r.rung) for r in results} <= set(simulation.trainings)
-
-
 def test_a_kill_repeats_only_the_trial_that_it_hit(tmp_path):
     definition = small_definition(**STUDIES["tpe"])
     simulation = Simulation(definition, tmp_path, 2, processes=3, kill_rate=0.1)
@@ -147,16 +138,6 @@ def test_the_first_length_of_a_configuration_holds_for_its_seeds(tmp_path):
     assert (first.length, second.length) == (None, None)
     assert one.record_length(first, 700).length == 700
     assert other.record_length(second, 800).length == 700
-    for study in (one, other):
-        study.close()
-
-
-def test_a_trial_whose_worker_releases_it_is_claimed_again(tmp_path):
-    one, other = (Study(small_definition(seeds=(1,), trials=1), str(tmp_path)) for _ in range(2))
-    trial = one.claim()
-    assert other.try_claim() == (None, False)
-    one.release(trial)
-    assert other.claim() == trial
     for study in (one, other):
         study.close()
 
@@ -218,13 +199,6 @@ def test_a_study_of_another_definition_is_refused_with_the_difference(tmp_path):
     Study(small_definition(), str(tmp_path)).close()
     with pytest.raises(UsageError, match="trials was 4, now 9"):
         Study(small_definition(trials=9), str(tmp_path))
-
-
-def test_a_study_continues_with_the_threads_of_its_first_process(tmp_path):
-    Study(small_definition(threads=1), str(tmp_path)).close()
-    study = Study(small_definition(threads=8), str(tmp_path))
-    assert study.definition.threads == 1
-    study.close()
 
 
 def test_optuna_reads_the_results_as_its_trials(tmp_path):

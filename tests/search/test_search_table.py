@@ -109,11 +109,3 @@ def test_with_several_seeds_the_interval_is_that_over_the_seeds_alone():
     (row,) = make_rows(study, configurations(1), results[:1])  # the other one is still to come
     assert (row.value, row.low, row.high, row.interval) == (0.6, None, None, "")
     assert describe_intervals([row]) == ""
-
-
-def test_the_interval_is_that_of_the_last_rung():
-    study = small_definition(seeds=(1,), rungs=(0.5, 1.0), reduction=2)
-    first = result(0, 1, 0.5, "paused")._replace(low=0.4, high=0.6)
-    last = result(0, 1, 0.7, rung=1)._replace(low=0.6, high=0.8)
-    (row,) = make_rows(study, configurations(1), [first, last])
-    assert (row.value, row.low, row.high) == (0.7, 0.6, 0.8)

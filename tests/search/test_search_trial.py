@@ -10,7 +10,7 @@ from search_fixtures import small_definition
 from synthetic_runs import Session, write_run
 
 from toolkit.comparison.record import read_record
-from toolkit.errors import InterruptedRun, RetryError
+from toolkit.errors import RetryError
 from toolkit.search.commands import again_command, trial_environment, trial_words
 from toolkit.search.definition import Configuration, Layer, Trial
 from toolkit.search.trial_run import choose_evaluation, find_best, find_ends, run_trial
@@ -109,13 +109,6 @@ def test_a_refusal_because_another_process_trains_the_run_is_no_failure(train, m
     assert (result.reason, len(children.words)) == ("No such data.", 2)
 
 
-@pytest.mark.parametrize("code", [130, 143])
-def test_a_signal_ends_the_search(train, code):
-    with pytest.raises(InterruptedRun) as error:
-        train(code)
-    assert error.value.exit_code == code
-
-
 def test_the_value_is_that_of_the_checkpoint_that_is_tested():
     values = {10: 0.5, 20: 0.9, 30: 0.7}
     last, best = small_definition(moment="last"), small_definition(moment="best")
@@ -194,10 +187,3 @@ def test_the_interval_is_that_of_the_evaluation_that_counts(here, evaluations, s
         json.dump(manifest, file)
     assert find_ends(read_record(path), step, "accuracy") == ends
     assert find_ends(read_record(path), step, "loss") == (None, None)
-
-
-def test_a_log_that_cannot_be_written_is_a_fault_of_the_machine(train, tmp_path):
-    (tmp_path / "trials").write_text("a file")
-    with pytest.raises(RetryError, match="0007-s2.log cannot be written"):
-        train(0)
-    assert os.path.isfile(str(tmp_path / "trials"))

@@ -187,21 +187,6 @@ def test_a_trial_waits_while_another_process_trains_in_its_folder(tmp_path):
     assert not os.path.exists(path + ".log")
 
 
-def test_a_wait_of_a_thread_ends_when_its_trial_is_taken_over():
-    children = Children()
-    children.end(threading.get_ident())
-    with pytest.raises(InterruptedRun):
-        children.wait(PATIENCE)
-
-
-def test_no_process_starts_after_a_signal(tmp_path):
-    children = Children()
-    children.interrupt(signal.SIGTERM)
-    with pytest.raises(InterruptedRun):
-        children.run(["x"], str(tmp_path / "log"), statements="open('started', 'w')")
-    assert not os.path.exists("started")
-
-
 def test_the_exit_code_of_a_process_is_that_of_a_shell(tmp_path):
     children = Children()
     log = str(tmp_path / "log")
