@@ -279,7 +279,7 @@ def open_trained(
         ToolkitError: one of the run's plugins cannot be loaded.
     """
     folder = open_run(path)
-    default = "best" if folder.read_manifest().get("best") else "last"
+    default = "last" if folder.checkpoints.best() is None else "best"
     which = default if checkpoint is None else checkpoint
     return _open_checkpoint(folder, lambda: folder.checkpoints.find(str(which), warn), trust)
 
@@ -403,7 +403,16 @@ class Trained:
 
         steps = self.manifest.get("total_steps")
         options = more.pop("options", self.options)
+        options = options.model_copy(update={"intra_op_threads": self._threads(options)})
         return Evaluator(self.plugins, options, self.data, mode, self.folder, steps, **more)
+
+    def _threads(self, options: CoreOptions) -> int:
+        """As many threads within an op as the run had: the order of sums depends on them."""
+        from .storage.session_changes import THREADS
+
+        sessions = self.run_folder.commits.sessions()
+        machine = (sessions[-1].get("machine") if sessions else None) or {}
+        return options.intra_op_threads or machine.get(THREADS, 0)
 
     def predict(self, inputs: Any, batch_size: Optional[int] = None) -> Dict[str, np.ndarray]:
         """Predict with the checkpoint's weights.
