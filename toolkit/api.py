@@ -341,7 +341,7 @@ def _open(
     from .inference.trained_model import TrainedModel
 
     options = _read_options(folder, plugins)
-    default = "best" if folder.read_manifest().get("best") else "last"
+    default = "last" if folder.checkpoints.best() is None else "best"
     found = folder.checkpoints.find(str(default if checkpoint is None else checkpoint), warn)
     return TrainedModel(folder, plugins, options, found)
 

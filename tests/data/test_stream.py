@@ -129,7 +129,7 @@ class Rows:
 
 @pytest.mark.parametrize("num_threads", [1, 8])
 def test_several_threads_read_the_same_batches(num_threads, monkeypatch):
-    monkeypatch.setattr(stream, "_num_threads", lambda: num_threads)
+    monkeypatch.setattr(stream, "count_cores", lambda: num_threads)
     split = Split(Rows(5000), np.arange(5000))
     labels = np.array([batch["labels"] for batch in read_stream(split, 7, 800)])
     expected = stream.EpochOrder(5000, 1, stream.DEFAULT_BUFFER).positions(0, 800 * 7)

@@ -13,7 +13,7 @@ from run_fixtures import damage, write_plugin
 
 from toolkit import DataSpec, tf
 from toolkit.compat import SavedModelProto
-from toolkit.inference import export
+from toolkit.inference import evaluator, export
 from toolkit.inference.predict import columns, read_examples
 from toolkit.storage.run_folder import RunFolder
 
@@ -284,12 +284,38 @@ def test_export_reports_its_inputs_outputs_and_check(cli, trained, here):
     assert text.endswith("Another version loads it if it knows the plugin's ops.\n")
 
 
+def test_an_evaluation_has_the_threads_of_the_run_on_which_the_order_of_sums_depends(
+    cli, trained, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(
+        evaluator, "session_config", lambda options: asked.append(options.intra_op_threads)
+    )
+    assert cli("evaluate", trained / "run").code == 0
+    assert set(asked) == {1}
+
+
 def test_an_export_that_differs_exits_6_and_leaves_nothing(cli, trained, here, monkeypatch):
     monkeypatch.setattr(export, "_largest_difference", lambda *_: 0.5)
     result = cli("export", trained / "run", "model")
     assert result.code == 6
     assert "The exported model differs by 0.5 from the trained one; 1e-05 is allowed." in result.err
     assert list(here.glob("model*")) == []
+
+
+@pytest.mark.parametrize(
+    "one, other, size",
+    [
+        ([1, 2], [1, 4], 2.0),
+        ([0.0, np.nan, np.inf], [0.0, np.nan, np.inf], 0.0),
+        ([0.0, 0.0], [0.0, np.nan], np.inf),
+        ([True], [False], np.inf),
+        ([b"a"], [b"a"], 0.0),
+        ([b"a"], [b"b"], np.inf),
+    ],
+)
+def test_values_that_are_no_two_finite_numbers_differ_infinitely_or_not(one, other, size):
+    assert export.difference(np.array(one), np.array(other)) == size
 
 
 def test_a_fault_of_the_model_is_not_one_of_the_disk(cli, trained, here, monkeypatch):

@@ -217,6 +217,13 @@ def test_an_idx_file_is_known_by_its_ending_or_its_first_bytes(here, name):
     assert np.array_equal(pixels, images)
 
 
+@pytest.mark.parametrize("number", [1.5, 2**33, np.nan])
+def test_a_number_that_the_integers_of_the_model_do_not_have_is_refused(here, number):
+    np.savez("v.npz", x=[[3, number]])
+    with pytest.raises(DataError, match="v.npz has the number .*, which is no int32"):
+        read_examples(["v.npz"], DataSpec((2,), "int32"))
+
+
 def test_what_is_no_file_is_called_what_it_is(here):
     os.mkdir("folder.png")
     os.mkfifo("pipe.png")

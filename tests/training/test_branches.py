@@ -225,6 +225,7 @@ def test_a_branch_without_the_best_checkpoint_so_far_says_so(cli, golden):
     result = cli("resume", run, "--from", 4)
     assert "note   step 2 was best so far, and its checkpoint no longer exists" in result.err
     assert result.code == 0 and "last checkpoint, step 6" in result.out
+    assert "step 6" in cli("evaluate", f"{run}-from-4").out
 
 
 def test_a_run_in_progress_may_have_branches(cli, run):

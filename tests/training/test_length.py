@@ -12,6 +12,7 @@ from toolkit import UsageError
 from toolkit.compat import HAS_XLA
 from toolkit.options import CoreOptions
 from toolkit.storage.session_changes import find_session_changes
+from toolkit.training import provenance
 from toolkit.training.length import (
     check_accumulation,
     check_other_length,
@@ -293,3 +294,8 @@ def test_a_resume_with_xla_says_that_exactness_ends(cli, run):
     assert result.code == 0, result.err
     assert "note   no longer bit-exact from here: compiled by XLA was no, now yes" in result.err
     assert [session["compiled"] for session in sessions(run)] == [False, True]
+
+
+def test_the_cores_of_a_session_are_those_that_its_process_may_use(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 3, 5})
+    assert provenance.machine()["cores"] == 3

@@ -66,7 +66,21 @@ def _check_array(
             f"{prefix}'{name}' is {list(array.shape)} {array.dtype}, expected "
             f"{_describe_shape(shape)} {dtype}."
         )
-    return as_text(array) if dtype == TEXT else np.asarray(array, dtype)
+    return as_text(array) if dtype == TEXT else as_dtype(array, dtype, f"{prefix}'{name}'")
+
+
+def as_dtype(array: np.ndarray, dtype: str, source: str) -> np.ndarray:
+    """An array as another dtype of numbers.
+
+    Raises:
+        DataError: a whole number of that dtype cannot be one of the values, as 1.5 or 2**40.
+    """
+    with np.errstate(invalid="ignore"):
+        converted = np.asarray(array, dtype)
+    if converted.dtype.kind in "iu" and not np.array_equal(converted, array):
+        value = array[converted != array][0]
+        raise DataError(f"{source} has the number {value}, which is no {dtype}.")
+    return converted
 
 
 def describe_specs(specs: ArraySpecs) -> str:

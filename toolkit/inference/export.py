@@ -115,10 +115,10 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
             with _writing(folder, plain):
                 _write(evaluator, plain)
                 _write_description(evaluator, plain, evaluator.input_hooks)
-            difference = _largest_difference(evaluator, plain, inputs)
-        if not difference <= TOLERANCE:
+            largest = _largest_difference(evaluator, plain, inputs)
+        if not largest <= TOLERANCE:
             raise CheckFailed(
-                f"The exported model differs by {difference:.2g} from the trained one; "
+                f"The exported model differs by {largest:.2g} from the trained one; "
                 f"{TOLERANCE:g} is allowed."
             )
         with _writing(folder, temporary):
@@ -127,7 +127,7 @@ def _write_and_check(evaluator: Evaluator, folder: str, inputs: Dict[str, np.nda
             os.replace(temporary, os.path.abspath(folder))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return difference
+    return largest
 
 
 @contextlib.contextmanager
@@ -212,9 +212,17 @@ def _largest_difference(evaluator: Evaluator, folder: str, inputs: Dict[str, np.
         fetches = {name: info.name for name, info in signature.outputs.items()}
         feeds = {signature.inputs[name].name: array for name, array in inputs.items()}
         outputs = session.run(fetches, feeds)
-    differences = [
-        float(np.max(np.abs(expected[n].astype(np.float64) - outputs[n].astype(np.float64))))
-        for n in expected
-        if expected[n].dtype.kind in "fiu" and expected[n].size
-    ]
-    return max(differences, default=0.0)
+    return max((difference(expected[n], outputs[n]) for n in expected), default=0.0)
+
+
+def difference(expected: np.ndarray, actual: np.ndarray) -> float:
+    """The largest difference of two arrays; infinite where it is that of no two finite numbers."""
+    if expected.dtype.kind not in "fiu":
+        return 0.0 if np.array_equal(expected, actual) else float("inf")
+    expected, actual = expected.astype(np.float64), actual.astype(np.float64)
+    is_equal = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
+    with np.errstate(invalid="ignore"):  # an infinite number less another one
+        sizes = np.abs(expected - actual)
+    return float(
+        np.max(np.where(is_equal, 0.0, np.where(np.isnan(sizes), np.inf, sizes)), initial=0.0)
+    )

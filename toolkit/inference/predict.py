@@ -23,7 +23,7 @@ from ..data.column import TEXT, Component
 from ..data.examples import LENGTH, Split
 from ..data.images.folder import list_image_files
 from ..data.images.image_file import ImageForm, ImageReader
-from ..data.named_arrays import ArraySpecs, check_arrays, describe_specs
+from ..data.named_arrays import ArraySpecs, as_dtype, check_arrays, describe_specs
 from ..data.prepare import Convert, ExampleHooks, prepare
 from ..data.spec import DataSpec
 from ..errors import DataError, UsageError
@@ -327,7 +327,7 @@ def _fit_shape(path: str, array: np.ndarray, spec: DataSpec) -> np.ndarray:
             f"{list(array.shape[1:])} {array.dtype}.",
             hint="" if spec.dtype == TEXT else "Give image files to have them scaled.",
         )
-    return np.asarray(array, object if spec.dtype == TEXT else spec.dtype)
+    return np.asarray(array, object) if spec.dtype == TEXT else as_dtype(array, spec.dtype, path)
 
 
 def add_axes(array: np.ndarray, shape: Sequence[Optional[int]]) -> np.ndarray:

@@ -164,9 +164,11 @@ class Sampler:
                 class or columns of its own.
 
         Raises:
-            UsageError: there is no such class.
+            UsageError: there is no such class, or nothing to draw.
         """
         data = self._evaluator.run.data
+        if count is not None and count < 1:
+            raise UsageError(f"The number of samples is {count}, not at least 1.")
         request = SampleRequest(count or DEFAULT_COUNT, seed, options=options)
         if label is not None:
             number = class_number(str(label), data)

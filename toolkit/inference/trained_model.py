@@ -17,6 +17,7 @@ from ..plugins import Plugins
 from ..run_data import RunData, open_run_data
 from ..storage.commit_log import Checkpoint
 from ..storage.run_folder import RunFolder
+from ..storage.session_changes import THREADS
 from .evaluator import Evaluator
 from .sample_options import sample_options_class
 from .sampling import Sampler, check_draws_samples
@@ -125,8 +126,15 @@ class TrainedModel:
         """
         steps = self.manifest.get("total_steps")
         options = more.pop("options", self.options)
+        options = options.model_copy(update={"intra_op_threads": self._threads(options)})
         folder = self.run_folder.path
         return Evaluator(self.plugins, options, self.data, mode, folder, steps, **more)
+
+    def _threads(self, options: CoreOptions) -> int:
+        """As many threads within an op as the run had: the order of sums depends on them."""
+        sessions = self.run_folder.commits.sessions()
+        machine = (sessions[-1].get("machine") if sessions else None) or {}
+        return options.intra_op_threads or machine.get(THREADS, 0)
 
     def sampler(self) -> Sampler:
         """What draws samples from the model. Raises UsageError if its plugin generates none."""

@@ -84,7 +84,10 @@ class RunFolder(Folder):
         self.lock()
         if is_used(self.path):
             self.unlock()
-            raise UsageError(f"Another process has started a run in {self}.")
+            raise UsageError(
+                f"Another process has started a run in {self}, or a plugin has written to it.",
+                hint="A plugin can write to run.folder from the 'begin' of its session hooks on.",
+            )
         self._preserve_config(config)
         self.write_config(config)
         with self.writing():

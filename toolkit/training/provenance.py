@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import multiprocessing
 import platform
 import sys
 from typing import Any, Dict, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Dict, Sequence
 from .. import __version__
 from ..compat import VERSION
 from ..data.files.hash_list import summarize
+from ..data.files.parallel import count_cores
 from ..options import ORIGINS
 from ..plugins import Plugins
 from ..run_data import RunData, measure_brightness
@@ -74,7 +74,7 @@ def machine() -> Dict[str, Any]:
         cpu = names[0] if names else cpu
     except OSError:
         pass
-    return {"processor": cpu, "cores": multiprocessing.cpu_count()}
+    return {"processor": cpu, "cores": count_cores()}
 
 
 def versions() -> Dict[str, str]:

@@ -38,16 +38,15 @@ def map_parallel(
     return results
 
 
-def num_threads() -> int:
-    """How many threads work at once: the processors that this process may use."""
+def count_cores() -> int:
+    """The processors that this process may use, as TensorFlow counts them for its threads."""
     try:
-        count = len(os.sched_getaffinity(0))
+        return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
-        count = os.cpu_count() or 1
-    return min(_MAX_THREADS, count)
+        return os.cpu_count() or 1
 
 
 @functools.lru_cache(maxsize=1)
 def _pool(process: int) -> ThreadPoolExecutor:
     """The pool of a process; a forked process has none of the threads of its parent."""
-    return ThreadPoolExecutor(num_threads(), thread_name_prefix="toolkit-data")
+    return ThreadPoolExecutor(min(_MAX_THREADS, count_cores()), thread_name_prefix="toolkit-data")

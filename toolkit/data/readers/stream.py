@@ -11,7 +11,6 @@ Legend: N examples, B batch, K batches of a chunk, G batches of a read, ... othe
 from __future__ import annotations
 
 import atexit
-import multiprocessing
 import os
 import threading
 import time
@@ -24,6 +23,7 @@ from ...errors import DataError, ToolkitError
 from ..examples import Split
 from ..files.cache import cache_folder
 from ..files.file_states import FileStates, change_error
+from ..files.parallel import count_cores
 from ..prepare import (
     NO_HOOKS,
     ExampleConverter,
@@ -175,7 +175,9 @@ class StreamReader(IteratorReader):
         """Batches from the first one on, without end: dicts by flat key."""
         group = self._batches_per_read
         numbers = tf.data.Dataset.range(self._first, _NO_END, group)
-        batches = numbers.map(self._read_tensors, num_parallel_calls=_num_threads())
+        batches = numbers.map(
+            self._read_tensors, num_parallel_calls=min(_MAX_THREADS, count_cores())
+        )
         if group > 1:
             batches = batches.unbatch()
         return batches.prefetch(_PREFETCH * group)
@@ -307,10 +309,3 @@ def _read_error(error: Exception) -> ToolkitError:
         return error
     text = f"{type(error).__name__}: {error}".rstrip(".")
     return DataError(f"Reading examples failed: {text}.", hint="Check the files of the data.")
-
-
-def _num_threads() -> int:
-    """Threads that read: the cores that this process may use, up to a limit."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(_MAX_THREADS, len(os.sched_getaffinity(0)))
-    return min(_MAX_THREADS, multiprocessing.cpu_count())
