@@ -95,7 +95,7 @@ def _start(server, job, rank, kind, options):
     session = tf.Session(server.target, tf_graph, _config(job))
     if rank == 0:
         with tf_graph.as_default():
-            session.run(tf.global_variables_initializer())
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
     reader.initialize(session, 0)
     return Worker(kind, session, graph, TicketRunner(session, graph, reader))
 

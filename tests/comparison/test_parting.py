@@ -51,6 +51,9 @@ def test_records_of_training_narrow_the_bounds(here):
     write_run("b", [Session(0, {10: "a", 20: "x"})], records=records)
     assert (parting().equal_step, parting().differing_step) == (10, 14)
     assert "the logs show no reason" in parting().text
+    records.insert(1, dict(records[0], step=13))  # so the mean of step 14 is one of fewer steps
+    write_run("c", [Session(0, {10: "a", 20: "x"})], records=records)
+    assert parting("a", "c").differing_step == 16
 
 
 def test_records_of_evaluations_do_not_count(here):

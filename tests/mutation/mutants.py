@@ -589,6 +589,13 @@ TRAINING = [
         LOOP,
     ),
     Mutant(
+        "a-refused-step-is-part-of-the-means",
+        "toolkit/graph/step_sums.py",
+        "    if applied is not None:",
+        "    if False:",
+        STEP_RUNNER,
+    ),
+    Mutant(
         "hook-states-are-not-saved",
         "toolkit/training/hooks/checkpoints.py",
         "                hook_state.save(path, states)\n",

@@ -85,20 +85,23 @@ def _find_bounds(a: RunRecord, b: RunRecord) -> _Bounds:
 
 def _first_differing_record(a: RunRecord, b: RunRecord, after: int) -> Optional[int]:
     """The first step after another one at which the runs recorded different values of training."""
-    tables = [
-        {
-            record["step"]: record
-            for record in each.folder.metrics.read()
-            if record.get("kind") == "train" and _is_step(record.get("step"))
-        }
-        for each in (a, b)
-    ]
+    tables = [_training_records(each) for each in (a, b)]
     for step in sorted(set(tables[0]) & set(tables[1])):
-        records = tables[0][step], tables[1][step]
-        names = set(records[0]) & set(records[1])
-        if step > after and any(records[0][name] != records[1][name] for name in names):
+        (since, first), (other_since, second) = tables[0][step], tables[1][step]
+        differs = any(first[name] != second[name] for name in set(first) & set(second))
+        if step > after and since == other_since and differs:
             return int(step)
     return None
+
+
+def _training_records(run: RunRecord) -> Dict[int, Tuple[int, Dict[str, Any]]]:
+    """The step of a record -> the step of the one before, since which its means are; the record."""
+    table, since = {}, 0
+    for record in run.folder.metrics.read():
+        if record.get("kind") == "train" and _is_step(record.get("step")):
+            table[record["step"]] = since, record
+            since = record["step"]
+    return table
 
 
 def _is_step(value: Any) -> bool:

@@ -31,6 +31,7 @@ from .omitted_losses import count_omitted_losses
 from .replica import has_collective
 from .run import Run, has_position, step_builder_of
 from .state_updates import state_updates
+from .step_sums import StepSums, read_sums
 from .while_loop import StepLoop, StepOps, build_compiled_loop, build_loop, make_num_steps, specs_of
 
 
@@ -92,8 +93,9 @@ class TrainingGraph(NamedTuple):
         step_specs: of the step's tensors without batch and summaries, in their order; a compiled
             loop needs them before its step is built.
         train_op_place: ` (hook 'optimize' of plugin NAME, file:line)`, or "".
-        averages: of scalars of the step over all replicas. A call that fetches scalars of the step
-            needs the others' part, so all replicas fetch them in the same calls.
+        sums: of scalars of the steps, for their means.
+        averages: of scalars of the step over all replicas, and the sums of each. A call that
+            fetches them needs the others' part, so all replicas fetch them in the same calls.
     """
 
     tf_graph: Any
@@ -105,6 +107,7 @@ class TrainingGraph(NamedTuple):
     step_after: Any
     loop: Optional[LoopInfo]
     step_specs: List[tf.TensorSpec]
+    sums: StepSums
     train_op_place: str = ""
     averages: Sequence[Any] = ()
 
@@ -317,6 +320,7 @@ def _training_graph(
     with tf.control_dependencies([loop.op] if run.replica.count > 1 else []):
         outputs, averages = _average_scalars(run, loop.outputs)
         _check_averages(loop.op, averages, outputs)
+    sums = read_sums(loop.op, builder.summed, run.replica)
     builder.end_step(outputs.scalars.logged)
     info = LoopInfo(loop.num_steps, max_steps, loop.all_finite)
     specs = specs_of([outputs.guard_values, outputs.outputs, outputs.scalars])
@@ -330,8 +334,9 @@ def _training_graph(
         step_after,
         info if loop.num_steps is not None else None,
         specs,
+        sums,
         plugins.describe_place("optimize"),
-        averages,
+        [*averages, sums.rows] if run.replica.count > 1 else [],
     )
 
 
@@ -400,6 +405,7 @@ def _build_step(plugins: Plugins, run: Run, model, reader) -> StepOps:
     _check_normalized(plugins, run)
     builder.omitted_losses = count_omitted_losses(model, [v.loss for v in builder.guard_values])
     batch, scalars = Batch(features, labels), Scalars(run.logged, losses)
+    train_op = builder.add_scalars(train_op, {**losses, **run.logged})
     step = StepOutputs(batch, builder.guard_values, outputs, scalars, ())
     return StepOps(train_op, step)
 

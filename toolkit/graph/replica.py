@@ -7,7 +7,7 @@ the whole batch. All replicas then make the same update, so their variables stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 from ..compat import tf
@@ -57,6 +57,11 @@ class Replica:
     def weight(self) -> float:
         """The share of this replica's examples in a batch."""
         return self.num_examples / self.batch_size
+
+    @property
+    def weights(self) -> List[float]:
+        """The weights of all replicas."""
+        return [replace(self, rank=rank).weight for rank in range(self.count)]
 
     def check_batch_size(self) -> None:
         """Raise UsageError unless each replica gets an example."""
@@ -184,6 +189,14 @@ class Replica:
         )
         tf.add_to_collection(_COLLECTIVES, total)
         return total
+
+    def gather(self, row):
+        """The rows [n] of all replicas, [count, n], with the same bits for each."""
+        rows = row[tf.newaxis]
+        if self.count == 1:
+            return rows
+        # Zero but for this one: to add zeros changes no bit.
+        return self._sum(tf.pad(rows, [[self.rank, self.count - 1 - self.rank], [0, 0]]))
 
     def mean_updates(self, updates: Sequence[Any], tensors: Sequence[Any]):
         """Averages of tensors, and state updates that assign averages, in one collective op.

@@ -534,10 +534,11 @@ class Run:
     # ------------------------------------------------------------------------------------ logging
 
     def log(self, name: str, value: tf.Tensor) -> None:
-        """Log a scalar tensor on steps where metrics are due; it costs nothing on others.
+        """Log a scalar tensor: a record has its mean over the steps since the record before.
 
-        A value of the hooks `call` or `loss` is that of the step. One that reads a variable by
-        itself, such as the norm of a weight, may be that before or after the update.
+        It is computed in each step, so let it cost little next to the step. A value of the hooks
+        `call` or `loss` is that of the step. One that reads a variable by itself, such as the norm
+        of a weight, may be that before or after the update.
 
         Args:
             name: of the metric.

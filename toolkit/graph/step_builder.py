@@ -19,6 +19,7 @@ from .optimizers.schedules import learning_rate
 from .optimizers.selection import UserGroups
 from .replica import ALONE, Replica
 from .step_strategy import PlainStep
+from .step_sums import add_scalars
 from .updates import Update, compute_gradients, is_complete, updated_variable
 
 
@@ -42,6 +43,7 @@ class StepBuilder:
         networks: those of `Run.function` and `Run.keras`.
         model_variables: those that the hook `build` made.
         initial_fits: what computes initial values from the training data.
+        summed: the names of the scalars that the step adds to its sums.
         parameters: the variables that exist before the first update: all of the model, no slots.
     """
 
@@ -60,11 +62,13 @@ class StepBuilder:
         self.networks = NetworkList()
         self.model_variables: List[Any] = []
         self.initial_fits: List[InitialFit] = []
+        self.summed: List[str] = []
         self.parameters: List[Any] = []
         self._options = options
         self._total_steps = total_steps
         self._counters: Dict[str, Any] = {}
         self._logged: Dict[str, Any] = {}
+        self._rate_names: Set[str] = set()
         self._step_index: Any = None  # None between two steps
         self._start: Optional[Dict[str, Any]] = None
         self._state_updates: List[Any] = []
@@ -115,6 +119,20 @@ class StepBuilder:
     def add_state_updates(self, updates: Sequence[Any]) -> None:
         """Add state updates of a network that a hook other than `call` applies."""
         self._state_updates += updates
+
+    def add_scalars(self, train_op: tf.Operation, scalars: Dict[str, Any]) -> tf.Operation:
+        """The train op of a step that also adds up its scalars, but not the learning rates.
+
+        Args:
+            train_op: of `finish`.
+            scalars: name -> scalar tensor.
+        """
+        summed = {name: x for name, x in scalars.items() if name not in self._rate_names}
+        self.summed = list(summed)
+        # The policy "stop" fails the call of a step that was refused; XLA cannot.
+        is_certain = self._options.on_nonfinite == "stop" and not self.strategy.is_compiled
+        applied = None if self._last is None or is_certain else self._last.finite
+        return add_scalars(train_op, list(summed.values()), applied)
 
     def end_step(self, logged: Dict[str, Any]) -> None:
         """Replace the logged tensors of the step by those that a session can fetch."""
@@ -220,11 +238,14 @@ class StepBuilder:
         self._trains = True
         if self._options.accumulate > 1:
             self._check_sums(name, {v.op.name for v in trained})
-        norm = tf.sqrt(tf.add_n([self.strategy.squared_norm(g) for g in gradients]))
+        squares = tf.add_n([self.strategy.squared_norm(g) for g in gradients])
+        norm = tf.sqrt(tf.reshape(squares, []))
         parts = optimizers.parts(trained)
         prefix = name + "/" if name else ""
-        for key, value in [*rates_to_log(parts).items(), ("gradient_norm", norm)]:
+        for key, value in rates_to_log(parts).items():
             self.log(prefix + key, value)
+            self._rate_names.add(prefix + key)
+        self.log(prefix + "gradient_norm", norm)
         changes = self._bind_changes(name)
         return Update(name, loss, gradients, trained, updates, parts, norm, after, frozen, changes)
 

@@ -50,13 +50,13 @@ class PlainStep:
         return tf.random.stateless_normal(shape, seed_pair, mean, stddev)
 
     def squared_norm(self, tensor):
-        """The sum of the squares of all elements, a scalar. Not finite where an element is not.
+        """The sum of the squares of all elements, [1, 1]. Not finite where an element is not.
 
         It is a product of a row with itself: tf.nn.l2_loss, which wakes the thread pool for a sum,
         took six times as long on a gradient of 784 x 128.
         """
         row = tf.reshape(tensor, [1, -1])
-        return tf.squeeze(tf.matmul(row, row, transpose_b=True))
+        return tf.matmul(row, row, transpose_b=True)
 
     def read_start(self) -> Optional[Dict[str, Any]]:
         """What `apply` needs from before the step; None for nothing."""

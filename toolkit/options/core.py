@@ -249,8 +249,13 @@ class CoreOptions(Options):
         group="Optimisation",
     )
 
-    log_steps: int = option(
-        100, "log metrics every N steps", unit="steps", group="Reports", affects_result=False, ge=1
+    log_steps: Optional[int] = option(
+        None,
+        "record mean metrics every N steps; default: each epoch, but 10 to 50 times in the run",
+        unit="steps",
+        group="Reports",
+        affects_result=False,
+        ge=1,
     )
     console_secs: float = option(
         2.0,
@@ -262,7 +267,7 @@ class CoreOptions(Options):
     )
     summary_steps: Optional[int] = option(
         None,
-        "write TensorBoard events every N steps; default 100",
+        "write a plugin's tf.summary ops every N steps; default: --log-steps",
         unit="steps",
         group="Reports",
         affects_result=False,
@@ -270,7 +275,7 @@ class CoreOptions(Options):
     )
     summary_secs: Optional[float] = option(
         None,
-        "write TensorBoard events every N seconds",
+        "write a plugin's tf.summary ops every N seconds",
         unit="seconds",
         group="Reports",
         affects_result=False,
@@ -331,7 +336,8 @@ class CoreOptions(Options):
     )
     evaluate_steps: Optional[int] = option(
         None,
-        "evaluate every N steps; default: --checkpoint-steps, else ten times in the run",
+        "evaluate every N steps; default: --checkpoint-steps, else ten times in the run, less "
+        "often with many validation examples",
         unit="steps",
         group="Evaluation",
         resume_may_change=True,

@@ -76,7 +76,7 @@ def _variables_after(
         graph_loop = training_graph.loop
         variables = {v.op.name: v for v in tf.global_variables()}
         with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             reader.initialize(session, 0)
             feed = None if graph_loop is None else {graph_loop.num_steps: steps}
             for _ in range(steps if graph_loop is None else 1):

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ..compat import count_gpus, tf
 from ..errors import ToolkitError, UsageError
 from ..graph.build import TrainingGraph
 from ..graph.replica import Replica, meet
 from ..graph.replica_copy import CPU, GPU, ReplicaCopy, ReplicaDevice, ReplicaSession
+from ..graph.step_sums import StepSums
 from ..options import CoreOptions
 from . import variable_values
 from .peers import NoPeers, check_hashes, describe_replicas
@@ -55,6 +58,7 @@ class Devices(NoPeers):
         self._devices = [ReplicaDevice(kind, number) for number in range(num_devices)]
         self._kind = kind
         self._copies: List[ReplicaCopy] = []
+        self._sums: List[StepSums] = []  # of the graph of each copy
         self._meetings: List[tf.Operation] = []
         self._has_failed = False  # a call, at any op of the others
 
@@ -101,6 +105,7 @@ class Devices(NoPeers):
             copy = ReplicaCopy(other.graph.tf_graph, plan.graph, device)
             others.append((other, copy))
         self._copies = [copy for _, copy in others]
+        self._sums = [other.graph.sums for other, _ in others]
         self._meetings = [self._meet(plan.graph.tf_graph, device) for device in self._devices]
         graph = _join(plan.graph, [(other.graph, copy) for other, copy in others])
         reader = Readers(plan.reader, [(other.reader, copy) for other, copy in others])
@@ -133,6 +138,12 @@ class Devices(NoPeers):
         except tf.errors.OpError:
             self._has_failed = True
             raise
+
+    def assign_sums(self, session: tf.Session, sums: StepSums, rows: np.ndarray) -> None:
+        """Give the sums of all replicas a value; see `Peers.assign_sums`."""
+        super().assign_sums(session, sums, rows)
+        for copy, other in zip(self._copies, self._sums):
+            super().assign_sums(ReplicaSession(session, copy), other, rows)
 
     def check_equal(self, session: tf.Session, step: int) -> None:
         """Compare the variables of all replicas. Raises ToolkitError where they differ.

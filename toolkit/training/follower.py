@@ -24,7 +24,7 @@ from ..options import ORIGINS, CoreOptions
 from ..run_data import open_run_data
 from . import variable_values
 from .faults import translated_errors
-from .peers import BEGIN, HASH, REASON_SECS, RUN, STEP, await_reason, is_refusal, shared_facts
+from .peers import BEGIN, HASH, REASON_SECS, RUN, STEP, SUMS, await_reason, is_refusal, shared_facts
 from .provenance import reproducibility_facts
 from .setup import Job, check_options, read_spec
 from .step_mode import TrainingPlan, plan_builder
@@ -189,11 +189,16 @@ class Commands:
             step_context: of `MonitoredSession.run_step_fn`; its session calls no hooks.
         """
         while True:
-            command, _ = self._channel.receive()
-            self._channel.reply(self._make(step_context.session, command))
+            command, values = self._channel.receive()
+            self._channel.reply(self._make(step_context.session, command, values))
 
-    def _make(self, session, command: Dict[str, Any]) -> Dict[str, Any]:
+    def _make(self, session, command: Dict[str, Any], values: bytes) -> Dict[str, Any]:
         """Make a call; return the reply."""
+        if command["do"] == SUMS:
+            sums = self._graph.sums
+            rows = np.frombuffer(values).reshape(sums.value.shape.as_list())
+            session.run(sums.assign, {sums.value: rows})
+            return {}
         if command["do"] == HASH:
             self._check_input_files()
             return {"hashes": variable_values.hashes(session)}

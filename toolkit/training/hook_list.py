@@ -21,10 +21,9 @@ from .hooks.stop import Stop
 from .hooks.summaries import Summaries
 from .hooks.validation import Validation, ValidationResult
 from .loop import StepCounter, Writers
-from .setup import Job, evaluates, evaluation_steps, examples_per_step
+from .setup import Job, evaluates, evaluation_steps, examples_per_step, record_steps
 from .step_mode import TrainingPlan
 
-DEFAULT_SUMMARY_STEPS = 100
 DEFAULT_CHECKPOINT_SECS = 60.0
 
 
@@ -57,23 +56,29 @@ def build_hooks(
         best_metric: chooses the best checkpoint; None for no choice.
     """
     options, folder, graph = job.options, job.folder, plan.graph
-    per_step, every_log = examples_per_step(options), Every(options.log_steps)
-    scalars = dict(graph.losses, **graph.logged)
-    summaries = Summaries(folder, scalars, per_step, _summary_schedule(options), graph.tf_graph)
+    steps = record_steps(options, plan.total_steps, run_data)
+    summaries = Summaries(folder, _summary_schedule(options, steps), graph.tf_graph)
     writers = Writers(folder.metrics.append, summaries.write, console.log)
     record, log = writers.record, writers.log
-    hooks: List[SessionHook] = [
-        StepCounter(graph),
-        Guard(graph.counters, options.log_steps, record, log),
-        Metrics(scalars, per_step, every_log, record, folder.speed.append, console.show_metrics),
-    ]
+    metrics = Metrics(
+        graph.sums,
+        graph.run.replica.weights,
+        {**graph.losses, **graph.logged},
+        examples_per_step(options),
+        Every(steps),
+        record,
+        folder.speed.append,
+        lambda values: _show(values, console, summaries),
+    )
+    hooks: List[SessionHook] = [StepCounter(graph), Guard(graph.counters, steps, record, log)]
+    hooks.append(metrics)
     hooks += plan.plugin_hooks
     hooks.append(summaries)
     if options.profile_steps:
         hooks.append(Profile(folder.file("profile"), options.profile_steps))
     hooks.append(_checkpoints(job, run_data, plan))
     if evaluates(options, run_data):
-        steps = evaluation_steps(options, plan.total_steps)
+        steps = evaluation_steps(options, plan.total_steps, run_data)
         record_evaluation = _evaluation_recorder(writers, summaries)
         patience = options.early_stopping
         hooks.append(Validation(folder, steps, evaluate, patience, record_evaluation, best_metric))
@@ -88,12 +93,20 @@ def _checkpoints(job: Job, run_data: RunData, plan: TrainingPlan) -> Checkpoints
         secs = DEFAULT_CHECKPOINT_SECS
     schedule = [Every(options.checkpoint_steps, secs)]
     if evaluates(options, run_data):
-        schedule.append(Every(evaluation_steps(options, plan.total_steps)))
+        schedule.append(Every(evaluation_steps(options, plan.total_steps, run_data)))
 
     def announce(step: int, path: str) -> None:
         job.plugins.call_hook("checkpoint_saved", run=plan.graph.run, step=step, path=path)
 
     return Checkpoints(plan.saver, job.folder, schedule, options, announce)
+
+
+def _show(values: Dict[str, Any], console: Console, summaries: Summaries) -> None:
+    """Show the metrics of a step on the console and in TensorBoard."""
+    console.show_metrics(values)
+    others = ("step", "kind", "secs_left")
+    scalars = {name: value for name, value in values.items() if name not in others}
+    summaries.write_scalars(values["step"], scalars)
 
 
 def _evaluation_recorder(
@@ -112,10 +125,10 @@ def _evaluation_recorder(
     return record_evaluation
 
 
-def _summary_schedule(options: CoreOptions) -> Every:
+def _summary_schedule(options: CoreOptions, log_steps: int) -> Every:
     steps = options.summary_steps
     if steps is None and options.summary_secs is None:
-        steps = DEFAULT_SUMMARY_STEPS
+        steps = log_steps
     return Every(steps, options.summary_secs)
 
 

@@ -13,7 +13,7 @@ One step, from its beginning to its end (paths below toolkit/):
 3. `step counter` (here): counts the step, and compares the count with the graph's.
 4. `guard`, `metrics`: report skipped steps; record and show losses (training/hooks/guard.py,
    metrics.py).
-5. The plugins' hooks, then `summaries` (training/hooks/metrics.py) and `profile`.
+5. The plugins' hooks, then `summaries` (training/hooks/summaries.py) and `profile`.
 6. `checkpoint`: saves, makes durable and commits (training/hooks/checkpoints.py, storage/).
 7. `evaluation`: evaluates the committed checkpoint, moves `best`, asks for early stopping
    (training/hooks/validation.py, inference/evaluator.py).
@@ -407,6 +407,10 @@ class Loop:
         """Tell every hook that the checkpoint of `step` is committed."""
         for hook in self._hooks:
             hook.on_committed(step, path)
+
+    def assign_sums(self, rows: Any) -> None:
+        """Give the sums of the steps' scalars a value, in all processes; see `StepSums.rows`."""
+        self._peers.assign_sums(self.session, self._graph.sums, rows)
 
     def log(self, text: str) -> None:
         """Show one line on the console."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
+import numpy as np
+
 from ..cluster.server import device_name, start_server
 from ..cluster.tasks import Cluster
 from ..compat import make_callable, tf
@@ -21,13 +23,14 @@ from ..graph.run import step_builder_of
 from ..graph.session_config import session_config
 from ..options import CoreOptions
 from .follower import Commands, Follower, Signals
-from .peers import RUN, Interruption, Peers, await_reason, is_refusal
+from .peers import RUN, Interruption, NoPeers, Peers, await_reason, is_refusal
 from .rounds import Share, TicketRunner
 from .step_mode import TrainingPlan
 from .step_runner import CallResult
 
 if TYPE_CHECKING:
     from ..cluster.channel import Channel
+    from ..graph.step_sums import StepSums
 
 
 def plan_options(options: CoreOptions) -> CoreOptions:
@@ -134,6 +137,10 @@ class ServerPeers(Peers):
         interruptions, self._interruptions = self._interruptions, []
         return interruptions
 
+    def assign_sums(self, session: tf.Session, sums: StepSums, rows: np.ndarray) -> None:
+        """They are on the servers, like all variables."""
+        NoPeers.assign_sums(self, session, sums, rows)
+
     def check_equal(self, session: tf.Session, step: int) -> None:
         """There is one copy of the variables."""
 
@@ -231,7 +238,7 @@ class RoundCommands(Commands):
     def _take_state(self, session: tf.Session, values: bytes) -> None:
         """The variables are on the servers, where the chief has restored them."""
 
-    def _make(self, session: tf.Session, command: Dict[str, Any]) -> Dict[str, Any]:
+    def _make(self, session: tf.Session, command: Dict[str, Any], values: bytes) -> Dict[str, Any]:
         """Make this worker's share of a round; return the reply."""
         assert command["do"] == RUN
         if self._runner is None:

@@ -20,6 +20,8 @@ from typing import (
     Sequence,
 )
 
+import numpy as np
+
 from ..cluster.server import check_port, configure, start_server
 from ..cluster.tasks import Cluster
 from ..compat import tf
@@ -33,10 +35,11 @@ from . import variable_values
 if TYPE_CHECKING:
     from ..cluster.channel import Channel
     from ..graph.build import TrainingGraph
+    from ..graph.step_sums import StepSums
     from .step_mode import TrainingPlan
 
 # Commands of the chief, the values of "do".
-BEGIN, RUN, STEP, HASH = "begin", "run", "step", "hash"
+BEGIN, RUN, STEP, SUMS, HASH = "begin", "run", "step", "sums", "hash"
 # Options that may differ from those of the chief: places of files, whose hashes are compared.
 _OWN_OPTIONS = ("data", "folder", "plugin", "with", "console_secs", "init_from")
 
@@ -112,6 +115,9 @@ class NoPeers:
 
     def collect(self) -> List[Interruption]:
         return []
+
+    def assign_sums(self, session, sums: StepSums, rows: np.ndarray) -> None:
+        session.run(sums.assign, {sums.value: rows})
 
     def check_equal(self, session, step: int) -> None:
         pass
@@ -236,6 +242,18 @@ class Peers(NoPeers):
             for task, reply in zip(followers, replies)
             if reply.get("signal")
         ]
+
+    def assign_sums(self, session, sums: StepSums, rows: np.ndarray) -> None:
+        """Give the sums of all replicas a value.
+
+        Args:
+            session: of the chief.
+            sums: of its graph.
+            rows: as `StepSums.rows`.
+        """
+        self._channel.command({"do": SUMS}, rows.tobytes())
+        super().assign_sums(session, sums, rows)
+        self._receive()
 
     def check_equal(self, session, step: int) -> None:
         """Compare the variables of all replicas.

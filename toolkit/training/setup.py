@@ -21,6 +21,9 @@ from ..storage.checkpoint_diff import RestoreOptions
 from ..storage.run_folder import RunFolder
 from .length import whole_steps
 
+TIMED_RECORD_STEPS = 100  # at most from one record to the next of a run with --max-secs
+FEW_EXAMPLES = 1000  # an evaluation of so many takes no time that matters
+
 
 class Job(NamedTuple):
     """What to train.
@@ -82,17 +85,40 @@ def examples_per_step(options: CoreOptions) -> int:
     return options.batch_size * options.batches_per_step
 
 
-def evaluation_steps(options: CoreOptions, total: int) -> int:
-    """The validation split is evaluated at multiples of this number of steps.
+def record_steps(options: CoreOptions, total: int, run_data: RunData) -> int:
+    """Training metrics are recorded at multiples of this number of steps.
 
-    It is a function of the options alone, so that a run that was killed evaluates like one that was
-    not.
+    By default that is an epoch, but at least a fiftieth and at most a tenth of the run. It follows
+    from options and data alone, so that a run that was killed records what one records that was
+    not; a resume with another length records at other steps.
 
     Args:
         total: the length of the run in steps.
+        run_data: the examples.
     """
-    tenth = max(1, math.ceil(total / 10))
-    return options.evaluate_steps or options.checkpoint_steps or tenth
+    if options.log_steps is not None:
+        return options.log_steps
+    epoch = len(run_data.splits["train"]) // examples_per_step(options)
+    steps = min(max(epoch, math.ceil(total / 50)), math.ceil(total / 10))
+    # A run that ends by the clock may make few of its steps.
+    return max(1, steps if options.max_secs is None else min(steps, TIMED_RECORD_STEPS))
+
+
+def evaluation_steps(options: CoreOptions, total: int, run_data: RunData) -> int:
+    """The validation split is evaluated at multiples of this number of steps.
+
+    By default that is a tenth of the run. Where the split is large, training reads ten times as
+    many examples from one evaluation to the next, so that these take a few percent of the time.
+
+    Args:
+        total: the length of the run in steps.
+        run_data: the examples.
+    """
+    steps = options.evaluate_steps or options.checkpoint_steps
+    if steps is not None:
+        return steps
+    num_costly = max(0, len(run_data.splits["validation"]) - FEW_EXAMPLES)
+    return max(1, math.ceil(total / 10), 10 * num_costly // examples_per_step(options))
 
 
 def evaluates(options: CoreOptions, run_data: RunData) -> bool:

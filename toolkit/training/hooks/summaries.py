@@ -1,4 +1,4 @@
-"""TensorBoard events: the scalars of due steps, and what plugins put into tf.summary."""
+"""TensorBoard events: what other hooks write, and on due steps what plugins put into tf.summary."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from ...compat import summarize_tf_error, tf
 from ...storage.run_folder import RunFolder
 from .base import Every, SessionHook
 from .events import EventFile
-from .metrics import Throughput
 
 
 class Summaries(SessionHook):
-    """Writes TensorBoard events on due steps: the scalars, examples_per_sec, and tf.summary's.
+    """Writes TensorBoard events: those of other hooks, and on due steps tf.summary's.
 
     What was written up to a checkpoint is on the disk before the checkpoint is committed.
 
     Args:
         folder: of the run.
-        scalars: name -> scalar tensor.
-        examples_per_step: how many examples a step reads.
         every: when the hook is due.
         tf_graph: the `tf.Graph`, which is written once.
     """
@@ -30,25 +27,21 @@ class Summaries(SessionHook):
     def __init__(
         self,
         folder: RunFolder,
-        scalars: Dict[str, Any],
-        examples_per_step: int,
         every: Every,
         tf_graph: tf.Graph,
     ):
         self.every = every
-        self._throughput = Throughput(examples_per_step)
         self._folder = folder
         self._tf_graph = tf_graph
-        self._fetches: Dict[str, Any] = {"scalars": scalars}
+        self._merged: Any = None  # all of tf.summary's, if there are any
         self._file: Optional[EventFile] = None
 
     def begin(self):
-        merged = tf.summary.merge_all()
-        if merged is not None:
-            self._fetches["merged"] = merged
+        self._merged = tf.summary.merge_all()
+        if self._merged is None:
+            self.every = None
 
     def on_restore(self, session, step):
-        self._throughput.restart(step)
         if step == 0:
             graph_def = self._tf_graph.as_graph_def(add_shapes=True)
             self._write(graph_def=graph_def.SerializeToString())
@@ -57,13 +50,11 @@ class Summaries(SessionHook):
         self._write(step=step + 1, session_log=start)
 
     def fetches(self):
-        return self._fetches
+        return self._merged
 
     def on_step(self, step, values, context):
-        speed = self._throughput.measure(step)
-        self.write_scalars(step, dict(values["scalars"], examples_per_sec=speed))
-        if "merged" in values:
-            self.write(step, tf.Summary.FromString(values["merged"]))
+        if values is not None:
+            self.write(step, tf.Summary.FromString(values))
 
     def on_commit(self):
         if self._file is not None:
