@@ -105,6 +105,39 @@ class BestMetric(NamedTuple):
         return "; ".join(changes)
 
 
+def describe_better(
+    last: Mapping[str, Any],
+    values: Mapping[int, Mapping[str, Any]],
+    directions: Mapping[str, Optional[str]],
+) -> str:
+    """Say that a run which keeps no best checkpoint had a better one; '' if chance explains it.
+
+    The best of several evaluations is better than the last one by chance alone, so it has to lie
+    outside of the interval of the last one.
+
+    Args:
+        last: the last evaluation, with its "metrics" and "intervals".
+        values: the metrics of all evaluations by step.
+        directions: the name of each metric -> its declared direction or None. Of several metrics
+            that are not losses, the first is named, else a loss.
+    """
+    for name in sorted(directions, key=lambda name: "loss" in name):
+        direction, interval = directions[name], last.get("intervals", {}).get(name)
+        if direction is None or interval is None:
+            continue
+        metric = BestMetric(name, direction)
+        value, best_step = interval["low" if direction == "min" else "high"], None
+        for step, each in values.items():
+            if metric.is_better(each.get(name, math.nan), value):
+                value, best_step = each[name], step
+        if best_step is not None:
+            return (
+                f"{name} on the {SPLIT} split was {value:.4f} at step {best_step}, at the end "
+                f"{last['metrics'][name]:.4f}: --best-metric {name} keeps and tests the best"
+            )
+    return ""
+
+
 def read_best_value(best: Optional[Mapping[str, Any]]) -> Optional[float]:
     """The best value of the evaluations so far, from the record of the best checkpoint.
 

@@ -12,7 +12,7 @@ from ..inference.evaluator import Evaluation, Evaluator
 from ..inference.example_values import MAX_EXAMPLES, Intervals, compute_intervals
 from ..inference.report import report
 from ..run_data import RunData
-from .best_metric import SPLIT, BestMetric, choose_best_metric
+from .best_metric import SPLIT, BestMetric, choose_best_metric, describe_better
 from .hooks.validation import ValidationResult
 from .setup import Job
 from .step_mode import TrainingPlan
@@ -125,6 +125,16 @@ class RunEvaluator:
         result = report(self._job.plugins, self.evaluator, folder, "test", split, checkpoint.step)
         result["checkpoint"] = which
         return result
+
+    def describe_better(self) -> str:
+        """That a run without a best checkpoint had a better one than its last; '' if it had not."""
+        folder = self._job.folder
+        evaluations = folder.read_manifest().get("validation")
+        if self._job.options.best_metric or not evaluations:
+            return ""
+        records = [record for record in folder.metrics.read() if record.get("kind") == "eval"]
+        values = {record["step"]: record for record in records}
+        return describe_better(evaluations["last"], values, self.evaluator.metric_directions())
 
     def close(self) -> None:
         """Close the session, if one was opened."""

@@ -246,6 +246,7 @@ class Trainer:
         if not is_paused:
             for options in self._schedules():
                 self._log.note(describe_early_end(options, result.step, self.total_steps))
+            self._log.note(self._evaluations.describe_better())
         try:
             test = None if is_paused else self.test()
         except (ToolkitError, KeyboardInterrupt) as error:
