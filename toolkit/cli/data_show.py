@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
@@ -73,10 +73,8 @@ def show(
         raise UsageError(f"{out}: the sheet ends in .png.")
     path = resolve_output(out)
     texts = {name: text for name, text in flags.items() if text is not None}
-    resolved = _resolve(plugin, dict(texts, data=value, seed=seed))
-    for note in resolved.notes:
-        sys.stderr.write(f"note: {note}\n")
-    facts = _write(resolved.options, path, out, examples, versions)
+    options, dataset = _open(plugin, dict(texts, data=value, seed=seed))
+    facts = _write(options, dataset, path, out, examples, versions)
     if as_json:
         return print_json(facts)
     changes = ", ".join(f"{name} {value:g}" for name, value in facts["strengths"].items())
@@ -85,12 +83,19 @@ def show(
     return None
 
 
-def _resolve(plugin: Optional[str], values: Dict[str, Any]) -> typed.Resolved:
-    """The options of a run of the plugin; without one, nothing changes images but what is set."""
+def _open(plugin: Optional[str], values: Dict[str, Any]) -> Tuple[typed.CoreOptions, Any]:
+    """The options of a run of the plugin, and the data set; without a plugin, nothing changes
+    images but what is set.
+    """
+    from ..display.console import Console, data_progress
+    from ..preset_choice import choose_presets
+    from ..run_data import open_from_options, open_run_data
+
+    progress = data_progress(Console())
     if plugin is None:
         classes = [("augmentation", typed.AugmentationOptions)]
-        return typed.resolve(classes, flags={"augment": "none", **values})
-    from ..preset_choice import choose_by_data
+        options = typed.resolve(classes, flags={"augment": "none", **values}).options
+        return options, open_from_options(options, progress)
 
     choose(plugin)
     plugins = Plugins(load(plugin))
@@ -98,20 +103,22 @@ def _resolve(plugin: Optional[str], values: Dict[str, Any]) -> typed.Resolved:
         raise UsageError(
             f"Plugin '{plugin}' has no options that change training images.", hint="Omit --plugin."
         )
-    return choose_by_data(plugins, typed.resolve(plugins.options(), flags=values))
+    resolved = typed.resolve(plugins.options(), flags=values)
+    data = open_run_data(plugins, resolved.options, progress, origins=resolved.first_origins)
+    resolved = choose_presets(resolved, data)
+    for note in resolved.notes:
+        sys.stderr.write(f"note: {note}\n")
+    return resolved.options, data.dataset
 
 
 def _write(
-    options: typed.CoreOptions, path: str, out: str, count: int, versions: int
+    options: typed.CoreOptions, dataset: Any, path: str, out: str, count: int, versions: int
 ) -> Dict[str, Any]:
     """Write the sheet, and return what is on it."""
     import numpy as np
 
     from ..data.check import check_is_images
-    from ..display.console import Console, data_progress
-    from ..run_data import open_from_options
 
-    dataset = open_from_options(options, data_progress(Console()))
     check_is_images(dataset, "They cannot be shown as a sheet.")
     split = dataset.splits["train"]
     positions = np.unique(np.linspace(0, len(split) - 1, count).astype(int))

@@ -35,7 +35,7 @@ from ..display.escapes import escape_line
 from ..errors import InterruptedRun, ToolkitError, UsageError
 from ..option_changes import describe_branch, has_other_length
 from ..options import CoreOptions, Resolved, map_paths
-from ..preset_choice import choose_by_data, recorded_choices
+from ..preset_choice import recorded_choices
 from ..storage.manifest import FINISHED, TRAINED
 from ..storage.run_folder import RunFolder, new_path, open_run, reserve
 from .cluster_flags import cluster_flags, pop_cluster
@@ -456,25 +456,9 @@ def _print_nothing_left(folder: RunFolder, options: CoreOptions, as_json: bool) 
     return 0
 
 
-def _with_presets(selection: Selection, resolved: Resolved) -> Resolved:
-    """Return the options with the presets that the data choose; with a note where these cannot be
-    opened.
-    """
-    if selection.plugins is None:
-        return resolved
-    try:
-        return choose_by_data(selection.plugins, resolved)
-    except ToolkitError as error:
-        note = (
-            f"{', '.join(resolved.open_presets)} is chosen when the data are open: {error.message}"
-        )
-        return resolved._replace(notes=[note])
-
-
 def _print_config(
     selection: Selection, resolved: Resolved, cluster: Optional[Cluster], as_json: bool
 ) -> int:
-    resolved = _with_presets(selection, resolved)
     values = resolved.options.model_dump(mode="json")
     rows = {"plugin": (selection.plugin, ""), "with": (selection.extensions, "")}
     if cluster is not None:
@@ -483,7 +467,11 @@ def _print_config(
     rows.update(untyped_values(selection))
     if selection.unloaded:
         warn(selection.note)
-    for note in resolved.notes:
+    notes = list(resolved.notes)
+    if resolved.open_presets:  # opening them would take seconds, and minutes for the first time
+        names = ", ".join(resolved.open_presets)
+        notes.append(f"{names} is chosen when the data are opened, and what it sets")
+    for note in notes:
         sys.stderr.write(f"note: {escape_line(note)}\n")
     if as_json:
         print_json({n: {"value": value, "origin": origin} for n, (value, origin) in rows.items()})
